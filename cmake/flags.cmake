@@ -1,0 +1,18 @@
+# One interface target carries every compile and link flag of the project.
+add_library(thole_flags INTERFACE)
+target_compile_options(thole_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  -fvisibility=hidden -fno-semantic-interposition)
+target_compile_definitions(thole_flags INTERFACE _GNU_SOURCE THOLE_VERSION="${PROJECT_VERSION}")
+target_include_directories(thole_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+if(THOLE_WERROR)
+  target_compile_options(thole_flags INTERFACE -Werror)
+endif()
+if(THOLE_SANITIZE)
+  target_compile_options(thole_flags INTERFACE -fsanitize=${THOLE_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(thole_flags INTERFACE -fsanitize=${THOLE_SANITIZE})
+  target_compile_definitions(thole_flags INTERFACE THOLE_SANITIZED=1)
+else()
+  # The program starts in about a millisecond and runs on any glibc of its age or newer.
+  target_link_options(thole_flags INTERFACE -static-libstdc++ -static-libgcc)
+endif()

@@ -1,0 +1,43 @@
+#include "base/error.hpp"
+
+#include <cstring>
+
+namespace thole {
+
+int exit_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::usage: return 64;
+    case ErrorCode::unavailable: return 69;
+    case ErrorCode::busy: return 75;
+    case ErrorCode::timed_out: return 124;
+    case ErrorCode::internal: return 125;
+    case ErrorCode::not_executable: return 126;
+    case ErrorCode::not_found: return 127;
+    case ErrorCode::interrupted: return 130;
+  }
+  return 125;
+}
+
+const char* name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::usage: return "usage";
+    case ErrorCode::unavailable: return "unavailable";
+    case ErrorCode::busy: return "busy";
+    case ErrorCode::timed_out: return "timed-out";
+    case ErrorCode::internal: return "internal";
+    case ErrorCode::not_executable: return "not-executable";
+    case ErrorCode::not_found: return "not-found";
+    case ErrorCode::interrupted: return "interrupted";
+  }
+  return "internal";
+}
+
+std::string Error::full() const {
+  std::string text = what();
+  if (!object_.empty()) text += ": " + object_;
+  if (errno_ != 0) text += std::string(": ") + std::strerror(errno_);
+  if (!hint_.empty()) text += "\n  " + hint_;
+  return text;
+}
+
+}  // namespace thole

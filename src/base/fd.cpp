@@ -1,0 +1,66 @@
+#include "base/fd.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+
+namespace thole {
+
+void Fd::reset() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+Fd open_at(int dir_fd, const char* path, int flags, mode_t mode) {
+  int fd;
+  do { fd = ::openat(dir_fd, path, flags | O_CLOEXEC, mode); } while (fd < 0 && errno == EINTR);
+  return Fd(fd);
+}
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Error(ErrorCode::internal, "cannot make a pipe").because(errno).hint("raise the descriptor limit: ulimit -n");
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+std::optional<std::string> read_file(const std::string& path, std::size_t limit) {
+  Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!fd) return std::nullopt;
+  std::string text;
+  char buffer[16384];
+  while (text.size() < limit) {
+    ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::nullopt;
+    if (n == 0) break;
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  if (text.size() > limit) text.resize(limit);
+  return text;
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+void write_file(const std::string& path, std::string_view bytes, mode_t mode) {
+  std::string temporary = path + ".XXXXXX";
+  Fd fd(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!fd) throw Error(ErrorCode::unavailable, "cannot write").about(path).because(errno);
+  bool ok = write_all(fd.get(), bytes) && ::fchmod(fd.get(), mode) == 0 && ::rename(temporary.c_str(), path.c_str()) == 0;
+  if (ok) return;
+  int reason = errno;
+  ::unlink(temporary.c_str());
+  throw Error(ErrorCode::unavailable, "cannot write").about(path).because(reason);
+}
+
+}  // namespace thole

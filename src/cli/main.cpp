@@ -1,0 +1,6 @@
+#include <cstdio>
+
+int main() {
+  std::puts("thole " THOLE_VERSION);
+  return 0;
+}

@@ -1,0 +1,48 @@
+// Claims and tickets as data: who has what, and who waits for what.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+
+namespace thole::model {
+
+// One holder of one unit, as recorded in `who` and checked against the kernel.
+struct Holding {
+  std::string key;                          // the unit's key
+  std::string id;                           // claim id: 16 lower-case hex digits; "" when the record does not match
+  bool held = false;                        // the kernel says the lock is taken (or this share place is)
+  bool verified = false;                    // the record agrees with /proc/locks and the start time of the pid
+  bool shared = false;
+  bool share_with_any = false;
+  std::optional<std::uint64_t> memory_mib;  // a sharer's budget
+  uid_t uid = static_cast<uid_t>(-1);       // of the process that took the lock, where it can be seen; else the record's
+  std::string user;                         // name of uid, or its number
+  pid_t pid = 0;                            // the process that holds the lock; 0 unknown
+  WallTime since{};
+  std::optional<WallTime> until;            // declared end
+  bool overdue = false;                     // let go at its end but its process still runs
+  std::string command;                      // as recorded; not yet made printable
+};
+
+// One waiting request.
+struct Waiting {
+  std::uint64_t ticket = 0;
+  uid_t uid = 0;
+  std::string user;
+  pid_t pid = 0;
+  std::vector<std::string> eligible;        // keys of units that would do
+  unsigned count = 0;
+  bool shared = false;
+  std::optional<std::uint64_t> memory_mib;
+  std::optional<Seconds> time;              // declared length
+  WallTime since{};
+  bool mine = false;
+};
+
+}  // namespace thole::model

@@ -1,0 +1,82 @@
+// What the queue's rule sees and what it answers. Values only: the store (host) fills a QueueView under its mutex, hands it
+// to a rule (plan::decide, bound by app), and carries out the Decision. So the rule never sees a lock, the store no policy.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time.hpp"
+
+namespace thole::model {
+
+inline constexpr std::size_t max_slots = 128;       // units a state directory can name
+inline constexpr unsigned share_places = 16;        // sharers of one unit
+using SlotSet = std::bitset<max_slots>;             // a set of slot numbers (lines of the `devices` file)
+
+// Somebody who holds (a share of) a slot, as recorded; the kernel has confirmed that the lock is taken.
+struct SlotHolder {
+  std::uint32_t uid = 0;                            // of the lock's taker where it can be seen, else the record's
+  bool shared = false;
+  bool share_with_any = false;
+  std::optional<std::uint64_t> memory_mib;          // a sharer's budget; absent = unknown, so the GPU counts as full
+  std::optional<WallTime> until;                    // declared and enforced end; absent = never ends
+};
+
+struct SlotView {
+  std::string key;                                  // "" for an unused slot
+  std::vector<SlotHolder> holders;                  // empty: nobody has claimed it
+};
+
+struct TicketView {
+  std::uint64_t number = 0;                         // order of arrival
+  std::uint32_t uid = 0;
+  SlotSet eligible;                                 // slots that would do
+  unsigned count = 0;                               // slots wanted, all or nothing
+  bool shared = false;
+  bool share_with_any = false;
+  bool trust_claims = false;                        // this waiter does not mind unclaimed use
+  bool stopped = false;                             // it has been able to start for longer than the grace time and has not
+  std::uint64_t memory_mib = 0;                     // shared: its budget
+  std::optional<Seconds> time;                      // declared length
+  WallTime since{};
+};
+
+struct QueueView {
+  std::vector<SlotView> slots;                      // by slot number
+  std::vector<TicketView> tickets;                  // live ones, in order of arrival; holds my own once I have one
+};
+
+// Claim these slots now, all of them or none.
+struct Take {
+  std::vector<unsigned> slots;
+};
+
+// Not now. What to watch, whom to wake, what can be promised.
+struct Wait {
+  std::optional<std::uint64_t> behind;              // the nearest earlier ticket that must go first; absent: I am the head
+  SlotSet watch;                                    // claimed slots whose release could change the answer
+  SlotSet observe;                                  // unclaimed slots that only the driver's report keeps from me
+  bool could_start_but_for_behind = false;          // enough is free for `behind`; if it stays so, it is stopped
+  std::vector<std::uint64_t> nudge;                 // later tickets that may start now (backfill): wake them
+  std::optional<WallTime> promise;                  // the start that can be promised to me
+  std::optional<Seconds> would_fit;                 // a declared --time of at most this would start me now
+  unsigned position = 1;                            // place in line among those that compete with me, from 1
+};
+
+// Never, or not before somebody mends something.
+struct Refuse {
+  bool usage = false;                               // true: exit 64 (impossible here); false: exit 69 (sick, unreadable)
+  std::string why;
+};
+
+using Decision = std::variant<Take, Wait, Refuse>;
+
+// `mine` is my ticket's number, absent while I have none (the first look).
+using Rule = std::function<Decision(const QueueView&, std::optional<std::uint64_t> mine, WallTime now)>;
+
+}  // namespace thole::model

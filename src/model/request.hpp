@@ -1,0 +1,48 @@
+// What somebody wants, as one value; made by the command line, the C ABI or the queue.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+
+namespace thole::model {
+
+enum class Beside { none, mine, any };     // unclaimed processes tolerated on a GPU I take
+enum class Pick { pack, first, last, random, load, memory };
+enum class ShareWith { same_user, any };
+
+std::optional<Beside> parse_beside(std::string_view text);
+std::optional<Pick> parse_pick(std::string_view text);
+const char* to_string(Beside beside);
+const char* to_string(Pick pick);
+
+struct Request {
+  unsigned gpus = 1;                        // how many units; 0 claims none
+  std::vector<std::string> on, not_on;      // index, UUID or unique prefix, PCI address, MIG UUID; empty = any
+  std::string model;                        // case-insensitive part of the model name; empty = any
+  std::optional<std::uint64_t> memory_mib;  // exclusive: free memory needed; shared: my budget (required)
+  bool share = false;
+  ShareWith share_with = ShareWith::same_user;
+  Beside beside = Beside::none;
+  std::optional<double> max_load_percent, max_memory_percent;  // thresholds of --beside; default 50
+  Pick pick = Pick::pack;
+  bool trust_claims = false;                // only claims count; do not look at the driver's processes
+  std::optional<Seconds> time;              // declared length (and, where enforced, the limit)
+  std::optional<Seconds> wait;              // give up after this long; nothing = wait for ever; 0 = --no-wait
+  std::uint64_t seed = 0;                   // for Pick::random
+
+  // "2 × A100, 20 GiB free", for messages.
+  std::string describe() const;
+};
+
+// What a site considers noise (configuration).
+struct FreePolicy {
+  std::vector<std::string> ignore_processes{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine",
+                                            "dcgm", "dcgm-exporter", "nvidia-persistenced"};
+  std::uint64_t ignore_memory_mib = 64;     // memory in use that nobody owns up to this much is the driver's own
+};
+
+}  // namespace thole::model

@@ -1,0 +1,34 @@
+// What counts as free: a unit nobody claimed is handed out only if the driver agrees that nobody uses it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/machine.hpp"
+#include "model/request.hpp"
+#include "model/unit.hpp"
+
+namespace thole::plan {
+
+enum class Standing {
+  free,      // healthy, no foreign use
+  foreign,   // used by somebody without a claim
+  sick,      // lost, reset required, mismatch …
+  unknown,   // could not be observed: not free
+};
+const char* to_string(Standing standing);
+
+struct Verdict {
+  Standing standing = Standing::unknown;
+  std::string why;                             // a sentence with who and how much; "" when free
+  std::vector<pid_t> wait_for;                 // foreign processes whose end could free it
+  std::uint64_t unclaimed_mib = 0;             // memory in use that no claim accounts for
+  bool graphics = false;                       // graphics processes or a display: comes last in order
+};
+
+// Judges one unit for a request. `own_pids`: processes that belong to live claims on this unit (they are not foreign).
+// Rules and their order: docs/claims.md, "What counts as free".
+Verdict judge(const model::Unit& unit, const model::Snapshot& snapshot, const model::Request& request,
+              const model::FreePolicy& policy, const std::vector<pid_t>& own_pids, const std::string& my_user);
+
+}  // namespace thole::plan

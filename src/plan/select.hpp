@@ -1,0 +1,35 @@
+// From words to units: --on, --not, --model, --memory and the outer allotment, resolved against a snapshot.
+#pragma once
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/machine.hpp"
+#include "model/request.hpp"
+#include "model/unit.hpp"
+
+namespace thole::plan {
+
+using Environment = std::map<std::string, std::string>;
+
+// The outer allotment, as parsed from CUDA_VISIBLE_DEVICES, ROCR_…/HIP_…, ZE_AFFINITY_MASK, SLURM_*, SGE/PBS variables and the
+// machine's own `outer`. Unit labels that stay visible; `named_by` says which variable narrowed ("" = nothing did).
+struct Outer {
+  std::vector<bool> visible;                   // by unit, parallel to units(machine)
+  std::string named_by;
+  std::vector<std::string> cautions;           // "CUDA_VISIBLE_DEVICES names GPU 9, which this machine does not have"
+};
+Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const Environment& environment);
+
+// The GPU or unit a word names: index "3", instance "3:1", UUID or unique prefix, PCI address, MIG UUID (old form too).
+// A word that names nothing throws Error(usage) with the nearest names; an ambiguous prefix lists the candidates.
+std::vector<std::size_t> resolve(const std::string& word, const model::Snapshot& snapshot, const std::vector<model::Unit>& units);
+
+// Units a request could ever use here, by index into `units`: visible, named, right model, large enough.
+// Throws Error(usage) when fewer than asked exist ("9 GPUs asked for, this machine has 8").
+std::vector<std::size_t> eligible(const model::Request& request, const model::Snapshot& snapshot,
+                                  const std::vector<model::Unit>& units, const Outer& outer);
+
+}  // namespace thole::plan

@@ -1,0 +1,56 @@
+// Whose turn it is: the fairness rule of thole, pure. First come, first served per overlapping set of units; all or
+// nothing; backfill by declared time that never moves a promised start.
+//
+// How this works. Tickets are taken in order of arrival. A ticket is blocked by an earlier live ticket whose eligible set
+// overlaps its own, unless that one is passed over: it is stopped, or even with every claim released it could not start
+// (foreign use or sickness holds it back). An unblocked ticket starts when enough of its slots are free. Every other ticket
+// may start only by backfill: it has a declared time, it fits on free slots, and with it running until then the
+// schedule promises every earlier ticket a start no later than without it. In that schedule holders without a declared
+// end never end and tickets without a declared time never end once started; a ticket that can be promised
+// no start at all forbids backfill on its slots.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "model/queue_view.hpp"
+
+namespace thole::plan {
+
+// What the observer knows of one slot beyond the claims.
+struct SlotState {
+  bool usable = false;                         // healthy and without foreign use: free if unclaimed
+  std::uint64_t memory_mib = 0;                // total, for sharing; 0 = unknown = full for sharers
+  std::uint64_t unclaimed_mib = 0;             // used by nobody's claim
+};
+
+struct Wants {
+  model::SlotSet eligible;
+  unsigned count = 1;
+  std::uint32_t uid = 0;
+  bool shared = false, share_with_any = false, trust_claims = false;
+  std::uint64_t memory_mib = 0;
+  std::optional<Seconds> time;
+};
+
+inline constexpr std::uint64_t share_context_mib = 512;   // charged to every sharer on top of its budget
+
+// Chooses which of the slots that would do (all free for this ticket) to take; plan::place, bound by app.
+using Chooser = std::function<std::optional<std::vector<unsigned>>(const model::SlotSet& free)>;
+
+// Would this slot take this ticket now, beside its present holders?
+bool admits(const model::SlotView& slot, const SlotState& state, const Wants& wants);
+
+// The rule for one waiter. Complete: fills every field of Wait.
+model::Decision decide(const model::QueueView& queue, std::optional<std::uint64_t> mine, const Wants& wants,
+                       const std::vector<SlotState>& states, const Chooser& choose, WallTime now);
+
+// Backfill: may the ticket `number` of the queue start now although earlier ones wait? On which slots?
+std::optional<std::vector<unsigned>> may_start(const model::QueueView& queue, std::uint64_t number,
+                                               const std::vector<SlotState>& states, const Chooser& choose, WallTime now);
+
+// The start that can be promised to each ticket (same order as queue.tickets); nothing where none can be.
+std::vector<std::optional<WallTime>> promises(const model::QueueView& queue, const std::vector<SlotState>& states, WallTime now);
+
+}  // namespace thole::plan

@@ -1,0 +1,71 @@
+// Port: the machine's claims and its queue of waiters.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/time.hpp"
+#include "model/claim.hpp"
+#include "model/queue_view.hpp"
+
+namespace thole::port {
+
+// Owning it is owning the units: it holds the locked descriptors. Destroying it (or the death of the last process that has
+// copies of them) releases. A claim that reuses an outer one (or claims nothing) has no descriptors.
+struct Claim {
+  std::string id;                      // 16 hex digits; "outer/inner" for a claim within a claim
+  std::vector<std::string> keys;       // the units, in slot order
+  std::vector<Fd> locks;               // O_RDWR descriptors of the locked FIFOs, CLOEXEC; their order is of no meaning
+};
+
+// What a caller wants to hold; the rule chooses the slots.
+struct Entry {
+  std::string id;                      // for Claim::id; made by the caller (random), so that it is known before the claim
+  std::vector<std::string> eligible;   // keys of units that would do
+  unsigned count = 1;
+  bool shared = false;
+  bool share_with_any = false;
+  bool trust_claims = false;
+  std::uint64_t memory_mib = 0;        // shared: the budget recorded in `who`
+  std::optional<Seconds> time;         // declared length; recorded as `until` when the claim starts
+  std::string command;                 // for people, cut to fit
+};
+
+// Why Place::sleep returned.
+enum class Wake { turn, release, nudge, again, other_fd, deadline };
+
+// A caller's standing in the line. Destroying it leaves the line without a trace.
+class Place {
+ public:
+  virtual ~Place() = default;
+
+  // One pass under the mutex: shows the rule the queue, carries out its decision. On Take the locked claim is returned (and
+  // the ticket is gone); on Wait a ticket exists and the watches are set; Refuse throws nothing and leaves the line.
+  // A lock that turns out taken makes the rule be asked again, a bounded number of times.
+  virtual std::optional<Claim> step(const model::Rule& rule) = 0;
+  virtual const model::Decision& decision() const = 0;   // of the last step
+
+  // Sleeps until something watched happens, one of `also` becomes readable or hangs up, or the deadline passes.
+  // Looks again by itself after 2 s (Wake::again), the only timed wake-up.
+  virtual Wake sleep(std::span<const int> also, std::optional<SteadyTime> deadline) = 0;
+
+  // How many times a claim was won after Wake::again alone although nobody was stopped: lost wake-ups. Tests want 0.
+  virtual unsigned progress_by_timeout() const = 0;
+};
+
+class ClaimStore {
+ public:
+  virtual ~ClaimStore() = default;
+  virtual std::unique_ptr<Place> enter(Entry entry) = 0;
+  virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
+  virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
+  virtual void amend(const Claim& claim, std::optional<WallTime> until) = 0;  // records a new declared end
+  virtual std::string directory() const = 0;
+  virtual std::vector<std::string> cautions() const = 0; // "advisory between friendly users: …", shown by doctor and run -v
+};
+
+}  // namespace thole::port

@@ -1,0 +1,32 @@
+// Port: one source of GPUs (a vendor's files and library, or a machine file).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "model/machine.hpp"
+
+namespace thole::port {
+
+// What a reading gives: the GPUs it could see (identity at least) and how the reading went.
+struct Reading {
+  std::vector<model::Gpu> gpus;
+  model::Observation observation;
+};
+
+class GpuBackend {
+ public:
+  virtual ~GpuBackend() = default;
+  virtual std::string name() const = 0;          // "nvidia", "amd", "intel", "file"
+
+  // Whether this machine has anything for the backend (a driver's directory, a PCI device). Files only, microseconds.
+  virtual bool present() const = 0;
+
+  // Reads identity and present use. Never blocks longer than `patience`, whatever the driver does; what could not be
+  // read in time is marked in Gpu::health, the metrics and the observation. Throws only for bugs.
+  virtual Reading read(Millis patience) = 0;
+};
+
+}  // namespace thole::port

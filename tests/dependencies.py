@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Keeps the dependency table: which module may include which, and where third-party headers may appear."""
+import pathlib
+import re
+import sys
+
+MAY_INCLUDE = {
+    "base": set(),
+    "model": {"base"},
+    "plan": {"base", "model"},
+    "port": {"base", "model"},
+    "host": {"base", "model", "port"},
+    "app": {"base", "model", "plan", "port"},
+    "wire": {"base", "model", "plan", "port", "host", "app"},
+    "cli": {"base", "model", "app", "wire"},
+    "capi": {"base", "model", "app", "wire"},
+}
+# A third-party header appears in one module only (prefix of the include -> module).
+THIRD_PARTY = {
+    "fmt/": "base",
+    "nlohmann/": "model",
+    "CLI/": "cli",
+    "toml": "wire",
+    "hwloc": "host",
+    "sqlite3": "host",
+}
+VENDORS = ("nvidia", "amd", "intel")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def problems(root):
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in (".hpp", ".cpp", ".h", ".c"):
+            continue
+        parts = path.relative_to(root / "src").parts
+        module = parts[0]
+        if module not in MAY_INCLUDE:
+            yield f"{path}: no such module in the table: {module}"
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            quote, header = match.groups()
+            where = f"{path.relative_to(root)}:{number}"
+            if quote == '"':
+                target = header.split("/")[0]
+                if target in MAY_INCLUDE and target != module and target not in MAY_INCLUDE[module]:
+                    yield f"{where}: {module} may not include {target} ({header})"
+                vendor = next((v for v in VENDORS if parts[:3] == ("host", "gpu", v)), None)
+                other = next((v for v in VENDORS if header.startswith(f"host/gpu/{v}/")), None)
+                if vendor and other and vendor != other:
+                    yield f"{where}: {vendor} may not include {other} ({header})"
+            else:
+                for prefix, owner in THIRD_PARTY.items():
+                    if header.startswith(prefix) and module != owner:
+                        yield f"{where}: <{header}> belongs in {owner} only"
+
+
+def main():
+    found = list(problems(pathlib.Path(sys.argv[1])))
+    print("\n".join(found) if found else "the dependency table holds")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
