@@ -45,7 +45,9 @@ class Place {
 
   // One pass under the mutex: shows the rule the queue, carries out its decision. On Take the locked claim is returned (and
   // the ticket is gone); on Wait a ticket exists and the watches are set; Refuse throws nothing and leaves the line.
-  // A lock that turns out taken makes the rule be asked again, a bounded number of times.
+  // A lock that turns out taken makes the rule be asked again, a bounded number of times. The ticket's number is kept
+  // for the life of the Place: who gives a claim back because the GPU proved unusable (destroying the Claim) and steps again is
+  // back at the old place in line.
   virtual std::optional<Claim> step(const model::Rule& rule) = 0;
   virtual const model::Decision& decision() const = 0;   // of the last step
 
@@ -57,6 +59,13 @@ class Place {
   virtual unsigned progress_by_timeout() const = 0;
 };
 
+// Where a store keeps its state and what can be said against it.
+struct StoreAbout {
+  std::string directory;
+  std::string kind;                        // "system", "fallback", "explicit", "private"
+  std::vector<std::string> cautions;       // "advisory between friendly users: …", shown by doctor and run -v
+};
+
 class ClaimStore {
  public:
   virtual ~ClaimStore() = default;
@@ -64,8 +73,11 @@ class ClaimStore {
   virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
   virtual void amend(const Claim& claim, std::optional<WallTime> until) = 0;  // records a new declared end
-  virtual std::string directory() const = 0;
-  virtual std::vector<std::string> cautions() const = 0; // "advisory between friendly users: …", shown by doctor and run -v
+  virtual StoreAbout about() const = 0;
+
+  // The store of the smaller machine inside a claim: the same protocol over that claim's units, in the claim's own directory,
+  // made when first used. `claim_id` is one component (no '/'); a claim within a claim asks the inner store again.
+  virtual std::unique_ptr<ClaimStore> within(const std::string& claim_id) = 0;
 };
 
 }  // namespace thole::port

@@ -24,6 +24,10 @@ class GpuBackend {
   // Whether this machine has anything for the backend (a driver's directory, a PCI device). Files only, microseconds.
   virtual bool present() const = 0;
 
+  // Whether read() could give something else than last time. Cheap; a live driver always says yes, a machine file
+  // compares the file's stamp.
+  virtual bool changed() { return true; }
+
   // Reads identity and present use. Never blocks longer than `patience`, whatever the driver does; what could not be
   // read in time is marked in Gpu::health, the metrics and the observation. Throws only for bugs.
   virtual Reading read(Millis patience) = 0;
