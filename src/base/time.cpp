@@ -1,0 +1,118 @@
+#include "base/time.hpp"
+
+#include <ctime>
+
+#include "base/text.hpp"
+
+namespace thole {
+
+namespace {
+
+struct TimeUnit { char letter; std::int64_t seconds; };
+constexpr TimeUnit units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+
+// Longer than any wait or job, and added to any clock it cannot overflow.
+constexpr std::int64_t longest = std::int64_t{1000} * 366 * 86400;
+
+std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
+  if (at + count > text.size()) return std::nullopt;
+  auto value = parse_u64(text.substr(at, count));
+  if (!value) return std::nullopt;
+  return static_cast<int>(*value);
+}
+
+std::string strftime_local(const char* format, const std::tm& broken_down) {
+  char buffer[64];
+  return std::string(buffer, std::strftime(buffer, sizeof buffer, format, &broken_down));
+}
+
+std::tm local(WallTime when) {
+  std::time_t seconds = static_cast<std::time_t>(std::chrono::floor<Seconds>(when).time_since_epoch().count());
+  std::tm broken_down{};
+  ::localtime_r(&seconds, &broken_down);
+  return broken_down;
+}
+
+}  // namespace
+
+std::optional<Seconds> parse_duration(std::string_view text) {
+  text = trim(text);
+  if (auto bare = parse_u64(text)) {
+    if (*bare > static_cast<std::uint64_t>(longest)) return std::nullopt;
+    return Seconds(static_cast<std::int64_t>(*bare));
+  }
+  double total = 0;
+  std::int64_t last_unit = longest;  // units must come in falling order, each once
+  if (text.empty()) return std::nullopt;
+  while (!text.empty()) {
+    std::size_t number_end = text.find_first_not_of("0123456789.");
+    if (number_end == std::string_view::npos || number_end == 0) return std::nullopt;
+    auto value = parse_double(text.substr(0, number_end));
+    char letter = text[number_end];
+    std::int64_t unit = 0;
+    for (TimeUnit known : units)
+      if (known.letter == letter) unit = known.seconds;
+    if (!value || unit == 0 || unit >= last_unit) return std::nullopt;
+    total += *value * static_cast<double>(unit);
+    last_unit = unit;
+    text.remove_prefix(number_end + 1);
+  }
+  if (total > static_cast<double>(longest)) return std::nullopt;
+  return Seconds(static_cast<std::int64_t>(total + 0.5));
+}
+
+std::string format_duration(Seconds duration) {
+  std::int64_t left = duration.count();
+  std::string text = left < 0 ? "-" : "";
+  if (left < 0) left = -left;
+  for (std::size_t i = 0; i < std::size(units); ++i) {
+    if (left < units[i].seconds && i + 1 < std::size(units)) continue;
+    text += fmt::format("{}{}", left / units[i].seconds, units[i].letter);
+    left %= units[i].seconds;
+    // Two figures are enough for people, and only neighbours: 2d3h, 1h20m, 1m5s.
+    if (i + 1 < std::size(units) && left >= units[i + 1].seconds)
+      text += fmt::format("{}{}", left / units[i + 1].seconds, units[i + 1].letter);
+    break;
+  }
+  return text;
+}
+
+std::string format_iso(WallTime when) {
+  auto day = std::chrono::floor<std::chrono::days>(when);
+  std::chrono::year_month_day date(day);
+  std::chrono::hh_mm_ss time(std::chrono::floor<Seconds>(when - day));
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                     static_cast<unsigned>(date.day()), time.hours().count(), time.minutes().count(), time.seconds().count());
+}
+
+std::optional<WallTime> parse_iso(std::string_view text) {
+  // Exactly "YYYY-MM-DDTHH:MM:SSZ", or with milliseconds "….123Z".
+  constexpr std::string_view shape = "0000-00-00T00:00:00";
+  if (text.size() < shape.size() + 1 || text.back() != 'Z') return std::nullopt;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] != '0' && text[i] != shape[i]) return std::nullopt;
+  auto year = digits(text, 0, 4), month = digits(text, 5, 2), day = digits(text, 8, 2);
+  auto hour = digits(text, 11, 2), minute = digits(text, 14, 2), second = digits(text, 17, 2);
+  if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
+  std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
+                                   std::chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok() || *hour > 23 || *minute > 59 || *second > 59) return std::nullopt;
+  Millis fraction{0};
+  if (text.size() != shape.size() + 1) {
+    auto thousandths = digits(text, 20, 3);
+    if (text.size() != shape.size() + 5 || text[19] != '.' || !thousandths) return std::nullopt;
+    fraction = Millis(*thousandths);
+  }
+  return std::chrono::sys_days(date) + std::chrono::hours(*hour) + std::chrono::minutes(*minute) + Seconds(*second) + fraction;
+}
+
+std::string format_local(WallTime when, WallTime now) {
+  std::tm then = local(when), today = local(now);
+  if (then.tm_year == today.tm_year && then.tm_yday == today.tm_yday) return strftime_local("%H:%M", then);
+  // Six days, so that a weekday's name is never ambiguous.
+  auto apart = when > now ? when - now : now - when;
+  if (apart < std::chrono::days(6)) return strftime_local("%a %H:%M", then);
+  return strftime_local("%Y-%m-%d %H:%M", then);
+}
+
+}  // namespace thole
