@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/time.hpp"
@@ -113,6 +114,9 @@ struct Gpu {
   std::string key() const;
   bool operator==(const Gpu&) const = default;
 };
+
+// An identity as the name of its lock: every byte but [A-Za-z0-9.:-] replaced, at most 96 of them.
+std::string lock_name(std::string_view identity);
 
 struct Cpu {
   unsigned id = 0;

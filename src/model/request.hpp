@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/time.hpp"
@@ -34,7 +35,7 @@ struct Request {
   std::optional<Seconds> wait;              // give up after this long; nothing = wait for ever; 0 = --no-wait
   std::uint64_t seed = 0;                   // for Pick::random
 
-  // "2 × A100, 20 GiB free", for messages.
+  // "2 A100, 20.0 GiB free", for messages.
   std::string describe() const;
 };
 

@@ -1,0 +1,95 @@
+#include "model/machine.hpp"
+
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace thole::model {
+
+namespace {
+
+// The names of an enumeration's values, in both directions.
+template <class T>
+using Names = std::pair<T, const char*>;
+
+constexpr Names<Vendor> vendors[] = {{Vendor::nvidia, "nvidia"}, {Vendor::amd, "amd"}, {Vendor::intel, "intel"}};
+constexpr Names<Health> healths[] = {{Health::ok, "ok"},
+                                     {Health::lost, "lost"},
+                                     {Health::reset_required, "reset-required"},
+                                     {Health::driver_mismatch, "driver-mismatch"},
+                                     {Health::unreadable, "unreadable"},
+                                     {Health::hung, "hung"}};
+constexpr Names<LinkKind> link_kinds[] = {{LinkKind::nvlink, "nvlink"}, {LinkKind::nvswitch, "nvswitch"}, {LinkKind::xgmi, "xgmi"},
+                                          {LinkKind::c2c, "c2c"},       {LinkKind::pix, "pix"},           {LinkKind::pxb, "pxb"},
+                                          {LinkKind::phb, "phb"},       {LinkKind::node, "node"},         {LinkKind::sys, "sys"}};
+constexpr Names<GpuProcess::Kind> process_kinds[] = {{GpuProcess::Kind::compute, "compute"},
+                                                     {GpuProcess::Kind::graphics, "graphics"},
+                                                     {GpuProcess::Kind::both, "both"},
+                                                     {GpuProcess::Kind::mps, "mps"}};
+
+template <class T, std::size_t n>
+const char* name_of(T value, const Names<T> (&names)[n]) {
+  for (const auto& [known, text] : names)
+    if (known == value) return text;
+  return "unknown";
+}
+
+template <class T, std::size_t n>
+std::optional<T> value_of(std::string_view name, const Names<T> (&names)[n]) {
+  for (const auto& [known, text] : names)
+    if (name == text) return known;
+  return std::nullopt;
+}
+
+}  // namespace
+
+const char* to_string(Vendor vendor) { return name_of(vendor, vendors); }
+const char* to_string(Health health) { return name_of(health, healths); }
+const char* to_string(LinkKind kind) { return name_of(kind, link_kinds); }
+const char* to_string(GpuProcess::Kind kind) { return name_of(kind, process_kinds); }
+std::optional<Vendor> parse_vendor(std::string_view text) { return value_of(text, vendors); }
+std::optional<Health> parse_health(std::string_view text) { return value_of(text, healths); }
+std::optional<LinkKind> parse_link_kind(std::string_view text) { return value_of(text, link_kinds); }
+std::optional<GpuProcess::Kind> parse_process_kind(std::string_view text) { return value_of(text, process_kinds); }
+
+std::optional<PciAddress> PciAddress::parse(std::string_view text) {
+  // [domain:]bus:device[.function], hexadecimal; the domain has up to eight digits (NVML writes them all).
+  std::vector<std::string_view> pieces = split(text, ':');
+  if (pieces.size() == 2) pieces.insert(pieces.begin(), "0");
+  if (pieces.size() != 3) return std::nullopt;
+  std::string_view device = pieces[2], function = "0";
+  if (std::size_t dot = device.find('.'); dot != std::string_view::npos) {
+    function = device.substr(dot + 1);
+    device = device.substr(0, dot);
+  }
+  auto number = [](std::string_view digits, std::size_t most_digits, std::uint64_t most) -> std::optional<std::uint64_t> {
+    auto value = digits.size() <= most_digits ? parse_u64(digits, 16) : std::nullopt;
+    return value && *value <= most ? value : std::nullopt;
+  };
+  auto d = number(pieces[0], 8, 0xffffffff), b = number(pieces[1], 2, 0xff), v = number(device, 2, 0x1f), f = number(function, 1, 7);
+  if (!d || !b || !v || !f) return std::nullopt;
+  return PciAddress{static_cast<std::uint32_t>(*d), static_cast<std::uint8_t>(*b), static_cast<std::uint8_t>(*v),
+                    static_cast<std::uint8_t>(*f)};
+}
+
+std::string PciAddress::to_string() const {
+  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, unsigned{bus}, unsigned{device}, unsigned{function});
+}
+
+std::string Gpu::key() const {
+  // The key becomes a file's name in the state directory: nothing but [A-Za-z0-9.:-], so that no identity can lead out of it.
+  std::string text = uuid;
+  if (text.empty()) text = fmt::format("pci-{}.{}", pci ? pci->to_string() : "unknown", part.value_or(0));
+  return lock_name(text);
+}
+
+std::string lock_name(std::string_view identity) {
+  std::string name(identity.substr(0, 96));
+  for (char& c : name) {
+    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == ':' || c == '-';
+    if (!plain) c = c == '/' ? ':' : '-';  // the old form MIG-GPU-…/1/0 stays readable
+  }
+  return name;
+}
+
+}  // namespace thole::model

@@ -1,0 +1,51 @@
+#include "model/request.hpp"
+
+#include "base/text.hpp"
+
+namespace thole::model {
+
+const char* to_string(Beside beside) {
+  switch (beside) {
+    case Beside::none: return "none";
+    case Beside::mine: return "mine";
+    case Beside::any: return "any";
+  }
+  return "none";
+}
+
+const char* to_string(Pick pick) {
+  switch (pick) {
+    case Pick::pack: return "pack";
+    case Pick::first: return "first";
+    case Pick::last: return "last";
+    case Pick::random: return "random";
+    case Pick::load: return "load";
+    case Pick::memory: return "memory";
+  }
+  return "pack";
+}
+
+std::optional<Beside> parse_beside(std::string_view text) {
+  for (Beside beside : {Beside::none, Beside::mine, Beside::any})
+    if (text == to_string(beside)) return beside;
+  return std::nullopt;
+}
+
+std::optional<Pick> parse_pick(std::string_view text) {
+  for (Pick pick : {Pick::pack, Pick::first, Pick::last, Pick::random, Pick::load, Pick::memory})
+    if (text == to_string(pick)) return pick;
+  return std::nullopt;
+}
+
+std::string Request::describe() const {
+  std::string what = model.empty() ? (gpus == 1 ? "GPU" : "GPUs") : model;
+  std::string text = fmt::format("{} {}", gpus, what);
+  if (!on.empty()) text += " on " + join(on, ",");
+  if (!not_on.empty()) text += ", not " + join(not_on, ",");
+  if (share) text += memory_mib ? fmt::format(", shared, {} each", format_mib(*memory_mib)) : ", shared";
+  else if (memory_mib) text += fmt::format(", {} free", format_mib(*memory_mib));
+  if (time) text += ", for " + format_duration(*time);
+  return text;
+}
+
+}  // namespace thole::model
