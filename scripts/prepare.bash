@@ -1,0 +1,109 @@
+# Sourced by the scripts beside it: finds what a build needs, installs what is missing, chooses the number of jobs.
+#
+# Each need is probed by use (a program on PATH, a header the compiler finds), so that a toolchain from elsewhere than
+# the distribution's packages counts too. Only what is missing is installed, and only by apt.
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${THOLE_BUILD:-$root/build}
+
+say() { printf '\n== %s\n' "$*"; }
+
+# program or header -> Debian and Ubuntu package (the names are the same from Debian 12 and Ubuntu 22.04 on)
+program_packages='g++ g++
+gcc gcc
+cmake cmake
+ninja ninja-build
+python3 python3'
+header_packages='fmt/core.h libfmt-dev
+nlohmann/json.hpp nlohmann-json3-dev
+CLI/CLI.hpp libcli11-dev
+toml++/toml.h libtomlplusplus-dev'
+test_header_packages='gtest/gtest.h libgtest-dev
+gmock/gmock.h libgmock-dev
+rapidcheck.h librapidcheck-dev'
+
+has_header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+
+# The interpreter that has pytest: the one on PATH, else the distribution's.
+python_with_pytest() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    if command -v "$python" >/dev/null && "$python" -c 'import pytest' 2>/dev/null; then
+      command -v "$python"
+      return
+    fi
+  done
+  return 1
+}
+
+missing_packages() {  # $1: build | test
+  local name package
+  while read -r name package; do
+    command -v "$name" >/dev/null || echo "$package"
+  done <<<"$program_packages"
+  local headers=$header_packages
+  [ "$1" = test ] && headers+=$'\n'$test_header_packages
+  while read -r name package; do
+    command -v g++ >/dev/null && has_header "$name" || echo "$package"
+  done <<<"$headers"
+  if [ "$1" = test ]; then
+    python_with_pytest >/dev/null || echo python3-pytest
+    command -v pkg-config >/dev/null || echo pkg-config
+    command -v git >/dev/null || echo git
+  fi
+}
+
+install_missing() {  # $1: build | test
+  local packages become_root=()
+  packages=$(missing_packages "$1" | tr '\n' ' ')
+  [ -n "${packages// /}" ] || return 0
+  say "missing: $packages"
+  local line="apt-get update && apt-get install --yes --no-install-recommends $packages"
+  if ! command -v apt-get >/dev/null; then
+    echo "This is no Debian or Ubuntu. Install what these packages of theirs hold, then run this again:" >&2
+    echo "  $packages" >&2
+    exit 1
+  fi
+  if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && [ -t 2 ]; }; }; then
+      become_root=(sudo)
+    else
+      echo "Ask an administrator to run this line, then run $0 again:" >&2
+      echo "  sudo sh -c '$line'" >&2
+      exit 1
+    fi
+  fi
+  # shellcheck disable=SC2086  # the list is meant to be split into words
+  if ! { "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
+         "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q --yes --no-install-recommends $packages; }; then
+    echo "apt-get could not install them. The line was:" >&2
+    echo "  sudo sh -c '$line'" >&2
+    exit 1
+  fi
+  packages=$(missing_packages "$1" | tr '\n' ' ')
+  if [ -n "${packages// /}" ]; then
+    echo "still missing after installing: $packages" >&2
+    exit 1
+  fi
+}
+
+# One compiler per CPU, but not more than memory allows (a source with templates takes up to 1 GiB).
+jobs() {
+  local cpus gib
+  cpus=$(nproc)
+  gib=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
+  [ "$gib" -ge 1 ] || gib=1
+  echo $((cpus < gib ? cpus : gib))
+}
+
+configure() {  # further cmake arguments
+  local launcher=() python
+  if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache)
+  fi
+  if python=$(python_with_pytest); then
+    launcher+=("-DPython3_EXECUTABLE=$python")
+  fi
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${launcher[@]}" "$@"
+}
