@@ -1,0 +1,163 @@
+#include "host/pci/devices.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+
+namespace thole::host {
+
+namespace {
+
+const std::string devices_directory = "/sys/bus/pci/devices/";
+
+std::optional<std::uint16_t> id16(const Tree& tree, const std::string& path) {
+  auto value = tree.hex(path);
+  if (!value || *value > UINT16_MAX) return std::nullopt;
+  return static_cast<std::uint16_t>(*value);
+}
+
+// A root-complex name in a device path: "pci0000:00"; on some ARM servers it lies below a platform device.
+bool is_host_bridge(std::string_view component) { return component.starts_with("pci") && component.find(':') != component.npos; }
+
+void read_path(const Tree& tree, const std::string& directory, PciDevice& device) {
+  auto real = tree.real(directory);
+  if (!real) return;
+  for (std::string_view component : split(*real, '/')) {
+    if (is_host_bridge(component)) {
+      device.host_bridge = component;
+      device.bridges.clear();
+    } else if (auto address = model::PciAddress::parse(component); address && *address != device.address) {
+      device.bridges.push_back(*address);
+    }
+  }
+}
+
+// AMD and Intel cards (and DPUs) carry a small switch of their own vendor above the GPU. Root ports of the same vendor are
+// taken along, which changes nothing: they are the first bridge below the host bridge, so if it is not common, that is a phb.
+void count_bridges_on_card(const Tree& tree, PciDevice& device) {
+  if (!device.vendor) return;
+  for (auto bridge = device.bridges.rbegin(); bridge != device.bridges.rend(); ++bridge, ++device.bridges_on_card)
+    if (id16(tree, devices_directory + bridge->to_string() + "/vendor") != device.vendor) return;
+}
+
+bool same_memory_node(const PciDevice& a, const PciDevice& b) {
+  if (a.numa && b.numa) return *a.numa == *b.numa;
+  // Without NUMA (numa_node is -1 everywhere) all devices are local to all CPUs.
+  return !a.numa && !b.numa && a.local_cpus && b.local_cpus && *a.local_cpus == *b.local_cpus;
+}
+
+}  // namespace
+
+bool is_gpu_class(std::uint32_t class_code) { return (class_code >> 16) == 0x03 || (class_code >> 8) == 0x1200; }
+
+std::optional<PciDevice> pci_device(const Tree& tree, const model::PciAddress& address) {
+  const std::string directory = devices_directory + address.to_string();
+  if (!tree.exists(directory)) return std::nullopt;
+  PciDevice device;
+  device.address = address;
+  device.vendor = id16(tree, directory + "/vendor");
+  device.device = id16(tree, directory + "/device");
+  if (auto code = tree.hex(directory + "/class"); code && *code <= 0xffffff) device.class_code = static_cast<std::uint32_t>(*code);
+  device.numa = tree.node(directory + "/numa_node");
+  device.local_cpus = tree.cpu_list(directory + "/local_cpulist");
+  if (!device.local_cpus) device.local_cpus = tree.cpu_mask(directory + "/local_cpus");
+  if (device.local_cpus && device.local_cpus->empty()) device.local_cpus.reset();
+  device.virtual_function = tree.exists(directory + "/physfn");
+  read_path(tree, directory, device);
+  count_bridges_on_card(tree, device);
+  return device;
+}
+
+std::vector<PciDevice> pci_gpus(const Tree& tree, std::uint16_t vendor) {
+  std::vector<PciDevice> found;
+  for (const std::string& name : tree.names(devices_directory)) {
+    auto address = model::PciAddress::parse(name);
+    if (!address || id16(tree, devices_directory + name + "/vendor") != vendor) continue;
+    auto device = pci_device(tree, *address);
+    if (device && device->class_code && is_gpu_class(*device->class_code)) found.push_back(std::move(*device));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+  return found;
+}
+
+std::optional<model::PciAddress> pci_address_in(std::string_view real_path) {
+  std::optional<model::PciAddress> last;
+  for (std::string_view component : split(real_path, '/'))
+    if (auto address = model::PciAddress::parse(component)) last = address;
+  return last;
+}
+
+model::LinkKind pci_link(const PciDevice& a, const PciDevice& b) {
+  using enum model::LinkKind;
+  if (!a.host_bridge.empty() && a.host_bridge == b.host_bridge) {
+    std::size_t common = 0;
+    while (common < a.bridges.size() && common < b.bridges.size() && a.bridges[common] == b.bridges[common]) ++common;
+    if (common == 0) return phb;
+    // What lies between the common bridge and the card: nothing, or the one port of the switch the card is plugged into.
+    auto ports = [common](const PciDevice& device) {
+      std::size_t above_card = device.bridges.size() - device.bridges_on_card;
+      return above_card > common ? above_card - common : 0;
+    };
+    return ports(a) <= 1 && ports(b) <= 1 ? pix : pxb;
+  }
+  return same_memory_node(a, b) ? node : sys;
+}
+
+model::NearCpus near_cpus(const PciDevice& device, const std::vector<model::Cpu>& cpus) {
+  model::NearCpus near;
+  if (device.local_cpus) {
+    near.node = device.local_cpus;
+  } else if (device.numa) {
+    model::CpuSet of_node;
+    for (const model::Cpu& cpu : cpus)
+      if (cpu.numa == device.numa) of_node.add(cpu.id);
+    if (!of_node.empty()) near.node = of_node;
+  }
+  if (!near.node) return near;
+  std::set<int> packages;
+  for (const model::Cpu& cpu : cpus)
+    if (cpu.package && near.node->contains(cpu.id)) packages.insert(*cpu.package);
+  model::CpuSet of_packages;
+  for (const model::Cpu& cpu : cpus)
+    if (cpu.package && packages.contains(*cpu.package)) of_packages.add(cpu.id);
+  if (!of_packages.empty()) near.package = of_packages;
+  return near;
+}
+
+void locate(const Tree& tree, const std::vector<model::Cpu>& cpus, std::vector<model::Gpu>& gpus) {
+  for (model::Gpu& gpu : gpus) {
+    if (!gpu.pci) continue;
+    auto device = pci_device(tree, *gpu.pci);
+    if (!device) continue;
+    if (!gpu.numa) gpu.numa = device->numa;
+    model::NearCpus near = near_cpus(*device, cpus);
+    if (!gpu.near_cpus.node) gpu.near_cpus.node = near.node;
+    if (!gpu.near_cpus.package) gpu.near_cpus.package = near.package;
+  }
+}
+
+void link(const Tree& tree, model::Machine& machine) {
+  std::map<model::PciAddress, PciDevice> devices;  // partitions of one GPU share a device
+  auto remember = [&](const std::optional<model::PciAddress>& address) {
+    if (!address || devices.contains(*address)) return;
+    if (auto device = pci_device(tree, *address)) devices.emplace(*address, std::move(*device));
+  };
+  for (const model::Gpu& gpu : machine.gpus) remember(gpu.pci);
+  for (const model::Nic& nic : machine.nics) remember(nic.pci);
+  for (model::Gpu& gpu : machine.gpus) {
+    auto self = gpu.pci ? devices.find(*gpu.pci) : devices.end();
+    if (self == devices.end()) continue;
+    std::set<std::string> linked;
+    for (const model::Link& link : gpu.links) linked.insert(link.to);
+    for (const auto& [address, device] : devices) {
+      if (address == *gpu.pci || linked.contains(address.to_string())) continue;
+      model::Link& link = gpu.links.emplace_back();
+      link.to = address.to_string();
+      link.kind = pci_link(self->second, device);
+    }
+  }
+}
+
+}  // namespace thole::host
