@@ -1,0 +1,30 @@
+// Everything an invocation is told from outside, read once at the edge: files, THOLE_* variables, flags (the later wins).
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "model/request.hpp"
+#include "plan/select.hpp"
+
+namespace thole::wire {
+
+struct Settings {
+  std::string machine;             // --machine, THOLE_MACHINE: a simulated machine's file or name; "" = this machine
+  std::string state_dir;           // --state-dir, THOLE_STATE_DIR: "" = the machine's own
+  std::string sysroot;             // THOLE_SYSROOT: prefix of every /proc, /sys and /dev read; ignored with elevated rights
+  std::string nvml_library;        // THOLE_NVML: absolute path of another libnvidia-ml; ignored with elevated rights
+  std::string machines_dir;        // THOLE_MACHINES: where shipped machines are looked for first
+  std::string program;             // this program's own path, re-executed as the probe
+  std::string runtime_dir;         // XDG_RUNTIME_DIR where it is ours, else ""
+  plan::Environment environment;   // the caller's variables as they were
+  model::FreePolicy free_policy;   // [free] ignore_processes, ignore_memory
+  Millis probe_cold{10'000};       // patience with the driver when it was not asked lately
+  Millis status_patience{4'000};   // of status, which answers within 5 s whatever the driver does
+  uid_t uid = 0;
+};
+
+}  // namespace thole::wire
