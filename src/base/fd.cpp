@@ -1,6 +1,7 @@
 #include "base/fd.hpp"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +26,8 @@ Pipe make_pipe() {
     throw Error(ErrorCode::internal, "cannot make a pipe").because(errno).hint("raise the descriptor limit: ulimit -n");
   return {Fd(ends[0]), Fd(ends[1])};
 }
+
+Fd open_pidfd(pid_t pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 
 std::optional<std::string> read_file(const std::string& path, std::size_t limit) {
   Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);

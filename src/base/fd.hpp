@@ -38,6 +38,9 @@ Fd open_at(int dir_fd, const char* path, int flags, mode_t mode = 0);
 struct Pipe { Fd read, write; };
 Pipe make_pipe();
 
+// A descriptor that becomes readable when the process ends; empty when there is no such process (or no pidfd).
+Fd open_pidfd(pid_t pid);
+
 // The whole of a file (for /proc and /sys too), at most `limit` bytes; empty optional when it cannot be
 // opened or read (errno is set). Never blocks on a FIFO.
 std::optional<std::string> read_file(const std::string& path, std::size_t limit = 16u << 20);
