@@ -1,0 +1,70 @@
+// What the command line said, as one value: the verb, the words after it, and everything its options chose.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "model/request.hpp"
+
+namespace thole::cli {
+
+struct Verb;
+
+// Options that go with every verb, before or after it. Absent = the configuration decides.
+struct Globals {
+  std::optional<std::string> machine;          // a simulated machine: a file, a shipped name, or "8xA100"
+  std::optional<std::string> state_dir;
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+  bool no_color = false;
+  bool help = false;
+  bool version = false;
+};
+
+struct StatusOptions {
+  bool list = false;
+  std::optional<Seconds> watch;                // redraw this often; absent = once
+};
+
+struct RunOptions {
+  bool dry_run = false;
+  bool linger = false;
+  bool no_supervisor = false;
+  std::string ids;                             // "auto", "uuid" or "index"; "" = the configuration decides
+  std::string status_file;
+  std::string in;                              // the claim to run in
+};
+
+struct ClaimOptions {
+  bool shell = false;
+  std::optional<pid_t> pid;
+};
+
+struct CaptureOptions {
+  std::string output;                          // "" = stdout
+  bool use = false;
+  bool anonymous = false;
+};
+
+struct InitOptions {
+  std::string group;                           // nodes become 0660 of this group; "" = 0666
+};
+
+struct Invocation {
+  const Verb* verb = nullptr;
+  Globals global;
+  model::Request request;                      // starts as the configuration's defaults
+  StatusOptions status;
+  RunOptions run;                              // `claim` shares dry_run and ids
+  ClaimOptions claim;
+  CaptureOptions capture;
+  InitOptions init;
+  std::vector<std::string> words;              // GPUs, a claim, or the command to run with its arguments
+};
+
+}  // namespace thole::cli

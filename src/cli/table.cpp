@@ -1,0 +1,192 @@
+#include "cli/table.hpp"
+
+#include <array>
+
+#include "base/error.hpp"
+#include "cli/words.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+using model::Beside;
+using model::Pick;
+using model::ShareWith;
+
+// The rows follow one shape, so that they can be read as a table: letter, name, value, help, what it sets, what completes it.
+// clang-format off
+using I = Invocation;
+using W = Word;
+
+constexpr Option global_rows[] = {
+  {0, "machine", "FILE|NAME", "use a simulated machine: a machine file, a shipped name (dgx-a100), or a shorthand (8xA100)",
+   [](I& i, const W& w) { i.global.machine = text_of(w); }, Offer::machines},
+  {0, "state-dir", "DIR", "keep claims and the queue in DIR (created when missing)",
+   [](I& i, const W& w) { i.global.state_dir = text_of(w); }, Offer::directories},
+  {0, "json", "", "print one JSON document with a versioned schema instead of text",
+   [](I& i, const W&) { i.global.json = true; }},
+  {'q', "quiet", "", "say nothing on stderr but errors and warnings", [](I& i, const W&) { i.global.quiet = true; }},
+  {'v', "verbose", "", "say more on stderr", [](I& i, const W&) { i.global.verbose = true; }},
+  {0, "no-color", "", "no colours and no bold (also: NO_COLOR in the environment)",
+   [](I& i, const W&) { i.global.no_color = true; }},
+  {'h', "help", "", "show help and exit", [](I& i, const W&) { i.global.help = true; }},
+  {0, "version", "", "show the version and exit", [](I& i, const W&) { i.global.version = true; }},
+};
+
+constexpr Option request_rows[] = {
+  {'g', "gpus", "N", "how many GPUs (default 1; 0 claims none and hides all)",
+   [](I& i, const W& w) { i.request.gpus = count_of(w); }},
+  {0, "on", "GPU,...", "only these: index, 0:1 for an instance, UUID or a prefix of it, PCI address",
+   [](I& i, const W& w) { i.request.on = list_of(w); }, Offer::gpus},
+  {0, "not", "GPU,...", "none of these", [](I& i, const W& w) { i.request.not_on = list_of(w); }, Offer::gpus},
+  {0, "model", "TEXT", "only GPUs whose model name contains TEXT, such as A100",
+   [](I& i, const W& w) { i.request.model = text_of(w); }, Offer::models},
+  {0, "memory", "SIZE", "free memory needed on each GPU, such as 20G; with --share: the budget (required)",
+   [](I& i, const W& w) { i.request.memory_mib = size_mib_of(w); }},
+  {0, "share", "", "share a GPU with others that said --share, within memory budgets",
+   [](I& i, const W&) { i.request.share = true; }},
+  {0, "share-with", "any", "share with other users too (GPUs leak between users)",
+   [](I& i, const W& w) { i.request.share_with = choice_of(w, "any|same-user") == "any" ? ShareWith::any : ShareWith::same_user; },
+   Offer::choices, "any|same-user"},
+  {0, "beside", "WHOSE", "take a GPU although unclaimed processes use it: none, mine or any (default none; mine with --share)",
+   [](I& i, const W& w) { i.request.beside = *model::parse_beside(choice_of(w, "none|mine|any")); },
+   Offer::choices, "none|mine|any"},
+  {0, "max-load", "PERCENT", "with --beside: at most this utilisation (default 50%)",
+   [](I& i, const W& w) { i.request.max_load_percent = percent_of(w); }},
+  {0, "max-memory", "PERCENT", "with --beside: at most this much of the memory in use (default 50%)",
+   [](I& i, const W& w) { i.request.max_memory_percent = percent_of(w); }},
+  {0, "pick", "ORDER", "which of the free GPUs: pack (default), first, last, random, load or memory",
+   [](I& i, const W& w) { i.request.pick = *model::parse_pick(choice_of(w, "pack|first|last|random|load|memory")); },
+   Offer::choices, "pack|first|last|random|load|memory"},
+  {0, "trust-claims", "", "only claims count; do not ask the driver who uses the GPUs",
+   [](I& i, const W&) { i.request.trust_claims = true; }},
+  {0, "wait", "TIME", "wait at most this long, such as 30m (default: as long as it takes)",
+   [](I& i, const W& w) { i.request.wait = duration_of(w); }},
+  {0, "no-wait", "", "do not wait: exit 75 when not enough are free",
+   [](I& i, const W&) { i.request.wait = Seconds{0}; }},
+  {'t', "time", "TIME", "how long it will take, such as 8h: a limit for `run`, the end of a `claim`; lets others plan",
+   [](I& i, const W& w) { i.request.time = positive_duration_of(w); }},
+};
+
+constexpr Option dry_run_row = {0, "dry-run", "", "show what would be claimed and why these, and claim nothing",
+   [](I& i, const W&) { i.run.dry_run = true; }};
+constexpr Option ids_row = {0, "ids", "FORM", "what CUDA_VISIBLE_DEVICES holds: auto (default), uuid or index",
+   [](I& i, const W& w) { i.run.ids = choice_of(w, "auto|uuid|index"); }, Offer::choices, "auto|uuid|index"};
+
+constexpr bool is_seconds(std::string_view next) { return !next.empty() && next.front() >= '0' && next.front() <= '9'; }
+
+constexpr Option status_rows[] = {
+  {0, "list", "", "index, UUID and name of each GPU, tab-separated", [](I& i, const W&) { i.status.list = true; }},
+  {'w', "watch", "[TIME]", "show again every TIME (default 2s) until Ctrl-C",
+   [](I& i, const W& w) { i.status.watch = w.text.empty() ? Seconds{2} : positive_duration_of(w); },
+   Offer::nothing, {}, is_seconds},
+};
+
+constexpr Option run_rows[] = {
+  dry_run_row, ids_row,
+  {0, "in", "CLAIM", "run inside a claim made by `thole claim`", [](I& i, const W& w) { i.run.in = text_of(w); }, Offer::claims},
+  {0, "linger", "", "when the command ends, wait for the processes it leaves behind instead of ending them",
+   [](I& i, const W&) { i.run.linger = true; }},
+  {0, "no-supervisor", "", "become the command instead of staying beside it",
+   [](I& i, const W&) { i.run.no_supervisor = true; }},
+  {0, "status-file", "FILE", "write to FILE, as JSON, who ended and why",
+   [](I& i, const W& w) { i.run.status_file = text_of(w); }, Offer::files},
+};
+
+constexpr Option claim_rows[] = {
+  {0, "shell", "", "tie the claim to the calling shell and print the exports: eval \"$(thole claim --shell)\"",
+   [](I& i, const W&) { i.claim.shell = true; }},
+  {0, "pid", "PID", "hold the claim until the process PID ends",
+   [](I& i, const W& w) { i.claim.pid = pid_of(w); }},
+  dry_run_row, ids_row,
+};
+
+constexpr Option capture_rows[] = {
+  {'o', "output", "FILE", "write to FILE instead of stdout", [](I& i, const W& w) { i.capture.output = text_of(w); }, Offer::files},
+  {0, "use", "", "keep the present use too: memory, load, processes", [](I& i, const W&) { i.capture.use = true; }},
+  {0, "anonymous", "", "leave out the machine's and the users' names and the command lines; number the UUIDs",
+   [](I& i, const W&) { i.capture.anonymous = true; }},
+};
+
+constexpr Option init_rows[] = {
+  {0, "group", "GROUP", "only members of GROUP may claim (nodes 0660 instead of 0666)",
+   [](I& i, const W& w) { i.init.group = text_of(w); }, Offer::groups},
+};
+
+constexpr Example status_examples[] = {
+  {"thole", "who has what"},
+  {"thole status 3", "all that is known of GPU 3"},
+  {"thole --machine dgx-a100 status", "the same on a simulated machine"},
+};
+constexpr Example why_examples[] = {
+  {"thole why 3", "what keeps GPU 3 from being handed out"},
+  {"thole why -g 4 --memory 70G", "would that start now, and if not, what is in the way"},
+};
+constexpr Example run_examples[] = {
+  {"thole run python train.py", "one GPU; waits its turn when none is free"},
+  {"thole run -g 2 --memory 20G --time 8h python train.py", "two GPUs with 20 GiB free each, for at most eight hours"},
+  {"thole run -g 4 --dry-run true", "which GPUs it would be, and why these"},
+};
+constexpr Example claim_examples[] = {
+  {"eval \"$(thole claim --shell)\"", "a GPU for this shell and what is started from it"},
+  {"thole claim -g 2 --time 4h", "two GPUs for four hours; prints the id of the claim"},
+  {"thole claim --on 3 --pid 4711", "GPU 3 for a process that runs already"},
+};
+constexpr Example release_examples[] = {
+  {"thole release", "give back the claim of this shell"},
+  {"thole release 5f2c19d0a4e8b731", "give back the claim with this id"},
+};
+constexpr Example extend_examples[] = {
+  {"thole extend 2h", "the claim of this shell ends two hours from now"},
+  {"thole extend 5f2c19d0a4e8b731 30m", "the claim with this id ends half an hour from now"},
+};
+constexpr Example doctor_examples[] = {
+  {"thole doctor", "what is wrong on this machine and how to mend it"},
+  {"thole doctor --json", "the same for a program"},
+};
+constexpr Example capture_examples[] = {
+  {"thole capture -o lab.json", "this machine as a file"},
+  {"thole --machine lab.json status", "use it anywhere"},
+  {"thole capture --use --anonymous", "with the present use, without names; to attach to a report"},
+};
+constexpr Example init_examples[] = {
+  {"sudo thole init", "make /run/thole and a node for each GPU"},
+  {"sudo thole init --group gpu", "the same, for members of the group gpu only"},
+};
+
+constexpr Verb verb_rows[] = {
+  {"status", "see", "who has what: one line a GPU", "[GPU...]", status_rows, {}, status_examples, Offer::gpus, 0, 128},
+  {"why", "see", "explain a GPU's state, or what a request waits for", "[GPU...]", {}, request_rows, why_examples, Offer::gpus, 0, 128},
+  {"run", "run", "claim GPUs, wait if needed, run a command", "COMMAND [ARGUMENT...]", run_rows, request_rows, run_examples,
+   Offer::command, 1, ~std::size_t{0}},
+  {"claim", "run", "claim GPUs without a command", "", claim_rows, request_rows, claim_examples},
+  {"release", "run", "give a claim back", "[CLAIM...]", {}, {}, release_examples, Offer::claims, 0, 128},
+  {"extend", "run", "give a claim a new end", "[CLAIM] TIME", {}, {}, extend_examples, Offer::claims, 1, 2},
+  {"doctor", "machine", "what is wrong, and how to mend it", "", {}, {}, doctor_examples},
+  {"capture", "machine", "this machine as a file", "", capture_rows, {}, capture_examples},
+  {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},
+  {"completion", "", "print the completion script for a shell", "bash|zsh|fish", {}, {}, {}, Offer::nothing, 1, 1},
+  {"__complete", "", "what completion asks", "", {}, {}, {}, Offer::nothing, 0, 0, true},
+  {"__probe", "", "the process that calls vendor libraries", "", {}, {}, {}, Offer::nothing, 0, 0, true},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Verb> verbs() { return verb_rows; }
+std::span<const Option> global_options() { return global_rows; }
+
+const Verb* find_verb(std::string_view name) {
+  for (const Verb& verb : verb_rows)
+    if (verb.name == name) return &verb;
+  return nullptr;
+}
+
+std::vector<const Option*> options_of(const Verb& verb) {
+  std::vector<const Option*> all;
+  for (std::span<const Option> rows : {verb.own, verb.request, global_options()})
+    for (const Option& row : rows) all.push_back(&row);
+  return all;
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,29 @@
+// Strict readings of option values; each throws Error(usage) that quotes the value and says what was expected.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "cli/table.hpp"
+
+namespace thole::cli {
+
+unsigned count_of(const Word& word);                          // 0 … 4096
+pid_t pid_of(const Word& word);
+Seconds duration_of(const Word& word);                        // "90s", "1h30m", "0"
+Seconds positive_duration_of(const Word& word);
+std::uint64_t size_mib_of(const Word& word);                  // "20G", more than 0
+double percent_of(const Word& word);                          // 0 … 100
+std::vector<std::string> list_of(const Word& word);           // "0,GPU-5c2f": no empty pieces
+std::string text_of(const Word& word);                        // anything but ""
+std::string choice_of(const Word& word, std::string_view choices);  // one of "a|b|c"
+
+// The word in double quotes, made printable and cut.
+std::string quoted(std::string_view word);
+
+// Error(usage) for a word that is none of the known ones, with the nearest in the hint.
+[[noreturn]] void throw_unknown(std::string_view what, std::string_view word, const std::vector<std::string>& known,
+                                std::string_view otherwise);
+
+}  // namespace thole::cli
