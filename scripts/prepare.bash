@@ -17,7 +17,6 @@ ninja ninja-build
 python3 python3'
 header_packages='fmt/core.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
-CLI/CLI.hpp libcli11-dev
 toml++/toml.h libtomlplusplus-dev'
 test_header_packages='gtest/gtest.h libgtest-dev
 gmock/gmock.h libgmock-dev

@@ -19,7 +19,6 @@ MAY_INCLUDE = {
 THIRD_PARTY = {
     "fmt/": "base",
     "nlohmann/": "model",
-    "CLI/": "cli",
     "toml": "wire",
     "hwloc": "host",
     "sqlite3": "host",

@@ -1,0 +1,93 @@
+#include "cli/help.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+constexpr std::size_t width = 80;
+constexpr std::size_t help_column = 26;
+
+std::string rows(std::span<const Option> options) {
+  std::string text;
+  for (const Option& option : options) {
+    std::string left = fmt::format("  {}{}", option.letter ? "" : "    ", spelling(option));
+    if (left.size() + 2 > help_column) left += "\n" + std::string(help_column, ' ');
+    else left.resize(help_column, ' ');
+    text += left + wrap(option.help, width - help_column, help_column) + "\n";
+  }
+  return text;
+}
+
+std::string examples(const Verb& verb) {
+  std::string text;
+  for (const Example& example : verb.examples) text += fmt::format("  {}\n      {}\n", example.line, example.says);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string_view> groups() {
+  std::vector<std::string_view> all;
+  for (const Verb& verb : verbs())
+    if (!verb.group.empty() && std::find(all.begin(), all.end(), verb.group) == all.end()) all.push_back(verb.group);
+  return all;
+}
+
+std::string synopsis(const Verb& verb) {
+  std::string text = fmt::format("thole {} [OPTION...]", verb.name);
+  if (!verb.operands.empty()) text += fmt::format(" {}", verb.operands);
+  return text;
+}
+
+std::string spelling(const Option& option) {
+  std::string text = option.letter ? fmt::format("-{}, --{}", option.letter, option.name) : fmt::format("--{}", option.name);
+  if (option.value.empty()) return text;
+  return text + (option.optional_value ? fmt::format("[={}]", option.value.substr(1, option.value.size() - 2))
+                                       : fmt::format(" {}", option.value));
+}
+
+std::string wrap(std::string_view text, std::size_t columns, std::size_t indent) {
+  std::string out;
+  std::size_t used = 0;
+  for (std::string_view word : split(text, ' ')) {
+    if (used != 0 && used + 1 + word.size() > columns) {
+      out += "\n" + std::string(indent, ' ');
+      used = 0;
+    } else if (used != 0) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += word.size();
+  }
+  return out;
+}
+
+std::string general_help() {
+  std::string text =
+      "thole: see, claim and share the GPUs of a machine.\n\n"
+      "  thole                        who has what (the same as: thole status)\n"
+      "  thole run python train.py    claim a GPU, wait if needed, run\n";
+  for (std::string_view group : groups()) {
+    text += fmt::format("\n{}\n", group);
+    for (const Verb& verb : verbs())
+      if (verb.group == group) text += fmt::format("  {:<12}{}\n", verb.name, verb.summary);
+  }
+  text += "\noptions, before or after the command\n" + rows(global_options());
+  text += "\nThe options and examples of a command: thole COMMAND --help, or man thole-COMMAND\n";
+  return text;
+}
+
+std::string help_of(const Verb& verb) {
+  std::string text = fmt::format("{}\n\nusage: {}\n", verb.summary, synopsis(verb));
+  if (!verb.examples.empty()) text += "\nexamples\n" + examples(verb);
+  if (!verb.own.empty()) text += "\noptions\n" + rows(verb.own);
+  if (!verb.request.empty()) text += "\nthe request: which GPUs, and how long to wait\n" + rows(verb.request);
+  return text + "\noptions of every command\n" + rows(global_options());
+}
+
+}  // namespace thole::cli

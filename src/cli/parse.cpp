@@ -1,0 +1,186 @@
+#include "cli/parse.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "cli/words.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+class Parser {
+ public:
+  Parser(std::span<const std::string_view> arguments, const model::Request& defaults) : rest_(arguments) {
+    result_.request = defaults;
+  }
+
+  Invocation parse() {
+    while (!rest_.empty() && !result_.verb) read_before_verb(take());
+    if (result_.verb && result_.verb->raw) read_remaining_words();
+    while (!rest_.empty()) read_after_verb(take());
+    if (!result_.global.help && !result_.global.version) check();
+    return std::move(result_);
+  }
+
+ private:
+  std::string_view take() {
+    std::string_view word = rest_.front();
+    rest_ = rest_.subspan(1);
+    return word;
+  }
+
+  static bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
+
+  void read_before_verb(std::string_view word) {
+    if (is_option(word) && word != "--") return read_option(word);
+    result_.verb = find_verb(word);
+    if (!result_.verb) throw_unknown_verb(word);
+  }
+
+  void read_after_verb(std::string_view word) {
+    if (word == "--") return read_remaining_words();
+    if (is_option(word)) return read_option(word);
+    result_.words.emplace_back(word);
+    if (result_.verb->offer == Offer::command) read_remaining_words();
+  }
+
+  void read_remaining_words() {
+    result_.words.insert(result_.words.end(), rest_.begin(), rest_.end());
+    rest_ = {};
+  }
+
+  void read_option(std::string_view word) {
+    if (word.starts_with("--")) return read_long(word);
+    for (std::size_t at = 1; at < word.size(); ++at) {
+      const std::string typed{'-', word[at]};
+      const Option& option = find([&](const Option& row) { return row.letter == word[at]; }, typed);
+      std::string_view attached = word.substr(at + 1);
+      if (option.value.empty()) {
+        set(option, typed, {});
+      } else {
+        if (attached.starts_with('=')) attached.remove_prefix(1);
+        set(option, typed, attached.empty() ? next_value(option, typed) : attached);
+        return;
+      }
+    }
+  }
+
+  void read_long(std::string_view word) {
+    const std::size_t equals = word.find('=');
+    const std::string_view typed = word.substr(0, equals);
+    const Option& option = find([&](const Option& row) { return row.name == typed.substr(2); }, typed);
+    if (option.value.empty()) {
+      if (equals != std::string_view::npos)
+        throw Error(ErrorCode::usage, fmt::format("{} takes no value, got {}", typed, quoted(word.substr(equals + 1))));
+      set(option, typed, {});
+    } else if (equals != std::string_view::npos) {
+      const std::string_view value = word.substr(equals + 1);
+      if (value.empty()) throw_no_value(option, typed);
+      set(option, typed, value);
+    } else {
+      set(option, typed, next_value(option, typed));
+    }
+  }
+
+  std::string_view next_value(const Option& option, std::string_view typed) {
+    if (option.optional_value) return !rest_.empty() && option.optional_value(rest_.front()) ? take() : std::string_view{};
+    if (rest_.empty() || rest_.front().empty() || is_option(rest_.front())) throw_no_value(option, typed);
+    return take();
+  }
+
+  void set(const Option& option, std::string_view typed, std::string_view value) {
+    option.set(result_, {typed, value});
+    seen_.push_back(option.name);
+  }
+
+  template <class Match>
+  const Option& find(Match match, std::string_view typed) const {
+    static constexpr Verb no_verb{};
+    for (const Option* row : options_of(result_.verb ? *result_.verb : no_verb))
+      if (match(*row)) return *row;
+    throw_unknown_option(match, typed);
+  }
+
+  template <class Match>
+  [[noreturn]] void throw_unknown_option(Match match, std::string_view typed) const {
+    std::string other;  // a verb that does have it
+    for (const Verb& verb : verbs())
+      for (const Option* row : options_of(verb))
+        if (other.empty() && !verb.group.empty() && match(*row)) other = verb.name;
+    if (!result_.verb) {
+      if (!other.empty())
+        throw Error(ErrorCode::usage, fmt::format("{} belongs after its command", typed))
+            .hint(fmt::format("such as: thole {} {}", other, typed));
+      std::vector<std::string> known;
+      for (const Option& row : global_options()) known.push_back(fmt::format("--{}", row.name));
+      throw_unknown("unknown option", typed, known, "see: thole --help");
+    }
+    std::vector<std::string> known;
+    for (const Option* row : options_of(*result_.verb)) known.push_back(fmt::format("--{}", row->name));
+    throw_unknown(fmt::format("{}: unknown option", result_.verb->name), typed, known,
+                  fmt::format("see: thole {} --help", result_.verb->name));
+  }
+
+  [[noreturn]] static void throw_no_value(const Option& option, std::string_view typed) {
+    throw Error(ErrorCode::usage, fmt::format("{} needs a value", typed)).hint(fmt::format("such as: {} {}", typed, option.value));
+  }
+
+  [[noreturn]] static void throw_unknown_verb(std::string_view word) {
+    std::vector<std::string> known;
+    for (const Verb& verb : verbs())
+      if (!verb.group.empty()) known.emplace_back(verb.name);
+    throw_unknown("unknown command", word, known, "see: thole --help; to run a program: thole run PROGRAM");
+  }
+
+  bool given(std::string_view name) const { return std::find(seen_.begin(), seen_.end(), name) != seen_.end(); }
+
+  void check() {
+    if (!result_.verb) return;
+    check_words(*result_.verb);
+    if (!result_.verb->request.empty()) check_request();
+    check_run();
+  }
+
+  void check_words(const Verb& verb) const {
+    if (verb.raw) return;
+    if (result_.words.size() < verb.min_words)
+      throw Error(ErrorCode::usage, fmt::format("{}: {} missing", verb.name, verb.operands))
+          .hint(verb.examples.empty() ? fmt::format("see: thole {} --help", verb.name)
+                                      : fmt::format("such as: {}", verb.examples.front().line));
+    if (result_.words.size() <= verb.max_words) return;
+    Error error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, quoted(result_.words[verb.max_words])));
+    throw std::move(error).hint(verb.name == "claim" ? "a command is run by: thole run" : fmt::format("see: thole {} --help", verb.name));
+  }
+
+  void check_request() {
+    model::Request& request = result_.request;
+    if (request.share && !request.memory_mib)
+      throw Error(ErrorCode::usage, "--share needs a memory budget").hint("such as: --share --memory 8G");
+    if (given("share-with") && !request.share) throw Error(ErrorCode::usage, "--share-with goes with --share");
+    if (request.share && !given("beside")) request.beside = model::Beside::mine;
+    if ((given("max-load") || given("max-memory")) && request.beside == model::Beside::none)
+      throw Error(ErrorCode::usage, "--max-load and --max-memory go with --beside").hint("such as: --beside any --max-load 20%");
+  }
+
+  void check_run() const {
+    if (result_.claim.shell && result_.claim.pid) throw Error(ErrorCode::usage, "--shell and --pid exclude each other");
+    if (!result_.run.no_supervisor) return;
+    for (std::string_view name : {"time", "linger", "status-file"})
+      if (given(name))
+        throw Error(ErrorCode::usage, fmt::format("--no-supervisor leaves nobody behind to do --{}", name));
+  }
+
+  std::span<const std::string_view> rest_;
+  Invocation result_;
+  std::vector<std::string_view> seen_;  // names of the options given
+};
+
+}  // namespace
+
+Invocation parse(std::span<const std::string_view> arguments, const model::Request& defaults) {
+  return Parser(arguments, defaults).parse();
+}
+
+}  // namespace thole::cli

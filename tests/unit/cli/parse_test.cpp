@@ -1,0 +1,225 @@
+#include "cli/parse.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+using namespace thole;
+using namespace thole::cli;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace {
+
+// The words of a line, split at blanks.
+Invocation parse_line(std::string_view line, const model::Request& defaults = {}) {
+  std::vector<std::string_view> words;
+  for (std::string_view word : split(line, ' '))
+    if (!word.empty()) words.push_back(word);
+  return parse(words, defaults);
+}
+
+std::string mistake_in(std::string_view line) {
+  try {
+    parse_line(line);
+  } catch (const Error& error) {
+    EXPECT_EQ(exit_status(error.code()), 64) << line;
+    return error.full();
+  }
+  ADD_FAILURE() << "accepted: " << line;
+  return "";
+}
+
+}  // namespace
+
+TEST(Parse, NoWordsNameNoVerb) { EXPECT_EQ(parse_line("").verb, nullptr); }
+
+TEST(Parse, ACommandIsTheSameWithAndWithoutDashes) {
+  for (std::string_view line : {"run python t.py -x", "run -- python t.py -x"}) {
+    Invocation run = parse_line(line);
+    EXPECT_THAT(run.words, ElementsAre("python", "t.py", "-x")) << line;
+    EXPECT_EQ(run.verb->name, "run");
+  }
+}
+
+TEST(Parse, OptionsEndAtTheCommand) {
+  Invocation run = parse_line("run -g 2 python -g 5 --json --help");
+  EXPECT_EQ(run.request.gpus, 2u);
+  EXPECT_THAT(run.words, ElementsAre("python", "-g", "5", "--json", "--help"));
+  EXPECT_FALSE(run.global.json);
+  EXPECT_FALSE(run.global.help);
+}
+
+TEST(Parse, DashesWithinACommandStay) { EXPECT_THAT(parse_line("run python -- x").words, ElementsAre("python", "--", "x")); }
+
+TEST(Parse, OneValueHasFourSpellings) {
+  for (std::string_view line : {"run -g 2 x", "run -g2 x", "run --gpus 2 x", "run --gpus=2 x", "run -g=2 x"})
+    EXPECT_EQ(parse_line(line).request.gpus, 2u) << line;
+}
+
+TEST(Parse, GlobalOptionsStandBeforeOrAfterTheVerb) {
+  for (std::string_view line : {"--machine dgx-a100 --json status 3", "status --machine=dgx-a100 3 --json", "status 3 --json --machine dgx-a100"}) {
+    Invocation status = parse_line(line);
+    EXPECT_EQ(status.global.machine, "dgx-a100") << line;
+    EXPECT_TRUE(status.global.json) << line;
+    EXPECT_THAT(status.words, ElementsAre("3")) << line;
+  }
+}
+
+TEST(Parse, FlagsCluster) {
+  Invocation run = parse_line("run -qvg3 x");
+  EXPECT_TRUE(run.global.quiet);
+  EXPECT_TRUE(run.global.verbose);
+  EXPECT_EQ(run.request.gpus, 3u);
+}
+
+TEST(Parse, TheLaterOfTwoWins) {
+  EXPECT_EQ(parse_line("run --wait 1h --no-wait x").request.wait, Seconds{0});
+  EXPECT_EQ(parse_line("run --no-wait --wait 1h x").request.wait, Seconds{3600});
+}
+
+TEST(Parse, ARequestIsReadWhole) {
+  model::Request request =
+      parse_line("run -g4 --on 0,GPU-5c2f,0000:07:00.0 --not 0:1 --model A100 --memory 20G --beside any --max-load 20% "
+                 "--max-memory 0.3 --pick memory --trust-claims --wait 30m --time 1h30m x")
+          .request;
+  EXPECT_EQ(request.gpus, 4u);
+  EXPECT_THAT(request.on, ElementsAre("0", "GPU-5c2f", "0000:07:00.0"));
+  EXPECT_THAT(request.not_on, ElementsAre("0:1"));
+  EXPECT_EQ(request.model, "A100");
+  EXPECT_EQ(request.memory_mib, 20480u);
+  EXPECT_EQ(request.beside, model::Beside::any);
+  EXPECT_EQ(request.max_load_percent, 20.0);
+  EXPECT_EQ(request.max_memory_percent, 30.0);
+  EXPECT_EQ(request.pick, model::Pick::memory);
+  EXPECT_TRUE(request.trust_claims);
+  EXPECT_EQ(request.wait, Seconds{1800});
+  EXPECT_EQ(request.time, Seconds{5400});
+}
+
+TEST(Parse, SharersStandTheirOwnProcessesUnlessToldOtherwise) {
+  EXPECT_EQ(parse_line("run --share --memory 8G x").request.beside, model::Beside::mine);
+  EXPECT_EQ(parse_line("run --share --memory 8G --beside none x").request.beside, model::Beside::none);
+}
+
+TEST(Parse, OptionsOverrideTheDefaults) {
+  model::Request defaults;
+  defaults.wait = Seconds{60};
+  defaults.pick = model::Pick::last;
+  EXPECT_EQ(parse_line("run x", defaults).request.wait, Seconds{60});
+  EXPECT_EQ(parse_line("run --no-wait x", defaults).request.wait, Seconds{0});
+  EXPECT_EQ(parse_line("run --pick first x", defaults).request.pick, model::Pick::first);
+}
+
+TEST(Parse, WatchTakesATimeOnlyWhenOneFollows) {
+  EXPECT_EQ(parse_line("status --watch").status.watch, Seconds{2});
+  EXPECT_EQ(parse_line("status --watch 5").status.watch, Seconds{5});
+  EXPECT_EQ(parse_line("status --watch=1m").status.watch, Seconds{60});
+  EXPECT_EQ(parse_line("status -w5").status.watch, Seconds{5});
+  Invocation status = parse_line("status --watch GPU-5c2f");
+  EXPECT_EQ(status.status.watch, Seconds{2});
+  EXPECT_THAT(status.words, ElementsAre("GPU-5c2f"));
+}
+
+TEST(Parse, HelpAsksForNothingElse) {
+  EXPECT_TRUE(parse_line("run --help").global.help);
+  EXPECT_TRUE(parse_line("extend -h").global.help);
+  EXPECT_TRUE(parse_line("--version").global.version);
+}
+
+TEST(Parse, MachineryGetsItsWordsUntouched) {
+  EXPECT_THAT(parse_line("__complete run --gp").words, ElementsAre("run", "--gp"));
+}
+
+struct Mistake {
+  std::string_view line, says, hint;
+};
+class ParseMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(ParseMistake, IsNamedWithItsCure) {
+  const std::string text = mistake_in(GetParam().line);
+  EXPECT_THAT(text, HasSubstr(GetParam().says));
+  EXPECT_THAT(text, HasSubstr(GetParam().hint));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ParseMistake,
+    testing::Values(
+        Mistake{"satus", "unknown command \"satus\"", "did you mean status?"},
+        Mistake{"python t.py", "unknown command \"python\"", "thole run"},
+        Mistake{"run --gpu 2 x", "unknown option \"--gpu\"", "--gpus"},
+        Mistake{"run --mem 20G x", "unknown option \"--mem\"", "--memory"},
+        Mistake{"run -z x", "unknown option \"-z\"", "thole run --help"},
+        Mistake{"-g 2 run x", "-g belongs after its command", "thole why -g"},
+        Mistake{"--jsn status", "unknown option \"--jsn\"", "--json"},
+        Mistake{"run -g two x", "-g: expected a number, got \"two\"", ""},
+        Mistake{"run --gpus=-1 x", "--gpus: expected a number, got \"-1\"", ""},
+        Mistake{"run --gpus= x", "--gpus needs a value", "--gpus N"},
+        Mistake{"run -g 99999 x", "a number up to", ""},
+        Mistake{"run --json=yes x", "--json takes no value", ""},
+        Mistake{"run --on", "--on needs a value", ""},
+        Mistake{"run --on --share x", "--on needs a value", ""},
+        Mistake{"run --on 0,,2 x", "separated by commas", ""},
+        Mistake{"run --memory lots x", "--memory: expected a size", "20G"},
+        Mistake{"run --memory 0 x", "more than 0", ""},
+        Mistake{"run --wait soon x", "--wait: expected a time", "30m"},
+        Mistake{"run --time 0 x", "longer than 0", ""},
+        Mistake{"run --beside mime x", "--beside: \"mime\"", "mine"},
+        Mistake{"run --pick best x", "--pick: \"best\"", "pack"},
+        Mistake{"run --max-load 120% --beside any x", "a percentage", ""},
+        Mistake{"run --max-load 20% x", "go with --beside", ""},
+        Mistake{"run --share x", "--share needs a memory budget", "--memory 8G"},
+        Mistake{"run --share-with any x", "goes with --share", ""},
+        Mistake{"run", "COMMAND [ARGUMENT...] missing", "thole run python"},
+        Mistake{"run -g 2 --", "COMMAND [ARGUMENT...] missing", ""},
+        Mistake{"claim python", "one word too many, \"python\"", "thole run"},
+        Mistake{"claim --shell --pid 3", "exclude each other", ""},
+        Mistake{"claim --pid 0", "a process id", ""},
+        Mistake{"extend", "[CLAIM] TIME missing", "thole extend 2h"},
+        Mistake{"run --no-supervisor --time 1h x", "leaves nobody behind", "--time"},
+        Mistake{"doctor 3", "one word too many", "thole doctor --help"}));
+
+TEST(Parse, QuotesAStrangersWordSafely) {
+  const std::string_view hostile[] = {"sta\x1b[2Jtus"};
+  try {
+    parse(hostile);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.full().find('\x1b'), std::string::npos);
+  }
+}
+
+// The table itself.
+
+TEST(Table, NamesAndLettersAreUniqueWithinAVerb) {
+  for (const Verb& verb : verbs()) {
+    std::vector<std::string> names;
+    std::vector<char> letters;
+    for (const Option* row : options_of(verb)) {
+      names.emplace_back(row->name);
+      if (row->letter) letters.push_back(row->letter);
+    }
+    std::sort(names.begin(), names.end());
+    std::sort(letters.begin(), letters.end());
+    EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << verb.name;
+    EXPECT_EQ(std::adjacent_find(letters.begin(), letters.end()), letters.end()) << verb.name;
+  }
+}
+
+TEST(Table, EveryVisibleVerbHasTwoOrThreeExamplesThatParse) {
+  for (const Verb& verb : verbs()) {
+    if (verb.group.empty()) continue;
+    EXPECT_GE(verb.examples.size(), 2u) << verb.name;
+    EXPECT_LE(verb.examples.size(), 3u) << verb.name;
+    for (const Example& example : verb.examples) {
+      std::string_view line = example.line;
+      if (line.starts_with("sudo ")) line.remove_prefix(5);
+      if (line.starts_with("eval \"$(")) line = line.substr(8, line.size() - 10);
+      ASSERT_TRUE(line.starts_with("thole")) << line;
+      EXPECT_NO_THROW(parse_line(line.substr(5))) << line;
+    }
+  }
+}
