@@ -78,7 +78,7 @@ std::string general_help() {
       if (verb.group == group) text += fmt::format("  {:<12}{}\n", verb.name, verb.summary);
   }
   text += "\noptions, before or after the command\n" + rows(global_options());
-  text += "\nThe options and examples of a command: thole COMMAND --help, or man thole-COMMAND\n";
+  text += "\nOptions and examples of a command: thole COMMAND --help, or man thole-COMMAND\n";
   return text;
 }
 
@@ -87,7 +87,9 @@ std::string help_of(const Verb& verb) {
   if (!verb.examples.empty()) text += "\nexamples\n" + examples(verb);
   if (!verb.own.empty()) text += "\noptions\n" + rows(verb.own);
   if (!verb.request.empty()) text += "\nthe request: which GPUs, and how long to wait\n" + rows(verb.request);
-  return text + "\noptions of every command\n" + rows(global_options());
+  std::string globals;
+  for (const Option& option : global_options()) globals += (globals.empty() ? "" : ", ") + spelling(option);
+  return text + "\noptions of every command (see: thole --help)\n  " + wrap(globals, width - 2, 2) + "\n";
 }
 
 }  // namespace thole::cli

@@ -1,6 +1,7 @@
 #include "cli/words.hpp"
 
 #include <limits>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -13,6 +14,17 @@ constexpr unsigned most_gpus = 4096;  // a slip of the finger, not a machine
 
 [[noreturn]] void throw_expected(const Word& word, std::string_view expected) {
   throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, quoted(word.text)));
+}
+
+// The one candidate that begins with the word: "--mem" can only mean --memory.
+std::optional<std::string> only_beginning(std::string_view word, const std::vector<std::string>& known) {
+  std::optional<std::string> found;
+  for (const std::string& candidate : known) {
+    if (!candidate.starts_with(word)) continue;
+    if (found) return std::nullopt;
+    found = candidate;
+  }
+  return found;
 }
 
 }  // namespace
@@ -83,7 +95,8 @@ std::string choice_of(const Word& word, std::string_view choices) {
 
 void throw_unknown(std::string_view what, std::string_view word, const std::vector<std::string>& known,
                    std::string_view otherwise) {
-  auto near = nearest(word, known);
+  auto near = word.size() > 2 ? only_beginning(word, known) : std::nullopt;
+  if (!near) near = nearest(word, known);
   throw Error(ErrorCode::usage, fmt::format("{} {}", what, quoted(word)))
       .hint(near ? fmt::format("did you mean {}?", *near) : std::string(otherwise));
 }
