@@ -54,15 +54,17 @@ struct QueueView {
 // Claim these slots now, all of them or none.
 struct Take {
   std::vector<unsigned> slots;
+  std::vector<std::uint64_t> nudge;                 // waiters who must look again, to watch what I now hold: wake them
 };
 
 // Not now. What to watch, whom to wake, what can be promised.
 struct Wait {
   std::optional<std::uint64_t> behind;              // the nearest earlier ticket that must go first; absent: I am the head
-  SlotSet watch;                                    // claimed slots whose release could change the answer
+  std::vector<std::uint64_t> follow;                // further tickets whose leaving must wake me, as that of `behind` does
+  SlotSet watch;                                    // claimed slots whose release (of any holder there now) must wake me
   SlotSet observe;                                  // unclaimed slots that only the driver's report keeps from me
   bool could_start_but_for_behind = false;          // enough is free for `behind`; if it stays so, it is stopped
-  std::vector<std::uint64_t> nudge;                 // later tickets that may start now (backfill): wake them
+  std::vector<std::uint64_t> nudge;                 // later tickets that may start now: wake them
   std::optional<WallTime> promise;                  // the start that can be promised to me
   std::optional<Seconds> would_fit;                 // a declared --time of at most this would start me now
   unsigned position = 1;                            // place in line among those that compete with me, from 1
