@@ -1,11 +1,11 @@
-// Port: starting a command with a claim, living beside it, and ending what it leaves behind.
+// Port: starting a command with a claim, living beside it, and ending as it ended.
 #pragma once
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -29,14 +29,24 @@ struct Ended {
   std::optional<int> exit_code;
   std::optional<int> signal;
   bool core = false;
-  bool time_limit = false;                       // ended by --time
-  std::vector<std::string> left_behind;          // processes of its tree that had to be ended afterwards, "pid command"
+  bool time_limit = false;                       // it was ended by its time limit
+  bool released = false;                         // … or because its claim was asked back
+  std::vector<std::string> left_behind;          // processes of its tree that outlived it, "pid command" (not yet printable)
+};
+
+// What somebody asked of the supervisor through the claim's socket.
+struct Order {
+  bool end = false;                              // end the command: the claim is asked back
+  std::optional<WallTime> until;                 // the command's new end
 };
 
 struct SupervisePolicy {
   std::optional<Seconds> time_limit;             // INT, then TERM, then KILL, `patience` apart
-  Seconds patience{10};
+  Millis patience{10'000};                       // also between TERM and KILL for what is left behind
   bool linger = false;                           // wait for the rest of the tree instead of ending it
+  std::function<void(const std::vector<std::string>&)> on_left_behind;  // called once, when there is a rest
+  int control = -1;                              // when readable, `serve` is called and its order obeyed
+  std::function<Order()> serve;
 };
 
 class Processes {
@@ -44,11 +54,16 @@ class Processes {
   virtual ~Processes() = default;
 
   // Starts it (vfork style) in the same terminal and process group. Throws Error(not_found | not_executable | internal).
+  // From here to the end of supervise all signals are blocked in this thread.
   virtual pid_t start(const ProcessSpec& spec) = 0;
 
   // Stays with it to its end: forwards signals sent to us alone, follows stops and continues, enforces the limit, then
-  // deals with what is left of its tree. `control` (or -1) is a listening socket served meanwhile by `serve`.
+  // deals with what is left of its tree. Call it from the program's only thread.
   virtual Ended supervise(pid_t pid, const SupervisePolicy& policy) = 0;
+
+  // Ends this process as the command ended: the same status, or by the same signal (128+n as pid 1).
+  // Let go of the claim first: nothing is destroyed on the way.
+  [[noreturn]] virtual void end_as(const Ended& ended) = 0;
 
   // Replaces this process (--no-supervisor); returns only by throwing.
   [[noreturn]] virtual void become(const ProcessSpec& spec) = 0;

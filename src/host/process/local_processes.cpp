@@ -1,0 +1,57 @@
+#include "host/process/local_processes.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "host/process/spawn.hpp"
+#include "host/process/supervise.hpp"
+#include "host/process/tree.hpp"
+
+namespace thole::host {
+namespace {
+
+// Our children now. Almost always none, and then /proc is not searched.
+std::vector<pid_t> children_now() {
+  siginfo_t any = {};
+  if (::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return {};
+  std::vector<pid_t> children;
+  for (const auto& process : descendants(::getpid()))
+    if (process.parent == ::getpid()) children.push_back(process.pid);
+  return children;
+}
+
+}  // namespace
+
+pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
+  Launch launch(spec, inherited_);
+  strangers_ = children_now();
+  auto blocked = std::make_unique<AllSignalsBlocked>();
+  ::signal(SIGCHLD, SIG_DFL);               // ignored, the kernel would keep the command's status from us
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);       // before it can leave anything behind
+  pid_t pid = launch.start();
+  blocked_ = std::move(blocked);
+  return pid;
+}
+
+port::Ended LocalProcesses::supervise(pid_t pid, const port::SupervisePolicy& policy) {
+  if (!blocked_) blocked_ = std::make_unique<AllSignalsBlocked>();
+  auto ended = supervise_command(pid, policy, inherited_, strangers_);
+  blocked_.reset();
+  return ended;
+}
+
+void LocalProcesses::end_as(const port::Ended& ended) {
+  if (ended.signal) die_by(*ended.signal);
+  std::exit(ended.exit_code.value_or(125));
+}
+
+void LocalProcesses::become(const port::ProcessSpec& spec) {
+  Launch launch(spec, inherited_);
+  launch.become();
+}
+
+}  // namespace thole::host

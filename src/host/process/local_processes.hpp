@@ -1,0 +1,28 @@
+// Processes of this machine: the real implementation of port::Processes.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "host/process/signals.hpp"
+#include "port/processes.hpp"
+
+namespace thole::host {
+
+class LocalProcesses : public port::Processes {
+ public:
+  // `inherited` must be captured before anything changes a mask or a handler: first in main.
+  explicit LocalProcesses(const InheritedSignals& inherited = InheritedSignals::capture()) : inherited_(inherited) {}
+
+  pid_t start(const port::ProcessSpec& spec) override;
+  port::Ended supervise(pid_t pid, const port::SupervisePolicy& policy) override;
+  [[noreturn]] void end_as(const port::Ended& ended) override;
+  [[noreturn]] void become(const port::ProcessSpec& spec) override;
+
+ private:
+  InheritedSignals inherited_;
+  std::unique_ptr<AllSignalsBlocked> blocked_;  // from start to the end of supervise
+  std::vector<pid_t> strangers_;                // children from before start
+};
+
+}  // namespace thole::host

@@ -1,0 +1,189 @@
+#include "host/process/spawn.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr int first_kept = 10;                      // scripts use descriptors 3 to 9 as they like
+constexpr const char* default_path = "/bin:/usr/bin";  // what execvp uses without PATH
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (auto& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+std::string path_of(const std::vector<std::string>& environment) {
+  for (const auto& word : environment)
+    if (word.starts_with("PATH=")) return word.substr(5);
+  return default_path;
+}
+
+// Every program name in the directories of `path`, for a suggestion.
+std::vector<std::string> programs_in(const std::string& path) {
+  std::vector<std::string> names;
+  for (auto piece : split(path, ':')) {
+    std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(std::string(piece).c_str()), ::closedir);
+    while (directory) {
+      const dirent* entry = ::readdir(directory.get());
+      if (!entry) break;
+      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    }
+  }
+  return names;
+}
+
+// A stack for the clone; its own pages, since the child runs on it while the parent's stack is shared.
+struct Stack {
+  static constexpr std::size_t size = 64 * 1024;
+  void* base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  Stack() = default;
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+  ~Stack() { if (base != MAP_FAILED) ::munmap(base, size); }
+};
+
+}  // namespace
+
+std::vector<std::string> paths_to_try(const std::string& program, const std::string& path) {
+  if (program.empty() || program.find('/') != std::string::npos) return {program};
+  std::vector<std::string> result;
+  for (auto directory : split(path, ':')) result.push_back(directory.empty() ? program : std::string(directory) + "/" + program);
+  return result;
+}
+
+std::vector<std::string> job_environment(const char* const* base, const port::ProcessSpec& spec) {
+  std::vector<std::string> result;
+  for (; base && *base; ++base) {
+    std::string word = *base;
+    std::string name = word.substr(0, word.find('='));
+    if (spec.set.contains(name) || std::ranges::find(spec.unset, name) != spec.unset.end()) continue;
+    result.push_back(std::move(word));
+  }
+  for (const auto& [name, value] : spec.set) result.push_back(name + "=" + value);
+  return result;
+}
+
+Launch::Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited)
+    : spec_(spec), inherited_(inherited), environment_(job_environment(environ, spec)) {
+  if (spec.argv.empty()) throw Error(ErrorCode::usage, "no command to run");
+  candidates_ = paths_to_try(spec.argv[0], path_of(environment_));
+  envp_ = pointers(environment_);
+  for (const auto& word : spec.argv) argv_.push_back(const_cast<char*>(word.c_str()));  // execve takes them as const
+  argv_.push_back(nullptr);
+  shell_argv_ = {const_cast<char*>("/bin/sh"), nullptr};
+  shell_argv_.insert(shell_argv_.end(), argv_.begin() + 1, argv_.end());
+  if (!spec.cpus) return;
+  for (unsigned cpu : spec.cpus->to_vector()) {
+    if (cpu / 8 >= cpu_mask_.size()) cpu_mask_.resize((cpu / 64 + 1) * 8);  // whole words: the kernel counts in longs
+    cpu_mask_[cpu / 8] = static_cast<unsigned char>(cpu_mask_[cpu / 8] | 1u << cpu % 8);
+  }
+}
+
+int Launch::exec_any() {
+  int reason = ENOENT;
+  bool denied = false;
+  for (const auto& path : candidates_) {
+    ::execve(path.c_str(), argv_.data(), envp_.data());
+    reason = errno;
+    if (reason == ENOEXEC) {  // a script without #!, which execvp hands to the shell
+      shell_argv_[1] = const_cast<char*>(path.c_str());
+      ::execve("/bin/sh", shell_argv_.data(), envp_.data());
+      return errno;
+    }
+    if (reason == EACCES) denied = true;
+    else if (reason != ENOENT && reason != ENOTDIR && reason != ESTALE && reason != ENODEV && reason != ETIMEDOUT) return reason;
+  }
+  return denied ? EACCES : reason;
+}
+
+Launch::Failure Launch::run() {
+  for (int fd : spec_.keep)
+    if (::fcntl(fd, F_DUPFD, first_kept) < 0) return {Stage::descriptors, errno};
+  if (!cpu_mask_.empty() &&
+      ::sched_setaffinity(0, cpu_mask_.size(), reinterpret_cast<const cpu_set_t*>(cpu_mask_.data())) != 0)
+    return {Stage::affinity, errno};
+  if (!spec_.cwd.empty() && ::chdir(spec_.cwd.c_str()) != 0) return {Stage::directory, errno};
+  inherited_.restore();
+  return {Stage::exec, exec_any()};
+}
+
+int Launch::child(void* launch) {
+  auto& self = *static_cast<Launch*>(launch);
+  Failure failure = self.run();
+  [[maybe_unused]] ssize_t n = ::write(self.failures_.write.get(), &failure, sizeof failure);
+  ::_exit(127);
+}
+
+pid_t Launch::start() {
+  failures_ = make_pipe();
+#ifdef THOLE_SANITIZED
+  pid_t pid = ::fork();  // the sanitizers keep state that a child with our memory would spoil
+  if (pid == 0) child(this);
+#else
+  Stack stack;
+  if (stack.base == MAP_FAILED) throw Error(ErrorCode::internal, "cannot start a process").because(errno);
+  pid_t pid = ::clone(&Launch::child, static_cast<char*>(stack.base) + Stack::size, CLONE_VM | CLONE_VFORK | SIGCHLD, this);
+#endif
+  if (pid < 0)
+    throw Error(ErrorCode::internal, "cannot start a process").because(errno).hint("see the limits: ulimit -u, ulimit -v");
+  failures_.write.reset();
+  Failure failure;
+  ssize_t n;
+  do { n = ::read(failures_.read.get(), &failure, sizeof failure); } while (n < 0 && errno == EINTR);
+  failures_.read.reset();
+  if (n != sizeof failure) return pid;
+  ::waitpid(pid, nullptr, 0);
+  report(failure);
+}
+
+void Launch::become() { report(run()); }
+
+void Launch::report(const Failure& failure) const {
+  switch (failure.stage) {
+    case Stage::descriptors:
+      throw Error(ErrorCode::internal, "cannot hand the claim to the command")
+          .because(failure.reason).hint("raise the descriptor limit: ulimit -n");
+    case Stage::affinity:
+      throw Error(ErrorCode::internal, "cannot bind the command to its CPUs")
+          .about(spec_.cpus->to_string()).because(failure.reason).hint("see which CPUs are allowed here: taskset -cp $$");
+    case Stage::directory:
+      throw Error(ErrorCode::internal, "cannot enter the working directory").about(spec_.cwd).because(failure.reason);
+    case Stage::exec: break;
+  }
+  report_exec(failure.reason);
+}
+
+// env(1): 127 when the command does not exist, 126 when it is there and cannot be run.
+void Launch::report_exec(int reason) const {
+  const std::string& program = spec_.argv[0];
+  bool bare = program.find('/') == std::string::npos;
+  if (reason != ENOENT && reason != ENOTDIR) {
+    Error error = Error(ErrorCode::not_executable, "cannot run").about(printable(program)).because(reason);
+    if (reason == EACCES) throw std::move(error).hint("is it a program? chmod +x makes it one");
+    throw error;
+  }
+  struct stat found;
+  if (!bare && reason == ENOENT && ::stat(program.c_str(), &found) == 0)
+    throw Error(ErrorCode::not_found, "the interpreter named in the first line of the script does not exist").about(printable(program));
+  Error error = Error(ErrorCode::not_found, "no such command").about(printable(program)).because(bare ? 0 : reason);
+  auto guess = bare ? nearest(program, programs_in(path_of(environment_))) : std::nullopt;
+  if (guess) throw std::move(error).hint("did you mean " + printable(*guess) + "?");
+  throw error;
+}
+
+}  // namespace thole::host

@@ -1,0 +1,54 @@
+// Starting a program: looks it up, prepares everything beforehand, and reports why it could not run.
+//
+// How it works. The child of a vfork-style clone shares our memory until it execs, so it may call async-signal-safe functions
+// only: the environment, the paths to try and the CPU mask are made by the parent. What fails goes up a CLOEXEC pipe as
+// {stage, errno}; an empty pipe means that the program runs. A vfork-style start costs 0.26 ms whatever the parent's size; fork()
+// from a process of 1 GiB costs 23 ms (measured on a 2-CPU virtual machine, Linux 6.18).
+#pragma once
+
+#include <sched.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "host/process/signals.hpp"
+#include "port/processes.hpp"
+
+namespace thole::host {
+
+// A ProcessSpec turned into what execve and its neighbours want.
+class Launch {
+ public:
+  Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited);
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  pid_t start();               // in a child; all signals must be blocked by the caller. Throws as port::Processes::start
+  [[noreturn]] void become();  // in this process
+
+ private:
+  enum class Stage { descriptors, affinity, directory, exec };
+  struct Failure { Stage stage; int reason; };
+
+  Failure run();               // returns only when something failed; async-signal-safe
+  int exec_any();              // the errno that execvp would report
+  static int child(void* launch);
+  [[noreturn]] void report(const Failure& failure) const;
+  [[noreturn]] void report_exec(int reason) const;
+
+  const port::ProcessSpec& spec_;
+  const InheritedSignals& inherited_;
+  std::vector<std::string> environment_, candidates_;
+  std::vector<char*> argv_, envp_, shell_argv_;  // shell_argv_: "/bin/sh", a place for the path, then argv[1…]
+  std::vector<unsigned char> cpu_mask_;
+  Pipe failures_;
+};
+
+// The paths execvp would try for `program` under this PATH, in order; the program itself when it has a slash.
+std::vector<std::string> paths_to_try(const std::string& program, const std::string& path);
+
+// The environment a job gets: `base` ("NAME=value" words) without `unset` and with `set`.
+std::vector<std::string> job_environment(const char* const* base, const port::ProcessSpec& spec);
+
+}  // namespace thole::host

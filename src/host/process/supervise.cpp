@@ -1,0 +1,299 @@
+#include "host/process/supervise.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "base/error.hpp"
+#include "host/process/tree.hpp"
+#include "host/process/witness.hpp"
+
+namespace thole::host {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Helpers of the command that end by themselves with it (a pipe's other end, Python's resource tracker) are not left behind.
+constexpr Millis settling{200};
+constexpr Millis kill_again{100};  // between rounds against processes that fork faster than they are found
+
+// Through a pidfd, so that a pid reused since the picture was taken is not hit.
+void signal_process(const ProcessStat& process, int signal) {
+  Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!fd && errno != ENOSYS) return;
+  auto now = read_process(process.pid);
+  if (!now || now->start_ticks != process.start_ticks) return;
+  if (fd) ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0);
+  else ::kill(process.pid, signal);
+}
+
+class Supervisor {
+ public:
+  Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
+             const std::vector<pid_t>& strangers);
+  port::Ended run();
+
+ private:
+  enum class Phase { running, settling, lingering, ending, over };
+
+  void wait_for_events();
+  void take_signals();
+  void take_signal(const signalfd_siginfo& signal);
+  void interrupt_rest();
+  void reap();
+  void command_ended(const siginfo_t& how);
+  void follow_stop(int signal);
+  bool stop_self(int signal);           // false when nothing stopped us (an orphaned group)
+  void obey(const port::Order& order);
+  void deadline_passed();
+  void next_step_against_command();
+  void look_at_rest();                  // is anything left of the tree?
+  void name_rest();
+  void next_step_against_rest();
+  void kill_rest();
+  std::vector<ProcessStat> tree() const;
+
+  const pid_t command_;
+  const port::SupervisePolicy& policy_;
+  const InheritedSignals& inherited_;
+  const std::vector<pid_t>& strangers_;
+  Fd signals_;
+  std::unique_ptr<Witness> witness_;
+  Phase phase_ = Phase::running;
+  int step_ = 0;                        // signals sent so far towards the end of the command, or of the rest
+  std::optional<SteadyTime> deadline_;  // of the next step
+  std::optional<SteadyTime> give_up_;   // when even SIGKILL does not help (another user's process, a hung driver)
+  std::vector<pid_t> told_;             // of the rest, those that got TERM
+  port::Ended ended_;
+};
+
+Supervisor::Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
+                       const std::vector<pid_t>& strangers)
+    : command_(command), policy_(policy), inherited_(inherited), strangers_(strangers) {
+  sigset_t watched;
+  sigfillset(&watched);
+  for (int signal = 1; signal <= SIGRTMAX; ++signal)
+    if (inherited_.ignores(signal) && signal != SIGCHLD) sigdelset(&watched, signal);  // ignored they stay, here and there
+  signals_ = Fd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_)
+    throw Error(ErrorCode::internal, "cannot watch over the command").because(errno).hint("raise the descriptor limit: ulimit -n");
+  witness_ = std::make_unique<Witness>();
+  if (policy_.time_limit) deadline_ = steady_clock::now() + *policy_.time_limit;
+}
+
+port::Ended Supervisor::run() {
+  reap();
+  while (phase_ != Phase::over) {
+    wait_for_events();
+    if (deadline_ && steady_clock::now() >= *deadline_) deadline_passed();
+  }
+  return std::move(ended_);
+}
+
+void Supervisor::wait_for_events() {
+  int timeout = -1;
+  if (deadline_) {
+    auto left = std::chrono::ceil<Millis>(*deadline_ - steady_clock::now()).count();
+    timeout = static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
+  }
+  pollfd watched[] = {{signals_.get(), POLLIN, 0}, {policy_.control, POLLIN, 0}};
+  if (::poll(watched, policy_.control >= 0 && policy_.serve ? 2 : 1, timeout) <= 0) return;
+  if (watched[1].revents) obey(policy_.serve());
+  if (watched[0].revents) take_signals();
+}
+
+void Supervisor::take_signals() {
+  signalfd_siginfo signal;
+  while (phase_ != Phase::over && ::read(signals_.get(), &signal, sizeof signal) == sizeof signal) take_signal(signal);
+}
+
+void Supervisor::take_signal(const signalfd_siginfo& signal) {
+  const int number = static_cast<int>(signal.ssi_signo);
+  if (number == SIGCHLD) return reap();
+  if (phase_ != Phase::running) {
+    if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT) interrupt_rest();
+    return;
+  }
+  const bool to_group = witness_->saw(number);  // asked every time, because it also forgets
+  // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets.
+  const bool from_a_process = signal.ssi_code <= 0;
+  if (!to_group && (from_a_process || number == SIGHUP)) ::kill(command_, number);
+}
+
+// The first interrupt ends the lingering, the next one the patience.
+void Supervisor::interrupt_rest() {
+  if (phase_ == Phase::settling) return;
+  if (phase_ == Phase::lingering) phase_ = Phase::ending;
+  next_step_against_rest();
+}
+
+void Supervisor::reap() {
+  for (;;) {
+    siginfo_t how = {};
+    if (::waitid(P_ALL, 0, &how, WEXITED | WSTOPPED | WNOHANG) != 0 || how.si_pid == 0) break;
+    const bool exited = how.si_code == CLD_EXITED || how.si_code == CLD_KILLED || how.si_code == CLD_DUMPED;
+    if (how.si_pid == command_) {
+      if (exited) command_ended(how);
+      else if (how.si_code == CLD_STOPPED) follow_stop(how.si_status);
+    } else if (exited && witness_ && how.si_pid == witness_->pid()) {
+      witness_->gone();
+    }
+  }
+  if (phase_ != Phase::running) look_at_rest();
+}
+
+void Supervisor::command_ended(const siginfo_t& how) {
+  if (how.si_code == CLD_EXITED) ended_.exit_code = how.si_status;
+  else ended_.signal = how.si_status;
+  ended_.core = how.si_code == CLD_DUMPED;
+  witness_.reset();
+  phase_ = Phase::settling;
+  deadline_ = steady_clock::now() + settling;
+  step_ = 0;
+}
+
+void Supervisor::follow_stop(int signal) {
+  Fd terminal = open_at(AT_FDCWD, "/dev/tty", O_RDWR | O_NOCTTY);
+  // Without a terminal nobody would continue us, and whoever continues the command would leave us stopped beside it.
+  if (signal == SIGSTOP && !terminal) return;
+  // A command with a process group of its own (a shell) may have the terminal: the shell above must find it with us.
+  const pid_t its_group = ::getpgid(command_), our_group = ::getpgrp();
+  const bool lent = terminal && its_group > 0 && its_group != our_group && ::tcgetpgrp(terminal.get()) == its_group;
+  if (lent) ::tcsetpgrp(terminal.get(), our_group);
+  if (!stop_self(signal)) return;
+  auto command = read_process(command_);
+  if (!command || command->state != 'T') return;  // the group was continued, and it with it
+  if (lent && ::tcgetpgrp(terminal.get()) == our_group) ::tcsetpgrp(terminal.get(), its_group);
+  ::kill(its_group != our_group && its_group > 0 ? -its_group : command_, SIGCONT);
+}
+
+bool Supervisor::stop_self(int signal) {
+  sigset_t only, all, pending;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  sigfillset(&all);
+  struct sigaction stop = {}, before = {};
+  stop.sa_handler = SIG_DFL;
+  if (signal != SIGSTOP) ::sigaction(signal, &stop, &before);
+  ::kill(::getpid(), signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);  // here we stand still
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  if (signal != SIGSTOP) ::sigaction(signal, &before, nullptr);
+  ::sigpending(&pending);
+  return sigismember(&pending, SIGCONT) == 1;
+}
+
+void Supervisor::obey(const port::Order& order) {
+  if (phase_ != Phase::running || step_ > 0) return;
+  if (order.until) {
+    auto left = *order.until - std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now());
+    deadline_ = steady_clock::now() + left;
+  }
+  if (!order.end) return;
+  ended_.released = true;
+  next_step_against_command();
+}
+
+void Supervisor::deadline_passed() {
+  deadline_.reset();
+  switch (phase_) {
+    case Phase::running:
+      if (step_ == 0) ended_.time_limit = true;
+      return next_step_against_command();
+    case Phase::settling: return name_rest();
+    case Phase::ending: return next_step_against_rest();
+    case Phase::lingering: case Phase::over: return;
+  }
+}
+
+void Supervisor::next_step_against_command() {
+  static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
+  const int signal = steps[std::min(step_++, 2)];
+  const pid_t its_group = ::getpgid(command_);
+  for (const auto& process : tree()) {
+    if (signal == SIGINT && process.group != its_group) continue;
+    signal_process(process, signal);
+    if (signal != SIGKILL) signal_process(process, SIGCONT);  // a stopped one must run to hear it
+  }
+  deadline_ = steady_clock::now() + policy_.patience;
+}
+
+void Supervisor::look_at_rest() {
+  siginfo_t any = {};
+  const bool childless = ::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+  if (childless) { phase_ = Phase::over; return; }
+  if (phase_ == Phase::settling && strangers_.empty()) return;  // no need to search /proc yet
+  const auto rest = tree();
+  if (rest.empty()) phase_ = Phase::over;
+  else if (phase_ == Phase::ending && step_ == 1)
+    for (const auto& process : rest)  // those that were started since
+      if (std::ranges::find(told_, process.pid) == told_.end()) { told_.push_back(process.pid); signal_process(process, SIGTERM); }
+}
+
+void Supervisor::name_rest() {
+  const auto rest = tree();
+  if (rest.empty()) { phase_ = Phase::over; return; }
+  for (const auto& process : rest) ended_.left_behind.push_back(describe_process(process));
+  if (policy_.on_left_behind) policy_.on_left_behind(ended_.left_behind);
+  phase_ = policy_.linger ? Phase::lingering : Phase::ending;
+  if (phase_ == Phase::ending) next_step_against_rest();
+}
+
+void Supervisor::next_step_against_rest() {
+  const auto now = steady_clock::now();
+  if (step_++ == 0) {
+    for (const auto& process : tree()) {
+      told_.push_back(process.pid);
+      signal_process(process, SIGTERM);
+      signal_process(process, SIGCONT);
+    }
+    deadline_ = now + policy_.patience;
+    return;
+  }
+  if (!give_up_) give_up_ = now + policy_.patience;
+  kill_rest();
+  deadline_ = now + kill_again;
+  if (now >= *give_up_ || tree().empty()) phase_ = Phase::over;
+}
+
+// First everything is frozen, so that nothing can fork while it is being found.
+void Supervisor::kill_rest() {
+  std::size_t frozen = 0;
+  for (int round = 0; round < 10; ++round) {
+    const auto rest = tree();
+    for (const auto& process : rest) signal_process(process, SIGSTOP);
+    if (rest.size() == frozen) break;
+    frozen = rest.size();
+  }
+  for (const auto& process : tree()) signal_process(process, SIGKILL);
+}
+
+// Our descendants but for the witness and those who are not the command's.
+std::vector<ProcessStat> Supervisor::tree() const {
+  std::vector<pid_t> apart = strangers_;
+  if (witness_) apart.push_back(witness_->pid());
+  std::vector<ProcessStat> ours;
+  for (auto& process : descendants(::getpid())) {  // parents come before children
+    const bool is_apart = std::ranges::find(apart, process.pid) != apart.end() ||
+                          std::ranges::find(apart, process.parent) != apart.end();
+    if (is_apart) apart.push_back(process.pid);
+    else ours.push_back(std::move(process));
+  }
+  return ours;
+}
+
+}  // namespace
+
+port::Ended supervise_command(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
+                              const std::vector<pid_t>& strangers) {
+  return Supervisor(command, policy, inherited, strangers).run();
+}
+
+}  // namespace thole::host

@@ -1,0 +1,24 @@
+// The supervisor: a small process beside the command, from its start to the end of everything it started.
+//
+// How it works. The command runs in our terminal and process group, so what a terminal sends reaches it without us. All signals
+// are blocked here and read from a signalfd; one that was sent to us alone (see witness.hpp) is passed on, any other is dropped.
+// A command that stops itself stops us by the same signal, so that a shell sees one job; `fg` continues both. As subreaper we
+// inherit what the command leaves behind, also daemons that left the session. Killed outright (SIGKILL) we take nothing with us:
+// the command goes on and its copies of the locks keep the claim.
+//
+// The end of a command, by its limit or because the claim is asked back: INT to those of its tree in its process group, as
+// Ctrl-C would; `patience` later TERM, then KILL, to the whole tree. A supervisor that is itself stopped enforces nothing.
+#pragma once
+
+#include <vector>
+
+#include "host/process/signals.hpp"
+#include "port/processes.hpp"
+
+namespace thole::host {
+
+// `strangers`: children of ours from before the command (an abandoned probe); they are left alone. All signals must be blocked.
+port::Ended supervise_command(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
+                              const std::vector<pid_t>& strangers);
+
+}  // namespace thole::host

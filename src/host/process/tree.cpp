@@ -1,0 +1,69 @@
+#include "host/process/tree.hpp"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+namespace {
+
+std::vector<ProcessStat> all_processes() {
+  std::vector<ProcessStat> all;
+  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
+  while (proc) {
+    const dirent* entry = ::readdir(proc.get());
+    if (!entry) break;
+    auto pid = parse_u64(entry->d_name);
+    if (!pid) continue;
+    if (auto process = read_process(static_cast<pid_t>(*pid))) all.push_back(std::move(*process));
+  }
+  return all;
+}
+
+}  // namespace
+
+// "pid (name) state ppid pgrp … starttime(22) …"; the name may hold spaces and parentheses, so the last ')' ends it.
+std::optional<ProcessStat> parse_process_stat(const std::string& text) {
+  auto open = text.find('('), close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  auto fields = split(trim(std::string_view(text).substr(close + 1)), ' ');  // fields[0] is field 3 of proc(5)
+  auto pid = parse_u64(trim(std::string_view(text).substr(0, open)));
+  if (!pid || fields.size() < 20 || fields[0].size() != 1) return std::nullopt;
+  auto parent = parse_u64(fields[1]), group = parse_u64(fields[2]), start = parse_u64(fields[19]);
+  if (!parent || !start) return std::nullopt;
+  return ProcessStat{static_cast<pid_t>(*pid), static_cast<pid_t>(*parent), static_cast<pid_t>(group.value_or(0)), fields[0][0],
+                     *start, text.substr(open + 1, close - open - 1)};
+}
+
+std::optional<ProcessStat> read_process(pid_t pid) {
+  auto text = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+  return text ? parse_process_stat(*text) : std::nullopt;
+}
+
+std::vector<ProcessStat> descendants(pid_t root) {
+  auto all = all_processes();
+  std::vector<ProcessStat> tree;
+  std::vector<pid_t> parents{root};
+  for (std::size_t i = 0; i < parents.size(); ++i)
+    for (const auto& process : all) {
+      if (process.parent != parents[i] || process.pid == process.parent) continue;
+      if (std::ranges::find(parents, process.pid) != parents.end()) continue;  // a reused pid in a torn picture
+      parents.push_back(process.pid);
+      if (process.state != 'Z' && process.state != 'X') tree.push_back(process);
+    }
+  return tree;
+}
+
+std::string describe_process(const ProcessStat& process) {
+  std::string words = read_file("/proc/" + std::to_string(process.pid) + "/cmdline", 4096).value_or("");
+  while (!words.empty() && words.back() == '\0') words.pop_back();
+  std::ranges::replace(words, '\0', ' ');
+  return std::to_string(process.pid) + " " + (words.empty() ? process.name : words);
+}
+
+}  // namespace thole::host

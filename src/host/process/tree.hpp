@@ -1,0 +1,30 @@
+// The processes below one process, read from /proc. Always a moment's picture: whoever acts on it looks again afterwards.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace thole::host {
+
+struct ProcessStat {
+  pid_t pid = 0, parent = 0, group = 0;
+  char state = '?';                  // as ps shows it; 'Z' has ended and waits for its parent
+  std::uint64_t start_ticks = 0;     // with the pid it names a process for good
+  std::string name;                  // the kernel's short name; a stranger's text
+};
+
+// The parts used here of /proc/PID/stat; nothing when there is no such process.
+std::optional<ProcessStat> read_process(pid_t pid);
+std::optional<ProcessStat> parse_process_stat(const std::string& text);
+
+// All living descendants of `root` (not itself, no zombies), parents before children. Needs no kernel option, unlike /proc/PID/task/*/children.
+std::vector<ProcessStat> descendants(pid_t root);
+
+// "1234 python train.py", from the command line or else the short name; not yet printable.
+std::string describe_process(const ProcessStat& process);
+
+}  // namespace thole::host
