@@ -52,8 +52,11 @@ TEST_P(Machines, NumberGroupsByTheirLowestPu) {
   auto cpus = read_cpus(Tree(captured(GetParam().name)));
   for (auto member : {&model::Cpu::core, &model::Cpu::l3, &model::Cpu::package}) {
     int next = 0;
-    for (const model::Cpu& cpu : cpus)
-      if (cpu.*member && *(cpu.*member) >= next) EXPECT_EQ(*(cpu.*member), next++) << "PU " << cpu.id;
+    for (const model::Cpu& cpu : cpus) {
+      if ((cpu.*member).value_or(-1) >= next) {
+        EXPECT_EQ(*(cpu.*member), next++) << "PU " << cpu.id;
+      }
+    }
   }
 }
 
@@ -116,7 +119,8 @@ TEST(Nics, AreNamedByTheirInfinibandDeviceElseTheirInterface) {
   EXPECT_EQ(names, (std::vector<std::string>{"eth0", "eth1", "eth2", "eth3", "qib0"}));  // ib0 is qib0's interface; lo is none
   EXPECT_EQ(nics[4].pci->to_string(), "0000:43:00.0");
   EXPECT_EQ(nics[4].rate_gbps, 40.0);
-  EXPECT_EQ(nics[4].numa, std::nullopt);
+  EXPECT_EQ(nics[4].numa, 2);
+  EXPECT_EQ(nics[0].numa, std::nullopt);  // the firmware gives -1 for the first host bridge
 }
 
 TEST(Nics, RateOfALinkThatIsDownIsUnknown) {

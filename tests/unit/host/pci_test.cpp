@@ -129,7 +129,7 @@ TEST(PciDevice, LinksOnACapturedXeon) {
   auto link_of = [&](const char* a, const char* b) { return pci_link(*pci_device(tree, at(a)), *pci_device(tree, at(b))); };
   EXPECT_EQ(link_of("02:00.0", "02:00.1"), LinkKind::pix);   // two functions of one card
   EXPECT_EQ(link_of("02:00.0", "03:00.0"), LinkKind::phb);   // two root ports
-  EXPECT_EQ(link_of("02:00.0", "43:00.0"), LinkKind::node);  // another host bridge; the BIOS tells no node, so all are near all
+  EXPECT_EQ(link_of("02:00.0", "43:00.0"), LinkKind::sys);   // another host bridge; the firmware gives a node for it only
 }
 
 TEST(PciDevice, CpuMaskServesWhereThereIsNoList) {
