@@ -1,0 +1,160 @@
+/* thole.h: see, plan and claim the GPUs of this machine from C. Link with -lthole (pkg-config thole).
+ *
+ *     thole_error *error = NULL;
+ *     thole_machine *machine = thole_open(NULL, &error);
+ *     thole_claim *claim = machine ? thole_claim_gpus(machine, "{\"gpus\": 2}", THOLE_FOR_EVER, -1, &error) : NULL;
+ *     if (!claim) { fprintf(stderr, "%s\n", thole_error_text(error)); return thole_error_code(error); }
+ *     thole_claim_set_environment(claim);
+ *     ... the work; only now start CUDA, HIP or Level Zero ...
+ *     thole_claim_release(claim);
+ *
+ * The rules, which hold for every function below unless it says otherwise:
+ *
+ *  1. Errors. What can fail takes a `thole_error **error` last: NULL (not wanted), or the address of a pointer. On failure it
+ *     returns NULL and stores a new error there, which the caller frees with thole_error_free. On success it stores nothing.
+ *  2. Ownership. A handle returned belongs to the caller, who ends it with the function named at its type. `char *` belongs to
+ *     the caller, who frees it with thole_free. `const char *` belongs to the handle it came from and lives as long. Functions
+ *     that end or free take NULL and do nothing. Arguments are only borrowed for the call.
+ *  3. Text is UTF-8 and ends with NUL. Rich values are JSON text; their fields are described in docs/json.md. Fields may be
+ *     added to answers: ignore what you do not know. In what you pass, an unknown field is an error (a misspelt wish is not
+ *     overlooked). Units are in the field names (memory_mib, time_s); unknown is null, never 0.
+ *  4. Times passed as arguments are milliseconds; THOLE_FOR_EVER (any negative number) means no limit.
+ *  5. Threads. Functions on one `thole_machine` may run in any number of threads at once, thole_close excepted. A claim may be
+ *     read by any number of threads; thole_claim_release must be the last use of it. An error belongs to one thread at a time.
+ *  6. Processes. A claim is a lock held by this process. It ends with thole_claim_release or with the process, however that
+ *     ends. Its descriptors are close-on-exec; a child forked without exec keeps a copy and with it the claim, until it ends.
+ *     A handle must not be used in a forked child.
+ *  7. Manners. The library prints nothing, installs no signal handler, starts no thread, and reads the environment and the
+ *     configuration files only in thole_open. Only thole_claim_set_environment changes the environment. It may start one short-
+ *     lived child that talks to the vendor's driver, which is reaped by its pid: a SIGCHLD handler sees it come and go.
+ *  8. Compatibility. No structure is public and no function changes its meaning or goes away within libthole.so.0.
+ */
+#ifndef THOLE_H
+#define THOLE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define THOLE_EXPORT __attribute__((visibility("default")))
+#else
+#define THOLE_EXPORT
+#endif
+
+typedef struct thole_machine thole_machine; /* a machine, opened; ended by thole_close */
+typedef struct thole_claim thole_claim;     /* GPUs that are yours; ended by thole_claim_release */
+typedef struct thole_error thole_error;     /* what failed, on what, and what mends it; ended by thole_error_free */
+
+#define THOLE_FOR_EVER INT64_C(-1)
+
+/* Classes of failure. The numbers are the exit statuses of the program `thole`. */
+typedef enum thole_code {
+  THOLE_OK = 0,
+  THOLE_USAGE = 64,       /* the request is malformed, or this machine can never meet it */
+  THOLE_UNAVAILABLE = 69, /* the driver, a GPU asked for, or the state directory cannot be used */
+  THOLE_BUSY = 75,        /* none free, and the time to wait was 0 */
+  THOLE_TIMED_OUT = 124,  /* the wait ran out */
+  THOLE_INTERNAL = 125,   /* thole itself failed (out of memory or descriptors, a bug) */
+  THOLE_CANCELLED = 130   /* the cancel descriptor ended the wait */
+} thole_code;
+
+/* ---- Errors ---- */
+
+/* The class of a failure; THOLE_OK for NULL. */
+THOLE_EXPORT thole_code thole_error_code(const thole_error *error);
+
+/* One line for people: what failed, on which object, why, and what to try. "no error" for NULL. */
+THOLE_EXPORT const char *thole_error_text(const thole_error *error);
+
+/* The parts of it, "" where there is none: the sentence; the file, GPU or word it was about; the fix. "" for NULL. */
+THOLE_EXPORT const char *thole_error_message(const thole_error *error);
+THOLE_EXPORT const char *thole_error_object(const thole_error *error);
+THOLE_EXPORT const char *thole_error_hint(const thole_error *error);
+
+/* errno of the system call that failed; 0 where none did, and for NULL. */
+THOLE_EXPORT int thole_error_errno(const thole_error *error);
+
+THOLE_EXPORT void thole_error_free(thole_error *error);
+
+/* Frees a `char *` that a function of this header returned. */
+THOLE_EXPORT void thole_free(char *text);
+
+/* ---- The machine ---- */
+
+/* The version of the library, "0.1.0". Static; never freed. */
+THOLE_EXPORT const char *thole_version(void);
+
+/* Opens this machine. `options` is NULL or a JSON object of
+ *   "machine":   a simulated machine instead: its name ("dgx-a100", "8xA100") or the path of a machine file;
+ *   "state_dir": the directory of the claims instead of the machine's own.
+ * Both default to what the configuration and THOLE_MACHINE, THOLE_STATE_DIR say.
+ * Reads configuration, no driver. Errors: THOLE_USAGE (options, an unknown machine, a mistake in a machine file or in the
+ * configuration), THOLE_UNAVAILABLE. */
+THOLE_EXPORT thole_machine *thole_open(const char *options, thole_error **error);
+
+/* Closes the machine. Claims made through it must have been released before. */
+THOLE_EXPORT void thole_close(thole_machine *machine);
+
+/* The machine, its present use, who has claimed what and who waits: the JSON of `thole status --json`. Takes as long as the
+ * driver takes to answer, at most about 10 s the first time and 2 s after (a driver that does not answer is reported in
+ * the text, not waited for). A machine without GPUs is no error. Errors: THOLE_UNAVAILABLE (the state directory), THOLE_USAGE
+ * (a machine file that was edited into something unreadable). */
+THOLE_EXPORT char *thole_snapshot(thole_machine *machine, thole_error **error);
+
+/* What a claim would get now, without claiming: a JSON object with "outcome" ("take" or "wait"), for "take" the "gpus" (UUIDs)
+ * and "explain", why these; for "wait" "why", the "position" in line that a claim would have and, where one can be given, the
+ * "promise": the time of its start. `request`: as for thole_claim_gpus. A request that can never be met is an error, as there.
+ * */
+THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole_error **error);
+
+/* ---- Claims ---- */
+
+/* Claims GPUs: all that were asked for or none. Where they are not free it waits its turn in the machine's one queue, first
+ * come, first served, with the programs and people that wait there. `request` is NULL (one GPU) or a JSON object of
+ *   "gpus": 1                     how many; 0 claims none and hides all
+ *   "on": [], "not": []           only these, none of these: index, UUID or a unique beginning of one, PCI address
+ *   "model": "A100"               part of the model's name
+ *   "memory_mib": 20480           free memory needed; with "share" the memory this program will use (then required)
+ *   "share": false                beside other sharers; "share_with": "user" or "any" says whose
+ *   "beside": "none"              unclaimed processes tolerated on it: "none", "mine", "any", within
+ *   "max_load_percent": 50, "max_memory_percent": 50
+ *   "pick": "pack"                which of the free ones: "pack", "first", "last", "random", "load", "memory"
+ *   "trust_claims": false         do not look whether somebody uses them without a claim
+ *   "time_s": 3600                how long the work will take; lets the queue plan, and is not enforced
+ *   "ids": "auto"                 how the environment names them: "auto", "uuid", "index"
+ *   "command": "training"         what others see the GPU is used for; the program's own command line if absent
+ * wait_ms: how long to wait at most; 0 does not wait. cancel_fd: a descriptor that ends the wait when it becomes readable or is
+ * hung up at the other end (a pipe, an eventfd, a signalfd, a pidfd), or -1; it is not read. A wait that ends early leaves the
+ * queue without a trace. Within a claim that this process inherited (THOLE_CLAIM), the GPUs are taken from that one.
+ * Errors: THOLE_USAGE, THOLE_UNAVAILABLE, THOLE_BUSY, THOLE_TIMED_OUT, THOLE_CANCELLED. */
+THOLE_EXPORT thole_claim *thole_claim_gpus(thole_machine *machine, const char *request, int64_t wait_ms, int cancel_fd,
+                                           thole_error **error);
+
+/* The claim as JSON: "id", "gpus" (each "uuid", "index", "model", …), "environment" ("set", "unset"). */
+THOLE_EXPORT const char *thole_claim_json(const thole_claim *claim);
+
+/* The claim's name, as `thole status` shows it. */
+THOLE_EXPORT const char *thole_claim_id(const thole_claim *claim);
+
+/* The UUIDs of the GPUs in machine order, and a NULL at the end. */
+THOLE_EXPORT const char *const *thole_claim_uuids(const thole_claim *claim);
+
+/* What a program must have in its environment to see these GPUs and no others: "NAME=value" to set, "NAME" alone to remove, and
+ * a NULL at the end. For starting programs; for this process there is thole_claim_set_environment. */
+THOLE_EXPORT const char *const *thole_claim_environment(const thole_claim *claim);
+
+/* Gives that environment to this process and to the children it starts from now on. It has effect here only before the vendor's
+ * runtime (CUDA, HIP, Level Zero) is started, and is not safe while other threads use the environment. 0, or -1 without memory.
+ * */
+THOLE_EXPORT int thole_claim_set_environment(const thole_claim *claim);
+
+/* Ends the claim at once and frees the handle. */
+THOLE_EXPORT void thole_claim_release(thole_claim *claim);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
