@@ -1,0 +1,179 @@
+#include "wire/config.hpp"
+
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "wire/toml.hpp"
+
+namespace thole::wire {
+
+namespace {
+
+using Values = std::vector<std::string>;
+
+[[noreturn]] void throw_expected(const std::string& where, std::string_view expected, const Values& values) {
+  throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got \"{}\"", where, expected, printable(join(values, ","), 60)));
+}
+
+const std::string& one(const Values& values, const std::string& where) {
+  if (values.size() != 1 || values.front().empty()) throw_expected(where, "one value", values);
+  return values.front();
+}
+
+// The result of a reading that may fail, or the mistake with its place.
+template <class T>
+T must(std::optional<T> result, std::string_view expected, const Values& values, const std::string& where) {
+  if (!result) throw_expected(where, expected, values);
+  return *result;
+}
+
+Seconds duration(const Values& values, const std::string& where) {
+  return must(parse_duration(one(values, where)), "a time such as 30m", values, where);
+}
+
+double percent(const Values& values, const std::string& where) {
+  auto percent = parse_percent(one(values, where));
+  if (percent && *percent > 100) percent.reset();
+  return must(percent, "a percentage such as 50%", values, where);
+}
+
+bool flag(const Values& values, const std::string& where) {
+  const std::string& text = one(values, where);
+  if (text == "true" || text == "1" || text == "yes") return true;
+  if (text == "false" || text == "0" || text == "no") return false;
+  throw_expected(where, "true or false", values);
+}
+
+// A library or a system prefix of the caller's choice could run foreign code, or pass off foreign files, with rights
+// that the caller himself does not have.
+std::string unless_elevated(const std::string& text) { return ::getauxval(AT_SECURE) != 0 ? std::string() : text; }
+
+// clang-format off
+using C = Config;
+using V = Values;
+using S = std::string;
+constexpr ConfigKey key_rows[] = {
+  {"machine", "THOLE_MACHINE", "FILE|NAME", "the simulated machine to use instead of this one",
+   [](C& c, const V& v, const S& w) { c.settings.machine = one(v, w); }},
+  {"state_dir", "THOLE_STATE_DIR", "DIR", "where claims and the queue are kept",
+   [](C& c, const V& v, const S& w) { c.settings.state_dir = one(v, w); }},
+  {"machines_dir", "THOLE_MACHINES", "DIR", "where machine names are looked for first",
+   [](C& c, const V& v, const S& w) { c.settings.machines_dir = one(v, w); }},
+  {"request.wait", "THOLE_WAIT", "TIME", "--wait where the line says nothing; 0 = --no-wait",
+   [](C& c, const V& v, const S& w) { c.request.wait = duration(v, w); }},
+  {"request.pick", "THOLE_PICK", "ORDER", "--pick where the line says nothing",
+   [](C& c, const V& v, const S& w) {
+     c.request.pick = must(model::parse_pick(one(v, w)), "pack, first, last, random, load or memory", v, w); }},
+  {"request.beside", "THOLE_BESIDE", "WHOSE", "--beside where the line says nothing",
+   [](C& c, const V& v, const S& w) { c.request.beside = must(model::parse_beside(one(v, w)), "none, mine or any", v, w); }},
+  {"request.max_load", "THOLE_MAX_LOAD", "PERCENT", "--max-load where the line says nothing",
+   [](C& c, const V& v, const S& w) { c.request.max_load_percent = percent(v, w); }},
+  {"request.max_memory", "THOLE_MAX_MEMORY", "PERCENT", "--max-memory where the line says nothing",
+   [](C& c, const V& v, const S& w) { c.request.max_memory_percent = percent(v, w); }},
+  {"request.trust_claims", "THOLE_TRUST_CLAIMS", "true|false", "--trust-claims always",
+   [](C& c, const V& v, const S& w) { c.request.trust_claims = flag(v, w); }},
+  {"request.ids", "THOLE_IDS", "FORM", "--ids where the line says nothing",
+   [](C& c, const V& v, const S& w) {
+     c.ids = one(v, w);
+     if (c.ids != "auto" && c.ids != "uuid" && c.ids != "index") throw_expected(w, "auto, uuid or index", v); }},
+  {"free.ignore_processes", "THOLE_IGNORE_PROCESSES", "NAME,...", "processes that do not make a GPU busy",
+   [](C& c, const V& v, const S&) { c.settings.free_policy.ignore_processes = v; }, true},
+  {"free.ignore_memory", "THOLE_IGNORE_MEMORY", "SIZE", "memory in use by nobody up to which a GPU is free",
+   [](C& c, const V& v, const S& w) {
+     c.settings.free_policy.ignore_memory_mib = must(parse_size_mib(one(v, w)), "a size such as 64M", v, w); }},
+  {"probe.patience", "THOLE_PROBE_PATIENCE", "TIME", "how long `run` waits for the driver",
+   [](C& c, const V& v, const S& w) { c.settings.probe_cold = duration(v, w); }},
+  {"probe.status_patience", "THOLE_STATUS_PATIENCE", "TIME", "how long `status` waits for the driver",
+   [](C& c, const V& v, const S& w) { c.settings.status_patience = duration(v, w); }},
+  {"", "THOLE_SYSROOT", "DIR", "read /proc, /sys and /dev below DIR (for tests)",
+   [](C& c, const V& v, const S& w) { c.settings.sysroot = unless_elevated(one(v, w)); }},
+  {"", "THOLE_NVML", "FILE", "another libnvidia-ml (for tests)",
+   [](C& c, const V& v, const S& w) { c.settings.nvml_library = unless_elevated(one(v, w)); }},
+};
+// clang-format on
+
+// Variables thole itself gives to jobs, or reads elsewhere.
+constexpr std::string_view other_variables[] = {"THOLE_CLAIM", "THOLE_GPUS"};
+
+void apply_file(Config& config, const std::string& path) {
+  auto text = read_file(path);
+  if (!text) return;
+  config.files.push_back(path);
+  for (const TomlEntry& entry : read_toml(*text, path)) {
+    const std::string where = fmt::format("{}:{}: {}", path, entry.line, printable(entry.key, 60));
+    const auto keys = config_keys();
+    auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& k) { return !k.name.empty() && k.name == entry.key; });
+    if (key == keys.end()) {
+      std::vector<std::string> known;
+      for (const ConfigKey& k : keys)
+        if (!k.name.empty()) known.emplace_back(k.name);
+      auto near = nearest(entry.key, known);
+      throw Error(ErrorCode::usage, fmt::format("{}: unknown key", where))
+          .hint(near ? fmt::format("did you mean {}?", *near) : fmt::format("known keys: {}", join(known, ", ")));
+    }
+    if (entry.array && !key->many) throw Error(ErrorCode::usage, fmt::format("{}: expected one value, got a list", where));
+    key->set(config, entry.values, where);
+  }
+}
+
+void apply_variables(Config& config, const plan::Environment& environment) {
+  for (auto at = environment.lower_bound("THOLE_"); at != environment.end() && at->first.starts_with("THOLE_"); ++at) {
+    const auto& [name, value] = *at;
+    const auto keys = config_keys();
+    auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& k) { return k.variable == name; });
+    if (key != keys.end()) {
+      if (value.empty()) continue;
+      Values values;
+      if (key->many) for (std::string_view piece : split(value, ',')) values.emplace_back(trim(piece));
+      else values.push_back(value);
+      key->set(config, values, name);
+    } else if (std::find(std::begin(other_variables), std::end(other_variables), name) == std::end(other_variables)) {
+      std::vector<std::string> known;
+      for (const ConfigKey& k : keys) known.emplace_back(k.variable);
+      if (auto near = nearest(name, known))
+        config.cautions.push_back(fmt::format("{} means nothing; did you mean {}?", printable(name, 60), *near));
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const ConfigKey> config_keys() { return key_rows; }
+
+plan::Environment process_environment(char** variables) {
+  plan::Environment environment;
+  for (char** at = variables; at && *at; ++at) {
+    const std::string_view line = *at;
+    const std::size_t equals = line.find('=');
+    if (equals != std::string_view::npos) environment.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::vector<std::string> config_files(const plan::Environment& environment) {
+  std::vector<std::string> files{"/etc/thole/config.toml"};
+  auto value = [&](const char* name) {
+    auto at = environment.find(name);
+    return at == environment.end() ? std::string() : at->second;
+  };
+  const std::string xdg = value("XDG_CONFIG_HOME"), home = value("HOME");
+  if (xdg.starts_with('/')) files.push_back(xdg + "/thole/config.toml");  // a relative one is invalid by the XDG rules
+  else if (home.starts_with('/')) files.push_back(home + "/.config/thole/config.toml");
+  return files;
+}
+
+Config read_config(const plan::Environment& environment, const std::vector<std::string>& files) {
+  Config config;
+  config.settings.environment = environment;
+  config.settings.uid = ::geteuid();
+  for (const std::string& file : files) apply_file(config, file);
+  apply_variables(config, environment);
+  return config;
+}
+
+}  // namespace thole::wire

@@ -1,0 +1,42 @@
+// Configuration: /etc/thole/config.toml, $XDG_CONFIG_HOME/thole/config.toml and THOLE_* variables, the later wins (flags win over
+// all of them, see cli). Read once; docs/configuration.md lists the keys.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "wire/settings.hpp"
+
+namespace thole::wire {
+
+struct Config {
+  Settings settings;
+  model::Request request;               // the defaults a request starts from: wait, pick, beside, …
+  std::string ids;                      // "auto", "uuid", "index"
+  std::vector<std::string> files;       // those that were found and read
+  std::vector<std::string> cautions;    // "THOLE_MASHINE is not known; did you mean THOLE_MACHINE?", for doctor
+};
+
+// One thing that can be configured; the table of them is in config.cpp.
+struct ConfigKey {
+  std::string_view name;                // "request.wait"; "" = by variable only
+  std::string_view variable;            // "THOLE_WAIT"
+  std::string_view value;               // "TIME"
+  std::string_view help;
+  void (*set)(Config&, const std::vector<std::string>& values, const std::string& where);
+  bool many = false;                    // an array in the file, separated by commas in the variable
+};
+std::span<const ConfigKey> config_keys();
+
+// The caller's variables, from the process environment.
+plan::Environment process_environment(char** environ);
+
+// Reads `files` in order (a missing one is nothing), then the variables. Unknown keys and malformed values throw Error(usage)
+// with file, line and the nearest key.
+Config read_config(const plan::Environment& environment, const std::vector<std::string>& files);
+
+// Where the two files are for this caller.
+std::vector<std::string> config_files(const plan::Environment& environment);
+
+}  // namespace thole::wire

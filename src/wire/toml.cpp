@@ -1,0 +1,53 @@
+#include "wire/toml.hpp"
+
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::wire {
+
+namespace {
+
+std::string scalar_text(const toml::node& node, const std::string& path) {
+  if (auto text = node.value_exact<std::string>()) return *text;
+  if (auto whole = node.value_exact<std::int64_t>()) return fmt::format("{}", *whole);
+  if (auto number = node.value_exact<double>()) return fmt::format("{}", *number);
+  if (auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
+  throw Error(ErrorCode::usage,
+              fmt::format("{}:{}: expected a text, a number, true or false", path, node.source().begin.line));
+}
+
+void flatten(const toml::table& table, const std::string& prefix, const std::string& path, std::vector<TomlEntry>& entries) {
+  for (auto&& [key, node] : table) {
+    TomlEntry entry;
+    entry.key = prefix + std::string(key.str());
+    entry.line = node.source().begin.line;
+    if (const toml::table* inner = node.as_table()) {
+      flatten(*inner, entry.key + ".", path, entries);
+      continue;
+    }
+    if (const toml::array* array = node.as_array()) {
+      entry.array = true;
+      for (const toml::node& element : *array) entry.values.push_back(scalar_text(element, path));
+    } else {
+      entry.values.push_back(scalar_text(node, path));
+    }
+    entries.push_back(std::move(entry));
+  }
+}
+
+}  // namespace
+
+std::vector<TomlEntry> read_toml(std::string_view text, const std::string& path) {
+  try {
+    std::vector<TomlEntry> entries;
+    flatten(toml::parse(text, path), "", path, entries);
+    return entries;
+  } catch (const toml::parse_error& mistake) {
+    throw Error(ErrorCode::usage, fmt::format("{}:{}: {}", path, mistake.source().begin.line, printable(mistake.description(), 200)));
+  }
+}
+
+}  // namespace thole::wire
