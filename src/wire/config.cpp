@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -102,7 +104,10 @@ constexpr std::string_view other_variables[] = {"THOLE_CLAIM", "THOLE_GPUS"};
 
 void apply_file(Config& config, const std::string& path) {
   auto text = read_file(path);
-  if (!text) return;
+  if (!text) {
+    if (errno != ENOENT && errno != ENOTDIR) config.cautions.push_back(fmt::format("{} cannot be read: {}", path, std::strerror(errno)));
+    return;
+  }
   config.files.push_back(path);
   for (const TomlEntry& entry : read_toml(*text, path)) {
     const std::string where = fmt::format("{}:{}: {}", path, entry.line, printable(entry.key, 60));
