@@ -7,6 +7,7 @@
 
 #include "model/claim.hpp"
 #include "model/machine.hpp"
+#include "model/request.hpp"
 
 namespace thole::model {
 
@@ -21,6 +22,9 @@ Machine machine_from_json(const Json& json);
 
 // Parses text (comments allowed) and throws Error(usage) with line and column when it is no JSON.
 Json parse_json(const std::string& text, const std::string& what);
+
+// A request on top of `defaults`. Strict: an unknown field is a mistake too, answered with the nearest known one.
+Request request_from_json(const Json& json, Request defaults = {});
 
 // As text. Everything beyond ASCII is escaped, so that no name or command line of a stranger can steer a terminal, and
 // nothing can make it fail. `indent` -1 writes one line.
