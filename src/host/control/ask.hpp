@@ -1,0 +1,24 @@
+// The client's side of a claim's socket (protocol: door.hpp): one question, one answer.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "port/claim_control.hpp"
+
+namespace thole::host {
+
+struct Answer {
+  std::string text;          // without "ok "
+  std::vector<Fd> fds;
+};
+
+// Throws Error(unavailable) when nobody keeps the claim, the keeper refuses, or it does not answer within `patience`.
+Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience);
+
+// "id=… pid=… kind=… until=…"; throws Error(internal) when it is not that.
+port::ClaimAbout parse_about(std::string_view text);
+
+}  // namespace thole::host

@@ -1,0 +1,193 @@
+#include "host/control/door.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr std::size_t longest_line = 256;
+constexpr std::size_t most_clients = 16;   // the oldest that never asked anything makes room
+constexpr std::size_t most_descriptors = 250;  // the kernel's SCM_MAX_FD is 253
+
+[[noreturn]] void cannot_open(const std::string& path, int reason) {
+  throw Error(ErrorCode::unavailable, "cannot open the claim's socket").about(path).because(reason);
+}
+
+void must_be_ours(int directory, const std::string& path, mode_t forbidden) {
+  struct stat about;
+  if (::fstat(directory, &about) != 0) cannot_open(path, errno);
+  if (about.st_uid != ::geteuid() && ::geteuid() != 0)
+    throw Error(ErrorCode::unavailable, "a claim's directory belongs to somebody else").about(path);
+  if ((about.st_mode & forbidden) != 0)
+    throw Error(ErrorCode::unavailable, "a claim's directory is open to others").about(path).hint("chmod go-rwx " + shell_quote(path));
+}
+
+void watch(int epoll, int fd) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+bool may_ask(int client) {
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+void say(int client, const std::string& line) { ::send(client, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }
+
+std::string time_word(const std::optional<WallTime>& when) {
+  return when ? std::to_string(when->time_since_epoch().count()) : "never";
+}
+
+}  // namespace
+
+// Both the directory and the one it lies in (/tmp/thole-1000 could have been made by anybody) must be ours.
+Fd open_claim_directory(const std::string& path, bool make) {
+  const auto slash = path.rfind('/');
+  const std::string parent_path = slash == std::string::npos ? "." : path.substr(0, slash);
+  const std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
+  if (make) ::mkdir(parent_path.c_str(), 0700);
+  Fd parent = open_at(AT_FDCWD, parent_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!parent) cannot_open(parent_path, errno);
+  must_be_ours(parent.get(), parent_path, 022);
+  if (make) ::mkdirat(parent.get(), name.c_str(), 0700);
+  Fd directory = open_at(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!directory) cannot_open(path, errno);
+  must_be_ours(directory.get(), path, 077);
+  return directory;
+}
+
+std::string control_path(int directory_fd) { return "/proc/self/fd/" + std::to_string(directory_fd) + "/control"; }
+
+Door::Door(port::DoorSpec spec) : spec_(std::move(spec)), directory_(open_claim_directory(spec_.directory, true)) {
+  listener_ = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ready_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!listener_ || !ready_) cannot_open(spec_.directory, errno);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, control_path(directory_.get()).c_str(), sizeof address.sun_path - 1);
+  const auto* where = reinterpret_cast<const sockaddr*>(&address);
+  // A claim's id is random: what lies here already is the socket of a keeper that was killed.
+  ::unlinkat(directory_.get(), "control", 0);
+  if (::bind(listener_.get(), where, sizeof address) != 0 || ::listen(listener_.get(), 16) != 0) cannot_open(spec_.directory, errno);
+  watch(ready_.get(), listener_.get());
+}
+
+Door::~Door() {
+  ::unlinkat(directory_.get(), "control", 0);
+  ::rmdir(spec_.directory.c_str());  // stays when claims were made inside this one: then it is swept with them
+}
+
+port::Order Door::serve() {
+  port::Order order;
+  accept_clients();
+  std::erase_if(clients_, [&](Client& client) { return !read_from(client, order); });
+  return order;
+}
+
+void Door::accept_clients() {
+  for (;;) {
+    Fd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!client) return;
+    if (!may_ask(client.get())) { say(client.get(), "no this claim belongs to another user\n"); continue; }
+    if (clients_.size() >= most_clients) {
+      auto idle = std::ranges::find(clients_, false, &Client::waits_for_release);
+      if (idle == clients_.end()) { say(client.get(), "no too many requests\n"); continue; }
+      clients_.erase(idle);
+    }
+    watch(ready_.get(), client.get());
+    clients_.push_back({std::move(client), "", false});
+  }
+}
+
+// One read a turn: the descriptor stays ready while there is more, and a client that writes without end delays nobody.
+bool Door::read_from(Client& client, port::Order& order) {
+  char buffer[longest_line];
+  const ssize_t n = ::recv(client.fd.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  if (n == 0) return false;
+  if (client.waits_for_release) return true;
+  client.line.append(buffer, static_cast<std::size_t>(n));
+  if (client.line.find('\n') != std::string::npos) return answer(client, order);
+  if (client.line.size() <= longest_line) return true;
+  say(client.fd.get(), "no the line is too long\n");
+  return false;
+}
+
+bool Door::answer(Client& client, port::Order& order) {
+  const std::string line = client.line.substr(0, client.line.find('\n'));
+  const auto& about = spec_.about;
+  if (line == "describe") {
+    say(client.fd.get(), fmt::format("ok id={} pid={} kind={} until={}\n", about.id, about.pid, about.holder ? "claim" : "run",
+                                     time_word(about.until)));
+  } else if (line == "release") {
+    order.end = client.waits_for_release = true;
+    return true;
+  } else if (line == "descriptors") {
+    hand_out_locks(client);
+  } else if (line.starts_with("extend ")) {
+    say(client.fd.get(), extend(std::string_view(line).substr(7), order));
+  } else {
+    say(client.fd.get(), "no unknown request\n");
+  }
+  return false;
+}
+
+std::string Door::extend(std::string_view argument, port::Order& order) {
+  const auto ms = parse_u64(argument);
+  if (!ms || *ms > 99'999'999'999'999) return "no that is not a time\n";
+  const WallTime until{Millis(static_cast<std::int64_t>(*ms))};
+  try {
+    if (spec_.amend) spec_.amend(until);
+  } catch (const Error& error) {
+    return "no " + printable(error.full()) + "\n";
+  }
+  spec_.about.until = order.until = until;
+  return "ok until=" + time_word(until) + "\n";
+}
+
+void Door::hand_out_locks(Client& client) {
+  if (spec_.locks.size() > most_descriptors) return say(client.fd.get(), "no too many descriptors for one message\n");
+  std::string line = fmt::format("ok {}\n", spec_.locks.size());
+  const std::size_t bytes = spec_.locks.size() * sizeof(int);
+  std::vector<char> control(CMSG_SPACE(bytes));
+  iovec text{line.data(), line.size()};
+  msghdr message = {};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  if (bytes > 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(header), spec_.locks.data(), bytes);
+  }
+  ::sendmsg(client.fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Door::let_go() {
+  spec_.locks.clear();
+  for (auto& client : clients_)
+    if (client.waits_for_release) say(client.fd.get(), "ok released\n");
+  clients_.clear();
+}
+
+}  // namespace thole::host

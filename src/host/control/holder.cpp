@@ -1,0 +1,204 @@
+#include "host/control/holder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "host/control/door.hpp"
+
+namespace thole::host {
+namespace {
+
+using std::chrono::steady_clock;
+
+// What goes to the caller: 'm' and the message, or 'e' and the parts of an Error, each ended by a zero byte.
+std::string failure_record(const Error& error) {
+  std::string record = "e";
+  for (const std::string& part : {std::to_string(static_cast<int>(error.code())), std::to_string(error.sys_errno()),
+                                  std::string(error.what()), error.object(), error.hint()})
+    record += part + '\0';
+  return record;
+}
+
+[[noreturn]] void throw_failure(std::string_view record) {
+  auto parts = split(record.substr(1), '\0');
+  if (parts.size() < 5) throw Error(ErrorCode::internal, "the process that should hold the claim ended early");
+  auto number = [&](std::size_t i) { return static_cast<int>(parse_u64(parts[i]).value_or(0)); };
+  throw Error(static_cast<ErrorCode>(number(0)), std::string(parts[2]))
+      .about(std::string(parts[3])).because(number(1)).hint(std::string(parts[4]));
+}
+
+// Of our own descriptors none lacks CLOEXEC.
+void close_inherited_descriptors() {
+  std::vector<int> inherited;
+  if (std::unique_ptr<DIR, int (*)(DIR*)> listed{::opendir("/proc/self/fd"), ::closedir})
+    while (const dirent* entry = ::readdir(listed.get())) {
+      auto fd = parse_u64(entry->d_name);
+      if (fd && *fd > 2 && (::fcntl(static_cast<int>(*fd), F_GETFD) & FD_CLOEXEC) == 0) inherited.push_back(static_cast<int>(*fd));
+    }
+  for (int fd : inherited) ::close(fd);
+}
+
+void leave_caller() {
+  Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
+  for (int standard = 0; standard <= 2; ++standard)
+    if (!null || ::dup2(null.get(), standard) < 0) ::close(standard);
+  if (null && null.get() <= 2) static_cast<void>(null.release());  // it is one of the three itself
+  close_inherited_descriptors();
+  if (::chdir("/") != 0) return;  // only a courtesy: the old directory stays busy
+}
+
+// Holds until the end comes, whichever it is; the claim is free on return.
+class Holder {
+ public:
+  Holder(const port::HoldSpec& spec, port::ToHold held);
+  void run();
+
+ private:
+  bool over();                // waits for one event; true at the end
+  void set_end(std::optional<WallTime> until);
+
+  port::ToHold held_;
+  std::unique_ptr<Door> door_;
+  Fd process_, signals_;
+  std::optional<SteadyTime> end_;
+  bool adopted_ = false;
+};
+
+Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(held)) {
+  held_.door.about.pid = ::getpid();
+  held_.door.about.holder = true;
+  held_.door.about.until = spec.until;
+  held_.door.locks.clear();
+  for (const Fd& lock : held_.claim.locks) held_.door.locks.push_back(lock.get());
+  door_ = std::make_unique<Door>(held_.door);
+  set_end(spec.until);
+  adopted_ = spec.process.has_value();
+  if (adopted_ && !(process_ = open_pidfd(*spec.process)))
+    throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno);
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (int signal : {SIGINT, SIGTERM}) sigaddset(&ending, signal);
+  signals_ = Fd(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) throw Error(ErrorCode::internal, "cannot watch for signals").because(errno);
+}
+
+// Declared ends are times of day; waiting is by the steady clock, which nobody sets.
+void Holder::set_end(std::optional<WallTime> until) {
+  end_.reset();
+  if (until) end_ = steady_clock::now() + (*until - std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now()));
+}
+
+bool Holder::over() {
+  int timeout = -1;
+  if (end_) timeout = static_cast<int>(std::clamp<long long>(std::chrono::ceil<Millis>(*end_ - steady_clock::now()).count(), 0, 3'600'000));
+  pollfd watched[] = {{door_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
+  ::poll(watched, 3, timeout);  // a negative descriptor is skipped
+  if (watched[0].revents) {
+    auto order = door_->serve();
+    if (order.until) set_end(order.until);
+    if (order.end) return true;
+  }
+  if (watched[1].revents || watched[2].revents) return true;
+  if (!end_ || steady_clock::now() < *end_) return false;
+  if (adopted_ && held_.overdue) held_.overdue();
+  return true;
+}
+
+void Holder::run() {
+  while (!over()) {}
+  held_.claim.locks.clear();
+  door_->let_go();
+}
+
+// The child's life. It never returns into the caller's program.
+[[noreturn]] void be_holder(const port::HoldSpec& spec, Fd caller, const std::function<port::ToHold(int)>& acquire) {
+  ::setsid();
+  ::signal(SIGPIPE, SIG_IGN);  // progress may go to a terminal that is gone
+  ::prctl(PR_SET_NAME, "thole-holder");
+  try {
+    std::optional<Holder> holder;
+    {
+      port::ToHold held = acquire(caller.get());
+      const std::string message = "m" + held.message;
+      holder.emplace(spec, std::move(held));
+      char confirmed = 0;
+      const bool sent = ::send(caller.get(), message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()) &&
+                        ::shutdown(caller.get(), SHUT_WR) == 0;
+      if (!sent || ::recv(caller.get(), &confirmed, 1, 0) != 1) ::_exit(0);  // nobody knows of this claim: it ends with us
+    }
+    leave_caller();
+    caller.reset();
+    holder->run();
+    holder.reset();  // closes the door
+    ::_exit(0);
+  } catch (const Error& error) {
+    const std::string record = failure_record(error);
+    ::send(caller.get(), record.data(), record.size(), MSG_NOSIGNAL);
+  } catch (const std::exception& error) {
+    const std::string record = failure_record(Error(ErrorCode::internal, error.what()));
+    ::send(caller.get(), record.data(), record.size(), MSG_NOSIGNAL);
+  }
+  ::_exit(1);
+}
+
+// The whole record; "" when the holder ended without one, or when a signal asks us to stop.
+std::string wait_for_record(int holder, Interruption& interruption, std::optional<int>& signal) {
+  std::string record;
+  for (;;) {
+    pollfd watched[] = {{holder, POLLIN, 0}, {interruption.fd(), POLLIN, 0}};
+    if (::poll(watched, 2, -1) < 0) continue;
+    if (watched[1].revents && (signal = interruption.taken())) return "";
+    if (!watched[0].revents) continue;
+    char buffer[4096];
+    const ssize_t n = ::recv(holder, buffer, sizeof buffer, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return record;
+    record.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace
+
+std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inherited,
+                         const std::function<port::ToHold(int cancel)>& acquire) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
+  Fd ours(ends[0]), theirs(ends[1]);
+  Interruption interruption(inherited);  // the holder keeps these blocked and reads them from a descriptor
+  const pid_t pid = ::fork();
+  if (pid < 0) throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
+  if (pid == 0) {
+    ours.reset();
+    be_holder(spec, std::move(theirs), acquire);
+  }
+  theirs.reset();
+  std::optional<int> signal;
+  const std::string record = wait_for_record(ours.get(), interruption, signal);
+  if (record.starts_with('m') && ::send(ours.get(), "", 1, MSG_NOSIGNAL) == 1) return record.substr(1);
+  ours.reset();
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}  // it leaves the line first
+  if (signal) {
+    ::kill(::getpid(), *signal);  // blocked here, delivered when `interruption` ends: the program dies by it, or notices it
+    throw Error(ErrorCode::interrupted, "interrupted");
+  }
+  throw_failure(record);
+}
+
+}  // namespace thole::host

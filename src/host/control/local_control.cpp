@@ -1,0 +1,35 @@
+#include "host/control/local_control.hpp"
+
+#include "host/control/ask.hpp"
+#include "host/control/door.hpp"
+#include "host/control/holder.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr Millis patience{5'000};
+constexpr Millis patience_for_an_end{60'000};  // a command is asked three times, and then its rest is
+
+}  // namespace
+
+std::unique_ptr<port::ClaimDoor> LocalControl::open(port::DoorSpec spec) { return std::make_unique<Door>(std::move(spec)); }
+
+port::ClaimAbout LocalControl::describe(const std::string& directory) {
+  return parse_about(ask_keeper(directory, "describe", patience).text);
+}
+
+void LocalControl::release(const std::string& directory) { ask_keeper(directory, "release", patience_for_an_end); }
+
+void LocalControl::extend(const std::string& directory, WallTime until) {
+  ask_keeper(directory, "extend " + std::to_string(until.time_since_epoch().count()), patience);
+}
+
+std::vector<Fd> LocalControl::descriptors(const std::string& directory) {
+  return std::move(ask_keeper(directory, "descriptors", patience).fds);
+}
+
+std::string LocalControl::hold(const port::HoldSpec& spec, const std::function<port::ToHold(int cancel)>& acquire) {
+  return start_holder(spec, inherited_, acquire);
+}
+
+}  // namespace thole::host

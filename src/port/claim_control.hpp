@@ -1,0 +1,75 @@
+// Port: the door to a claim that some process keeps: its socket, those who ask there, and the holder of a claim without a command.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/time.hpp"
+#include "port/claim_store.hpp"
+#include "port/processes.hpp"
+
+namespace thole::port {
+
+// What the keeper of a claim says about it.
+struct ClaimAbout {
+  std::string id;
+  pid_t pid = 0;                         // the keeper
+  bool holder = false;                   // a claim without a command; else the supervisor of one
+  std::optional<WallTime> until;
+};
+
+// The keeper's side. While it lives, requests wait on fd() (pollable) until serve() answers them. Destroying it closes the door.
+class ClaimDoor {
+ public:
+  virtual ~ClaimDoor() = default;
+  virtual int fd() const = 0;
+  virtual Order serve() = 0;             // answers what is there; gives what the keeper has to obey
+  virtual void let_go() = 0;             // the locks are free now: answers those who asked for the release
+};
+
+struct DoorSpec {
+  std::string directory;                 // the claim's, made (0700) when missing
+  ClaimAbout about;
+  std::vector<int> locks;                // what `descriptors` hands out
+  std::function<void(std::optional<WallTime>)> amend;   // records a new end before it is confirmed
+};
+
+// A claim without a command: how long it is held.
+struct HoldSpec {
+  std::optional<WallTime> until;
+  std::optional<pid_t> process;          // ends with this one: an adopted process, or the calling shell
+};
+
+// What the acquiring function gives to the holder.
+struct ToHold {
+  Claim claim;
+  DoorSpec door;
+  std::string message;                   // for the caller of hold()
+  std::function<void()> overdue;         // the end came and the adopted process still runs: record it; may be empty
+};
+
+// Requests are answered by the keeper only to the same user (and root). They throw Error(unavailable) when nobody keeps the claim
+// or its keeper does not answer (a stopped one).
+class ClaimControl {
+ public:
+  virtual ~ClaimControl() = default;
+  virtual std::unique_ptr<ClaimDoor> open(DoorSpec spec) = 0;
+
+  virtual ClaimAbout describe(const std::string& directory) = 0;
+  virtual void release(const std::string& directory) = 0;               // returns when the locks are free
+  virtual void extend(const std::string& directory, WallTime until) = 0;
+  virtual std::vector<Fd> descriptors(const std::string& directory) = 0;  // copies of the locks, for `run --in`
+
+  // Starts a process of its own that acquires (so that the kernel names it as the taker) and holds; returns its message once
+  // the claim is made. `acquire` runs in that process and must give up when `cancel` becomes readable: the caller was interrupted.
+  // Throws what acquire throws.
+  virtual std::string hold(const HoldSpec& spec, const std::function<ToHold(int cancel)>& acquire) = 0;
+};
+
+}  // namespace thole::port
