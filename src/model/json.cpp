@@ -42,8 +42,10 @@ std::string Field::path() const {
 }
 
 void Field::fail(const std::string& why) const {
+  const Field* root = this;
+  while (root->parent_ != nullptr) root = root->parent_;
   std::string where = path();
-  throw Error(ErrorCode::usage, where.empty() ? why : where + ": " + why);
+  throw Error(ErrorCode::usage, where.empty() ? why : where + ": " + why).about(std::string(root->about_));
 }
 
 std::uint64_t Field::whole(std::uint64_t most) const {

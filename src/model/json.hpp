@@ -16,9 +16,9 @@ using Json = nlohmann::ordered_json;
 inline constexpr const char* machine_schema = "thole/machine/1";
 
 // A machine to and from "thole/machine/1". Reading is strict about types and tolerant of unknown fields; a mistake
-// throws Error(usage) that names the path ("gpus[2].memory_mib: expected a whole number").
+// throws Error(usage) about `what` that names the path ("gpus[2].memory_mib: expected a whole number").
 Json to_json(const Machine& machine);
-Machine machine_from_json(const Json& json);
+Machine machine_from_json(const Json& json, const std::string& what = "");
 
 // Parses text (comments allowed) and throws Error(usage) with line and column when it is no JSON.
 Json parse_json(const std::string& text, const std::string& what);

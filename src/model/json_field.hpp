@@ -17,7 +17,8 @@ namespace thole::model {
 // The path is put together only when something is wrong: reading 256 CPUs builds no strings.
 class Field {
  public:
-  Field(const Json& root, std::string_view name) : json_(&root), name_(name) {}
+  // `about`: the file or argument, for errors; must outlive the field, as `name` must.
+  explicit Field(const Json& root, std::string_view name = "", std::string_view about = "") : json_(&root), name_(name), about_(about) {}
 
   Field at(const char* key) const&;      // null when absent
   Field at(const char* key) const&& = delete;
@@ -64,6 +65,7 @@ class Field {
   const Field* parent_ = nullptr;
   std::string_view name_;                // of a member; empty for an element
   std::size_t index_ = 0;
+  std::string_view about_;               // of the root
 };
 
 template <class F>

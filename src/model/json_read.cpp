@@ -170,8 +170,8 @@ void check_order(const Field& list, const std::vector<Gpu>& gpus) {
 
 Gpu gpu_from_json(const Json& json, const std::string& path) { return gpu_from(Field(json, path)); }
 
-Machine machine_from_json(const Json& json) {
-  Field root(json, "");
+Machine machine_from_json(const Json& json, const std::string& what) {
+  Field root(json, "", what);
   if (!json.is_object()) root.fail(fmt::format("expected an object {{\"schema\": \"{}\", …}}", machine_schema));
   Field schema = root.at("schema");
   if (schema.null()) root.fail(fmt::format("\"schema\" is missing; a machine file begins {{\"schema\": \"{}\", …", machine_schema));

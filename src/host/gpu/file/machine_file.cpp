@@ -1,0 +1,100 @@
+#include "host/gpu/file/machine_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "host/gpu/file/search.hpp"
+#include "host/gpu/file/shorthand.hpp"
+#include "model/json.hpp"
+
+namespace thole::host {
+
+namespace {
+
+[[noreturn]] void refuse_unknown(const std::string& name, const std::vector<std::string>& directories) {
+  std::vector<std::string> known = shipped_machines(directories);
+  std::string hint;
+  if (auto near = nearest(name, known)) hint = "nearest: " + *near + "; ";
+  hint += known.empty() ? std::string("no shipped machines were found; ") : "shipped: " + join(known, ", ") + "; ";
+  throw Error(ErrorCode::usage, "no such simulated machine").about(printable(name, 80)).hint(hint + "or a file's path, or a shorthand such as 8xA100");
+}
+
+}  // namespace
+
+MachineFile::MachineFile(const std::string& name, const std::vector<std::string>& directories) {
+  if (auto path = machine_path(name, directories)) {
+    path_ = *path;
+    load();
+    return;
+  }
+  auto machine = shorthand_machine(name);
+  if (!machine) refuse_unknown(name, directories);
+  machine_ = std::move(*machine);
+}
+
+std::optional<MachineFile::Stamp> MachineFile::stamp() const {
+  struct stat now {};
+  if (::stat(path_.c_str(), &now) != 0) return std::nullopt;
+  std::int64_t modified = std::int64_t{now.st_mtim.tv_sec} * 1'000'000'000 + now.st_mtim.tv_nsec;
+  return Stamp{.device = now.st_dev, .inode = now.st_ino, .size = now.st_size, .modified_ns = modified};
+}
+
+void MachineFile::load() {
+  // Stamped before it is read: an edit in between is seen as a change. One so recent that another could follow under the
+  // same clock tick (4 ms with HZ=250) is not trusted to be the last.
+  loaded_ = stamp();
+  std::int64_t now = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  if (loaded_ && now - loaded_->modified_ns < 20'000'000) loaded_.reset();
+  auto text = read_file(path_);
+  if (!text)
+    throw Error(ErrorCode::usage, "cannot read the machine file").about(printable(path_, 200)).because(errno);
+  machine_ = model::machine_from_json(model::parse_json(*text, printable(path_, 200)), printable(path_, 200));
+  if (machine_.name.empty()) machine_.name = path_.substr(path_.rfind('/') + 1);
+  watch_.follow(machine_.gpus);
+}
+
+void MachineFile::refresh() {
+  if (path_.empty()) return;
+  if (auto now = stamp(); now && now == loaded_) return;
+  unread_ = true;
+  try {
+    load();
+    problem_.clear();
+  } catch (const Error& error) {  // an editor at work is no failure of whoever waits for a GPU
+    problem_ = error.full() + "; the last good reading is used";
+  }
+}
+
+bool MachineFile::changed() {
+  if (watch_.news()) unread_ = true;
+  if (unread_ || path_.empty()) return unread_;
+  auto now = stamp();
+  return !now || now != loaded_;
+}
+
+port::Reading MachineFile::read(Millis) {
+  refresh();
+  watch_.news();
+  unread_ = false;
+  port::Reading reading;
+  reading.gpus = machine_.gpus;
+  watch_.apply(reading.gpus);
+  reading.observation.backend = name();
+  reading.observation.source = path_.empty() ? machine_.name : path_;
+  reading.observation.problem = problem_;
+  reading.observation.answered = std::none_of(reading.gpus.begin(), reading.gpus.end(),
+                                              [](const model::Gpu& gpu) { return gpu.health == model::Health::hung; });
+  return reading;
+}
+
+model::Machine MachineFile::read() {
+  model::Machine machine = machine_;
+  machine.gpus.clear();
+  return machine;
+}
+
+}  // namespace thole::host

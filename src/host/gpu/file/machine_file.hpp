@@ -1,0 +1,58 @@
+// Backend "file": a captured or simulated machine, read from a machine file instead of a driver.
+//
+// How this works. The file is the machine: its GPUs and also their present use. It is read when made, and again whenever its
+// stamp (device, inode, size, mtime) differs, so that editing it while thole runs is what a driver's news would be. A file caught
+// half-written, or broken by an edit, keeps the last good reading and says so in the observation. Processes marked
+// "watch": true are real ones of this host; when they end, they leave the use without an edit.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/gpu/file/watch.hpp"
+#include "port/gpu_backend.hpp"
+#include "port/topology_source.hpp"
+
+namespace thole::host {
+
+class MachineFile final : public port::GpuBackend, public port::TopologySource {
+ public:
+  // `name`: a path, the name of a file in `directories`, or a shorthand such as "8xA100". Throws Error(usage) when it is
+  // none of these (with the nearest names) or when the file is no valid machine (with the place of the mistake).
+  MachineFile(const std::string& name, const std::vector<std::string>& directories);
+
+  std::string name() const override { return "file"; }
+  bool present() const override { return true; }
+  bool changed() override;                        // one stat and one small read per watched process
+  port::Reading read(Millis patience) override;   // never waits: a file's "hung" GPU only reads as one that did not answer
+
+  // The machine without its GPUs.
+  model::Machine read() override;
+
+  const std::string& path() const { return path_; }   // "" for a shorthand
+  const std::string& machine_name() const { return machine_.name; }
+
+ private:
+  struct Stamp {
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t size = 0;
+    std::int64_t modified_ns = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  std::optional<Stamp> stamp() const;
+  void load();                                    // throws Error(usage)
+  void refresh();                                 // load() if the file has changed; keeps the last good on trouble
+
+  std::string path_;
+  model::Machine machine_;
+  std::optional<Stamp> loaded_;                   // of the content last tried; nothing: look again in any case
+  std::string problem_;
+  Watch watch_;
+  bool unread_ = true;                            // news that read() has not yet given
+};
+
+}  // namespace thole::host
