@@ -1,0 +1,77 @@
+// Claims GPUs: look, choose, take or wait one's turn, look again. The one path by which every front gets a claim.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/observer.hpp"
+#include "model/queue_view.hpp"
+#include "model/request.hpp"
+#include "plan/environment.hpp"
+#include "plan/select.hpp"
+#include "port/claim_store.hpp"
+#include "port/clock.hpp"
+
+namespace thole::app {
+
+// A machine and its claims: what an acquisition works on.
+struct Site {
+  Observer& observer;
+  port::ClaimStore& store;
+  const port::Clock& clock;
+  const plan::Environment& environment;        // of the caller: outer masks, an outer claim
+  const model::FreePolicy& policy;
+  uid_t uid = 0;                               // who we are
+  std::function<std::string(uid_t)> user_name;      // a name for a uid, its number where it has none
+  Millis patience{10'000};                     // for one look at the driver
+};
+
+// Where a waiter stands; given to the caller whenever it changes.
+struct Standing {
+  const model::Wait& wait;
+  const model::Snapshot& snapshot;
+  const std::vector<model::Unit>& units;
+};
+
+struct AcquireOptions {
+  std::string id;                              // for the claim; empty = a fresh random one
+  std::string command;                         // recorded for people
+  bool enforced = false;                       // somebody ends the job at request.time: others may plan with it
+  std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)
+  std::function<void(const Standing&)> waiting;     // may be empty
+  std::function<void(const std::string&)> caution;  // "GPU 3 was taken back: pid 4711 still uses it"; may be empty
+};
+
+// A claim and what it is made of. Move-only; destroying it releases.
+struct Acquired {
+  port::Claim claim;
+  std::vector<model::Unit> units;              // all units of the machine at that look
+  std::vector<std::size_t> chosen;             // the claimed ones, indices into `units`
+  std::string explain;                         // why these
+  bool reused = false;                         // the whole of an outer claim: nothing was locked
+  std::unique_ptr<port::ClaimStore> inner_store;    // where it was claimed, when inside another claim; else Site::store
+};
+
+// Throws Error: usage (can never be met), unavailable (sick, unreadable, no state directory), busy (with a wait of zero),
+// timed_out, interrupted.
+Acquired acquire(Site& site, const model::Request& request, const AcquireOptions& options);
+
+// What acquire would do now, without doing it: the choice and its reasons, or what it would wait for.
+struct Preview {
+  model::Decision decision;
+  std::vector<model::Unit> units;
+  std::vector<std::size_t> chosen;             // when it could start now
+  std::string explain;
+};
+Preview preview(Site& site, const model::Request& request);
+
+// The variables for a job with this claim.
+plan::Variables variables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids);
+
+// 16 random hex digits.
+std::string fresh_claim_id();
+
+}  // namespace thole::app

@@ -1,0 +1,48 @@
+// Reads the machine through its backends and keeps the latest snapshot.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "model/machine.hpp"
+#include "model/unit.hpp"
+#include "port/clock.hpp"
+#include "port/gpu_backend.hpp"
+#include "port/topology_source.hpp"
+
+namespace thole::app {
+
+// Owns the sources of one machine. `look` is cheap when nothing can have changed (a machine file), and never takes longer
+// than its patience otherwise. Not thread-safe: one Observer a thread, or a lock around it.
+class Observer {
+ public:
+  Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, std::unique_ptr<port::TopologySource> topology,
+           const port::Clock& clock, bool simulated);
+
+  // Reads again what can have changed. The reference stays valid until the next look.
+  const model::Snapshot& look(Millis patience);
+
+  // Adds CPUs, memory nodes and NICs to the snapshot (once; they are not needed to claim).
+  void read_topology();
+
+  const model::Snapshot& snapshot() const { return snapshot_; }
+  const std::vector<model::Unit>& units() const { return units_; }  // of snapshot()
+  bool simulated() const { return snapshot_.simulated; }
+
+ private:
+  struct Source {
+    std::unique_ptr<port::GpuBackend> backend;
+    bool read_before = false;
+  };
+  void merge();
+
+  std::vector<Source> sources_;
+  std::vector<port::Reading> readings_;        // parallel to sources_
+  std::unique_ptr<port::TopologySource> topology_;
+  const port::Clock& clock_;
+  bool topology_read_ = false;
+  model::Snapshot snapshot_;
+  std::vector<model::Unit> units_;
+};
+
+}  // namespace thole::app

@@ -1,0 +1,32 @@
+#include "app/outer_claim.hpp"
+
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+std::vector<std::string> keys_of(port::ClaimStore& store, std::string_view id, uid_t uid) {
+  std::vector<std::string> keys;
+  for (const model::Holding& holding : store.holdings())
+    if (holding.held && holding.id == id && holding.uid == uid) keys.push_back(holding.key);
+  return keys;
+}
+
+}  // namespace
+
+std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment, uid_t uid) {
+  const auto named = environment.find("THOLE_CLAIM");
+  if (named == environment.end() || named->second.empty()) return std::nullopt;
+  std::optional<OuterClaim> outer;
+  for (std::string_view part : split(named->second, '/')) {
+    port::ClaimStore& around = outer ? *outer->store : machine;
+    std::vector<std::string> keys = keys_of(around, part, uid);
+    if (keys.empty()) break;
+    std::unique_ptr<port::ClaimStore> inner = around.within(std::string(part));
+    outer = OuterClaim{outer ? outer->id + "/" + std::string(part) : std::string(part), std::move(keys), std::move(inner)};
+  }
+  return outer;
+}
+
+}  // namespace thole::app

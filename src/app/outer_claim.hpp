@@ -1,0 +1,24 @@
+// The claim we are inside of, if any: a smaller machine with a store of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/select.hpp"
+#include "port/claim_store.hpp"
+
+namespace thole::app {
+
+struct OuterClaim {
+  std::string id;                                // "outer" or "outer/inner/…": the deepest one that is alive
+  std::vector<std::string> keys;                 // its units
+  std::unique_ptr<port::ClaimStore> store;       // of what is claimed inside it
+};
+
+// Follows THOLE_CLAIM from the machine's store inwards as far as the locks show each claim alive and ours. A stale id is
+// ignored: nothing is returned, and the caller claims from the machine like anybody else.
+std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment, uid_t uid);
+
+}  // namespace thole::app

@@ -1,0 +1,140 @@
+// A machine and a claim store in memory, for tests of use cases: one process, no kernel locks, no time.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "app/acquire.hpp"
+#include "base/text.hpp"
+
+namespace thole::test {
+
+class FakeClock final : public port::Clock {
+ public:
+  WallTime wall() const override { return WallTime{Millis{1'700'000'000'000}} + std::chrono::duration_cast<Millis>(passed); }
+  SteadyTime steady() const override { return SteadyTime{passed}; }
+  std::chrono::nanoseconds passed{0};
+};
+
+// Gives what `gpus` says at each reading; `on_read` may change it first.
+class FakeBackend final : public port::GpuBackend {
+ public:
+  std::string name() const override { return "fake"; }
+  bool present() const override { return true; }
+  port::Reading read(Millis) override {
+    ++reads;
+    if (on_read) on_read(*this);
+    return {gpus, {"fake", "memory", "", true, false, std::nullopt}};
+  }
+  std::vector<model::Gpu> gpus;
+  std::function<void(FakeBackend&)> on_read;
+  int reads = 0;
+};
+
+inline model::Gpu healthy_gpu(int index) {
+  model::Gpu gpu;
+  gpu.uuid = fmt::format("GPU-{:08x}-0000-0000-0000-000000000000", index);
+  gpu.model = "NVIDIA A100-SXM4-40GB";
+  gpu.pci = model::PciAddress{0, static_cast<std::uint8_t>(16 + index), 0, 0};
+  gpu.memory_mib = 40960;
+  gpu.display = false;
+  gpu.use.memory_used_mib = 0;
+  gpu.use.utilization_percent = 0.0;
+  gpu.use.processes = std::vector<model::GpuProcess>{};
+  return gpu;
+}
+
+// Runs rules as the real store does, over holders that the test sets.
+class FakeStore final : public port::ClaimStore {
+ public:
+  struct Held { std::string id; std::vector<std::string> keys; uid_t uid = 0; };
+  std::vector<std::string> slots;
+  std::vector<Held> held;
+  std::function<port::Wake()> on_sleep;         // what happens while somebody sleeps
+  std::map<std::string, std::vector<Held>> inner;
+  int steps = 0;
+
+  std::unique_ptr<port::Place> enter(port::Entry entry) override { return std::make_unique<FakePlace>(*this, std::move(entry)); }
+  std::vector<model::Holding> holdings() override {
+    std::vector<model::Holding> all;
+    for (const Held& claim : held)
+      for (const std::string& key : claim.keys) {
+        model::Holding holding;
+        holding.key = key;
+        holding.id = claim.id;
+        holding.held = holding.verified = true;
+        holding.uid = claim.uid;
+        all.push_back(holding);
+      }
+    return all;
+  }
+  std::vector<model::Waiting> waiting() override { return {}; }
+  void amend(const port::Claim&, std::optional<WallTime>) override {}
+  port::StoreAbout about() const override { return {"memory", "private", {}}; }
+  std::unique_ptr<port::ClaimStore> within(const std::string& id) override {
+    auto store = std::make_unique<FakeStore>();
+    store->slots = slots;
+    store->held = inner[id];
+    store->on_sleep = on_sleep;
+    return store;
+  }
+
+ private:
+  class FakePlace final : public port::Place {
+   public:
+    FakePlace(FakeStore& store, port::Entry entry) : store_(store), entry_(std::move(entry)) {}
+    std::optional<port::Claim> step(const model::Rule& rule) override {
+      ++store_.steps;
+      model::QueueView view;
+      for (const std::string& key : store_.slots) {
+        model::SlotView slot{key, {}};
+        for (const Held& claim : store_.held)
+          if (std::find(claim.keys.begin(), claim.keys.end(), key) != claim.keys.end())
+            slot.holders.push_back({claim.uid, false, false, std::nullopt, std::nullopt});
+        view.slots.push_back(slot);
+      }
+      decision_ = rule(view, std::nullopt, WallTime{Millis{1'700'000'000'000}});
+      const auto* take = std::get_if<model::Take>(&decision_);
+      if (!take) return std::nullopt;
+      port::Claim claim;
+      claim.id = entry_.id;
+      for (unsigned slot : take->slots) claim.keys.push_back(store_.slots[slot]);
+      return claim;
+    }
+    const model::Decision& decision() const override { return decision_; }
+    port::Wake sleep(std::span<const int>, std::optional<SteadyTime>) override {
+      return store_.on_sleep ? store_.on_sleep() : port::Wake::deadline;
+    }
+    unsigned progress_by_timeout() const override { return 0; }
+
+   private:
+    FakeStore& store_;
+    port::Entry entry_;
+    model::Decision decision_;
+  };
+};
+
+// A machine of n healthy GPUs with nobody on it.
+struct FakeSite {
+  explicit FakeSite(int gpus) {
+    auto owned = std::make_unique<FakeBackend>();
+    backend = owned.get();
+    for (int i = 0; i < gpus; ++i) backend->gpus.push_back(healthy_gpu(i));
+    for (const model::Gpu& gpu : backend->gpus) store.slots.push_back(gpu.key());
+    std::vector<std::unique_ptr<port::GpuBackend>> backends;
+    backends.push_back(std::move(owned));
+    observer = std::make_unique<app::Observer>(std::move(backends), nullptr, clock, true);
+    site = std::make_unique<app::Site>(app::Site{*observer, store, clock, environment, policy, 0,
+                                                 [](uid_t uid) { return "u" + std::to_string(uid); }, Millis{1000}});
+  }
+  FakeClock clock;
+  FakeStore store;
+  plan::Environment environment;
+  model::FreePolicy policy;
+  FakeBackend* backend = nullptr;
+  std::unique_ptr<app::Observer> observer;
+  std::unique_ptr<app::Site> site;
+};
+
+}  // namespace thole::test
