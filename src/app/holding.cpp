@@ -1,0 +1,162 @@
+#include "app/holding.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+std::vector<KeptClaim> kept_claims(Site& site, const ClaimDirectory& directory) {
+  std::map<std::string, KeptClaim> by_id;
+  for (const model::Holding& holding : site.store.holdings()) {
+    if (!holding.held || holding.id.empty()) continue;
+    KeptClaim& claim = by_id[holding.id];
+    claim.id = holding.id;
+    claim.keys.push_back(holding.key);
+    claim.uid = holding.uid;
+    claim.pid = holding.pid;
+    claim.command = holding.command;
+  }
+  std::vector<KeptClaim> all;
+  for (auto& [id, claim] : by_id) {
+    claim.directory = directory(id, claim.uid);
+    all.push_back(std::move(claim));
+  }
+  return all;
+}
+
+std::string list(const std::vector<KeptClaim>& claims) {
+  if (claims.empty()) return "there are no claims";
+  std::string text = "there are:";
+  for (const KeptClaim& claim : claims) text += fmt::format("\n  {}  {}", claim.id, printable(claim.command, 50));
+  return text;
+}
+
+KeptClaim only_one(std::vector<KeptClaim> found, const std::string& what, const std::vector<KeptClaim>& all) {
+  if (found.size() == 1) return std::move(found.front());
+  if (found.empty()) throw Error(ErrorCode::usage, "no such claim").about(what).hint(list(all));
+  throw Error(ErrorCode::usage, "more than one claim fits").about(what).hint(list(found));
+}
+
+// Claims on the GPU that the word names; none when it names no GPU.
+std::vector<KeptClaim> on_gpu(Site& site, const std::string& word, const std::vector<KeptClaim>& all) {
+  site.observer.look(site.patience);
+  const auto& units = site.observer.units();
+  std::vector<KeptClaim> found;
+  try {
+    for (std::size_t unit : plan::resolve(word, site.observer.snapshot(), units))
+      for (const KeptClaim& claim : all)
+        if (std::find(claim.keys.begin(), claim.keys.end(), units[unit].key) != claim.keys.end() &&
+            std::none_of(found.begin(), found.end(), [&](const KeptClaim& other) { return other.id == claim.id; }))
+          found.push_back(claim);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::usage) throw;
+  }
+  return found;
+}
+
+// The claim this command was typed in: the outermost part of THOLE_CLAIM, which is what the machine's store knows.
+std::string here(const Site& site) {
+  const auto named = site.environment.find("THOLE_CLAIM");
+  return named == site.environment.end() ? std::string() : named->second.substr(0, named->second.find('/'));
+}
+
+model::Json gpus_json(const Site& site, const Acquired& acquired) {
+  const model::Machine& machine = site.observer.snapshot().machine;
+  model::Json gpus = model::Json::array();
+  for (std::size_t index : acquired.chosen) {
+    const model::Unit& unit = acquired.units[index];
+    model::Json gpu;
+    gpu["gpu"] = unit.label;
+    gpu["uuid"] = unit.key;
+    gpu["model"] = unit.model_of(machine);
+    const auto memory = unit.memory_mib_of(machine);
+    gpu["memory_mib"] = memory ? model::Json(*memory) : model::Json(nullptr);
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
+// Runs in the holder's process. `inner` keeps the store of an outer claim alive as long as the holder.
+port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, std::vector<int> cancel,
+                             std::unique_ptr<port::ClaimStore>& inner) {
+  AcquireOptions options;
+  options.command = wanted.command;
+  options.enforced = true;                   // a holder lets go at its end
+  options.cancel = std::move(cancel);
+  options.waiting = events.waiting;
+  options.caution = events.caution;
+  Acquired acquired = acquire(ports.site, wanted.request, options);
+  if (acquired.reused)
+    throw Error(ErrorCode::usage, "these GPUs are this claim's already").about(acquired.claim.id)
+        .hint("run the command as it is, or claim fewer GPUs than the claim has");
+  std::optional<WallTime> until;
+  if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
+  plan::Variables variables = app::variables(ports.site, acquired, wanted.request, wanted.ids);
+  for (const auto& [name, value] : wanted.carry) variables.set[name] = value;
+
+  port::ToHold held;
+  held.message = claim_json(ports.site, acquired, variables, until).dump();
+  held.until = until;
+  held.door.directory = ports.directory(acquired.claim.id, ports.site.uid);
+  held.door.about = {acquired.claim.id, 0, true, until};
+  for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());
+  inner = std::move(acquired.inner_store);
+  port::ClaimStore& store = inner ? *inner : ports.site.store;
+  held.door.amend = [&store, id = acquired.claim.id, keys = acquired.claim.keys](std::optional<WallTime> end) {
+    store.amend(port::Claim{id, keys, {}}, end);
+  };
+  held.claim = std::move(acquired.claim);
+  return held;
+}
+
+}  // namespace
+
+KeptClaim find_claim(Site& site, const std::string& word, const ClaimDirectory& directory) {
+  const std::vector<KeptClaim> all = kept_claims(site, directory);
+  const std::string name = word.empty() ? here(site) : word;
+  std::vector<KeptClaim> found;
+  for (const KeptClaim& claim : all)
+    if (name.empty() ? claim.uid == site.uid : claim.id.starts_with(name.substr(0, name.find('/')))) found.push_back(claim);
+  if (found.empty() && !word.empty()) found = on_gpu(site, word, all);
+  return only_one(std::move(found), word.empty() ? "which claim?" : word, all);
+}
+
+model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel) {
+  port::HoldSpec spec;
+  spec.process = wanted.process;
+  std::unique_ptr<port::ClaimStore> inner;
+  const std::string message = ports.control.hold(spec, [&](int caller_gone) {
+    std::vector<int> ends = cancel;
+    ends.push_back(caller_gone);
+    return acquire_to_hold(ports, wanted, events, std::move(ends), inner);
+  });
+  return model::parse_json(message, "the holder's answer");
+}
+
+void release(const RunPorts& ports, const KeptClaim& claim) { ports.control.release(claim.directory); }
+
+WallTime extend(const RunPorts& ports, const KeptClaim& claim, Seconds by) {
+  const WallTime until = ports.site.clock.wall() + by;
+  ports.control.extend(claim.directory, until);
+  return until;
+}
+
+model::Json claim_json(const Site& site, const Acquired& acquired, const plan::Variables& variables, std::optional<WallTime> until) {
+  model::Json json;
+  json["schema"] = "thole/claim/1";
+  json["id"] = acquired.claim.id;
+  json["gpus"] = gpus_json(site, acquired);
+  json["since"] = format_iso(site.clock.wall());
+  json["until"] = until ? model::Json(format_iso(*until)) : model::Json(nullptr);
+  json["why"] = acquired.explain;
+  json["set"] = variables.set;
+  json["unset"] = variables.unset;
+  return json;
+}
+
+}  // namespace thole::app

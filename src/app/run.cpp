@@ -1,0 +1,97 @@
+#include "app/run.hpp"
+
+#include <algorithm>
+
+#include "app/holding.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+std::string command_line(const std::vector<std::string>& argv) {
+  std::vector<std::string> words;
+  for (const std::string& word : argv) words.push_back(shell_quote(word));
+  return join(words, " ");
+}
+
+// A claim that is kept by somebody of ours, joined by copies of its locks.
+Acquired join_claim(RunPorts& ports, const std::string& word) {
+  const KeptClaim kept = find_claim(ports.site, word, ports.directory);
+  Acquired joined;
+  ports.site.observer.look(ports.site.patience);
+  joined.claim.id = kept.id;
+  joined.claim.keys = kept.keys;
+  joined.claim.locks = ports.control.descriptors(kept.directory);
+  joined.units = ports.site.observer.units();
+  for (std::size_t i = 0; i < joined.units.size(); ++i)
+    if (std::find(kept.keys.begin(), kept.keys.end(), joined.units[i].key) != kept.keys.end()) joined.chosen.push_back(i);
+  joined.explain = fmt::format("inside claim {}", kept.id);
+  joined.reused = true;
+  return joined;
+}
+
+port::ProcessSpec spec_for(const Site& site, const RunRequest& wanted, const Acquired& acquired) {
+  port::ProcessSpec spec;
+  spec.argv = wanted.argv;
+  plan::Variables variables = app::variables(site, acquired, wanted.request, wanted.ids);
+  spec.set = std::move(variables.set);
+  spec.unset = std::move(variables.unset);
+  for (const auto& [name, value] : wanted.carry) spec.set[name] = value;
+  for (const Fd& lock : acquired.claim.locks) spec.keep.push_back(lock.get());
+  return spec;
+}
+
+// The claim's socket, for release and extend. A claim without one still works: say so and go on.
+std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, const RunEvents& events,
+                                           std::optional<WallTime> until) {
+  if (acquired.reused || acquired.claim.locks.empty()) return nullptr;
+  port::DoorSpec spec;
+  spec.directory = ports.directory(acquired.claim.id, ports.site.uid);
+  spec.about = {acquired.claim.id, 0, false, until};
+  for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
+  port::ClaimStore& store = acquired.inner_store ? *acquired.inner_store : ports.site.store;
+  spec.amend = [&store, &acquired](std::optional<WallTime> end) { store.amend(acquired.claim, end); };
+  try {
+    return ports.control.open(std::move(spec));
+  } catch (const Error& error) {
+    if (events.caution) events.caution("release and extend will not reach this claim: " + error.full());
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& events, const std::vector<int>& cancel) {
+  AcquireOptions options;
+  options.command = command_line(wanted.argv);
+  options.enforced = wanted.supervised;
+  options.cancel = cancel;
+  options.waiting = events.waiting;
+  options.caution = events.caution;
+  Acquired acquired = wanted.in.empty() ? acquire(ports.site, wanted.request, options) : join_claim(ports, wanted.in);
+  if (events.got) events.got(acquired);
+
+  const port::ProcessSpec spec = spec_for(ports.site, wanted, acquired);
+  if (!wanted.supervised) ports.processes.become(spec);
+
+  std::optional<WallTime> until;
+  if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
+  std::unique_ptr<port::ClaimDoor> door = open_door(ports, acquired, events, until);
+  port::SupervisePolicy policy;
+  policy.time_limit = wanted.request.time;
+  policy.linger = wanted.linger;
+  policy.on_left_behind = events.left_behind;
+  if (door) {
+    policy.control = door->fd();
+    policy.serve = [&door] { return door->serve(); };
+  }
+  const pid_t child = ports.processes.start(spec);
+  port::Ended ended = ports.processes.supervise(child, policy);
+  acquired.claim.locks.clear();              // free before anybody is told so
+  if (door) door->let_go();
+  return ended;
+}
+
+}  // namespace thole::app

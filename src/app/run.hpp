@@ -1,0 +1,45 @@
+// Runs a command on claimed GPUs: claim, start, stay with it to its end.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "app/acquire.hpp"
+#include "port/claim_control.hpp"
+#include "port/processes.hpp"
+
+namespace thole::app {
+
+// Where the files of a claim lie: (id, owner) -> directory.
+using ClaimDirectory = std::function<std::string(const std::string& id, uid_t owner)>;
+
+struct RunRequest {
+  model::Request request;
+  std::vector<std::string> argv;
+  plan::Ids ids = plan::Ids::automatic;
+  bool linger = false;                 // wait for what the command leaves behind instead of ending it
+  bool supervised = true;              // false: replace this process by the command
+  std::string in;                      // run inside this claim (id or unique prefix) instead of making one
+  std::map<std::string, std::string> carry;   // further variables for the job: THOLE_MACHINE, THOLE_STATE_DIR
+};
+
+// Told as it happens; each may be empty.
+struct RunEvents {
+  std::function<void(const Standing&)> waiting;
+  std::function<void(const std::string&)> caution;
+  std::function<void(const Acquired&)> got;
+  std::function<void(const std::vector<std::string>&)> left_behind;
+};
+
+struct RunPorts {
+  Site& site;
+  port::Processes& processes;
+  port::ClaimControl& control;
+  ClaimDirectory directory;
+};
+
+// Returns how the command ended; the claim is free by then. Throws what acquire throws, and Error(not_found | not_executable).
+port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& events, const std::vector<int>& cancel);
+
+}  // namespace thole::app
