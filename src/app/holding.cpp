@@ -101,7 +101,6 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
 
   port::ToHold held;
   held.message = claim_json(ports.site, acquired, variables, until).dump();
-  held.until = until;
   held.door.directory = ports.directory(acquired.claim.id, ports.site.uid);
   held.door.about = {acquired.claim.id, 0, true, until};
   for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());

@@ -40,9 +40,8 @@ struct DoorSpec {
   std::function<void(std::optional<WallTime>)> amend;   // records a new end before it is confirmed
 };
 
-// A claim without a command: how long it is held.
+// A claim without a command: how long it is held, besides its declared end (DoorSpec::about.until, known once it starts).
 struct HoldSpec {
-  std::optional<WallTime> until;
   std::optional<pid_t> process;          // ends with this one: an adopted process, or the calling shell
 };
 

@@ -83,11 +83,10 @@ class Holder {
 Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(held)) {
   held_.door.about.pid = ::getpid();
   held_.door.about.holder = true;
-  held_.door.about.until = spec.until;
   held_.door.locks.clear();
   for (const Fd& lock : held_.claim.locks) held_.door.locks.push_back(lock.get());
   door_ = std::make_unique<Door>(held_.door);
-  set_end(spec.until);
+  set_end(held_.door.about.until);
   adopted_ = spec.process.has_value();
   if (adopted_ && !(process_ = open_pidfd(*spec.process)))
     throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno);
@@ -132,6 +131,8 @@ void Holder::run() {
   ::signal(SIGPIPE, SIG_IGN);  // progress may go to a terminal that is gone
   ::prctl(PR_SET_NAME, "thole-holder");
   try {
+    if (spec.process && !open_pidfd(*spec.process))   // before a long wait for nobody
+      throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno);
     std::optional<Holder> holder;
     {
       port::ToHold held = acquire(caller.get());
