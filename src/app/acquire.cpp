@@ -16,7 +16,6 @@
 #include "plan/free.hpp"
 #include "plan/place.hpp"
 #include "plan/turn.hpp"
-#include "plan/why.hpp"
 
 namespace thole::app {
 
@@ -256,8 +255,8 @@ class Acquisition {
         look();
         continue;
       }
-      if (request_.wait == Seconds{0}) give_up(wait, ErrorCode::busy);
       if (options_.waiting) options_.waiting({wait, site_.observer.snapshot(), site_.observer.units()});
+      if (request_.wait == Seconds{0}) give_up();
       sleep(wait);
     }
   }
@@ -277,10 +276,7 @@ class Acquisition {
         if (Fd end = open_pidfd(pid)) { also.push_back(end.get()); ends.push_back(std::move(end)); }
     const bool head_observes = !wait.behind && wait.observe.any();
     switch (place_->sleep(also, deadline_)) {
-      case port::Wake::deadline: {
-        const model::Wait last = wait;
-        give_up(last, ErrorCode::timed_out);
-      }
+      case port::Wake::deadline: give_up();
       case port::Wake::other_fd:
         if (!options_.cancel.empty() && any_ready(options_.cancel, Millis{0})) interrupted();
         look();                                 // a stranger has ended
@@ -321,11 +317,10 @@ class Acquisition {
     return {std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, nullptr};
   }
 
-  [[noreturn]] void give_up(const model::Wait& wait, ErrorCode code) {
-    const std::string why = plan::explain_wait(wait, request_, site_.observer.snapshot(), site_.observer.units(), site_.clock.wall());
-    throw Error(code, code == ErrorCode::busy ? fmt::format("{}: not free now\n{}", request_.describe(), why)
-                                              : fmt::format("{}: not free after {}\n{}", request_.describe(),
-                                                            format_duration(*request_.wait), why));
+  // The caller has been told where it stood (options.waiting) and can say why.
+  [[noreturn]] void give_up() {
+    if (request_.wait == Seconds{0}) throw Error(ErrorCode::busy, request_.describe() + ": not free now");
+    throw Error(ErrorCode::timed_out, fmt::format("{}: not free after {}", request_.describe(), format_duration(*request_.wait)));
   }
 
   Site& site_;
