@@ -5,9 +5,9 @@
 
 namespace thole::app {
 
-Observer::Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, std::unique_ptr<port::TopologySource> topology,
+Observer::Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, port::TopologySource* topology,
                    const port::Clock& clock, bool simulated)
-    : readings_(backends.size()), topology_(std::move(topology)), clock_(clock) {
+    : readings_(backends.size()), topology_(topology), clock_(clock) {
   for (auto& backend : backends) sources_.push_back({std::move(backend), false});
   snapshot_.simulated = simulated;
 }
@@ -24,12 +24,17 @@ const model::Snapshot& Observer::look(Millis patience) {
     news = true;
   }
   if (news) merge();
+  if (news && snapshot_.simulated) adopt_topology();
   snapshot_.taken_at = clock_.wall();
   return snapshot_;
 }
 
 void Observer::read_topology() {
-  if (topology_read_ || !topology_) return;
+  if (!topology_read_) adopt_topology();
+}
+
+void Observer::adopt_topology() {
+  if (!topology_) return;
   model::Machine machine = topology_->read();
   machine.gpus = std::move(snapshot_.machine.gpus);
   snapshot_.machine = std::move(machine);

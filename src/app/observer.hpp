@@ -16,13 +16,14 @@ namespace thole::app {
 // than its patience otherwise. Not thread-safe: one Observer a thread, or a lock around it.
 class Observer {
  public:
-  Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, std::unique_ptr<port::TopologySource> topology,
+  Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, port::TopologySource* topology,
            const port::Clock& clock, bool simulated);
 
   // Reads again what can have changed. The reference stays valid until the next look.
   const model::Snapshot& look(Millis patience);
 
-  // Adds CPUs, memory nodes and NICs to the snapshot (once; they are not needed to claim).
+  // Adds CPUs, memory nodes and NICs to the snapshot. A live machine is asked once and only here, since they are not needed to
+  // claim; a simulated one gives them with every look.
   void read_topology();
 
   const model::Snapshot& snapshot() const { return snapshot_; }
@@ -35,10 +36,11 @@ class Observer {
     bool read_before = false;
   };
   void merge();
+  void adopt_topology();
 
   std::vector<Source> sources_;
   std::vector<port::Reading> readings_;        // parallel to sources_
-  std::unique_ptr<port::TopologySource> topology_;
+  port::TopologySource* topology_;             // may be null; not owned: a machine file is a backend too
   const port::Clock& clock_;
   bool topology_read_ = false;
   model::Snapshot snapshot_;

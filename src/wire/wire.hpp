@@ -4,33 +4,48 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "app/acquire.hpp"
 #include "app/observer.hpp"
+#include "app/run.hpp"
+#include "port/claim_control.hpp"
 #include "port/claim_store.hpp"
 #include "port/clock.hpp"
 #include "port/processes.hpp"
 #include "wire/settings.hpp"
+
+namespace thole::host { struct StateLocation; }
 
 namespace thole::wire {
 
 // Adapters are made when first asked for: status of a hung driver needs no supervisor, `release` no backends.
 class Wire {
  public:
-  explicit Wire(Settings settings);
+  explicit Wire(Settings settings);   // first thing in main: it notes the signals that were ignored at start
   ~Wire();
   Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
 
   const Settings& settings() const { return settings_; }
   const port::Clock& clock() const;
   app::Observer& observer();
   port::ClaimStore& store();       // throws Error(unavailable) when no state directory can be used
   port::Processes& processes();
+  port::ClaimControl& control();
   app::Site& site();               // of observer, store, clock and the settings
+  app::RunPorts run_ports();
 
-  // The directory of a claim's own files (control socket, the store inside it).
-  std::string claim_directory(const std::string& claim_id);
+  // From here on INT, TERM, HUP and QUIT make this descriptor readable instead of ending the program, so that a wait can be left
+  // in order; die_if_interrupted() then ends it as the signal would have.
+  int interruption();
+  void die_if_interrupted();
+
+  // Where a claim keeps its own files (the socket, the store inside it), and where a user's own state lies.
+  std::string claim_directory(const std::string& claim_id, uid_t owner) const;
+  std::string personal_root(uid_t owner) const;
+
+  // Where the claims of this machine are kept.
+  host::StateLocation state_location();
 
  private:
   struct Parts;
