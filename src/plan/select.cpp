@@ -181,7 +181,8 @@ void Narrowing::by_name(const model::Snapshot& snapshot) {
     if (gang && distinct.size() > request_.gpus)
       refuse(fmt::format("--on names {}, one of them partitioned", distinct.size()),
              "name its instances, such as 3:0, or ask for as many GPUs as --on names");
-    if (distinct.size() < request_.gpus) refuse("--on names " + std::to_string(distinct.size()), "name more GPUs, or none");
+    const bool counted_out = gang && count() == request_.gpus;  // asked for by the number of its instances
+    if (distinct.size() < request_.gpus && !counted_out) refuse("--on names " + std::to_string(distinct.size()), "name more GPUs, or none");
   }
   for (const std::string& word : request_.not_on) {
     const Indices found = resolve(word, snapshot, units_);
