@@ -221,6 +221,16 @@ std::string printable(std::string_view text, std::size_t max_columns) {
   return result;
 }
 
+std::size_t columns_of(std::string_view text) {
+  std::size_t columns = 0;
+  while (!text.empty()) {
+    CodePoint c = decode(text);
+    columns += c.valid && within(c.value, wide) ? 2 : 1;
+    text.remove_prefix(c.length);
+  }
+  return columns;
+}
+
 std::string shell_quote(std::string_view word) {
   constexpr std::string_view safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
   if (!word.empty() && word.find_first_not_of(safe) == std::string_view::npos) return std::string(word);

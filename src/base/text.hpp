@@ -38,6 +38,9 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 // Every name, command line or record written by somebody else passes through here before a terminal sees it.
 std::string printable(std::string_view text, std::size_t max_columns = 512);
 
+// How many terminal columns a printable text takes.
+std::size_t columns_of(std::string_view text);
+
 // A word quoted for sh, only if it needs it.
 std::string shell_quote(std::string_view word);
 

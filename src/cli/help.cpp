@@ -54,7 +54,7 @@ std::string wrap(std::string_view text, std::size_t columns, std::size_t indent)
   std::string out;
   std::size_t used = 0;
   for (std::string_view word : split(text, ' ')) {
-    if (used != 0 && used + 1 + word.size() > columns) {
+    if (used != 0 && used + 1 + columns_of(word) > columns) {
       out += "\n" + std::string(indent, ' ');
       used = 0;
     } else if (used != 0) {
@@ -62,7 +62,7 @@ std::string wrap(std::string_view text, std::size_t columns, std::size_t indent)
       ++used;
     }
     out += word;
-    used += word.size();
+    used += columns_of(word);
   }
   return out;
 }

@@ -1,0 +1,64 @@
+// Who has what: the machine, its claims, its queue and what is free, brought together as one value for `status` and `doctor`.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/observer.hpp"
+#include "model/claim.hpp"
+#include "model/machine.hpp"
+#include "model/request.hpp"
+#include "model/unit.hpp"
+#include "plan/select.hpp"
+#include "port/claim_store.hpp"
+#include "port/clock.hpp"
+
+namespace thole::app {
+
+// One word for a unit. Sick comes before claimed: its owner should know too.
+enum class State { idle, claimed, shared, overdue, foreign, sick, unknown };
+const char* to_string(State state);            // "idle" …
+
+struct UnitOverview {
+  model::Unit unit;
+  State state = State::unknown;
+  std::string why;                             // a sentence where the state needs one
+  std::vector<model::Holding> holdings;
+  std::vector<model::GpuProcess> strangers;    // processes that none of the holders accounts for
+  bool mine = false;                           // one of the holders is me
+  bool visible = true;                         // within the outer allotment
+};
+
+struct WaitingOverview {
+  model::Waiting waiting;
+  std::optional<WallTime> promise;             // the start that can be promised
+};
+
+struct Overview {
+  model::Snapshot snapshot;
+  std::vector<UnitOverview> units;             // in machine order
+  std::vector<model::Holding> unseen;          // claims of units that this reading did not show
+  std::vector<WaitingOverview> queue;          // in order of arrival
+  plan::Outer outer;                           // `visible` is parallel to units
+  std::string claims_problem;                  // why claims and queue could not be read; "" = they were
+  uid_t uid = 0;                               // who looks
+  WallTime now{};
+};
+
+struct OverviewSources {
+  Observer& observer;
+  port::ClaimStore* store = nullptr;           // null: could not be opened, for the reason in claims_problem
+  std::string claims_problem;
+  const plan::Environment& environment;
+  const model::FreePolicy& policy;
+  const port::Clock& clock;
+  uid_t uid = 0;
+  Millis patience{4'000};
+};
+
+// One look. Claims and the queue are read whatever the driver does; throws only for bugs.
+Overview look_over(const OverviewSources& sources);
+
+}  // namespace thole::app

@@ -1,0 +1,32 @@
+// What commands show: text for people, and the JSON that says the same.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/overview.hpp"
+#include "cli/terminal.hpp"
+#include "model/json.hpp"
+
+namespace thole::cli {
+
+// `status`: the table, what is wrong, the queue, the sum.
+std::string render_status(const app::Overview& overview, const Screen& screen);
+model::Json status_to_json(const app::Overview& overview);
+
+// `status --list`: index, UUID and name, tab-separated.
+std::string render_list(const app::Overview& overview);
+model::Json list_to_json(const app::Overview& overview);
+
+// `status GPU...`: all that is known of these GPUs (indices into the machine).
+std::string render_gpus(const app::Overview& overview, std::span<const std::size_t> gpus, const Screen& screen);
+model::Json gpus_to_json(const app::Overview& overview, std::span<const std::size_t> gpus);
+
+// Pieces.
+std::string short_model(std::string_view model);              // "NVIDIA A100-SXM4-80GB" -> "A100-SXM4-80GB"
+std::string figure(const model::Metric<double>& metric, std::string_view unit);   // "97%"; "-" unsupported, "?" not known
+std::string memory_use(const model::Metric<std::uint64_t>& used, std::optional<std::uint64_t> total);  // "11.2/80G"
+std::string holder_name(const model::Holding& holding);       // "anna"; "anna?" when the record could not be verified
+
+}  // namespace thole::cli

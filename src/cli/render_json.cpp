@@ -1,0 +1,86 @@
+// The JSON of `status`: the machine's own schema, and what was concluded from it.
+#include "cli/render.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+using model::Json;
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json unit_to_json(const app::UnitOverview& row, const model::Machine& machine) {
+  Json pids = Json::array(), claims = Json::array();
+  for (const model::GpuProcess& process : row.strangers) pids.push_back(process.pid);
+  for (const model::Holding& holding : row.holdings) claims.push_back(text_or_null(holding.id));
+  const auto memory = row.unit.memory_mib_of(machine);
+  return {{"unit", row.unit.label},
+          {"key", row.unit.key},
+          {"gpu", row.unit.gpu},
+          {"model", text_or_null(row.unit.model_of(machine))},
+          {"memory_mib", memory ? Json(*memory) : Json(nullptr)},
+          {"state", app::to_string(row.state)},
+          {"why", text_or_null(row.why)},
+          {"visible", row.visible},
+          {"mine", row.mine},
+          {"claims", std::move(claims)},
+          {"unclaimed_pids", std::move(pids)}};
+}
+
+}  // namespace
+
+Json status_to_json(const app::Overview& overview) {
+  std::vector<model::Holding> holdings;
+  std::vector<model::Waiting> waiting;
+  for (const app::UnitOverview& row : overview.units) holdings.insert(holdings.end(), row.holdings.begin(), row.holdings.end());
+  holdings.insert(holdings.end(), overview.unseen.begin(), overview.unseen.end());
+  for (const app::WaitingOverview& entry : overview.queue) waiting.push_back(entry.waiting);
+  Json json = model::status_json(overview.snapshot, holdings, waiting);
+  for (std::size_t i = 0; i < overview.queue.size(); ++i) {
+    const auto& promise = overview.queue[i].promise;
+    json["queue"][i]["starts_by"] = promise ? Json(format_iso(*promise)) : Json(nullptr);
+  }
+  json["units"] = Json::array();
+  for (const app::UnitOverview& row : overview.units) json["units"].push_back(unit_to_json(row, overview.snapshot.machine));
+  json["narrowed_by"] = text_or_null(overview.outer.named_by);
+  json["claims_problem"] = text_or_null(overview.claims_problem);
+  return json;
+}
+
+Json list_to_json(const app::Overview& overview) {
+  const model::Machine& machine = overview.snapshot.machine;
+  Json json = {{"schema", "thole/list/1"}, {"gpus", Json::array()}};
+  for (std::size_t g = 0; g < machine.gpus.size(); ++g) {
+    Json instances = Json::array();
+    for (const app::UnitOverview& row : overview.units)
+      if (row.unit.gpu == g && row.unit.instance)
+        instances.push_back({{"unit", row.unit.label}, {"uuid", text_or_null(machine.gpus[g].mig[*row.unit.instance].uuid)},
+                             {"model", text_or_null(row.unit.model_of(machine))}});
+    json["gpus"].push_back({{"index", g}, {"uuid", text_or_null(machine.gpus[g].uuid)}, {"model", text_or_null(machine.gpus[g].model)},
+                            {"instances", std::move(instances)}});
+  }
+  return json;
+}
+
+Json gpus_to_json(const app::Overview& overview, std::span<const std::size_t> gpus) {
+  Json json = {{"schema", "thole/gpus/1"}, {"gpus", Json::array()}};
+  for (std::size_t g : gpus) {
+    Json entry = {{"index", g}};
+    entry.update(model::to_json(overview.snapshot.machine.gpus[g]));
+    entry["units"] = Json::array();
+    entry["claims"] = Json::array();
+    for (const app::UnitOverview& row : overview.units) {
+      if (row.unit.gpu != g) continue;
+      entry["units"].push_back(unit_to_json(row, overview.snapshot.machine));
+      for (const model::Holding& holding : row.holdings) {
+        Json claim = {{"unit", row.unit.label}};
+        claim.update(model::to_json(holding));
+        entry["claims"].push_back(std::move(claim));
+      }
+    }
+    json["gpus"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,249 @@
+// The status table. One line a unit in machine order, a partitioned GPU above its instances; below it what needs a sentence,
+// then the queue. It fits 80 columns on every machine and uses more where there are more.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "cli/render.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+using app::State;
+using app::UnitOverview;
+
+enum Head { gpu, model_name, memory, load, temperature, state, owner, since, until, command };
+constexpr Column columns[] = {{"GPU"},   {"MODEL"}, {"MEMORY", true}, {"UTIL", true}, {"TEMP", true},
+                              {"STATE"}, {"OWNER"}, {"SINCE"},        {"UNTIL"},      {"COMMAND"}};
+constexpr Squeeze squeezes[] = {{command, 24}, {since, 0},  {model_name, 0}, {until, 0},       {command, 14},
+                                {owner, 8},    {model_name, 14}, {command, 8},  {owner, 6}, {model_name, 10}, {command, 1}};
+
+Ink ink_of(State state) {
+  switch (state) {
+    case State::idle: return Ink::green;
+    case State::sick: return Ink::red;
+    case State::foreign: case State::overdue: case State::unknown: return Ink::yellow;
+    default: return Ink::plain;
+  }
+}
+
+std::string upper(std::string text) {
+  for (char& c : text)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return text;
+}
+
+// "14:20" today, else the day: "Tue", "2026-11-21" loses its year.
+std::string brief_day(const std::string& clock) {
+  if (clock.size() >= 16) return clock.substr(5, 5);
+  const std::size_t blank = clock.find(' ');
+  return blank == std::string::npos ? clock : clock.substr(0, blank);
+}
+
+Cell when(WallTime time, WallTime now) {
+  if (time == WallTime{}) return {"-"};
+  const std::string text = format_local(time, now);
+  return {text, brief_day(text)};
+}
+
+Cell until_when(const std::optional<WallTime>& time, WallTime now) {
+  if (!time) return {"-"};
+  const std::string text = format_local(*time, now);
+  // The day of an end is not enough: "Tue 14:20" becomes "Tue14h".
+  const std::size_t colon = text.find(':');
+  std::string brief = text.size() > 5 && text.size() < 16 && colon >= 2 ? text.substr(0, 3) + text.substr(colon - 2, 2) + "h" : brief_day(text);
+  return {text, brief};
+}
+
+std::string brief_model(const std::string& name) {
+  constexpr std::string_view fillers[] = {"Data Center GPU ", "GeForce ", "Instinct ", " Generation", "Quadro ", "-PCIE", "-SXM2", "-SXM4", " HBM3", "-SXM3"};
+  std::string text = name;
+  for (std::string_view filler : fillers)
+    if (std::size_t at = text.find(filler); at != std::string::npos) text.erase(at, filler.size());
+  return text;
+}
+
+class StatusTable {
+ public:
+  StatusTable(const app::Overview& overview, const Screen& screen) : overview_(overview), screen_(screen) {}
+
+  std::string text() {
+    const auto& gpus = overview_.snapshot.machine.gpus;
+    for (std::size_t g = 0; g < gpus.size(); ++g) {
+      if (gpus[g].mig_mode || !gpus[g].mig.empty()) add_parent(g);
+      for (const UnitOverview& row : overview_.units)
+        if (row.unit.gpu == g) add_unit(row);
+    }
+    for (const model::Holding& holding : overview_.unseen) add_unseen(holding);
+    return table(screen_, columns, rows_, squeezes);
+  }
+
+ private:
+  void add_parent(std::size_t g) {
+    const model::Gpu& whole = overview_.snapshot.machine.gpus[g];
+    Row row = figures(std::to_string(g), short_model(whole.model), whole.use, whole.memory_mib);
+    row.cells.push_back({"MIG"});
+    row.cells.insert(row.cells.end(), 3, Cell{"-"});
+    row.cells.push_back({whole.mig.empty() ? "no instances" : ""});
+    rows_.push_back(std::move(row));
+  }
+
+  void add_unit(const UnitOverview& unit) {
+    const model::Machine& machine = overview_.snapshot.machine;
+    std::string name = unit.unit.instance ? unit.unit.gpu_of(machine).mig[*unit.unit.instance].profile : short_model(unit.unit.gpu_of(machine).model);
+    Row row = figures(unit.unit.label, std::move(name), unit.unit.use_of(machine), unit.unit.memory_mib_of(machine));
+    row.cells.push_back({upper(app::to_string(unit.state)), "", unit.mine || !unit.visible ? Ink::plain : ink_of(unit.state)});
+    row.color = unit.mine ? Ink::bold : unit.visible ? Ink::plain : Ink::dim;
+    if (unit.holdings.empty()) {
+      add_strangers(row, unit);
+      rows_.push_back(std::move(row));
+      return;
+    }
+    for (const model::Holding& holding : unit.holdings) {   // each further sharer on a line of its own
+      add_holding(row, holding);
+      rows_.push_back(row);
+      row.cells.assign(state + 1, Cell{""});
+    }
+  }
+
+  void add_unseen(const model::Holding& holding) {
+    Row row;
+    row.cells = {{"?"}, {printable(holding.key, 40)}, {"?"}, {"?"}, {"?"}, {holding.shared ? "SHARED" : "CLAIMED"}};
+    add_holding(row, holding);
+    rows_.push_back(std::move(row));
+  }
+
+  static Row figures(std::string label, std::string name, const model::Use& use, std::optional<std::uint64_t> total) {
+    Row row;
+    if (name.empty()) name = "?";
+    row.cells = {{std::move(label)}, {printable(name), brief_model(printable(name))}, {memory_use(use.memory_used_mib, total)},
+                 {figure(use.utilization_percent, "%")}, {figure(use.temperature_c, "C")}};
+    return row;
+  }
+
+  void add_strangers(Row& row, const UnitOverview& unit) const {
+    std::string users, what;
+    for (const model::GpuProcess& process : unit.strangers) {
+      const std::string user = process.user.empty() ? "?" : process.user;
+      if (("," + users + ",").find("," + user + ",") == std::string::npos) users += (users.empty() ? "" : ",") + user;
+      if (what.empty()) what = process.command.empty() ? fmt::format("pid {}", process.pid) : process.command;
+    }
+    if (unit.strangers.size() > 1) what = fmt::format("{} processes: {}", unit.strangers.size(), what);
+    row.cells.insert(row.cells.end(), {{users.empty() ? "-" : printable(users)}, {"-"}, {"-"}, {printable(what)}});
+  }
+
+  void add_holding(Row& row, const model::Holding& holding) const {
+    row.cells.insert(row.cells.end(), {{holder_name(holding)}, when(holding.since, overview_.now), until_when(holding.until, overview_.now)});
+    std::string what = printable(holding.command);
+    if (holding.shared && holding.memory_mib) what = fmt::format("[{}] {}", format_mib(*holding.memory_mib), what);
+    row.cells.push_back({std::move(what)});
+  }
+
+  const app::Overview& overview_;
+  const Screen& screen_;
+  std::vector<Row> rows_;
+};
+
+std::string labels(const std::vector<UnitOverview>& units, bool (*wanted)(const UnitOverview&)) {
+  std::string text;
+  for (const UnitOverview& unit : units)
+    if (wanted(unit)) text += (text.empty() ? "" : ", ") + unit.unit.label;
+  return text;
+}
+
+// "2 free, 5 claimed (yours: 0, 3), 1 sick"
+std::string sum(const app::Overview& overview) {
+  constexpr std::pair<State, std::string_view> words[] = {{State::idle, "free"},       {State::claimed, "claimed"}, {State::shared, "shared"},
+                                                          {State::overdue, "overdue"}, {State::foreign, "foreign"}, {State::sick, "sick"},
+                                                          {State::unknown, "unknown"}};
+  std::string text;
+  for (auto [state, word] : words) {
+    const auto count = std::count_if(overview.units.begin(), overview.units.end(), [s = state](const UnitOverview& u) { return u.state == s; });
+    if (count != 0 || state == State::idle) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, word);
+  }
+  const std::string mine = labels(overview.units, [](const UnitOverview& unit) { return unit.mine; });
+  return mine.empty() ? text : text + "; yours: " + mine;
+}
+
+std::string notes(const app::Overview& overview, const Screen& screen) {
+  std::string text;
+  for (const UnitOverview& unit : overview.units) {
+    if (unit.why.empty() || (unit.state == State::foreign && !unit.strangers.empty())) continue;
+    text += paragraph(screen, fmt::format("GPU {}: {}", unit.unit.label, printable(unit.why)));
+  }
+  return text;
+}
+
+std::string outer_mask(const app::Overview& overview, const Screen& screen) {
+  std::string text;
+  if (!overview.outer.named_by.empty()) {
+    const std::string visible = labels(overview.units, [](const UnitOverview& unit) { return unit.visible; });
+    text = paragraph(screen, fmt::format("{} leaves you {} here.", overview.outer.named_by, visible.empty() ? "no GPU" : "GPU " + visible));
+  }
+  for (const std::string& caution : overview.outer.cautions) text += paragraph(screen, printable(caution));
+  return text;
+}
+
+std::string problems(const app::Overview& overview, const Screen& screen) {
+  std::string text;
+  for (const model::Observation& observation : overview.snapshot.observations) {
+    std::string problem = observation.problem;
+    if (observation.age) {
+      const Seconds age = std::chrono::duration_cast<Seconds>(*observation.age);
+      problem += fmt::format("{}memory, load and processes are {} old", problem.empty() ? "" : "; ", format_duration(age));
+    }
+    if (!problem.empty()) text += paragraph(screen, fmt::format("{}: {}", observation.backend, printable(problem)));
+  }
+  if (!overview.claims_problem.empty()) text += paragraph(screen, "claims: " + overview.claims_problem);
+  return text;
+}
+
+// "4 of GPU 0-7, 20 GiB each, for 2h"
+std::string wants(const model::Waiting& waiting, const app::Overview& overview) {
+  std::vector<std::string> eligible;
+  for (const UnitOverview& unit : overview.units)
+    if (std::find(waiting.eligible.begin(), waiting.eligible.end(), unit.unit.key) != waiting.eligible.end()) eligible.push_back(unit.unit.label);
+  std::string text = std::to_string(waiting.count);
+  if (eligible.size() == overview.units.size()) text += waiting.count == 1 ? " GPU" : " GPUs";
+  else text += " of GPU " + join(eligible, ",");
+  if (waiting.memory_mib && *waiting.memory_mib != 0) text += fmt::format(", {}{}", waiting.shared ? "shared " : "", format_mib(*waiting.memory_mib));
+  if (waiting.time) text += ", for " + format_duration(*waiting.time);
+  return text;
+}
+
+std::string queue(const app::Overview& overview, const Screen& screen) {
+  if (overview.queue.empty()) return "";
+  constexpr Column heads[] = {{"WAITING", true}, {"USER"}, {"SINCE"}, {"STARTS BY"}, {"WANTS"}};
+  constexpr Squeeze steps[] = {{4, 20}, {2, 0}, {1, 8}, {4, 1}};
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < overview.queue.size(); ++i) {
+    const auto& [waiting, promise] = overview.queue[i];
+    Row row;
+    row.color = waiting.mine || waiting.uid == overview.uid ? Ink::bold : Ink::plain;
+    row.cells = {{std::to_string(i + 1)}, {printable(waiting.user)}, when(waiting.since, overview.now),
+                 {promise ? format_local(*promise, overview.now) : "-"}, {wants(waiting, overview)}};
+    rows.push_back(std::move(row));
+  }
+  return "\n" + table(screen, heads, std::move(rows), steps);
+}
+
+}  // namespace
+
+std::string render_status(const app::Overview& overview, const Screen& screen) {
+  std::string text;
+  if (overview.snapshot.simulated) {
+    const std::string& name = overview.snapshot.machine.name;
+    text = fmt::format("{}simulated machine\n", name.empty() ? "" : printable(name, 60) + ", ");
+  }
+  if (overview.snapshot.machine.gpus.empty() && overview.unseen.empty()) {
+    text += "This machine has no GPU that thole can see.\n" + problems(overview, screen);
+    if (!overview.snapshot.simulated) text += "Try a simulated one: thole --machine dgx-a100 status\n";
+    return text;
+  }
+  text += StatusTable(overview, screen).text();
+  text += sum(overview) + "\n" + outer_mask(overview, screen) + notes(overview, screen) + problems(overview, screen);
+  return text + queue(overview, screen);
+}
+
+}  // namespace thole::cli
