@@ -1,0 +1,28 @@
+// The child side: `thole __probe nvidia`. Reads request lines, streams one record a GPU, ends each answer with a lone ".".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/probe/channel.hpp"
+
+namespace thole::host::nvidia {
+
+// What the parent asks; one JSON line.
+struct ProbeRequest {
+  struct Node { std::string pci, path; };
+  std::string library;                                     // path of the driver library; "" = search for it
+  std::vector<std::uint32_t> last;                         // GPUs that hung or crashed before: read after all others
+  std::vector<Node> nodes;                                 // the GPUs of the files, to look at those that the library omits
+  bool want_cpus = false;                                  // sysfs did not tell the near CPUs
+
+  std::string to_line() const;
+  static ProbeRequest parse(std::string_view line);        // throws std::exception when it is not one
+};
+
+// Serves until the parent hangs up or asks nothing for a while; the exit status is of no meaning.
+int serve_probe(ProbeChannel channel);
+
+}  // namespace thole::host::nvidia

@@ -1,0 +1,264 @@
+// How this works. Parent and probe talk over a socket pair that is the probe's descriptors 0 and 1; lines both ways, a lone "."
+// ends an answer. One question of this user is asked at a time: the asker holds a flock on `<name>.lock`, on an open file
+// description that the probe shares. So a probe that cannot be killed goes on holding the lock, whether or not its parent lives: the
+// kernel itself tells the next run not to start another, and lets go when the driver lets go. The text in the lock file says
+// since when, for people. A parent that abandons its probe also writes `abandoned`, so that later runs need not wait to find out.
+//
+// The complete answers are kept in `<name>.last`. They are shown, with their age, while the driver does not answer; and a run that
+// had to wait for its turn takes the answer of a question that was asked after its own would have been.
+#include "host/probe/runner.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t longest_line = 1u << 20, longest_answer = 16u << 20;  // a probe gone mad must not fill our memory
+constexpr int kill_patience_ms = 100;
+constexpr Millis turn_poll{5};                             // flock has no deadline; this is the price of one
+constexpr int lock_fd_in_probe = 9;                        // below 10, where the channel goes, and not a standard stream
+
+std::int64_t monotonic_ms() { return std::chrono::duration_cast<Millis>(Clock::now().time_since_epoch()).count(); }
+
+int ms_until(SteadyTime deadline) {
+  auto left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<long>(left, 0, 1 << 30));
+}
+
+WallTime wall_now() { return std::chrono::floor<Millis>(std::chrono::system_clock::now()); }
+
+std::string boot_id() { return std::string(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("unknown"))); }
+
+// posix_spawn's tables, freed whatever happens.
+struct SpawnTables {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  SpawnTables() { ::posix_spawn_file_actions_init(&actions); ::posix_spawnattr_init(&attributes); }
+  ~SpawnTables() { ::posix_spawn_file_actions_destroy(&actions); ::posix_spawnattr_destroy(&attributes); }
+};
+
+}  // namespace
+
+ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const OnRecord& on_record) {
+  SteadyTime deadline = Clock::now() + patience;
+  std::int64_t asked_ms = monotonic_ms();
+  if (auto outcome = take_turn(deadline)) return *outcome;
+  if (replay_if_newer(asked_ms, on_record)) {
+    if (lock_) ::flock(lock_.get(), LOCK_UN);
+    return {};
+  }
+  std::int64_t began_ms = monotonic_ms();
+  bool was_warm = warm();
+  std::vector<std::string> lines;
+  ProbeOutcome outcome;
+  for (;;) {
+    if (!warm())
+      if (auto why = start()) return {ProbeOutcome::End::not_started, *why, {}};
+    outcome = converse(request, deadline, on_record, lines);
+    // An idle probe leaves by itself; that may cross our question.
+    if (outcome.end != ProbeOutcome::End::crashed || !was_warm || !lines.empty()) break;
+    was_warm = false;
+  }
+  if (outcome.end == ProbeOutcome::End::complete) remember(began_ms, lines);
+  if (lock_) ::flock(lock_.get(), LOCK_UN);                // no effect when it was given to an abandoned probe: see give_up
+  return outcome;
+}
+
+// Opens the lock file on first use and waits for the lock. Without a usable runtime directory there is nothing to take.
+std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
+  if (options_.runtime_dir.empty()) return std::nullopt;
+  if (!lock_) {
+    ::mkdir(options_.runtime_dir.c_str(), 0700);
+    lock_ = open_at(AT_FDCWD, file(".lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    if (!lock_) return std::nullopt;
+  }
+  std::string note;
+  auto stuck = [&](std::string_view why) {
+    ProbeOutcome outcome{ProbeOutcome::End::occupied, std::string(why), {}};
+    auto words = split(trim(note), ' ');                   // "asking|abandoned PID ISO-TIME"
+    if (words.size() == 3) outcome.detail += " (process " + std::string(words[1]) + ")", outcome.stuck_since = parse_iso(words[2]);
+    return outcome;
+  };
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    note = read_file(file(".lock"), 256).value_or("");
+    if (note.starts_with("abandoned ")) return stuck("an earlier probe is stuck in the driver and cannot be killed");
+    if (Clock::now() >= deadline) return stuck("another probe has been waiting for the driver");
+    ::poll(nullptr, 0, static_cast<int>(std::min<long>(turn_poll.count(), std::max(ms_until(deadline), 1))));
+  }
+  return std::nullopt;
+}
+
+// Spawns the probe in a session of its own. Returns why that failed.
+std::optional<std::string> ProbeRunner::start() {
+  if (options_.program.empty()) return "no program to run the probe with";
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return std::string("socketpair: ") + std::strerror(errno);
+  Fd ours(ends[0]), theirs(ends[1]);
+  // Sources of dup2 must not be its targets, or a later action overwrites them.
+  theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));
+  Fd lock = lock_ ? Fd(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 10)) : Fd();
+  if (!theirs || (lock_ && !lock)) return std::string("dup: ") + std::strerror(errno);
+
+  SpawnTables t;
+  ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), 0);
+  ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), 1);
+  ::posix_spawn_file_actions_addopen(&t.actions, 2, "/dev/null", O_WRONLY, 0);
+  if (lock) ::posix_spawn_file_actions_adddup2(&t.actions, lock.get(), lock_fd_in_probe);
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&t.attributes, &none);
+  ::posix_spawnattr_setsigdefault(&t.attributes, &all);
+  ::posix_spawnattr_setflags(&t.attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::vector<char*> argv{options_.program.data()};
+  for (std::string& argument : options_.arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  if (int error = ::posix_spawn(&pid_, options_.program.c_str(), &t.actions, &t.attributes, argv.data(), environ)) {
+    pid_ = 0;
+    return options_.program + ": " + std::strerror(error);
+  }
+  channel_ = std::move(ours);
+  buffer_.clear();
+  return std::nullopt;
+}
+
+ProbeOutcome ProbeRunner::converse(const std::string& request, SteadyTime deadline, const OnRecord& on_record,
+                                   std::vector<std::string>& lines) {
+  if (lock_) {
+    std::string note = "asking " + std::to_string(pid_) + " " + format_iso(wall_now()) + "\n";
+    if (::ftruncate(lock_.get(), 0) == 0) (void)!::pwrite(lock_.get(), note.data(), note.size(), 0);
+  }
+  std::string line = request + "\n";
+  if (::send(channel_.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
+    return {ProbeOutcome::End::crashed, describe_end(), {}};
+  std::size_t taken = 0;
+  for (;;) {
+    pollfd p{channel_.get(), POLLIN, 0};
+    int ready = ::poll(&p, 1, ms_until(deadline));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return give_up();
+    char bytes[16384];
+    ssize_t n = ::recv(channel_.get(), bytes, sizeof bytes, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return {ProbeOutcome::End::crashed, describe_end(), {}};
+    buffer_.append(bytes, static_cast<std::size_t>(n));
+    taken += static_cast<std::size_t>(n);
+    if (buffer_.size() > longest_line || taken > longest_answer) {
+      discard();
+      return {ProbeOutcome::End::crashed, "it sent endless data", {}};
+    }
+    std::size_t begin = 0;
+    for (std::size_t end; (end = buffer_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      std::string record = buffer_.substr(begin, end - begin);
+      if (record == ".") {
+        buffer_.clear();
+        return {};
+      }
+      if (auto shorter = on_record(record)) deadline = std::min(deadline, Clock::now() + *shorter);
+      lines.push_back(std::move(record));
+    }
+    buffer_.erase(0, begin);
+  }
+}
+
+ProbeOutcome ProbeRunner::give_up() {
+  ProbeOutcome outcome{ProbeOutcome::End::timed_out, "it did not answer in time", wall_now()};
+  if (lock_) {
+    auto words = read_file(file(".lock"), 256).value_or("");
+    auto note = split(trim(words), ' ');
+    if (note.size() == 3) outcome.stuck_since = parse_iso(note[2]);
+  }
+  pid_t pid = pid_;
+  discard();
+  if (::kill(pid, 0) == 0 || errno == EPERM) outcome.detail = "process " + std::to_string(pid) + " is stuck in the driver and cannot be killed";
+  return outcome;
+}
+
+void ProbeRunner::discard() {
+  if (pid_ == 0) return;
+  pid_t pid = std::exchange(pid_, 0);
+  channel_.reset();
+  Fd alive(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  ::kill(pid, SIGKILL);
+  pollfd p{alive.get(), POLLIN, 0};
+  if (alive) ::poll(&p, 1, kill_patience_ms);
+  if (::waitpid(pid, nullptr, WNOHANG) != 0) return;       // reaped, or somebody else's SIGCHLD handling did
+  // Abandoned: it keeps the lock by its own copy. Ours is closed, so that we do not unlock it, and is opened anew next time.
+  if (!lock_) return;
+  std::string note = "abandoned " + std::to_string(pid) + " " + format_iso(wall_now()) + "\n";
+  if (::ftruncate(lock_.get(), 0) == 0) (void)!::pwrite(lock_.get(), note.data(), note.size(), 0);
+  lock_.reset();
+}
+
+// How the probe ended by itself; reaps it.
+std::string ProbeRunner::describe_end() {
+  Fd alive(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  pollfd p{alive.get(), POLLIN, 0};
+  if (alive) ::poll(&p, 1, kill_patience_ms);
+  int status = 0;
+  pid_t reaped = ::waitpid(pid_, &status, WNOHANG);
+  if (reaped == 0) {                                       // it closed its descriptors but lives
+    discard();
+    return "it closed its output";
+  }
+  pid_ = 0;
+  channel_.reset();
+  if (reaped < 0) return "it ended";
+  if (WIFSIGNALED(status)) return "it was killed by signal " + std::to_string(WTERMSIG(status));
+  return "it ended with status " + std::to_string(WEXITSTATUS(status));
+}
+
+std::optional<LastAnswer> ProbeRunner::last_answer() const {
+  if (options_.runtime_dir.empty()) return std::nullopt;
+  auto text = read_file(file(".last"), longest_answer);
+  if (!text) return std::nullopt;
+  auto lines = split_lines(*text);
+  if (lines.size() < 2 || lines.back() != ".") return std::nullopt;
+  auto head = split(lines[0], ' ');                        // "BOOT-ID BEGAN-MS", of the monotonic clock
+  if (head.size() != 2 || head[0] != boot_id()) return std::nullopt;
+  auto began = parse_u64(head[1]);
+  if (!began || static_cast<std::int64_t>(*began) > monotonic_ms()) return std::nullopt;
+  LastAnswer last;
+  last.lines.assign(lines.begin() + 1, lines.end() - 1);
+  last.age = Millis(monotonic_ms() - static_cast<std::int64_t>(*began));
+  return last;
+}
+
+bool ProbeRunner::replay_if_newer(std::int64_t asked_ms, const OnRecord& on_record) const {
+  if (!lock_ || monotonic_ms() - asked_ms < 2) return false;  // we did not have to wait: nobody asked meanwhile
+  auto last = last_answer();
+  if (!last || monotonic_ms() - last->age.count() < asked_ms) return false;
+  for (const std::string& line : last->lines) on_record(line);
+  return true;
+}
+
+void ProbeRunner::remember(std::int64_t began_ms, const std::vector<std::string>& lines) const {
+  if (!lock_) return;
+  std::string text = boot_id() + " " + std::to_string(began_ms) + "\n";
+  for (const std::string& line : lines) text += line + "\n";
+  text += ".\n";
+  try {
+    write_file(file(".last"), text, 0600);
+  } catch (const Error&) {
+    // A full disk costs the memory of this answer, nothing else.
+  }
+}
+
+}  // namespace thole::host

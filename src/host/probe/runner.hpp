@@ -1,0 +1,81 @@
+// The parent side of a probe: starts it, asks it, gives up on it in time, and never leaves two hung ones behind.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/time.hpp"
+
+namespace thole::host {
+
+struct ProbeOptions {
+  std::string program;                                     // this very program; "" = there is none, so every answer is `not_started`
+  std::vector<std::string> arguments;                      // {"__probe", "nvidia"}
+  std::string runtime_dir;                                 // per user, 0700, made if missing; "" = no memory between runs
+  std::string name;                                        // of its files there: "probe-nvidia"
+};
+
+// How asking went. What was read before a bad end has been delivered and is good.
+struct ProbeOutcome {
+  enum class End {
+    complete,     // everything was answered
+    timed_out,    // it did not finish in time: killed, or abandoned if it could not be killed
+    crashed,      // it ended by itself before the end of its answer
+    occupied,     // another probe of ours has been stuck, or has been asking, for as long as we could wait: none was started
+    not_started,  // the program could not be run
+  };
+  End end = End::complete;
+  std::string detail;                                      // a clause: "killed by signal 11", "process 4711 cannot be killed"
+  std::optional<WallTime> stuck_since;                     // timed_out, occupied: when the unanswered question was asked
+};
+
+// Takes each line of the answer as it comes; may return a shorter patience for the rest.
+using OnRecord = std::function<std::optional<Millis>(std::string_view line)>;
+
+// The last answer that was complete, by whichever process of this user.
+struct LastAnswer {
+  std::vector<std::string> lines;
+  Millis age{0};
+};
+
+class ProbeRunner {
+ public:
+  explicit ProbeRunner(ProbeOptions options) : options_(std::move(options)) {}
+  ~ProbeRunner() { discard(); }
+  ProbeRunner(const ProbeRunner&) = delete;
+  ProbeRunner& operator=(const ProbeRunner&) = delete;
+
+  // Asks one question. Returns within `patience` (and a few ms), whatever the probe does. The probe stays for the next
+  // question; it leaves by itself after 10 s without one, or when this object is destroyed.
+  ProbeOutcome ask(const std::string& request, Millis patience, const OnRecord& on_record);
+
+  bool warm() const { return static_cast<bool>(channel_); }  // a probe is waiting for the next question
+  std::optional<LastAnswer> last_answer() const;
+
+  // Ends the probe: kills it, waits a moment, and otherwise abandons it.
+  void discard();
+
+ private:
+  std::optional<ProbeOutcome> take_turn(SteadyTime deadline);
+  std::optional<std::string> start();
+  ProbeOutcome converse(const std::string& request, SteadyTime deadline, const OnRecord& on_record, std::vector<std::string>& lines);
+  ProbeOutcome give_up();
+  std::string describe_end();
+  bool replay_if_newer(std::int64_t asked_ms, const OnRecord& on_record) const;
+  void remember(std::int64_t began_ms, const std::vector<std::string>& lines) const;
+  std::string file(const char* suffix) const { return options_.runtime_dir + "/" + options_.name + suffix; }
+
+  ProbeOptions options_;
+  Fd lock_;                                                // shared with the probe: a stuck one keeps it locked
+  Fd channel_;                                             // our end of the socket pair
+  pid_t pid_ = 0;
+  std::string buffer_;
+};
+
+}  // namespace thole::host
