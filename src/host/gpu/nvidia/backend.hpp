@@ -1,0 +1,44 @@
+// NVIDIA GPUs of this machine: the kernel's files at once, the driver's library through a probe process that may hang or crash.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/probe/runner.hpp"
+#include "host/sysfs/tree.hpp"
+#include "port/gpu_backend.hpp"
+
+namespace thole::host {
+
+namespace nvidia { struct Observed; }
+
+struct NvidiaOptions {
+  std::string root;                                        // prefix of every file read; "" is this machine
+  std::string library;                                     // the driver library; "" = search (nvidia/library.hpp)
+  std::string program;                                     // what runs `__probe nvidia`: this very binary; "" = files only
+  std::string runtime_dir;                                 // per user, 0700: the probe's lock and last answer; "" = none
+};
+
+// A reading takes as long as the library needs, at most `patience`, and never more than 10 s when a probe must be started or 2 s
+// when one is waiting. The probe stays for 10 s after a reading, as a child of this process: end it with `rest` before starting
+// a command or waiting for children in general.
+class NvidiaBackend : public port::GpuBackend {
+ public:
+  explicit NvidiaBackend(NvidiaOptions options);
+
+  std::string name() const override { return "nvidia"; }
+  bool present() const override;
+  port::Reading read(Millis patience) override;
+  void rest() { probe_.discard(); }
+
+ private:
+  void ask(nvidia::Observed& observed, Millis patience);
+  std::vector<std::uint32_t> recall_doubtful() const;
+  void note_doubtful(const nvidia::Observed& observed) const;
+
+  NvidiaOptions options_;
+  Tree tree_;
+  ProbeRunner probe_;
+};
+
+}  // namespace thole::host

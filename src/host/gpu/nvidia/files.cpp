@@ -1,0 +1,113 @@
+#include "host/gpu/nvidia/files.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "host/pci/devices.hpp"
+
+namespace thole::host::nvidia {
+namespace {
+
+constexpr std::string_view driver_dir = "/proc/driver/nvidia";
+// The inode of the first pid namespace, the one whose ids the driver reports (PROC_PID_INIT_INO in Linux' proc_ns.h).
+constexpr std::string_view initial_pid_namespace = "pid:[4026531836]";
+
+std::string link_text(const std::string& path) {
+  char target[256];
+  ssize_t n = ::readlink(path.c_str(), target, sizeof target);
+  return n > 0 ? std::string(target, static_cast<std::size_t>(n)) : "";
+}
+
+std::string last_component(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+std::string known(std::optional<std::string_view> value) {
+  return value && value->find('?') == std::string_view::npos ? std::string(*value) : "";
+}
+
+bool memory_is_a_node(const Tree& tree, const std::string& directory) {
+  auto text = tree.text(directory + "/numa_status");
+  return text && field(*text, "Status").value_or("") == "online";
+}
+
+// capabilities/gpu<minor>/mig/gi<G>/ci<C>/ exists for every instance that there is.
+std::vector<std::array<int, 2>> mig_instances(const Tree& tree, int minor) {
+  std::vector<std::array<int, 2>> found;
+  std::string mig = std::string(driver_dir) + "/capabilities/gpu" + std::to_string(minor) + "/mig";
+  for (unsigned gi : tree.numbered(mig, "gi"))
+    for (unsigned ci : tree.numbered(mig + "/gi" + std::to_string(gi), "ci"))
+      found.push_back({static_cast<int>(gi), static_cast<int>(ci)});
+  return found;
+}
+
+std::string bound_driver(const Tree& tree, const model::PciAddress& pci) {
+  return last_component(link_text(tree.at("/sys/bus/pci/devices/" + pci.to_string() + "/driver")));
+}
+
+FileGpu read_gpu(const Tree& tree, const model::PciAddress& pci, const std::string& name) {
+  FileGpu gpu;
+  gpu.pci = pci;
+  std::string directory = std::string(driver_dir) + "/gpus/" + name;
+  if (auto text = tree.text(directory + "/information")) gpu.information = parse_information(*text);
+  gpu.bound_to = bound_driver(tree, pci);
+  gpu.coherent = memory_is_a_node(tree, directory);
+  if (gpu.information.minor) gpu.instances = mig_instances(tree, *gpu.information.minor);
+  return gpu;
+}
+
+}  // namespace
+
+Information parse_information(std::string_view text) {
+  Information information;
+  information.uuid = known(field(text, "GPU UUID"));
+  information.model = known(field(text, "Model"));
+  if (auto minor = field(text, "Device Minor"))
+    if (auto number = parse_u64(*minor); number && *number < 1u << 20) information.minor = static_cast<int>(*number);
+  information.excluded = field(text, "GPU Excluded").value_or("No") == "Yes";
+  return information;
+}
+
+std::string parse_driver_version(std::string_view text) {
+  for (std::string_view line : split_lines(text)) {
+    if (!line.starts_with("NVRM version:")) continue;
+    for (std::string_view word : split(line, ' ')) {
+      bool digits_and_dots = word.find_first_not_of("0123456789.") == std::string_view::npos;
+      if (digits_and_dots && word.find('.') != std::string_view::npos) return std::string(word);
+    }
+  }
+  return "";
+}
+
+DriverFiles read_files(const Tree& tree) {
+  DriverFiles files;
+  std::string version_file = std::string(driver_dir) + "/version";
+  files.loaded = tree.exists(version_file);
+  files.version = parse_driver_version(tree.text(version_file).value_or(""));
+  for (const std::string& name : tree.names(std::string(driver_dir) + "/gpus"))
+    if (auto pci = model::PciAddress::parse(name))
+      if (FileGpu gpu = read_gpu(tree, *pci, name); !gpu.information.excluded) files.gpus.push_back(std::move(gpu));
+  if (!files.loaded && files.gpus.empty()) {
+    for (const PciDevice& device : pci_gpus(tree, pci_vendor::nvidia)) {
+      FileGpu gpu;
+      gpu.pci = device.address;
+      gpu.bound_to = bound_driver(tree, device.address);
+      files.gpus.push_back(std::move(gpu));
+    }
+  }
+  std::sort(files.gpus.begin(), files.gpus.end(), [](const FileGpu& a, const FileGpu& b) { return a.pci < b.pci; });
+  return files;
+}
+
+bool any_nvidia(const Tree& tree) {
+  if (tree.exists(std::string(driver_dir) + "/version")) return true;
+  if (tree.exists("/usr/lib/wsl/lib/libnvidia-ml.so.1") && tree.exists("/dev/dxg")) return true;
+  return !pci_gpus(tree, pci_vendor::nvidia).empty();
+}
+
+bool pids_are_foreign(const Tree& tree) {
+  std::string mine = link_text(tree.at("/proc/self/ns/pid"));
+  return !mine.empty() && mine != initial_pid_namespace;
+}
+
+}  // namespace thole::host::nvidia

@@ -1,0 +1,356 @@
+#include "host/gpu/nvidia/translate.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+
+namespace thole::host::nvidia {
+namespace {
+
+using model::GpuProcess;
+using model::Metric;
+
+std::uint64_t to_mib(std::uint64_t bytes) { return bytes >> 20; }
+
+template <class To, class From, class Convert>
+Metric<To> metric(const Answer<From>& answer, Convert convert) {
+  if (answer) return Metric<To>(convert(answer.value));
+  if (answer.rc == abi::not_asked) return {};
+  if (means_unsupported(answer.rc)) return Metric<To>::unsupported();
+  return Metric<To>::failed(describe(answer.rc));
+}
+
+// The driver's reserve is not use. The v1 call of the drivers that lack v2 does not count it as used either (gpustat issue 141).
+Metric<std::uint64_t> used_mib(const Answer<RawMemory>& memory) {
+  if (memory && memory.value.total == 0) return Metric<std::uint64_t>::unsupported();
+  return metric<std::uint64_t>(memory, [](const RawMemory& m) {
+    if (!m.v2) return to_mib(m.used);
+    std::uint64_t not_used = m.free + m.reserved;
+    return m.total > not_used ? to_mib(m.total - not_used) : 0;
+  });
+}
+
+Metric<double> percent(const Answer<std::array<std::uint32_t, 2>>& utilization, std::size_t which) {
+  if (utilization && utilization.value[which] > 100) return Metric<double>::failed("out of range");
+  return metric<double>(utilization, [&](const auto& pair) { return double(pair[which]); });
+}
+
+Metric<double> watts(const Answer<std::uint32_t>& milliwatts) {
+  return metric<double>(milliwatts, [](std::uint32_t mw) { return mw / 1000.0; });
+}
+
+Metric<std::string> compute_mode(const Answer<std::int64_t>& mode) {
+  return metric<std::string>(mode, [](std::int64_t m) -> std::string {
+    switch (m) {
+      case abi::mode_default: return "default";
+      case abi::mode_exclusive_thread: return "exclusive-thread";
+      case abi::mode_prohibited: return "prohibited";
+      case abi::mode_exclusive_process: return "exclusive-process";
+      default: return "mode " + std::to_string(m);
+    }
+  });
+}
+
+GpuProcess to_process(const RawProcess& raw, GpuProcess::Kind kind) {
+  GpuProcess process;
+  process.pid = static_cast<pid_t>(raw.pid);
+  process.kind = kind;
+  process.memory_mib = raw.used_memory == abi::not_available ? Metric<std::uint64_t>::unsupported()
+                                                             : Metric<std::uint64_t>(to_mib(raw.used_memory));
+  return process;
+}
+
+// The same process on two lists: the memory is the same memory, told twice.
+void join(GpuProcess& known, const GpuProcess& again) {
+  using Kind = GpuProcess::Kind;
+  bool compute_and_graphics = (known.kind == Kind::compute && again.kind == Kind::graphics) ||
+                              (known.kind == Kind::graphics && again.kind == Kind::compute);
+  if (known.kind == Kind::mps || again.kind == Kind::mps) known.kind = Kind::mps;
+  else if (compute_and_graphics) known.kind = Kind::both;
+  if (again.memory_mib) known.memory_mib = std::max(known.memory_mib.value_or(0), *again.memory_mib);
+}
+
+RawProcesses only(const RawProcesses& list, const RawInstance& instance) {
+  if (!list || !instance.gpu_instance) return list;
+  RawProcesses mine(std::vector<RawProcess>{});
+  for (const RawProcess& p : list.value) {
+    bool same_gi = p.gpu_instance == instance.gpu_instance.value;
+    bool same_ci = p.compute_instance == abi::no_instance || !instance.compute_instance ||
+                   p.compute_instance == instance.compute_instance.value;
+    if (same_gi && same_ci) mine.value.push_back(p);
+  }
+  return mine;
+}
+
+// "NVIDIA A100-SXM4-40GB MIG 3g.20gb" -> "3g.20gb"; drivers that do not say so: from the slices and the memory.
+std::string profile_of(const RawInstance& raw) {
+  constexpr std::string_view mark = " MIG ";
+  if (auto at = raw.name.value.rfind(mark); raw.name && at != std::string::npos) return raw.name.value.substr(at + mark.size());
+  if (!raw.gpu_slices || !raw.memory_mib) return "";
+  std::uint64_t gib = (raw.memory_mib.value + 1023) / 1024;
+  std::string profile = fmt::format("{}g.{}gb", raw.gpu_slices.value, gib);
+  bool part_of_it = raw.compute_slices && raw.compute_slices.value < raw.gpu_slices.value;
+  return part_of_it ? fmt::format("{}c.{}", raw.compute_slices.value, profile) : profile;
+}
+
+model::Instance to_instance(const RawInstance& raw, const RawUse& parent) {
+  model::Instance instance;
+  instance.uuid = raw.uuid.value;
+  instance.profile = profile_of(raw);
+  if (raw.memory_mib && raw.memory_mib.value > 0) instance.memory_mib = raw.memory_mib.value;
+  else if (raw.memory && raw.memory.value.total > 0) instance.memory_mib = to_mib(raw.memory.value.total);
+  if (raw.gpu_instance) instance.instance[0] = static_cast<int>(raw.gpu_instance.value);
+  if (raw.compute_instance) instance.instance[1] = static_cast<int>(raw.compute_instance.value);
+  instance.use.memory_used_mib = used_mib(raw.memory);
+  // The parent's lists name the instance of every process; only where they are refused were the instances asked themselves.
+  instance.use.processes = parent.compute ? merge_processes(only(parent.compute, raw), only(parent.graphics, raw), only(parent.mps, raw))
+                                          : merge_processes(raw.compute, raw.graphics, raw.mps);
+  return instance;
+}
+
+// Without the privilege to read the whole GPU, it is the sum of its instances, if all of them could be read.
+void sum_instances(model::Gpu& gpu) {
+  std::uint64_t used = 0;
+  std::vector<GpuProcess> processes;
+  bool all_memory = !gpu.mig.empty(), all_processes = !gpu.mig.empty();
+  for (const model::Instance& instance : gpu.mig) {
+    all_memory &= instance.use.memory_used_mib.known();
+    used += instance.use.memory_used_mib.value_or(0);
+    all_processes &= instance.use.processes.known();
+    for (const GpuProcess& p : instance.use.processes.value_or({})) processes.push_back(p);
+  }
+  if (!gpu.use.memory_used_mib && all_memory) gpu.use.memory_used_mib = used;
+  if (!gpu.use.processes && all_processes) gpu.use.processes = processes;
+}
+
+// Xids after which the GPU computes no more until it is reset (NVIDIA's Xid catalogue; 79: fallen off the bus).
+bool is_fatal(std::uint64_t xid) {
+  constexpr std::array fatal{48, 62, 64, 74, 79, 95, 119, 120, 140, 154};
+  return std::find(fatal.begin(), fatal.end(), static_cast<int>(xid)) != fatal.end();
+}
+
+void set_health(model::Gpu& gpu, model::Health health, std::string reason) {
+  if (gpu.health != model::Health::ok) return;             // the first finding is the cause
+  gpu.health = health;
+  gpu.health_reason = std::move(reason);
+}
+
+// One call among many that says the GPU is gone says it for all of them.
+void judge(model::Gpu& gpu, abi::Return rc) {
+  std::string at = gpu.pci ? gpu.pci->to_string() : "ID";
+  if (rc == abi::gpu_is_lost || rc == abi::unknown)
+    set_health(gpu, model::Health::lost, "it has fallen off the bus: reboot the machine");
+  else if (rc == abi::reset_required)
+    set_health(gpu, model::Health::reset_required, fmt::format("the driver wants it reset: sudo nvidia-smi --gpu-reset -i {}", at));
+  else if (rc == abi::lib_rm_version_mismatch)
+    set_health(gpu, model::Health::driver_mismatch, "the driver was upgraded: reboot, or reload its kernel modules");
+}
+
+void judge_use(model::Gpu& gpu, const RawUse& raw) {
+  for (abi::Return rc : {raw.memory.rc, raw.utilization.rc, raw.temperature_c.rc, raw.compute.rc, raw.compute_mode.rc})
+    if (rc != abi::unknown) judge(gpu, rc);                // 999 from a getter is some other trouble
+  if (raw.recovery_action && raw.recovery_action.value != 0) judge(gpu, abi::reset_required);
+  for (std::uint64_t xid : raw.xids) {
+    gpu.last_xid = static_cast<int>(xid);
+    if (xid == 79) judge(gpu, abi::gpu_is_lost);
+    else if (is_fatal(xid)) set_health(gpu, model::Health::reset_required, fmt::format("the driver reported Xid {}: reset the GPU", xid));
+  }
+}
+
+model::CpuSet to_cpus(const std::vector<std::uint64_t>& words) {
+  model::CpuSet cpus;
+  for (std::size_t w = 0; w < words.size(); ++w)
+    for (unsigned bit = 0; bit < 64; ++bit)
+      if (words[w] >> bit & 1) cpus.add(static_cast<unsigned>(w * 64 + bit));
+  return cpus;
+}
+
+std::optional<model::Link> nvlink_between(const RawIdentity& a, const RawIdentity& b) {
+  auto to = model::PciAddress::parse(b.pci.value);
+  if (!a.pci || !b.pci || !to) return std::nullopt;
+  model::Link link;
+  link.to = to->to_string();
+  link.kind = model::LinkKind::nvlink;
+  auto ends_there = [&](const RawLink& l) { return model::PciAddress::parse(l.remote) == to; };
+  auto direct = std::count_if(a.links.value.begin(), a.links.value.end(), ends_there);
+  if (direct > 0) {
+    link.count = static_cast<int>(direct);
+    return link;
+  }
+  if (a.nvswitch_links.value > 0 && b.nvswitch_links.value > 0) {
+    link.kind = model::LinkKind::nvswitch;
+    link.count = static_cast<int>(std::min(a.nvswitch_links.value, b.nvswitch_links.value));
+    return link;
+  }
+  auto works = [](const RawIdentity& from, std::uint32_t other) {
+    return std::any_of(from.peers.begin(), from.peers.end(), [&](const RawPeer& p) {
+      return p.gpu == other && p.rc == abi::ok && p.status == abi::p2p_status_ok;
+    });
+  };
+  // Links whose other ends are known and are not each other's: joined to third GPUs only.
+  auto known_end = [](const RawLink& l) { return l.remote_type == abi::remote_gpu && model::PciAddress::parse(l.remote).has_value(); };
+  bool all_known = !a.links.value.empty() && std::all_of(a.links.value.begin(), a.links.value.end(), known_end);
+  if (!all_known && (works(a, b.index) || works(b, a.index))) return link;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void RawReading::add(std::string_view line) {
+  Record record;
+  try {
+    record = parse_line(line);
+  } catch (const std::exception&) {
+    ++garbage;
+    return;
+  }
+  switch (record.kind) {
+    case RecordKind::driver: driver = std::move(record.driver); break;
+    case RecordKind::begin: in_progress.insert(record.begin); break;
+    case RecordKind::identity:
+      in_progress.erase(record.identity.index);
+      identities[record.identity.index] = std::move(record.identity);
+      break;
+    case RecordKind::use:
+      in_progress.erase(record.use.index);
+      uses[record.use.index] = std::move(record.use);
+      break;
+    case RecordKind::unlisted: unlisted.push_back(std::move(record.unlisted)); break;
+  }
+}
+
+bool RawReading::has(std::uint32_t index) const {
+  auto identity = identities.find(index);
+  return identity != identities.end() && (identity->second.handle != abi::ok || uses.count(index));
+}
+
+std::string describe(abi::Return rc) {
+  switch (rc) {
+    case abi::not_asked: return "not asked";
+    case abi::absent: return "the driver library has no such function";
+    case abi::uninitialized: return "not initialised";
+    case abi::invalid_argument: return "invalid argument";
+    case abi::not_supported: return "not supported";
+    case abi::no_permission: return "no permission";
+    case abi::not_found: return "not found";
+    case abi::insufficient_size: return "the list grew faster than it could be read";
+    case abi::driver_not_loaded: return "the driver is not loaded";
+    case abi::timeout: return "the driver timed out";
+    case abi::irq_issue: return "an interrupt problem of the driver";
+    case abi::library_not_found: return "a library of the driver is missing";
+    case abi::corrupted_inforom: return "the GPU's infoROM is corrupted";
+    case abi::gpu_is_lost: return "the GPU is lost";
+    case abi::reset_required: return "the GPU must be reset";
+    case abi::operating_system: return "the operating system refused";
+    case abi::lib_rm_version_mismatch: return "driver and library have different versions";
+    case abi::in_use: return "in use";
+    case abi::memory: return "out of memory";
+    case abi::no_data: return "no data";
+    case abi::insufficient_resources: return "insufficient resources";
+    case abi::not_ready: return "not ready";
+    case abi::gpu_not_found: return "no such GPU";
+    case abi::invalid_state: return "invalid state";
+    case abi::unknown: return "an unknown error of the driver";
+    default: return "error " + std::to_string(rc);
+  }
+}
+
+bool means_unsupported(abi::Return rc) {
+  return rc == abi::absent || rc == abi::not_supported || rc == abi::function_not_found || rc == abi::argument_version_mismatch ||
+         rc == abi::deprecated;
+}
+
+void apply(model::Gpu& gpu, const RawIdentity& raw) {
+  if (raw.pci)
+    if (auto pci = model::PciAddress::parse(raw.pci.value)) gpu.pci = pci;
+  if (raw.uuid && !raw.uuid.value.empty()) gpu.uuid = raw.uuid.value;
+  if (raw.name && !raw.name.value.empty()) gpu.model = raw.name.value;
+  if (raw.minor) gpu.minor = static_cast<int>(raw.minor.value);
+  if (raw.cpus_node && !gpu.near_cpus.node) gpu.near_cpus.node = to_cpus(raw.cpus_node.value);
+  if (raw.cpus_package && !gpu.near_cpus.package) gpu.near_cpus.package = to_cpus(raw.cpus_package.value);
+  if (raw.handle == abi::ok) return;
+  judge(gpu, raw.handle);
+  std::string reason = describe(raw.handle);
+  if (raw.handle == abi::no_permission) reason += " to use it: ask the administrator, or check the job's device limits";
+  set_health(gpu, model::Health::unreadable, reason);
+}
+
+void apply(model::Gpu& gpu, const RawUse& raw) {
+  bool has_memory = raw.memory && raw.memory.value.total > 0;
+  if (has_memory) gpu.memory_mib = to_mib(raw.memory.value.total);
+  gpu.mig_mode = raw.mig_mode && raw.mig_mode.value == 1;
+  // No memory of its own (GB10, Jetson): what is in use is the host's, and says nothing about who computes.
+  bool none_of_its_own = (raw.memory && raw.memory.value.total == 0) || raw.memory.rc == abi::not_supported;
+  if (none_of_its_own && !gpu.mig_mode) gpu.coherent = true;
+  gpu.use.memory_used_mib = used_mib(raw.memory);
+  gpu.use.utilization_percent = percent(raw.utilization, 0);
+  gpu.use.memory_utilization_percent = percent(raw.utilization, 1);
+  gpu.use.temperature_c = metric<double>(raw.temperature_c, [](std::int64_t c) { return double(c); });
+  gpu.use.power_w = watts(raw.power_mw);
+  gpu.use.power_limit_w = watts(raw.power_limit_mw);
+  gpu.use.processes = merge_processes(raw.compute, raw.graphics, raw.mps);
+  gpu.compute_mode = compute_mode(raw.compute_mode);
+  gpu.display = metric<bool>(raw.display_active, [](std::int64_t active) { return active != 0; });
+  gpu.mig.clear();
+  for (const RawInstance& instance : raw.instances)
+    if (instance.uuid) gpu.mig.push_back(to_instance(instance, raw));
+  if (gpu.mig_mode) sum_instances(gpu);
+  judge_use(gpu, raw);
+}
+
+Metric<std::vector<GpuProcess>> merge_processes(const RawProcesses& compute, const RawProcesses& graphics, const RawProcesses& mps) {
+  std::vector<GpuProcess> merged;
+  auto add = [&](const RawProcesses& list, GpuProcess::Kind kind) {
+    for (const RawProcess& raw : list.value) {
+      if (raw.pid == 0) continue;
+      GpuProcess process = to_process(raw, kind);
+      auto known = std::find_if(merged.begin(), merged.end(), [&](const GpuProcess& p) { return p.pid == process.pid; });
+      if (known == merged.end()) merged.push_back(process);
+      else join(*known, process);
+    }
+  };
+  add(compute, GpuProcess::Kind::compute);
+  add(graphics, GpuProcess::Kind::graphics);
+  add(mps, GpuProcess::Kind::mps);
+  // Without the compute list nothing can be said about being idle, whatever the other lists hold.
+  return metric<std::vector<GpuProcess>>(compute, [&](const auto&) { return merged; });
+}
+
+std::map<std::uint32_t, std::vector<model::Link>> nvlinks(const std::map<std::uint32_t, RawIdentity>& gpus) {
+  std::map<std::uint32_t, std::vector<model::Link>> found;
+  for (const auto& [i, a] : gpus)
+    for (const auto& [j, b] : gpus)
+      if (i != j)
+        if (auto link = nvlink_between(a, b)) found[i].push_back(*link);
+  return found;
+}
+
+std::optional<DriverTrouble> trouble(const RawDriver& driver) {
+  using model::Health;
+  if (driver.stub_library || driver.init == abi::library_not_found || driver.init == abi::function_not_found)
+    return DriverTrouble{Health::unreadable,
+                         fmt::format("{} is a stub, not the driver's library: take the CUDA stubs directory out of LD_LIBRARY_PATH",
+                                     driver.library.empty() ? driver.load_error : driver.library)};
+  if (!driver.load_error.empty())
+    return DriverTrouble{Health::unreadable,
+                         fmt::format("the driver's library cannot be loaded ({}): install it (libnvidia-ml1, part of the driver), "
+                                     "or give the container the driver capability \"utility\"", driver.load_error)};
+  switch (driver.init) {
+    case abi::ok: break;
+    case abi::driver_not_loaded:
+      return DriverTrouble{Health::unreadable, "the nvidia kernel module is not loaded: sudo modprobe nvidia"};
+    case abi::lib_rm_version_mismatch:
+      return DriverTrouble{Health::driver_mismatch,
+                           "the driver was upgraded and the old kernel module still runs: reboot, or reload the nvidia modules"};
+    case abi::no_permission:
+      return DriverTrouble{Health::unreadable, "no permission to use /dev/nvidiactl: join the group that owns it (often \"video\")"};
+    default:
+      return DriverTrouble{Health::unreadable, fmt::format("the driver's library did not start: {}", describe(driver.init))};
+  }
+  if (!driver.count)
+    return DriverTrouble{Health::unreadable, fmt::format("the driver could not count its GPUs: {}", describe(driver.count.rc))};
+  return std::nullopt;
+}
+
+}  // namespace thole::host::nvidia

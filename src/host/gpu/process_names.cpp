@@ -1,0 +1,76 @@
+#include "host/gpu/process_names.hpp"
+
+#include <pwd.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/fd.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr std::size_t longest_command = 1024;
+
+struct Named {
+  std::string user, command;
+};
+
+std::string user_name(uid_t uid) {
+  char buffer[4096];
+  passwd entry, *found = nullptr;
+  if (::getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found) return found->pw_name;
+  return std::to_string(uid);
+}
+
+class Namer {
+ public:
+  explicit Namer(const Tree& tree) : tree_(tree) {}
+
+  void name(std::vector<model::GpuProcess>& processes) {
+    for (model::GpuProcess& process : processes) {
+      auto [at, is_new] = named_.try_emplace(process.pid);
+      if (is_new) at->second = look_up(process.pid);
+      process.user = at->second.user;
+      process.command = at->second.command;
+    }
+  }
+
+ private:
+  Named look_up(pid_t pid) {
+    std::string directory = tree_.at("/proc/" + std::to_string(pid));
+    struct stat s;
+    if (pid <= 0 || ::stat(directory.c_str(), &s) != 0) return {};
+    auto [user, is_new] = users_.try_emplace(s.st_uid);
+    if (is_new) user->second = user_name(s.st_uid);
+    std::string command = read_file(directory + "/cmdline", longest_command).value_or("");
+    while (!command.empty() && command.back() == '\0') command.pop_back();
+    std::replace(command.begin(), command.end(), '\0', ' ');
+    if (command.empty()) command = tree_.text("/proc/" + std::to_string(pid) + "/comm").value_or("");
+    return {user->second, command};
+  }
+
+  const Tree& tree_;
+  std::map<pid_t, Named> named_;
+  std::map<uid_t, std::string> users_;
+};
+
+}  // namespace
+
+void name_processes(const Tree& tree, std::vector<model::Gpu>& gpus) {
+  Namer namer(tree);
+  auto name_use = [&](model::Use& use) {
+    if (!use.processes) return;
+    std::vector<model::GpuProcess> processes = *use.processes;
+    namer.name(processes);
+    use.processes = std::move(processes);
+  };
+  for (model::Gpu& gpu : gpus) {
+    name_use(gpu.use);
+    for (model::Instance& instance : gpu.mig) name_use(instance.use);
+  }
+}
+
+}  // namespace thole::host
