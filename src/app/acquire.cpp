@@ -164,8 +164,8 @@ class Choice {
   std::string explain_;
 };
 
-// Eligible units of the request; refuses at once what sickness makes impossible, naming the sick.
-std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, const std::vector<std::string>* within) {
+// The units that would do: those of the outer claim, or what the outer allotment leaves.
+plan::Selection select(const Site& site, const model::Request& request, const std::vector<std::string>* within) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
   plan::Outer outer = plan::outer_allotment(snapshot, units, site.environment);
@@ -174,7 +174,20 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
     for (std::size_t i = 0; i < units.size(); ++i)
       outer.visible[i] = std::find(within->begin(), within->end(), units[i].key) != within->end();
   }
-  std::vector<std::size_t> eligible = plan::eligible(request, snapshot, units, outer);
+  return plan::eligible(request, snapshot, units, outer);
+}
+
+// The request by the units it takes: a partitioned GPU named as a whole counts as all its instances.
+model::Request settled(const Site& site, model::Request request, const std::vector<std::string>* within) {
+  request.gpus = select(site, request, within).count;
+  return request;
+}
+
+// Eligible units of the request; refuses at once what sickness makes impossible, naming the sick.
+std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, const std::vector<std::string>* within) {
+  const auto& snapshot = site.observer.snapshot();
+  const auto& units = site.observer.units();
+  std::vector<std::size_t> eligible = select(site, request, within).units;
   std::string sick;
   std::size_t healthy = 0;
   for (std::size_t unit : eligible) {
@@ -320,7 +333,7 @@ class Acquisition {
   // The caller has been told where it stood (options.waiting) and can say why.
   [[noreturn]] void give_up() {
     if (request_.wait == Seconds{0}) throw Error(ErrorCode::busy, request_.describe() + ": not free now");
-    throw Error(ErrorCode::timed_out, fmt::format("{}: not free after {}", request_.describe(), format_duration(*request_.wait)));
+    throw Error(ErrorCode::timed_out, fmt::format("{}: not free after {}", request_.describe(), format_duration(std::chrono::ceil<Seconds>(*request_.wait))));
   }
 
   Site& site_;
@@ -346,15 +359,16 @@ Acquired reuse(const Site& site, const model::Request& request, const OuterClaim
 
 }  // namespace
 
-Acquired acquire(Site& site, const model::Request& request, const AcquireOptions& options) {
+Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& options) {
   site.observer.look(site.patience);
-  if (request.gpus == 0) {
+  if (asked.gpus == 0) {
     Acquired none;
     none.claim.id = options.id.empty() ? fresh_claim_id() : options.id;
     none.units = site.observer.units();
     return none;
   }
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment, site.uid);
+  const model::Request request = settled(site, asked, outer ? &outer->keys : nullptr);
   if (!outer) return Acquisition(site, site.store, request, options, nullptr).finish();
   if (request.gpus == outer->keys.size()) return reuse(site, request, *outer);
   Acquired acquired = Acquisition(site, *outer->store, request, options, &outer->keys).finish();
@@ -363,9 +377,10 @@ Acquired acquire(Site& site, const model::Request& request, const AcquireOptions
   return acquired;
 }
 
-Preview preview(Site& site, const model::Request& request) {
+Preview preview(Site& site, const model::Request& asked) {
   site.observer.look(site.patience);
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment, site.uid);
+  const model::Request request = settled(site, asked, outer ? &outer->keys : nullptr);
   Preview seen;
   seen.units = site.observer.units();
   Choice choice(site, request);

@@ -32,7 +32,7 @@ struct Request {
   Pick pick = Pick::pack;
   bool trust_claims = false;                // only claims count; do not look at the driver's processes
   std::optional<Seconds> time;              // declared length (and, where enforced, the limit)
-  std::optional<Seconds> wait;              // give up after this long; nothing = wait for ever; 0 = --no-wait
+  std::optional<Millis> wait;               // give up after this long; nothing = wait for ever; 0 = --no-wait
   std::uint64_t seed = 0;                   // for Pick::random
 
   // "2 A100, 20.0 GiB free", for messages.

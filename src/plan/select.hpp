@@ -15,7 +15,8 @@ namespace thole::plan {
 using Environment = std::map<std::string, std::string>;
 
 // The outer allotment, as parsed from CUDA_VISIBLE_DEVICES, ROCR_…/HIP_…, ZE_AFFINITY_MASK, SLURM_*, SGE/PBS variables and the
-// machine's own `outer`. Unit labels that stay visible; `named_by` says which variable narrowed ("" = nothing did).
+// machine's own `outer`. It narrows and never widens; `named_by` says which variable narrowed ("" = nothing did).
+// PBS_GPUFILE names a file: the caller puts the file's text into the environment in its place.
 struct Outer {
   std::vector<bool> visible;                   // by unit, parallel to units(machine)
   std::string named_by;
@@ -27,9 +28,16 @@ Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::
 // A word that names nothing throws Error(usage) with the nearest names; an ambiguous prefix lists the candidates.
 std::vector<std::size_t> resolve(const std::string& word, const model::Snapshot& snapshot, const std::vector<model::Unit>& units);
 
-// Units a request could ever use here, by index into `units`: visible, named, right model, large enough.
-// Throws Error(usage) when fewer than asked exist ("9 GPUs asked for, this machine has 8").
-std::vector<std::size_t> eligible(const model::Request& request, const model::Snapshot& snapshot,
-                                  const std::vector<model::Unit>& units, const Outer& outer);
+// The units a request could ever use here, by index into `units`, and how many of them it takes.
+struct Selection {
+  std::vector<std::size_t> units;              // in machine order
+  unsigned count = 0;                          // request.gpus, but all units where --on names a partitioned GPU as a whole
+};
+
+// Visible, named, of the right model, large enough. A process can use one MIG instance, so more than one GPU means whole ones.
+// A partitioned GPU named by --on (not by instance) is the gang of all its instances; then the request must take all that it names.
+// Throws Error(usage) when fewer than asked exist ("9 GPUs asked for; this machine has 8").
+Selection eligible(const model::Request& request, const model::Snapshot& snapshot,
+                   const std::vector<model::Unit>& units, const Outer& outer);
 
 }  // namespace thole::plan
