@@ -10,159 +10,16 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "app/choice.hpp"
 #include "app/outer_claim.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "plan/free.hpp"
-#include "plan/place.hpp"
-#include "plan/turn.hpp"
 
 namespace thole::app {
 
 namespace {
 
 constexpr Millis teardown_bound{2'000};   // for a previous owner's process to leave a unit that was just released
-
-// The rule shown to the store: binds one request to what was seen.
-class Choice {
- public:
-  Choice(const Site& site, const model::Request& request) : site_(site), request_(request) { look_again(); }
-
-  // Recomputes the verdicts after observer.look().
-  void look_again() {
-    const auto& snapshot = site_.observer.snapshot();
-    const auto& units = site_.observer.units();
-    verdicts_.clear();
-    for (const model::Unit& unit : units)
-      verdicts_.push_back(plan::judge(unit, snapshot, request_, site_.policy, {}, my_user()));
-  }
-
-  // The chosen units are locked by us: what the next look sees there is not an owner's.
-  void trust_next_look() {
-    for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-      if (unit_of_[slot] && std::find(chosen_.begin(), chosen_.end(), *unit_of_[slot]) != chosen_.end()) was_claimed_.reset(slot);
-  }
-
-  // A chosen unit that has other sharers: the budgets admitted us, the use that is seen there is theirs.
-  bool has_sharers(std::size_t unit) const { return std::binary_search(beside_.begin(), beside_.end(), unit); }
-
-  void set_eligible(std::vector<std::size_t> eligible) { eligible_ = std::move(eligible); }
-  const std::vector<std::size_t>& eligible() const { return eligible_; }
-  const plan::Verdict& verdict(std::size_t unit) const { return verdicts_[unit]; }
-  const std::vector<std::size_t>& chosen() const { return chosen_; }
-  const std::string& explain() const { return explain_; }
-
-  model::Decision operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
-    map_slots(queue);
-    plan::Wants wants;
-    for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-      if (unit_of_[slot] && std::binary_search(eligible_.begin(), eligible_.end(), *unit_of_[slot])) wants.eligible.set(slot);
-    wants.count = request_.gpus;
-    wants.uid = site_.uid;
-    wants.shared = request_.share;
-    wants.share_with_any = request_.share_with == model::ShareWith::any;
-    wants.trust_claims = request_.trust_claims;
-    wants.memory_mib = request_.share ? request_.memory_mib.value_or(0) : 0;
-    wants.time = request_.time;
-    fill_states(queue);
-    for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
-      if (!queue.slots[slot].holders.empty()) was_claimed_.set(slot);
-    return plan::decide(queue, mine, wants, states_,
-                        [&](const model::SlotSet& free) { return choose(queue, free); }, now);
-  }
-
-  // Units among the eligible that stand in the way by unclaimed use only.
-  std::vector<pid_t> strangers(const model::SlotSet& slots) const {
-    std::vector<pid_t> pids;
-    for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-      if (slots.test(slot) && unit_of_[slot])
-        pids.insert(pids.end(), verdicts_[*unit_of_[slot]].wait_for.begin(), verdicts_[*unit_of_[slot]].wait_for.end());
-    return pids;
-  }
-
- private:
-  std::string my_user() const { return request_.beside == model::Beside::mine ? site_.user_name(site_.uid) : std::string(); }
-
-  void map_slots(const model::QueueView& queue) {
-    const auto& units = site_.observer.units();
-    unit_of_.assign(queue.slots.size(), std::nullopt);
-    for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
-      for (std::size_t unit = 0; unit < units.size() && !queue.slots[slot].key.empty(); ++unit)
-        if (units[unit].key == queue.slots[slot].key) { unit_of_[slot] = unit; break; }
-  }
-
-  // A claimed unit is judged by its health alone (its use is its owner's), and so is one that was claimed at the last look:
-  // what was seen there was its owner's too. The look after the lock tells.
-  void fill_states(const model::QueueView& queue) {
-    const auto& units = site_.observer.units();
-    const auto& machine = site_.observer.snapshot().machine;
-    states_.assign(queue.slots.size(), plan::SlotState{});
-    for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
-      if (!unit_of_[slot]) continue;
-      const model::Unit& unit = units[*unit_of_[slot]];
-      plan::SlotState& state = states_[slot];
-      const bool claimed = !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
-      const plan::Verdict& seen = verdicts_[*unit_of_[slot]];
-      state.usable = claimed ? seen.standing != plan::Standing::sick : seen.standing == plan::Standing::free;
-      state.memory_mib = unit.memory_mib_of(machine).value_or(0);
-      if (request_.share) state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);
-    }
-  }
-
-  // Memory in use on a shared unit that does not belong to its sharers, told apart by user.
-  std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const {
-    if (slot.holders.empty()) return seen.unclaimed_mib;
-    const auto& use = unit.use_of(site_.observer.snapshot().machine);
-    if (!use.processes.known()) return 0;
-    std::vector<pid_t> own;
-    for (const model::GpuProcess& process : *use.processes)
-      if (std::any_of(slot.holders.begin(), slot.holders.end(),
-                      [&](const model::SlotHolder& holder) { return site_.user_name(holder.uid) == process.user; }))
-        own.push_back(process.pid);
-    return plan::judge(unit, site_.observer.snapshot(), request_, site_.policy, own, my_user()).unclaimed_mib;
-  }
-
-  std::optional<std::vector<unsigned>> choose(const model::QueueView& queue, const model::SlotSet& free) {
-    if (request_.share) {                       // sharers gather on units that are shared already
-      model::SlotSet begun;
-      for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
-        if (free.test(slot) && !queue.slots[slot].holders.empty()) begun.set(slot);
-      if (begun.count() >= request_.gpus)
-        if (auto slots = choose_among(queue, begun)) return slots;
-    }
-    return choose_among(queue, free);
-  }
-
-  std::optional<std::vector<unsigned>> choose_among(const model::QueueView& queue, const model::SlotSet& free) {
-    std::vector<plan::Candidate> candidates;
-    for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-      if (free.test(slot) && unit_of_[slot]) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].graphics});
-    auto placement = plan::place(request_, site_.observer.snapshot(), site_.observer.units(), candidates);
-    if (!placement) return std::nullopt;
-    std::vector<unsigned> slots;
-    for (std::size_t unit : placement->units)
-      for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-        if (unit_of_[slot] == unit) slots.push_back(static_cast<unsigned>(slot));
-    chosen_ = placement->units;
-    explain_ = placement->explain;
-    beside_.clear();
-    for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-      if (unit_of_[slot] && !queue.slots[slot].holders.empty()) beside_.push_back(*unit_of_[slot]);
-    std::sort(beside_.begin(), beside_.end());
-    return slots;
-  }
-
-  const Site& site_;
-  const model::Request& request_;
-  std::vector<plan::Verdict> verdicts_;                  // by unit
-  std::vector<std::size_t> eligible_;                    // units, ascending
-  std::vector<std::optional<std::size_t>> unit_of_;      // by slot, of the last queue seen
-  std::vector<plan::SlotState> states_;                  // by slot
-  model::SlotSet was_claimed_;                           // slots seen claimed, and not looked at since under our own lock
-  std::vector<std::size_t> beside_;                      // units with holders when we chose, ascending
-  std::vector<std::size_t> chosen_;
-  std::string explain_;
-};
 
 // The units that would do: those of the outer claim, or what the outer allotment leaves.
 plan::Selection select(const Site& site, const model::Request& request, const std::vector<std::string>* within) {

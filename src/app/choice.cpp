@@ -1,0 +1,128 @@
+#include "app/choice.hpp"
+
+#include <algorithm>
+
+#include "plan/place.hpp"
+
+namespace thole::app {
+
+Choice::Choice(const Site& site, const model::Request& request) : site_(site), request_(request) { look_again(); }
+
+void Choice::look_again() {
+  const auto& snapshot = site_.observer.snapshot();
+  verdicts_.clear();
+  for (const model::Unit& unit : site_.observer.units())
+    verdicts_.push_back(plan::judge(unit, snapshot, request_, site_.policy, {}, my_user()));
+}
+
+void Choice::trust_next_look() {
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
+    if (unit_of_[slot] && std::find(chosen_.begin(), chosen_.end(), *unit_of_[slot]) != chosen_.end()) was_claimed_.reset(slot);
+}
+
+bool Choice::has_sharers(std::size_t unit) const { return std::binary_search(beside_.begin(), beside_.end(), unit); }
+
+std::vector<pid_t> Choice::strangers(const model::SlotSet& slots) const {
+  std::vector<pid_t> pids;
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
+    if (slots.test(slot) && unit_of_[slot])
+      pids.insert(pids.end(), verdicts_[*unit_of_[slot]].wait_for.begin(), verdicts_[*unit_of_[slot]].wait_for.end());
+  return pids;
+}
+
+model::Decision Choice::operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
+  map_slots(queue);
+  fill_states(queue);
+  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
+    if (!queue.slots[slot].holders.empty()) was_claimed_.set(slot);
+  return plan::decide(queue, mine, wants(), states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
+}
+
+std::string Choice::my_user() const {
+  return request_.beside == model::Beside::mine ? site_.user_name(site_.uid) : std::string();
+}
+
+plan::Wants Choice::wants() const {
+  plan::Wants wants;
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
+    if (unit_of_[slot] && std::binary_search(eligible_.begin(), eligible_.end(), *unit_of_[slot])) wants.eligible.set(slot);
+  wants.count = request_.gpus;
+  wants.uid = site_.uid;
+  wants.shared = request_.share;
+  wants.share_with_any = request_.share_with == model::ShareWith::any;
+  wants.trust_claims = request_.trust_claims;
+  wants.memory_mib = request_.share ? request_.memory_mib.value_or(0) : 0;
+  wants.time = request_.time;
+  return wants;
+}
+
+void Choice::map_slots(const model::QueueView& queue) {
+  const auto& units = site_.observer.units();
+  unit_of_.assign(queue.slots.size(), std::nullopt);
+  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
+    const auto unit = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.key == queue.slots[slot].key; });
+    if (unit != units.end()) unit_of_[slot] = static_cast<std::size_t>(unit - units.begin());
+  }
+}
+
+void Choice::fill_states(const model::QueueView& queue) {
+  const auto& units = site_.observer.units();
+  const auto& machine = site_.observer.snapshot().machine;
+  states_.assign(queue.slots.size(), plan::SlotState{});
+  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
+    if (!unit_of_[slot]) continue;
+    const model::Unit& unit = units[*unit_of_[slot]];
+    plan::SlotState& state = states_[slot];
+    const bool claimed = !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
+    const plan::Verdict& seen = verdicts_[*unit_of_[slot]];
+    state.usable = claimed ? seen.standing != plan::Standing::sick : seen.standing == plan::Standing::free;
+    state.memory_mib = unit.memory_mib_of(machine).value_or(0);
+    if (request_.share) state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);
+  }
+}
+
+// Memory in use on a shared unit that does not belong to its sharers, told apart by user.
+std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const {
+  if (slot.holders.empty()) return seen.unclaimed_mib;
+  const auto& use = unit.use_of(site_.observer.snapshot().machine);
+  if (!use.processes.known()) return 0;
+  std::vector<pid_t> own;
+  for (const model::GpuProcess& process : *use.processes)
+    if (std::any_of(slot.holders.begin(), slot.holders.end(),
+                    [&](const model::SlotHolder& holder) { return site_.user_name(holder.uid) == process.user; }))
+      own.push_back(process.pid);
+  return plan::judge(unit, site_.observer.snapshot(), request_, site_.policy, own, my_user()).unclaimed_mib;
+}
+
+// Sharers gather on units that are shared already.
+std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queue, const model::SlotSet& free) {
+  if (request_.share) {
+    model::SlotSet begun;
+    for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
+      if (free.test(slot) && !queue.slots[slot].holders.empty()) begun.set(slot);
+    if (begun.count() >= request_.gpus)
+      if (auto slots = choose_among(queue, begun)) return slots;
+  }
+  return choose_among(queue, free);
+}
+
+std::optional<std::vector<unsigned>> Choice::choose_among(const model::QueueView& queue, const model::SlotSet& free) {
+  std::vector<plan::Candidate> candidates;
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
+    if (free.test(slot) && unit_of_[slot]) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].graphics});
+  auto placement = plan::place(request_, site_.observer.snapshot(), site_.observer.units(), candidates);
+  if (!placement) return std::nullopt;
+  std::vector<unsigned> slots;
+  beside_.clear();
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot) {
+    if (!unit_of_[slot] || !std::binary_search(placement->units.begin(), placement->units.end(), *unit_of_[slot])) continue;
+    slots.push_back(static_cast<unsigned>(slot));
+    if (!queue.slots[slot].holders.empty()) beside_.push_back(*unit_of_[slot]);
+  }
+  std::sort(beside_.begin(), beside_.end());
+  chosen_ = placement->units;
+  explain_ = placement->explain;
+  return slots;
+}
+
+}  // namespace thole::app
