@@ -29,6 +29,10 @@ const model::Snapshot& Observer::look(Millis patience) {
   return snapshot_;
 }
 
+void Observer::rest() {
+  for (Source& source : sources_) source.backend->rest();
+}
+
 void Observer::read_topology() {
   if (!topology_read_) adopt_topology();
 }

@@ -26,6 +26,8 @@ class Observer {
   // claim; a simulated one gives them with every look.
   void read_topology();
 
+  void rest();  // see port::GpuBackend::rest
+
   const model::Snapshot& snapshot() const { return snapshot_; }
   const std::vector<model::Unit>& units() const { return units_; }  // of snapshot()
   bool simulated() const { return snapshot_.simulated; }

@@ -74,6 +74,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   if (events.got) events.got(acquired);
 
   const port::ProcessSpec spec = spec_for(ports.site, wanted, acquired);
+  ports.site.observer.rest();                // no probe of ours beside the job, nor among the processes we wait for
   if (!wanted.supervised) ports.processes.become(spec);
 
   std::optional<WallTime> until;

@@ -31,6 +31,10 @@ class GpuBackend {
   // Reads identity and present use. Never blocks longer than `patience`, whatever the driver does; what could not be
   // read in time is marked in Gpu::health, the metrics and the observation. Throws only for bugs.
   virtual Reading read(Millis patience) = 0;
+
+  // Ends what a reading leaves waiting for the next one (a probe process). Called before a command is started beside us, and
+  // when nothing is to be read for long; the next read() starts afresh.
+  virtual void rest() {}
 };
 
 }  // namespace thole::port

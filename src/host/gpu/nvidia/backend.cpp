@@ -22,7 +22,7 @@ constexpr Millis cold_patience{10'000}, warm_patience{2'000};
 constexpr Millis doubtful_patience{500};                   // for a GPU that did not answer last time, once all others have
 
 bool is_worth_asking(const nvidia::DriverFiles& files) {
-  if (files.loaded || files.gpus.empty()) return true;     // WSL and gVisor have the library without the files
+  if (files.loaded || files.gpus.empty()) return true;     // WSL has the library without the files
   return std::any_of(files.gpus.begin(), files.gpus.end(),
                      [](const nvidia::FileGpu& gpu) { return gpu.bound_to.empty() || gpu.bound_to == "nvidia"; });
 }
@@ -33,8 +33,7 @@ ProbeRequest request_for(const nvidia::DriverFiles& files, const Tree& tree, con
   for (const nvidia::FileGpu& gpu : files.gpus) {
     auto minor = gpu.information.minor;
     if (files.loaded && minor) request.nodes.push_back({gpu.pci.to_string(), tree.at("/dev/nvidia" + std::to_string(*minor))});
-    auto device = pci_device(tree, gpu.pci);
-    if (!device || !device->local_cpus) request.want_cpus = true;
+    if (!tree.exists("/sys/bus/pci/devices/" + gpu.pci.to_string() + "/local_cpulist")) request.want_cpus = true;
   }
   return request;
 }
@@ -65,6 +64,7 @@ port::Reading NvidiaBackend::read(Millis patience) {
     }
   }
   port::Reading reading = nvidia::merge(observed);
+  locate(tree_, {}, reading.gpus);
   if (!observed.pids_foreign) name_processes(tree_, reading.gpus);
   return reading;
 }

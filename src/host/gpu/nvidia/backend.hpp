@@ -20,8 +20,7 @@ struct NvidiaOptions {
 };
 
 // A reading takes as long as the library needs, at most `patience`, and never more than 10 s when a probe must be started or 2 s
-// when one is waiting. The probe stays for 10 s after a reading, as a child of this process: end it with `rest` before starting
-// a command or waiting for children in general.
+// when one is waiting. The probe stays for 10 s after a reading, as a child of this process, until `rest`.
 class NvidiaBackend : public port::GpuBackend {
  public:
   explicit NvidiaBackend(NvidiaOptions options);
@@ -29,7 +28,7 @@ class NvidiaBackend : public port::GpuBackend {
   std::string name() const override { return "nvidia"; }
   bool present() const override;
   port::Reading read(Millis patience) override;
-  void rest() { probe_.discard(); }
+  void rest() override { probe_.discard(); }
 
  private:
   void ask(nvidia::Observed& observed, Millis patience);
