@@ -17,7 +17,7 @@
 namespace thole::host {
 namespace {
 
-constexpr int grace_ms = 10;  // for senders that go from process to process; a person does not notice it
+constexpr int grace_ms = 30;  // for senders that go from process to process; a person does not notice it
 
 // The witness's life: forget what is pending whenever SIGRTMAX comes; end with the supervisor. It keeps no descriptor, lest it
 // hold the claim, the far end of a pipe or the terminal.

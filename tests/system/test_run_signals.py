@@ -1,0 +1,234 @@
+"""Exit statuses and signals pass through `run`: each sent one arrives once, whoever it was sent to."""
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from run_programs import run  # noqa: F401 (a fixture)
+from run_tools import PROBE, Started, children, eventually, gone, python, state_of
+
+# Counts the signals it gets, each a line; ends at the end of its input.
+COUNTER = """
+import os, signal, sys
+def got(number, _): os.write(1, b"got %d\\n" % number)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGWINCH):
+    signal.signal(number, got)
+os.write(1, b"ready\\n")
+for line in sys.stdin:
+    if line.startswith("group"): os.kill(0, signal.SIGUSR1)
+    os.write(1, b"alive\\n")
+os.write(1, b"end\\n")
+"""
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 75, 124, 255])
+def test_the_status_is_the_command_s(run, code):
+    assert subprocess.run(run + ["sh", "-c", f"exit {code}"]).returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT, signal.SIGRTMIN])
+def test_a_command_killed_by_a_signal_ends_run_by_the_same(run, number, tmp_path):
+    result = subprocess.run(run + python(f"import os; os.kill(os.getpid(), {int(number)})"), cwd=tmp_path)
+    assert result.returncode == -number
+    assert not list(tmp_path.glob("core*"))
+
+
+@pytest.mark.parametrize("words, status, message", [
+    (["no-such-command-anywhere"], 127, "no such command"),
+    (["/no/such/file"], 127, "no such command"),
+    (["pyhton3"], 127, "did you mean"),
+    (["/etc/passwd"], 126, "cannot run"),
+    (["/"], 126, "cannot run"),
+])
+def test_a_command_that_cannot_run_is_named(run, words, status, message):
+    result = subprocess.run(run + words, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == status
+    assert message in result.stderr and words[0] in result.stderr
+
+
+def test_a_script_without_an_interpreter_line_runs_in_sh(run, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("echo $0 $1\n")
+    script.chmod(0o755)
+    result = subprocess.run(run + ["script", "word"], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+                            stdout=subprocess.PIPE, text=True)
+    assert result.stdout == f"{script} word\n"
+
+
+def test_a_script_whose_interpreter_is_missing_is_told_apart(run, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    result = subprocess.run(run + [str(script)], stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 127 and "interpreter" in result.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT])
+@pytest.mark.parametrize("to", ["run alone", "the group", "each in turn"])
+def test_every_signal_arrives_once(run, number, to):
+    with Started(run + python(COUNTER), start_new_session=True) as job:
+        assert job.line() == "ready"
+        if to == "run alone":
+            job.kill(number)
+        elif to == "the group":
+            os.killpg(job.pid, number)
+        else:  # as systemd and Slurm end a job: one process after the other
+            with open("/proc/self/stat"):
+                members = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if group_of(pid) == job.pid]
+            for pid in members:
+                os.kill(pid, number)
+        assert job.line() == f"got {number}"
+        # A second delivery would come before these: run has read its signals by the time it passes the next one on.
+        job.kill(signal.SIGWINCH)
+        assert job.line() == f"got {signal.SIGWINCH}"
+        job.write("line\n")
+        assert job.line() == "alive"
+        job.process.stdin.close()
+        assert job.line() == "end"
+        assert job.wait() == 0
+
+
+def group_of(pid):
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def test_what_the_command_sends_to_its_group_is_not_sent_again(run):
+    with Started(run + python(COUNTER), start_new_session=True) as job:
+        assert job.line() == "ready"
+        job.write("group\n")
+        assert sorted([job.line(), job.line()]) == ["alive", f"got {signal.SIGUSR1}"]
+        job.kill(signal.SIGWINCH)
+        assert job.line() == f"got {signal.SIGWINCH}"
+
+
+def test_a_signal_to_run_alone_after_one_to_the_group_is_passed_on(run):
+    with Started(run + python(COUNTER), start_new_session=True) as job:
+        assert job.line() == "ready"
+        for _ in range(3):
+            os.killpg(job.pid, signal.SIGTERM)
+            assert job.line() == f"got {signal.SIGTERM}"
+            job.kill(signal.SIGHUP)  # also lets run come past the first
+            assert job.line() == f"got {signal.SIGHUP}"
+            job.kill(signal.SIGTERM)
+            assert job.line() == f"got {signal.SIGTERM}"
+
+
+@pytest.mark.parametrize("ignored", [signal.SIGINT, signal.SIGHUP, signal.SIGPIPE])
+def test_signals_ignored_at_the_start_stay_ignored(run, ignored):
+    def ignore():
+        signal.signal(ignored, signal.SIG_IGN)
+        os.setpgid(0, 0)
+
+    with Started(run + ["sh", "-c", "grep SigIgn /proc/$$/status; read line; exit 5"], preexec_fn=ignore, restore_signals=False) as job:
+        mask = int(job.line().split()[1], 16)
+        assert mask >> (ignored - 1) & 1
+        os.killpg(job.pid, ignored)
+        job.kill(ignored)
+        job.write("go on\n")
+        assert job.wait() == 5
+
+
+def test_the_command_finds_the_mask_and_handlers_that_run_found(run):
+    plain = subprocess.run(["grep", "^Sig[BI]", "/proc/self/status"], stdout=subprocess.PIPE).stdout
+    assert subprocess.run(run + ["grep", "^Sig[BI]", "/proc/self/status"], stdout=subprocess.PIPE).stdout == plain
+
+    def block():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+
+    blocked = subprocess.run(run + ["grep", "^SigB", "/proc/self/status"], stdout=subprocess.PIPE, preexec_fn=block).stdout
+    assert int(blocked.split()[1], 16) == 1 << (signal.SIGUSR2 - 1)
+
+
+def test_children_ignored_by_the_caller_are_still_waited_for(run):
+    def ignore():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    result = subprocess.run(run + ["sh", "-c", "grep SigIgn /proc/self/status; exit 5"], stdout=subprocess.PIPE, preexec_fn=ignore)
+    assert result.returncode == 5
+    result = subprocess.run(run + ["grep", "SigIgn", "/proc/self/status"], stdout=subprocess.PIPE, preexec_fn=ignore)
+    assert int(result.stdout.split()[1], 16) >> (signal.SIGCHLD - 1) & 1
+
+
+def test_under_nohup_a_hangup_ends_neither(run):
+    with Started(["nohup", *run, "sh", "-c", "echo ready; read line; exit 6"], start_new_session=True) as job:
+        assert job.line() == "ready"
+        os.killpg(job.pid, signal.SIGHUP)
+        job.kill(signal.SIGHUP)
+        job.write("go on\n")
+        assert job.wait() == 6
+
+
+def test_timeout_around_run_ends_the_command_once(run):
+    with Started(["timeout", "1", *run, *python(COUNTER.replace('b"got', 'b"saw'))]) as job:
+        assert job.line() == "ready"
+        assert job.line() == f"saw {signal.SIGTERM}"
+        job.process.stdin.close()
+        assert job.line() == "end"
+        assert job.wait() == 124
+
+
+def test_timeout_inside_run_works(run):
+    assert subprocess.run(run + ["timeout", "0.1", "sleep", "60"]).returncode == 124
+
+
+def test_a_broken_pipe_ends_the_command_as_without_run(run):
+    script = '"$@" yes | head -n 1; echo ${PIPESTATUS[0]}'
+    result = subprocess.run(["bash", "-c", script, "bash", *run], stdout=subprocess.PIPE, text=True)
+    assert result.stdout == "y\n141\n"
+
+
+def test_a_script_stops_when_its_command_dies_of_an_interrupt(run):
+    # sh goes on after a command that handled SIGINT and ends with one that died of it.
+    with Started(["bash", "-c", '"$@"; echo not reached', "bash", *run, "sh", "-c", "echo ready; sleep 60"], start_new_session=True) as job:
+        assert job.line() == "ready"
+        os.killpg(job.pid, signal.SIGINT)
+        assert job.wait() == -signal.SIGINT
+        assert job.process.stdout.read() == b""
+
+
+def test_a_command_stopped_without_a_terminal_leaves_run_awake(run):
+    with Started(run + ["sh", "-c", "echo $$; read line; exit 4"], start_new_session=True) as job:
+        command = int(job.line())
+        os.kill(command, signal.SIGSTOP)
+        eventually(lambda: state_of(command) == "T", "the command is stopped")
+        job.kill(signal.SIGCONT)
+        eventually(lambda: state_of(command) != "T", "a SIGCONT to run alone continues the command")
+        assert state_of(job.pid) in "SR"
+        job.write("go on\n")
+        assert job.wait() == 4
+
+
+def test_run_leaves_no_witness_and_no_zombie():
+    with Started([PROBE, "sh", "-c", "echo $PPID; read line"]) as job:
+        assert int(job.line()) == job.pid
+        [witness] = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                     if open(f"/proc/{pid}/comm").read() == "thole-witness\n" and parent_of(pid) == job.pid]
+        assert os.listdir(f"/proc/{witness}/fd") == []
+        job.kill(signal.SIGKILL)
+        eventually(lambda: gone(witness), "the witness ends with run")
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def test_without_its_witness_run_goes_on():
+    with Started([PROBE, *python(COUNTER)], start_new_session=True) as job:
+        assert job.line() == "ready"
+        witness = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if group_of(pid) == job.pid
+                   and pid != job.pid and pid not in children(job.pid)]
+        assert len(witness) == 1
+        os.kill(witness[0], signal.SIGKILL)
+        eventually(lambda: state_of(witness[0]) is None, "the witness is reaped")
+        job.kill(signal.SIGTERM)
+        assert job.line() == f"got {signal.SIGTERM}"
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
