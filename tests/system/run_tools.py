@@ -58,6 +58,11 @@ def children(pid):
     return found
 
 
+def only_child(pid):
+    """The one child there must be; the witness has its name a moment after its birth."""
+    return eventually(lambda: len(children(pid)) == 1 and children(pid)[0], f"one child of {pid}")
+
+
 def is_locked(path):
     """Does anybody hold the flock of this file?"""
     with open(path, "r+") as file:
@@ -158,6 +163,16 @@ class Terminal:
                 data = b""
             assert data, f"the terminal closed before {pattern!r}: {self.seen!r}"
             self.seen += data.decode(errors="replace")
+
+    def press_until(self, key, pattern):
+        """Presses a key again every second until the pattern is shown."""
+        for _ in range(int(DEADLINE)):
+            self.send(key)
+            try:
+                return self.expect(pattern, 1)
+            except AssertionError:
+                pass
+        return self.expect(pattern, 0)
 
     def foreground(self):
         """The process group that has the terminal."""

@@ -82,6 +82,8 @@ Launch::Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited)
     : spec_(spec), inherited_(inherited), environment_(job_environment(environ, spec)) {
   if (spec.argv.empty()) throw Error(ErrorCode::usage, "no command to run");
   candidates_ = paths_to_try(spec.argv[0], path_of(environment_));
+  // Each execve that fails is a moment in which Ctrl-Z would stop the child while it still holds us up.
+  std::erase_if(candidates_, [](const std::string& path) { return path.starts_with('/') && ::access(path.c_str(), F_OK) != 0 && errno == ENOENT; });
   envp_ = pointers(environment_);
   for (const auto& word : spec.argv) argv_.push_back(const_cast<char*>(word.c_str()));  // execve takes them as const
   argv_.push_back(nullptr);
