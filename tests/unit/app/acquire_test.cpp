@@ -1,0 +1,172 @@
+#include "app/acquire.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "support/fake_site.hpp"
+
+namespace thole {
+namespace {
+
+using app::acquire;
+using test::FakeSite;
+
+model::Request want(unsigned gpus) {
+  model::Request request;
+  request.gpus = gpus;
+  return request;
+}
+
+ErrorCode failure_of(FakeSite& fake, const model::Request& request, const app::AcquireOptions& options = {}) {
+  try {
+    acquire(*fake.site, request, options);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "no error";
+  return ErrorCode::internal;
+}
+
+model::GpuProcess stranger(pid_t pid) {
+  model::GpuProcess process;
+  process.pid = pid;
+  process.user = "anna";
+  process.memory_mib = 11000;
+  return process;
+}
+
+TEST(Acquire, TakesWhatIsFree) {
+  FakeSite fake(4);
+  auto got = acquire(*fake.site, want(2), {});
+  EXPECT_EQ(got.chosen.size(), 2u);
+  EXPECT_EQ(got.claim.keys.size(), 2u);
+  EXPECT_EQ(got.claim.id.size(), 16u);
+}
+
+TEST(Acquire, RefusesMoreThanTheMachineHas) {
+  FakeSite fake(8);
+  EXPECT_EQ(failure_of(fake, want(9)), ErrorCode::usage);
+}
+
+TEST(Acquire, RefusesAtOnceWhatSicknessMakesImpossibleAndNamesTheSick) {
+  FakeSite fake(2);
+  fake.backend->gpus[1].health = model::Health::lost;
+  try {
+    acquire(*fake.site, want(2), {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unavailable);
+    EXPECT_NE(std::string(error.what()).find("GPU 1: lost"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Acquire, DoesNotTakeWhatAStrangerUses) {
+  FakeSite fake(2);
+  fake.backend->gpus[0].use.processes = std::vector{stranger(1)};
+  fake.backend->gpus[0].use.memory_used_mib = 11000;
+  auto got = acquire(*fake.site, want(1), {});
+  EXPECT_EQ(got.chosen, std::vector<std::size_t>{1});
+}
+
+TEST(Acquire, GivesBackAUnitThatAStrangerTookBeforeTheLock) {
+  FakeSite fake(1);
+  fake.backend->on_read = [&](test::FakeBackend& backend) {  // seen free, then used for longer than a teardown takes, then free
+    const bool used = backend.reads == 2;
+    if (used) fake.clock.passed += std::chrono::seconds(10);
+    backend.gpus[0].use.processes = used ? std::vector{stranger(1)} : std::vector<model::GpuProcess>{};
+    backend.gpus[0].use.memory_used_mib = used ? 11000 : 0;
+  };
+  std::vector<std::string> cautions;
+  app::AcquireOptions options;
+  options.caution = [&](const std::string& text) { cautions.push_back(text); };
+  auto got = acquire(*fake.site, want(1), options);
+  EXPECT_EQ(got.claim.keys.size(), 1u);
+  ASSERT_EQ(cautions.size(), 1u);
+  EXPECT_NE(cautions[0].find("GPU 0 was given back"), std::string::npos) << cautions[0];
+}
+
+TEST(Acquire, SaysBusyWithoutWaitingAndTimedOutAfterWaiting) {
+  FakeSite fake(1);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
+  auto request = want(1);
+  request.wait = Seconds{0};
+  EXPECT_EQ(failure_of(fake, request), ErrorCode::busy);
+  request.wait = Seconds{5};
+  EXPECT_EQ(failure_of(fake, request), ErrorCode::timed_out);
+}
+
+TEST(Acquire, StartsWhenTheHolderLeaves) {
+  FakeSite fake(1);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
+  fake.backend->gpus[0].use.processes = std::vector{stranger(1)};   // the holder's own, gone when he lets go
+  fake.backend->gpus[0].use.memory_used_mib = 11000;
+  int slept = 0;
+  fake.store.on_sleep = [&] {
+    ++slept;
+    fake.store.held.clear();
+    fake.backend->gpus[0].use.processes = std::vector<model::GpuProcess>{};
+    fake.backend->gpus[0].use.memory_used_mib = 0;
+    return port::Wake::release;
+  };
+  auto got = acquire(*fake.site, want(1), {});
+  EXPECT_EQ(got.claim.keys.size(), 1u);
+  EXPECT_EQ(slept, 1);
+}
+
+TEST(Acquire, AnInterruptEndsTheWait) {
+  FakeSite fake(1);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
+  Pipe pipe = make_pipe();
+  ASSERT_TRUE(write_all(pipe.write.get(), "x"));
+  fake.store.on_sleep = [] { return port::Wake::other_fd; };
+  app::AcquireOptions options;
+  options.cancel = {pipe.read.get()};
+  EXPECT_EQ(failure_of(fake, want(1), options), ErrorCode::interrupted);
+}
+
+// Inside a claim of two GPUs.
+class InsideAClaim : public testing::Test {
+ protected:
+  InsideAClaim() : fake(4) {
+    fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[1], fake.store.slots[2]}, 0}};
+    fake.environment["THOLE_CLAIM"] = "aaaaaaaaaaaaaaaa";
+  }
+  FakeSite fake;
+};
+
+TEST_F(InsideAClaim, AllOfItIsReusedWithoutALock) {
+  auto got = acquire(*fake.site, want(2), {});
+  EXPECT_TRUE(got.reused);
+  EXPECT_EQ(got.claim.id, "aaaaaaaaaaaaaaaa");
+  EXPECT_TRUE(got.claim.locks.empty());
+  EXPECT_EQ(got.chosen, (std::vector<std::size_t>{1, 2}));
+  EXPECT_EQ(fake.store.steps, 0);
+}
+
+TEST_F(InsideAClaim, FewerAreLeasedInside) {
+  fake.store.inner["aaaaaaaaaaaaaaaa"] = {{"bbbbbbbbbbbbbbbb", {fake.store.slots[1]}, 0}};
+  auto got = acquire(*fake.site, want(1), {});
+  EXPECT_FALSE(got.reused);
+  EXPECT_EQ(got.chosen, std::vector<std::size_t>{2});
+  EXPECT_EQ(got.claim.id.substr(0, 17), "aaaaaaaaaaaaaaaa/");
+  EXPECT_EQ(fake.store.steps, 0) << "the machine's own queue is not touched";
+}
+
+TEST_F(InsideAClaim, MoreThanItHasIsRefusedAtOnce) { EXPECT_EQ(failure_of(fake, want(3)), ErrorCode::usage); }
+
+TEST_F(InsideAClaim, AStaleClaimIsIgnored) {
+  fake.environment["THOLE_CLAIM"] = "cccccccccccccccc";
+  auto got = acquire(*fake.site, want(2), {});
+  EXPECT_FALSE(got.reused);
+  EXPECT_EQ(got.chosen, (std::vector<std::size_t>{0, 3}));
+}
+
+TEST_F(InsideAClaim, SomebodyElsesClaimIsIgnored) {
+  fake.store.held[0].uid = 7;
+  auto got = acquire(*fake.site, want(2), {});
+  EXPECT_FALSE(got.reused);
+}
+
+}  // namespace
+}  // namespace thole
