@@ -54,16 +54,20 @@ struct SpawnTables {
   ~SpawnTables() { ::posix_spawn_file_actions_destroy(&actions); ::posix_spawnattr_destroy(&attributes); }
 };
 
+// Ends our turn, unless the lock was left to an abandoned probe (then there is none here any more).
+struct GiveBack {
+  const Fd& lock;
+  ~GiveBack() { if (lock) ::flock(lock.get(), LOCK_UN); }
+};
+
 }  // namespace
 
 ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const OnRecord& on_record) {
   SteadyTime deadline = Clock::now() + patience;
   std::int64_t asked_ms = monotonic_ms();
   if (auto outcome = take_turn(deadline)) return *outcome;
-  if (replay_if_newer(asked_ms, on_record)) {
-    if (lock_) ::flock(lock_.get(), LOCK_UN);
-    return {};
-  }
+  GiveBack turn{lock_};
+  if (replay_if_newer(asked_ms, on_record)) return {};
   std::int64_t began_ms = monotonic_ms();
   bool was_warm = warm();
   std::vector<std::string> lines;
@@ -77,7 +81,6 @@ ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const
     was_warm = false;
   }
   if (outcome.end == ProbeOutcome::End::complete) remember(began_ms, lines);
-  if (lock_) ::flock(lock_.get(), LOCK_UN);                // no effect when it was given to an abandoned probe: see give_up
   return outcome;
 }
 
