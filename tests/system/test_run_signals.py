@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from run_programs import run  # noqa: F401 (a fixture)
+from run_programs import program, run  # noqa: F401 (fixtures)
 from run_tools import PROBE, Started, children, eventually, gone, python, state_of
 
 # Says which signals it gets, each a line; ends at the end of its input. The wake-up descriptor gets a byte for every

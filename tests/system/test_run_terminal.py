@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from run_programs import run  # noqa: F401 (a fixture)
+from run_programs import program, run  # noqa: F401 (fixtures)
 from run_tools import Terminal, children, eventually, gone, only_child, python, state_of
 
 PROMPT = r"prompt\d*> "
