@@ -14,6 +14,7 @@
  *     process compute|graphics|mps PID MIB|na [GI CI]
  *     mig 0|1 | instance UUID GI CI GPU-SLICES COMPUTE-SLICES MIB USED PROFILE
  *     rc|hang|crash|exit FUNCTION [RC]
+ *     whole FUNCTION RC                        only for the GPU as a whole, not for its MIG instances
  *
  * Built twice: as it is, and with FAKE_MINIMAL, which leaves out everything that old libraries lack.
  * Own declarations, as in src/host/gpu/nvidia/abi.hpp, but written separately: a mistake in one does not hide in the other.
@@ -84,7 +85,7 @@ static void add_rule(const char* action, const char* function, int gpu, int rc) 
 }
 
 static int is_fault(const char* word) {
-  return !strcmp(word, "rc") || !strcmp(word, "hang") || !strcmp(word, "crash") || !strcmp(word, "exit");
+  return !strcmp(word, "whole") || !strcmp(word, "rc") || !strcmp(word, "hang") || !strcmp(word, "crash") || !strcmp(word, "exit");
 }
 
 static void die(const char* line) {
@@ -184,7 +185,7 @@ static void configure(void) {
 }
 
 /* Faults, delays and noise of one call. */
-static int enter(const char* function, const struct gpu* g) {
+static int enter(const char* function, const struct gpu* g, int instance) {
   if (noise) { printf("fake NVML says: {\"begin\":0} %s\n.\n", function); fflush(stdout); }
   for (int i = 0; i < n_delays; ++i)
     if (!strcmp(delays[i].function, "*") || !strcmp(delays[i].function, function)) usleep(delays[i].us);
@@ -195,13 +196,15 @@ static int enter(const char* function, const struct gpu* g) {
     if (!strcmp(r->action, "hang")) for (;;) pause();
     if (!strcmp(r->action, "crash")) abort();
     if (!strcmp(r->action, "exit")) exit(7);
-    if (!strcmp(r->action, "rc")) return r->rc;
+    if (!strcmp(r->action, "whole") && instance >= 0) continue;
+    if (!strcmp(r->action, "rc") || !strcmp(r->action, "whole")) return r->rc;
   }
   return initialised || !strncmp(function, "nvmlInit", 8) ? 0 : 1;
 }
 
 #define API __attribute__((visibility("default")))
-#define ENTER(g) do { int rc_ = enter(__func__, (g)); if (rc_) return rc_; } while (0)
+#define ENTER(g) do { int rc_ = enter(__func__, (g), -1); if (rc_) return rc_; } while (0)
+#define ENTER_DEVICE(d) do { int rc_ = enter(__func__, (d)->gpu, (d)->instance); if (rc_) return rc_; } while (0)
 typedef struct handle* dev;
 
 static int put(char* out, unsigned room, const char* text) {
@@ -233,11 +236,11 @@ API int nvmlDeviceGetHandleByIndex_v2(unsigned i, dev* out) {
   return 0;
 }
 API int nvmlDeviceGetUUID(dev d, char* out, unsigned n) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   return put(out, n, d->instance < 0 ? d->gpu->uuid : d->gpu->instance[d->instance].uuid);
 }
 API int nvmlDeviceGetName(dev d, char* out, unsigned n) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   char name[160];
   if (d->instance < 0) snprintf(name, sizeof name, "%s", d->gpu->name);
   else snprintf(name, sizeof name, "%s MIG %s", d->gpu->name, d->gpu->instance[d->instance].profile);
@@ -251,8 +254,8 @@ static int put_pci(struct pci* p, const char* address) {
   p->id = 0x20b210de;
   return 0;
 }
-API int nvmlDeviceGetPciInfo_v3(dev d, struct pci* p) { ENTER(d->gpu); return put_pci(p, d->gpu->pci); }
-API int nvmlDeviceGetMinorNumber(dev d, unsigned* minor) { ENTER(d->gpu); *minor = d->gpu->minor; return 0; }
+API int nvmlDeviceGetPciInfo_v3(dev d, struct pci* p) { ENTER_DEVICE(d); return put_pci(p, d->gpu->pci); }
+API int nvmlDeviceGetMinorNumber(dev d, unsigned* minor) { ENTER_DEVICE(d); *minor = d->gpu->minor; return 0; }
 
 static void sizes(dev d, unsigned long long* total, unsigned long long* reserved, unsigned long long* used) {
   struct instance* in = d->instance < 0 ? NULL : &d->gpu->instance[d->instance];
@@ -262,26 +265,26 @@ static void sizes(dev d, unsigned long long* total, unsigned long long* reserved
 }
 struct memory { unsigned long long total, free, used; };
 API int nvmlDeviceGetMemoryInfo(dev d, struct memory* m) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   unsigned long long reserved;
   sizes(d, &m->total, &reserved, &m->used);
   m->free = m->total - m->used;
   return 0;
 }
 API int nvmlDeviceGetUtilizationRates(dev d, unsigned* rates) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   if (d->gpu->mig) return 3;
   rates[0] = d->gpu->util[0];
   rates[1] = d->gpu->util[1];
   return 0;
 }
-API int nvmlDeviceGetTemperature(dev d, int sensor, unsigned* t) { ENTER(d->gpu); *t = d->gpu->temperature; return sensor ? 2 : 0; }
-API int nvmlDeviceGetPowerUsage(dev d, unsigned* mw) { ENTER(d->gpu); *mw = d->gpu->power * 1000; return 0; }
-API int nvmlDeviceGetComputeMode(dev d, int* mode) { ENTER(d->gpu); *mode = d->gpu->mode; return 0; }
+API int nvmlDeviceGetTemperature(dev d, int sensor, unsigned* t) { ENTER_DEVICE(d); *t = d->gpu->temperature; return sensor ? 2 : 0; }
+API int nvmlDeviceGetPowerUsage(dev d, unsigned* mw) { ENTER_DEVICE(d); *mw = d->gpu->power * 1000; return 0; }
+API int nvmlDeviceGetComputeMode(dev d, int* mode) { ENTER_DEVICE(d); *mode = d->gpu->mode; return 0; }
 
 /* Fills a process list with entries of `size` bytes; what lies behind the fields we know is filled with a pattern. */
 static int list(const char* function, dev d, char which, unsigned size, unsigned* count, void* out) {
-  int rc = enter(function, d->gpu);
+  int rc = enter(function, d->gpu, d->instance);
   if (rc) return rc;
   struct gpu* g = d->gpu;
   unsigned found = 0, room = *count;
@@ -307,7 +310,7 @@ API int nvmlDeviceGetGraphicsRunningProcesses(dev d, unsigned* n, void* out) { r
 #ifndef FAKE_MINIMAL
 struct memory_v2 { unsigned version; unsigned long long total, reserved, free, used; };
 API int nvmlDeviceGetMemoryInfo_v2(dev d, struct memory_v2* m) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   if (m->version != (sizeof *m | 2u << 24)) return 25;
   unsigned long long used;
   sizes(d, &m->total, &m->reserved, &used);
@@ -317,13 +320,13 @@ API int nvmlDeviceGetMemoryInfo_v2(dev d, struct memory_v2* m) {
 }
 struct temperature { unsigned version, sensor; int celsius; };
 API int nvmlDeviceGetTemperatureV(dev d, struct temperature* t) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   if (t->version != (sizeof *t | 1u << 24)) return 25;
   t->celsius = d->gpu->temperature;
   return 0;
 }
-API int nvmlDeviceGetEnforcedPowerLimit(dev d, unsigned* mw) { ENTER(d->gpu); *mw = d->gpu->power_limit * 1000; return 0; }
-API int nvmlDeviceGetDisplayActive(dev d, int* active) { ENTER(d->gpu); *active = d->gpu->display; return 0; }
+API int nvmlDeviceGetEnforcedPowerLimit(dev d, unsigned* mw) { ENTER_DEVICE(d); *mw = d->gpu->power_limit * 1000; return 0; }
+API int nvmlDeviceGetDisplayActive(dev d, int* active) { ENTER_DEVICE(d); *active = d->gpu->display; return 0; }
 API int nvmlDeviceGetComputeRunningProcesses_v2(dev d, unsigned* n, void* out) { return list(__func__, d, 'c', 24, n, out); }
 API int nvmlDeviceGetGraphicsRunningProcesses_v2(dev d, unsigned* n, void* out) { return list(__func__, d, 'g', 24, n, out); }
 API int nvmlDeviceGetComputeRunningProcesses_v3(dev d, unsigned* n, void* out) { return list(__func__, d, 'c', stride, n, out); }
@@ -332,7 +335,7 @@ API int nvmlDeviceGetMPSComputeRunningProcesses_v3(dev d, unsigned* n, void* out
 
 struct field { unsigned id, scope; long long timestamp, latency; unsigned type; int rc; unsigned long long value; };
 API int nvmlDeviceGetFieldValues(dev d, int n, struct field* f) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   for (int i = 0; i < n; ++i) {
     f[i].rc = f[i].id == 147 || f[i].id == 230 ? 0 : 3;
     f[i].type = 1;
@@ -340,21 +343,21 @@ API int nvmlDeviceGetFieldValues(dev d, int n, struct field* f) {
   }
   return 0;
 }
-API int nvmlDeviceGetMigMode(dev d, unsigned* current, unsigned* pending) { ENTER(d->gpu); *current = *pending = d->gpu->mig; return 0; }
-API int nvmlDeviceGetMaxMigDeviceCount(dev d, unsigned* n) { ENTER(d->gpu); *n = 7; return 0; }
+API int nvmlDeviceGetMigMode(dev d, unsigned* current, unsigned* pending) { ENTER_DEVICE(d); *current = *pending = d->gpu->mig; return 0; }
+API int nvmlDeviceGetMaxMigDeviceCount(dev d, unsigned* n) { ENTER_DEVICE(d); *n = 7; return 0; }
 API int nvmlDeviceGetMigDeviceHandleByIndex(dev d, unsigned i, dev* out) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   if (i % 2) return 6;                                     /* holes: instances lie at the even indices */
   if (i / 2 >= (unsigned)d->gpu->instances) return 6;
   *out = &d->gpu->instance[i / 2].handle;
   return 0;
 }
 static struct instance* mig(dev d) { return d->instance < 0 ? NULL : &d->gpu->instance[d->instance]; }
-API int nvmlDeviceGetGpuInstanceId(dev d, unsigned* id) { ENTER(d->gpu); if (!mig(d)) return 2; *id = mig(d)->gi; return 0; }
-API int nvmlDeviceGetComputeInstanceId(dev d, unsigned* id) { ENTER(d->gpu); if (!mig(d)) return 2; *id = mig(d)->ci; return 0; }
+API int nvmlDeviceGetGpuInstanceId(dev d, unsigned* id) { ENTER_DEVICE(d); if (!mig(d)) return 2; *id = mig(d)->gi; return 0; }
+API int nvmlDeviceGetComputeInstanceId(dev d, unsigned* id) { ENTER_DEVICE(d); if (!mig(d)) return 2; *id = mig(d)->ci; return 0; }
 struct attributes { unsigned sm, copy, dec, enc, jpeg, ofa, gpu_slices, compute_slices; unsigned long long mib; };
 API int nvmlDeviceGetAttributes_v2(dev d, struct attributes* a) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   if (!mig(d)) return 3;
   memset(a, 0, sizeof *a);
   a->gpu_slices = mig(d)->gpu_slices;
@@ -363,17 +366,17 @@ API int nvmlDeviceGetAttributes_v2(dev d, struct attributes* a) {
   return 0;
 }
 API int nvmlDeviceGetNvLinkState(dev d, unsigned link, int* active) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   if (link >= MAX_LINKS) return 2;
   *active = d->gpu->links[link][0] != 0;
   return 0;
 }
 API int nvmlDeviceGetNvLinkRemotePciInfo_v2(dev d, unsigned link, struct pci* p) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   return put_pci(p, d->gpu->links[link]);
 }
 API int nvmlDeviceGetNvLinkRemoteDeviceType(dev d, unsigned link, int* type) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   *type = strncmp(d->gpu->links[link], "FFFF", 4) ? 0 : 2;
   return 0;
 }
@@ -383,7 +386,7 @@ API int nvmlDeviceGetP2PStatus(dev a, dev b, int caps, int* status) {
   return 0;
 }
 API int nvmlDeviceGetCpuAffinityWithinScope(dev d, unsigned words, unsigned long* set, unsigned scope) {
-  ENTER(d->gpu);
+  ENTER_DEVICE(d);
   if (d->gpu->cpu_first < 0) return 3;
   memset(set, 0, words * sizeof *set);
   int first = scope ? 0 : d->gpu->cpu_first;               /* the socket: everything up to the node's last */
@@ -392,7 +395,7 @@ API int nvmlDeviceGetCpuAffinityWithinScope(dev d, unsigned words, unsigned long
 }
 struct event { dev device; unsigned long long type, data; unsigned gi, ci; };
 API int nvmlEventSetCreate(void** set) { static int it; *set = &it; return 0; }
-API int nvmlDeviceRegisterEvents(dev d, unsigned long long types, void* set) { (void)types; (void)set; ENTER(d->gpu); return 0; }
+API int nvmlDeviceRegisterEvents(dev d, unsigned long long types, void* set) { (void)types; (void)set; ENTER_DEVICE(d); return 0; }
 API int nvmlEventSetWait_v2(void* set, struct event* e, unsigned timeout) {
   (void)set; (void)timeout;
   ENTER(NULL);

@@ -208,13 +208,50 @@ TEST(NvidiaBackend, MigInstancesAreDevicesOfTheirOwn) {
 
 TEST(NvidiaBackend, MigWithoutPrivilegeIsTheSumOfItsInstances) {
   NvidiaMachine machine(2);
-  // Refused on the whole GPU; the fake's rules do not tell instances apart, so only lists and figures of the parent are refused
-  // by asking for functions that the instances are not asked with.
-  machine.config(std::string(mig_config) + "gpu 1 rc nvmlDeviceGetUtilizationRates 4\n");
+  std::string refused;
+  for (const char* function : {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
+                               "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3"})
+    refused += fmt::format("gpu 1 whole {} 4\n", function);
+  machine.config(mig_config + refused);
   const model::Gpu gpu = read(machine).gpus.at(1);
   EXPECT_EQ(gpu.health, Health::ok);
-  EXPECT_EQ(gpu.use.utilization_percent.state(), model::Metric<double>::State::failed);
-  EXPECT_EQ(gpu.use.utilization_percent.why(), "no permission");
+  EXPECT_EQ(*gpu.use.memory_used_mib, 9000u);
+  EXPECT_EQ((*gpu.use.processes).size(), 1u);
+  ASSERT_EQ(gpu.mig.size(), 2u);
+  EXPECT_TRUE((*gpu.mig[0].use.processes).empty());
+  EXPECT_EQ((*gpu.mig[1].use.processes).size(), 1u);
+}
+
+// Every code that NVML 13 can return, for every metric: what could not be read is never a value.
+TEST(NvidiaBackend, ARefusedMetricIsNeverAZero) {
+  struct Metric {
+    std::vector<std::string> functions;
+    std::function<bool(const model::Gpu&)> known;
+  };
+  const std::vector<Metric> metrics{
+      {{"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"}, [](const model::Gpu& g) { return g.use.memory_used_mib.known(); }},
+      {{"nvmlDeviceGetUtilizationRates"}, [](const model::Gpu& g) { return g.use.utilization_percent.known(); }},
+      {{"nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV"}, [](const model::Gpu& g) { return g.use.temperature_c.known(); }},
+      {{"nvmlDeviceGetPowerUsage"}, [](const model::Gpu& g) { return g.use.power_w.known(); }},
+      {{"nvmlDeviceGetEnforcedPowerLimit"}, [](const model::Gpu& g) { return g.use.power_limit_w.known(); }},
+      {{"nvmlDeviceGetComputeMode"}, [](const model::Gpu& g) { return g.compute_mode.known(); }},
+      {{"nvmlDeviceGetDisplayActive"}, [](const model::Gpu& g) { return g.display.known(); }},
+      {{"nvmlDeviceGetComputeRunningProcesses_v3"}, [](const model::Gpu& g) { return g.use.processes.known(); }},
+  };
+  NvidiaMachine machine(1);
+  NvidiaBackend backend(machine.options());
+  for (const Metric& metric : metrics) {
+    for (int rc : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 77, 999}) {
+      std::string config = "gpus 1\n";
+      if (rc != 0)
+        for (const std::string& function : metric.functions) config += fmt::format("gpu 0 rc {} {}\n", function, rc);
+      machine.config(config);
+      const port::Reading reading = backend.read(plenty);
+      ASSERT_EQ(reading.gpus.size(), 1u);
+      EXPECT_EQ(metric.known(reading.gpus[0]), rc == 0) << metric.functions[0] << " " << rc;
+      EXPECT_EQ(reading.observation.problem, "");
+    }
+  }
 }
 
 TEST(NvidiaBackend, AGpuThatTheLibraryNoLongerListsIsLost) {

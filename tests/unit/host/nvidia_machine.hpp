@@ -64,7 +64,7 @@ class NvidiaMachine {
  private:
   void add(int i) const {
     file("/proc/driver/nvidia/gpus/" + pci(i) + "/information",
-         fmt::format("Model: \t\t NVIDIA A100-SXM4-80GB\nIRQ:   \t\t 90\nGPU UUID: \t {}\nVideo BIOS: \t ??.??.??.??.??\n"
+         fmt::format("Model: \t\t NVIDIA A100-SXM4-80GB\nIRQ:   \t\t 90\nGPU UUID: \t {}\nVideo BIOS: \t 92.00.19.00.13\n"
                      "Bus Type: \t PCIe\nBus Location: \t {}\nDevice Minor: \t {}\nGPU Excluded:\t No\n", uuid(i), pci(i), i));
     std::string device = "/sys/bus/pci/devices/" + pci(i);
     file(device + "/vendor", "0x10de\n");
