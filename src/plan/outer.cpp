@@ -204,13 +204,20 @@ Listed Allotment::level_zero_list(const std::string& text, bool flat) const {
   }
   Listed listed;
   for (const std::string_view raw : split(text, ',')) {
-    const auto pieces = split(trim(raw), '.');
-    const auto card = parse_u64(pieces[0]);
-    const auto tile = pieces.size() == 2 ? parse_u64(pieces[1]) : std::nullopt;
+    std::string_view card_text = trim(raw), tile_text;
+    const std::size_t dot = card_text.find('.');
+    if (dot != card_text.npos) {
+      tile_text = card_text.substr(dot + 1);
+      card_text = card_text.substr(0, dot);
+    }
+    const auto card = parse_u64(card_text);
+    const std::vector<Device>& numbered = flat ? tiles : cards;
     std::optional<Device> device;
-    if (flat && pieces.size() == 1 && card && *card < tiles.size()) device = tiles[*card];
-    if (!flat && card && *card < cards.size() && pieces.size() == 1) device = cards[*card];
-    if (!flat && card && *card < cards.size() && tile && *tile < cards[*card].size()) device = Device{cards[*card][*tile]};
+    if (card && *card < numbered.size() && !(flat && dot != raw.npos)) device = numbered[*card];
+    if (device && dot != raw.npos) {
+      const std::uint64_t tile = parse_u64(tile_text).value_or(device->size());
+      device = tile < device->size() ? std::optional(Device{(*device)[tile]}) : std::nullopt;
+    }
     if (!device) {
       listed.caution = "names " + shown(raw) + ", which is no " + (flat ? "device" : "card or tile") + " here; the driver then shows none";
       listed.devices.clear();

@@ -13,7 +13,8 @@ Schedule::Schedule(const Line& line, std::size_t count, std::size_t slots, WallT
     if (!line[i].passed_over) kinds[i] = kind_of(line[i]);
   for (std::size_t i = 0; i < count; ++i) {
     if (line[i].passed_over) continue;
-    if (!kinds[i] || (line[i].wants.eligible & hopeless_).any()) give_up(i);
+    if (!kinds[i]) give_up(i, now_);
+    else if ((line[i].wants.eligible & hopeless_).any()) give_up(i, kinds_[*kinds[i]].settled);
     else promise(i, kinds_[*kinds[i]]);
   }
 }
@@ -99,7 +100,11 @@ void Schedule::promise(std::size_t waiter, Kind& own) {
   const Waiter& who = line_[waiter];
   // On `count` different slots: with so many places they cannot all lie on fewer.
   const long need = who.wants.count == 0 ? 0 : (static_cast<long>(who.wants.count) - 1) * own.most + 1;
-  if (!earliest(own, need)) return give_up(waiter);
+  const WallTime held_up_until = own.settled;
+  if (!earliest(own, need)) {
+    own.settled = held_up_until;
+    return give_up(waiter, held_up_until);
+  }
   const WallTime start = own.settled;
   starts_[waiter] = start;
   const long room = own.places - need;
@@ -115,20 +120,21 @@ void Schedule::promise(std::size_t waiter, Kind& own) {
   }
 }
 
-void Schedule::give_up(std::size_t waiter) {
-  hopeless_ |= line_[waiter].wants.eligible;
-  const SlotSet before = forbidden_.empty() ? SlotSet{} : forbidden_.back().slots;
-  const SlotSet slots = before | line_[waiter].possible;
-  if (slots != before) forbidden_.push_back({waiter, slots});
+void Schedule::give_up(std::size_t waiter, WallTime held_up_until) {
+  const Waiter& who = line_[waiter];
+  hopeless_ |= who.wants.eligible;
+  for (Kind& kind : kinds_)                    // those behind it are held up at least as long
+    if ((kind.wants.eligible & who.wants.eligible).any()) kind.settled = std::max(kind.settled, held_up_until);
+  const bool said = std::any_of(forbidden_.begin(), forbidden_.end(), [&](const Forbidden& other) {
+    return other.until <= held_up_until && (who.possible & ~other.slots).none();
+  });
+  if (!said) forbidden_.push_back({waiter, who.possible, held_up_until});
 }
 
 SlotSet Schedule::harmless(std::size_t waiter, const SlotSet& free, WallTime end) const {
   SlotSet allowed = free;
-  for (auto it = forbidden_.rbegin(); it != forbidden_.rend(); ++it)
-    if (it->from < waiter) {
-      allowed &= ~it->slots;
-      break;
-    }
+  for (const Forbidden& forbidden : forbidden_)
+    if (forbidden.from < waiter && forbidden.until < end) allowed &= ~forbidden.slots;
   struct Limit { SlotSet slots; long cost, room; };
   std::vector<Limit> limits;
   for (const Kind& kind : kinds_) {
@@ -167,6 +173,8 @@ std::optional<Seconds> Schedule::longest_harmless(std::size_t waiter, const Slot
   for (const Kind& kind : kinds_)
     for (const Promise& promised : kind.promises)
       if (promised.waiter < waiter) ends.push_back(std::chrono::floor<Seconds>(promised.start - now_));
+  for (const Forbidden& forbidden : forbidden_)
+    if (forbidden.from < waiter) ends.push_back(std::chrono::floor<Seconds>(forbidden.until - now_));
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   const auto first = std::partition_point(ends.begin(), ends.end(), enough);

@@ -10,6 +10,8 @@
 //
 // A later claim moves no promise if, for every promised waiter whose start lies before the claim's end, the places that claim
 // takes fit into the room left beside that waiter's own. So the test is a few subtractions, and never a second schedule.
+// A waiter without a promise keeps its slots from claims that end later than it is held up anyway: until the last promise among those
+// before it, or not at all if it is first. So whoever passes it delays it by a bounded time, however many do.
 //
 // Cost: O(waiters x kinds); there are few kinds in practice, and those beyond `most_kinds` are promised nothing.
 #pragma once
@@ -58,12 +60,13 @@ class Schedule {
     std::vector<Gain> gains;                   // a heap, the earliest on top
     std::vector<Promise> promises;             // in order of the line, and so of start
   };
-  struct Forbidden { std::size_t from; model::SlotSet slots; };
+  // To waiters behind `from`, for claims that end after `until`.
+  struct Forbidden { std::size_t from; model::SlotSet slots; WallTime until; };
 
   std::optional<std::size_t> kind_of(const Waiter& waiter);
   void count_holders(Kind& kind) const;
   void promise(std::size_t waiter, Kind& kind);
-  void give_up(std::size_t waiter);
+  void give_up(std::size_t waiter, WallTime held_up_until);
   static bool earliest(Kind& kind, long need);
   static long cost_of_a_slot(const Wants& taker, const Kind& kind);
   static void add_gain(Kind& kind, WallTime when, long places);
@@ -74,7 +77,7 @@ class Schedule {
   std::vector<Kind> kinds_;
   std::vector<std::optional<WallTime>> starts_;
   model::SlotSet hopeless_;                    // wanted by waiters without a promise: nobody behind them gets one
-  std::vector<Forbidden> forbidden_;           // for waiters behind `from`: slots that a waiter without a promise could use
+  std::vector<Forbidden> forbidden_;           // what waiters without a promise could use
 };
 
 }  // namespace thole::plan

@@ -7,7 +7,12 @@
 // may start only by backfill: it has a declared time, it fits on free slots, and with it running until then the
 // schedule promises every earlier ticket a start no later than without it. In that schedule holders without a declared
 // end never end and tickets without a declared time never end once started; a ticket that can be promised
-// no start at all forbids backfill on its slots.
+// no start at all lets pass only what ends before it could be its turn: before the last promise made to those it stands
+// behind; if it stands behind nobody, nothing may use its slots.
+//
+// A promise is a latest start: it is kept if the holders and those before keep their declared ends, whatever they choose
+// and however early they end. It is broken only by what no rule can foresee: strangers' use, sickness, a
+// waiter that was passed over and comes back.
 #pragma once
 
 #include <functional>

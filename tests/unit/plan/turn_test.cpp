@@ -1,0 +1,194 @@
+#include "plan/turn.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/queues.hpp"
+
+namespace thole::test {
+namespace {
+
+struct Case {
+  const char* rule;
+  Scene scene;
+  std::uint64_t mine;
+  const char* decision;
+};
+
+void check(const std::vector<Case>& cases) {
+  for (const Case& c : cases) EXPECT_EQ(text(decide_for(c.scene, c.mine)), c.decision) << c.rule;
+}
+
+Scene scene(std::string_view slots) { return Scene(slots); }
+
+TEST(Turn, FirstComeFirstServedWhereTheSetsOverlap) {
+  check({
+      {"enough is free", scene("....").ticket("0123", 2), 1, "take 01"},
+      {"a waiter in the queue that no longer waits for anything is only itself", scene(".").ticket("0", 1), 1, "take 0"},
+      {"all or nothing", scene(".h").ticket("01", 2), 1, "wait watch 1"},
+      {"the head watches what is claimed of its own", scene("hhh.").ticket("01", 1), 1, "wait watch 01"},
+      {"behind an overlapping one, though mine is free", scene("h.").ticket("01", 2).ticket("1", 1), 2, "wait behind 1, place 2"},
+      {"not behind one that wants others", scene("h.").ticket("0", 1).ticket("1", 1), 2, "take 1"},
+      {"the nearest that overlaps", scene("hhh").ticket("01", 1).ticket("12", 1).ticket("0", 1), 3, "wait behind 1, place 2"},
+      {"later tickets do not count", scene(".").ticket("0", 1).ticket("0", 1), 1, "take 0"},
+      {"an unused slot is nobody's", scene(" .").ticket("01", 1), 1, "take 1"},
+  });
+}
+
+TEST(Turn, ANewcomerStandsBehindEverybody) {
+  const Scene waiting = scene("h.").ticket("01", 2);
+  plan::Wants wants;
+  wants.eligible = Scene::slots("1");
+  EXPECT_EQ(text(plan::decide(waiting.queue, std::nullopt, wants, waiting.states, lowest(1), noon)), "wait behind 1, place 2");
+  EXPECT_EQ(text(plan::decide(scene("..").queue, std::nullopt, wants, waiting.states, lowest(1), noon)), "take 1");
+}
+
+TEST(Turn, WhoCannotStartAnywayIsPassedOver) {
+  check({
+      {"strangers hold what it needs", scene("f.").ticket("01", 2).ticket("1", 1), 2, "take 1, nudge 1"},
+      {"the same for itself: it observes them", scene("f.").ticket("01", 2).ticket("1", 1), 1, "wait observe 0, nudge 2"},
+      {"enough without the stranger: it is only waiting", scene("fh.").ticket("012", 2).ticket("2", 1), 2, "wait behind 1, place 2"},
+      {"stopped", scene("..").ticket("01", 2).stopped().ticket("1", 1), 2, "take 1"},
+      {"who trusts claims does not mind strangers", scene("f.").ticket("01", 2).trusting().ticket("1", 1), 2,
+       "wait behind 1, place 2, which could start"},
+      {"and starts beside them", scene("f.").ticket("01", 2).trusting(), 1, "take 01"},
+      {"a claimed slot with a stranger can never admit", scene("F.").ticket("01", 2).ticket("1", 1), 2, "take 1, nudge 1"},
+  });
+}
+
+TEST(Turn, ImpossibleIsRefused) {
+  check({
+      {"more than would do", scene("..").ticket("01", 3), 1, "never: 3 asked for, but only 2 would do"},
+      {"a share larger than the GPU", scene(".").sharing("0", 40500), 1,
+       "never: a share of 39.6 GiB (and 512 MiB for its context) is more than the GPU's memory"},
+  });
+  Scene unknown = scene(".").sharing("0", 100);
+  unknown.states[0].memory_mib = 0;
+  EXPECT_EQ(text(decide_for(unknown, 1)), "not here: the memory of the GPU cannot be read, so it cannot be shared");
+}
+
+TEST(Turn, PromisesAreLatestStarts) {
+  check({
+      {"nobody declared an end", scene("h").ticket("0", 1), 1, "wait watch 0"},
+      {"the end of the holder", scene("a").ticket("0", 1), 1, "wait watch 0, promise 10m"},
+      {"the first of two that would do", scene("cb").ticket("01", 1), 1, "wait watch 01, promise 20m"},
+      {"both for two", scene("cb").ticket("01", 2), 1, "wait watch 01, promise 30m"},
+      {"after the one before, if that one declares", scene("a").ticket("0", 1, minutes(5)).ticket("0", 1), 2,
+       "wait behind 1, place 2, promise 15m"},
+      {"never behind one that does not", scene("a").ticket("0", 1).ticket("0", 1), 2, "wait behind 1, place 2"},
+      {"beside the one before", scene("ab").ticket("01", 1).ticket("01", 1), 2, "wait behind 1, place 2, promise 20m"},
+      {"whichever the one before will take", scene("aa").ticket("01", 1, minutes(5)).ticket("0", 1), 2,
+       "wait behind 1, place 2, promise 15m"},
+  });
+}
+
+TEST(Turn, BackfillMovesNoPromise) {
+  check({
+      {"ends before", scene("a.").ticket("01", 2).ticket("01", 1, minutes(10)), 2, "take 1, nudge 1"},
+      {"does not", scene("a.").ticket("01", 2).ticket("01", 1, minutes(11)), 2, "wait behind 1, place 2, fits 10m"},
+      {"undeclared, but told what would do", scene("a.").ticket("01", 2).ticket("01", 1), 2, "wait behind 1, place 2, fits 10m"},
+      {"on a GPU that the head will not need", scene("a..").ticket("01", 2).ticket("012", 1, minutes(500)), 2, "take 2"},
+      {"the head needs two of three", scene("a..h").ticket("0123", 3).ticket("0123", 1, minutes(11)), 2,
+       "wait behind 1, place 2, fits 10m"},
+      {"and leaves one to spare", scene("aa...").ticket("01234", 4).ticket("01234", 1, minutes(500)), 2, "take 2, nudge 1"},
+      {"it could start at once: nobody may be quicker", scene("a...").ticket("0123", 3).ticket("0123", 1, minutes(500)), 2,
+       "wait behind 1, place 2, which could start, promise 10m"},
+      {"no promise, no backfill", scene("h.").ticket("01", 2).ticket("01", 1, minutes(1)), 2, "wait behind 1, place 2"},
+      {"but elsewhere", scene("h..").ticket("01", 2).ticket("12", 1, minutes(99)), 2, "take 2"},
+      {"past two", scene("a.b").ticket("01", 2, minutes(1)).ticket("12", 2).ticket("1", 1, minutes(10)), 3, "take 1, nudge 1"},
+      {"the first would be late", scene("a.b").ticket("01", 2, minutes(1)).ticket("12", 2).ticket("1", 1, minutes(15)), 3,
+       "wait behind 2, place 3, fits 10m"},
+      {"past one without a promise, while it is not its turn", scene("a.").ticket("01", 2).ticket("01", 1).ticket("01", 1, minutes(10)), 3,
+       "take 1, nudge 1"},
+      {"and no longer", scene("a.").ticket("01", 2).ticket("01", 1).ticket("01", 1, minutes(11)), 3, "wait behind 2, place 3, fits 10m"},
+  });
+}
+
+TEST(Turn, WhoWaitsWakesThoseWhoMayStart) {
+  check({
+      {"a short one", scene("a.").ticket("01", 2).ticket("01", 1, minutes(5)), 1, "wait watch 0, nudge 2, promise 10m"},
+      {"not a long one", scene("a.").ticket("01", 2).ticket("01", 1, minutes(15)), 1, "wait watch 0, promise 10m"},
+      {"not an undeclared one", scene("a.").ticket("01", 2).ticket("01", 1), 1, "wait watch 0, promise 10m"},
+      {"not a stopped one", scene("a.").ticket("01", 2).ticket("01", 1, minutes(5)).stopped(), 1, "wait watch 0, promise 10m"},
+      {"two short ones for one place: they settle it", scene("a.").ticket("01", 2).ticket("1", 1, minutes(5)).ticket("1", 1, minutes(5)), 1,
+       "wait watch 0, nudge 2,3, promise 10m"},
+  });
+}
+
+TEST(Turn, EveryReleaseHasOneWhoListens) {
+  check({
+      {"what the one before wants is its business", scene("hhh").ticket("01", 1).ticket("12", 1), 2, "wait behind 1, place 2, watch 2"},
+      {"who starts out of turn is watched from then on", scene("b.").ticket("01", 2).ticket("1", 1, minutes(1)), 2, "take 1, nudge 1"},
+      {"the next in line wakes by itself", scene(".").ticket("0", 1).ticket("0", 1), 1, "take 0"},
+      {"a ticket that nobody between overlaps is followed", scene("hh").ticket("0", 1).ticket("1", 1).ticket("01", 1), 3,
+       "wait behind 2, place 3, follow 1, watch 0"},
+  });
+}
+
+TEST(Turn, FourOfEightGibibytesShareAGpuOfForty) {
+  Scene full = scene(".");
+  for (int n = 0; n < 4; ++n) {
+    EXPECT_EQ(text(decide_for(Scene(full).sharing("0", 8192), 1)), "take 0") << n;
+    full.sharer(0, 8192);
+  }
+  EXPECT_EQ(text(decide_for(Scene(full).sharing("0", 8192), 1)), "wait watch 0");
+  EXPECT_EQ(text(decide_for(Scene(full).sharing("0", 4096), 1)), "take 0") << "a smaller one still fits";
+}
+
+TEST(Turn, SharersOfOneUserOrOfThoseWhoAllAgreed) {
+  struct SharingCase { const char* rule; std::uint32_t uid; bool any; bool holders_any; bool admitted; };
+  for (const SharingCase& c : std::vector<SharingCase>{{"mine", 1000, false, false, true},
+                                                       {"a stranger's", 7, false, false, false},
+                                                       {"a stranger's who agreed, I did not", 7, false, true, false},
+                                                       {"I agreed, they did not", 7, true, false, false},
+                                                       {"all agreed", 7, true, true, true}}) {
+    Scene shared = scene(".").sharer(0, 1000, {}, c.holders_any);
+    const std::string decision = text(decide_for(shared.as(c.uid).sharing("0", 1000, {}, c.any), 1));
+    EXPECT_EQ(decision, c.admitted ? "take 0" : "wait watch 0") << c.rule;
+  }
+}
+
+TEST(Turn, SharersPackAndExclusiveNeverMixes) {
+  check({
+      {"beside my own rather than on an empty one", scene("..").sharer(1, 1000).sharing("01", 1000), 1, "take 1"},
+      {"not beside strangers if mine are there", scene("...").as(7).sharer(0, 1000, {}, true).as(1000).sharer(2, 1000, {}, true).sharing("012", 1000, {}, true),
+       1, "take 2"},
+      {"an exclusive one waits for the last sharer", scene(".").sharer(0, 1000).ticket("0", 1), 1, "wait watch 0"},
+      {"a sharer does not join an exclusive holder", scene("h").sharing("0", 1000), 1, "wait watch 0"},
+      {"a missing budget counts as full", scene(".").sharer(0, std::nullopt).sharing("0", 1000), 1, "wait watch 0"},
+      {"so does an implausible one", scene(".").sharer(0, ~std::uint64_t{0}).sharing("0", 1000), 1, "wait watch 0"},
+      {"the promise counts places, not GPUs", scene(".").sharer(0, 16000, minutes(10)).sharer(0, 16000, minutes(20)).sharing("0", 30000, minutes(5)).sharing("0", 8000),
+       2, "wait behind 1, place 2, promise 25m"},
+      {"and two that fit together are promised the same", scene(".").sharer(0, 16000, minutes(10)).sharer(0, 16000, minutes(20)).sharing("0", 8000, minutes(5)).sharing("0", 8000),
+       2, "wait behind 1, place 2, promise 10m"},
+  });
+}
+
+TEST(Turn, MemoryInUseWithoutAClaimIsCharged) {
+  Scene beside = scene(".").sharer(0, 8192).sharing("0", 16000);
+  beside.states[0].unclaimed_mib = 20000;
+  EXPECT_EQ(text(decide_for(beside, 1)), "wait watch 0, observe 0");
+  beside.states[0].unclaimed_mib = 10000;
+  EXPECT_EQ(text(decide_for(beside, 1)), "take 0");
+}
+
+TEST(Turn, SixteenSharersAtMost) {
+  Scene crowd = scene(".");
+  for (int n = 0; n < 16; ++n) crowd.sharer(0, 100);
+  EXPECT_EQ(text(decide_for(crowd.sharing("0", 100), 1)), "wait watch 0");
+}
+
+TEST(Turn, MayStartAgreesWithTheWaitersOwnDecision) {
+  const Scene held = scene("a..").ticket("01", 2).ticket("012", 1, minutes(500));
+  EXPECT_EQ(plan::may_start(held.queue, 2, held.states, lowest(1), noon), (std::vector<unsigned>{2}));
+  EXPECT_EQ(plan::may_start(held.queue, 1, held.states, lowest(2), noon), std::nullopt);
+  EXPECT_EQ(plan::may_start(held.queue, 99, held.states, lowest(2), noon), std::nullopt);
+}
+
+TEST(Turn, ForgedTimesDoNotOverflow) {
+  const Scene forged = scene("a.").ticket("01", 2, Seconds::max()).ticket("01", 1, Seconds::max()).ticket("01", 1, Seconds::min());
+  EXPECT_EQ(text(decide_for(forged, 2)), "wait behind 1, place 2, nudge 3, promise 366d, fits 10m");
+  EXPECT_EQ(text(decide_for(forged, 3)), "take 1, nudge 1") << "a negative time is none at all";
+}
+
+}  // namespace
+}  // namespace thole::test
