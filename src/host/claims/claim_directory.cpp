@@ -1,0 +1,258 @@
+#include "host/claims/claim_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr const char* init_hint = "sudo thole init";
+
+bool owner_only(const std::string& name) { return name == "devices"; }
+
+bool missing(int fd, const std::string& name) {
+  struct stat found;
+  return ::fstatat(fd, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
+}  // namespace
+
+ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, NodeAccess access)
+    : state_(std::move(dir)), access_(access) {
+  if (state_.kind == DirKind::personal) {
+    mode_ = 0600;
+    all_nodes_ = false;
+  } else if (access_.group) {
+    mode_ = 0660;
+  }
+  if (state_.mine) complete(keys);
+  else wait_until_made();
+  if (!alloc_) alloc_ = open_node("alloc", O_RDWR);
+  queue_ = open_node("queue", O_RDWR);
+  who_ = open_node("who", O_RDWR);
+  for (auto [fd, name] : {std::pair{alloc_.get(), "alloc"}, {queue_.get(), "queue"}, {who_.get(), "who"}}) {
+    if (fd < 0) cannot_open(name, ENOENT);
+    struct stat found;
+    if (::fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != state_.owner || found.st_nlink != 1)
+      throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/" + name).hint(init_hint);
+  }
+  refresh_slots();
+}
+
+void ClaimDirectory::cannot_open(const std::string& name, int reason) const {
+  const char* hint = init_hint;
+  if (reason == EMFILE || reason == ENFILE) hint = "raise the descriptor limit: ulimit -n";
+  if (reason == EACCES || reason == EPERM) hint = "ask for membership in the group of this file";
+  if (reason == EROFS) hint = "the file system is read-only; name another directory (--state-dir)";
+  if (reason == ENOENT && state_.kind != DirKind::system)
+    hint = "sudo thole init makes the nodes anew (for a directory of your own: thole init --state-dir)";
+  throw Error(ErrorCode::unavailable, reason == ENOENT ? "a node of the state directory is missing" : "cannot open")
+      .about(path() + "/" + name).because(reason).hint(hint);
+}
+
+Fd ClaimDirectory::open_node(const std::string& name, int flags) const {
+  Fd fd = open_at(state_.fd.get(), name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (!fd && errno != ENOENT && errno != ENXIO) cannot_open(name, errno);
+  return fd;
+}
+
+Fd ClaimDirectory::open_or_make(const std::string& name, int flags, bool make) const {
+  Fd fd = open_node(name, flags);
+  if (fd || errno != ENOENT || !make || all_nodes_ || !state_.mine) return fd;
+  make_fifo(name);
+  return open_node(name, flags);
+}
+
+Fd ClaimDirectory::open_share(unsigned slot, unsigned place, int flags, bool make) const {
+  return open_or_make(share_node(keys_[slot], place), flags, make);
+}
+
+Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
+  return open_or_make(turn_node(place), flags, make);
+}
+
+bool ClaimDirectory::is_node(int fd, const std::string& name) const {
+  struct stat open, named;
+  return ::fstat(fd, &open) == 0 && S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1 &&
+         ::fstatat(state_.fd.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == open.st_ino &&
+         named.st_dev == open.st_dev;
+}
+
+// The umask has no say in the mode of shared nodes.
+void ClaimDirectory::make_fifo(const std::string& name) const {
+  if (::mkfifoat(state_.fd.get(), name.c_str(), 0600) != 0) {
+    if (errno == EEXIST) return;
+    throw Error(ErrorCode::unavailable, "cannot make").about(path() + "/" + name).because(errno);
+  }
+  if (::fchmodat(state_.fd.get(), name.c_str(), mode_, 0) != 0 ||
+      (access_.group && ::fchownat(state_.fd.get(), name.c_str(), static_cast<uid_t>(-1), *access_.group, AT_SYMLINK_NOFOLLOW) != 0))
+    throw Error(ErrorCode::unavailable, "cannot set the access of").about(path() + "/" + name).because(errno);
+}
+
+void ClaimDirectory::allot_access(int fd) const {
+  if (access_.group && ::fchown(fd, static_cast<uid_t>(-1), *access_.group) != 0)
+    throw Error(ErrorCode::unavailable, "cannot give the nodes to the group").about(path()).because(errno);
+}
+
+Fd ClaimDirectory::make_file(const std::string& name, mode_t mode) const {
+  Fd fd = open_at(state_.fd.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!fd && errno == EEXIST) return open_node(name, O_RDWR);
+  if (!fd) cannot_open(name, errno);
+  if (::fchmod(fd.get(), mode) != 0) cannot_open(name, errno);
+  if (!owner_only(name)) allot_access(fd.get());
+  return fd;
+}
+
+// Another user is making it this very moment, or nobody ever finished it.
+void ClaimDirectory::wait_until_made() {
+  for (int i = 0; i < 200; ++i) {
+    if (!missing(state_.fd.get(), "queue")) return;
+    timespec pause{0, 10'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  throw Error(ErrorCode::unavailable, "the state directory was never finished").about(path()).hint(init_hint);
+}
+
+void ClaimDirectory::complete(std::span<const std::string> keys) {
+  alloc_ = open_node("alloc", O_RDWR);
+  if (!alloc_) alloc_ = make_file("alloc", mode_);
+  if (!alloc_) cannot_open("alloc", ENOENT);
+  struct stat made;  // what comes later is like what is there
+  if (::fstat(alloc_.get(), &made) == 0 && !access_.group && state_.kind != DirKind::personal) {
+    mode_ = made.st_mode & 0666;
+    if (made.st_gid != ::getegid()) access_.group = made.st_gid;
+  }
+  refresh_slots();
+  bool known = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return slot_of(key).has_value(); });
+  if (known && !missing(state_.fd.get(), "queue")) return;
+  AllocLock lock(alloc_.get(), path(), {}, {});
+  refresh_slots();
+  who_ = make_file("who", mode_);
+  if (add_slots(keys)) write_devices();
+  reserve_space();
+  if (missing(state_.fd.get(), "queue")) make_fixed_nodes();
+}
+
+void ClaimDirectory::make_fixed_nodes() {
+  if (missing(state_.fd.get(), "devices")) write_devices();
+  if (all_nodes_)
+    for (unsigned place = 0; place < turn_places; ++place) make_fifo(turn_node(place));
+  // Complete before it gets its name: an unfinished `queue` would vouch for nodes that are not there.
+  const char* unfinished = "queue.new";
+  ::unlinkat(state_.fd.get(), unfinished, 0);
+  Fd queue = make_file(unfinished, mode_);
+  QueueHeader header = fresh_queue_header();
+  if (int full = ::posix_fallocate(queue.get(), 0, ticket_offset(turn_places)); full != 0 && full != EOPNOTSUPP)
+    state_.cautions.push_back(path() + ": the disk is full; waiting is without order until there is space");
+  (void)!::pwrite(queue.get(), &header, sizeof header, 0);
+  if (::renameat(state_.fd.get(), unfinished, state_.fd.get(), "queue") != 0) cannot_open("queue", errno);
+}
+
+void ClaimDirectory::make_slot_nodes(const std::string& key) {
+  make_fifo(gpu_node(key));
+  if (all_nodes_)
+    for (unsigned place = 0; place < model::share_places; ++place) make_fifo(share_node(key, place));
+}
+
+bool ClaimDirectory::add_slots(std::span<const std::string> keys) {
+  bool added = false;
+  for (const std::string& key : keys) {
+    if (!is_key(key)) throw Error(ErrorCode::internal, "not the name of a unit").about(key);
+    if (slot_of(key)) continue;
+    auto free = std::find(keys_.begin(), keys_.end(), "");
+    if (free == keys_.end())
+      throw Error(ErrorCode::unavailable, "the state directory knows 128 units already").about(path()).hint(
+          "sudo thole init recycles those that are gone");
+    make_slot_nodes(key);
+    *free = key;
+    added = true;
+  }
+  return added;
+}
+
+void ClaimDirectory::write_devices() {
+  const char* unfinished = "devices.new";
+  ::unlinkat(state_.fd.get(), unfinished, 0);
+  Fd fd = make_file(unfinished, state_.kind == DirKind::personal ? 0600 : 0644);
+  std::string text = format_devices(keys_);
+  if (!write_all(fd.get(), text) || ::renameat(state_.fd.get(), unfinished, state_.fd.get(), "devices") != 0)
+    throw Error(ErrorCode::unavailable, "cannot write").about(path() + "/devices").because(errno);
+  load_slots(text);
+}
+
+// Space is taken when the directory is made: a disk that fills up later takes nobody's place in line.
+void ClaimDirectory::reserve_space() {
+  if (state_.kind == DirKind::personal) return;
+  unsigned slots = 0;
+  for (unsigned slot = 0; slot < keys_.size(); ++slot)
+    if (!keys_[slot].empty()) slots = slot + 1;
+  if (int full = ::posix_fallocate(who_.get(), 0, who_offset(slots, 0)); full != 0 && full != EOPNOTSUPP)
+    state_.cautions.push_back(path() + ": the disk is full; who holds what is not recorded");
+}
+
+void ClaimDirectory::load_slots(const std::string& text) {
+  keys_ = parse_devices(text);
+  for (std::size_t slot = 0; slot < keys_.size(); ++slot) gpu_names_[slot] = keys_[slot].empty() ? "" : gpu_node(keys_[slot]);
+}
+
+bool ClaimDirectory::refresh_slots() {
+  struct stat found;
+  if (::fstatat(state_.fd.get(), "devices", &found, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  std::array<std::int64_t, 4> stamp{static_cast<std::int64_t>(found.st_ino), found.st_size, found.st_mtim.tv_sec,
+                                    found.st_mtim.tv_nsec};
+  if (stamp == devices_stamp_) return false;
+  if (!S_ISREG(found.st_mode) || found.st_uid != state_.owner)
+    throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/devices").hint(init_hint);
+  Fd fd = open_node("devices", O_RDONLY);
+  std::string text(32768, '\0');
+  ssize_t size = fd ? ::pread(fd.get(), text.data(), text.size(), 0) : 0;
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  load_slots(text);
+  devices_stamp_ = stamp;
+  return true;
+}
+
+std::optional<unsigned> ClaimDirectory::slot_of(std::string_view key) const {
+  auto found = std::find(keys_.begin(), keys_.end(), key);
+  if (key.empty() || found == keys_.end()) return std::nullopt;
+  return static_cast<unsigned>(found - keys_.begin());
+}
+
+unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
+  refresh_slots();
+  std::vector<std::string> deleted;
+  for (const std::string& key : keys_)
+    if (!key.empty() && missing(state_.fd.get(), gpu_node(key))) deleted.push_back(key);
+  if (!deleted.empty() && !state_.unused())
+    throw Error(ErrorCode::unavailable, "a lock was deleted, perhaps under a living claim").about(path() + "/" + gpu_node(deleted[0]))
+        .hint("run it again when all claims have ended (thole status)");
+  for (const std::string& key : keys_)
+    if (!key.empty()) make_slot_nodes(key);
+  if (all_nodes_)
+    for (unsigned place = 0; place < turn_places; ++place) make_fifo(turn_node(place));
+  unsigned freed = 0;
+  for (unsigned slot = 0; slot < keys_.size(); ++slot) {
+    if (keys_[slot].empty() || std::find(keys.begin(), keys.end(), keys_[slot]) != keys.end()) continue;
+    Fd fd = open_gpu(slot, O_RDWR);
+    if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use although the driver no longer names it
+    ::unlinkat(state_.fd.get(), gpu_names_[slot].c_str(), 0);
+    for (unsigned place = 0; place < model::share_places; ++place)
+      ::unlinkat(state_.fd.get(), share_node(keys_[slot], place).c_str(), 0);
+    keys_[slot].clear();
+    ++freed;
+  }
+  bool added = add_slots(keys);
+  if (added || freed != 0) write_devices();
+  reserve_space();
+  return freed;
+}
+
+}  // namespace thole::host

@@ -1,0 +1,87 @@
+// An opened state directory with its nodes: the slots it names, and checked ways to open each node.
+//
+// How this works. The owner of the directory makes the nodes, once: `alloc` first, `queue` last, all under `alloc`, so that the
+// `queue` proves the others. Common and named directories get every node at once, because other users could not add any;
+// personal ones get turn and share nodes when they are first used. A lock node that is missing although `devices` names its
+// slot was deleted, perhaps under a living claim: it is made anew only while nobody holds the directory.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host/claims/alloc_lock.hpp"
+#include "host/claims/layout.hpp"
+#include "host/state_dir.hpp"
+
+namespace thole::host {
+
+// The mode and group of nodes. Absent group: 0666 (0600 in a personal directory); else 0660 with that group.
+struct NodeAccess {
+  std::optional<gid_t> group;
+};
+
+class ClaimDirectory {
+ public:
+  // Makes what is missing if the directory is mine; adds slots for `keys` (all units of this machine). In a directory of
+  // somebody else nothing is made; a key without a slot is no error before it is asked for.
+  ClaimDirectory(StateDir dir, std::span<const std::string> keys, NodeAccess access = {});
+
+  const StateDir& state() const { return state_; }
+  const std::string& path() const { return state_.path; }
+  const std::vector<std::string>& cautions() const { return state_.cautions; }
+
+  int alloc() const { return alloc_.get(); }
+  int queue() const { return queue_.get(); }
+  int who() const { return who_.get(); }
+
+  // Slots. Under alloc; refresh_slots re-reads `devices` if it was replaced and says whether the slots changed.
+  bool refresh_slots();
+  const SlotKeys& slots() const { return keys_; }
+  std::optional<unsigned> slot_of(std::string_view key) const;
+
+  // Open a node, never blocking. Empty when it does not exist, or (ENXIO) when a FIFO opened for writing has no reader;
+  // errno tells. Every other failure throws: a node that cannot be opened is neither busy nor dead.
+  Fd open_gpu(unsigned slot, int flags) const { return open_node(gpu_names_[slot], flags); }
+  // `make`: a personal directory gets the node now if it has none.
+  Fd open_share(unsigned slot, unsigned place, int flags, bool make = false) const;
+  Fd open_turn(unsigned place, int flags, bool make = false) const;
+  [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], 2 /* ENOENT */); }
+
+  // After locking: does the name still lead to what is locked?
+  bool is_gpu(int fd, unsigned slot) const { return is_node(fd, gpu_names_[slot]); }
+  bool is_turn(int fd, unsigned place) const { return is_node(fd, turn_node(place)); }
+
+  // Owner only, under alloc: what `thole init` does. Makes deleted lock nodes anew (throws while a claim lives), adds slots
+  // for `keys`, and frees those of other keys that nobody holds. Says how many were freed.
+  unsigned mend(std::span<const std::string> keys);
+
+ private:
+  Fd open_node(const std::string& name, int flags) const;
+  Fd open_or_make(const std::string& name, int flags, bool make) const;
+  bool is_node(int fd, const std::string& name) const;
+  void make_fifo(const std::string& name) const;
+  Fd make_file(const std::string& name, mode_t mode) const;
+  void allot_access(int fd) const;
+  void wait_until_made();
+  void complete(std::span<const std::string> keys);
+  void make_fixed_nodes();
+  bool add_slots(std::span<const std::string> keys);
+  void make_slot_nodes(const std::string& key);
+  void write_devices();
+  void reserve_space();
+  void load_slots(const std::string& text);
+  [[noreturn]] void cannot_open(const std::string& name, int reason) const;
+
+  StateDir state_;
+  NodeAccess access_;
+  mode_t mode_ = 0666;
+  bool all_nodes_ = true;              // turn and share nodes exist from the start
+  Fd alloc_, queue_, who_;
+  SlotKeys keys_;
+  std::array<std::string, model::max_slots> gpu_names_;
+  std::array<std::int64_t, 4> devices_stamp_{};  // inode, size, mtime of the `devices` read last
+};
+
+}  // namespace thole::host

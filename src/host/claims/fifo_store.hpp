@@ -1,0 +1,127 @@
+// Internals of the claim store: the store, and a caller's place in the line.
+//
+// How this works. A pass (Place::step) runs under alloc: read the tickets, drop the dead, look at the slots, ask the rule, and do
+// what it says. Take: lock the nodes, check that directory and nodes are still the ones their names lead to, write the notes,
+// leave the line. Wait: have a ticket, watch what the rule names, wake whom it names. Between passes a waiter sleeps in poll
+// with no lock held but that of its own turn FIFO, which shows it alive and is its mailbox.
+//
+//   alloc      -> tickets, slots, rule -> locks, notes, ticket -> unlock -> close turn FIFO (wakes the next) | sleep
+//
+// Every step may be the last one of its process. Locks die with it; a record without a locked FIFO is dropped by whoever
+// meets it; a note without a lock is not believed.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+
+#include "host/claims/queue_file.hpp"
+#include "host/claims/slot_look.hpp"
+#include "host/claims/store.hpp"
+#include "host/claims/watches.hpp"
+
+namespace thole::host {
+
+class FifoStore : public port::ClaimStore {
+ public:
+  FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only);
+
+  std::unique_ptr<port::Place> enter(port::Entry entry) override;
+  std::vector<model::Holding> holdings() override;
+  std::vector<model::Waiting> waiting() override;
+  void amend(const port::Claim& claim, std::optional<WallTime> until) override;
+  std::string directory() const override;
+  std::vector<std::string> cautions() const override;
+
+  // For the places of this store; under `threads()`.
+  ClaimDirectory& nodes() { return *nodes_; }
+  std::mutex& threads() { return threads_; }
+  const ProcessIdentity& me() const { return me_; }
+  const ClaimStoreOptions& options() const { return options_; }
+  void adopt_after_fork();             // before threads(): opens everything anew in a child: descriptors shared with the parent exclude nobody
+  void reopen();                       // the directory was replaced
+  void caution(const std::string& text);
+  void hook(const char* step) const { if (options_.step_hook) options_.step_hook(step); }
+  model::SlotSet slots_of(const std::vector<std::string>& keys) const;   // throws for a key without a slot
+
+ private:
+  void open_again();
+
+  ClaimStoreOptions options_;
+  bool look_only_;                     // makes nothing
+  mutable std::mutex threads_;
+  std::optional<ClaimDirectory> nodes_;
+  ProcessIdentity me_;
+  mutable std::mutex cautions_mutex_;  // its own: cautions arise while threads_ is held, and while it is not
+  std::vector<std::string> cautions_;
+};
+
+// Inside of alloc, one thread and one process at a time.
+class Section {
+ public:
+  explicit Section(FifoStore& store);
+
+ private:
+  std::lock_guard<std::mutex> threads_;
+  AllocLock alloc_;
+};
+
+class FifoPlace : public port::Place {
+ public:
+  FifoPlace(FifoStore& store, port::Entry entry);
+  ~FifoPlace() override;
+
+  std::optional<port::Claim> step(const model::Rule& rule) override;
+  const model::Decision& decision() const override { return decision_; }
+  port::Wake sleep(std::span<const int> also, std::optional<SteadyTime> deadline) override;
+  unsigned progress_by_timeout() const override { return progress_by_timeout_; }
+
+ private:
+  // My place in line: the locked turn FIFO and the ticket written for it.
+  struct Turn {
+    Fd fd;
+    Ticket ticket;
+  };
+  // Somebody ahead who could start and does not.
+  struct Stopped {
+    std::uint64_t number;
+    std::uint32_t pid;
+    std::uint64_t start;
+    std::optional<SteadyTime> valid_until;   // absent: as long as /proc says so
+  };
+  struct Pass;
+  enum class Outcome { done, again, moved };
+
+  Outcome try_step(const model::Rule& rule, std::optional<port::Claim>& claim, std::optional<Turn>& left);
+  void look_at_queue(Pass& pass);
+  void show_queue(Pass& pass);
+  bool drop_dead(Pass& pass);
+  Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim, std::optional<Turn>& left);
+  bool lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places);
+  void write_notes(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places);
+  bool overtakes_the_dead(Pass& pass);
+  Outcome wait(Pass& pass, const model::Wait& decision);
+  bool watch(Pass& pass, const model::Wait& decision, Watches& watches);
+  bool behind_is_stopped(Pass& pass, const model::Wait& decision);
+  void join(Pass& pass);
+  void leave(Pass& pass, std::optional<Turn>& left);
+  void nudge(Pass& pass, const std::vector<std::uint64_t>& numbers);
+  Ticket my_ticket(std::uint64_t number, unsigned place, WallTime since) const;
+  bool is_stopped(const model::TicketView& ticket);
+
+  FifoStore& store_;
+  std::uint32_t maker_;                // the process that may use this place
+  port::Entry entry_;
+  model::SlotSet eligible_;
+  model::Decision decision_ = model::Wait{};
+  std::optional<Turn> turn_;
+  Watches watches_;
+  std::vector<Stopped> stopped_;
+  std::optional<std::pair<std::uint64_t, SteadyTime>> suspect_;   // could start since then, and has not
+  port::Wake last_wake_ = port::Wake::turn;
+  bool restless_ = false;              // things kept changing while we looked: look again soon
+  bool excused_ = false;               // a look by time alone is expected to make progress now
+  unsigned progress_by_timeout_ = 0;
+};
+
+}  // namespace thole::host

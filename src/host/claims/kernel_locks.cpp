@@ -1,0 +1,119 @@
+#include "host/claims/kernel_locks.hpp"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "base/fd.hpp"
+
+namespace thole::host {
+namespace {
+
+template <typename T>
+bool take_number(std::string_view text, T& value, int base) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+// "1: FLOCK  ADVISORY  WRITE 1234 fe:00:131 0 EOF"
+std::optional<KernelLock> parse_line(std::string_view line) {
+  std::string_view words[6];
+  std::size_t count = 0;
+  while (count < 6) {
+    std::size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string_view::npos) break;
+    std::size_t end = std::min(line.find(' ', begin), line.size());
+    words[count++] = line.substr(begin, end - begin);
+    line.remove_prefix(end);
+  }
+  if (count < 6 || words[1] != "FLOCK") return std::nullopt;  // a waiter has "->" here
+  KernelLock lock;
+  lock.exclusive = words[3] == "WRITE";
+  std::string_view where = words[5];
+  std::size_t first = where.find(':'), second = where.find(':', first + 1);
+  if (second == std::string_view::npos) return std::nullopt;
+  unsigned dev_major = 0, dev_minor = 0;
+  if (!take_number(words[4], lock.pid, 10) || !take_number(where.substr(0, first), dev_major, 16) ||
+      !take_number(where.substr(first + 1, second - first - 1), dev_minor, 16) ||
+      !take_number(where.substr(second + 1), lock.ino, 10))
+    return std::nullopt;
+  lock.dev = makedev(dev_major, dev_minor);
+  return lock;
+}
+
+std::array<std::uint8_t, 16> read_boot_id() {
+  std::array<std::uint8_t, 16> id{};
+  auto text = read_file("/proc/sys/kernel/random/boot_id", 64);
+  if (!text) return id;
+  std::size_t digit = 0;
+  for (char c : *text) {
+    int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (value < 0 || digit >= 32) continue;
+    id[digit / 2] = static_cast<std::uint8_t>(id[digit / 2] << 4 | value);
+    ++digit;
+  }
+  return id;
+}
+
+}  // namespace
+
+std::vector<KernelLock> parse_kernel_locks(std::string_view text) {
+  std::vector<KernelLock> locks;
+  while (!text.empty()) {
+    std::size_t end = text.find('\n');
+    if (auto lock = parse_line(text.substr(0, end))) locks.push_back(*lock);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return locks;
+}
+
+std::vector<KernelLock> kernel_locks() { return parse_kernel_locks(read_file("/proc/locks").value_or("")); }
+
+std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, dev_t dev, ino_t ino) {
+  std::vector<pid_t> pids;
+  for (const KernelLock& lock : locks)
+    // btrfs gives stat(2) another device number than /proc/locks (subvolumes are anonymous devices, major 0).
+    if (lock.ino == ino && (lock.dev == dev || major(dev) == 0)) pids.push_back(lock.pid);
+  return pids;
+}
+
+std::optional<ProcessState> process_state(pid_t pid) {
+  std::string directory = "/proc/" + std::to_string(pid);
+  auto text = read_file(directory + "/stat", 4096);
+  struct stat owner;
+  if (!text || ::stat(directory.c_str(), &owner) != 0) return std::nullopt;
+  std::size_t open = text->find('('), close = text->rfind(')');  // the name may hold spaces and parentheses
+  if (open == std::string::npos || close == std::string::npos || close + 2 >= text->size()) return std::nullopt;
+  ProcessState process;
+  process.name = text->substr(open + 1, close - open - 1);
+  process.uid = owner.st_uid;
+  std::string_view rest = std::string_view(*text).substr(close + 2);
+  process.state = rest.front();
+  for (int field = 3; field < 22; ++field) {  // start time is the 22nd field (proc_pid_stat(5)); rest begins with the third
+    std::size_t space = rest.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(space + 1);
+  }
+  if (!take_number(rest.substr(0, rest.find(' ')), process.start, 10)) return std::nullopt;
+  return process;
+}
+
+ProcessIdentity own_identity() {
+  ProcessIdentity me;
+  me.uid = ::geteuid();
+  me.pid = static_cast<std::uint32_t>(::getpid());
+  if (auto process = process_state(::getpid())) me.start = process->start;
+  me.boot = read_boot_id();
+  return me;
+}
+
+bool lives(const ProcessIdentity& identity, const std::array<std::uint8_t, 16>& boot) {
+  if (identity.boot != boot) return false;
+  auto process = process_state(static_cast<pid_t>(identity.pid));
+  return process && process->start == identity.start;
+}
+
+}  // namespace thole::host

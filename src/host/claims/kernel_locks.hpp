@@ -1,0 +1,45 @@
+// What the kernel says about locks and processes: /proc/locks, /proc/PID/stat, the boot id.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/claims/layout.hpp"
+
+namespace thole::host {
+
+// One flock in force, by the pid that took it (it stays named after its death, while a child has the descriptor). Locks of
+// other pid namespaces are not listed.
+struct KernelLock {
+  std::uint64_t dev = 0, ino = 0;
+  pid_t pid = 0;
+  bool exclusive = false;
+};
+
+// /proc/locks, flocks only, waiters left out. Empty when it cannot be read.
+std::vector<KernelLock> kernel_locks();
+std::vector<KernelLock> parse_kernel_locks(std::string_view text);
+
+// The pids that hold a flock of this file.
+std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, dev_t dev, ino_t ino);
+
+// The process as it is now: start time (clock ticks since boot), state letter, effective uid; nothing when there is none.
+struct ProcessState {
+  std::uint64_t start = 0;
+  char state = '?';
+  uid_t uid = 0;
+  std::string name;
+};
+std::optional<ProcessState> process_state(pid_t pid);
+
+// This process, with the boot id.
+ProcessIdentity own_identity();
+
+// Does the process of this identity live, in this boot?
+bool lives(const ProcessIdentity& identity, const std::array<std::uint8_t, 16>& boot);
+
+}  // namespace thole::host

@@ -1,0 +1,210 @@
+#include "host/claims/layout.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+
+namespace thole::host {
+namespace {
+
+constexpr std::uint64_t queue_magic = 0x31657565'7571'6874;  // "thqueue1"
+constexpr std::uint32_t who_magic = 0x31'6f'68'77;           // "who1"
+
+enum Flag : unsigned { shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4 };
+
+// FNV-1a over 64-bit words: one multiplication per eight bytes, because every pass reads every ticket.
+std::uint64_t checksum(const void* bytes, std::size_t size) {
+  std::uint64_t hash = 14695981039346656037u;
+  const char* from = static_cast<const char*>(bytes);
+  for (std::size_t i = 0; i + 8 <= size; i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, from + i, 8);
+    hash = (hash ^ word) * 1099511628211u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+std::uint32_t ticket_check(TicketRecord record) {
+  record.check = 0;
+  return static_cast<std::uint32_t>(checksum(&record, sizeof record) >> 16) | 1;
+}
+
+std::uint64_t who_check(WhoRecord record) {
+  record.check = 0;
+  return checksum(&record, sizeof record) | 1;
+}
+
+std::uint32_t key_check(std::string_view key) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return static_cast<std::uint32_t>(hash >> 20);
+}
+
+template <typename To, typename From>
+To clamped(From value) {
+  return static_cast<To>(std::min<std::uint64_t>(static_cast<std::uint64_t>(value), std::numeric_limits<To>::max()));
+}
+
+std::int64_t to_ms(WallTime when) { return when.time_since_epoch().count(); }
+
+// Instants beyond the year 9999 would overflow the calendar of whoever prints them.
+constexpr std::int64_t latest_ms = 253402300799000;
+WallTime from_ms(std::int64_t ms) { return WallTime(Millis(std::clamp<std::int64_t>(ms, 0, latest_ms))); }
+
+template <std::size_t n>
+std::string text_of(const char (&bytes)[n]) {
+  return std::string(bytes, strnlen(bytes, n));
+}
+
+template <std::size_t n>
+void put_text(char (&bytes)[n], std::string_view text) {
+  std::memcpy(bytes, text.data(), std::min(n, text.size()));
+}
+
+model::SlotSet slot_set(const std::uint64_t (&words)[2]) {
+  return (model::SlotSet(words[1]) << 64) | model::SlotSet(words[0]);
+}
+
+}  // namespace
+
+TicketRecord encode(const Ticket& ticket) {
+  static const model::SlotSet low(~std::uint64_t{0});
+  TicketRecord record{};
+  record.eligible[0] = (ticket.view.eligible & low).to_ullong();
+  record.eligible[1] = ((ticket.view.eligible >> 64) & low).to_ullong();
+  record.uid = ticket.view.uid;
+  record.pid = ticket.pid;
+  record.start = ticket.start;
+  record.memory_mib = clamped<std::uint32_t>(ticket.view.memory_mib);
+  record.time_s = ticket.view.time ? std::max(1u, clamped<std::uint32_t>(ticket.view.time->count())) : 0;
+  record.count = clamped<std::uint16_t>(ticket.view.count);
+  record.flags = static_cast<std::uint16_t>((ticket.view.shared ? shared_flag : 0u) |
+                                            (ticket.view.share_with_any ? share_with_any_flag : 0u) |
+                                            (ticket.view.trust_claims ? trust_claims_flag : 0u));
+  record.since_ms = to_ms(ticket.view.since);
+  record.number = ticket.view.number;
+  record.check = ticket_check(record);
+  return record;
+}
+
+std::optional<Ticket> decode(const TicketRecord& record, unsigned place) {
+  if (record.number == 0 || record.number >= largest_ticket || record.check != ticket_check(record)) return std::nullopt;
+  Ticket ticket;
+  ticket.view.number = record.number;
+  ticket.view.uid = record.uid;
+  ticket.view.eligible = slot_set(record.eligible);
+  ticket.view.count = std::clamp<unsigned>(record.count, 1, model::max_slots);
+  ticket.view.shared = (record.flags & shared_flag) != 0;
+  ticket.view.share_with_any = (record.flags & share_with_any_flag) != 0;
+  ticket.view.trust_claims = (record.flags & trust_claims_flag) != 0;
+  ticket.view.memory_mib = record.memory_mib;
+  if (record.time_s != 0) ticket.view.time = Seconds(record.time_s);
+  ticket.view.since = from_ms(record.since_ms);
+  ticket.place = place;
+  ticket.pid = record.pid;
+  ticket.start = record.start;
+  if (ticket.view.eligible.none()) return std::nullopt;
+  return ticket;
+}
+
+WhoRecord encode(const HolderNote& note, unsigned slot, unsigned place, std::string_view key) {
+  WhoRecord record{};
+  record.magic = who_magic;
+  record.slot = static_cast<std::uint16_t>(slot);
+  record.place = static_cast<std::uint16_t>(place);
+  put_text(record.id, note.id);
+  record.uid = note.process.uid;
+  record.pid = note.process.pid;
+  record.start = note.process.start;
+  std::memcpy(record.boot, note.process.boot.data(), sizeof record.boot);
+  record.since_ms = to_ms(note.since);
+  record.until_ms = note.until ? to_ms(*note.until) : 0;
+  record.memory_mib = note.memory_mib;
+  record.flags = (note.shared ? shared_flag : 0u) | (note.share_with_any ? share_with_any_flag : 0u);
+  record.key_check = key_check(key);
+  put_text(record.command, note.command);
+  record.check = who_check(record);
+  return record;
+}
+
+std::optional<HolderNote> decode(const WhoRecord& record, unsigned slot, unsigned place, std::string_view key) {
+  if (record.magic != who_magic || record.slot != slot || record.place != place || record.key_check != key_check(key) ||
+      record.check != who_check(record))
+    return std::nullopt;
+  HolderNote note;
+  note.id = text_of(record.id);
+  for (char& c : note.id)
+    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return std::nullopt;
+  note.command = text_of(record.command);
+  note.process.uid = record.uid;
+  note.process.pid = record.pid;
+  note.process.start = record.start;
+  std::memcpy(note.process.boot.data(), record.boot, sizeof record.boot);
+  note.since = from_ms(record.since_ms);
+  if (record.until_ms != 0) note.until = from_ms(record.until_ms);
+  note.memory_mib = record.memory_mib;
+  note.shared = (record.flags & shared_flag) != 0;
+  note.share_with_any = (record.flags & share_with_any_flag) != 0;
+  if (note.shared != (place != 0)) return std::nullopt;
+  return note;
+}
+
+QueueHeader fresh_queue_header() {
+  QueueHeader header{};
+  header.magic = queue_magic;
+  header.next = 1;
+  return header;
+}
+
+QueueHeader sanitised(QueueHeader header) {
+  if (header.magic != queue_magic || header.next == 0 || header.next >= largest_ticket || header.used > turn_places) {
+    header = fresh_queue_header();
+    header.used = turn_places;
+  }
+  return header;
+}
+
+bool is_key(std::string_view text) {
+  if (text.empty() || text.size() > 120 || text.front() == '.') return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == ':' || c == '-';
+  });
+}
+
+SlotKeys parse_devices(std::string_view text) {
+  SlotKeys keys;
+  while (!text.empty()) {
+    std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    std::size_t space = line.find(' ');
+    if (space == 0 || space > 3 || space == std::string_view::npos) continue;
+    unsigned slot = 0;
+    bool number = true;
+    for (char c : line.substr(0, space)) {
+      number = number && c >= '0' && c <= '9';
+      slot = slot * 10 + static_cast<unsigned>(c - '0');
+    }
+    std::string_view key = line.substr(space + 1);
+    if (!number || slot >= model::max_slots || !is_key(key) || !keys[slot].empty()) continue;
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys[slot] = key;
+  }
+  return keys;
+}
+
+std::string format_devices(const SlotKeys& keys) {
+  std::string text;
+  for (std::size_t slot = 0; slot < keys.size(); ++slot)
+    if (!keys[slot].empty()) text += std::to_string(slot) + " " + keys[slot] + "\n";
+  return text;
+}
+
+std::string gpu_node(std::string_view key) { return "gpu." + std::string(key); }
+std::string share_node(std::string_view key, unsigned place) {
+  return "share." + std::string(key) + "." + std::to_string(place);
+}
+std::string turn_node(unsigned place) { return "turn." + std::to_string(place); }
+
+}  // namespace thole::host

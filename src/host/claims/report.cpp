@@ -1,0 +1,184 @@
+// Who holds what and who waits, for `status` and `why`: the kernel's locks first, the notes only where they agree with it.
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+
+#include "base/error.hpp"
+#include "host/claims/fifo_store.hpp"
+
+namespace thole::host {
+namespace {
+
+std::string user_name(uid_t uid) {
+  char buffer[4096];
+  passwd entry, *found = nullptr;
+  if (::getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found) return entry.pw_name;
+  return std::to_string(uid);
+}
+
+// A lock that is held, before anybody is named.
+struct HeldLock {
+  unsigned slot, place;
+  std::vector<pid_t> lockers;   // by the kernel; empty in another pid namespace
+};
+
+std::vector<pid_t> lockers(int fd, const std::vector<KernelLock>& locks) {
+  struct stat node;
+  if (fd < 0 || ::fstat(fd, &node) != 0) return {};
+  return lockers_of(locks, node.st_dev, node.st_ino);
+}
+
+// Exact: trial locks, under alloc.
+std::vector<HeldLock> try_all(FifoStore& store) {
+  std::vector<HeldLock> held;
+  Section section(store);
+  ClaimDirectory& nodes = store.nodes();
+  nodes.refresh_slots();
+  WhoFile who(nodes.who());
+  SlotLook look(nodes, who);
+  std::vector<KernelLock> locks = kernel_locks();  // under alloc: no trial lock of anybody is among them
+  for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
+    if (nodes.slots()[slot].empty()) continue;
+    SlotLook::Held state = look.try_slot(slot);
+    if (state == SlotLook::Held::exclusively)
+      held.push_back({slot, 0, lockers(nodes.open_gpu(slot, O_RDONLY).get(), locks)});
+    if (state == SlotLook::Held::by_sharers)
+      for (unsigned place : look.live_share_places(slot))
+        held.push_back({slot, place + 1, lockers(nodes.open_share(slot, place, O_RDONLY).get(), locks)});
+    look.drop(slot);
+  }
+  return held;
+}
+
+// When alloc cannot be had: what /proc/locks says.
+std::vector<HeldLock> read_only_view(ClaimDirectory& nodes) {
+  std::vector<HeldLock> held;
+  std::vector<KernelLock> locks = kernel_locks();
+  for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
+    if (nodes.slots()[slot].empty()) continue;
+    bool shared = false;
+    for (unsigned place = 0; place < model::share_places; ++place) {
+      auto pids = lockers(nodes.open_share(slot, place, O_RDONLY).get(), locks);
+      if (!pids.empty()) held.push_back({slot, place + 1, pids});
+      shared = shared || !pids.empty();
+    }
+    auto pids = lockers(nodes.open_gpu(slot, O_RDONLY).get(), locks);
+    if (!shared && !pids.empty()) held.push_back({slot, 0, pids});
+  }
+  return held;
+}
+
+model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const WhoFile& who, const ProcessIdentity& me) {
+  model::Holding holding;
+  holding.key = nodes.slots()[lock.slot];
+  holding.held = true;
+  holding.shared = lock.place != 0;
+  auto note = who.read(lock.slot, lock.place, holding.key);
+  pid_t taker = lock.lockers.empty() ? 0 : lock.lockers.front();
+  auto process = taker > 0 ? process_state(taker) : std::nullopt;
+  if (note) {
+    holding.id = note->id;
+    holding.since = note->since;
+    holding.until = note->until;
+    holding.command = note->command;
+    holding.share_with_any = note->share_with_any;
+    holding.uid = note->process.uid;
+    holding.pid = static_cast<pid_t>(note->process.pid);
+    if (note->memory_mib != 0) holding.memory_mib = note->memory_mib;
+    // The taker may be gone while a child of it holds on; then only the pid can agree.
+    bool same_process = !process || process->start == note->process.start;
+    holding.verified = taker != 0 && taker == holding.pid && note->process.boot == me.boot && same_process;
+  }
+  if (taker != 0 && !holding.verified) {  // the kernel knows better than a note that does not match
+    holding.id.clear();
+    holding.pid = taker;
+  }
+  if (process && (!note || process->start == note->process.start || !holding.verified)) holding.uid = process->uid;
+  return holding;
+}
+
+}  // namespace
+
+std::vector<model::Holding> FifoStore::holdings() {
+  adopt_after_fork();
+  if (!nodes_->state().current()) reopen();
+  std::vector<HeldLock> held;
+  try {
+    held = try_all(*this);
+  } catch (const Error& stuck) {
+    if (stuck.code() != ErrorCode::unavailable) throw;
+    caution(stuck.full());
+    held = read_only_view(*nodes_);
+  }
+  WhoFile who(nodes_->who());
+  std::map<uid_t, std::string> names;
+  std::vector<model::Holding> holdings;
+  for (const HeldLock& lock : held) {
+    holdings.push_back(holding_of(lock, *nodes_, who, me_));
+    auto [name, unknown] = names.try_emplace(holdings.back().uid);
+    if (unknown && name->first != static_cast<uid_t>(-1)) name->second = user_name(name->first);
+    holdings.back().user = name->second;
+  }
+  return holdings;
+}
+
+std::vector<model::Waiting> FifoStore::waiting() {
+  adopt_after_fork();
+  std::vector<Ticket> tickets;
+  std::optional<Section> section;
+  try {
+    section.emplace(*this);
+  } catch (const Error& stuck) {
+    if (stuck.code() != ErrorCode::unavailable) throw;
+    caution(stuck.full());
+  }
+  QueueFile queue(nodes_->queue());
+  queue.read();
+  std::vector<KernelLock> locks = kernel_locks();
+  std::vector<model::Waiting> waiting;
+  for (const Ticket& ticket : queue.tickets()) {
+    Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
+    std::vector<pid_t> pids = lockers(turn.get(), locks);
+    bool alive = section ? turn && ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 : !pids.empty();
+    if (!alive) continue;
+    model::Waiting line;
+    line.ticket = ticket.view.number;
+    line.pid = pids.empty() ? static_cast<pid_t>(ticket.pid) : pids.front();
+    auto process = pids.empty() ? std::nullopt : process_state(line.pid);
+    line.uid = process ? process->uid : ticket.view.uid;
+    for (unsigned slot = 0; slot < model::max_slots; ++slot)
+      if (ticket.view.eligible.test(slot) && !nodes_->slots()[slot].empty()) line.eligible.push_back(nodes_->slots()[slot]);
+    line.count = ticket.view.count;
+    line.shared = ticket.view.shared;
+    if (ticket.view.shared) line.memory_mib = ticket.view.memory_mib;
+    line.time = ticket.view.time;
+    line.since = ticket.view.since;
+    line.mine = line.uid == ::geteuid();
+    waiting.push_back(std::move(line));
+  }
+  section.reset();
+  for (model::Waiting& line : waiting) line.user = user_name(line.uid);  // may ask the network: not under alloc
+  return waiting;
+}
+
+void FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until) {
+  std::string id = claim.id.substr(claim.id.rfind('/') + 1);
+  Section section(*this);
+  WhoFile who(nodes_->who());
+  for (const std::string& key : claim.keys) {
+    auto slot = nodes_->slot_of(key);
+    for (unsigned place = 0; slot && place < who_places; ++place) {
+      auto note = who.read(*slot, place, key);
+      if (!note || note->id != id) continue;
+      note->until = until;
+      who.write(*note, *slot, place, key);
+    }
+  }
+}
+
+}  // namespace thole::host

@@ -1,0 +1,37 @@
+// The claim store over flocked FIFOs: port::ClaimStore for a state directory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/claims/alloc_lock.hpp"
+#include "host/claims/claim_directory.hpp"
+#include "host/state_dir.hpp"
+#include "port/claim_store.hpp"
+#include "port/log.hpp"
+
+namespace thole::host {
+
+struct ClaimStoreOptions {
+  StateLocation location;
+  std::vector<std::string> units;     // keys of all units of the machine: its directory gets nodes for them
+  port::Log* log = nullptr;           // told when somebody keeps the claims locked; outlives the store
+  AllocPatience patience;
+  // Called at every step of the protocol with its name; tests end the process there. Async-signal-like care: do nothing else.
+  void (*step_hook)(const char* step) = nullptr;
+};
+
+// Opens the store, making the directory where that is ours to do. Safe for use by several threads (each with Places of its own),
+// and in a child after fork (it opens everything anew; Places and Claims made before belong to the parent).
+std::unique_ptr<port::ClaimStore> open_claim_store(ClaimStoreOptions options);
+
+// Without making anything, for looking only; nullptr where there is no directory.
+std::unique_ptr<port::ClaimStore> find_claim_store(ClaimStoreOptions options);
+
+// `thole init`: makes or mends the directory for these units, frees the slots of vanished ones.
+// With a group, nodes are 0660 and only its members can claim. Gives back the directory and what was done.
+struct InitReport { std::string directory; unsigned slots = 0, freed = 0; };
+InitReport init_claims(const StateLocation& location, const std::vector<std::string>& units, NodeAccess access = {});
+
+}  // namespace thole::host

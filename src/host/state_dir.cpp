@@ -1,0 +1,264 @@
+#include "host/state_dir.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "base/error.hpp"
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+namespace thole::host {
+namespace {
+
+constexpr const char* init_hint = "sudo thole init";
+
+std::string parent_of(const std::string& path) {
+  std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string without_trailing_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+// The byte of the parent directory that stands for the directory `path`.
+struct flock guard_byte(const std::string& path, short type) {
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (char c : path.substr(path.rfind('/') + 1)) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(hash >> 2);
+  range.l_len = 1;
+  return range;
+}
+
+bool exists(const std::string& path) {
+  struct stat found;
+  return ::lstat(path.c_str(), &found) == 0;
+}
+
+// Throws when a living claim belongs to a directory of this name that is no longer there.
+void refuse_if_deleted_under_a_claim(const std::string& path) {
+  Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
+  if (!parent) return;  // mkdir will say what is wrong
+  struct flock guard = guard_byte(path, F_WRLCK);
+  if (::fcntl(parent.get(), F_OFD_GETLK, &guard) == 0 && guard.l_type != F_UNLCK)
+    throw Error(ErrorCode::unavailable, "the state directory was deleted while GPUs claimed in it are in use")
+        .about(path)
+        .hint("wait until those claims have ended (their processes show as readers of " + parent_of(path) + " in lslocks)");
+}
+
+// Makes the directory with exactly this mode whatever the umask. True when it is there afterwards, by us or by another.
+bool make_directory(const std::string& path, mode_t mode) {
+  refuse_if_deleted_under_a_claim(path);
+  if (::mkdir(path.c_str(), 0700) != 0) return errno == EEXIST;
+  Fd made = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  return made && ::fchmod(made.get(), mode) == 0;
+}
+
+void make_parents(const std::string& path) {
+  std::string parent = parent_of(path);
+  if (parent == "/" || parent == "." || exists(parent)) return;
+  make_parents(parent);
+  if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST)
+    throw Error(ErrorCode::unavailable, "cannot make the state directory").about(parent).because(errno);
+}
+
+void check_owner_and_mode(const StateDir& dir, const struct stat& found, uid_t system_owner) {
+  if (dir.kind == DirKind::system && found.st_uid != system_owner)
+    throw Error(ErrorCode::unavailable, "the state directory does not belong to root").about(dir.path).hint(
+        "have an administrator remove it, then " + std::string(init_hint));
+  if (dir.kind == DirKind::personal && (found.st_uid != ::geteuid() || (found.st_mode & 077) != 0))
+    throw Error(ErrorCode::unavailable, "this directory must be yours alone (mode 0700)").about(dir.path).hint(
+        "remove it, or chmod 700 " + dir.path);
+  if ((found.st_mode & S_IWOTH) != 0)
+    throw Error(ErrorCode::unavailable, "everybody can write to the state directory, so its locks prove nothing").about(dir.path)
+        .hint("chmod 755 " + dir.path + ", or name another directory");
+}
+
+void check_filesystem(StateDir& dir) {
+  struct statfs fs;
+  if (::fstatfs(dir.fd.get(), &fs) != 0)
+    throw Error(ErrorCode::unavailable, "cannot tell the file system of the state directory").about(dir.path).because(errno);
+  const char* caution = nullptr;
+  if (const char* why = refuse_filesystem(fs.f_type, &caution))
+    throw Error(ErrorCode::unavailable, why).about(dir.path).hint(
+        dir.kind == DirKind::named ? "name a directory on a local disk or tmpfs" : init_hint);
+  if (caution) dir.cautions.push_back(dir.path + ": " + caution);
+}
+
+// Opens and checks; nothing when there is no such directory.
+std::optional<StateDir> open_checked(std::string path, DirKind kind, uid_t system_owner) {
+  StateDir dir;
+  dir.path = std::move(path);
+  dir.kind = kind;
+  dir.fd = open_at(AT_FDCWD, dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!dir.fd) {
+    if (errno == ENOENT) return std::nullopt;
+    if (errno == ELOOP || errno == ENOTDIR)
+      throw Error(ErrorCode::unavailable, "the state directory is a link or a file, put there by somebody").about(dir.path)
+          .hint("remove it, or " + std::string(init_hint));
+    throw Error(ErrorCode::unavailable, "cannot open the state directory").about(dir.path).because(errno).hint(
+        errno == EMFILE || errno == ENFILE ? "raise the descriptor limit: ulimit -n" : init_hint);
+  }
+  struct stat found;
+  if (::fstat(dir.fd.get(), &found) != 0)
+    throw Error(ErrorCode::unavailable, "cannot look at the state directory").about(dir.path).because(errno);
+  check_owner_and_mode(dir, found, system_owner);
+  check_filesystem(dir);
+  dir.owner = found.st_uid;
+  dir.mine = found.st_uid == ::geteuid();
+  dir.dev = found.st_dev;
+  dir.ino = found.st_ino;
+  if (kind == DirKind::fallback)
+    dir.cautions.push_back("claims are advisory between friendly users in " + dir.path + "; " + init_hint + " makes them safe");
+  if (kind == DirKind::named && !dir.mine && dir.owner != 0)
+    dir.cautions.push_back(dir.path + " belongs to another user, who could replace its locks");
+  return dir;
+}
+
+// The first fallback that exists. Existing ones win over better places that could be made: others may hold claims there.
+std::optional<StateDir> find_fallback(const StatePaths& paths) {
+  for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
+    auto dir = open_checked(paths.fallbacks[i], DirKind::fallback, 0);
+    if (!dir) continue;
+    dir->better.assign(paths.fallbacks.begin(), paths.fallbacks.begin() + static_cast<std::ptrdiff_t>(i));
+    dir->better.push_back(paths.system);
+    return dir;
+  }
+  return std::nullopt;
+}
+
+StateDir open_common(const StatePaths& paths) {
+  if (auto dir = open_checked(paths.system, DirKind::system, paths.system_owner)) return std::move(*dir);
+  if (::geteuid() == paths.system_owner) return make_system_dir(paths);
+  // Two first users may make two different fallbacks at once. Whoever made one looks at the others afterwards and yields to
+  // one further down the list; the other sees the better one after locking and comes up. One of the two always notices.
+  for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
+    if (auto dir = find_fallback(paths)) return std::move(*dir);
+    if (!make_directory(paths.fallbacks[i], 0755)) continue;
+    for (std::size_t j = i + 1; j < paths.fallbacks.size(); ++j)
+      if (exists(paths.fallbacks[j])) ::rmdir(paths.fallbacks[i].c_str());
+  }
+  if (auto dir = find_fallback(paths)) return std::move(*dir);
+  throw Error(ErrorCode::unavailable, "there is no state directory and none can be made").about(paths.system).because(errno)
+      .hint(init_hint);
+}
+
+StateDir open_personal(const StateLocation& location) {
+  std::string root = without_trailing_slashes(location.path);
+  for (const std::string& path : {root, root + "/" + location.name}) {
+    auto dir = open_checked(path, DirKind::personal, 0);
+    if (!dir && !make_directory(path, 0700))
+      throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno);
+    if (!dir) dir = open_checked(path, DirKind::personal, 0);
+    if (dir && path != root) return std::move(*dir);
+  }
+  throw Error(ErrorCode::unavailable, "the directory vanished").about(root + "/" + location.name);
+}
+
+StateDir open_named(const std::string& given) {
+  std::string path = without_trailing_slashes(given);
+  if (auto dir = open_checked(path, DirKind::named, 0)) return std::move(*dir);
+  make_parents(path);
+  if (!make_directory(path, 0755))
+    throw Error(ErrorCode::unavailable, "cannot make the state directory").about(path).because(errno).hint(
+        "name a directory that you can write to");
+  if (auto dir = open_checked(path, DirKind::named, 0)) return std::move(*dir);
+  throw Error(ErrorCode::unavailable, "the state directory vanished").about(path);
+}
+
+}  // namespace
+
+const char* refuse_filesystem(long type, const char** caution) {
+  *caution = nullptr;
+  switch (static_cast<unsigned long>(type)) {
+    case TMPFS_MAGIC:
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC: return nullptr;
+    case OVERLAYFS_SUPER_MAGIC:  // flock works there, but every container has its own
+      *caution = "claims made here are not seen outside this container; bind-mount the host's /run/thole";
+      return nullptr;
+    case NFS_SUPER_MAGIC: return "locks on NFS do not hold";
+    default: return "locks are not trusted on this file system (only tmpfs, ext4, xfs and btrfs)";
+  }
+}
+
+bool StateDir::current() const {
+  struct stat now;
+  if (::lstat(path.c_str(), &now) != 0 || now.st_ino != ino || now.st_dev != dev) return false;
+  for (const std::string& other : better)
+    if (exists(other)) return false;
+  return true;
+}
+
+std::vector<Fd> StateDir::hold() const {
+  std::vector<Fd> locks;
+  Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
+  if (!self || ::flock(self.get(), LOCK_SH | LOCK_NB) != 0)
+    throw Error(ErrorCode::unavailable, errno == EWOULDBLOCK ? "the state directory is being remade" : "cannot lock it")
+        .about(path).because(errno).hint(errno == EMFILE ? "raise the descriptor limit: ulimit -n" : "try again");
+  locks.push_back(std::move(self));
+  Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  struct flock guard = guard_byte(path, F_RDLCK);
+  // A parent that cannot be read (a home of mode 0711) leaves the claim without this one protection.
+  if (parent && ::fcntl(parent.get(), F_OFD_SETLK, &guard) == 0) locks.push_back(std::move(parent));
+  return locks;
+}
+
+bool StateDir::unused() const {
+  Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
+  return self && ::flock(self.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+StateDir make_system_dir(const StatePaths& paths) {
+  bool was_there = exists(paths.system);
+  if (!make_directory(paths.system, 0755))
+    throw Error(ErrorCode::unavailable, "cannot make the state directory").about(paths.system).because(errno).hint(init_hint);
+  for (const std::string& path : paths.fallbacks) {
+    // First make it, then look: a claim made in between sees the new directory after locking and gives back.
+    Fd fallback = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!fallback || ::flock(fallback.get(), LOCK_EX | LOCK_NB) == 0) continue;
+    if (!was_there) ::rmdir(paths.system.c_str());
+    throw Error(ErrorCode::unavailable, "GPUs are claimed in the directory without root's protection").about(path).hint(
+        "run it again when those claims have ended (thole status)");
+  }
+  if (auto dir = open_checked(paths.system, DirKind::system, paths.system_owner)) return std::move(*dir);
+  throw Error(ErrorCode::unavailable, "the state directory vanished").about(paths.system);
+}
+
+std::optional<StateDir> find_state_dir(const StateLocation& location) {
+  switch (location.kind) {
+    case StateLocation::Kind::named:
+      return open_checked(without_trailing_slashes(location.path), DirKind::named, 0);
+    case StateLocation::Kind::personal:
+      return open_checked(without_trailing_slashes(location.path) + "/" + location.name, DirKind::personal, 0);
+    case StateLocation::Kind::common: break;
+  }
+  if (auto dir = open_checked(location.paths.system, DirKind::system, location.paths.system_owner)) return dir;
+  return find_fallback(location.paths);
+}
+
+StateDir open_state_dir(const StateLocation& location) {
+  switch (location.kind) {
+    case StateLocation::Kind::named: return open_named(location.path);
+    case StateLocation::Kind::personal: return open_personal(location);
+    case StateLocation::Kind::common: break;
+  }
+  return open_common(location.paths);
+}
+
+}  // namespace thole::host

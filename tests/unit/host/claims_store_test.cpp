@@ -1,0 +1,72 @@
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::test {
+namespace {
+
+using ClaimStore = ClaimStoreTest;
+
+TEST_F(ClaimStore, TakesAFreeUnitAtOnce) {
+  auto store = open();
+  auto won = try_claim(*store, entry(units, 2));
+  ASSERT_TRUE(won);
+  EXPECT_EQ(won->keys, (std::vector<std::string>{"GPU-0", "GPU-1"}));
+}
+
+TEST_F(ClaimStore, NeverGivesAUnitTwice) {
+  auto store = open();
+  auto other = open();
+  auto first = try_claim(*store, entry({"GPU-2"}));
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(try_claim(*store, entry({"GPU-2"})));
+  EXPECT_FALSE(try_claim(*other, entry({"GPU-2"})));
+  first.reset();
+  EXPECT_TRUE(try_claim(*other, entry({"GPU-2"})));
+}
+
+TEST_F(ClaimStore, TakesAllOrNothing) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-1"}));
+  EXPECT_FALSE(try_claim(*store, entry(units, 4)));
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-0", "GPU-2", "GPU-3"}, 3)));
+}
+
+TEST_F(ClaimStore, AWaiterIsWokenByARelease) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  Child waiter([&](Child& self) {
+    auto mine = entry({"GPU-0"});
+    auto place = store->enter(mine);
+    auto won = place->step(fifo_rule(mine));
+    self.say('w');
+    while (!won) {
+      place->sleep({}, std::nullopt);
+      won = place->step(fifo_rule(mine));
+    }
+    return place->progress_by_timeout() == 0 ? 0 : 1;
+  });
+  ASSERT_EQ(waiter.hear(), 'w');
+  held.reset();
+  EXPECT_EQ(waiter.wait(), 0);
+}
+
+TEST_F(ClaimStore, ReportsHoldersAndWaiters) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-3"}));
+  auto mine = entry({"GPU-3"});
+  auto place = store->enter(mine);
+  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  auto holdings = store->holdings();
+  ASSERT_EQ(holdings.size(), 1u);
+  EXPECT_EQ(holdings[0].key, "GPU-3");
+  EXPECT_EQ(holdings[0].pid, ::getpid());
+  EXPECT_EQ(holdings[0].id, "0123456789abcdef");
+  EXPECT_TRUE(holdings[0].verified);
+  auto waiting = store->waiting();
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].pid, ::getpid());
+  place.reset();
+  EXPECT_TRUE(store->waiting().empty());
+}
+
+}  // namespace
+}  // namespace thole::host::test
