@@ -79,10 +79,11 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
       return claim;
     }
     turn_.reset();
+    first_ticket_.reset();   // another directory, another line
     watches_ = {};
     store_.reopen();
   }
-  throw Error(ErrorCode::unavailable, "the state directory keeps being replaced").about(store_.directory());
+  throw Error(ErrorCode::unavailable, "the state directory keeps being replaced").about(store_.about().directory);
 }
 
 FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim, std::optional<Turn>& left) {
@@ -170,6 +171,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   }
   write_notes(pass, decision, places);
   store_.hook("noted");
+  nudge(pass, decision.nudge);
   leave(pass, left);
   store_.hook("left");
   return Outcome::done;
@@ -258,25 +260,30 @@ FifoPlace::Outcome FifoPlace::wait(Pass& pass, const model::Wait& decision) {
 
 // False when something was let go meanwhile: then the rule is asked again.
 bool FifoPlace::watch(Pass& pass, const model::Wait& decision, Watches& watches) {
-  if (decision.behind) {
-    const Ticket* ticket = pass.find(*decision.behind);
-    if (!ticket) return false;
-    if (watches.add_turn(pass.nodes, ticket->place) == Watches::Seen::free) {
-      drop_dead(pass);
-      return false;
-    }
-  }
-  for (unsigned slot = 0; slot < pass.view.slots.size(); ++slot) {
-    if (!decision.watch.test(slot) || pass.view.slots[slot].holders.empty()) continue;
-    Watches::Seen seen = watches.add_gpu(pass.nodes, slot);
-    if (pass.view.slots[slot].holders.front().shared)
-      for (unsigned place : pass.look.live_share_places(slot))
-        if (seen == Watches::Seen::held) seen = watches.add_share(pass.nodes, slot, place);
-    if (seen == Watches::Seen::held) continue;
-    pass.look.look_again(pass.view.slots, slot);
-    return false;
-  }
+  if (decision.behind && !watch_ticket(pass, *decision.behind, watches)) return false;
+  for (std::uint64_t number : decision.follow)
+    if (!watch_ticket(pass, number, watches)) return false;
+  for (unsigned slot = 0; slot < pass.view.slots.size(); ++slot)
+    if (decision.watch.test(slot) && !pass.view.slots[slot].holders.empty() && !watch_slot(pass, slot, watches)) return false;
   return true;
+}
+
+bool FifoPlace::watch_ticket(Pass& pass, std::uint64_t number, Watches& watches) {
+  const Ticket* ticket = pass.find(number);
+  if (!ticket) return false;
+  if (watches.add_turn(pass.nodes, ticket->place) == Watches::Seen::held) return true;
+  drop_dead(pass);
+  return false;
+}
+
+bool FifoPlace::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
+  Watches::Seen seen = watches.add_gpu(pass.nodes, slot);
+  if (pass.view.slots[slot].holders.front().shared)
+    for (unsigned place : pass.look.live_share_places(slot))
+      if (seen == Watches::Seen::held) seen = watches.add_share(pass.nodes, slot, place);
+  if (seen == Watches::Seen::held) return true;
+  pass.look.look_again(pass.view.slots, slot);
+  return false;
 }
 
 bool FifoPlace::behind_is_stopped(Pass& pass, const model::Wait& decision) {
@@ -341,11 +348,13 @@ void FifoPlace::join(Pass& pass) {
       if (pass.nodes.open_turn(place, O_WRONLY, true) || errno != ENXIO) continue;
       Fd turn = pass.nodes.open_turn(place, O_RDWR);
       if (!turn || ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 || !pass.nodes.is_turn(turn.get(), place)) continue;
-      Ticket ticket = my_ticket(pass.queue.next_number(), place, pass.now);
+      Ticket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, place, first_ticket_->view.since)
+                                    : my_ticket(pass.queue.next_number(), place, pass.now);
       if (!pass.queue.write(ticket)) {
         store_.caution("the disk is full: waiting without order");
         return;
       }
+      first_ticket_ = ticket;
       turn_ = Turn{std::move(turn), std::move(ticket)};
       store_.hook("joined");
       return;
@@ -363,7 +372,7 @@ void FifoPlace::leave(Pass& pass, std::optional<Turn>& left) {
   turn_.reset();
 }
 
-void FifoPlace::nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) {
+void FifoPlace::nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const {
   for (std::uint64_t number : numbers) {
     const Ticket* ticket = pass.find(number);
     if (!ticket || (turn_ && ticket->place == turn_->ticket.place)) continue;

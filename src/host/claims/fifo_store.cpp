@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "host/claims/inner.hpp"
 
 namespace thole::host {
 
@@ -74,13 +75,22 @@ void FifoStore::caution(const std::string& text) {
   if (options_.log) options_.log->say(port::Level::warning, text);
 }
 
-std::string FifoStore::directory() const { return nodes_->path(); }
-
-std::vector<std::string> FifoStore::cautions() const {
-  std::vector<std::string> all = nodes_->cautions();
+port::StoreAbout FifoStore::about() const {
+  static constexpr const char* kinds[] = {"system", "fallback", "explicit", "private"};
+  port::StoreAbout about{nodes_->path(), kinds[static_cast<int>(nodes_->state().kind)], nodes_->cautions()};
   std::lock_guard lock(cautions_mutex_);
-  all.insert(all.end(), cautions_.begin(), cautions_.end());
-  return all;
+  about.cautions.insert(about.cautions.end(), cautions_.begin(), cautions_.end());
+  return about;
+}
+
+std::unique_ptr<port::ClaimStore> FifoStore::within(const std::string& claim_id) {
+  ClaimStoreOptions inner = options_;
+  inner.location = inner_location(options_, claim_id);
+  inner.units.clear();  // those of the claim: each is added by the first who enters for it
+  sweep_inner_directories(options_, nodes_->path(), [this] { return holdings(); });
+  StateDir directory = open_state_dir(inner.location);
+  mark_inner_directory(directory, nodes_->path());
+  return std::make_unique<FifoStore>(std::move(inner), std::move(directory), false);
 }
 
 Section::Section(FifoStore& store)

@@ -30,8 +30,8 @@ class FifoStore : public port::ClaimStore {
   std::vector<model::Holding> holdings() override;
   std::vector<model::Waiting> waiting() override;
   void amend(const port::Claim& claim, std::optional<WallTime> until) override;
-  std::string directory() const override;
-  std::vector<std::string> cautions() const override;
+  port::StoreAbout about() const override;
+  std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;
 
   // For the places of this store; under `threads()`.
   ClaimDirectory& nodes() { return *nodes_; }
@@ -102,10 +102,12 @@ class FifoPlace : public port::Place {
   bool overtakes_the_dead(Pass& pass);
   Outcome wait(Pass& pass, const model::Wait& decision);
   bool watch(Pass& pass, const model::Wait& decision, Watches& watches);
+  bool watch_ticket(Pass& pass, std::uint64_t number, Watches& watches);
+  bool watch_slot(Pass& pass, unsigned slot, Watches& watches);
   bool behind_is_stopped(Pass& pass, const model::Wait& decision);
   void join(Pass& pass);
   void leave(Pass& pass, std::optional<Turn>& left);
-  void nudge(Pass& pass, const std::vector<std::uint64_t>& numbers);
+  void nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const;
   Ticket my_ticket(std::uint64_t number, unsigned place, WallTime since) const;
   bool is_stopped(const model::TicketView& ticket);
 
@@ -115,6 +117,7 @@ class FifoPlace : public port::Place {
   model::SlotSet eligible_;
   model::Decision decision_ = model::Wait{};
   std::optional<Turn> turn_;
+  std::optional<Ticket> first_ticket_;   // number and time of my first: I keep them when I give back and come again
   Watches watches_;
   std::vector<Stopped> stopped_;
   std::optional<std::pair<std::uint64_t, SteadyTime>> suspect_;   // could start since then, and has not

@@ -56,7 +56,7 @@ inline model::Rule fifo_rule(port::Entry entry) {
     }
     if (!wait.behind && free.size() >= entry.count) {
       free.resize(entry.count);
-      return model::Take{free};
+      return model::Take{free, {}};
     }
     wait.could_start_but_for_behind = wait.behind && free.size() >= behind_count;
     if (!wait.behind) wait.watch = busy;

@@ -34,6 +34,7 @@ TEST_F(ClaimStore, AWaiterIsWokenByARelease) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   Child waiter([&](Child& self) {
+    held.reset();  // the copies of the descriptors that fork made
     auto mine = entry({"GPU-0"});
     auto place = store->enter(mine);
     auto won = place->step(fifo_rule(mine));

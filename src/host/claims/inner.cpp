@@ -1,0 +1,85 @@
+#include "host/claims/inner.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "base/error.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr const char* outer_file = "outer";
+
+std::string personal_root(const ClaimStoreOptions& options) {
+  return options.personal_root.empty() ? "/tmp/thole-" + std::to_string(::geteuid()) : options.personal_root;
+}
+
+bool is_claim_id(std::string_view name) {
+  return name.size() == 16 && std::all_of(name.begin(), name.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+std::vector<std::string> entries(int directory) {
+  std::vector<std::string> names;
+  Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
+  if (!listing) return names;
+  own.release();
+  while (const dirent* entry = ::readdir(listing.get()))
+    if (std::string name = entry->d_name; name != "." && name != "..") names.push_back(std::move(name));
+  return names;
+}
+
+// What the directory says it lies in; "" when it says nothing.
+std::string outer_of(int root, const std::string& name) {
+  Fd file = open_at(root, (name + "/" + outer_file).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  char text[4096];
+  ssize_t size = file ? ::read(file.get(), text, sizeof text) : 0;
+  return std::string(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+}
+
+// The whole directory; it is flat and ours.
+void remove(int root, const std::string& name) {
+  Fd directory = open_at(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!directory) return;
+  for (const std::string& entry : entries(directory.get()))
+    if (entry != outer_file) ::unlinkat(directory.get(), entry.c_str(), 0);
+  ::unlinkat(directory.get(), outer_file, 0);  // last: a sweep cut short is finished by the next
+  ::unlinkat(root, name.c_str(), AT_REMOVEDIR);
+}
+
+}  // namespace
+
+StateLocation inner_location(const ClaimStoreOptions& options, const std::string& claim_id) {
+  if (!is_claim_id(claim_id)) throw Error(ErrorCode::usage, "not the id of a claim").about(claim_id);
+  return StateLocation::personal(personal_root(options), claim_id);
+}
+
+void mark_inner_directory(const StateDir& directory, const std::string& outer) {
+  Fd file = open_at(directory.fd.get(), outer_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (file) (void)!::write(file.get(), outer.data(), outer.size());
+}
+
+void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,
+                             const std::function<std::vector<model::Holding>()>& held) {
+  Fd root = open_at(AT_FDCWD, personal_root(options).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  struct stat found;
+  if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
+  std::vector<std::string> ours;
+  for (const std::string& name : entries(root.get())) {
+    if (!is_claim_id(name)) continue;
+    std::string lies_in = outer_of(root.get(), name);
+    if (lies_in == outer) ours.push_back(name);
+    else if (!lies_in.empty() && ::access(lies_in.c_str(), F_OK) != 0 && errno == ENOENT) remove(root.get(), name);
+  }
+  if (ours.empty()) return;
+  for (const model::Holding& holding : held()) std::erase(ours, holding.id);
+  for (const std::string& name : ours) remove(root.get(), name);
+}
+
+}  // namespace thole::host

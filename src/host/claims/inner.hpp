@@ -1,0 +1,28 @@
+// The directories inside claims: a claim is a smaller machine, with a state directory of its own for those who claim within it.
+//
+// How this works. The first claim inside a claim makes `<personal root>/<claim id>` (0700, nodes on demand); a claim by itself makes
+// nothing. The file `outer` in it names the state directory in which the claim itself is held. So whoever opens an inner
+// directory can sweep the others that are dead: those of the same outer directory whose claim is not held there (by the
+// kernel's locks), and those whose outer directory is gone.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "host/claims/store.hpp"
+#include "model/claim.hpp"
+
+namespace thole::host {
+
+// Throws Error(usage) when the id is not one component of plain characters.
+StateLocation inner_location(const ClaimStoreOptions& options, const std::string& claim_id);
+
+void mark_inner_directory(const StateDir& directory, const std::string& outer);
+
+// Removes the directories of dead claims. `held` asks what is held in `outer`; it is called after the directories were listed, so
+// that a claim which comes meanwhile is not in question.
+void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,
+                             const std::function<std::vector<model::Holding>()>& held);
+
+}  // namespace thole::host
