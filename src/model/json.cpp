@@ -49,7 +49,9 @@ void Field::fail(const std::string& why) const {
 }
 
 std::uint64_t Field::whole(std::uint64_t most) const {
-  if (null() || !json_->is_number_unsigned()) fail("expected a whole number, 0 or more; null when it is unknown");
+  // Parsed numbers without a sign are unsigned; those that to_json put there may be signed and still not negative.
+  bool fits = !null() && json_->is_number_integer() && (json_->is_number_unsigned() || json_->get<std::int64_t>() >= 0);
+  if (!fits) fail("expected a whole number, 0 or more; null when it is unknown");
   auto value = json_->get<std::uint64_t>();
   if (value > most) fail(fmt::format("{} is too large, at most {}", value, most));
   return value;
