@@ -36,7 +36,7 @@ std::string failure_record(const Error& error) {
 }
 
 [[noreturn]] void throw_failure(std::string_view record) {
-  auto parts = split(record.substr(1), '\0');
+  auto parts = split(record.substr(std::min<std::size_t>(1, record.size())), '\0');
   if (parts.size() < 5) throw Error(ErrorCode::internal, "the process that should hold the claim ended early");
   auto number = [&](std::size_t i) { return static_cast<int>(parse_u64(parts[i]).value_or(0)); };
   throw Error(static_cast<ErrorCode>(number(0)), std::string(parts[2]))
@@ -133,20 +133,17 @@ void Holder::run() {
   try {
     if (spec.process && !open_pidfd(*spec.process))   // before a long wait for nobody
       throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno);
-    std::optional<Holder> holder;
-    {
-      port::ToHold held = acquire(caller.get());
-      const std::string message = "m" + held.message;
-      holder.emplace(spec, std::move(held));
-      char confirmed = 0;
-      const bool sent = ::send(caller.get(), message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()) &&
-                        ::shutdown(caller.get(), SHUT_WR) == 0;
-      if (!sent || ::recv(caller.get(), &confirmed, 1, 0) != 1) ::_exit(0);  // nobody knows of this claim: it ends with us
-    }
+    port::ToHold held = acquire(caller.get());
+    const std::string message = "m" + held.message;
+    std::optional<Holder> holder(std::in_place, spec, std::move(held));
     leave_caller();
+    char confirmed = 0;
+    const bool sent = ::send(caller.get(), message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()) &&
+                      ::shutdown(caller.get(), SHUT_WR) == 0;
+    const bool known = sent && ::recv(caller.get(), &confirmed, 1, 0) == 1;  // else nobody knows of this claim: it ends with us
     caller.reset();
-    holder->run();
-    holder.reset();  // closes the door
+    if (known) holder->run();
+    holder.reset();  // frees the claim and closes the door
     ::_exit(0);
   } catch (const Error& error) {
     const std::string record = failure_record(error);

@@ -1,0 +1,270 @@
+// Looking up programs, their environment, reading /proc, and starting with a mask, a directory and kept descriptors.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "host/process/local_processes.hpp"
+#include "host/process/spawn.hpp"
+#include "host/process/tree.hpp"
+
+namespace thole::host {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(PathsToTry, AreThoseOfExecvp) {
+  EXPECT_EQ(paths_to_try("python", "/usr/bin:/bin"), (Words{"/usr/bin/python", "/bin/python"}));
+  EXPECT_EQ(paths_to_try("./python", "/usr/bin:/bin"), (Words{"./python"}));
+  EXPECT_EQ(paths_to_try("sub/python", "/usr/bin"), (Words{"sub/python"}));
+  EXPECT_EQ(paths_to_try("python", ":/bin:"), (Words{"python", "/bin/python", "python"}));  // an empty entry is here
+  EXPECT_EQ(paths_to_try("", "/bin"), (Words{""}));
+}
+
+TEST(JobEnvironment, SetsAndUnsetsOnTopOfTheCallers) {
+  const char* base[] = {"HOME=/home/a", "CUDA_VISIBLE_DEVICES=0,1", "ROCR_VISIBLE_DEVICES=2", "CUDA=x", "odd", nullptr};
+  port::ProcessSpec spec;
+  spec.set = {{"CUDA_VISIBLE_DEVICES", "3"}, {"EMPTY", ""}};
+  spec.unset = {"ROCR_VISIBLE_DEVICES", "NOT_THERE"};
+  EXPECT_EQ(job_environment(base, spec), (Words{"HOME=/home/a", "CUDA=x", "odd", "CUDA_VISIBLE_DEVICES=3", "EMPTY="}));
+  EXPECT_EQ(job_environment(nullptr, {}), Words{});
+}
+
+TEST(ParseProcessStat, ReadsNamesWithSpacesAndParentheses) {
+  const std::string rest = " S 1 77 77 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1";
+  auto process = parse_process_stat("123 (a) b) (c" + std::string(")") + rest);
+  ASSERT_TRUE(process);
+  EXPECT_EQ(process->pid, 123);
+  EXPECT_EQ(process->name, "a) b) (c");
+  EXPECT_EQ(process->state, 'S');
+  EXPECT_EQ(process->parent, 1);
+  EXPECT_EQ(process->group, 77);
+  EXPECT_EQ(process->start_ticks, 4242u);
+}
+
+TEST(ParseProcessStat, RefusesWhatIsTornOrNone) {
+  for (const char* text : {"", "123", "123 (a", "123 a) S 1 1", ") (", "x (a) S 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9",
+                           "1 (a) S 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 x"})
+    EXPECT_FALSE(parse_process_stat(text)) << text;
+}
+
+TEST(Tree, FindsGrandchildrenParentsFirst) {
+  Pipe ready = make_pipe(), end = make_pipe();
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    pid_t grandchild = ::fork();
+    if (grandchild > 0) static_cast<void>(::write(ready.write.get(), &grandchild, sizeof grandchild));
+    end.write.reset();
+    char byte;
+    static_cast<void>(::read(end.read.get(), &byte, 1));
+    if (grandchild > 0) ::waitpid(grandchild, nullptr, 0);
+    ::_exit(0);
+  }
+  pid_t grandchild = 0;
+  ASSERT_EQ(::read(ready.read.get(), &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
+  std::vector<pid_t> found;
+  for (const auto& process : descendants(::getpid())) found.push_back(process.pid);
+  EXPECT_EQ(found, (std::vector<pid_t>{child, grandchild}));
+  end.write.reset();
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(descendants(::getpid()).empty());
+}
+
+// Our standard output is this descriptor while it lives.
+class RedirectedOutput {
+ public:
+  explicit RedirectedOutput(const Fd& to) : saved_(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10)) {
+    std::fflush(stdout);
+    ::dup2(to.get(), STDOUT_FILENO);
+  }
+  ~RedirectedOutput() { ::dup2(saved_.get(), STDOUT_FILENO); }
+  RedirectedOutput(const RedirectedOutput&) = delete;
+
+ private:
+  Fd saved_;
+};
+
+// What a command wrote to its standard output, and how it ended.
+struct Outcome { std::string output; int status; };
+
+Outcome outcome_of(const port::ProcessSpec& spec) {
+  Pipe output = make_pipe();
+  LocalProcesses processes;
+  pid_t pid;
+  {
+    RedirectedOutput redirected(output.write);
+    pid = processes.start(spec);
+  }
+  output.write.reset();
+  auto ended = processes.supervise(pid, {});
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = ::read(output.read.get(), buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+  return {text, ended.exit_code.value_or(-1)};
+}
+
+port::ProcessSpec command(Words argv) {
+  port::ProcessSpec spec;
+  spec.argv = std::move(argv);
+  return spec;
+}
+
+TEST(Start, AppliesDirectoryAndVariables) {
+  auto spec = command({"sh", "-c", "pwd; echo $WORD"});
+  spec.cwd = "/usr/lib";
+  spec.set["WORD"] = "set";
+  EXPECT_EQ(outcome_of(spec).output, "/usr/lib\nset\n");
+}
+
+TEST(Start, LooksProgramsUpInTheNewPath) {
+  auto spec = command({"sh", "-c", "exit 3"});
+  spec.set["PATH"] = "/no/such:/bin";
+  EXPECT_EQ(outcome_of(spec).status, 3);
+  spec.set["PATH"] = "/no/such";
+  EXPECT_THROW(outcome_of(spec), Error);
+}
+
+TEST(Start, BindsToTheCpusBeforeTheProgramRuns) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  unsigned last = 0;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) last = cpu;
+  auto spec = command({"sh", "-c", "grep Cpus_allowed_list /proc/self/status"});
+  spec.cpus.emplace();
+  spec.cpus->add(last);
+  EXPECT_EQ(outcome_of(spec).output, fmt::format("Cpus_allowed_list:\t{}\n", last));
+  EXPECT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+}
+
+TEST(Start, KeptDescriptorsArriveAtTenAndAboveAndNoOthers) {
+  auto spec = command({"sh", "-c", "ls /proc/$$/fd"});
+  const std::string before = outcome_of(spec).output;  // what this test was started with
+  Pipe pipe = make_pipe();
+  spec.keep = {pipe.read.get(), pipe.write.get()};
+  const std::string after = outcome_of(spec).output;
+  std::vector<std::string_view> more;
+  const auto old = split_lines(before);
+  for (auto number : split_lines(after))
+    if (std::ranges::find(old, number) == old.end()) more.push_back(number);
+  ASSERT_EQ(more.size(), 2u) << after;
+  for (auto number : more) EXPECT_GE(*parse_u64(number), 10u);
+}
+
+struct Refusal { const char* name; port::ProcessSpec spec; ErrorCode code; const char* message; };
+
+TEST(Start, SaysWhyItCannot) {
+  auto in_directory = command({"true"});
+  in_directory.cwd = "/no/such/directory";
+  auto on_cpus = command({"true"});
+  on_cpus.cpus.emplace();
+  on_cpus.cpus->add(4095);
+  auto with_closed = command({"true"});
+  with_closed.keep = {987};
+  const Refusal table[] = {
+      {"missing", command({"no-such-program-here"}), ErrorCode::not_found, "no such command"},
+      {"path", command({"/no/such/program"}), ErrorCode::not_found, "no such command"},
+      {"directory", command({"/tmp"}), ErrorCode::not_executable, "cannot run"},
+      {"not executable", command({"/etc/passwd"}), ErrorCode::not_executable, "cannot run"},
+      {"empty", command({""}), ErrorCode::not_found, "no such command"},
+      {"nothing", command({}), ErrorCode::usage, "no command"},
+      {"cwd", in_directory, ErrorCode::internal, "working directory"},
+      {"cpus", on_cpus, ErrorCode::internal, "CPUs"},
+      {"descriptor", with_closed, ErrorCode::internal, "claim"},
+  };
+  for (const auto& row : table) {
+    try {
+      LocalProcesses().start(row.spec);
+      ADD_FAILURE() << row.name << " started";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), row.code) << row.name;
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos) << row.name << ": " << error.what();
+    }
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << row.name << " left a child";
+  }
+}
+
+TEST(Supervise, TellsHowTheCommandEnded) {
+  LocalProcesses processes;
+  auto ended = processes.supervise(processes.start(command({"sh", "-c", "exit 42"})), {});
+  EXPECT_EQ(ended.exit_code, 42);
+  EXPECT_FALSE(ended.signal);
+  ended = processes.supervise(processes.start(command({"sh", "-c", "kill -TERM $$"})), {});
+  EXPECT_EQ(ended.signal, SIGTERM);
+  EXPECT_FALSE(ended.exit_code);
+  EXPECT_FALSE(ended.time_limit);
+}
+
+TEST(Supervise, LeavesChildrenFromBeforeAlone) {
+  Pipe end = make_pipe();
+  pid_t stranger = ::fork();
+  if (stranger == 0) {
+    end.write.reset();
+    char byte;
+    ::_exit(static_cast<int>(::read(end.read.get(), &byte, 1)));
+  }
+  LocalProcesses processes;
+  auto ended = processes.supervise(processes.start(command({"true"})), {});
+  EXPECT_TRUE(ended.left_behind.empty());
+  EXPECT_EQ(::waitpid(stranger, nullptr, WNOHANG), 0) << "it lives";
+  end.write.reset();
+  EXPECT_EQ(::waitpid(stranger, nullptr, 0), stranger);
+}
+
+TEST(Supervise, RestoresTheMaskOfSignals) {
+  sigset_t before, after;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  LocalProcesses processes;
+  processes.supervise(processes.start(command({"true"})), {});
+  EXPECT_THROW(processes.start(command({"no-such-program-here"})), Error);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  for (int signal = 1; signal < 32; ++signal) EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal)) << signal;
+}
+
+TEST(Supervise, ObeysOrdersToEndAndToExtend) {
+  LocalProcesses processes;
+  Pipe orders = make_pipe();
+  ASSERT_EQ(::write(orders.write.get(), "x", 1), 1);
+  port::SupervisePolicy policy;
+  policy.control = orders.read.get();
+  policy.serve = [&] {
+    char byte;
+    static_cast<void>(::read(orders.read.get(), &byte, 1));
+    return port::Order{true, std::nullopt};
+  };
+  auto ended = processes.supervise(processes.start(command({"sleep", "1000"})), policy);
+  EXPECT_TRUE(ended.released);
+  EXPECT_EQ(ended.signal, SIGINT);
+
+  ASSERT_EQ(::write(orders.write.get(), "x", 1), 1);
+  policy.serve = [&] {  // an end that has passed already
+    char byte;
+    static_cast<void>(::read(orders.read.get(), &byte, 1));
+    return port::Order{false, std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now())};
+  };
+  ended = processes.supervise(processes.start(command({"sleep", "1000"})), policy);
+  EXPECT_TRUE(ended.time_limit);
+  EXPECT_FALSE(ended.released);
+}
+
+TEST(Interruption, HoldsSignalsBackForItsDescriptor) {
+  Interruption interruption(InheritedSignals::capture());
+  EXPECT_FALSE(interruption.taken());
+  ::kill(::getpid(), SIGTERM);
+  EXPECT_EQ(interruption.taken(), SIGTERM);
+  EXPECT_FALSE(interruption.taken());
+}
+
+}  // namespace
+}  // namespace thole::host
