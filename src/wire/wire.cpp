@@ -1,0 +1,160 @@
+// The composition root. Which backends a machine has is said in one place: backends_of().
+#include "wire/wire.hpp"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/text.hpp"
+#include "host/claims/store.hpp"
+#include "host/clock/system_clock.hpp"
+#include "host/control/local_control.hpp"
+#include "host/gpu/file/machine_file.hpp"
+#include "host/gpu/file/search.hpp"
+#include "host/gpu/nvidia/backend.hpp"
+#include "host/machine/sysfs_topology.hpp"
+#include "host/process/local_processes.hpp"
+
+namespace thole::wire {
+
+namespace {
+
+using Backends = std::vector<std::unique_ptr<port::GpuBackend>>;
+
+// The vendors' backends of the live machine; one that has nothing here is left out.
+Backends live_backends(const Settings& settings) {
+  Backends all;
+  all.push_back(std::make_unique<host::NvidiaBackend>(
+      host::NvidiaOptions{settings.sysroot, settings.nvml_library, settings.program, settings.runtime_dir}));
+  Backends present;
+  for (auto& backend : all)
+    if (backend->present()) present.push_back(std::move(backend));
+  return present;
+}
+
+bool is_directory(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// A name for the state directory of a simulated machine: two files of one name are two machines.
+std::string machine_state_name(const std::string& machine, const std::string& path) {
+  std::string name = "machine-";
+  for (char c : machine.substr(machine.rfind('/') + 1)) name += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ? c : '_';
+  if (path.empty()) return name;
+  std::uint64_t hash = 14695981039346656037u;   // FNV-1a
+  char* real = ::realpath(path.c_str(), nullptr);
+  for (const char* c = real ? real : path.c_str(); *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
+  std::free(real);
+  return name + fmt::format("-{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
+}
+
+}  // namespace
+
+struct Wire::Parts {
+  host::InheritedSignals inherited = host::InheritedSignals::capture();
+  host::SystemClock clock;
+  host::MachineFile* file = nullptr;             // owned by the observer
+  std::unique_ptr<host::SysfsTopology> topology;
+  std::unique_ptr<app::Observer> observer;
+  std::unique_ptr<port::ClaimStore> store;
+  std::unique_ptr<port::Processes> processes;
+  std::unique_ptr<port::ClaimControl> control;
+  std::unique_ptr<host::Interruption> interruption;
+  std::unique_ptr<app::Site> site;
+};
+
+Wire::Wire(Settings settings) : settings_(std::move(settings)), parts_(std::make_unique<Parts>()) {}
+Wire::~Wire() = default;
+
+const port::Clock& Wire::clock() const { return parts_->clock; }
+
+app::Observer& Wire::observer() {
+  if (parts_->observer) return *parts_->observer;
+  Backends backends;
+  port::TopologySource* topology = nullptr;
+  if (settings_.machine.empty()) {
+    backends = live_backends(settings_);
+    parts_->topology = std::make_unique<host::SysfsTopology>(settings_.sysroot);
+    topology = parts_->topology.get();
+  } else {
+    auto file = std::make_unique<host::MachineFile>(settings_.machine,
+                                                    host::machine_directories(settings_.machines_dir, settings_.program));
+    topology = parts_->file = file.get();
+    backends.push_back(std::move(file));
+  }
+  parts_->observer = std::make_unique<app::Observer>(std::move(backends), topology, parts_->clock, !settings_.machine.empty());
+  return *parts_->observer;
+}
+
+std::string Wire::personal_root(uid_t owner) const {
+  if (owner == settings_.uid) return settings_.runtime_dir.empty() ? fmt::format("/tmp/thole-{}", owner) : settings_.runtime_dir + "/thole";
+  const std::string runtime = fmt::format("/run/user/{}/thole", owner);
+  return is_directory(runtime) ? runtime : fmt::format("/tmp/thole-{}", owner);
+}
+
+std::string Wire::claim_directory(const std::string& claim_id, uid_t owner) const {
+  return personal_root(owner) + "/" + claim_id.substr(claim_id.rfind('/') + 1);
+}
+
+host::StateLocation Wire::state_location() {
+  if (!settings_.state_dir.empty()) return host::StateLocation::named(settings_.state_dir);
+  if (settings_.machine.empty()) return host::StateLocation::common();
+  observer();
+  return host::StateLocation::personal(personal_root(settings_.uid), machine_state_name(settings_.machine, parts_->file->path()));
+}
+
+port::ClaimStore& Wire::store() {
+  if (parts_->store) return *parts_->store;
+  observer().look(settings_.probe_cold);
+  host::ClaimStoreOptions options;
+  options.location = state_location();
+  options.personal_root = personal_root(settings_.uid);
+  for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);
+  parts_->store = host::open_claim_store(std::move(options));
+  return *parts_->store;
+}
+
+port::Processes& Wire::processes() {
+  if (!parts_->processes) parts_->processes = std::make_unique<host::LocalProcesses>(parts_->inherited);
+  return *parts_->processes;
+}
+
+port::ClaimControl& Wire::control() {
+  if (!parts_->control) parts_->control = std::make_unique<host::LocalControl>(parts_->inherited);
+  return *parts_->control;
+}
+
+int Wire::interruption() {
+  if (!parts_->interruption) parts_->interruption = std::make_unique<host::Interruption>(parts_->inherited);
+  return parts_->interruption->fd();
+}
+
+void Wire::die_if_interrupted() {
+  if (!parts_->interruption) return;
+  const std::optional<int> signal = parts_->interruption->taken();
+  parts_->interruption.reset();
+  if (signal) host::die_by(*signal);
+}
+
+app::Site& Wire::site() {
+  if (!parts_->site)
+    parts_->site = std::make_unique<app::Site>(app::Site{observer(), store(), parts_->clock, settings_.environment, settings_.free_policy,
+                                                         settings_.uid, user_name, settings_.probe_cold});
+  return *parts_->site;
+}
+
+app::RunPorts Wire::run_ports() {
+  return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return claim_directory(id, owner); }};
+}
+
+std::string user_name(uid_t uid) {
+  passwd entry{}, *found = nullptr;
+  char buffer[4096];
+  if (::getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found && entry.pw_name) return entry.pw_name;
+  return std::to_string(uid);
+}
+
+}  // namespace thole::wire
