@@ -89,6 +89,7 @@ std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
   if (options_.runtime_dir.empty()) return std::nullopt;
   if (!lock_) {
     ::mkdir(options_.runtime_dir.c_str(), 0700);
+    if (!has_memory()) return std::nullopt;
     lock_ = open_at(AT_FDCWD, file(".lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     if (!lock_) return std::nullopt;
   }
@@ -228,8 +229,15 @@ std::string ProbeRunner::describe_end() {
   return "it ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
+// In /tmp somebody else may have made the directory first; then nothing in it is believed, nor written there.
+bool ProbeRunner::has_memory() const {
+  struct stat s;
+  return !options_.runtime_dir.empty() && ::lstat(options_.runtime_dir.c_str(), &s) == 0 && S_ISDIR(s.st_mode) &&
+         s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 std::optional<LastAnswer> ProbeRunner::last_answer() const {
-  if (options_.runtime_dir.empty()) return std::nullopt;
+  if (!has_memory()) return std::nullopt;
   auto text = read_file(file(".last"), longest_answer);
   if (!text) return std::nullopt;
   auto lines = split_lines(*text);

@@ -17,7 +17,7 @@ namespace thole::host {
 struct ProbeOptions {
   std::string program;                                     // this very program; "" = there is none, so every answer is `not_started`
   std::vector<std::string> arguments;                      // {"__probe", "nvidia"}
-  std::string runtime_dir;                                 // per user, 0700, made if missing; "" = no memory between runs
+  std::string runtime_dir;                                 // made if missing, 0700; "" (or one that others can write) = no memory between runs
   std::string name;                                        // of its files there: "probe-nvidia"
 };
 
@@ -57,6 +57,7 @@ class ProbeRunner {
 
   bool warm() const { return static_cast<bool>(channel_); }  // a probe is waiting for the next question
   std::optional<LastAnswer> last_answer() const;
+  bool has_memory() const;                                 // the runtime directory is there and is ours alone
 
   // Ends the probe: kills it, waits a moment, and otherwise abandons it.
   void discard();

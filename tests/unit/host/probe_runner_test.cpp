@@ -135,6 +135,20 @@ TEST_F(ProbeRunnerTest, WorksWithoutARuntimeDirectory) {
   EXPECT_FALSE(runner.last_answer());
 }
 
+TEST_F(ProbeRunnerTest, ARuntimeDirectoryThatOthersCanWriteIsNeitherBelievedNorUsed) {
+  {
+    ProbeRunner runner(script("read q; echo one; echo ."));
+    EXPECT_EQ(ask(runner).end, End::complete);
+    ASSERT_TRUE(runner.last_answer());
+    fs::permissions(directory_, fs::perms::others_write, fs::perm_options::add);
+    EXPECT_FALSE(runner.last_answer());
+  }
+  fs::remove(directory_ + "/probe-test.lock");
+  ProbeRunner runner(script("read q; echo one; echo ."));
+  EXPECT_EQ(ask(runner).end, End::complete);
+  EXPECT_FALSE(fs::exists(directory_ + "/probe-test.lock"));
+}
+
 TEST_F(ProbeRunnerTest, NoSecondProbeIsAskedWhileTheFirstHasNotAnswered) {
   ProbeOptions slow = script("read q; echo started; read never");
   std::thread first([&] {

@@ -95,7 +95,7 @@ void NvidiaBackend::ask(Observed& observed, Millis patience) {
 // The GPUs, by the library's index, that did not answer last time.
 std::vector<std::uint32_t> NvidiaBackend::recall_doubtful() const {
   std::vector<std::uint32_t> doubtful;
-  if (options_.runtime_dir.empty()) return doubtful;
+  if (!probe_.has_memory()) return doubtful;
   std::string text = read_file(options_.runtime_dir + "/probe-nvidia.doubtful", 4096).value_or("");
   for (std::string_view word : split(trim(text), ' '))
     if (auto index = parse_u64(word); index && *index < 256) doubtful.push_back(static_cast<std::uint32_t>(*index));
@@ -104,7 +104,7 @@ std::vector<std::uint32_t> NvidiaBackend::recall_doubtful() const {
 
 void NvidiaBackend::note_doubtful(const Observed& observed) const {
   using End = ProbeOutcome::End;
-  if (options_.runtime_dir.empty() || observed.outcome.end == End::occupied || observed.outcome.end == End::not_started) return;
+  if (!probe_.has_memory() || observed.outcome.end == End::occupied || observed.outcome.end == End::not_started) return;
   std::string file = options_.runtime_dir + "/probe-nvidia.doubtful";
   if (observed.outcome.end == End::complete || observed.library.in_progress.empty()) {
     ::unlink(file.c_str());
