@@ -82,7 +82,8 @@ class Play {
     model::TicketView ticket;
     ticket.number = next_++;
     ticket.uid = 1 + dice_.roll(2);
-    for (std::size_t s = 0; s < queue_.slots.size(); ++s) ticket.eligible[s] = dice_.roll(3) != 0;
+    const std::uint32_t narrow = 1 + dice_.roll(4);  // from nearly all slots to nearly none
+    for (std::size_t s = 0; s < queue_.slots.size(); ++s) ticket.eligible[s] = dice_.roll(5) >= narrow;
     if (ticket.eligible.none()) ticket.eligible.set(dice_.roll(static_cast<std::uint32_t>(queue_.slots.size())));
     ticket.count = 1 + dice_.roll(static_cast<std::uint32_t>(ticket.eligible.count()));
     if (habits_.share && dice_.roll(3) == 0) {
