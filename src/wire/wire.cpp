@@ -24,10 +24,10 @@ namespace {
 using Backends = std::vector<std::unique_ptr<port::GpuBackend>>;
 
 // The vendors' backends of the live machine; one that has nothing here is left out.
-Backends live_backends(const Settings& settings) {
+Backends live_backends(const Settings& settings, const std::string& personal_root) {
   Backends all;
   all.push_back(std::make_unique<host::NvidiaBackend>(
-      host::NvidiaOptions{settings.sysroot, settings.nvml_library, settings.program, settings.runtime_dir}));
+      host::NvidiaOptions{settings.sysroot, settings.nvml_library, settings.program, personal_root}));
   Backends present;
   for (auto& backend : all)
     if (backend->present()) present.push_back(std::move(backend));
@@ -76,7 +76,7 @@ app::Observer& Wire::observer() {
   Backends backends;
   port::TopologySource* topology = nullptr;
   if (settings_.machine.empty()) {
-    backends = live_backends(settings_);
+    backends = live_backends(settings_, personal_root(settings_.uid));
     parts_->topology = std::make_unique<host::SysfsTopology>(settings_.sysroot);
     topology = parts_->topology.get();
   } else {
@@ -108,7 +108,7 @@ host::StateLocation Wire::state_location() {
 
 port::ClaimStore& Wire::store() {
   if (parts_->store) return *parts_->store;
-  observer().look(settings_.probe_cold);
+  if (observer().snapshot().taken_at == WallTime{}) observer().look(settings_.probe_cold);  // else a hung driver is waited for twice
   host::ClaimStoreOptions options;
   options.location = state_location();
   options.personal_root = personal_root(settings_.uid);

@@ -71,7 +71,8 @@ port::Reading NvidiaBackend::read(Millis patience) {
 
 // Asks the probe; once more when it crashed, with the GPUs it crashed on read last, so that the others are read.
 void NvidiaBackend::ask(Observed& observed, Millis patience) {
-  SteadyTime deadline = SteadyClock::now() + std::min(patience, probe_.warm() ? warm_patience : cold_patience);
+  SteadyTime deadline = SteadyClock::now() + std::min(patience, asked_before_ ? warm_patience : cold_patience);
+  asked_before_ = true;
   ProbeRequest request = request_for(observed.files, tree_, options_.library);
   request.last = recall_doubtful();
   for (int attempt = 0; attempt < 2; ++attempt) {

@@ -19,8 +19,8 @@ struct NvidiaOptions {
   std::string runtime_dir;                                 // per user, 0700: the probe's lock and last answer; "" = none
 };
 
-// A reading takes as long as the library needs, at most `patience`, and never more than 10 s when a probe must be started or 2 s
-// when one is waiting. The probe stays for 10 s after a reading, as a child of this process, until `rest`.
+// A reading takes as long as the library needs, at most `patience`, and never more than 10 s the first time (a driver that has to
+// initialise its GPUs takes seconds) and 2 s later. The probe stays for 10 s after a reading, as a child of this process, until `rest`.
 class NvidiaBackend : public port::GpuBackend {
  public:
   explicit NvidiaBackend(NvidiaOptions options);
@@ -38,6 +38,7 @@ class NvidiaBackend : public port::GpuBackend {
   NvidiaOptions options_;
   Tree tree_;
   ProbeRunner probe_;
+  bool asked_before_ = false;
 };
 
 }  // namespace thole::host
