@@ -193,8 +193,9 @@ def test_a_broken_pipe_ends_the_command_as_without_run(run):
 
 
 def test_a_script_stops_when_its_command_dies_of_an_interrupt(run):
-    # sh goes on after a command that handled SIGINT and ends with one that died of it.
-    with Started(["bash", "-c", '"$@"; echo not reached', "bash", *run, "sh", "-c", "echo ready; sleep 60"], start_new_session=True) as job:
+    # bash goes on after a command that handled SIGINT and ends with one that died of it.
+    dies = python("import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print('ready'); signal.pause()")
+    with Started(["bash", "-c", '"$@"; echo not reached', "bash", *run, *dies], start_new_session=True) as job:
         assert job.line() == "ready"
         os.killpg(job.pid, signal.SIGINT)
         assert job.wait() == -signal.SIGINT

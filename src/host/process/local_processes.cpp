@@ -28,6 +28,7 @@ std::vector<pid_t> children_now() {
 
 pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
   Launch launch(spec, inherited_);
+  witness_.reset();
   strangers_ = children_now();
   auto blocked = std::make_unique<AllSignalsBlocked>();
   ::signal(SIGCHLD, SIG_DFL);               // ignored, the kernel would keep the command's status from us
@@ -39,7 +40,8 @@ pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
 
 port::Ended LocalProcesses::supervise(pid_t pid, const port::SupervisePolicy& policy) {
   if (!blocked_) blocked_ = std::make_unique<AllSignalsBlocked>();
-  auto ended = supervise_command(pid, policy, inherited_, strangers_);
+  witness_ = std::make_unique<Witness>();
+  auto ended = supervise_command(pid, policy, inherited_, strangers_, *witness_);
   blocked_.reset();
   return ended;
 }

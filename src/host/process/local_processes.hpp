@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "host/process/signals.hpp"
+#include "host/process/witness.hpp"
 #include "port/processes.hpp"
 
 namespace thole::host {
@@ -23,6 +24,7 @@ class LocalProcesses : public port::Processes {
   InheritedSignals inherited_;
   std::unique_ptr<AllSignalsBlocked> blocked_;  // from start to the end of supervise
   std::vector<pid_t> strangers_;                // children from before start
+  std::unique_ptr<Witness> witness_;            // outlives supervise, so that its death is not waited for before we end
 };
 
 }  // namespace thole::host

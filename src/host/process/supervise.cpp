@@ -9,11 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 
 #include "base/error.hpp"
 #include "host/process/tree.hpp"
-#include "host/process/witness.hpp"
 
 namespace thole::host {
 namespace {
@@ -37,7 +35,7 @@ void signal_process(const ProcessStat& process, int signal) {
 class Supervisor {
  public:
   Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-             const std::vector<pid_t>& strangers);
+             const std::vector<pid_t>& strangers, Witness& witness);
   port::Ended run();
 
  private:
@@ -55,6 +53,7 @@ class Supervisor {
   void deadline_passed();
   void next_step_against_command();
   void look_at_rest();                  // is anything left of the tree?
+  bool is_childless() const;
   void name_rest();
   void next_step_against_rest();
   void kill_rest();
@@ -65,7 +64,7 @@ class Supervisor {
   const InheritedSignals& inherited_;
   const std::vector<pid_t>& strangers_;
   Fd signals_;
-  std::unique_ptr<Witness> witness_;
+  Witness& witness_;
   Phase phase_ = Phase::running;
   int step_ = 0;                        // signals sent so far towards the end of the command, or of the rest
   std::optional<SteadyTime> deadline_;  // of the next step
@@ -75,8 +74,8 @@ class Supervisor {
 };
 
 Supervisor::Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                       const std::vector<pid_t>& strangers)
-    : command_(command), policy_(policy), inherited_(inherited), strangers_(strangers) {
+                       const std::vector<pid_t>& strangers, Witness& witness)
+    : command_(command), policy_(policy), inherited_(inherited), strangers_(strangers), witness_(witness) {
   sigset_t watched;
   sigfillset(&watched);
   for (int signal = 1; signal <= SIGRTMAX; ++signal)
@@ -84,7 +83,6 @@ Supervisor::Supervisor(pid_t command, const port::SupervisePolicy& policy, const
   signals_ = Fd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_)
     throw Error(ErrorCode::internal, "cannot watch over the command").because(errno).hint("raise the descriptor limit: ulimit -n");
-  witness_ = std::make_unique<Witness>();
   if (policy_.time_limit) deadline_ = steady_clock::now() + *policy_.time_limit;
 }
 
@@ -121,7 +119,7 @@ void Supervisor::take_signal(const signalfd_siginfo& signal) {
     if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT) interrupt_rest();
     return;
   }
-  const bool to_group = witness_->saw(number);  // asked every time, because it also forgets
+  const bool to_group = witness_.saw(number);  // asked every time, because it also forgets
   // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets.
   const bool from_a_process = signal.ssi_code <= 0;
   if (!to_group && (from_a_process || number == SIGHUP)) ::kill(command_, number);
@@ -142,8 +140,8 @@ void Supervisor::reap() {
     if (how.si_pid == command_) {
       if (exited) command_ended(how);
       else if (how.si_code == CLD_STOPPED) follow_stop(how.si_status);
-    } else if (exited && witness_ && how.si_pid == witness_->pid()) {
-      witness_->gone();
+    } else if (exited && how.si_pid == witness_.pid()) {
+      witness_.gone();
     }
   }
   if (phase_ != Phase::running) look_at_rest();
@@ -153,7 +151,7 @@ void Supervisor::command_ended(const siginfo_t& how) {
   if (how.si_code == CLD_EXITED) ended_.exit_code = how.si_status;
   else ended_.signal = how.si_status;
   ended_.core = how.si_code == CLD_DUMPED;
-  witness_.reset();
+  witness_.dismiss();
   phase_ = Phase::settling;
   deadline_ = steady_clock::now() + settling_time;
   step_ = 0;
@@ -226,15 +224,22 @@ void Supervisor::next_step_against_command() {
 }
 
 void Supervisor::look_at_rest() {
-  siginfo_t any = {};
-  const bool childless = ::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
-  if (childless) { phase_ = Phase::over; return; }
-  if (phase_ == Phase::settling && strangers_.empty()) return;  // no need to search /proc yet
+  if (is_childless()) { phase_ = Phase::over; return; }
+  if (phase_ == Phase::settling) return;
   const auto rest = tree();
   if (rest.empty()) phase_ = Phase::over;
   else if (phase_ == Phase::ending && step_ == 1)
     for (const auto& process : rest)  // those that were started since
       if (std::ranges::find(told_, process.pid) == told_.end()) { told_.push_back(process.pid); signal_process(process, SIGTERM); }
+}
+
+// Almost always so, and then /proc need not be searched.
+bool Supervisor::is_childless() const {
+  const auto children = listed_children();
+  if (!children) return tree().empty();
+  return std::ranges::all_of(*children, [&](pid_t child) {
+    return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end();
+  });
 }
 
 void Supervisor::name_rest() {
@@ -278,7 +283,7 @@ void Supervisor::kill_rest() {
 // Our descendants but for the witness and those who are not the command's.
 std::vector<ProcessStat> Supervisor::tree() const {
   std::vector<pid_t> apart = strangers_;
-  if (witness_) apart.push_back(witness_->pid());
+  apart.push_back(witness_.pid());
   std::vector<ProcessStat> ours;
   for (auto& process : descendants(::getpid())) {  // parents come before children
     const bool is_apart = std::ranges::find(apart, process.pid) != apart.end() ||
@@ -292,8 +297,8 @@ std::vector<ProcessStat> Supervisor::tree() const {
 }  // namespace
 
 port::Ended supervise_command(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                              const std::vector<pid_t>& strangers) {
-  return Supervisor(command, policy, inherited, strangers).run();
+                              const std::vector<pid_t>& strangers, Witness& witness) {
+  return Supervisor(command, policy, inherited, strangers, witness).run();
 }
 
 }  // namespace thole::host

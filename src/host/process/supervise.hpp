@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "host/process/signals.hpp"
+#include "host/process/witness.hpp"
 #include "port/processes.hpp"
 
 namespace thole::host {
 
 // `strangers`: children of ours from before the command (an abandoned probe); they are left alone. All signals must be blocked.
+// The witness is dismissed when the command has ended.
 port::Ended supervise_command(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                              const std::vector<pid_t>& strangers);
+                              const std::vector<pid_t>& strangers, Witness& witness);
 
 }  // namespace thole::host

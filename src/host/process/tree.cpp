@@ -45,6 +45,15 @@ std::optional<ProcessStat> read_process(pid_t pid) {
   return text ? parse_process_stat(*text) : std::nullopt;
 }
 
+std::optional<std::vector<pid_t>> listed_children() {
+  auto text = read_file("/proc/thread-self/children", 1u << 20);
+  if (!text) return std::nullopt;
+  std::vector<pid_t> children;
+  for (auto word : split(*text, ' '))
+    if (auto pid = parse_u64(trim(word))) children.push_back(static_cast<pid_t>(*pid));
+  return children;
+}
+
 std::vector<ProcessStat> descendants(pid_t root) {
   auto all = all_processes();
   std::vector<ProcessStat> tree;

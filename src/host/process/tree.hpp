@@ -21,6 +21,9 @@ struct ProcessStat {
 std::optional<ProcessStat> read_process(pid_t pid);
 std::optional<ProcessStat> parse_process_stat(const std::string& text);
 
+// The direct children of this thread, zombies too; nothing where the kernel does not list them (CONFIG_PROC_CHILDREN).
+std::optional<std::vector<pid_t>> listed_children();
+
 // All living descendants of `root` (not itself, no zombies), parents before children. Needs no kernel option, unlike /proc/PID/task/*/children.
 std::vector<ProcessStat> descendants(pid_t root);
 
