@@ -1,0 +1,166 @@
+#include "host/drm/clients.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <set>
+
+#include "base/text.hpp"
+#include "host/sysfs/people.hpp"
+
+namespace thole::host {
+
+namespace {
+
+// "1024 KiB", "3 MiB", "4096" (bytes).
+std::optional<std::uint64_t> parse_kib(std::string_view value) {
+  auto space = value.find(' ');
+  auto amount = parse_u64(value.substr(0, space));
+  if (!amount) return std::nullopt;
+  std::string_view unit = space == value.npos ? "" : trim(value.substr(space));
+  if (unit == "KiB") return amount;
+  if (unit == "MiB" && *amount <= UINT64_MAX / 1024) return *amount * 1024;
+  if (unit.empty()) return *amount / 1024 + (*amount % 1024 != 0);
+  return std::nullopt;
+}
+
+// The number of a region on the device: "vram" and "vram0" -> 0, "local1" -> 1; nothing for system memory.
+std::optional<unsigned> local_region(std::string_view region) {
+  for (std::string_view kind : {"vram", "local"}) {
+    if (!region.starts_with(kind)) continue;
+    std::string_view number = region.substr(kind.size());
+    if (number.empty()) return 0;
+    auto index = parse_u64(number);
+    if (index && *index < 64) return static_cast<unsigned>(*index);
+  }
+  return std::nullopt;
+}
+
+enum class Engine { compute, graphics, other };
+Engine engine_kind(std::string_view name) {
+  for (std::string_view compute : {"compute", "ccs"})
+    if (name == compute) return Engine::compute;
+  for (std::string_view graphics : {"gfx", "render", "rcs"})
+    if (name == graphics) return Engine::graphics;
+  return Engine::other;
+}
+
+// "120000 ns" or, in cycles (xe), "37561".
+bool nonzero(std::string_view value) { return parse_u64(value.substr(0, value.find(' '))).value_or(0) > 0; }
+
+struct Memory {
+  std::map<unsigned, std::uint64_t> resident, memory, total;  // newer drivers write all three; what is resident counts
+};
+
+void take(DrmClient& client, Memory& memory, std::string_view key, std::string_view value) {
+  auto after = [&key](std::string_view prefix) { return key.starts_with(prefix) ? key.substr(prefix.size()) : std::string_view(); };
+  auto add = [&](std::map<unsigned, std::uint64_t>& to, std::string_view region) {
+    auto index = local_region(region);
+    auto kib = parse_kib(value);
+    if (index && kib) to[*index] = *kib;
+  };
+  if (key == "drm-driver") client.driver = value;
+  else if (key == "drm-pdev") client.pci = model::PciAddress::parse(value);
+  else if (key == "drm-client-id") client.id = parse_u64(value).value_or(0);
+  else if (auto region = after("drm-resident-"); !region.empty()) add(memory.resident, region);
+  else if (region = after("drm-memory-"); !region.empty()) add(memory.memory, region);
+  else if (region = after("drm-total-"); !region.empty() && !region.starts_with("cycles-")) add(memory.total, region);
+  else if (key.starts_with("drm-engine-capacity-")) return;
+  else if (auto engine = after(key.starts_with("drm-cycles-") ? "drm-cycles-" : "drm-engine-"); !engine.empty() && nonzero(value)) {
+    client.compute |= engine_kind(engine) == Engine::compute;
+    client.graphics |= engine_kind(engine) == Engine::graphics;
+  }
+}
+
+// The target is only read, never followed: it may be a file on a server that does not answer.
+bool is_drm_node(const std::string& descriptor, bool& hidden) {
+  std::array<char, 64> target;
+  ssize_t length = ::readlink(descriptor.c_str(), target.data(), target.size());
+  if (length < 0 && errno != ENOENT) hidden = true;
+  return length > 0 && std::string_view(target.data(), static_cast<std::size_t>(length)).starts_with("/dev/dri/");
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> DrmClient::memory_kib() const {
+  if (local_kib.empty()) return std::nullopt;
+  std::uint64_t sum = 0;
+  for (const auto& [region, kib] : local_kib) sum += kib;
+  return sum;
+}
+
+std::optional<DrmClient> parse_drm_fdinfo(std::string_view text) {
+  DrmClient client;
+  Memory memory;
+  for (std::string_view line : split_lines(text)) {
+    auto colon = line.find(':');
+    if (colon != line.npos) take(client, memory, line.substr(0, colon), trim(line.substr(colon + 1)));
+  }
+  if (client.driver.empty()) return std::nullopt;
+  client.local_kib = !memory.resident.empty() ? memory.resident : !memory.memory.empty() ? memory.memory : memory.total;
+  return client;
+}
+
+DrmClients drm_clients(const Tree& tree, std::size_t most_descriptors) {
+  DrmClients clients;
+  // Under hidepid other users' processes are not even listed; in a pid namespace none outside it is.
+  clients.complete = tree.exists("/proc/1/status") && !in_pid_namespace(tree);
+  std::set<std::pair<std::string, std::uint64_t>> seen;
+  std::size_t looked_at = 0;
+  for (unsigned pid : tree.numbered("/proc", "")) {
+    const std::string directory = "/proc/" + std::to_string(pid);
+    if (::access(tree.at(directory + "/fd").c_str(), R_OK | X_OK) != 0) {
+      if (errno != ENOENT) clients.complete = false;
+      continue;
+    }
+    for (unsigned descriptor : tree.numbered(directory + "/fd", "")) {
+      if (++looked_at > most_descriptors) {
+        clients.complete = false;
+        return clients;
+      }
+      bool hidden = false;
+      const std::string number = std::to_string(descriptor);
+      bool drm = is_drm_node(tree.at(directory + "/fd/" + number), hidden);
+      if (hidden) clients.complete = false;
+      auto text = drm ? tree.text(directory + "/fdinfo/" + number) : std::nullopt;
+      auto client = text ? parse_drm_fdinfo(*text) : std::nullopt;
+      if (!client || !seen.insert({client->pci ? client->pci->to_string() : "", client->id}).second) continue;
+      client->pid = static_cast<pid_t>(pid);
+      clients.list.push_back(std::move(*client));
+    }
+  }
+  return clients;
+}
+
+std::vector<model::GpuProcess> processes_of(const DrmClients& clients, const model::PciAddress& pci, std::optional<unsigned> region) {
+  struct Sum {
+    std::optional<std::uint64_t> kib;
+    bool compute = false, graphics = false;
+  };
+  std::map<pid_t, Sum> by_pid;
+  for (const DrmClient& client : clients.list) {
+    if (client.pci != pci) continue;
+    std::optional<std::uint64_t> kib = client.memory_kib();
+    if (region && kib) {
+      auto part = client.local_kib.find(*region);
+      kib = part == client.local_kib.end() ? 0 : part->second;
+    }
+    if (kib.value_or(0) == 0 && ((!client.compute && !client.graphics) || region)) continue;
+    Sum& sum = by_pid[client.pid];
+    if (kib) sum.kib = sum.kib.value_or(0) + *kib;
+    sum.compute |= client.compute;
+    sum.graphics |= client.graphics;
+  }
+  std::vector<model::GpuProcess> processes;
+  for (const auto& [pid, sum] : by_pid) {
+    model::GpuProcess& process = processes.emplace_back();
+    process.pid = pid;
+    using enum model::GpuProcess::Kind;  // memory without engine time: about to compute, as far as anybody can tell
+    process.kind = sum.graphics ? (sum.compute ? both : graphics) : compute;
+    if (sum.kib) process.memory_mib = (*sum.kib + 1023) / 1024;
+  }
+  return processes;
+}
+
+}  // namespace thole::host

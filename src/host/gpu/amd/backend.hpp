@@ -1,0 +1,18 @@
+// AMD GPUs, from the kernel's files alone: KFD topology, sysfs, fdinfo. No library: ROCm's change their ABI with almost every
+// release, take locks shared between processes, and read these same files.
+#pragma once
+
+#include "host/drm/backend.hpp"
+
+namespace thole::host {
+
+namespace amd {
+extern const FileVendor vendor;
+}
+
+class AmdBackend : public FileBackend {
+ public:
+  explicit AmdBackend(std::string root = "") : FileBackend(amd::vendor, std::move(root)) {}
+};
+
+}  // namespace thole::host

@@ -1,0 +1,50 @@
+#include "host/gpu/intel/backend.hpp"
+
+#include <thread>
+
+#include "base/text.hpp"
+#include "host/gpu/intel/identity.hpp"
+#include "host/gpu/intel/use.hpp"
+
+namespace thole::host::intel {
+
+namespace {
+
+// Most machines with an Intel CPU have i915 for its built-in graphics; that alone is no reason to look further.
+bool present(const Tree& tree) {
+  for (const char* driver : {"i915", "xe"})
+    for (const std::string& name : tree.names(std::string("/sys/bus/pci/drivers/") + driver))
+      if (auto address = model::PciAddress::parse(name); address && !is_integrated(tree, *address)) return true;
+  return false;
+}
+
+std::vector<model::Gpu> identify_gpus(const Tree& tree) {
+  std::vector<model::Gpu> gpus;
+  for (IntelGpu& entry : identify(tree, Detail::full)) gpus.push_back(std::move(entry.gpu));
+  return gpus;
+}
+
+void observe(const Tree& tree, const std::function<void(model::Gpu)>& emit) {
+  std::vector<IntelGpu> gpus = identify(tree, Detail::brief);
+  if (gpus.empty()) return;
+  std::vector<Sample> before;
+  for (const IntelGpu& entry : gpus) before.push_back(take_sample(tree, entry));
+  const DrmClients clients = drm_clients(tree);
+  if (tree.live()) std::this_thread::sleep_until(before.back().at + sample_interval);  // a captured counter never moves
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const Sample after = tree.live() ? take_sample(tree, gpus[i]) : Sample{};
+    read_use(tree, gpus[i], before[i], after, clients);
+    emit(std::move(gpus[i].gpu));
+  }
+}
+
+std::string generation(const Tree& tree) { return join(tree.names("/sys/class/drm"), " "); }
+
+std::string problem(const Tree&) { return ""; }
+
+}  // namespace
+
+const FileVendor vendor{.name = "intel", .source = "sysfs, fdinfo", .present = present, .identify = identify_gpus, .observe = observe,
+                        .generation = generation, .problem = problem};
+
+}  // namespace thole::host::intel

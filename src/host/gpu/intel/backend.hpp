@@ -1,0 +1,18 @@
+// Intel GPUs (Arc, Flex, Max), from the files of the i915 and xe drivers. No library: Level Zero would tell little more
+// without root, and is not needed to claim.
+#pragma once
+
+#include "host/drm/backend.hpp"
+
+namespace thole::host {
+
+namespace intel {
+extern const FileVendor vendor;
+}
+
+class IntelBackend : public FileBackend {
+ public:
+  explicit IntelBackend(std::string root = "") : FileBackend(intel::vendor, std::move(root)) {}
+};
+
+}  // namespace thole::host
