@@ -20,7 +20,8 @@ inline std::filesystem::path captured_tree(const std::string& archive) {
   fs::create_directories(target.parent_path());
   std::string own = target.string() + ".XXXXXX";
   if (!::mkdtemp(own.data())) throw std::runtime_error("cannot make " + own);
-  const std::string command = "tar xzf '" + (fs::path(THOLE_SOURCE_DIR) / "tests/topologies" / archive).string() + "' -C '" + own + "'";
+  const fs::path packed = fs::path(THOLE_SOURCE_DIR) / "tests/topologies" / archive;
+  const std::string command = "tar xzf '" + packed.string() + "' -C '" + own + "'";
   if (std::system(command.c_str()) != 0) throw std::runtime_error("cannot unpack: " + command);
   std::error_code lost_the_race;
   fs::rename(own, target, lost_the_race);

@@ -49,12 +49,20 @@ Engine engine_kind(std::string_view name) {
 // "120000 ns" or, in cycles (xe), "37561".
 bool nonzero(std::string_view value) { return parse_u64(value.substr(0, value.find(' '))).value_or(0) > 0; }
 
+void worked_on(DrmClient& client, std::string_view engine, std::string_view amount) {
+  if (!nonzero(amount)) return;
+  client.compute |= engine_kind(engine) == Engine::compute;
+  client.graphics |= engine_kind(engine) == Engine::graphics;
+}
+
 struct Memory {
   std::map<unsigned, std::uint64_t> resident, memory, total;  // newer drivers write all three; what is resident counts
 };
 
 void take(DrmClient& client, Memory& memory, std::string_view key, std::string_view value) {
-  auto after = [&key](std::string_view prefix) { return key.starts_with(prefix) ? key.substr(prefix.size()) : std::string_view(); };
+  auto after = [&key](std::string_view prefix) {
+    return key.starts_with(prefix) ? key.substr(prefix.size()) : std::string_view();
+  };
   auto add = [&](std::map<unsigned, std::uint64_t>& to, std::string_view region) {
     auto index = local_region(region);
     auto kib = parse_kib(value);
@@ -67,10 +75,8 @@ void take(DrmClient& client, Memory& memory, std::string_view key, std::string_v
   else if (region = after("drm-memory-"); !region.empty()) add(memory.memory, region);
   else if (region = after("drm-total-"); !region.empty() && !region.starts_with("cycles-")) add(memory.total, region);
   else if (key.starts_with("drm-engine-capacity-")) return;
-  else if (auto engine = after(key.starts_with("drm-cycles-") ? "drm-cycles-" : "drm-engine-"); !engine.empty() && nonzero(value)) {
-    client.compute |= engine_kind(engine) == Engine::compute;
-    client.graphics |= engine_kind(engine) == Engine::graphics;
-  }
+  else if (auto engine = after("drm-engine-"); !engine.empty()) worked_on(client, engine, value);
+  else if (engine = after("drm-cycles-"); !engine.empty()) worked_on(client, engine, value);
 }
 
 // The target is only read, never followed: it may be a file on a server that does not answer.
@@ -133,7 +139,8 @@ DrmClients drm_clients(const Tree& tree, std::size_t most_descriptors) {
   return clients;
 }
 
-std::vector<model::GpuProcess> processes_of(const DrmClients& clients, const model::PciAddress& pci, std::optional<unsigned> region) {
+std::vector<model::GpuProcess> processes_of(const DrmClients& clients, const model::PciAddress& pci,
+                                            std::optional<unsigned> region) {
   struct Sum {
     std::optional<std::uint64_t> kib;
     bool compute = false, graphics = false;

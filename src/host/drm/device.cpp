@@ -41,8 +41,8 @@ bool off_the_bus(const Tree& tree, const std::string& device) {
 std::string access_problem(const Tree& tree, const std::string& node) {
   if (!tree.exists("/dev") || tree.readable_and_writable(node)) return "";
   if (!tree.exists(node)) return fmt::format("{} does not exist here: in a container, pass it in (--device {})", node, node);
-  return fmt::format("{} may not be opened by this user: join the group that owns it, usually \"sudo usermod -aG render $USER\","
-                     " and log in again", node);
+  return fmt::format("{} may not be opened by this user: join the group that owns it, usually with"
+                     " \"sudo usermod -aG render $USER\", and log in again", node);
 }
 
 }  // namespace thole::host

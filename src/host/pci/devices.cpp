@@ -19,7 +19,7 @@ std::optional<std::uint16_t> id16(const Tree& tree, const std::string& path) {
 }
 
 // A root-complex name in a device path: "pci0000:00"; on some ARM servers it lies below a platform device.
-bool is_host_bridge(std::string_view component) { return component.starts_with("pci") && component.find(':') != component.npos; }
+bool is_host_bridge(std::string_view name) { return name.starts_with("pci") && name.find(':') != name.npos; }
 
 void read_path(const Tree& tree, const std::string& directory, PciDevice& device) {
   auto real = tree.real(directory);
@@ -59,7 +59,8 @@ std::optional<PciDevice> pci_device(const Tree& tree, const model::PciAddress& a
   device.address = address;
   device.vendor = id16(tree, directory + "/vendor");
   device.device = id16(tree, directory + "/device");
-  if (auto code = tree.hex(directory + "/class"); code && *code <= 0xffffff) device.class_code = static_cast<std::uint32_t>(*code);
+  if (auto code = tree.hex(directory + "/class"); code && *code <= 0xffffff)
+    device.class_code = static_cast<std::uint32_t>(*code);
   device.numa = tree.node(directory + "/numa_node");
   device.local_cpus = tree.cpu_list(directory + "/local_cpulist");
   if (!device.local_cpus) device.local_cpus = tree.cpu_mask(directory + "/local_cpus");

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "host/machine/cpus.hpp"
@@ -125,8 +126,9 @@ TEST(Nics, AreNamedByTheirInfinibandDeviceElseTheirInterface) {
 
 TEST(Nics, RateOfALinkThatIsDownIsUnknown) {
   test::MadeUpTree tree;
-  for (const auto& [bus, speed] : {std::pair{"01", "100000"}, std::pair{"02", "-1"}, std::pair{"03", "4294967295"}, std::pair{"04", ""}}) {
-    std::string address = std::string("0000:") + bus + ":00.0", name = std::string("eth") + bus;
+  const std::map<std::string, std::string> speeds{{"01", "100000"}, {"02", "-1"}, {"03", "4294967295"}, {"04", ""}};
+  for (const auto& [bus, speed] : speeds) {
+    std::string address = "0000:" + bus + ":00.0", name = "eth" + bus;
     std::string device = tree.pci("pci0000:00", address, "0x15b3", "0x1019", "0x020000");
     tree.file(device + "/net/" + name + "/speed", speed);
     tree.link("sys/class/net/" + name, device + "/net/" + name);

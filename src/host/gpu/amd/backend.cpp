@@ -36,7 +36,14 @@ std::string problem(const Tree& tree) {
 
 }  // namespace
 
-const FileVendor vendor{.name = "amd", .source = "kfd, sysfs", .present = present, .identify = identify_gpus, .observe = observe,
-                        .generation = generation, .problem = problem};
+const FileVendor vendor{
+    .name = "amd",
+    .source = "kfd, sysfs",
+    .present = present,
+    .identify = identify_gpus,
+    .observe = observe,
+    .generation = generation,
+    .problem = problem,
+};
 
 }  // namespace thole::host::amd

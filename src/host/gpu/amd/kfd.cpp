@@ -23,8 +23,9 @@ std::optional<std::uint64_t> memory_bytes(const Tree& tree, const std::string& n
 
 std::vector<KfdLink> read_links(const Tree& tree, const std::string& node) {
   std::vector<KfdLink> links;
-  for (unsigned number : tree.numbered(node + "/io_links", ""))
-    if (auto text = tree.text(node + "/io_links/" + std::to_string(number) + "/properties")) links.push_back(parse_kfd_link(*text));
+  const std::string directory = node + "/io_links/";
+  for (unsigned number : tree.numbered(directory, ""))
+    if (auto text = tree.text(directory + std::to_string(number) + "/properties")) links.push_back(parse_kfd_link(*text));
   return links;
 }
 

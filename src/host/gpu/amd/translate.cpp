@@ -105,7 +105,8 @@ std::vector<AmdGpu> translate(const std::vector<KfdNode>& nodes) {
 
 bool is_integrated(std::uint64_t gfx_version) {
   // Raven, Picasso, Renoir; Van Gogh, Rembrandt, Raphael, Mendocino; Phoenix; Strix Point, Krackan (gfx1150, 1152, 1153).
-  constexpr std::array<std::uint64_t, 11> built_in{90002, 90009, 90012, 100303, 100305, 100306, 100307, 110003, 110500, 110502, 110503};
+  constexpr std::array<std::uint64_t, 11> built_in{90002,  90009,  90012,  100303, 100305, 100306,
+                                                   100307, 110003, 110500, 110502, 110503};
   return std::find(built_in.begin(), built_in.end(), gfx_version) != built_in.end();
 }
 
@@ -115,7 +116,8 @@ std::string name_in_ids(std::string_view ids, std::uint64_t device, std::uint64_
     auto first = line.find(','), second = first == line.npos ? first : line.find(',', first + 1);
     if (second == line.npos) continue;
     if (parse_u64(trim(line.substr(0, first)), 16) != device) continue;
-    if (parse_u64(trim(line.substr(first + 1, second - first - 1)), 16) == revision) return std::string(trim(line.substr(second + 1)));
+    if (parse_u64(trim(line.substr(first + 1, second - first - 1)), 16) != revision) continue;
+    return std::string(trim(line.substr(second + 1)));
   }
   return "";
 }

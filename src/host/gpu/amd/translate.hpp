@@ -20,11 +20,11 @@ struct AmdGpu {
 };
 
 // In machine order: by PCI address, then partition. How a node is named:
-// * location_id is bus<<8 | device<<3 | function. In a partitioned GPU (CPX, DPX…) the kernel puts the partition's number where the
-//   function is: nodes with one unique_id at one bus and device are the partitions of one PCI function.
+// * location_id is bus<<8 | device<<3 | function. In a partitioned GPU (CPX, DPX…) the kernel puts the partition's number
+//   where the function is: nodes with one unique_id at one bus and device are the partitions of one PCI function.
 // * uuid is "GPU-" and 16 hex digits as ROCm's runtime prints it; "" when the chip has none, and for partitions, because all
 //   partitions of a GPU have the same (then the PCI address and the part are the key).
-// * links: xGMI only, from io_links; the best where partitions give several to one PCI address. count: number of lanes' bundles.
+// * links: xGMI only, from io_links; the best where partitions give several to one PCI address. count: physical links.
 std::vector<AmdGpu> translate(const std::vector<KfdNode>& nodes);
 
 // Graphics built into a CPU, which this tool leaves alone. Strix Halo (gfx1151) and MI300A are no such thing: people buy them

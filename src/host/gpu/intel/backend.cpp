@@ -44,7 +44,14 @@ std::string problem(const Tree&) { return ""; }
 
 }  // namespace
 
-const FileVendor vendor{.name = "intel", .source = "sysfs, fdinfo", .present = present, .identify = identify_gpus, .observe = observe,
-                        .generation = generation, .problem = problem};
+const FileVendor vendor{
+    .name = "intel",
+    .source = "sysfs, fdinfo",
+    .present = present,
+    .identify = identify_gpus,
+    .observe = observe,
+    .generation = generation,
+    .problem = problem,
+};
 
 }  // namespace thole::host::intel

@@ -27,7 +27,8 @@ unsigned count_tiles(const Tree& tree, const std::string& device, Driver driver,
   if (driver == Driver::xe) {
     tiles = tree.numbered(device, "tile").size();
   } else if (bool is_max = id == 0x0b69 || (id >= 0x0bd0 && id <= 0x0bdb); driver == Driver::i915 && is_max) {
-    if (auto card = drm_nodes(tree, device).card) tiles = tree.numbered(device + "/drm/card" + std::to_string(*card) + "/gt", "gt").size();
+    if (auto card = drm_nodes(tree, device).card)
+      tiles = tree.numbered(device + "/drm/card" + std::to_string(*card) + "/gt", "gt").size();
   }
   return static_cast<unsigned>(std::clamp<std::size_t>(tiles, 1, 8));
 }

@@ -30,7 +30,8 @@ std::string idle_counter(const Tree& tree, const IntelGpu& entry) {
 }
 
 // The out-of-tree i915 tells what is left to everybody; else the clients that can be seen have to be all there are.
-Mib memory_used(const Tree& tree, const IntelGpu& entry, const DrmClients& clients, const std::vector<model::GpuProcess>& processes) {
+Mib memory_used(const Tree& tree, const IntelGpu& entry, const DrmClients& clients,
+                const std::vector<model::GpuProcess>& processes) {
   auto card = drm_nodes(tree, entry.device).card;
   const std::string directory = entry.device + "/drm/card" + std::to_string(card.value_or(0));
   auto total = tree.number(directory + "/lmem_total_bytes"), left = tree.number(directory + "/lmem_avail_bytes");
@@ -48,7 +49,8 @@ void read_sensors(const Tree& tree, const IntelGpu& entry, model::Use& use) {
     return;
   }
   // temp1 is the package on i915, temp2 on xe, which leaves temp1 out.
-  use.temperature_c = first_known({scaled_attribute(tree, sensors + "/temp1_input", 1e3), scaled_attribute(tree, sensors + "/temp2_input", 1e3)});
+  use.temperature_c =
+      first_known({scaled_attribute(tree, sensors + "/temp1_input", 1e3), scaled_attribute(tree, sensors + "/temp2_input", 1e3)});
   use.power_limit_w = scaled_attribute(tree, sensors + "/power1_max", 1e6);
 }
 
@@ -64,7 +66,8 @@ Sample take_sample(const Tree& tree, const IntelGpu& entry) {
   sample.at = std::chrono::steady_clock::now();
   if (entry.driver == Driver::none || asleep(tree, entry.device)) return sample;
   if (std::string counter = idle_counter(tree, entry); !counter.empty()) sample.idle_ms = tree.number(counter);
-  if (std::string sensors = sensors_of(tree, entry.device); !sensors.empty()) sample.energy_uj = tree.number(sensors + "/energy1_input");
+  if (std::string sensors = sensors_of(tree, entry.device); !sensors.empty())
+    sample.energy_uj = tree.number(sensors + "/energy1_input");
   return sample;
 }
 
