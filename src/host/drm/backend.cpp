@@ -1,14 +1,33 @@
 #include "host/drm/backend.hpp"
 
-#include <algorithm>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
-#include "host/sysfs/people.hpp"
+#include <algorithm>
+#include <csignal>
+#include <mutex>
+#include <set>
+
+#include "host/gpu/process_names.hpp"
+#include "model/json.hpp"
 
 namespace thole::host {
 
 namespace {
 
-// What the probe adds to a GPU known from safe files. Health found by permissions stays: it says what the user can mend.
+using End = ProbeOutcome::End;
+
+constexpr Millis cold_patience{10'000}, warm_patience{2'000};
+constexpr Millis after_the_first{1'000};   // all are read at once, so the last is no later than this after the first
+constexpr int leave_after_ms = 10'000;     // a probe that nobody asks
+
+model::Gpu* find(std::vector<model::Gpu>& gpus, const std::string& key) {
+  auto found = std::find_if(gpus.begin(), gpus.end(), [&](const model::Gpu& gpu) { return gpu.key() == key; });
+  return found == gpus.end() ? nullptr : &*found;
+}
+
+// What an observation adds to a GPU known from safe files. Health found by permissions stays: it says what the user can mend.
 void add_observed(model::Gpu& gpu, model::Gpu observed) {
   gpu.use = std::move(observed.use);
   if (gpu.health != model::Health::ok) return;
@@ -16,11 +35,35 @@ void add_observed(model::Gpu& gpu, model::Gpu observed) {
   gpu.health_reason = std::move(observed.health_reason);
 }
 
+std::optional<model::Gpu> parse(std::string_view line) {
+  try {
+    return model::gpu_from_json(model::parse_json(std::string(line), "the probe's answer"), "");
+  } catch (const std::exception&) {
+    return std::nullopt;                   // a probe of another version left its last answer behind
+  }
+}
+
+std::string describe(const ProbeOutcome& outcome, const char* vendor) {
+  const std::string who = std::string("reading the ") + vendor + " driver's files: ";
+  switch (outcome.end) {
+    case End::complete: return who + "some GPUs are missing from the answer";
+    case End::timed_out: return who + outcome.detail + "; see dmesg, a GPU may need a reset";
+    case End::crashed: return who + "the probe failed, " + outcome.detail;
+    case End::occupied: return who + outcome.detail;
+    case End::not_started: return who + outcome.detail + "; who uses the GPUs is not known";
+  }
+  return "";
+}
+
 }  // namespace
 
-FileBackend::FileBackend(const FileVendor& vendor, std::string root) : vendor_(vendor), tree_(std::move(root)) {}
+FileBackend::FileBackend(const FileVendor& vendor, FileOptions options)
+    : vendor_(vendor),
+      options_(std::move(options)),
+      tree_(options_.root),
+      probe_({options_.program, {"__probe", vendor.name}, options_.runtime_dir, std::string("probe-") + vendor.name}) {}
 
-port::Reading FileBackend::read(Millis) {
+port::Reading FileBackend::read(Millis patience) {
   if (std::string now = vendor_.generation(tree_); generation_ != now) {
     identified_ = vendor_.identify(tree_);
     generation_ = std::move(now);
@@ -32,12 +75,64 @@ port::Reading FileBackend::read(Millis) {
   reading.observation.problem = vendor_.problem(tree_);
   reading.observation.pids_foreign = in_pid_namespace(tree_);
   if (reading.gpus.empty()) return reading;
-  vendor_.observe(tree_, [&](model::Gpu observed) {
-    const std::string key = observed.key();
-    auto gpu = std::find_if(reading.gpus.begin(), reading.gpus.end(), [&](const model::Gpu& known) { return known.key() == key; });
-    if (gpu != reading.gpus.end()) add_observed(*gpu, std::move(observed));
-  });
+  if (tree_.live()) {
+    ask(reading, patience);
+  } else {
+    vendor_.observe(tree_, [&](model::Gpu observed) {
+      if (model::Gpu* gpu = find(reading.gpus, observed.key())) add_observed(*gpu, std::move(observed));
+    });
+  }
+  if (!reading.observation.pids_foreign) name_processes(tree_, reading.gpus);
   return reading;
+}
+
+void FileBackend::ask(port::Reading& reading, Millis patience) {
+  std::set<std::string> answered;
+  auto take = [&](std::string_view line, bool now) {
+    auto observed = parse(line);
+    model::Gpu* gpu = observed ? find(reading.gpus, observed->key()) : nullptr;
+    if (!gpu || (!now && answered.contains(gpu->key()))) return;
+    if (now) answered.insert(gpu->key());
+    add_observed(*gpu, std::move(*observed));
+  };
+  patience = std::min(patience, probe_.warm() ? warm_patience : cold_patience);
+  ProbeOutcome outcome = probe_.ask("read", patience, [&](std::string_view line) -> std::optional<Millis> {
+    take(line, true);
+    return after_the_first;
+  });
+  const bool all = answered.size() == reading.gpus.size();
+  if (outcome.end == End::complete && all) return;
+  model::Observation& observation = reading.observation;
+  if (observation.problem.empty()) observation.problem = describe(outcome, vendor_.name);
+  if (all) return;
+  observation.answered = false;
+  if (auto last = probe_.last_answer()) {
+    for (const std::string& line : last->lines) take(line, false);
+    observation.age = last->age;
+  }
+  for (model::Gpu& gpu : reading.gpus) {
+    if (answered.contains(gpu.key()) || gpu.health != model::Health::ok) continue;
+    const bool tried = outcome.end != End::not_started && outcome.end != End::complete;
+    gpu.health = tried ? model::Health::hung : model::Health::unreadable;
+    gpu.health_reason = outcome.detail.empty() ? "the probe did not report it" : outcome.detail;
+  }
+}
+
+int serve_probe(const FileVendor& vendor, ProbeChannel channel) {
+  // This thread may get stuck in the driver, where it would not notice that nobody waits for it any more.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::mutex sending;
+  for (;;) {
+    while (channel.next_line()) {
+      vendor.observe(Tree(), [&](model::Gpu observed) {
+        std::lock_guard guard(sending);
+        channel.send(model::to_json(observed).dump(-1, ' ', true, model::Json::error_handler_t::replace));
+      });
+      channel.end_answer();
+    }
+    pollfd p{channel.read_fd(), POLLIN, 0};
+    if (::poll(&p, 1, leave_after_ms) <= 0 || !channel.fill()) return 0;
+  }
 }
 
 }  // namespace thole::host

@@ -1,19 +1,28 @@
 // A GPU backend over files alone, for drivers that live in the kernel (AMD, Intel); what differs is in a FileVendor.
 //
-// Who the GPUs are comes from files that cannot block and is read in this process, once. Their present use takes locks of
-// the driver, and a wedged GPU holds those for ever: it is read in a probe process that can be left behind. A captured
-// tree cannot hang, so there everything is read in place.
+// Who the GPUs are comes from files that cannot block and is read in this process. Their present use takes locks of the
+// driver, and a wedged GPU holds those for ever: it is read in a probe process that can be left behind. A captured tree
+// cannot hang, so there everything is read in place.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "host/probe/channel.hpp"
+#include "host/probe/runner.hpp"
 #include "host/sysfs/tree.hpp"
 #include "port/gpu_backend.hpp"
 
 namespace thole::host {
+
+struct FileOptions {
+  std::string root{};                      // "" is this machine
+  std::string program{};                   // what runs `__probe <vendor>`: this very binary; "" = identity only
+  std::string runtime_dir{};               // per user, 0700: the probe's lock and last answer; "" = none
+};
 
 // What a vendor's module provides. A GPU's key() joins its identity and its use.
 struct FileVendor {
@@ -22,7 +31,7 @@ struct FileVendor {
   bool (*present)(const Tree& tree);
   // Identity, links, place in the machine, health as far as permissions tell it.
   std::vector<model::Gpu> (*identify)(const Tree& tree);
-  // Present use, and health as the hardware tells it: emits each GPU as soon as it has been read.
+  // Present use, and health as the hardware tells it: emits each GPU as soon as it has been read, from any thread.
   void (*observe)(const Tree& tree, const std::function<void(model::Gpu)>& emit);
   // Changes when GPUs come or go, so that identity is read again.
   std::string (*generation)(const Tree& tree);
@@ -30,19 +39,40 @@ struct FileVendor {
   std::string (*problem)(const Tree& tree);
 };
 
+// Takes at most `patience`, and never more than 10 s when a probe must be started or 2 s when one is waiting. A GPU that does
+// not answer gets health `hung` and, where there is one, the use it had when it last answered (Observation::age).
 class FileBackend : public port::GpuBackend {
  public:
-  FileBackend(const FileVendor& vendor, std::string root = "");
+  FileBackend(const FileVendor& vendor, FileOptions options);
 
   std::string name() const override { return vendor_.name; }
   bool present() const override { return vendor_.present(tree_); }
   port::Reading read(Millis patience) override;
+  void rest() override { probe_.discard(); }
 
  private:
+  void ask(port::Reading& reading, Millis patience);
+
   const FileVendor& vendor_;
+  FileOptions options_;
   Tree tree_;
+  ProbeRunner probe_;
   std::vector<model::Gpu> identified_;     // as of generation_
   std::optional<std::string> generation_;
 };
+
+// The child side: `thole __probe amd`. Serves until the parent hangs up or asks nothing for a while.
+int serve_probe(const FileVendor& vendor, ProbeChannel channel);
+
+// Runs `read` on each entry, on the live machine in a thread of its own each: one that hangs keeps only itself from being read.
+template <class Entry, class Read>
+void each_by_itself(const Tree& tree, std::vector<Entry>& entries, Read read) {
+  std::vector<std::thread> threads;
+  for (Entry& entry : entries) {
+    if (tree.live() && entries.size() > 1) threads.emplace_back([&read, &entry] { read(entry); });
+    else read(entry);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
 
 }  // namespace thole::host

@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <set>
 
 #include "base/text.hpp"
-#include "host/sysfs/people.hpp"
 
 namespace thole::host {
 
@@ -69,7 +69,6 @@ void take(DrmClient& client, Memory& memory, std::string_view key, std::string_v
     if (index && kib) to[*index] = *kib;
   };
   if (key == "drm-driver") client.driver = value;
-  else if (key == "drm-pdev") client.pci = model::PciAddress::parse(value);
   else if (key == "drm-client-id") client.id = parse_u64(value).value_or(0);
   else if (auto region = after("drm-resident-"); !region.empty()) add(memory.resident, region);
   else if (region = after("drm-memory-"); !region.empty()) add(memory.memory, region);
@@ -79,12 +78,14 @@ void take(DrmClient& client, Memory& memory, std::string_view key, std::string_v
   else if (engine = after("drm-cycles-"); !engine.empty()) worked_on(client, engine, value);
 }
 
-// The target is only read, never followed: it may be a file on a server that does not answer.
-bool is_drm_node(const std::string& descriptor, bool& hidden) {
+// "renderD128" for a descriptor of that node, "" for any other. The target is only read, never followed: it may be a file on a
+// server that does not answer.
+std::string drm_node(const std::string& descriptor) {
+  constexpr std::string_view directory = "/dev/dri/";
   std::array<char, 64> target;
   ssize_t length = ::readlink(descriptor.c_str(), target.data(), target.size());
-  if (length < 0 && errno != ENOENT) hidden = true;
-  return length > 0 && std::string_view(target.data(), static_cast<std::size_t>(length)).starts_with("/dev/dri/");
+  std::string_view text(target.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  return text.starts_with(directory) ? std::string(text.substr(directory.size())) : "";
 }
 
 }  // namespace
@@ -108,52 +109,57 @@ std::optional<DrmClient> parse_drm_fdinfo(std::string_view text) {
   return client;
 }
 
-DrmClients drm_clients(const Tree& tree, std::size_t most_descriptors) {
-  DrmClients clients;
+DrmDescriptors find_drm_descriptors(const Tree& tree, std::size_t most) {
+  DrmDescriptors found;
   // Under hidepid other users' processes are not even listed; in a pid namespace none outside it is.
-  clients.complete = tree.exists("/proc/1/status") && !in_pid_namespace(tree);
-  std::set<std::pair<std::string, std::uint64_t>> seen;
+  found.complete = tree.exists("/proc/1/status") && !in_pid_namespace(tree);
   std::size_t looked_at = 0;
   for (unsigned pid : tree.numbered("/proc", "")) {
-    const std::string directory = "/proc/" + std::to_string(pid);
-    if (::access(tree.at(directory + "/fd").c_str(), R_OK | X_OK) != 0) {
-      if (errno != ENOENT) clients.complete = false;
+    const std::string directory = "/proc/" + std::to_string(pid) + "/fd";
+    if (::access(tree.at(directory).c_str(), R_OK | X_OK) != 0) {
+      if (errno != ENOENT) found.complete = false;
       continue;
     }
-    for (unsigned descriptor : tree.numbered(directory + "/fd", "")) {
-      if (++looked_at > most_descriptors) {
-        clients.complete = false;
-        return clients;
+    for (unsigned number : tree.numbered(directory, "")) {
+      if (++looked_at > most) {
+        found.complete = false;
+        return found;
       }
-      bool hidden = false;
-      const std::string number = std::to_string(descriptor);
-      bool drm = is_drm_node(tree.at(directory + "/fd/" + number), hidden);
-      if (hidden) clients.complete = false;
-      auto text = drm ? tree.text(directory + "/fdinfo/" + number) : std::nullopt;
-      auto client = text ? parse_drm_fdinfo(*text) : std::nullopt;
-      if (!client || !seen.insert({client->pci ? client->pci->to_string() : "", client->id}).second) continue;
-      client->pid = static_cast<pid_t>(pid);
-      clients.list.push_back(std::move(*client));
+      std::string node = drm_node(tree.at(directory + "/" + std::to_string(number)));
+      if (!node.empty()) found.list.push_back({static_cast<pid_t>(pid), number, std::move(node)});
     }
+  }
+  return found;
+}
+
+std::vector<DrmClient> drm_clients(const Tree& tree, const DrmDescriptors& descriptors, const std::vector<std::string>& nodes) {
+  std::vector<DrmClient> clients;
+  std::set<std::uint64_t> seen;
+  for (const DrmDescriptor& descriptor : descriptors.list) {
+    if (std::find(nodes.begin(), nodes.end(), descriptor.node) == nodes.end()) continue;
+    auto text = tree.text("/proc/" + std::to_string(descriptor.pid) + "/fdinfo/" + std::to_string(descriptor.number));
+    auto client = text ? parse_drm_fdinfo(*text) : std::nullopt;
+    if (!client || !seen.insert(client->id).second) continue;
+    client->pid = descriptor.pid;
+    clients.push_back(std::move(*client));
   }
   return clients;
 }
 
-std::vector<model::GpuProcess> processes_of(const DrmClients& clients, const model::PciAddress& pci,
-                                            std::optional<unsigned> region) {
+std::vector<model::GpuProcess> as_processes(const std::vector<DrmClient>& clients, std::optional<unsigned> region) {
   struct Sum {
     std::optional<std::uint64_t> kib;
     bool compute = false, graphics = false;
   };
   std::map<pid_t, Sum> by_pid;
-  for (const DrmClient& client : clients.list) {
-    if (client.pci != pci) continue;
+  for (const DrmClient& client : clients) {
     std::optional<std::uint64_t> kib = client.memory_kib();
     if (region && kib) {
       auto part = client.local_kib.find(*region);
       kib = part == client.local_kib.end() ? 0 : part->second;
     }
-    if (kib.value_or(0) == 0 && ((!client.compute && !client.graphics) || region)) continue;
+    const bool has_run = client.compute || client.graphics;
+    if (kib.value_or(0) == 0 && (!has_run || region)) continue;
     Sum& sum = by_pid[client.pid];
     if (kib) sum.kib = sum.kib.value_or(0) + *kib;
     sum.compute |= client.compute;

@@ -5,6 +5,13 @@
 
 namespace thole::host {
 
+std::vector<std::string> DrmNodes::names() const {
+  std::vector<std::string> names;
+  if (card) names.push_back("card" + std::to_string(*card));
+  if (render) names.push_back("renderD" + std::to_string(*render));
+  return names;
+}
+
 DrmNodes drm_nodes(const Tree& tree, const std::string& device) {
   DrmNodes nodes;
   auto first = [&](const char* prefix) -> std::optional<unsigned> {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "host/sysfs/tree.hpp"
 #include "model/machine.hpp"
@@ -11,6 +12,7 @@ namespace thole::host {
 
 struct DrmNodes {
   std::optional<unsigned> card, render;        // /dev/dri/card<N>, /dev/dri/renderD<N>
+  std::vector<std::string> names() const;      // "card0", "renderD128"
 };
 
 // `device` is a directory such as /sys/bus/pci/devices/0000:03:00.0.

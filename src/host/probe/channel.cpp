@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "host/gpu/amd/backend.hpp"
+#include "host/gpu/intel/backend.hpp"
 #include "host/gpu/nvidia/probe.hpp"
 
 namespace thole::host {
@@ -46,6 +48,8 @@ int probe_main(const std::string& name) {
   ::setrlimit(RLIMIT_CORE, &none);                         // a driver library that crashes is no reason for a core file
   ::signal(SIGPIPE, SIG_IGN);
   if (name == "nvidia") return nvidia::serve_probe(ProbeChannel::take_over_stdio());
+  if (name == "amd") return serve_probe(amd::vendor, ProbeChannel::take_over_stdio());
+  if (name == "intel") return serve_probe(intel::vendor, ProbeChannel::take_over_stdio());
   return 64;
 }
 

@@ -44,6 +44,9 @@ class Tree {
 std::optional<std::string_view> field(std::string_view text, std::string_view key);
 std::optional<std::uint64_t> number_field(std::string_view text, std::string_view key);
 
+// Whether this process lives in a pid namespace: then process numbers from a driver, the host's, mean somebody else here.
+bool in_pid_namespace(const Tree& tree);
+
 // "0000000f,ffffffff", 32 bits a word, highest first; nothing when malformed.
 std::optional<model::CpuSet> parse_cpu_mask(std::string_view mask);
 

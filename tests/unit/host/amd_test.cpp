@@ -25,7 +25,7 @@ class Kfd : public test::MadeUpTree {
     auto captured = test::captured_tree("kfd/k8s-device-plugin.tar.gz") / capture;
     std::filesystem::create_directory_symlink(captured, root() + "/sys/class/kfd/kfd/topology");
   }
-  std::vector<Gpu> gpus() { return AmdBackend(root()).read(Millis(1000)).gpus; }
+  std::vector<Gpu> gpus() { return AmdBackend({root()}).read(Millis(1000)).gpus; }
 };
 
 // One made-up GPU with everything: an RX 7900-like card at 03:00.0, KFD id 4242, render node 128.
@@ -43,7 +43,6 @@ class OneGpu : public ::testing::Test {
     tree.file(device + "/hwmon/hwmon3/power1_average", "301000000\n");
     tree.file(device + "/hwmon/hwmon3/power1_cap", "327000000\n");
     tree.file("sys/class/kfd/kfd/proc/4711/vram_4242", "4294967296\n");
-    tree.file("proc/4711/status", "Name:\tpython\nUid:\t1001\t1001\t1001\t1001\n");
     tree.file("proc/4711/cmdline", std::string("python train.py"));
   }
 
@@ -53,7 +52,7 @@ class OneGpu : public ::testing::Test {
     tree.file(at + "/gpu_id", "4242\n");
   }
   Gpu read() {
-    auto reading = AmdBackend(tree.root()).read(Millis(1000));
+    auto reading = AmdBackend({tree.root()}).read(Millis(1000));
     EXPECT_EQ(reading.gpus.size(), 1u);
     return reading.gpus.at(0);
   }
@@ -83,7 +82,7 @@ TEST_F(OneGpu, IsReadFromFiles) {
   ASSERT_EQ((*gpu.use.processes).size(), 1u);
   const GpuProcess& process = (*gpu.use.processes)[0];
   EXPECT_EQ(process.pid, 4711);
-  EXPECT_EQ(process.user, "1001");
+  EXPECT_NE(process.user, "");  // whoever runs this test owns the folder
   EXPECT_EQ(process.command, "python train.py");
   EXPECT_EQ(process.memory_mib, 4096u);
   EXPECT_EQ(process.kind, GpuProcess::Kind::compute);
@@ -166,7 +165,7 @@ TEST_F(OneGpu, BuiltIntoTheCpuIsLeftOutButCountsInRocmsOrder) {
 
 TEST_F(OneGpu, ComesAndGoesWithTheGenerationOfTheTopology) {
   tree.file("sys/class/kfd/kfd/topology/generation_id", "1\n");
-  AmdBackend backend(tree.root());
+  AmdBackend backend({tree.root()});
   EXPECT_EQ(backend.read(Millis(1000)).gpus.size(), 1u);
   node("2", "simd_count 192\nlocation_id 1024\ndomain 0\nunique_id 7\ndrm_render_minor 129\n");
   tree.file("sys/class/kfd/kfd/topology/generation_id", "2\n");
@@ -262,10 +261,10 @@ TEST(Amd, OlderTopologyWithoutDomainOrBanksStillGivesMemoryAndUuid) {
 
 TEST(Amd, NothingThereIsNotPresent) {
   test::MadeUpTree tree;
-  EXPECT_FALSE(AmdBackend(tree.root()).present());
-  EXPECT_TRUE(AmdBackend(tree.root()).read(Millis(10)).gpus.empty());
+  EXPECT_FALSE(AmdBackend({tree.root()}).present());
+  EXPECT_TRUE(AmdBackend({tree.root()}).read(Millis(10)).gpus.empty());
   tree.folder("sys/module/amdgpu");
-  AmdBackend without_kfd(tree.root());
+  AmdBackend without_kfd({tree.root()});
   EXPECT_TRUE(without_kfd.present());
   EXPECT_NE(without_kfd.read(Millis(10)).observation.problem, "");
 }

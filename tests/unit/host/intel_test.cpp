@@ -38,7 +38,7 @@ class Intel : public ::testing::Test {
     tree.folder(at + "/fd");
     std::filesystem::create_symlink("/dev/dri/renderD128", tree.root() + "/" + at + "/fd/3");
   }
-  std::vector<Gpu> gpus() { return IntelBackend(tree.root()).read(Millis(1000)).gpus; }
+  std::vector<Gpu> gpus() { return IntelBackend({tree.root()}).read(Millis(1000)).gpus; }
 
   test::MadeUpTree tree;
 };
@@ -65,10 +65,10 @@ TEST_F(Intel, CardsAreNamedByIdAndKeyedByPciAddress) {
 
 TEST_F(Intel, GraphicsOfTheCpuAreLeftOutButCountInLevelZerosOrder) {
   gpu("0000:00:02.0", "0x4680", "i915", 0);
-  EXPECT_FALSE(IntelBackend(tree.root()).present());
+  EXPECT_FALSE(IntelBackend({tree.root()}).present());
   EXPECT_TRUE(gpus().empty());
   gpu("0000:03:00.0", "0x56a0", "i915", 1);
-  EXPECT_TRUE(IntelBackend(tree.root()).present());
+  EXPECT_TRUE(IntelBackend({tree.root()}).present());
   auto found = gpus();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].model, "Intel Arc A770");
@@ -210,20 +210,23 @@ TEST(DrmFdinfo, KeysOfAllDriversAreUnderstood) {
 }
 
 TEST_F(Intel, OneClientSeenThroughTwoDescriptorsCountsOnce) {
-  const char* text = "drm-driver: xe\ndrm-pdev: 0000:03:00.0\ndrm-client-id: 4\n"
-                     "drm-resident-vram0: 1024 KiB\ndrm-cycles-ccs: 1\n";
+  const char* text = "drm-driver: xe\ndrm-client-id: 4\ndrm-resident-vram0: 1024 KiB\ndrm-cycles-ccs: 1\n";
   client(10, text);
   client(11, text);
-  auto clients = drm_clients(Tree(tree.root()));
-  ASSERT_EQ(clients.list.size(), 1u);
-  EXPECT_EQ(clients.list[0].pid, 10);
+  Tree files(tree.root());
+  auto descriptors = find_drm_descriptors(files);
+  EXPECT_EQ(descriptors.list.size(), 2u);
+  auto clients = drm_clients(files, descriptors, {"renderD128"});
+  ASSERT_EQ(clients.size(), 1u);
+  EXPECT_EQ(clients[0].pid, 10);
+  EXPECT_TRUE(drm_clients(files, descriptors, {"renderD129"}).empty());
 }
 
 TEST_F(Intel, SearchOfProcessesIsBounded) {
   tree.file("proc/1/status", "Name:\tinit\n");
-  for (unsigned pid = 10; pid < 20; ++pid) client(pid, "drm-driver: xe\ndrm-client-id: " + std::to_string(pid) + "\n");
-  EXPECT_TRUE(drm_clients(Tree(tree.root())).complete);
-  auto cut = drm_clients(Tree(tree.root()), 4);
+  for (unsigned pid = 10; pid < 20; ++pid) client(pid, "drm-driver: xe\n");
+  EXPECT_TRUE(find_drm_descriptors(Tree(tree.root())).complete);
+  auto cut = find_drm_descriptors(Tree(tree.root()), 4);
   EXPECT_EQ(cut.list.size(), 4u);
   EXPECT_FALSE(cut.complete);
 }

@@ -19,11 +19,11 @@ void observe(const Tree& tree, const std::function<void(model::Gpu)>& emit) {
   std::vector<AmdGpu> gpus = identify(tree, Detail::brief);
   if (gpus.empty()) return;
   const auto computing = read_kfd_processes(tree);
-  const DrmClients clients = drm_clients(tree);
-  for (AmdGpu& entry : gpus) {
-    read_use(tree, entry, computing, clients);
+  const DrmDescriptors descriptors = find_drm_descriptors(tree);
+  each_by_itself(tree, gpus, [&](AmdGpu& entry) {
+    read_use(tree, entry, computing, descriptors);
     emit(std::move(entry.gpu));
-  }
+  });
 }
 
 std::string generation(const Tree& tree) { return tree.text("/sys/class/kfd/kfd/topology/generation_id").value_or(""); }

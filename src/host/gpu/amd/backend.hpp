@@ -12,7 +12,7 @@ extern const FileVendor vendor;
 
 class AmdBackend : public FileBackend {
  public:
-  explicit AmdBackend(std::string root = "") : FileBackend(amd::vendor, std::move(root)) {}
+  explicit AmdBackend(FileOptions options) : FileBackend(amd::vendor, std::move(options)) {}
 };
 
 }  // namespace thole::host

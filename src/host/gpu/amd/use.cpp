@@ -5,7 +5,6 @@
 #include "base/text.hpp"
 #include "host/drm/device.hpp"
 #include "host/sysfs/attribute.hpp"
-#include "host/sysfs/people.hpp"
 
 namespace thole::host::amd {
 
@@ -90,7 +89,7 @@ std::uint64_t memory_of_programs_mib(std::uint64_t used_mib, std::uint64_t total
   return std::max(known_mib, used_mib > of_driver ? used_mib - of_driver : 0);
 }
 
-void read_use(const Tree& tree, AmdGpu& entry, const std::optional<KfdProcesses>& computing, const DrmClients& clients) {
+void read_use(const Tree& tree, AmdGpu& entry, const std::optional<KfdProcesses>& computing, const DrmDescriptors& descriptors) {
   model::Gpu& gpu = entry.gpu;
   const std::string device = device_directory(*gpu.pci);
   if (off_the_bus(tree, device)) {
@@ -101,8 +100,11 @@ void read_use(const Tree& tree, AmdGpu& entry, const std::optional<KfdProcesses>
   std::vector<model::GpuProcess> processes;
   if (computing && entry.kfd_id)
     if (auto known = computing->find(*entry.kfd_id); known != computing->end()) processes = known->second;
-  if (!entry.partitioned) merge(processes, processes_of(clients, *gpu.pci));
-  if (!in_pid_namespace(tree)) name_processes(tree, processes);
+  // A partition has a render node of its own; the card's node belongs to the first.
+  DrmNodes nodes = drm_nodes(tree, device);
+  if (gpu.part.value_or(0) > 0) nodes.card.reset();
+  if (gpu.minor) nodes.render = static_cast<unsigned>(*gpu.minor);
+  merge(processes, as_processes(drm_clients(tree, descriptors, nodes.names())));
   gpu.use.memory_used_mib = memory_used(tree, entry, processes);
   if (computing && entry.kfd_id) gpu.use.processes = std::move(processes);
   else gpu.use.processes = model::Metric<std::vector<model::GpuProcess>>::unsupported();

@@ -27,15 +27,17 @@ std::vector<model::Gpu> identify_gpus(const Tree& tree) {
 void observe(const Tree& tree, const std::function<void(model::Gpu)>& emit) {
   std::vector<IntelGpu> gpus = identify(tree, Detail::brief);
   if (gpus.empty()) return;
-  std::vector<Sample> before;
-  for (const IntelGpu& entry : gpus) before.push_back(take_sample(tree, entry));
-  const DrmClients clients = drm_clients(tree);
-  if (tree.live()) std::this_thread::sleep_until(before.back().at + sample_interval);  // a captured counter never moves
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const Sample after = tree.live() ? take_sample(tree, gpus[i]) : Sample{};
-    read_use(tree, gpus[i], before[i], after, clients);
-    emit(std::move(gpus[i].gpu));
-  }
+  const DrmDescriptors descriptors = find_drm_descriptors(tree);
+  each_by_itself(tree, gpus, [&](IntelGpu& entry) {
+    const Sample before = take_sample(tree, entry);
+    Sample after;
+    if (tree.live()) {  // a captured counter never moves
+      std::this_thread::sleep_until(before.at + sample_interval);
+      after = take_sample(tree, entry);
+    }
+    read_use(tree, entry, before, after, descriptors);
+    emit(std::move(entry.gpu));
+  });
 }
 
 std::string generation(const Tree& tree) { return join(tree.names("/sys/class/drm"), " "); }

@@ -12,7 +12,7 @@ extern const FileVendor vendor;
 
 class IntelBackend : public FileBackend {
  public:
-  explicit IntelBackend(std::string root = "") : FileBackend(intel::vendor, std::move(root)) {}
+  explicit IntelBackend(FileOptions options) : FileBackend(intel::vendor, std::move(options)) {}
 };
 
 }  // namespace thole::host

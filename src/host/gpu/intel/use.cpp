@@ -4,7 +4,6 @@
 
 #include "host/drm/device.hpp"
 #include "host/sysfs/attribute.hpp"
-#include "host/sysfs/people.hpp"
 
 namespace thole::host::intel {
 
@@ -30,13 +29,12 @@ std::string idle_counter(const Tree& tree, const IntelGpu& entry) {
 }
 
 // The out-of-tree i915 tells what is left to everybody; else the clients that can be seen have to be all there are.
-Mib memory_used(const Tree& tree, const IntelGpu& entry, const DrmClients& clients,
-                const std::vector<model::GpuProcess>& processes) {
+Mib memory_used(const Tree& tree, const IntelGpu& entry, bool all_are_seen, const std::vector<model::GpuProcess>& processes) {
   auto card = drm_nodes(tree, entry.device).card;
   const std::string directory = entry.device + "/drm/card" + std::to_string(card.value_or(0));
   auto total = tree.number(directory + "/lmem_total_bytes"), left = tree.number(directory + "/lmem_avail_bytes");
   if (entry.tiles == 1 && total && left && *left <= *total) return mib_of_bytes(*total - *left);
-  if (!clients.complete) return Mib::failed(hidden_by_users);
+  if (!all_are_seen) return Mib::failed(hidden_by_users);
   std::uint64_t sum = 0;
   for (const model::GpuProcess& process : processes) sum += process.memory_mib.value_or(0);
   return sum;
@@ -84,17 +82,18 @@ std::optional<double> power_w(const Sample& before, const Sample& after) {
   return static_cast<double>(*after.energy_uj - *before.energy_uj) / elapsed_us;
 }
 
-void read_use(const Tree& tree, IntelGpu& entry, const Sample& before, const Sample& after, const DrmClients& clients) {
+void read_use(const Tree& tree, IntelGpu& entry, const Sample& before, const Sample& after,
+              const DrmDescriptors& descriptors) {
   model::Gpu& gpu = entry.gpu;
   if (off_the_bus(tree, entry.device)) {
     gpu.health = model::Health::lost;
     gpu.health_reason = "it no longer answers on the PCI bus; see dmesg, and reboot the machine if it does not come back";
     return;
   }
-  auto processes = processes_of(clients, *gpu.pci, entry.tiles > 1 ? std::optional(entry.tile) : std::nullopt);
-  name_processes(tree, processes);
-  gpu.use.memory_used_mib = memory_used(tree, entry, clients, processes);
-  gpu.use.processes = clients.complete ? Processes(std::move(processes)) : Processes::failed(hidden_by_users);
+  const auto clients = drm_clients(tree, descriptors, drm_nodes(tree, entry.device).names());
+  auto processes = as_processes(clients, entry.tiles > 1 ? std::optional(entry.tile) : std::nullopt);
+  gpu.use.memory_used_mib = memory_used(tree, entry, descriptors.complete, processes);
+  gpu.use.processes = descriptors.complete ? Processes(std::move(processes)) : Processes::failed(hidden_by_users);
   gpu.use.memory_utilization_percent = model::Metric<double>::unsupported();
   if (asleep(tree, entry.device)) {  // its sensors are left alone, so that it sleeps on
     gpu.use.utilization_percent = 0.0;

@@ -10,7 +10,7 @@
 
 namespace thole::host::intel {
 
-// Utilisation and power exist only as counters, so every reading is two looks at all GPUs, this far apart.
+// Utilisation and power exist only as counters, so every reading is two looks, this far apart, at all GPUs at once.
 inline constexpr std::chrono::milliseconds sample_interval{50};
 
 // One look at the counters of one GPU or tile.
@@ -26,6 +26,7 @@ std::optional<double> busy_percent(const Sample& before, const Sample& after);
 std::optional<double> power_w(const Sample& before, const Sample& after);
 
 // Fills gpu.use and, where the hardware does not answer, gpu.health.
-void read_use(const Tree& tree, IntelGpu& entry, const Sample& before, const Sample& after, const DrmClients& clients);
+void read_use(const Tree& tree, IntelGpu& entry, const Sample& before, const Sample& after,
+              const DrmDescriptors& descriptors);
 
 }  // namespace thole::host::intel
