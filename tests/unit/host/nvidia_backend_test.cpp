@@ -316,14 +316,26 @@ TEST(NvidiaBackend, LinksAreNvlinkWhereTheyEndAtTheOtherAndNvswitchWhereBothReac
       "gpu 0 link 0 00000000:0F:00.0\ngpu 0 link 1 00000000:0F:00.0\ngpu 1 link 0 00000000:07:00.0\ngpu 1 link 1 00000000:07:00.0\n"
       "gpu 2 link 0 FFFFFFFF:FF:FF.0\ngpu 3 link 0 FFFFFFFF:FF:FF.0\ngpu 2 nvswitch 18\ngpu 3 nvswitch 18\n");
   port::Reading reading = read(machine);
-  ASSERT_EQ(reading.gpus[0].links.size(), 1u);
-  EXPECT_EQ(reading.gpus[0].links[0].to, NvidiaMachine::pci(1));
-  EXPECT_EQ(reading.gpus[0].links[0].kind, model::LinkKind::nvlink);
-  EXPECT_EQ(reading.gpus[0].links[0].count, 2);
-  ASSERT_EQ(reading.gpus[2].links.size(), 1u);
-  EXPECT_EQ(reading.gpus[2].links[0].to, NvidiaMachine::pci(3));
-  EXPECT_EQ(reading.gpus[2].links[0].kind, model::LinkKind::nvswitch);
-  EXPECT_EQ(reading.gpus[2].links[0].count, 18);
+  auto between = [&](std::size_t a, int b) {
+    std::string all;
+    for (const model::Link& link : reading.gpus[a].links)
+      if (link.to == NvidiaMachine::pci(b)) all += fmt::format("{} {};", model::to_string(link.kind), link.count.value_or(0));
+    return all;
+  };
+  EXPECT_EQ(between(0, 1), "nvlink 2;");
+  EXPECT_EQ(between(2, 3), "nvswitch 18;");
+  EXPECT_EQ(between(0, 2), "node 0;");                     // by PCI
+  EXPECT_EQ(reading.gpus[0].numa, 0);
+  EXPECT_EQ(reading.gpus[0].near_cpus.node->to_string(), "0-7");
+}
+
+TEST(NvidiaBackend, NearCpusComeFromTheLibraryWhereSysfsNamesNone) {
+  NvidiaMachine machine(1);
+  std::filesystem::remove(machine.root() + "/sys/bus/pci/devices/" + NvidiaMachine::pci(0) + "/local_cpulist");
+  machine.config("gpus 1\ngpu 0 cpus 48 71\n");
+  const model::Gpu gpu = read(machine).gpus.at(0);
+  EXPECT_EQ(gpu.near_cpus.node->to_string(), "48-71");
+  EXPECT_EQ(gpu.near_cpus.package->to_string(), "0-71");
 }
 
 TEST(NvidiaBackend, AFatalXidWhileWatchingMakesTheGpuSick) {
