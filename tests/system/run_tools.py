@@ -42,20 +42,32 @@ def gone(pid):
     return state_of(pid) in (None, "Z", "X")
 
 
-def children(pid):
-    """Direct children by /proc, without the supervisor's witness."""
+def processes():
+    """All processes as (pid, name, parent, group)."""
     found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            text = (entry / "stat").read_text()
-        except OSError:
+            text = pathlib.Path(f"/proc/{entry}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
             continue
         name, rest = text.partition("(")[2].rpartition(")")[::2]
-        if int(rest.split()[1]) == pid and name != "thole-witness":
-            found.append(int(entry.name))
+        fields = rest.split()
+        found.append((int(entry), name, int(fields[1]), int(fields[2])))
     return found
+
+
+def children(pid):
+    """Direct children, without the supervisor's witness."""
+    return [child for child, name, parent, _ in processes() if parent == pid and name != "thole-witness"]
+
+
+def witness_of(pid):
+    return eventually(lambda: [child for child, name, parent, _ in processes() if parent == pid and name == "thole-witness"],
+                      "the witness has its name")[0]
+
+
+def group_members(group):
+    return [pid for pid, _, _, its_group in processes() if its_group == group]
 
 
 def only_child(pid):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from run_programs import program, run  # noqa: F401 (fixtures)
-from run_tools import PROBE, Started, children, eventually, gone, python, state_of
+from run_tools import PROBE, Started, eventually, gone, group_members, python, state_of, witness_of
 
 # Says which signals it gets, each a line; ends at the end of its input. The wake-up descriptor gets a byte for every
 # delivery at once; Python's own handlers run some time later.
@@ -85,9 +85,7 @@ def test_every_signal_arrives_once(run, number, to):
         elif to == "the group":
             os.killpg(job.pid, number)
         else:  # as systemd and Slurm end a job: one process after the other
-            with open("/proc/self/stat"):
-                members = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if group_of(pid) == job.pid]
-            for pid in members:
+            for pid in group_members(job.pid):
                 os.kill(pid, number)
         assert job.line() == f"got {number}"
         # A second delivery would come before these: run has read its signals by the time it passes the next one on.
@@ -98,13 +96,6 @@ def test_every_signal_arrives_once(run, number, to):
         job.process.stdin.close()
         assert job.line() == "end"
         assert job.wait() == 0
-
-
-def group_of(pid):
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:
-        return None
 
 
 def test_what_the_command_sends_to_its_group_is_not_sent_again(run):
@@ -214,29 +205,21 @@ def test_a_command_stopped_without_a_terminal_leaves_run_awake(run):
         assert job.wait() == 4
 
 
-def test_run_leaves_no_witness_and_no_zombie():
-    with Started([PROBE, "sh", "-c", "echo $PPID; read line"]) as job:
-        assert int(job.line()) == job.pid
-        [witness] = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                     if open(f"/proc/{pid}/comm").read() == "thole-witness\n" and parent_of(pid) == job.pid]
-        assert os.listdir(f"/proc/{witness}/fd") == []
+def test_the_witness_holds_nothing_and_ends_with_run():
+    with Started([PROBE, "sh", "-c", "echo ready; read line"]) as job:
+        assert job.line() == "ready"
+        witness = witness_of(job.pid)
+        eventually(lambda: os.listdir(f"/proc/{witness}/fd") == [], "it has closed its descriptors")
         job.kill(signal.SIGKILL)
-        eventually(lambda: gone(witness), "the witness ends with run")
-
-
-def parent_of(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return int(file.read().rpartition(")")[2].split()[1])
+        eventually(lambda: gone(witness), "it ends with run")
 
 
 def test_without_its_witness_run_goes_on():
     with Started([PROBE, *python(COUNTER)], start_new_session=True) as job:
         assert job.line() == "ready"
-        witness = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if group_of(pid) == job.pid
-                   and pid != job.pid and pid not in children(job.pid)]
-        assert len(witness) == 1
-        os.kill(witness[0], signal.SIGKILL)
-        eventually(lambda: state_of(witness[0]) is None, "the witness is reaped")
+        witness = witness_of(job.pid)
+        os.kill(witness, signal.SIGKILL)
+        eventually(lambda: state_of(witness) is None, "the witness is reaped")
         job.kill(signal.SIGTERM)
         assert job.line() == f"got {signal.SIGTERM}"
 

@@ -107,7 +107,10 @@ def test_bg_continues_in_the_background_and_reading_there_stops_again(run):
         terminal.expect("Stopped")
         terminal.expect(PROMPT)
         terminal.send("bg\n")
-        eventually(lambda: state_of(supervisor) == "T", "reading the terminal from the background stops the job")
+        terminal.expect(" &\r\n")
+        terminal.press_until("\n", "Stopped")     # reading the terminal from the background stops it again
+        terminal.expect(PROMPT)
+        assert state_of(supervisor) == "T"
         terminal.send("fg\n")
         terminal.expect("read line")
         terminal.send("word\n")

@@ -33,6 +33,7 @@ pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
   auto blocked = std::make_unique<AllSignalsBlocked>();
   ::signal(SIGCHLD, SIG_DFL);               // ignored, the kernel would keep the command's status from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);       // before it can leave anything behind
+  witness_ = std::make_unique<Witness>();   // before any signal can be meant for the command
   pid_t pid = launch.start();
   blocked_ = std::move(blocked);
   return pid;
@@ -40,7 +41,7 @@ pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
 
 port::Ended LocalProcesses::supervise(pid_t pid, const port::SupervisePolicy& policy) {
   if (!blocked_) blocked_ = std::make_unique<AllSignalsBlocked>();
-  witness_ = std::make_unique<Witness>();
+  if (!witness_) witness_ = std::make_unique<Witness>();
   auto ended = supervise_command(pid, policy, inherited_, strangers_, *witness_);
   blocked_.reset();
   return ended;

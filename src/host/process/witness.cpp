@@ -18,6 +18,7 @@ namespace thole::host {
 namespace {
 
 constexpr int grace_ms = 30;  // for senders that go from process to process; a person does not notice it
+constexpr int forget_ms = 1000;  // a busy machine may not run the witness at once
 
 // The witness's life: forget what is pending whenever SIGRTMAX comes; end with the supervisor. It keeps no descriptor, lest it
 // hold the claim, the far end of a pipe or the terminal.
@@ -78,8 +79,11 @@ bool Witness::saw(int signal) {
     ::poll(nullptr, 0, grace_ms);
     seen = (pending() & bit) != 0;
   }
-  if (seen) ::kill(pid_, SIGRTMAX);
-  return seen;
+  if (!seen) return false;
+  ::kill(pid_, SIGRTMAX);
+  // Until it has forgotten, the next signal of this kind would look as if the group had got it, and would be lost.
+  for (int ms = 0; ms < forget_ms && (pending() & bit) != 0; ++ms) ::poll(nullptr, 0, 1);
+  return true;
 }
 
 }  // namespace thole::host
