@@ -138,13 +138,14 @@ Listed Allotment::cuda_list(const std::string& text, bool pci_order) const {
     const auto digits = token.substr(0, std::min(token.find_first_not_of("0123456789"), token.size()));
     const bool number = !digits.empty();
     std::optional<Device> device;
+    const bool uuid = starts_with_ignoring_case(token, "GPU-") || starts_with_ignoring_case(token, "MIG-");
     if (numbers.value_or(number) != number) {
-      listed.caution = "mixes numbers and UUIDs";
+      if (number || uuid) listed.caution = "mixes numbers and UUIDs";
     } else if (number) {
       const auto index = parse_u64(digits);    // as atoi reads it: what follows the digits is not looked at
       if (index && *index < numbered.size()) device = numbered[*index];
-    } else if (token = trim(token); starts_with_ignoring_case(token, "GPU-") || starts_with_ignoring_case(token, "MIG-")) {
-      device = by_uuid(Vendor::nvidia, token);
+    } else if (uuid) {
+      device = by_uuid(Vendor::nvidia, trim(token));
     }
     numbers = number;
     if (!device) {
@@ -250,8 +251,8 @@ void Allotment::nvidia(const std::string& name, const std::string& text, bool pc
   if (has(Vendor::nvidia)) narrow(name, Vendor::nvidia, cuda_list(text, pci_order));
 }
 
-// The layers compose from below. An engine writes one and the same list into all of them, meaning the same GPUs each
-// time, so a list equal to a lower layer's is not applied again.
+// The layers compose from below. An engine writes one and the same list into all that it knows, meaning the same GPUs each
+// time, so a list equal to a lower layer's is not applied again; HIP's own variable is the user's.
 void Allotment::amd(const Environment& environment) {
   if (!has(Vendor::amd)) return;
   std::vector<Device> left = whole_gpus(Vendor::amd);
@@ -260,7 +261,7 @@ void Allotment::amd(const Environment& environment) {
   const bool alias = !hip && !has(Vendor::nvidia);  // HIP takes CUDA's variable in place of its own
   for (const char* name : {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", alias ? "CUDA_VISIBLE_DEVICES" : "HIP_VISIBLE_DEVICES"}) {
     const std::string* text = find(environment, name);
-    if (!text || std::find(texts.begin(), texts.end(), *text) != texts.end()) continue;
+    if (!text || (text != hip && std::find(texts.begin(), texts.end(), *text) != texts.end())) continue;
     texts.push_back(*text);
     const Listed listed = rocm_list(*text, left, std::string_view(name) == "ROCR_VISIBLE_DEVICES");
     narrow(name, Vendor::amd, listed);

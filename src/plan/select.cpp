@@ -56,7 +56,12 @@ std::optional<Indices> by_index(const std::string& word, const model::Snapshot& 
   Indices found = *gpu < snapshot.machine.gpus.size() ? units_of_gpu(*gpu, units) : Indices{};
   if (instance) std::erase_if(found, [&](std::size_t i) { return units[i].instance != *instance; });
   if (!found.empty()) return found;
-  if (*gpu < snapshot.machine.gpus.size() && !instance)
+  if (*gpu < snapshot.machine.gpus.size() && instance) {
+    const std::size_t n = snapshot.machine.gpus[*gpu].mig.size();
+    throw Error(ErrorCode::usage, fmt::format("GPU {} {}", *gpu, n ? "has " + plural(n, "instance") : "is not partitioned"))
+        .about(word).hint("thole status --list names them");
+  }
+  if (*gpu < snapshot.machine.gpus.size())
     throw Error(ErrorCode::usage, "it is in MIG mode and has no instances").about("GPU " + word).hint("nvidia-smi mig -cgi … -C makes them");
   no_such(word, snapshot, units);
 }
@@ -215,8 +220,8 @@ void Narrowing::by_model() {
   if (count() > 0) refuse(fmt::format("{} of model {}", count() == 1 ? "one is" : fmt::format("{} are", count()), printable(request_.model, 60)), have);
   std::vector<std::string> words;
   for (const std::string& model : models)
-    for (const char separator : {' ', '-'})
-      for (const std::string_view word : split(model, separator)) words.emplace_back(word);
+    for (const std::string_view part : split(model, ' '))
+      for (const std::string_view word : split(part, '-')) words.emplace_back(word);
   const auto near = nearest(request_.model, words);
   throw Error(ErrorCode::usage, "no GPU that would do is of this model").about(printable(request_.model, 60))
       .hint((near ? "did you mean " + *near + "? " : "") + have);

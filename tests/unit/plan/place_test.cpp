@@ -1,0 +1,139 @@
+#include "plan/place.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "support/machines.hpp"
+
+namespace thole::test {
+namespace {
+
+using model::LinkKind;
+
+std::string placed(const model::Snapshot& snapshot, unsigned count, std::vector<std::size_t> free, model::Request request = {},
+                   std::vector<std::size_t> last = {}) {
+  request.gpus = count;
+  const auto units = units_of(snapshot);
+  std::vector<plan::Candidate> candidates;
+  for (const std::size_t i : free) candidates.push_back({i, std::find(last.begin(), last.end(), i) != last.end()});
+  const auto one = plan::place(request, snapshot, units, candidates);
+  std::reverse(candidates.begin(), candidates.end());
+  const auto other = plan::place(request, snapshot, units, candidates);
+  EXPECT_EQ(one.has_value(), other.has_value());
+  if (!one) return "none";
+  EXPECT_EQ(one->units, other->units) << "the order of the candidates must not matter";
+  return one->explain;
+}
+
+const std::vector<std::size_t> all8{0, 1, 2, 3, 4, 5, 6, 7};
+
+// NVLink pairs (0,2) (1,3) (4,6) (5,7), PCIe otherwise.
+model::Snapshot bridged() {
+  model::Snapshot snapshot = machine({"abcd", "efgh"});
+  for (const std::size_t base : {0, 4})
+    for (const std::size_t i : {0, 1}) join(snapshot, base + i, base + i + 2, LinkKind::nvlink, 12);
+  return snapshot;
+}
+
+// The cube mesh of a DGX-1V: doubled and single links.
+model::Snapshot dgx1v() {
+  model::Snapshot snapshot = machine({"abcd", "efgh"});
+  const int links[][3] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2}, {2, 6, 1},
+                          {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
+  for (const auto& [a, b, n] : links) join(snapshot, a, b, LinkKind::nvlink, n);
+  return snapshot;
+}
+
+TEST(Place, TheStrongestWeakestLink) {
+  EXPECT_EQ(placed(bridged(), 2, all8), "0,2: NV12 pair, on NUMA node 0");
+  EXPECT_EQ(placed(bridged(), 2, {1, 2, 3}), "1,3: NV12 pair, on NUMA node 0");
+  EXPECT_EQ(placed(bridged(), 4, all8), "0,1,2,3: weakest link NODE, on NUMA node 0");
+  EXPECT_EQ(placed(dgx1v(), 2, all8), "0,3: NV2 pair, on NUMA node 0");
+  EXPECT_EQ(placed(dgx1v(), 4, all8), "0,1,2,3: weakest link NV1, on NUMA node 0");
+}
+
+TEST(Place, OneGpuTakesTheLeftover) {
+  EXPECT_EQ(placed(bridged(), 1, {0, 1, 3, 4, 6}), "0: leaves the free GPUs the most links, on NUMA node 0");
+  EXPECT_EQ(placed(bridged(), 1, {0, 2, 5, 4, 6}), "5: leaves the free GPUs the most links, on NUMA node 1");
+  EXPECT_EQ(placed(bridged(), 1, {5}), "5: the only free one, on NUMA node 1");
+}
+
+TEST(Place, WithoutFastLinksNearnessComesFirst) {
+  model::Snapshot snapshot = machine({"ab", "cd"});
+  join(snapshot, 1, 2, LinkKind::pix);         // a bridge across nodes: odd, but only PCIe
+  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2, 3}), "0,1: NODE pair, on NUMA node 0");
+  EXPECT_EQ(placed(snapshot, 2, {1, 2, 3}), "2,3: NODE pair, on NUMA node 1");
+  EXPECT_EQ(placed(snapshot, 3, {0, 1, 2, 3}), "0,1,2: weakest link SYS, across NUMA nodes 0,1");
+}
+
+TEST(Place, NvswitchJoinsAllAlike) {
+  model::Snapshot snapshot = machine({"abcd", "efgh"});
+  for (std::size_t i = 0; i < 8; ++i) snapshot.machine.gpus[i].links.push_back({"0000:c4:00.0", LinkKind::nvswitch, 12, {}});
+  EXPECT_EQ(placed(snapshot, 4, {0, 2, 4, 5, 6, 7}), "4,5,6,7: all joined by NV12, on NUMA node 1");
+}
+
+TEST(Place, XgmiByWeight) {
+  model::Snapshot snapshot = machine({"abc"});
+  join(snapshot, 0, 1, LinkKind::xgmi, 1, 30);
+  join(snapshot, 1, 2, LinkKind::xgmi, 1, 15);
+  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2}), "1,2: XGMI pair, on NUMA node 0");
+}
+
+TEST(Place, TheSlowerEndOfALinkCounts) {
+  model::Snapshot snapshot = machine({"abcd"});
+  join(snapshot, 0, 1, LinkKind::nvlink, 4);
+  snapshot.machine.gpus[0].links[0].count = 1;   // its other end says 4
+  join(snapshot, 2, 3, LinkKind::nvlink, 2);
+  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2, 3}), "2,3: NV2 pair, on NUMA node 0");
+}
+
+TEST(Place, DisplaysAndInstancesComeLast) {
+  EXPECT_EQ(placed(machine({"abc"}), 1, {0, 1, 2}, {}, {0}), "1: first of equals in PCI order, on NUMA node 0");
+  EXPECT_EQ(placed(machine({"ab"}), 2, {0, 1}, {}, {0}),
+            "0,1: all that are free, on NUMA node 0; one drives a display or has graphics");
+  model::Snapshot parts = machine({"abc"});
+  partition(parts, 0, {"3g.40gb", "3g.40gb"});
+  partition(parts, 1, {"3g.40gb", "3g.40gb"});
+  EXPECT_EQ(placed(parts, 1, {0, 1, 2, 3, 4}), "2: first of equals in PCI order, on NUMA node 0");
+  EXPECT_EQ(placed(parts, 1, {0, 1, 3}), "1:1: first of equals in PCI order, on NUMA node 0") << "a GPU that is begun is used up first";
+}
+
+TEST(Place, OtherOrders) {
+  model::Snapshot snapshot = machine({"abcd"});
+  auto& gpus = snapshot.machine.gpus;
+  const double load[] = {30, 10, 20, 40};
+  const std::uint64_t used[] = {100, 300, 200, 50};
+  for (std::size_t i = 0; i < 4; ++i) {
+    gpus[i].use.utilization_percent = load[i];
+    gpus[i].use.memory_used_mib = used[i];
+  }
+  const auto by = [](model::Pick pick, std::uint64_t seed = 0) { model::Request r; r.pick = pick; r.seed = seed; return r; };
+  const std::vector<std::size_t> all{0, 1, 2, 3};
+  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::first)), "0,1: first in PCI order, on NUMA node 0");
+  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::last)), "2,3: last in PCI order, on NUMA node 0");
+  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::load)), "1,2: least load, on NUMA node 0");
+  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::memory)), "0,3: least memory in use, on NUMA node 0");
+  EXPECT_EQ(placed(snapshot, 1, all, by(model::Pick::first), {0}), "1: first in PCI order, on NUMA node 0");
+  std::set<std::string> seen;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) seen.insert(placed(snapshot, 1, all, by(model::Pick::random, seed)).substr(0, 1));
+  EXPECT_EQ(seen.size(), 4u) << "every GPU has its chance";
+}
+
+TEST(Place, TooFewIsNothingAndNoneIsEmpty) {
+  EXPECT_EQ(placed(machine({"ab"}), 3, {0, 1}), "none");
+  EXPECT_EQ(placed(machine({"ab"}), 0, {0, 1}), "");
+}
+
+TEST(Place, AboveSixteenItSaysThatItDidNotTryAll) {
+  model::Snapshot snapshot = machine({"abcdefghijkl", "mnopqrstuvwx"});
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < 24; ++i) all.push_back(i);
+  for (std::size_t i = 0; i < 24; i += 2) join(snapshot, i, i + 1, LinkKind::nvlink, 4);
+  EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair, on NUMA node 0; not proven best among 24");
+  EXPECT_EQ(placed(snapshot, 12, all), "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE, on NUMA node 0; not proven best among 24");
+}
+
+}  // namespace
+}  // namespace thole::test
