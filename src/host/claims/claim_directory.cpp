@@ -29,10 +29,12 @@ ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, 
     : state_(std::move(dir)), access_(access) {
   if (state_.kind == DirKind::personal) {
     mode_ = 0600;
-    all_nodes_ = false;
+    share_nodes_ = false;
+    turn_nodes_ = 0;
   } else if (access_.group) {
     mode_ = 0660;
   }
+  if (state_.kind == DirKind::system) turn_nodes_ = turn_places;
   if (state_.mine) complete(keys);
   else wait_until_made();
   if (!alloc_) alloc_ = open_node("alloc", O_RDWR);
@@ -66,13 +68,13 @@ Fd ClaimDirectory::open_node(const std::string& name, int flags) const {
 
 Fd ClaimDirectory::open_or_make(const std::string& name, int flags, bool make) const {
   Fd fd = open_node(name, flags);
-  if (fd || errno != ENOENT || !make || all_nodes_ || !state_.mine) return fd;
+  if (fd || errno != ENOENT || !make || !state_.mine) return fd;
   make_fifo(name);
   return open_node(name, flags);
 }
 
 Fd ClaimDirectory::open_share(unsigned slot, unsigned place, int flags, bool make) const {
-  return open_or_make(share_node(keys_[slot], place), flags, make);
+  return open_or_make(share_node(keys_[slot], place), flags, make && !share_nodes_);
 }
 
 Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
@@ -143,8 +145,7 @@ void ClaimDirectory::complete(std::span<const std::string> keys) {
 
 void ClaimDirectory::make_fixed_nodes() {
   if (missing(state_.fd.get(), "devices")) write_devices();
-  if (all_nodes_)
-    for (unsigned place = 0; place < turn_places; ++place) make_fifo(turn_node(place));
+  for (unsigned place = 0; place < turn_nodes_; ++place) make_fifo(turn_node(place));
   // Complete before it gets its name: an unfinished `queue` would vouch for nodes that are not there.
   const char* unfinished = "queue.new";
   ::unlinkat(state_.fd.get(), unfinished, 0);
@@ -158,7 +159,7 @@ void ClaimDirectory::make_fixed_nodes() {
 
 void ClaimDirectory::make_slot_nodes(const std::string& key) {
   make_fifo(gpu_node(key));
-  if (all_nodes_)
+  if (share_nodes_)
     for (unsigned place = 0; place < model::share_places; ++place) make_fifo(share_node(key, place));
 }
 
@@ -236,8 +237,7 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
         .hint("run it again when all claims have ended (thole status)");
   for (const std::string& key : keys_)
     if (!key.empty()) make_slot_nodes(key);
-  if (all_nodes_)
-    for (unsigned place = 0; place < turn_places; ++place) make_fifo(turn_node(place));
+  for (unsigned place = 0; place < turn_nodes_; ++place) make_fifo(turn_node(place));
   unsigned freed = 0;
   for (unsigned slot = 0; slot < keys_.size(); ++slot) {
     if (keys_[slot].empty() || std::find(keys.begin(), keys.end(), keys_[slot]) != keys.end()) continue;

@@ -1,7 +1,8 @@
 // An opened state directory with its nodes: the slots it names, and checked ways to open each node.
 //
 // How this works. The owner of the directory makes the nodes, once: `alloc` first, `queue` last, all under `alloc`, so that the
-// `queue` proves the others. Common and named directories get every node at once, because other users could not add any;
+// `queue` proves the others. The system's directory gets every node at once, because other users could not add any; others
+// get a first lot of turn nodes (a thousand of them take a disk half a second), and their owner adds more when they are short;
 // personal ones get turn and share nodes when they are first used. A lock node that is missing although `devices` names its
 // slot was deleted, perhaps under a living claim: it is made anew only while nobody holds the directory.
 #pragma once
@@ -44,7 +45,7 @@ class ClaimDirectory {
   // Open a node, never blocking. Empty when it does not exist, or (ENXIO) when a FIFO opened for writing has no reader;
   // errno tells. Every other failure throws: a node that cannot be opened is neither busy nor dead.
   Fd open_gpu(unsigned slot, int flags) const { return open_node(gpu_names_[slot], flags); }
-  // `make`: a personal directory gets the node now if it has none.
+  // `make`: the owner makes it now if there is none (share nodes only in a personal directory).
   Fd open_share(unsigned slot, unsigned place, int flags, bool make = false) const;
   Fd open_turn(unsigned place, int flags, bool make = false) const;
   [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], 2 /* ENOENT */); }
@@ -77,7 +78,8 @@ class ClaimDirectory {
   StateDir state_;
   NodeAccess access_;
   mode_t mode_ = 0666;
-  bool all_nodes_ = true;              // turn and share nodes exist from the start
+  bool share_nodes_ = true;            // exist from the start
+  unsigned turn_nodes_ = 64;           // so many exist from the start
   Fd alloc_, queue_, who_;
   SlotKeys keys_;
   std::array<std::string, model::max_slots> gpu_names_;

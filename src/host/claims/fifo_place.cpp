@@ -23,6 +23,11 @@ constexpr unsigned asks = 64 + model::max_slots;
 WallTime wall_now() { return std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now()); }
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
+bool readable(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0 && (one.revents & POLLIN) != 0;
+}
+
 std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }
 
 }  // namespace
@@ -74,8 +79,10 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
     std::optional<Turn> left;   // closed after alloc is left: that wakes the next in line
     Outcome outcome = try_step(rule, claim, left);
     if (outcome != Outcome::moved) {
-      // Won by the clock alone? Then no watch told of what made it possible. (HUP may come some us after the unlock.)
-      if (claim && last_wake_ == port::Wake::again && !excused_ && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
+      // Won by the clock alone? Then neither a watch nor the mailbox tells of what made it possible. (HUP may come some us
+      // after the unlock, and the clock may have run out just as it came.)
+      bool told = left && readable(left->fd.get());
+      if (claim && last_wake_ == port::Wake::again && !excused_ && !told && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
       return claim;
     }
     turn_.reset();
