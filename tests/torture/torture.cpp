@@ -51,6 +51,12 @@ Tally* tally = nullptr;
 std::mt19937_64 random_bits;
 unsigned roll(unsigned sides) { return static_cast<unsigned>(random_bits() % sides); }
 
+// fmt::print is left out of the static build of fmt.
+template <typename... Values>
+void say(fmt::format_string<Values...> format, Values&&... values) {
+  std::fputs(fmt::format(format, std::forward<Values>(values)...).c_str(), stdout);
+}
+
 void maximum(std::atomic<long>& most, long value) {
   long before = most.load();
   while (before < value && !most.compare_exchange_weak(before, value)) {}
@@ -224,7 +230,7 @@ void one_claim(const Site& site, port::ClaimStore& store) {
   } catch (const Error& error) {
     if (!tally->stop) {
       ++tally->errors;
-      fmt::print(stderr, "worker: {}\n", error.full());
+      std::fputs(fmt::format("worker: {}\n", error.full()).c_str(), stderr);
     }
     ::_exit(1);
   }
@@ -329,21 +335,21 @@ unsigned leaks(const Site& site) {
 }
 
 int report(const Torturer& torturer, unsigned left, bool moved, bool ended) {
-  fmt::print("kills {} (at protocol steps {}), stops {}, orphans {}\n", torturer.killed(), tally->self_kills.load(), torturer.stops(),
+  say("kills {} (at protocol steps {}), stops {}, orphans {}\n", torturer.killed(), tally->self_kills.load(), torturer.stops(),
              tally->orphans.load());
-  fmt::print("claims: exclusive {}, shared {}, nested {}, backfilled {}; longest wait {} ms\n", tally->exclusive.load(),
+  say("claims: exclusive {}, shared {}, nested {}, backfilled {}; longest wait {} ms\n", tally->exclusive.load(),
              tally->shared.load(), tally->nested.load(), tally->backfilled.load(), tally->longest_wait_ms.load());
-  fmt::print("double owners {}, inner double owners {}, sharers over budget {}\n", tally->double_owners.load(),
+  say("double owners {}, inner double owners {}, sharers over budget {}\n", tally->double_owners.load(),
              tally->inner_doubles.load(), tally->over_budget.load());
-  fmt::print("lost wake-ups {} (progress by time while some were stopped: {})\n", tally->by_timeout.load(),
+  say("lost wake-ups {} (progress by time while some were stopped: {})\n", tally->by_timeout.load(),
              tally->by_timeout_with_stops.load());
-  fmt::print("promises {}, broken {}, latest by {} ms\n", tally->promises.load(), tally->late.load(), tally->latest_ms.load());
-  fmt::print("leaks {}, errors {}\n", left, tally->errors.load());
-  if (!moved) fmt::print("NOTHING MOVED for ten seconds\n");
-  if (!ended) fmt::print("SOME PROCESSES DID NOT END\n");
+  say("promises {}, broken {}, latest by {} ms\n", tally->promises.load(), tally->late.load(), tally->latest_ms.load());
+  say("leaks {}, errors {}\n", left, tally->errors.load());
+  if (!moved) say("NOTHING MOVED for ten seconds\n");
+  if (!ended) say("SOME PROCESSES DID NOT END\n");
   bool good = moved && ended && left == 0 && tally->double_owners == 0 && tally->inner_doubles == 0 && tally->over_budget == 0 &&
               tally->by_timeout == 0 && tally->late == 0 && tally->errors == 0 && tally->exclusive > 0 && tally->shared > 0;
-  fmt::print("{}\n", good ? "ok" : "FAILED");
+  say("{}\n", good ? "ok" : "FAILED");
   return good ? 0 : 1;
 }
 
@@ -360,13 +366,13 @@ int main_program(unsigned kills, unsigned workers, std::uint64_t seed) {
   site.folder = made ? made : ::mkdtemp(on_disk);
   for (unsigned i = 0; i < unit_count; ++i) site.units.push_back("GPU-" + std::to_string(i));
   (void)host::open_claim_store(site.options(false));
-  fmt::print("seed {}, {} workers\n", seed, workers);
+  say("seed {}, {} workers\n", seed, workers);
   Torturer torturer(site, workers);
   bool moved = torturer.run(kills - kills / 4, false) && torturer.run(kills / 4, true);
   bool ended = torturer.finish();
   int status = report(torturer, ended ? leaks(site) : 0, moved, ended);
   if (status == 0) std::filesystem::remove_all(site.folder);
-  else fmt::print("kept: {}\n", site.folder);
+  else say("kept: {}\n", site.folder);
   return status;
 }
 
