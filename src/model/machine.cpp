@@ -89,6 +89,7 @@ std::string lock_name(std::string_view identity) {
     bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == ':' || c == '-';
     if (!plain) c = c == '/' ? ':' : '-';  // the old form MIG-GPU-…/1/0 stays readable
   }
+  if (name.starts_with('.')) name[0] = '-';  // no hidden file, and never "."
   return name;
 }
 

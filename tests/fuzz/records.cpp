@@ -1,0 +1,129 @@
+// The shared files of a state directory: `queue`, `who` and `devices` as a stranger may leave them. The first byte chooses the file.
+// A record that begins with an even byte is taken as it is, one that begins with an odd byte is made valid from its bytes: so
+// mutations get behind the check sums.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fd.hpp"
+#include "fuzz.hpp"
+#include "host/claims/queue_file.hpp"
+#include "host/claims/who_file.hpp"
+#include "model/json.hpp"
+
+using namespace thole;
+using namespace thole::host;
+
+namespace {
+
+template <class Record, class Make>
+std::string records(std::string_view bytes, Make&& make) {
+  std::string file;
+  for (; bytes.size() >= 2; bytes.remove_prefix(std::min(bytes.size(), sizeof(Record)))) {
+    Record record{};
+    std::memcpy(&record, bytes.data(), std::min(bytes.size(), sizeof record));
+    if (bytes[0] % 2 != 0) record = make(record);
+    file.append(reinterpret_cast<const char*>(&record), sizeof record);
+  }
+  return file;
+}
+
+Fd file_of(std::string_view bytes) {
+  Fd fd(::memfd_create("records", MFD_CLOEXEC));
+  fuzz::check(fd && write_all(fd.get(), bytes), "a file in memory");
+  return fd;
+}
+
+void try_queue(std::string_view bytes) {
+  std::string tickets = records<TicketRecord>(bytes, [](TicketRecord raw) {
+    Ticket ticket;
+    ticket.view.number = raw.number % largest_ticket;
+    ticket.view.eligible = model::SlotSet(raw.eligible[0]) << (raw.eligible[1] % 128);
+    ticket.view.count = raw.count;
+    ticket.view.memory_mib = raw.memory_mib;
+    ticket.view.time = Seconds(raw.time_s);
+    ticket.view.since = WallTime(Millis(raw.since_ms));
+    ticket.pid = raw.pid;
+    return encode(ticket);
+  });
+  QueueHeader header = fresh_queue_header();
+  header.used = static_cast<std::uint32_t>(std::min<std::size_t>(tickets.size() / sizeof(TicketRecord), turn_places));
+  bool own_header = !bytes.empty() && bytes[0] % 3 != 0;
+  std::string file = (own_header ? std::string(reinterpret_cast<const char*>(&header), sizeof header) : "") + tickets;
+  Fd fd = file_of(file);
+  QueueFile queue(fd.get());
+  queue.read();
+  std::uint64_t last = 0;
+  for (const Ticket& ticket : queue.tickets()) {
+    fuzz::check(ticket.view.number >= last && ticket.view.number < largest_ticket, "tickets come in order of arrival");
+    last = ticket.view.number;
+    fuzz::check(ticket.place < turn_places && ticket.view.eligible.any(), "a ticket has a place and wants something");
+    fuzz::check(ticket.view.count >= 1 && ticket.view.count <= model::max_slots, "its count is one of slots");
+    format_iso(ticket.view.since);
+    if (ticket.view.time) format_duration(*ticket.view.time);
+  }
+  fuzz::check(queue.next_number() > last, "the next number is a new one");
+  std::vector<unsigned> places = queue.empty_places();
+  if (places.empty()) return;
+  Ticket mine;
+  mine.view.number = queue.next_number();
+  mine.view.eligible.set(3);
+  mine.view.count = 1;
+  mine.place = places.front();
+  if (mine.view.number >= largest_ticket) return;
+  fuzz::check(queue.write(mine), "a ticket can be written");
+  QueueFile again(fd.get());
+  again.read();
+  fuzz::check(std::any_of(again.tickets().begin(), again.tickets().end(),
+                          [&](const Ticket& ticket) { return ticket.view.number == mine.view.number && ticket.place == mine.place; }),
+              "and is found again whatever lies around it");
+}
+
+void try_who(std::string_view bytes) {
+  const std::string key = "GPU-8876fa66-9d31-921c-76da-21233aad9b1a";
+  std::string notes = records<WhoRecord>(bytes, [&](WhoRecord raw) {
+    HolderNote note;
+    note.id.assign(raw.id, ::strnlen(raw.id, sizeof raw.id));
+    note.command.assign(raw.command, ::strnlen(raw.command, sizeof raw.command));
+    note.since = WallTime(Millis(raw.since_ms));
+    if (raw.until_ms != 0) note.until = WallTime(Millis(raw.until_ms));
+    note.memory_mib = raw.memory_mib;
+    note.shared = raw.place % 2 != 0;
+    return encode(note, 0, note.shared ? 1 : 0, key);
+  });
+  Fd fd = file_of(std::string(sizeof(WhoMask), '\1') + notes);
+  WhoFile who(fd.get());
+  who.read_mask();
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) who.noted(slot);
+  for (unsigned place = 0; place < who_places; ++place) {
+    auto note = who.read(0, place, key);
+    if (!note) continue;
+    fuzz::check(note->shared == (place != 0), "only sharers lie in share places");
+    fuzz::check(note->id.size() <= 16 && note->id.find_first_not_of("0123456789abcdef") == std::string::npos, "an id is hexadecimal");
+    model::Holding holding;
+    holding.since = note->since;
+    holding.until = note->until;
+    holding.command = note->command;
+    model::dump(model::to_json(holding));
+  }
+}
+
+void try_devices(std::string_view bytes) {
+  SlotKeys keys = parse_devices(bytes);
+  for (const std::string& key : keys) fuzz::check(key.empty() || is_key(key), "a key can name a node");
+  fuzz::check(parse_devices(format_devices(keys)) == keys, "devices survive being written");
+}
+
+}  // namespace
+
+int fuzz_one(const std::uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  switch (input.byte() % 3) {
+    case 0: try_queue(input.rest()); break;
+    case 1: try_who(input.rest()); break;
+    case 2: try_devices(input.rest()); break;
+  }
+  return 0;
+}
