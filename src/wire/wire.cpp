@@ -16,6 +16,7 @@
 #include "host/gpu/nvidia/backend.hpp"
 #include "host/machine/sysfs_topology.hpp"
 #include "host/process/local_processes.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::wire {
 
@@ -149,6 +150,8 @@ app::Site& Wire::site() {
 app::RunPorts Wire::run_ports() {
   return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return claim_directory(id, owner); }};
 }
+
+pid_t calling_shell() { return host::calling_shell(); }
 
 std::string user_name(uid_t uid) {
   passwd entry{}, *found = nullptr;

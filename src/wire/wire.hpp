@@ -56,4 +56,7 @@ class Wire {
 // The name of a user, or the number where there is none.
 std::string user_name(uid_t uid);
 
+// The shell that runs us, for `claim --shell`; not a subshell of it.
+pid_t calling_shell();
+
 }  // namespace thole::wire

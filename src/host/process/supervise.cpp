@@ -120,9 +120,11 @@ void Supervisor::take_signal(const signalfd_siginfo& signal) {
     return;
   }
   const bool to_group = witness_.saw(number);  // asked every time, because it also forgets
-  // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets.
+  // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a key
+  // pressed before there was a command: its group had no witness yet.
   const bool from_a_process = signal.ssi_code <= 0;
-  if (!to_group && (from_a_process || number == SIGHUP)) ::kill(command_, number);
+  const bool key = number == SIGINT || number == SIGQUIT;
+  if (!to_group && (from_a_process || number == SIGHUP || (key && witness_.pid() > 0))) ::kill(command_, number);
 }
 
 // The first interrupt ends the lingering, the next one the patience.

@@ -1,6 +1,7 @@
 #include "host/process/tree.hpp"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -25,7 +26,25 @@ std::vector<ProcessStat> all_processes() {
   return all;
 }
 
+// What a fork has in common with its parent.
+std::string program_and_arguments(pid_t pid) {
+  char program[4096];
+  const std::string path = "/proc/" + std::to_string(pid);
+  const ssize_t n = ::readlink((path + "/exe").c_str(), program, sizeof program);
+  return std::string(program, n > 0 ? static_cast<std::size_t>(n) : 0) + '\0' + read_file(path + "/cmdline", 1u << 20).value_or("");
+}
+
 }  // namespace
+
+pid_t calling_shell() {
+  pid_t shell = ::getppid();
+  const std::string like = program_and_arguments(shell);
+  for (auto process = read_process(shell); process && process->parent > 1; process = read_process(shell)) {
+    if (program_and_arguments(process->parent) != like) break;
+    shell = process->parent;
+  }
+  return shell;
+}
 
 // "pid (name) state ppid pgrp … starttime(22) …"; the name may hold spaces and parentheses, so the last ')' ends it.
 std::optional<ProcessStat> parse_process_stat(const std::string& text) {

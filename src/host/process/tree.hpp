@@ -27,6 +27,10 @@ std::optional<std::vector<pid_t>> listed_children();
 // All living descendants of `root` (not itself, no zombies), parents before children. Needs no kernel option, unlike /proc/PID/task/*/children.
 std::vector<ProcessStat> descendants(pid_t root);
 
+// The shell that started us: our parent, or above it where that is a subshell of the same shell, as in `$(thole … | cat)`. A
+// subshell is a fork: it has the same program and arguments.
+pid_t calling_shell();
+
 // "1234 python train.py", from the command line or else the short name; not yet printable.
 std::string describe_process(const ProcessStat& process);
 
