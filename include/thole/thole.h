@@ -17,7 +17,7 @@
  *     that end or free take NULL and do nothing. Arguments are only borrowed for the call.
  *  3. Text is UTF-8 and ends with NUL. Rich values are JSON text; their fields are described in docs/json.md. Fields may be
  *     added to answers: ignore what you do not know. In what you pass, an unknown field is an error (a misspelt wish is not
- *     overlooked). Units are in the field names (memory_mib, time_s); unknown is null, never 0.
+ *     overlooked). Units are in the field names (memory_mib); unknown is null, never 0.
  *  4. Times passed as arguments are milliseconds; THOLE_FOR_EVER (any negative number) means no limit.
  *  5. Threads. Functions on one `thole_machine` may run in any number of threads at once, thole_close excepted. A claim may be
  *     read by any number of threads; thole_claim_release must be the last use of it. An error belongs to one thread at a time.
@@ -123,7 +123,6 @@ THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole
  *   "max_load_percent": 50, "max_memory_percent": 50
  *   "pick": "pack"                which of the free ones: "pack", "first", "last", "random", "load", "memory"
  *   "trust_claims": false         do not look whether somebody uses them without a claim
- *   "time_s": 3600                how long the work will take; lets the queue plan, and is not enforced
  *   "ids": "auto"                 how the environment names them: "auto", "uuid", "index"
  *   "command": "training"         what others see the GPU is used for; the program's own command line if absent
  * wait_ms: how long to wait at most; 0 does not wait. cancel_fd: a descriptor that ends the wait when it becomes readable or is

@@ -1,0 +1,75 @@
+// Claims of the C ABI.
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "capi/handles.hpp"
+#include "capi/request.hpp"
+#include "model/json.hpp"
+
+namespace thole::capi {
+
+namespace {
+
+std::vector<std::string> as_entries(const plan::Variables& variables) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : variables.set) entries.push_back(name + "=" + value);
+  entries.insert(entries.end(), variables.unset.begin(), variables.unset.end());
+  return entries;
+}
+
+model::Json as_json(const app::Acquired& acquired, const plan::Variables& variables) {
+  const auto gpus = variables.set.find("THOLE_GPUS");
+  return {{"id", acquired.claim.id},
+          {"gpus", gpus == variables.set.end() ? model::Json::array() : model::parse_json(gpus->second, "THOLE_GPUS")},
+          {"explain", acquired.explain},
+          {"environment", {{"set", variables.set}, {"unset", variables.unset}}}};
+}
+
+std::vector<std::string> uuids_of(const app::Acquired& acquired) {
+  std::vector<std::string> uuids;
+  for (std::size_t unit : acquired.chosen) uuids.push_back(acquired.units[unit].key);
+  return uuids;
+}
+
+}  // namespace
+
+Strings::Strings(std::vector<std::string> strings) : strings_(std::move(strings)) {
+  for (const std::string& string : strings_) pointers_.push_back(string.c_str());
+  pointers_.push_back(nullptr);
+}
+
+}  // namespace thole::capi
+
+thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64_t wait_ms, int cancel_fd, thole_error** error) {
+  using namespace thole;
+  return capi::guarded(error, [&] {
+    capi::Wish wish = capi::read_wish(request, machine->config);
+    wish.request.wait.reset();
+    if (wait_ms >= 0) wish.request.wait = Millis{wait_ms};
+    app::AcquireOptions options;
+    options.command = wish.command;
+    if (cancel_fd >= 0) options.cancel.push_back(cancel_fd);
+
+    capi::Wires::Lease wire(machine->wires);
+    app::Site& site = wire->site();
+    app::Acquired acquired = app::acquire(site, wish.request, options);
+    plan::Variables variables = app::variables(site, acquired, wish.request, wish.ids);
+    std::string json = model::dump(capi::as_json(acquired, variables));
+    capi::Strings uuids(capi::uuids_of(acquired)), environment(capi::as_entries(variables));
+    return new thole_claim{std::move(acquired), std::move(json), std::move(variables), std::move(uuids), std::move(environment)};
+  });
+}
+
+const char* thole_claim_json(const thole_claim* claim) { return claim->json.c_str(); }
+const char* thole_claim_id(const thole_claim* claim) { return claim->acquired.claim.id.c_str(); }
+const char* const* thole_claim_uuids(const thole_claim* claim) { return claim->uuids.array(); }
+const char* const* thole_claim_environment(const thole_claim* claim) { return claim->environment.array(); }
+
+int thole_claim_set_environment(const thole_claim* claim) {
+  for (const auto& [name, value] : claim->variables.set)
+    if (::setenv(name.c_str(), value.c_str(), 1) != 0) return -1;
+  for (const std::string& name : claim->variables.unset) ::unsetenv(name.c_str());
+  return 0;
+}
+
+void thole_claim_release(thole_claim* claim) { delete claim; }

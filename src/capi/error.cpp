@@ -1,0 +1,58 @@
+// Errors of the C ABI.
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+#include "base/error.hpp"
+#include "capi/handles.hpp"
+
+namespace thole::capi {
+
+namespace {
+
+static_assert(THOLE_CANCELLED == 130, "ErrorCode::interrupted has this exit status; error_test checks the others");
+
+// There may be no memory for an error that says so.
+thole_error& out_of_memory() {
+  static thole_error error{THOLE_INTERNAL, ENOMEM, "out of memory", "out of memory", "", ""};
+  return error;
+}
+
+thole_error* made_from(const Error& error) {
+  return new thole_error{static_cast<thole_code>(exit_status(error.code())), error.sys_errno(), error.full(), error.what(),
+                         error.object(), error.hint()};
+}
+
+}  // namespace
+
+void report(thole_error** error) noexcept {
+  if (!error) return;
+  try {
+    try {
+      throw;
+    } catch (const Error& known) {
+      *error = made_from(known);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& unknown) {
+      *error = made_from(Error(ErrorCode::internal, unknown.what()));
+    }
+  } catch (...) {
+    *error = &out_of_memory();
+  }
+}
+
+}  // namespace thole::capi
+
+thole_code thole_error_code(const thole_error* error) { return error ? error->code : THOLE_OK; }
+const char* thole_error_text(const thole_error* error) { return error ? error->text.c_str() : "no error"; }
+const char* thole_error_message(const thole_error* error) { return error ? error->message.c_str() : ""; }
+const char* thole_error_object(const thole_error* error) { return error ? error->object.c_str() : ""; }
+const char* thole_error_hint(const thole_error* error) { return error ? error->hint.c_str() : ""; }
+int thole_error_errno(const thole_error* error) { return error ? error->sys_errno : 0; }
+
+void thole_error_free(thole_error* error) {
+  if (error != &thole::capi::out_of_memory()) delete error;
+}
+
+void thole_free(char* text) { std::free(text); }

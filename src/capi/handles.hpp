@@ -1,0 +1,88 @@
+// What the opaque handles of thole.h hold, and the one place where exceptions become error objects.
+#pragma once
+
+#include <thole/thole.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "app/acquire.hpp"
+#include "wire/config.hpp"
+#include "wire/wire.hpp"
+
+struct thole_error {
+  thole_code code = THOLE_INTERNAL;
+  int sys_errno = 0;
+  std::string text, message, object, hint;
+};
+
+namespace thole::capi {
+
+// A Wire serves one thread at a time, so a machine keeps as many as there were calls at once.
+class Wires {
+ public:
+  explicit Wires(wire::Settings settings) : settings_(std::move(settings)) {}
+
+  // A Wire for the length of one call; it goes back to the pool afterwards.
+  class Lease {
+   public:
+    explicit Lease(Wires& pool);
+    ~Lease();
+    Lease(const Lease&) = delete;
+    wire::Wire* operator->() { return wire_.get(); }
+
+   private:
+    Wires& pool_;
+    std::unique_ptr<wire::Wire> wire_;
+  };
+
+ private:
+  const wire::Settings settings_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<wire::Wire>> idle_;
+};
+
+// A NULL-terminated array of C strings over strings that it owns.
+class Strings {
+ public:
+  explicit Strings(std::vector<std::string> strings);
+  const char* const* array() const { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> strings_;
+  std::vector<const char*> pointers_;
+};
+
+// The path of the program `thole` that belongs to this library (it is re-executed as the probe): in the tree the library was
+// installed or built in, else on PATH.
+std::string program_beside_library(const std::string& path_variable);
+
+// Writes the error object for the exception being handled. Called in a catch block only.
+void report(thole_error** error) noexcept;
+
+// Runs a body whose result is a pointer; NULL and an error object when it throws.
+template <class Body>
+auto guarded(thole_error** error, Body&& body) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (...) {
+    report(error);
+    return nullptr;
+  }
+}
+
+}  // namespace thole::capi
+
+struct thole_machine {
+  thole::wire::Config config;
+  thole::capi::Wires wires;
+};
+
+struct thole_claim {
+  thole::app::Acquired acquired;
+  std::string json;
+  thole::plan::Variables variables;
+  thole::capi::Strings uuids, environment;
+};

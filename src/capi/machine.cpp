@@ -1,0 +1,126 @@
+// Opening a machine, looking at it, and what a claim would get.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "capi/handles.hpp"
+#include "capi/request.hpp"
+#include "model/json.hpp"
+
+namespace thole::capi {
+
+namespace {
+
+// A copy that thole_free releases.
+char* owned_text(const std::string& text) {
+  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (!copy) throw std::bad_alloc();
+  return static_cast<char*>(std::memcpy(copy, text.c_str(), text.size() + 1));
+}
+
+bool runnable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+wire::Config configured(const char* options) {
+  const plan::Environment environment = wire::process_environment(environ);
+  wire::Config config = wire::read_config(environment, wire::config_files(environment));
+  const auto path = environment.find("PATH");
+  config.settings.program = program_beside_library(path == environment.end() ? "" : path->second);
+  if (!options) return config;
+  const model::Json json = model::parse_json(options, "options");
+  if (!json.is_object()) throw Error(ErrorCode::usage, "options: expected an object {…}");
+  for (const auto& [name, value] : json.items()) {
+    std::string* setting = name == "machine" ? &config.settings.machine : name == "state_dir" ? &config.settings.state_dir : nullptr;
+    if (!setting)
+      throw Error(ErrorCode::usage, fmt::format("options.{}: no such field", printable(name, 60))).hint("the fields are machine, state_dir");
+    if (!value.is_string()) throw Error(ErrorCode::usage, fmt::format("options.{}: expected a text", name));
+    *setting = value.get<std::string>();
+  }
+  return config;
+}
+
+model::Json time_or_null(const std::optional<WallTime>& when) { return when ? model::Json(format_iso(*when)) : model::Json(nullptr); }
+
+model::Json as_json(const app::Preview& seen) {
+  if (const auto* refuse = std::get_if<model::Refuse>(&seen.decision))
+    throw Error(refuse->usage ? ErrorCode::usage : ErrorCode::unavailable, refuse->why);
+  if (const auto* wait = std::get_if<model::Wait>(&seen.decision))
+    return {{"outcome", "wait"}, {"position", wait->position}, {"promise", time_or_null(wait->promise)}};
+  model::Json uuids = model::Json::array();
+  for (std::size_t unit : seen.chosen) uuids.push_back(seen.units[unit].key);
+  return {{"outcome", "take"}, {"gpus", std::move(uuids)}, {"explain", seen.explain}};
+}
+
+}  // namespace
+
+std::string program_beside_library(const std::string& path_variable) {
+  Dl_info here{};
+  if (::dladdr(reinterpret_cast<const void*>(&thole_version), &here) && here.dli_fname) {
+    // lib/libthole.so or lib/<triplet>/libthole.so beside bin/thole; or both in one build folder.
+    const std::string library = here.dli_fname;
+    const std::string folder = library.substr(0, library.rfind('/') == std::string::npos ? 0 : library.rfind('/'));
+    for (const char* relative : {"/thole", "/../bin/thole", "/../../bin/thole"})
+      if (!folder.empty() && runnable(folder + relative)) return folder + relative;
+  }
+  for (std::string_view folder : split(path_variable, ':'))
+    if (std::string path = std::string(folder) + "/thole"; !folder.empty() && runnable(path)) return path;
+  return "thole";
+}
+
+Wires::Lease::Lease(Wires& pool) : pool_(pool) {
+  {
+    const std::lock_guard lock(pool.mutex_);
+    if (!pool.idle_.empty()) {
+      wire_ = std::move(pool.idle_.back());
+      pool.idle_.pop_back();
+    }
+  }
+  if (!wire_) wire_ = std::make_unique<wire::Wire>(pool.settings_);
+}
+
+Wires::Lease::~Lease() {
+  try {
+    const std::lock_guard lock(pool_.mutex_);
+    pool_.idle_.push_back(std::move(wire_));
+  } catch (const std::bad_alloc&) {  // it is dropped instead; the next call makes another
+  }
+}
+
+}  // namespace thole::capi
+
+const char* thole_version(void) { return THOLE_VERSION; }
+
+thole_machine* thole_open(const char* options, thole_error** error) {
+  return thole::capi::guarded(error, [&] {
+    thole::wire::Config config = thole::capi::configured(options);
+    thole::wire::Settings settings = config.settings;
+    auto machine = std::unique_ptr<thole_machine>(new thole_machine{std::move(config), thole::capi::Wires(std::move(settings))});
+    thole::capi::Wires::Lease(machine->wires)->observer();  // an unknown machine is an error here, not later
+    return machine.release();
+  });
+}
+
+void thole_close(thole_machine* machine) { delete machine; }
+
+char* thole_snapshot(thole_machine* machine, thole_error** error) {
+  return thole::capi::guarded(error, [&] {
+    thole::capi::Wires::Lease wire(machine->wires);
+    thole::app::Observer& observer = wire->observer();
+    observer.look(wire->settings().status_patience);
+    observer.read_topology();
+    const auto json = thole::model::status_json(observer.snapshot(), wire->store().holdings(), wire->store().waiting());
+    return thole::capi::owned_text(thole::model::dump(json));
+  });
+}
+
+char* thole_plan(thole_machine* machine, const char* request, thole_error** error) {
+  return thole::capi::guarded(error, [&] {
+    const thole::capi::Wish wish = thole::capi::read_wish(request, machine->config);
+    thole::capi::Wires::Lease wire(machine->wires);
+    return thole::capi::owned_text(thole::model::dump(thole::capi::as_json(thole::app::preview(wire->site(), wish.request))));
+  });
+}

@@ -1,0 +1,48 @@
+#include "capi/request.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "model/json.hpp"
+
+namespace thole::capi {
+
+namespace {
+
+// Takes a text field that is not part of the request itself out of the object.
+std::string take_text(model::Json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end()) return {};
+  if (!found->is_string()) throw Error(ErrorCode::usage, fmt::format("request.{}: expected a text", name));
+  std::string text = found->get<std::string>();
+  json.erase(found);
+  return text;
+}
+
+// The program's own command line, as ps shows it.
+std::string own_command_line() {
+  std::string words = read_file("/proc/self/cmdline", 4096).value_or("");
+  while (!words.empty() && words.back() == '\0') words.pop_back();
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
+}
+
+}  // namespace
+
+Wish read_wish(const char* text, const wire::Config& config) {
+  Wish wish;
+  model::Json json = text ? model::parse_json(text, "request") : model::Json::object();
+  if (!json.is_object()) throw Error(ErrorCode::usage, "request: expected an object {…}");
+  std::string ids = take_text(json, "ids");
+  if (ids.empty()) ids = config.ids.empty() ? "auto" : config.ids;
+  if (const auto parsed = plan::parse_ids(ids)) wish.ids = *parsed;
+  else throw Error(ErrorCode::usage, fmt::format("request.ids: \"{}\" is not one of auto, uuid, index", printable(ids, 60)));
+  wish.command = take_text(json, "command");
+  if (wish.command.empty()) wish.command = own_command_line();
+  wish.request = model::request_from_json(json, config.request);
+  return wish;
+}
+
+}  // namespace thole::capi

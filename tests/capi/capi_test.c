@@ -1,0 +1,358 @@
+/* The C ABI from plain C: every function, every error class, threads, forks, and nothing left behind. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <thole/thole.h>
+#include <time.h>
+#include <unistd.h>
+
+static int failures;
+static const char *current;
+
+#define CHECK(condition)                                                                  \
+  do {                                                                                    \
+    if (!(condition)) {                                                                   \
+      fprintf(stderr, "%s:%d: %s: %s is false\n", __FILE__, __LINE__, current, #condition); \
+      ++failures;                                                                         \
+    }                                                                                     \
+  } while (0)
+
+static char directory[] = "/tmp/thole-capi-XXXXXX";
+static char options[256];
+
+static thole_machine *open_simulated(void) {
+  thole_error *error = NULL;
+  thole_machine *machine = thole_open(options, &error);
+  if (!machine) {
+    fprintf(stderr, "%s: %s\n", current, thole_error_text(error));
+    exit(1);
+  }
+  return machine;
+}
+
+/* Claims that are expected to succeed. */
+static thole_claim *must_claim(thole_machine *machine, const char *request, int64_t wait_ms) {
+  thole_error *error = NULL;
+  thole_claim *claim = thole_claim_gpus(machine, request, wait_ms, -1, &error);
+  if (!claim) {
+    fprintf(stderr, "%s: %s: %s\n", current, request ? request : "NULL", thole_error_text(error));
+    exit(1);
+  }
+  return claim;
+}
+
+/* The class of the error that a claim gives; its text goes to `text`. */
+static thole_code claim_error(thole_machine *machine, const char *request, int64_t wait_ms, int cancel_fd, char *text, size_t size) {
+  thole_error *error = NULL;
+  thole_claim *claim = thole_claim_gpus(machine, request, wait_ms, cancel_fd, &error);
+  CHECK(claim == NULL);
+  const thole_code code = thole_error_code(error);
+  if (text) snprintf(text, size, "%s", thole_error_text(error));
+  thole_error_free(error);
+  thole_claim_release(claim);
+  return code;
+}
+
+static size_t count(const char *const *strings) {
+  size_t n = 0;
+  while (strings[n]) ++n;
+  return n;
+}
+
+static const char *value_of(const thole_claim *claim, const char *name) {
+  const size_t length = strlen(name);
+  for (const char *const *entry = thole_claim_environment(claim); *entry; ++entry)
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
+  return NULL;
+}
+
+static size_t open_descriptors(void) {
+  size_t n = 0;
+  DIR *fds = opendir("/proc/self/fd");
+  while (readdir(fds)) ++n;
+  closedir(fds);
+  return n;
+}
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void null_handles_are_taken_where_something_ends(void) {
+  thole_close(NULL);
+  thole_claim_release(NULL);
+  thole_error_free(NULL);
+  thole_free(NULL);
+  CHECK(thole_error_code(NULL) == THOLE_OK);
+  CHECK(thole_error_errno(NULL) == 0);
+  CHECK(strcmp(thole_error_text(NULL), "no error") == 0);
+  CHECK(strcmp(thole_error_message(NULL), "") == 0);
+  CHECK(strlen(thole_version()) >= 5);
+}
+
+static void open_says_what_is_wrong(void) {
+  const char *const wrong[] = {"{\"machine\": \"nonesuch\"}", "{\"machin\": \"dgx-a100\"}", "{\"machine\": 1}", "[]", "{"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    thole_error *error = NULL;
+    CHECK(thole_open(wrong[i], &error) == NULL);
+    CHECK(thole_error_code(error) == THOLE_USAGE);
+    CHECK(strlen(thole_error_message(error)) > 0);
+    CHECK(strstr(thole_error_text(error), thole_error_message(error)) != NULL);
+    thole_error_free(error);
+    CHECK(thole_open(wrong[i], NULL) == NULL); /* nobody wants to know */
+  }
+}
+
+static void snapshot_is_the_json_of_status(void) {
+  thole_machine *machine = open_simulated();
+  thole_claim *claim = must_claim(machine, "{\"command\": \"a name for people\"}", 0);
+  char *json = thole_snapshot(machine, NULL);
+  CHECK(json && strstr(json, "\"schema\": \"thole/machine/1\""));
+  CHECK(json && strstr(json, "A100"));
+  CHECK(json && strstr(json, thole_claim_id(claim)));
+  CHECK(json && strstr(json, "a name for people"));
+  thole_free(json);
+  thole_claim_release(claim);
+  thole_close(machine);
+}
+
+static void plan_claims_nothing(void) {
+  thole_machine *machine = open_simulated();
+  for (int i = 0; i < 2; ++i) {
+    char *json = thole_plan(machine, "{\"gpus\": 8}", NULL);
+    CHECK(json && strstr(json, "\"outcome\": \"take\"") && strstr(json, "\"explain\""));
+    thole_free(json);
+  }
+  thole_claim *claim = must_claim(machine, NULL, 0);
+  char *json = thole_plan(machine, "{\"gpus\": 8}", NULL);
+  CHECK(json && strstr(json, "\"outcome\": \"wait\"") && strstr(json, "\"position\": 1"));
+  thole_free(json);
+  thole_error *error = NULL;
+  CHECK(thole_plan(machine, "{\"gpus\": 9}", &error) == NULL);
+  CHECK(thole_error_code(error) == THOLE_USAGE);
+  thole_error_free(error);
+  thole_claim_release(claim);
+  thole_close(machine);
+}
+
+static void a_claim_names_its_gpus_and_its_environment(void) {
+  thole_machine *machine = open_simulated();
+  thole_claim *claim = must_claim(machine, "{\"gpus\": 2, \"on\": [\"2\", \"5\"]}", 0);
+  CHECK(count(thole_claim_uuids(claim)) == 2);
+  CHECK(strcmp(value_of(claim, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID") == 0);
+  CHECK(strcmp(value_of(claim, "CUDA_VISIBLE_DEVICES"), "2,5") == 0);
+  CHECK(strcmp(value_of(claim, "THOLE_CLAIM"), thole_claim_id(claim)) == 0);
+  CHECK(strstr(thole_claim_json(claim), thole_claim_uuids(claim)[1]) != NULL);
+  thole_claim_release(claim);
+
+  claim = must_claim(machine, "{\"on\": [\"2\"], \"ids\": \"uuid\"}", 0);
+  CHECK(strcmp(value_of(claim, "CUDA_VISIBLE_DEVICES"), thole_claim_uuids(claim)[0]) == 0);
+  thole_claim_release(claim);
+
+  claim = must_claim(machine, "{\"gpus\": 0}", 0);
+  CHECK(count(thole_claim_uuids(claim)) == 0);
+  CHECK(strcmp(value_of(claim, "CUDA_VISIBLE_DEVICES"), "") == 0);
+  thole_claim_release(claim);
+  thole_close(machine);
+}
+
+static void the_environment_is_given_to_this_process(void) {
+  const pid_t child = fork(); /* apart: the variables would narrow the tests that follow */
+  if (child == 0) {
+    setenv("ROCR_VISIBLE_DEVICES", "0", 1);
+    thole_machine *machine = thole_open(options, NULL);
+    unsetenv("ROCR_VISIBLE_DEVICES");
+    thole_claim *claim = machine ? thole_claim_gpus(machine, "{\"on\": [\"3\"]}", 0, -1, NULL) : NULL;
+    if (!claim || thole_claim_set_environment(claim) != 0) _exit(1);
+    _exit(strcmp(getenv("CUDA_VISIBLE_DEVICES"), "3") == 0 && strcmp(getenv("THOLE_CLAIM"), thole_claim_id(claim)) == 0 ? 0 : 2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void a_request_that_cannot_be_met_is_refused_at_once(void) {
+  thole_machine *machine = open_simulated();
+  char text[512];
+  CHECK(claim_error(machine, "{\"gpus\": 9}", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
+  CHECK(strstr(text, "8") != NULL);
+  CHECK(claim_error(machine, "{\"model\": \"H100\"}", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
+  CHECK(claim_error(machine, "{\"gpu\": 1}", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
+  CHECK(strstr(text, "gpus") != NULL);
+  CHECK(claim_error(machine, "{\"ids\": \"names\"}", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
+  CHECK(claim_error(machine, "no json", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
+  thole_close(machine);
+}
+
+static void a_wait_ends_by_time_or_at_once(void) {
+  thole_machine *machine = open_simulated();
+  thole_claim *all = must_claim(machine, "{\"gpus\": 8}", 0);
+  CHECK(claim_error(machine, NULL, 0, -1, NULL, 0) == THOLE_BUSY);
+  const int64_t begin = now_ms();
+  CHECK(claim_error(machine, NULL, 150, -1, NULL, 0) == THOLE_TIMED_OUT);
+  CHECK(now_ms() - begin >= 150 && now_ms() - begin < 5000);
+  thole_claim_release(all);
+  thole_close(machine);
+}
+
+static void the_cancel_descriptor_ends_a_wait(void) {
+  thole_machine *machine = open_simulated();
+  thole_claim *all = must_claim(machine, "{\"gpus\": 8}", 0);
+  int ends[2];
+  char byte = 0;
+  CHECK(pipe(ends) == 0);
+  CHECK(write(ends[1], "x", 1) == 1);
+  CHECK(claim_error(machine, NULL, THOLE_FOR_EVER, ends[0], NULL, 0) == THOLE_CANCELLED);
+  CHECK(read(ends[0], &byte, 1) == 1 && byte == 'x'); /* it was not read */
+  close(ends[1]);
+  CHECK(claim_error(machine, NULL, THOLE_FOR_EVER, ends[0], NULL, 0) == THOLE_CANCELLED); /* hung up */
+  close(ends[0]);
+  char *json = thole_snapshot(machine, NULL);
+  CHECK(json && strstr(json, "\"queue\": []")); /* no trace */
+  thole_free(json);
+  thole_claim_release(all);
+  thole_close(machine);
+}
+
+struct waiter {
+  thole_machine *machine;
+  thole_claim *claim;
+  thole_error *error;
+};
+
+static void *wait_for_ever(void *argument) {
+  struct waiter *waiter = argument;
+  waiter->claim = thole_claim_gpus(waiter->machine, "{\"gpus\": 8}", THOLE_FOR_EVER, -1, &waiter->error);
+  return NULL;
+}
+
+static void a_waiting_thread_gets_what_another_releases(void) {
+  thole_machine *machine = open_simulated();
+  thole_claim *one = must_claim(machine, NULL, 0);
+  struct waiter waiter = {machine, NULL, NULL};
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, wait_for_ever, &waiter) == 0);
+  for (int waits = 0; !waits;) { /* until it stands in the line */
+    char *json = thole_snapshot(machine, NULL);
+    waits = json && !strstr(json, "\"queue\": []");
+    thole_free(json);
+  }
+  thole_claim_release(one);
+  pthread_join(thread, NULL);
+  CHECK(waiter.claim != NULL);
+  thole_claim_release(waiter.claim);
+  thole_error_free(waiter.error);
+  thole_close(machine);
+}
+
+enum { threads = 12, rounds = 40 };
+static atomic_int owners[8], collisions, completed;
+
+static void *claim_again_and_again(void *argument) {
+  thole_machine *machine = argument;
+  for (int round = 0; round < rounds; ++round) {
+    thole_claim *claim = thole_claim_gpus(machine, round % 3 ? "{\"gpus\": 1}" : "{\"gpus\": 3}", THOLE_FOR_EVER, -1, NULL);
+    if (!claim) continue;
+    int indices[3], n = 0;
+    char list[64];
+    snprintf(list, sizeof list, "%s", value_of(claim, "CUDA_VISIBLE_DEVICES"));
+    char *rest = NULL;
+    for (char *word = strtok_r(list, ",", &rest); word && n < 3; word = strtok_r(NULL, ",", &rest)) indices[n++] = atoi(word);
+    for (int i = 0; i < n; ++i)
+      if (atomic_fetch_add(&owners[indices[i]], 1) != 0) atomic_fetch_add(&collisions, 1);
+    for (int i = 0; i < n; ++i) atomic_fetch_sub(&owners[indices[i]], 1);
+    thole_claim_release(claim);
+    atomic_fetch_add(&completed, 1);
+  }
+  return NULL;
+}
+
+static void threads_on_one_machine_never_own_a_gpu_twice(void) {
+  thole_machine *machine = open_simulated();
+  pthread_t all[threads];
+  for (int i = 0; i < threads; ++i) pthread_create(&all[i], NULL, claim_again_and_again, machine);
+  for (int i = 0; i < threads; ++i) pthread_join(all[i], NULL);
+  CHECK(atomic_load(&collisions) == 0);
+  CHECK(atomic_load(&completed) == threads * rounds);
+  thole_close(machine);
+}
+
+static void a_killed_process_leaves_its_claim_free(void) {
+  int ready[2];
+  CHECK(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    thole_machine *machine = thole_open(options, NULL);
+    thole_claim *claim = machine ? thole_claim_gpus(machine, "{\"gpus\": 8}", 0, -1, NULL) : NULL;
+    if (!claim || write(ready[1], "x", 1) != 1) _exit(1);
+    pause();
+    _exit(0);
+  }
+  char byte = 0;
+  CHECK(read(ready[0], &byte, 1) == 1);
+  thole_machine *machine = open_simulated();
+  CHECK(claim_error(machine, NULL, 0, -1, NULL, 0) == THOLE_BUSY);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  thole_claim_release(must_claim(machine, "{\"gpus\": 8}", 5000));
+  thole_close(machine);
+  close(ready[0]);
+  close(ready[1]);
+}
+
+static void nothing_is_left_behind(void) {
+  const size_t before = open_descriptors();
+  for (int i = 0; i < 20; ++i) {
+    thole_machine *machine = open_simulated();
+    thole_claim_release(must_claim(machine, "{\"gpus\": 3}", 0));
+    thole_free(thole_snapshot(machine, NULL));
+    claim_error(machine, "{\"gpus\": 9}", 0, -1, NULL, 0);
+    thole_close(machine);
+  }
+  CHECK(open_descriptors() == before);
+  CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD); /* no child either */
+}
+
+int main(void) {
+  if (!mkdtemp(directory)) return 1;
+  snprintf(options, sizeof options, "{\"machine\": \"dgx-a100\", \"state_dir\": \"%s/state\"}", directory);
+  static const struct {
+    const char *name;
+    void (*run)(void);
+  } tests[] = {
+#define TEST(name) {#name, name}
+      TEST(null_handles_are_taken_where_something_ends),
+      TEST(open_says_what_is_wrong),
+      TEST(snapshot_is_the_json_of_status),
+      TEST(plan_claims_nothing),
+      TEST(a_claim_names_its_gpus_and_its_environment),
+      TEST(the_environment_is_given_to_this_process),
+      TEST(a_request_that_cannot_be_met_is_refused_at_once),
+      TEST(a_wait_ends_by_time_or_at_once),
+      TEST(the_cancel_descriptor_ends_a_wait),
+      TEST(a_waiting_thread_gets_what_another_releases),
+      TEST(threads_on_one_machine_never_own_a_gpu_twice),
+      TEST(a_killed_process_leaves_its_claim_free),
+      TEST(nothing_is_left_behind),
+  };
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; ++i) {
+    const int before = failures;
+    current = tests[i].name;
+    tests[i].run();
+    printf("%-6s %s\n", failures == before ? "ok" : "FAILED", current);
+    fflush(stdout);
+  }
+  char command[256];
+  snprintf(command, sizeof command, "rm -rf '%s'", directory);
+  if (system(command) != 0) return 1;
+  return failures != 0;
+}
