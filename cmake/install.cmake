@@ -9,7 +9,10 @@ set(THOLE_UDEV_DIR lib/udev/rules.d CACHE STRING "Where the udev rule goes, belo
 install(TARGETS thole RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES packaging/tmpfiles.conf DESTINATION ${THOLE_TMPFILES_DIR} RENAME thole.conf)
 install(FILES packaging/70-thole.rules DESTINATION ${THOLE_UDEV_DIR})
-configure_file(packaging/thole-init.service.in ${CMAKE_BINARY_DIR}/thole-init.service @ONLY)
+# The unit names the program by its full path, which is known only when installing (cmake --install --prefix).
+install(CODE "
+  set(THOLE_BINDIR \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR})
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/thole-init.service.in ${CMAKE_BINARY_DIR}/thole-init.service @ONLY)")
 install(FILES ${CMAKE_BINARY_DIR}/thole-init.service DESTINATION ${THOLE_SYSTEMD_DIR})
 install(DIRECTORY machines/ DESTINATION ${CMAKE_INSTALL_DATADIR}/thole/machines FILES_MATCHING PATTERN "*.json")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
