@@ -1,0 +1,111 @@
+"""cmake --install: an installed tree runs, and programs build against its library by pkg-config and by find_package."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import textwrap
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", SOURCE / "build"))
+SANITIZED = "THOLE_SANITIZE:STRING=\n" not in (BUILD / "CMakeCache.txt").read_text()
+
+
+def run(*command, env=None, **more):
+    """Runs a command without the variables that could lead it back to the build folder."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("THOLE")}
+    end = subprocess.run([str(word) for word in command], capture_output=True, text=True, env={**clean, **(env or {})}, **more)
+    assert end.returncode == 0, f"{command}: status {end.returncode}\n{end.stdout}\n{end.stderr}"
+    return end.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """Installed once, then moved, so that nothing can depend on where it was installed to."""
+    where = tmp_path_factory.mktemp("install")
+    run("cmake", "--install", BUILD, "--prefix", where / "first")
+    (where / "first").rename(where / "moved")
+    return where / "moved"
+
+
+@pytest.fixture
+def library_dir(prefix):
+    return next(prefix.glob("lib*/**/libthole.so")).parent
+
+
+@pytest.fixture
+def simulated(tmp_path):
+    return {"THOLE_MACHINE": "dgx-a100", "THOLE_STATE_DIR": str(tmp_path / "state")}
+
+
+def test_every_kind_of_file_is_there(prefix, library_dir):
+    for path in ("bin/thole", "include/thole/thole.h", "include/thole/thole.hpp", "share/thole/machines/dgx-a100.json",
+                 "share/man/man1/thole.1", "share/man/man1/thole-run.1", "share/bash-completion/completions/thole",
+                 "share/zsh/site-functions/_thole", "share/fish/vendor_completions.d/thole.fish", "lib/tmpfiles.d/thole.conf",
+                 "lib/udev/rules.d/70-thole.rules", "lib/systemd/system/thole-init.service", "share/doc/thole/README.md"):
+        assert (prefix / path).is_file(), path
+    assert (library_dir / "pkgconfig/thole.pc").is_file()
+    assert (library_dir / "cmake/thole/tholeConfig.cmake").is_file()
+
+
+def test_the_moved_program_finds_its_simulated_machines(prefix, tmp_path):
+    text = run(prefix / "bin/thole", "status", "--json", env={"THOLE_MACHINE": "dgx-a100", "HOME": str(tmp_path)}, cwd="/")
+    assert len(json.loads(text)["gpus"]) == 8
+
+
+def test_the_unit_runs_the_installed_program(prefix):
+    unit = (prefix / "lib/systemd/system/thole-init.service").read_text()
+    assert f"ExecStart={prefix.parent / 'first'}/bin/thole init" in unit
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not here to check the unit")
+    checked = subprocess.run(["systemd-analyze", "verify", "--man=no", prefix / "lib/systemd/system/thole-init.service"],
+                             capture_output=True, text=True)
+    assert "Unknown" not in checked.stderr and "Failed to parse" not in checked.stderr
+
+
+def test_the_library_shows_only_its_own_names(library_dir):
+    names = [line.split()[-1] for line in run("nm", "-D", "--defined-only", library_dir / "libthole.so").splitlines()]
+    assert "thole_claim_gpus" in names
+    assert [name for name in names if not name.startswith("thole_")] == []
+
+
+def check_example(program, simulated):
+    if program.name.startswith("c_"):
+        out = run(program, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", env=simulated)
+        assert len(out.strip().split(",")) == 2
+    else:
+        out = run(program, env=simulated)
+        assert sorted(line.split(" has ")[0] for line in out.splitlines()) == [f"worker {n}" for n in range(4)]
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitized library wants a sanitized program around it")
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_an_example_builds_by_pkg_config_and_runs(prefix, library_dir, tmp_path, simulated, language):
+    if not shutil.which("pkg-config"):
+        pytest.skip("pkg-config is not here")
+    flags = run("pkg-config", "--cflags", "--libs", "thole", env={"PKG_CONFIG_PATH": str(library_dir / "pkgconfig")}).split()
+    program = tmp_path / f"{language}_example"
+    compiler = ["cc", "-std=c11"] if language == "c" else ["c++", "-std=c++17", "-pthread"]
+    run(*compiler, "-Wall", "-Werror", SOURCE / f"examples/claim.{language}", "-o", program, *flags)
+    check_example(program, {**simulated, "LD_LIBRARY_PATH": str(library_dir)})
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitized library wants a sanitized program around it")
+def test_the_examples_build_by_find_package_and_run(prefix, tmp_path, simulated):
+    (tmp_path / "CMakeLists.txt").write_text(textwrap.dedent(f"""
+        cmake_minimum_required(VERSION 3.22)
+        project(user LANGUAGES C CXX)
+        find_package(thole 0.1 REQUIRED)
+        find_package(Threads REQUIRED)
+        add_executable(c_example {SOURCE}/examples/claim.c)
+        target_link_libraries(c_example thole::thole)
+        add_executable(cpp_example {SOURCE}/examples/claim.cpp)
+        target_compile_features(cpp_example PRIVATE cxx_std_17)
+        target_link_libraries(cpp_example thole::thole Threads::Threads)
+        """))
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path / "b")
+    for name in ("c_example", "cpp_example"):
+        check_example(tmp_path / "b" / name, simulated)
