@@ -58,17 +58,18 @@ model::Json as_json(const app::Preview& seen) {
 }  // namespace
 
 std::string program_beside_library(const std::string& path_variable) {
+  std::string folder;
   Dl_info here{};
   if (::dladdr(reinterpret_cast<const void*>(&thole_version), &here) && here.dli_fname) {
-    // lib/libthole.so or lib/<triplet>/libthole.so beside bin/thole; or both in one build folder.
-    const std::string library = here.dli_fname;
-    const std::string folder = library.substr(0, library.rfind('/') == std::string::npos ? 0 : library.rfind('/'));
-    for (const char* relative : {"/thole", "/../bin/thole", "/../../bin/thole"})
-      if (!folder.empty() && runnable(folder + relative)) return folder + relative;
+    const std::string_view library = here.dli_fname;
+    folder = library.substr(0, library.rfind('/') + 1);
   }
-  for (std::string_view folder : split(path_variable, ':'))
-    if (std::string path = std::string(folder) + "/thole"; !folder.empty() && runnable(path)) return path;
-  return "thole";
+  // lib/libthole.so or lib/<triplet>/libthole.so beside bin/thole; or both in one build folder.
+  for (const char* relative : {"thole", "../bin/thole", "../../bin/thole"})
+    if (!folder.empty() && runnable(folder + relative)) return folder + relative;
+  for (std::string_view directory : split(path_variable, ':'))
+    if (std::string path = std::string(directory) + "/thole"; !directory.empty() && runnable(path)) return path;
+  return folder + "../bin/thole";  // a library without its program: simulated machines are still found from here
 }
 
 Wires::Lease::Lease(Wires& pool) : pool_(pool) {
