@@ -59,8 +59,10 @@ class Writer {
     return static_cast<std::size_t>(std::count_if(machine_.gpus.begin(), machine_.gpus.begin() + static_cast<long>(units_[i].gpu),
                                                   [&](const Gpu& gpu) { return gpu.vendor == vendor_of(i); }));
   }
-  // Among the vendor's units: partitions and tiles are devices of their own to ROCr and (flat) to Level Zero.
+  // Among the vendor's units: partitions and tiles are devices of their own to ROCr and (flat) to Level Zero. ROCr counts in the
+  // kernel's order and both count graphics built into the CPU, which are no GPUs here: then the machine gives the number.
   std::size_t position_of_unit(std::size_t i) const {
+    if (const auto& number = gpu_of(i).cuda_index; number && !units_[i].instance) return static_cast<std::size_t>(*number);
     std::size_t position = 0;
     for (std::size_t j = 0; j < i; ++j) position += vendor_of(j) == vendor_of(i);
     return position;

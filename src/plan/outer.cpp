@@ -47,7 +47,7 @@ class Allotment {
     return std::any_of(machine_.gpus.begin(), machine_.gpus.end(), [&](const Gpu& gpu) { return gpu.vendor == vendor; });
   }
   std::vector<Device> whole_gpus(Vendor vendor) const;
-  std::vector<Device> in_cuda_order() const;
+  std::vector<Device> in_runtime_order(Vendor vendor) const;
   std::optional<Device> by_uuid(Vendor vendor, std::string_view token) const;
   const std::string& uuid_of(std::size_t unit) const;
 
@@ -79,12 +79,12 @@ std::vector<Device> Allotment::whole_gpus(Vendor vendor) const {
   return devices;
 }
 
-// CUDA's default order is "fastest first"; only the machine itself knows it.
-std::vector<Device> Allotment::in_cuda_order() const {
-  std::vector<Device> by_pci = whole_gpus(Vendor::nvidia);
+// As the vendor's runtime counts: CUDA's default is "fastest first", ROCm's the kernel's order; only the machine itself knows.
+std::vector<Device> Allotment::in_runtime_order(Vendor vendor) const {
+  std::vector<Device> by_pci = whole_gpus(vendor);
   std::vector<std::pair<int, std::size_t>> order;
   for (std::size_t g = 0; g < machine_.gpus.size(); ++g) {
-    if (machine_.gpus[g].vendor != Vendor::nvidia) continue;
+    if (machine_.gpus[g].vendor != vendor) continue;
     const std::size_t position = order.size();
     order.emplace_back(machine_.gpus[g].cuda_index.value_or(static_cast<int>(position)), position);
   }
@@ -129,7 +129,7 @@ std::optional<Device> Allotment::by_uuid(Vendor vendor, std::string_view token) 
 // and a partitioned GPU named as such is its first instance. Of several MIG devices a process sees the first; all of
 // them are allotted, though, for several processes.
 Listed Allotment::cuda_list(const std::string& text, bool pci_order) const {
-  const std::vector<Device> numbered = pci_order ? whole_gpus(Vendor::nvidia) : in_cuda_order();
+  const std::vector<Device> numbered = pci_order ? whole_gpus(Vendor::nvidia) : in_runtime_order(Vendor::nvidia);
   Listed listed;
   if (text.empty()) return listed;
   std::optional<bool> numbers;
@@ -255,7 +255,7 @@ void Allotment::nvidia(const std::string& name, const std::string& text, bool pc
 // time, so a list equal to a lower layer's is not applied again; HIP's own variable is the user's.
 void Allotment::amd(const Environment& environment) {
   if (!has(Vendor::amd)) return;
-  std::vector<Device> left = whole_gpus(Vendor::amd);
+  std::vector<Device> left = in_runtime_order(Vendor::amd);
   std::vector<std::string> texts;
   const std::string* hip = find(environment, "HIP_VISIBLE_DEVICES");
   const bool alias = !hip && !has(Vendor::nvidia);  // HIP takes CUDA's variable in place of its own
@@ -327,7 +327,7 @@ void Allotment::read(const Environment& environment) {
   if (const auto& text = machine_.outer.visible_devices) {
     const std::string name = "the machine's outer.visible_devices";
     if (has(Vendor::nvidia)) nvidia(name, *text, pci_order);
-    else if (has(Vendor::amd)) narrow(name, Vendor::amd, rocm_list(*text, whole_gpus(Vendor::amd), true));
+    else if (has(Vendor::amd)) narrow(name, Vendor::amd, rocm_list(*text, in_runtime_order(Vendor::amd), true));
     else intel(name, *text, environment);
   }
   if (const std::string* text = find(environment, "CUDA_VISIBLE_DEVICES")) nvidia("CUDA_VISIBLE_DEVICES", *text, pci_order);

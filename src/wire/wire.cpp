@@ -11,8 +11,10 @@
 #include "host/claims/store.hpp"
 #include "host/clock/system_clock.hpp"
 #include "host/control/local_control.hpp"
+#include "host/gpu/amd/backend.hpp"
 #include "host/gpu/file/machine_file.hpp"
 #include "host/gpu/file/search.hpp"
+#include "host/gpu/intel/backend.hpp"
 #include "host/gpu/nvidia/backend.hpp"
 #include "host/machine/sysfs_topology.hpp"
 #include "host/process/local_processes.hpp"
@@ -29,6 +31,8 @@ Backends live_backends(const Settings& settings, const std::string& personal_roo
   Backends all;
   all.push_back(std::make_unique<host::NvidiaBackend>(
       host::NvidiaOptions{settings.sysroot, settings.nvml_library, settings.program, personal_root}));
+  all.push_back(std::make_unique<host::AmdBackend>(host::FileOptions{settings.sysroot, settings.program, personal_root}));
+  all.push_back(std::make_unique<host::IntelBackend>(host::FileOptions{settings.sysroot, settings.program, personal_root}));
   Backends present;
   for (auto& backend : all)
     if (backend->present()) present.push_back(std::move(backend));
