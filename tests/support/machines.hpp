@@ -46,7 +46,7 @@ inline model::Snapshot machine(std::initializer_list<std::string_view> nodes) {
 inline std::vector<model::Unit> units_of(const model::Snapshot& snapshot) { return model::units(snapshot.machine); }
 
 // Joins GPUs a and b both ways.
-inline void join(model::Snapshot& snapshot, std::size_t a, std::size_t b, model::LinkKind kind, std::optional<int> count = {},
+inline void link(model::Snapshot& snapshot, std::size_t a, std::size_t b, model::LinkKind kind, std::optional<int> count = {},
                  std::optional<int> weight = {}) {
   auto& gpus = snapshot.machine.gpus;
   gpus[a].links.push_back({gpus[b].pci->to_string(), kind, count, weight});
@@ -85,7 +85,7 @@ inline model::GpuProcess process(pid_t pid, std::string user, std::uint64_t mib,
 inline std::string labels(const std::vector<std::size_t>& chosen, const std::vector<model::Unit>& units) {
   std::vector<std::string> names;
   for (const std::size_t i : chosen) names.push_back(units[i].label);
-  return thole::join(names, ",");
+  return join(names, ",");
 }
 
 }  // namespace thole::test

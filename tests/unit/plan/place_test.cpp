@@ -33,7 +33,7 @@ const std::vector<std::size_t> all8{0, 1, 2, 3, 4, 5, 6, 7};
 model::Snapshot bridged() {
   model::Snapshot snapshot = machine({"abcd", "efgh"});
   for (const std::size_t base : {0, 4})
-    for (const std::size_t i : {0, 1}) join(snapshot, base + i, base + i + 2, LinkKind::nvlink, 12);
+    for (const std::size_t i : {0, 1}) link(snapshot, base + i, base + i + 2, LinkKind::nvlink, 12);
   return snapshot;
 }
 
@@ -42,7 +42,7 @@ model::Snapshot dgx1v() {
   model::Snapshot snapshot = machine({"abcd", "efgh"});
   const int links[][3] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2}, {2, 6, 1},
                           {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
-  for (const auto& [a, b, n] : links) join(snapshot, a, b, LinkKind::nvlink, n);
+  for (const auto& [a, b, n] : links) link(snapshot, a, b, LinkKind::nvlink, n);
   return snapshot;
 }
 
@@ -62,7 +62,7 @@ TEST(Place, OneGpuTakesTheLeftover) {
 
 TEST(Place, WithoutFastLinksNearnessComesFirst) {
   model::Snapshot snapshot = machine({"ab", "cd"});
-  join(snapshot, 1, 2, LinkKind::pix);         // a bridge across nodes: odd, but only PCIe
+  link(snapshot, 1, 2, LinkKind::pix);         // a bridge across nodes: odd, but only PCIe
   EXPECT_EQ(placed(snapshot, 2, {0, 1, 2, 3}), "0,1: NODE pair, on NUMA node 0");
   EXPECT_EQ(placed(snapshot, 2, {1, 2, 3}), "2,3: NODE pair, on NUMA node 1");
   EXPECT_EQ(placed(snapshot, 3, {0, 1, 2, 3}), "0,1,2: weakest link SYS, across NUMA nodes 0,1");
@@ -76,16 +76,16 @@ TEST(Place, NvswitchJoinsAllAlike) {
 
 TEST(Place, XgmiByWeight) {
   model::Snapshot snapshot = machine({"abc"});
-  join(snapshot, 0, 1, LinkKind::xgmi, 1, 30);
-  join(snapshot, 1, 2, LinkKind::xgmi, 1, 15);
+  link(snapshot, 0, 1, LinkKind::xgmi, 1, 30);
+  link(snapshot, 1, 2, LinkKind::xgmi, 1, 15);
   EXPECT_EQ(placed(snapshot, 2, {0, 1, 2}), "1,2: XGMI pair, on NUMA node 0");
 }
 
 TEST(Place, TheSlowerEndOfALinkCounts) {
   model::Snapshot snapshot = machine({"abcd"});
-  join(snapshot, 0, 1, LinkKind::nvlink, 4);
+  link(snapshot, 0, 1, LinkKind::nvlink, 4);
   snapshot.machine.gpus[0].links[0].count = 1;   // its other end says 4
-  join(snapshot, 2, 3, LinkKind::nvlink, 2);
+  link(snapshot, 2, 3, LinkKind::nvlink, 2);
   EXPECT_EQ(placed(snapshot, 2, {0, 1, 2, 3}), "2,3: NV2 pair, on NUMA node 0");
 }
 
@@ -130,7 +130,7 @@ TEST(Place, AboveSixteenItSaysThatItDidNotTryAll) {
   model::Snapshot snapshot = machine({"abcdefghijkl", "mnopqrstuvwx"});
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < 24; ++i) all.push_back(i);
-  for (std::size_t i = 0; i < 24; i += 2) join(snapshot, i, i + 1, LinkKind::nvlink, 4);
+  for (std::size_t i = 0; i < 24; i += 2) link(snapshot, i, i + 1, LinkKind::nvlink, 4);
   EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair, on NUMA node 0; not proven best among 24");
   EXPECT_EQ(placed(snapshot, 12, all), "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE, on NUMA node 0; not proven best among 24");
 }

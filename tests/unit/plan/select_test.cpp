@@ -168,7 +168,7 @@ void check(const model::Snapshot& snapshot, const std::vector<Allotted>& cases) 
       if (outer.visible[i]) visible.push_back(i);
     EXPECT_EQ(labels(visible, units), c.visible) << c.rule;
     EXPECT_EQ(outer.named_by, c.named_by) << c.rule;
-    EXPECT_EQ(thole::join(outer.cautions, "|"), c.caution) << c.rule;
+    EXPECT_EQ(join(outer.cautions, "|"), c.caution) << c.rule;
   }
 }
 

@@ -1,0 +1,85 @@
+#include "plan/why.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "plan/schedule.hpp"
+
+namespace thole::plan {
+
+namespace {
+
+std::string describe(const model::Holding& holding, WallTime now) {
+  std::string text = holding.user.empty() ? "somebody" : printable(holding.user, 32);
+  if (!holding.verified) text += " (unverified)";
+  if (holding.shared && holding.memory_mib) text += " with " + format_mib(*holding.memory_mib);
+  if (holding.since != WallTime{}) text += " since " + format_local(holding.since, now);
+  if (holding.overdue) text += ", overdue";
+  else if (holding.until) text += ", until " + format_local(*holding.until, now);
+  if (!holding.command.empty()) text += " (" + printable(holding.command, 40) + ")";
+  return text;
+}
+
+// "GPU 3: …", "GPUs 0,1: …": units kept by the same are named together.
+std::vector<std::string> describe_units(const std::vector<std::size_t>& eligible, const Scene& scene, const std::string& free) {
+  constexpr std::size_t most_lines = 6;
+  struct Kept { std::vector<std::string> labels; std::string by; };
+  std::vector<Kept> all;
+  for (const std::size_t unit : eligible) {
+    std::string by = explain_unit(unit, scene);
+    if (by.empty()) by = free;
+    auto same = std::find_if(all.begin(), all.end(), [&](const Kept& kept) { return kept.by == by; });
+    if (same == all.end()) same = all.insert(all.end(), {{}, by});
+    same->labels.push_back(scene.units[unit].label);
+  }
+  std::vector<std::string> lines;
+  std::size_t unnamed = 0;
+  for (const Kept& kept : all) {
+    if (lines.size() < most_lines) lines.push_back((kept.labels.size() == 1 ? "GPU " : "GPUs ") + join(kept.labels, ",") + ": " + kept.by);
+    else unnamed += kept.labels.size();
+  }
+  if (unnamed > 0) lines.push_back(fmt::format("and {} more", unnamed));
+  return lines;
+}
+
+std::string describe_place(const model::Wait& wait, const Scene& scene) {
+  std::string text = wait.position == 1 ? "next in line" : ordinal(wait.position) + " in line";
+  const auto before = std::find_if(scene.queue.begin(), scene.queue.end(),
+                                   [&](const model::Waiting& other) { return wait.behind && other.ticket == *wait.behind; });
+  if (before == scene.queue.end()) return text;
+  text += fmt::format(", behind {} ({} GPU{}, since {})", before->user.empty() ? "somebody" : printable(before->user, 32), before->count,
+                      before->count == 1 ? "" : "s", format_local(before->since, scene.now));
+  if (wait.could_start_but_for_behind) text += ", whose GPUs are free";
+  return text;
+}
+
+}  // namespace
+
+std::string ordinal(unsigned number) {
+  const bool teen = number % 100 >= 11 && number % 100 <= 13;
+  const char* ending = teen ? "th" : number % 10 == 1 ? "st" : number % 10 == 2 ? "nd" : number % 10 == 3 ? "rd" : "th";
+  return fmt::format("{}{}", number, ending);
+}
+
+std::string explain_unit(std::size_t unit, const Scene& scene) {
+  std::vector<std::string> holders;
+  for (const model::Holding& holding : scene.holdings)
+    if (holding.held && holding.key == scene.units[unit].key) holders.push_back(describe(holding, scene.now));
+  if (!holders.empty()) return join(holders, " and ");
+  return unit < scene.verdicts.size() ? scene.verdicts[unit].why : "";
+}
+
+std::vector<std::string> explain_wait(const model::Wait& wait, const model::Request& request, const std::vector<std::size_t>& eligible,
+                                      const Scene& scene) {
+  std::vector<std::string> lines{describe_place(wait, scene)};
+  const std::string free = wait.behind ? "free, but not your turn" : request.gpus == 1 ? "free" : "free, and too few";
+  for (std::string& line : describe_units(eligible, scene, free)) lines.push_back(std::move(line));
+  if (wait.promise) lines.push_back("starts by " + format_local(*wait.promise, scene.now) + " at the latest");
+  else lines.push_back("no start can be promised");
+  if (wait.would_fit)
+    lines.push_back(*wait.would_fit >= longest_time ? "with any --time it would start now"
+                                                    : "with --time " + format_duration(*wait.would_fit) + " or less it would start now");
+  return lines;
+}
+
+}  // namespace thole::plan
