@@ -131,13 +131,28 @@ Gpu gpu_from(const Field& field) {
   return gpu;
 }
 
-Cpu cpu_from(const Field& field) {
+// One PU, or several alike: "id" and "core" may be CPU lists, taken in step ({"id": "128-131", "core": "0-3", "l3": 0, …}).
+// Files need a quarter of the size so; they are read at every start.
+void add_cpus(const Field& field, std::vector<Cpu>& cpus) {
   field.must_be_object();
-  return {.id = static_cast<unsigned>(field.at("id").whole(65535)),
-          .core = field.at("core").maybe_int(),
-          .l3 = field.at("l3").maybe_int(),
-          .numa = field.at("numa").maybe_int(),
-          .package = field.at("package").maybe_int()};
+  Field id = field.at("id"), core = field.at("core");
+  Cpu alike{.id = 0, .core = std::nullopt, .l3 = field.at("l3").maybe_int(), .numa = field.at("numa").maybe_int(),
+            .package = field.at("package").maybe_int()};
+  if (!id.is_text()) {
+    alike.id = static_cast<unsigned>(id.whole(65535));
+    alike.core = core.maybe_int();
+    cpus.push_back(alike);
+    return;
+  }
+  const std::vector<unsigned> ids = cpus_at(field, "id")->to_vector();
+  const std::vector<unsigned> cores = core.is_text() ? cpus_at(field, "core")->to_vector() : std::vector<unsigned>{};
+  if (core.is_text() && cores.size() != ids.size()) core.fail(fmt::format("{} cores for {} CPUs", cores.size(), ids.size()));
+  if (!core.is_text()) alike.core = core.maybe_int();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    alike.id = ids[i];
+    if (!cores.empty()) alike.core = static_cast<int>(cores[i]);
+    cpus.push_back(alike);
+  }
 }
 
 NumaNode node_from(const Field& field) {
@@ -181,7 +196,8 @@ Machine machine_from_json(const Json& json, const std::string& what) {
   machine.name = root.at("name").text_or_empty();
   machine.hwloc_xml = root.at("hwloc_xml").text_or_empty();
   Field cpus = root.at("cpus"), numa = root.at("numa"), gpus = root.at("gpus"), nics = root.at("nics"), outer = root.at("outer");
-  cpus.each([&](const Field& f) { machine.cpus.push_back(cpu_from(f)); });
+  cpus.each([&](const Field& f) { add_cpus(f, machine.cpus); });
+  std::stable_sort(machine.cpus.begin(), machine.cpus.end(), [](const Cpu& a, const Cpu& b) { return a.id < b.id; });
   numa.each([&](const Field& f) { machine.numa.push_back(node_from(f)); });
   gpus.each([&](const Field& f) { machine.gpus.push_back(gpu_from(f)); });
   nics.each([&](const Field& f) { machine.nics.push_back(nic_from(f)); });

@@ -53,20 +53,24 @@ std::optional<LinkKind> parse_link_kind(std::string_view text) { return value_of
 std::optional<GpuProcess::Kind> parse_process_kind(std::string_view text) { return value_of(text, process_kinds); }
 
 std::optional<PciAddress> PciAddress::parse(std::string_view text) {
-  // [domain:]bus:device[.function], hexadecimal; the domain has up to eight digits (NVML writes them all).
-  std::vector<std::string_view> pieces = split(text, ':');
-  if (pieces.size() == 2) pieces.insert(pieces.begin(), "0");
-  if (pieces.size() != 3) return std::nullopt;
-  std::string_view device = pieces[2], function = "0";
-  if (std::size_t dot = device.find('.'); dot != std::string_view::npos) {
-    function = device.substr(dot + 1);
-    device = device.substr(0, dot);
-  }
+  // [domain:]bus:device[.function], hexadecimal; the domain has up to eight digits (NVML writes them all). Taken from the
+  // right, without any allocation: a machine file has hundreds of them.
+  auto cut = [&text](char separator) {
+    std::size_t at = text.rfind(separator);
+    std::string_view last = at == std::string_view::npos ? text : text.substr(at + 1);
+    text = at == std::string_view::npos ? std::string_view() : text.substr(0, at);
+    return last;
+  };
   auto number = [](std::string_view digits, std::size_t most_digits, std::uint64_t most) -> std::optional<std::uint64_t> {
     auto value = digits.size() <= most_digits ? parse_u64(digits, 16) : std::nullopt;
     return value && *value <= most ? value : std::nullopt;
   };
-  auto d = number(pieces[0], 8, 0xffffffff), b = number(pieces[1], 2, 0xff), v = number(device, 2, 0x1f), f = number(function, 1, 7);
+  bool has_function = text.find('.') != std::string_view::npos;
+  auto f = number(has_function ? cut('.') : "0", 1, 7);
+  auto v = number(cut(':'), 2, 0x1f);
+  bool has_domain = text.find(':') != std::string_view::npos;
+  auto b = number(cut(':'), 2, 0xff);
+  auto d = number(has_domain ? text : "0", 8, 0xffffffff);
   if (!d || !b || !v || !f) return std::nullopt;
   return PciAddress{static_cast<std::uint32_t>(*d), static_cast<std::uint8_t>(*b), static_cast<std::uint8_t>(*v),
                     static_cast<std::uint8_t>(*f)};

@@ -108,8 +108,10 @@ Machine any_machine() {
   Machine machine;
   machine.name = text();
   machine.hwloc_xml = text();
-  machine.cpus = list(5, [] {
-    return Cpu{.id = static_cast<unsigned>(small()), .core = maybe(small), .l3 = maybe(small), .numa = maybe(small), .package = maybe(small)};
+  unsigned next_cpu = 0;
+  machine.cpus = list(5, [&] {
+    next_cpu += static_cast<unsigned>(small());
+    return Cpu{.id = next_cpu, .core = maybe(small), .l3 = maybe(small), .numa = maybe(small), .package = maybe(small)};
   });
   machine.numa = list(3, [] { return NumaNode{.id = small(), .memory_mib = maybe(mib)}; });
   for (int index = 0, n = *inRange(0, 4); index < n; ++index) machine.gpus.push_back(gpu(index));

@@ -75,6 +75,17 @@ TEST(Json, WantsGpusInPciOrderAndEachOnce) {
   EXPECT_EQ(machine(R"({"schema": "thole/machine/1", "gpus": [{"vendor": "amd", "pci": "01:00.0", "part": 0}, {"vendor": "amd", "pci": "01:00.0", "part": 1}]})").gpus.size(), 2u);
 }
 
+TEST(Json, TakesCpusOneByOneOrAsListsAlike) {
+  auto cpus = [](const std::string& list) { return machine(R"({"schema": "thole/machine/1", "cpus": [)" + list + "]}").cpus; };
+  EXPECT_EQ(cpus(R"({"id": "0,1", "core": "0,1", "l3": 0, "numa": 1}, {"id": "2-3", "core": "0-1", "l3": 0, "numa": 1})"),
+            cpus(R"({"id": 3, "core": 1, "l3": 0, "numa": 1}, {"id": 0, "core": 0, "l3": 0, "numa": 1},
+                    {"id": 1, "core": 1, "l3": 0, "numa": 1}, {"id": 2, "core": 0, "l3": 0, "numa": 1})"));
+  EXPECT_EQ(cpus(R"({"id": "0-1", "core": 5})"), cpus(R"({"id": 0, "core": 5}, {"id": 1, "core": 5})"));
+  EXPECT_EQ(cpus(R"({"id": "0-1"})"), cpus(R"({"id": 0}, {"id": 1})"));
+  EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-3", "core": "0-1"})"); }), "cpus[0].core: 2 cores for 4 CPUs");
+  EXPECT_EQ(complaint([&] { cpus(R"({"core": 1})"); }), "cpus[0].id: expected a whole number, 0 or more; null when it is unknown");
+}
+
 TEST(Json, ToleratesFieldsOfLaterVersions) { EXPECT_EQ(with_gpu(R"("color": {"r": 1})").gpus[0].uuid, "GPU-1"); }
 
 TEST(Json, TellsUnknownUnsupportedAndFailedApartAndNeverAsZero) {
