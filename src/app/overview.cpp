@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "plan/free.hpp"
 #include "plan/turn.hpp"
 
@@ -131,6 +132,21 @@ Overview look_over(const OverviewSources& sources) {
   const auto promises = plan::promises(queue.view, queue.states, overview.now);
   for (std::size_t i = 0; i < waiting.size(); ++i) overview.queue.push_back({std::move(waiting[i]), promises[i]});
   return overview;
+}
+
+std::vector<std::size_t> gpus_named(const std::vector<std::string>& words, const Overview& overview) {
+  std::vector<model::Unit> units;
+  for (const UnitOverview& row : overview.units) units.push_back(row.unit);
+  std::vector<std::size_t> gpus;
+  const auto add = [&](std::size_t gpu) {
+    if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
+  };
+  for (const std::string& word : words) {
+    const auto index = parse_u64(word);   // also that of a partitioned GPU without instances, which has no unit
+    if (index && *index < overview.snapshot.machine.gpus.size()) add(*index);
+    else for (std::size_t unit : plan::resolve(word, overview.snapshot, units)) add(units[unit].gpu);
+  }
+  return gpus;
 }
 
 }  // namespace thole::app

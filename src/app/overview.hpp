@@ -61,4 +61,8 @@ struct OverviewSources {
 // One look. Claims and the queue are read whatever the driver does; throws only for bugs.
 Overview look_over(const OverviewSources& sources);
 
+// The GPUs that the words name (index, UUID or unique prefix, PCI address, an instance of theirs), each once, as indices into the
+// machine. Throws Error(usage) with the nearest names.
+std::vector<std::size_t> gpus_named(const std::vector<std::string>& words, const Overview& overview);
+
 }  // namespace thole::app

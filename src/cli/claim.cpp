@@ -1,0 +1,100 @@
+// claim, release, extend: a claim without a command.
+#include <unistd.h>
+
+#include "app/holding.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/progress.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+app::ClaimDirectory directory_of(Context& context) {
+  return [&context](const std::string& id, uid_t owner) { return context.wire.claim_directory(id, owner); };
+}
+
+// Lines for `eval` in any POSIX shell (and fish, which knows `export`).
+std::string exports(const model::Json& claim) {
+  std::string text;
+  for (const auto& name : claim.at("unset")) text += fmt::format("unset {};\n", name.get<std::string>());
+  for (const auto& [name, value] : claim.at("set").items()) text += fmt::format("export {}={};\n", name, shell_quote(value.get<std::string>()));
+  return text;
+}
+
+std::string in_one_line(const model::Json& claim) {
+  std::vector<std::string> labels;
+  for (const auto& gpu : claim.at("gpus")) labels.push_back(gpu.at("gpu").get<std::string>());
+  std::string text = fmt::format("claim {}: {}", claim.at("id").get<std::string>(), labels.empty() ? "no GPU" : "GPU " + join(labels, ","));
+  if (!claim.at("until").is_null()) text += fmt::format(" until {}", claim.at("until").get<std::string>());
+  return text;
+}
+
+std::string recorded_as(const Invocation& invocation, std::optional<pid_t> process) {
+  if (invocation.claim.shell) return fmt::format("(claim for shell {})", *process);
+  if (process) return fmt::format("(claim for process {})", *process);
+  return "(claim)";
+}
+
+// The shell that was told to claim still has the variables.
+void remind_to_unset(const Context& context, const std::string& id) {
+  const auto& environment = context.wire.settings().environment;
+  const auto here = environment.find("THOLE_CLAIM");
+  if (here != environment.end() && here->second == id)
+    context.note("this shell still has the variables of the claim: unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES");
+}
+
+}  // namespace
+
+int claim(Context& context) {
+  const Invocation& invocation = context.invocation;
+  if (invocation.run.dry_run) return show_preview(context);
+  if (invocation.claim.shell && ::isatty(STDOUT_FILENO))
+    context.note("these lines are for the shell: eval \"$(thole claim --shell)\"");
+  app::HoldRequest wanted;
+  wanted.request = invocation.request;
+  wanted.ids = context.ids();
+  wanted.process = invocation.claim.shell ? std::optional<pid_t>(::getppid()) : invocation.claim.pid;
+  wanted.command = recorded_as(invocation, wanted.process);
+  wanted.carry = context.carry();
+
+  Progress progress(context);
+  const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {});
+  if (invocation.claim.shell) context.print(exports(claim));
+  else if (invocation.global.json) context.print(claim);
+  else context.print(claim.at("id").get<std::string>() + "\n");
+  if (!invocation.global.json) context.note(in_one_line(claim));
+  return 0;
+}
+
+int release(Context& context) {
+  std::vector<std::string> words = context.invocation.words;
+  if (words.empty()) words.emplace_back();   // the claim we are in
+  std::vector<app::KeptClaim> claims;        // all must exist before one is released
+  for (const std::string& word : words) claims.push_back(app::find_claim(context.wire.site(), word, directory_of(context)));
+  model::Json released = model::Json::array();
+  for (const app::KeptClaim& claim : claims) {
+    app::release(context.wire.run_ports(), claim);
+    released.push_back(claim.id);
+    if (context.invocation.global.json) continue;
+    context.note(fmt::format("released {}", claim.id));
+    remind_to_unset(context, claim.id);
+  }
+  if (context.invocation.global.json) context.print(model::Json{{"schema", "thole/released/1"}, {"claims", released}});
+  return 0;
+}
+
+int extend(Context& context) {
+  const std::vector<std::string>& words = context.invocation.words;
+  const auto by = parse_duration(words.back());
+  if (!by || *by <= Seconds{0})
+    throw Error(ErrorCode::usage, fmt::format("extend: expected a time such as 2h or 30m, got \"{}\"", printable(words.back(), 60)));
+  const app::KeptClaim claim = app::find_claim(context.wire.site(), words.size() == 2 ? words.front() : std::string(), directory_of(context));
+  const WallTime until = app::extend(context.wire.run_ports(), claim, *by);
+  if (context.invocation.global.json)
+    context.print(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
+  else context.note(fmt::format("claim {} ends {}", claim.id, format_local(until, context.wire.clock().wall())));
+  return 0;
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,22 @@
+// The commands, one source file each. They return the exit status, or throw Error.
+#pragma once
+
+#include "cli/context.hpp"
+
+namespace thole::cli {
+
+int status(Context& context);
+int why(Context& context);
+int run(Context& context);
+int claim(Context& context);
+int release(Context& context);
+int extend(Context& context);
+int doctor(Context& context);
+int capture(Context& context);
+int init(Context& context);
+
+// Machinery: no configuration, no machine.
+int completion(const Invocation& invocation);
+int complete(const Invocation& invocation, const wire::Config& config);
+
+}  // namespace thole::cli

@@ -1,0 +1,64 @@
+#include "cli/context.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+void say(std::string_view text) { write_all(STDERR_FILENO, fmt::format("thole: {}\n", text)); }
+
+// A file named relative to here must be found from wherever the job goes.
+std::string from_anywhere(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
+
+}  // namespace
+
+void Context::print(std::string_view text) const {
+  if (!write_all(STDOUT_FILENO, text)) throw Error(ErrorCode::internal, "cannot write the result").because(errno);
+}
+
+void Context::print(const model::Json& json) const { print(model::dump(json) + "\n"); }
+
+void Context::note(std::string_view text) const {
+  if (!invocation.global.quiet) say(text);
+}
+
+void Context::detail(std::string_view text) const {
+  if (invocation.global.verbose) say(text);
+}
+
+void Context::warn(std::string_view text) const { say(text); }
+
+plan::Ids Context::ids() const {
+  const std::string& form = invocation.run.ids.empty() ? config.ids : invocation.run.ids;
+  return plan::parse_ids(form).value_or(plan::Ids::automatic);   // checked where it was read
+}
+
+std::map<std::string, std::string> Context::carry() const {
+  std::map<std::string, std::string> variables;
+  const wire::Settings& settings = wire.settings();
+  if (!settings.machine.empty())
+    variables["THOLE_MACHINE"] = settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
+  if (!settings.state_dir.empty()) variables["THOLE_STATE_DIR"] = from_anywhere(settings.state_dir);
+  return variables;
+}
+
+model::Json to_json(const Error& error) {
+  const auto text = [](const std::string& value) { return value.empty() ? model::Json(nullptr) : model::Json(value); };
+  return {{"schema", "thole/error/1"},
+          {"error",
+           {{"code", name(error.code())},
+            {"message", error.what()},
+            {"object", text(error.object())},
+            {"errno", error.sys_errno() != 0 ? model::Json(error.sys_errno()) : model::Json(nullptr)},
+            {"hint", text(error.hint())},
+            {"exit_status", exit_status(error.code())}}}};
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,35 @@
+// What every command gets: the command line, the configuration, the machine, and where to write.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "cli/invocation.hpp"
+#include "cli/terminal.hpp"
+#include "model/json.hpp"
+#include "wire/config.hpp"
+#include "wire/wire.hpp"
+
+namespace thole::cli {
+
+struct Context {
+  const Invocation& invocation;
+  const wire::Config& config;
+  wire::Wire& wire;
+  Screen screen;                        // of stdout
+
+  void print(std::string_view text) const;          // a result, on stdout; throws when it cannot be written
+  void print(const model::Json& json) const;        // … as one document
+  void note(std::string_view text) const;           // for people, on stderr; not under -q
+  void detail(std::string_view text) const;         // only under -v
+  void warn(std::string_view text) const;           // always
+
+  plan::Ids ids() const;                            // --ids, else the configuration's
+  std::map<std::string, std::string> carry() const; // variables by which a job's own thole finds the same machine and claims
+};
+
+// "thole/error/1"
+model::Json to_json(const Error& error);
+
+}  // namespace thole::cli

@@ -1,0 +1,11 @@
+// One look at the machine for a command that shows it.
+#pragma once
+
+#include "app/overview.hpp"
+#include "cli/context.hpp"
+
+namespace thole::cli {
+
+app::Overview look_over(Context& context);
+
+}  // namespace thole::cli

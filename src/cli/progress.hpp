@@ -1,0 +1,33 @@
+// What `run` and `claim` tell while they wait and when they start: lines on stderr, or with --json one JSON object a line.
+#pragma once
+
+#include <string>
+
+#include "app/run.hpp"
+#include "cli/context.hpp"
+
+namespace thole::cli {
+
+class Progress {
+ public:
+  explicit Progress(Context& context) : context_(context) {}
+
+  app::RunEvents events();                     // refer to this object
+  void ended(const port::Ended& ended);
+
+ private:
+  void waiting(const app::Standing& standing);
+  void got(const app::Acquired& acquired);
+  void caution(const std::string& text);
+  void left_behind(const std::vector<std::string>& processes);
+  void say(const char* event, const model::Json& more) const;   // --json
+
+  Context& context_;
+  std::string last_;                           // the last standing told; the same twice is not news
+  std::optional<SteadyTime> since_;            // of the wait
+};
+
+// --dry-run of both.
+int show_preview(Context& context);
+
+}  // namespace thole::cli

@@ -1,0 +1,53 @@
+#include "app/run.hpp"
+
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/progress.hpp"
+#include "cli/render_run.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+void write_status(const Context& context, const model::Json& ended) {
+  const std::string& path = context.invocation.run.status_file;
+  if (!path.empty()) write_file(path, model::dump(ended) + "\n");
+}
+
+// What --time or a release did to the command is not to be told from its exit status.
+void say_how_it_ended(const Context& context, const port::Ended& ended) {
+  if (ended.time_limit) context.warn(fmt::format("the command was ended: its --time of {} is over", format_duration(*context.invocation.request.time)));
+  if (ended.released) context.warn("the command was ended: its claim was released");
+}
+
+}  // namespace
+
+int run(Context& context) {
+  const Invocation& invocation = context.invocation;
+  if (invocation.run.dry_run) return show_preview(context);
+  app::RunRequest wanted;
+  wanted.request = invocation.request;
+  wanted.argv = invocation.words;
+  wanted.ids = context.ids();
+  wanted.linger = invocation.run.linger;
+  wanted.supervised = !invocation.run.no_supervisor;
+  wanted.in = invocation.run.in;
+  wanted.carry = context.carry();
+
+  const std::vector<int> cancel{context.wire.interruption()};
+  Progress progress(context);
+  port::Ended ended;
+  try {
+    ended = app::run(context.wire.run_ports(), wanted, progress.events(), cancel);
+  } catch (const Error& error) {
+    write_status(context, ended_to_json(error));
+    throw;
+  }
+  say_how_it_ended(context, ended);
+  progress.ended(ended);
+  write_status(context, ended_to_json(ended));
+  context.wire.processes().end_as(ended);
+}
+
+}  // namespace thole::cli
