@@ -61,7 +61,7 @@ int claim(Context& context) {
   Progress progress(context);
   const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {});
   if (invocation.claim.shell) context.print(exports(claim));
-  else if (invocation.global.json) context.print(claim);
+  else if (invocation.global.json) context.print_json(claim);
   else context.print(claim.at("id").get<std::string>() + "\n");
   if (!invocation.global.json) context.note(in_one_line(claim));
   return 0;
@@ -80,7 +80,7 @@ int release(Context& context) {
     context.note(fmt::format("released {}", claim.id));
     remind_to_unset(context, claim.id);
   }
-  if (context.invocation.global.json) context.print(model::Json{{"schema", "thole/released/1"}, {"claims", released}});
+  if (context.invocation.global.json) context.print_json(model::Json{{"schema", "thole/released/1"}, {"claims", released}});
   return 0;
 }
 
@@ -92,7 +92,7 @@ int extend(Context& context) {
   const app::KeptClaim claim = app::find_claim(context.wire.site(), words.size() == 2 ? words.front() : std::string(), directory_of(context));
   const WallTime until = app::extend(context.wire.run_ports(), claim, *by);
   if (context.invocation.global.json)
-    context.print(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
+    context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
   else context.note(fmt::format("claim {} ends {}", claim.id, format_local(until, context.wire.clock().wall())));
   return 0;
 }

@@ -23,7 +23,7 @@ void Context::print(std::string_view text) const {
   if (!write_all(STDOUT_FILENO, text)) throw Error(ErrorCode::internal, "cannot write the result").because(errno);
 }
 
-void Context::print(const model::Json& json) const { print(model::dump(json) + "\n"); }
+void Context::print_json(const model::Json& json) const { print(model::dump(json) + "\n"); }
 
 void Context::note(std::string_view text) const {
   if (!invocation.global.quiet) say(text);

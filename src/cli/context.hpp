@@ -20,7 +20,7 @@ struct Context {
   Screen screen;                        // of stdout
 
   void print(std::string_view text) const;          // a result, on stdout; throws when it cannot be written
-  void print(const model::Json& json) const;        // … as one document
+  void print_json(const model::Json& json) const;   // … as one document
   void note(std::string_view text) const;           // for people, on stderr; not under -q
   void detail(std::string_view text) const;         // only under -v
   void warn(std::string_view text) const;           // always

@@ -1,39 +1,122 @@
-// The program: reads the command line, calls one command, and ends as documented.
+// The program: reads the command line, calls one command, and ends as documented (docs/commands.md, "Exit status").
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <vector>
 
-#include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "cli/parse.hpp"
+#include "wire/probe.hpp"
+
+extern char** environ;
 
 namespace {
 
 using namespace thole;
+using cli::Context;
+using cli::Invocation;
 
-int run(const std::vector<std::string_view>& arguments) {
-  const cli::Invocation invocation = cli::parse(arguments);
-  if (invocation.global.version) {
-    write_all(STDOUT_FILENO, "thole " THOLE_VERSION "\n");
-  } else if (invocation.global.help) {
-    write_all(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help());
-  } else {
-    throw Error(ErrorCode::internal, "not there yet").about(std::string(invocation.verb ? invocation.verb->name : "status"));
+struct Command {
+  std::string_view verb;
+  int (*call)(Context&);
+};
+constexpr Command commands[] = {{"status", cli::status},   {"why", cli::why},         {"run", cli::run},
+                                {"claim", cli::claim},     {"release", cli::release}, {"extend", cli::extend},
+                                {"doctor", cli::doctor},   {"capture", cli::capture}, {"init", cli::init}};
+
+// Without a verb: who has what.
+std::string_view verb_of(const Invocation& invocation) { return invocation.verb ? invocation.verb->name : "status"; }
+
+std::string path_of_this_program() {
+  char path[4096];
+  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : std::string();
+}
+
+// The runtime directory only where it is ours alone: after sudo or su the variable still names the other user's.
+std::string own_runtime_directory(const plan::Environment& environment) {
+  const auto named = environment.find("XDG_RUNTIME_DIR");
+  struct stat about{};
+  if (named == environment.end() || !named->second.starts_with('/') || ::lstat(named->second.c_str(), &about) != 0) return "";
+  return S_ISDIR(about.st_mode) && about.st_uid == ::geteuid() && (about.st_mode & 077) == 0 ? named->second : "";
+}
+
+wire::Config configure(const Invocation& invocation, const wire::Config& read) {
+  wire::Config config = read;
+  wire::Settings& settings = config.settings;
+  if (invocation.global.machine) settings.machine = *invocation.global.machine;
+  if (invocation.global.state_dir) settings.state_dir = *invocation.global.state_dir;
+  settings.program = path_of_this_program();
+  settings.runtime_dir = own_runtime_directory(settings.environment);
+  return config;
+}
+
+void report(const Error& error, const Invocation& invocation) {
+  write_all(STDERR_FILENO, fmt::format("thole: {}\n", error.full()));
+  // `run` leaves stdout to its command.
+  if (invocation.global.json && verb_of(invocation) != "run") write_all(STDOUT_FILENO, model::dump(cli::to_json(error)) + "\n");
+}
+
+int call(const Invocation& invocation, const wire::Config& config) {
+  wire::Wire wire(config.settings);
+  const auto no_color = config.settings.environment.find("NO_COLOR");
+  const bool plain = invocation.global.no_color || (no_color != config.settings.environment.end() && !no_color->second.empty());
+  Context context{invocation, config, wire, cli::screen_of(STDOUT_FILENO, plain)};
+  try {
+    for (const Command& command : commands)
+      if (command.verb == verb_of(invocation)) return command.call(context);
+    throw Error(ErrorCode::internal, "a command of the table has no code").about(std::string(verb_of(invocation)));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::interrupted) wire.die_if_interrupted();
+    report(error, invocation);
+    return exit_status(error.code());
   }
-  return 0;
+}
+
+// Whether a line that could not be read asked for JSON before its command began.
+bool asked_for_json(const std::vector<std::string_view>& arguments) {
+  for (std::string_view argument : arguments) {
+    if (argument == "--json") return true;
+    if (argument == "--" || argument == "run") return false;
+  }
+  return false;
+}
+
+int main_of(const std::vector<std::string_view>& arguments) {
+  Invocation invocation;
+  try {
+    // Read once for what needs no configuration, and again on top of the configured defaults.
+    invocation = cli::parse(arguments);
+    if (invocation.global.version) return write_all(STDOUT_FILENO, "thole " THOLE_VERSION "\n") ? 0 : 125;
+    if (invocation.global.help)
+      return write_all(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
+    const std::string_view verb = verb_of(invocation);
+    if (verb == "__probe") return wire::run_probe(invocation.words);
+    if (verb == "completion") return cli::completion(invocation);
+    const plan::Environment environment = wire::process_environment(environ);
+    const wire::Config config = wire::read_config(environment, wire::config_files(environment));
+    if (verb == "__complete") return cli::complete(invocation, configure(invocation, config));
+    invocation = cli::parse(arguments, config.request);
+    return call(invocation, configure(invocation, config));
+  } catch (const Error& error) {
+    invocation.global.json = invocation.global.json || asked_for_json(arguments);
+    report(error, invocation);
+    return exit_status(error.code());
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run({argv + 1, argv + argc});
-  } catch (const Error& error) {
-    write_all(STDERR_FILENO, fmt::format("thole: {}\n", error.full()));
-    return exit_status(error.code());
+    return main_of({argv + 1, argv + argc});
+  } catch (const std::exception& bug) {   // out of memory, or a mistake of ours
+    write_all(STDERR_FILENO, fmt::format("thole: internal error: {}\n", bug.what()));
+    return exit_status(ErrorCode::internal);
   }
 }

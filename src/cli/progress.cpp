@@ -91,7 +91,7 @@ int show_preview(Context& context) {
     variables.set.erase("THOLE_CLAIM");   // there is none
   }
   const model::Snapshot& snapshot = site.observer.snapshot();
-  if (context.invocation.global.json) context.print(preview_to_json(preview, variables, snapshot));
+  if (context.invocation.global.json) context.print_json(preview_to_json(preview, variables, snapshot));
   else context.print(render_preview(preview, variables, snapshot, holdings_of(context.wire), context.wire.clock().wall()));
   return 0;
 }

@@ -85,7 +85,7 @@ int status(Context& context) {
   const bool whole = context.invocation.global.json || !context.invocation.words.empty();
   if (whole) context.wire.observer().read_topology();
   const app::Overview overview = look_over(context);
-  if (context.invocation.global.json) context.print(json_of(context, overview));
+  if (context.invocation.global.json) context.print_json(json_of(context, overview));
   else context.print(text_of(context, overview, context.screen));
   return 0;
 }

@@ -1,0 +1,33 @@
+// What is wrong with this machine from thole's point of view, and how to mend it; pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/overview.hpp"
+#include "model/surroundings.hpp"
+
+namespace thole::app {
+
+struct Check {
+  enum class Result { ok, warning, problem };  // problem: some command of thole will not do its work
+  std::string name;                            // "driver", "devices", "state directory", …
+  Result result = Result::ok;
+  std::string text;
+  std::string fix;                             // a command or a sentence; "" when there is nothing to do
+};
+const char* to_string(Check::Result result);
+
+struct Findings {
+  const Overview& overview;
+  const model::Surroundings& surroundings;
+  std::optional<port::StoreAbout> store;       // absent: it could not be opened (overview.claims_problem)
+  std::vector<std::string> config_files;       // read
+  std::vector<std::string> config_cautions;
+  Millis look{0};                              // how long the look at the GPUs took
+};
+
+// In the order in which to mend them.
+std::vector<Check> examine(const Findings& findings);
+
+}  // namespace thole::app

@@ -1,0 +1,72 @@
+#include "app/doctor.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/overview.hpp"
+#include "wire/survey.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+using app::Check;
+
+Ink ink_of(Check::Result result) {
+  switch (result) {
+    case Check::Result::ok: return Ink::green;
+    case Check::Result::warning: return Ink::yellow;
+    default: return Ink::red;
+  }
+}
+
+std::string render(const std::vector<Check>& checks, const Screen& screen) {
+  std::string text;
+  for (const Check& check : checks) {
+    const std::string result = ink(screen, ink_of(check.result), app::to_string(check.result));
+    const std::string pad(8 - std::min<std::size_t>(7, std::string_view(app::to_string(check.result)).size()), ' ');
+    std::string body = paragraph({screen.columns - 8, 0, false}, fmt::format("{}: {}", check.name, printable(check.text)), 10);
+    text += result + pad + body;
+    if (!check.fix.empty()) text += "        fix: " + paragraph({screen.columns - 8, 0, false}, printable(check.fix), 13);
+  }
+  const auto count = [&](Check::Result result) {
+    return std::count_if(checks.begin(), checks.end(), [&](const Check& check) { return check.result == result; });
+  };
+  const auto problems = count(Check::Result::problem), warnings = count(Check::Result::warning);
+  if (problems == 0 && warnings == 0) return text + "All is well.\n";
+  return text + fmt::format("{} problem{}, {} warning{}\n", problems, problems == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
+}
+
+model::Json to_json(const std::vector<Check>& checks) {
+  model::Json list = model::Json::array();
+  for (const Check& check : checks)
+    list.push_back({{"name", check.name}, {"result", app::to_string(check.result)}, {"text", check.text},
+                    {"fix", check.fix.empty() ? model::Json(nullptr) : model::Json(check.fix)}});
+  return {{"schema", "thole/doctor/1"}, {"checks", std::move(list)}};
+}
+
+}  // namespace
+
+int doctor(Context& context) {
+  std::optional<port::StoreAbout> store;
+  try {
+    store = context.wire.store().about();
+  } catch (const Error&) {   // told by the overview
+  }
+  const SteadyTime before = context.wire.clock().steady();
+  const app::Overview overview = look_over(context);
+  const Millis took = std::chrono::duration_cast<Millis>(context.wire.clock().steady() - before);
+  const model::Surroundings surroundings = wire::survey(context.wire.settings(), store ? store->directory : "");
+  const std::vector<Check> checks = app::examine({.overview = overview,
+                                                  .surroundings = surroundings,
+                                                  .store = store,
+                                                  .config_files = context.config.files,
+                                                  .config_cautions = context.config.cautions,
+                                                  .look = took});
+  if (context.invocation.global.json) context.print_json(to_json(checks));
+  else context.print(render(checks, context.screen));
+  return 0;
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,32 @@
+// What the files around the GPUs say about driver, permissions and containers; read for `doctor` only.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace thole::model {
+
+struct DeviceNode {
+  std::string path;                            // "/dev/nvidia0"
+  bool usable = false;                         // this user may read and write it
+};
+
+struct VendorDriver {
+  std::string vendor;                          // "nvidia", "amd", "intel"
+  std::size_t pci_gpus = 0;                    // on the PCI bus, whether or not a driver drives them
+  std::optional<std::string> loaded;           // the kernel driver's version, "" where it tells none; absent: not loaded
+  std::vector<DeviceNode> nodes;               // what a program opens to use it
+};
+
+struct Surroundings {
+  std::vector<VendorDriver> drivers;           // of vendors that the PCI bus or a driver shows
+  bool wsl = false;                            // GPUs come through /dev/dxg: no device nodes, no /proc/driver
+  bool nvidia_persistenced = false;            // keeps the driver awake between programs
+  bool container = false;
+  bool state_dir_mounted = false;              // the state directory is a mount of its own (in a container: shared with outside)
+  std::vector<std::string> common_directories; // those of the common state directories that exist, the best first
+  bool safe_gpu = false;                       // its lock file is here: others on this machine use safe-gpu
+};
+
+}  // namespace thole::model

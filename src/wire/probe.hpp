@@ -1,0 +1,11 @@
+// `thole __probe NAME`: this program as the process that calls a vendor's library.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace thole::wire {
+
+int run_probe(const std::vector<std::string>& words);
+
+}  // namespace thole::wire

@@ -1,0 +1,11 @@
+#include "wire/survey.hpp"
+
+#include "host/surroundings/surroundings.hpp"
+
+namespace thole::wire {
+
+model::Surroundings survey(const Settings& settings, const std::string& state_dir) {
+  return host::read_surroundings(settings.sysroot, state_dir);
+}
+
+}  // namespace thole::wire
