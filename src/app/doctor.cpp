@@ -127,8 +127,11 @@ class Examination {
   }
 
   void check_state_directory() {
-    if (!findings_.store)
+    if (!findings_.store && !overview().claims_problem.empty())
       return add("state directory", Result::problem, overview().claims_problem, "sudo thole init");
+    if (!findings_.store)
+      return simulated() ? add("state directory", Result::ok, "none yet: the first claim makes it")
+                         : add("state directory", Result::warning, "none yet: the first user's claim makes one for friendly users", "sudo thole init");
     const port::StoreAbout& store = *findings_.store;
     const bool advisory = store.kind == "fallback";
     add("state directory", advisory ? Result::warning : Result::ok,

@@ -21,7 +21,7 @@ const char* to_string(Check::Result result);
 struct Findings {
   const Overview& overview;
   const model::Surroundings& surroundings;
-  std::optional<port::StoreAbout> store;       // absent: it could not be opened (overview.claims_problem)
+  std::optional<port::StoreAbout> store;       // absent: there is none yet, or it could not be opened (overview.claims_problem)
   std::vector<std::string> config_files;       // read
   std::vector<std::string> config_cautions;
   Millis look{0};                              // how long the look at the GPUs took

@@ -101,8 +101,7 @@ Overview look_over(const OverviewSources& sources) {
   overview.claims_problem = sources.claims_problem;
   std::vector<model::Holding> holdings;
   std::vector<model::Waiting> waiting;
-  sources.observer.look(sources.patience);
-  if (sources.store) try {   // after the driver, which may take seconds: what is shown is as it is now
+  if (sources.store) try {
       holdings = sources.store->holdings();
       waiting = sources.store->waiting();
     } catch (const Error& error) {

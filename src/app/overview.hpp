@@ -48,17 +48,16 @@ struct Overview {
 };
 
 struct OverviewSources {
-  Observer& observer;
-  port::ClaimStore* store = nullptr;           // null: could not be opened, for the reason in claims_problem
-  std::string claims_problem;
+  const Observer& observer;                    // has looked already
+  port::ClaimStore* store = nullptr;           // null: there is none, or it could not be opened
+  std::string claims_problem;                  // why it could not
   const plan::Environment& environment;
   const model::FreePolicy& policy;
   const port::Clock& clock;
   uid_t uid = 0;
-  Millis patience{4'000};
 };
 
-// One look. Claims and the queue are read whatever the driver does; throws only for bugs.
+// Of the observer's last look. Claims and the queue are read whatever the driver did; throws only for bugs.
 Overview look_over(const OverviewSources& sources);
 
 // The GPUs that the words name (index, UUID or unique prefix, PCI address, an instance of theirs), each once, as indices into the

@@ -49,14 +49,15 @@ model::Json to_json(const std::vector<Check>& checks) {
 }  // namespace
 
 int doctor(Context& context) {
+  const SteadyTime before = context.wire.clock().steady();
+  context.wire.observer().look(context.wire.settings().status_patience);
+  const Millis took = std::chrono::duration_cast<Millis>(context.wire.clock().steady() - before);
   std::optional<port::StoreAbout> store;
   try {
-    store = context.wire.store().about();
+    if (port::ClaimStore* found = context.wire.find_store()) store = found->about();
   } catch (const Error&) {   // told by the overview
   }
-  const SteadyTime before = context.wire.clock().steady();
   const app::Overview overview = look_over(context);
-  const Millis took = std::chrono::duration_cast<Millis>(context.wire.clock().steady() - before);
   const model::Surroundings surroundings = wire::survey(context.wire.settings(), store ? store->directory : "");
   const std::vector<Check> checks = app::examine({.overview = overview,
                                                   .surroundings = surroundings,

@@ -123,6 +123,11 @@ class StatusTable {
   }
 
   void add_strangers(Row& row, const UnitOverview& unit) const {
+    const bool display = unit.unit.gpu_of(overview_.snapshot.machine).display.value_or(false);
+    if (unit.state == State::idle) {   // a desktop's processes are no use that counts
+      row.cells.insert(row.cells.end(), {{"-"}, {"-"}, {"-"}, {display ? "(drives a display)" : "-"}});
+      return;
+    }
     std::string users, what;
     for (const model::GpuProcess& process : unit.strangers) {
       const std::string user = process.user.empty() ? "?" : process.user;
@@ -238,8 +243,7 @@ std::string render_status(const app::Overview& overview, const Screen& screen) {
   }
   if (overview.snapshot.machine.gpus.empty() && overview.unseen.empty()) {
     text += "This machine has no GPU that thole can see.\n" + problems(overview, screen);
-    if (!overview.snapshot.simulated) text += "Try a simulated one: thole --machine dgx-a100 status\n";
-    return text;
+    return text + "Try a simulated one: thole --machine dgx-a100 status\n";
   }
   text += StatusTable(overview, screen).text();
   text += sum(overview) + "\n" + outer_mask(overview, screen) + notes(overview, screen) + problems(overview, screen);

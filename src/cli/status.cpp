@@ -62,28 +62,27 @@ std::string over_the_last(std::string_view text, std::size_t rows) {
 app::Overview look_over(Context& context) {
   const wire::Settings& settings = context.wire.settings();
   app::Observer& observer = context.wire.observer();
+  observer.look(settings.status_patience);
   port::ClaimStore* store = nullptr;
   std::string problem;
-  try {
-    store = &context.wire.store();
-  } catch (const Error& error) {   // who has what is worth knowing even where nothing can be claimed
+  try {   // after the driver, which may take seconds: who has what is shown as it is now
+    store = context.wire.find_store();
+  } catch (const Error& error) {   // the GPUs are worth seeing even where nothing can be claimed
     problem = error.full();
   }
-  app::Overview overview = app::look_over({.observer = observer,
-                                           .store = store,
-                                           .claims_problem = problem,
-                                           .environment = settings.environment,
-                                           .policy = settings.free_policy,
-                                           .clock = context.wire.clock(),
-                                           .uid = settings.uid,
-                                           .patience = settings.status_patience});
-  return overview;
+  return app::look_over({.observer = observer,
+                         .store = store,
+                         .claims_problem = problem,
+                         .environment = settings.environment,
+                         .policy = settings.free_policy,
+                         .clock = context.wire.clock(),
+                         .uid = settings.uid});
 }
 
 int status(Context& context) {
   if (context.invocation.status.watch) watch(context, *context.invocation.status.watch);
   const bool whole = context.invocation.global.json || !context.invocation.words.empty();
-  if (whole) context.wire.observer().read_topology();
+  if (whole) context.wire.observer().read_topology();   // takes a few ms on a large machine; the table does not need it
   const app::Overview overview = look_over(context);
   if (context.invocation.global.json) context.print_json(json_of(context, overview));
   else context.print(text_of(context, overview, context.screen));

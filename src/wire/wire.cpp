@@ -111,15 +111,23 @@ host::StateLocation Wire::state_location() {
   return host::StateLocation::personal(personal_root(settings_.uid), machine_state_name(settings_.machine, parts_->file->path()));
 }
 
-port::ClaimStore& Wire::store() {
-  if (parts_->store) return *parts_->store;
+host::ClaimStoreOptions Wire::store_options() {
   if (observer().snapshot().taken_at == WallTime{}) observer().look(settings_.probe_cold);  // else a hung driver is waited for twice
   host::ClaimStoreOptions options;
   options.location = state_location();
   options.personal_root = personal_root(settings_.uid);
   for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);
-  parts_->store = host::open_claim_store(std::move(options));
+  return options;
+}
+
+port::ClaimStore& Wire::store() {
+  if (!parts_->store) parts_->store = host::open_claim_store(store_options());
   return *parts_->store;
+}
+
+port::ClaimStore* Wire::find_store() {
+  if (!parts_->store) parts_->store = host::find_claim_store(store_options());
+  return parts_->store.get();
 }
 
 port::Processes& Wire::processes() {

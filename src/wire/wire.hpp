@@ -14,7 +14,10 @@
 #include "port/processes.hpp"
 #include "wire/settings.hpp"
 
-namespace thole::host { struct StateLocation; }
+namespace thole::host {
+struct ClaimStoreOptions;
+struct StateLocation;
+}
 
 namespace thole::wire {
 
@@ -30,6 +33,7 @@ class Wire {
   const port::Clock& clock() const;
   app::Observer& observer();
   port::ClaimStore& store();       // throws Error(unavailable) when no state directory can be used
+  port::ClaimStore* find_store();  // for looking only: makes no directory; null where there is none
   port::Processes& processes();
   port::ClaimControl& control();
   app::Site& site();               // of observer, store, clock and the settings
@@ -48,6 +52,8 @@ class Wire {
   host::StateLocation state_location();
 
  private:
+  host::ClaimStoreOptions store_options();
+
   struct Parts;
   Settings settings_;
   std::unique_ptr<Parts> parts_;

@@ -1,0 +1,31 @@
+// Why a GPU is, or is not, handed out; what a request waits for. Data, so that it can be printed and sent.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/acquire.hpp"
+#include "app/overview.hpp"
+
+namespace thole::app {
+
+// One unit: a sentence for each thing that bears on it, the most important first.
+struct UnitWhy {
+  std::string unit;                            // label
+  State state = State::unknown;
+  std::vector<std::string> sentences;
+};
+
+UnitWhy why_unit(const Overview& overview, std::size_t unit);
+
+// A request: what would happen now, and what each unit would say to it.
+struct RequestWhy {
+  std::optional<Preview> preview;              // absent when it is refused
+  std::string refused;                         // by what, in one sentence; "" when it is not
+  std::vector<UnitWhy> units;
+};
+
+RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview);
+
+}  // namespace thole::app

@@ -1,0 +1,78 @@
+#include "app/why.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/overview.hpp"
+#include "cli/render_run.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+using app::UnitWhy;
+
+std::string render(const UnitWhy& unit, const Screen& screen) {
+  std::string text;
+  for (const std::string& sentence : unit.sentences)
+    text += text.empty() ? paragraph(screen, fmt::format("GPU {}: {}", unit.unit, printable(sentence)), 4)
+                         : "  " + paragraph({screen.columns - 2, 0, false}, printable(sentence), 4);
+  return text;
+}
+
+model::Json to_json(const UnitWhy& unit) {
+  return {{"unit", unit.unit}, {"state", app::to_string(unit.state)}, {"why", unit.sentences}};
+}
+
+int of_gpus(Context& context, const app::Overview& overview) {
+  const std::vector<std::size_t> gpus = app::gpus_named(context.invocation.words, overview);
+  model::Json json = {{"schema", "thole/why/1"}, {"units", model::Json::array()}};
+  std::string text;
+  for (std::size_t gpu : gpus) {
+    bool any = false;
+    for (std::size_t u = 0; u < overview.units.size(); ++u) {
+      if (overview.units[u].unit.gpu != gpu) continue;
+      const UnitWhy unit = app::why_unit(overview, u);
+      text += render(unit, context.screen);
+      json["units"].push_back(to_json(unit));
+      any = true;
+    }
+    if (!any) text += fmt::format("GPU {}: MIG mode is on and there are no instances, so there is nothing to claim\n", gpu);
+  }
+  if (context.invocation.global.json) context.print_json(json);
+  else context.print(text);
+  return 0;
+}
+
+int of_request(Context& context, const app::Overview& overview) {
+  const model::Request& request = context.invocation.request;
+  const app::RequestWhy why = app::why_request(context.wire.site(), request, overview);
+  std::vector<model::Holding> holdings;
+  for (const app::UnitOverview& row : overview.units) holdings.insert(holdings.end(), row.holdings.begin(), row.holdings.end());
+  if (context.invocation.global.json) {
+    model::Json json = {{"schema", "thole/why/1"}, {"request", request.describe()}, {"refused", why.refused.empty() ? model::Json(nullptr) : model::Json(why.refused)}};
+    json["plan"] = why.preview ? preview_to_json(*why.preview, {}, overview.snapshot) : model::Json(nullptr);
+    json["units"] = model::Json::array();
+    for (const UnitWhy& unit : why.units) json["units"].push_back(to_json(unit));
+    context.print_json(json);
+    return 0;
+  }
+  std::string text = fmt::format("{}\n", printable(request.describe()));
+  if (!why.refused.empty()) text += paragraph(context.screen, "would be refused: " + why.refused);
+  else text += render_preview(*why.preview, {}, overview.snapshot, holdings, overview.now);
+  text += "\n";
+  for (const UnitWhy& unit : why.units) text += render(unit, context.screen);
+  context.print(text);
+  return 0;
+}
+
+}  // namespace
+
+int why(Context& context) {
+  const app::Overview overview = look_over(context);
+  if (!context.invocation.words.empty()) return of_gpus(context, overview);
+  return of_request(context, overview);
+}
+
+}  // namespace thole::cli
