@@ -225,7 +225,8 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     return none;
   }
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment, site.uid);
-  const model::Request request = settled(site, asked, outer ? &outer->keys : nullptr);
+  model::Request request = settled(site, asked, outer ? &outer->keys : nullptr);
+  if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
   if (!outer) return Acquisition(site, site.store, request, options, nullptr).finish();
   if (request.gpus == outer->keys.size()) return reuse(site, request, *outer);
   Acquired acquired = Acquisition(site, *outer->store, request, options, &outer->keys).finish();
