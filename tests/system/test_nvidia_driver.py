@@ -1,0 +1,180 @@
+"""The program over a faked NVIDIA driver: kernel files under a root prefix, a fake libnvidia-ml, and every way it can misbehave."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build"))
+THOLE = os.environ.get("THOLE", str(BUILD / "thole"))
+STATUS_LIMIT = 5.0  # what `status` promises, whatever the driver does
+
+
+class Driver:
+    """A machine with faked NVIDIA GPUs and what is needed to run thole on it."""
+
+    def __init__(self, directory, gpus):
+        self.root = directory / "root"
+        self.conf = directory / "nvml.conf"
+        self.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n")
+        (self.root / "proc/self/ns").mkdir(parents=True)
+        (self.root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
+        for i in range(gpus):
+            pci = self.pci(i)
+            self.write(f"/proc/driver/nvidia/gpus/{pci}/information",
+                       f"Model: \t\t NVIDIA A100-SXM4-80GB\nGPU UUID: \t {self.uuid(i)}\nDevice Minor: \t {i}\nGPU Excluded:\t No\n")
+            for name, text in (("vendor", "0x10de"), ("class", "0x030200"), ("numa_node", "0"), ("local_cpulist", "0-7")):
+                self.write(f"/sys/bus/pci/devices/{pci}/{name}", text + "\n")
+            self.write(f"/dev/nvidia{i}", "")
+        self.configure(f"gpus {gpus}")
+        (directory / "run").mkdir(mode=0o700)
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("THOLE_", "CUDA_"))}
+        self.environment |= {"THOLE_SYSROOT": str(self.root), "THOLE_NVML": str(BUILD / "fake/full/libnvidia-ml.so.1"),
+                             "THOLE_FAKE_NVML": str(self.conf), "THOLE_STATE_DIR": str(directory / "state"),
+                             "XDG_RUNTIME_DIR": str(directory / "run")}
+
+    @staticmethod
+    def pci(i):
+        return f"0000:{7 + 8 * i:02x}:00.0"
+
+    @staticmethod
+    def uuid(i):
+        return f"GPU-{0xfa4e0000 + i:08x}-0000-4000-8000-{i:012x}"
+
+    def write(self, path, text):
+        file = pathlib.Path(str(self.root) + path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def configure(self, *lines):
+        new = self.conf.with_suffix(".new")
+        new.write_text("\n".join(lines) + "\n")
+        new.rename(self.conf)
+
+    def thole(self, *words, timeout=60):
+        return subprocess.run([THOLE, *words], capture_output=True, text=True, env=self.environment, timeout=timeout)
+
+    def status(self):
+        """`status --json`, within its time."""
+        begin = time.monotonic()
+        result = self.thole("status", "--json")
+        took = time.monotonic() - begin
+        assert result.returncode == 0, result.stderr
+        assert took < STATUS_LIMIT, f"status took {took:.1f} s"
+        return json.loads(result.stdout)
+
+
+@pytest.fixture
+def driver(tmp_path):
+    return Driver(tmp_path, 8)
+
+
+def observation(status):
+    return next(o for o in status["observations"] if o["backend"] == "nvidia")
+
+
+def health(status):
+    return [gpu["health"] for gpu in status["gpus"]]
+
+
+def test_status_shows_what_the_driver_says(driver):
+    driver.configure("gpus 8", "gpu 3 process compute 4711 11000", "gpu 3 memory 81920 596 11000", "gpu 3 util 97 40")
+    status = driver.status()
+    assert [gpu["uuid"] for gpu in status["gpus"]] == [driver.uuid(i) for i in range(8)]
+    use = status["gpus"][3]["use"]
+    assert (use["memory_used_mib"], use["utilization_percent"]) == (11000, 97)
+    assert [p["pid"] for p in use["processes"]] == [4711]
+    assert observation(status)["problem"] is None
+
+
+def test_run_takes_no_gpu_that_somebody_uses_without_a_claim(driver):
+    driver.configure("gpus 8", *(f"gpu {i} process compute {4000 + i} 500" for i in range(8) if i != 5))
+    result = driver.thole("run", "--no-wait", "--ids", "uuid", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == driver.uuid(5)
+    assert driver.thole("run", "--no-wait", "-g", "2", "--", "true").returncode == 75
+
+
+@pytest.mark.parametrize("library, lines, state, said", [
+    ("full", ["hang nvmlInit_v2"], "hung", "not answered"),
+    ("full", ["hang nvmlDeviceGetCount_v2"], "hung", "not answered"),
+    ("full", ["crash nvmlInit_v2"], "unreadable", "signal 6"),
+    ("full", ["exit nvmlInit_v2"], "unreadable", "status 7"),
+    ("full", ["init 18"], "driver-mismatch", "reboot"),
+    ("full", ["init 9"], "unreadable", "modprobe"),
+    ("full", ["init 4"], "unreadable", "permission"),
+    ("stub", [], "unreadable", "stub"),
+    ("missing", [], "unreadable", "cannot be loaded"),
+])
+def test_a_driver_that_gives_nothing_is_named_in_time_and_nothing_is_handed_out(driver, library, lines, state, said):
+    driver.environment["THOLE_NVML"] = str(BUILD / "fake" / library / "libnvidia-ml.so.1")
+    driver.environment["THOLE_PROBE_PATIENCE"] = "2s"
+    driver.configure("gpus 8", *lines)
+    status = driver.status()
+    assert health(status) == [state] * 8
+    assert said in observation(status)["problem"]
+    text = driver.thole("status")
+    assert said in text.stdout + text.stderr
+    begin = time.monotonic()
+    result = driver.thole("run", "--no-wait", "--", "true")
+    assert result.returncode in (69, 75), result.stderr
+    assert result.stderr.strip()
+    assert time.monotonic() - begin < 15
+
+
+@pytest.mark.parametrize("fault, state", [("hang nvmlDeviceGetHandleByIndex_v2", "hung"),
+                                          ("hang nvmlDeviceGetComputeRunningProcesses_v3", "hung"),
+                                          ("crash nvmlDeviceGetPowerUsage", "unreadable"),
+                                          ("rc nvmlDeviceGetHandleByIndex_v2 15", "lost"),
+                                          ("rc nvmlDeviceGetHandleByIndex_v2 16", "reset-required")])
+def test_one_bad_gpu_of_eight_is_named_and_the_seven_others_are_used(driver, fault, state):
+    driver.configure("gpus 8", "gpu 2 " + fault)
+    driver.environment["THOLE_PROBE_PATIENCE"] = "3s"
+    assert health(driver.status()) == [state if i == 2 else "ok" for i in range(8)]
+    assert driver.thole("run", "--no-wait", "-g", "7", "--", "true").returncode == 0
+    assert driver.thole("run", "--no-wait", "--on", "2", "--", "true").returncode in (69, 75)
+
+
+def test_while_the_driver_hangs_the_last_answer_is_shown_with_its_age(driver):
+    driver.configure("gpus 8", "gpu 1 process compute 4711 100")
+    driver.status()
+    driver.configure("gpus 8", "hang nvmlInit_v2")
+    status = driver.status()
+    assert observation(status)["age_s"] is not None
+    assert not observation(status)["answered"]
+    assert [p["pid"] for p in status["gpus"][1]["use"]["processes"]] == [4711]
+    assert health(status) == ["hung"] * 8
+
+
+def probes(driver):
+    """The probes that run now for this faked driver."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            mine = entry.name.isdigit() and str(driver.conf).encode() in (entry / "environ").read_bytes()
+            if mine and b"\0__probe\0" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+LIST_CHILDREN_OF_THOLE = """
+import os
+for pid in open(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read().split():
+    print(open(f"/proc/{pid}/cmdline").read().replace(chr(0), " "))
+"""
+
+
+def test_no_probe_is_left_behind_nor_runs_beside_the_job(driver):
+    driver.status()
+    result = driver.thole("run", "--no-wait", "--", sys.executable, "-c", LIST_CHILDREN_OF_THOLE)
+    assert result.returncode == 0, result.stderr
+    assert "open(" in result.stdout          # the job sees itself, so it would see a probe
+    assert "__probe" not in result.stdout
+    driver.configure("gpus 8", "hang nvmlInit_v2")
+    driver.status()
+    assert probes(driver) == []
