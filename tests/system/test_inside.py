@@ -1,0 +1,128 @@
+"""A claim is a smaller machine for what runs inside it, also for programs that lost every descriptor (Python's subprocess)."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from run_tools import THOLE, eventually, only_child, Started
+
+# The program inside `run -g 2`: does what `inside` says, by Python's subprocess (close_fds is its default).
+INSIDE = r"""
+import json, os, subprocess, sys
+THOLE = sys.argv[1]
+def thole(*words, **more):
+    return subprocess.Popen([THOLE, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+def uuids(process):
+    return sorted(gpu["uuid"] for gpu in json.loads(process.stdout.readline()))
+SHOW = ["--", "sh", "-c", 'printf "%s\\n" "$THOLE_GPUS"; cat >/dev/null']
+mine = sorted(gpu["uuid"] for gpu in json.loads(os.environ["THOLE_GPUS"]))
+"""
+
+
+@pytest.fixture
+def box(tmp_path):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("THOLE")}
+    environment.update(THOLE_MACHINE="4xA100", THOLE_STATE_DIR=str(tmp_path / "state"), XDG_RUNTIME_DIR=str(tmp_path / "run"))
+    (tmp_path / "run").mkdir(mode=0o700)
+    return environment
+
+
+def run_inside(box, code, gpus=2):
+    done = subprocess.run([THOLE, "run", "-q", "-g", str(gpus), "--", sys.executable, "-c", INSIDE + code, THOLE],
+                          capture_output=True, text=True, env=box, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_as_many_as_the_claim_has_reuses_it(box):
+    lines = run_inside(box, """
+inner = thole("run", "-q", "--no-wait", "-g", "2", *SHOW)
+assert uuids(inner) == mine
+inner.communicate()
+assert inner.returncode == 0
+print("reused")
+""")
+    assert lines == ["reused"]
+
+
+def test_two_of_one_each_get_different_gpus_and_a_third_waits_for_them(box):
+    lines = run_inside(box, """
+one = thole("run", "-q", "--no-wait", "-g", "1", *SHOW)
+two = thole("run", "-q", "--no-wait", "-g", "1", *SHOW)
+first, second = uuids(one), uuids(two)
+assert sorted(first + second) == mine, (first, second, mine)
+refused = thole("run", "-q", "--no-wait", "-g", "1", "--", "true")
+refused.communicate()
+assert refused.returncode == 75, refused.returncode
+third = thole("run", "-q", "-g", "1", *SHOW)
+two.communicate()                       # ends the second: its GPU goes to the third
+assert uuids(third) == second
+one.communicate(); third.communicate()
+assert one.returncode == two.returncode == third.returncode == 0
+print("leased")
+""")
+    assert lines == ["leased"]
+
+
+def test_more_than_the_claim_has_is_refused_at_once(box):
+    lines = run_inside(box, """
+three = thole("run", "-q", "-g", "3", "--", "true")
+out, err = three.communicate()
+print(three.returncode, err.strip())
+""")
+    assert lines[0].startswith("64 thole: 3 GPUs asked for"), lines
+
+
+def test_a_lease_inside_a_lease(box):
+    lines = run_inside(box, """
+inner = thole("run", "-q", "-g", "2", "--", sys.executable, "-c", '''
+import json, os, subprocess, sys
+deep = subprocess.run([sys.argv[1], "run", "-q", "--no-wait", "-g", "1", "--", "sh", "-c", 'printf "%s %s" "$THOLE_CLAIM" "$CUDA_VISIBLE_DEVICES"'], capture_output=True, text=True)
+print(os.environ["THOLE_CLAIM"], deep.stdout, deep.returncode)
+''', THOLE)
+print(inner.communicate()[0].strip())
+""", gpus=3)
+    outer, deep, devices, status = lines[0].split()
+    assert deep.startswith(outer + "/") and outer.count("/") == 1, lines
+    assert len(devices.split(",")) == 1 and status == "0"
+
+
+def test_with_the_supervisor_killed_the_claim_still_holds_and_still_leases(box):
+    started = Started([THOLE, "run", "-q", "-g", "2", "--", sys.executable, "-u", "-c", INSIDE + """
+print("up", os.getpid())
+sys.stdin.readline()
+one = thole("run", "-q", "--no-wait", "-g", "1", *SHOW)
+first = uuids(one)
+whole = thole("run", "-q", "--no-wait", "-g", "2", *SHOW)
+assert uuids(whole) == mine
+one.communicate(); whole.communicate()
+print("leased", first[0] in mine)
+""", THOLE], env=box)
+    job = int(started.line().split()[1])
+    os.kill(started.pid, signal.SIGKILL)
+    started.process.wait()
+    busy = subprocess.run([THOLE, "run", "-q", "--no-wait", "-g", "3", "--", "true"], env=box, capture_output=True, text=True)
+    assert busy.returncode == 75, busy.stderr     # two of the four are still held
+    started.process.stdin.write(b"go\n")
+    assert started.line() == "leased True"
+    eventually(lambda: subprocess.run([THOLE, "run", "-q", "--no-wait", "-g", "4", "--", "true"], env=box,
+                                      capture_output=True).returncode == 0, "all are free after the job's end")
+    assert job
+
+
+def test_a_stale_claim_in_the_environment_is_ignored(box):
+    done = subprocess.run([THOLE, "run", "-q", "--no-wait", "-g", "3", "--", "true"], env={**box, "THOLE_CLAIM": "0123456789abcdef"})
+    assert done.returncode == 0
+
+
+def test_a_claim_by_itself_leaves_nothing_behind(box):
+    run_inside(box, """
+one = thole("run", "-q", "--no-wait", "-g", "1", "--", "true")
+one.communicate()
+""")
+    subprocess.run([THOLE, "run", "-q", "-g", "2", "--", "true"], env=box, check=True)
+    leftovers = [name for name in os.listdir(box["XDG_RUNTIME_DIR"] + "/thole") if len(name) == 16]
+    assert leftovers == [], "directories of dead claims"
