@@ -65,6 +65,13 @@ void mark_inner_directory(const StateDir& directory, const std::string& outer) {
   if (file) (void)!::write(file.get(), outer.data(), outer.size());
 }
 
+void remove_inner_directory(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos || !is_claim_id(path.substr(slash + 1))) return;
+  Fd root = open_at(AT_FDCWD, path.substr(0, slash).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (root) remove(root.get(), path.substr(slash + 1));
+}
+
 void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,
                              const std::function<std::vector<model::Holding>()>& held) {
   Fd root = open_at(AT_FDCWD, personal_root(options).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);

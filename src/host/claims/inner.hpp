@@ -20,6 +20,9 @@ StateLocation inner_location(const ClaimStoreOptions& options, const std::string
 
 void mark_inner_directory(const StateDir& directory, const std::string& outer);
 
+// Removes the directory of a claim that has ended, with what was made inside it. Its keeper does so; after a killed keeper the sweep.
+void remove_inner_directory(const std::string& path);
+
 // Removes the directories of dead claims. `held` asks what is held in `outer`; it is called after the directories were listed, so
 // that a claim which comes meanwhile is not in question.
 void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,

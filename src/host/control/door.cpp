@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/claims/inner.hpp"
 
 namespace thole::host {
 namespace {
@@ -91,7 +92,7 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)), directory_(open_claim_
 
 Door::~Door() {
   ::unlinkat(directory_.get(), "control", 0);
-  ::rmdir(spec_.directory.c_str());  // stays when claims were made inside this one: then it is swept with them
+  if (::rmdir(spec_.directory.c_str()) != 0 && over_) remove_inner_directory(spec_.directory);  // claims were made inside
 }
 
 port::Order Door::serve() {
@@ -184,6 +185,7 @@ void Door::hand_out_locks(Client& client) {
 }
 
 void Door::let_go() {
+  over_ = true;
   spec_.locks.clear();
   for (auto& client : clients_)
     if (client.waits_for_release) say(client.fd.get(), "ok released\n");

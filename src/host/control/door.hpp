@@ -40,6 +40,7 @@ class Door : public port::ClaimDoor {
   port::DoorSpec spec_;
   Fd directory_, listener_, ready_;   // ready_: an epoll descriptor over the listener and the clients
   std::vector<Client> clients_;
+  bool over_ = false;                 // the claim has ended: its directory goes too
 };
 
 // The claim's directory, checked: a real directory of ours with mode 0700. Made when `make`. Throws Error(unavailable).
