@@ -1,70 +1,11 @@
 """The program over a faked NVIDIA driver: kernel files under a root prefix, a fake libnvidia-ml, and every way it can misbehave."""
-import json
-import os
 import pathlib
-import subprocess
 import sys
 import time
 
 import pytest
 
-BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build"))
-THOLE = os.environ.get("THOLE", str(BUILD / "thole"))
-STATUS_LIMIT = 5.0  # what `status` promises, whatever the driver does
-
-
-class Driver:
-    """A machine with faked NVIDIA GPUs and what is needed to run thole on it."""
-
-    def __init__(self, directory, gpus):
-        self.root = directory / "root"
-        self.conf = directory / "nvml.conf"
-        self.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n")
-        (self.root / "proc/self/ns").mkdir(parents=True)
-        (self.root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
-        for i in range(gpus):
-            pci = self.pci(i)
-            self.write(f"/proc/driver/nvidia/gpus/{pci}/information",
-                       f"Model: \t\t NVIDIA A100-SXM4-80GB\nGPU UUID: \t {self.uuid(i)}\nDevice Minor: \t {i}\nGPU Excluded:\t No\n")
-            for name, text in (("vendor", "0x10de"), ("class", "0x030200"), ("numa_node", "0"), ("local_cpulist", "0-7")):
-                self.write(f"/sys/bus/pci/devices/{pci}/{name}", text + "\n")
-            self.write(f"/dev/nvidia{i}", "")
-        self.configure(f"gpus {gpus}")
-        (directory / "run").mkdir(mode=0o700)
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("THOLE_", "CUDA_"))}
-        self.environment |= {"THOLE_SYSROOT": str(self.root), "THOLE_NVML": str(BUILD / "fake/full/libnvidia-ml.so.1"),
-                             "THOLE_FAKE_NVML": str(self.conf), "THOLE_STATE_DIR": str(directory / "state"),
-                             "XDG_RUNTIME_DIR": str(directory / "run")}
-
-    @staticmethod
-    def pci(i):
-        return f"0000:{7 + 8 * i:02x}:00.0"
-
-    @staticmethod
-    def uuid(i):
-        return f"GPU-{0xfa4e0000 + i:08x}-0000-4000-8000-{i:012x}"
-
-    def write(self, path, text):
-        file = pathlib.Path(str(self.root) + path)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-
-    def configure(self, *lines):
-        new = self.conf.with_suffix(".new")
-        new.write_text("\n".join(lines) + "\n")
-        new.rename(self.conf)
-
-    def thole(self, *words, timeout=60):
-        return subprocess.run([THOLE, *words], capture_output=True, text=True, env=self.environment, timeout=timeout)
-
-    def status(self):
-        """`status --json`, within its time."""
-        begin = time.monotonic()
-        result = self.thole("status", "--json")
-        took = time.monotonic() - begin
-        assert result.returncode == 0, result.stderr
-        assert took < STATUS_LIMIT, f"status took {took:.1f} s"
-        return json.loads(result.stdout)
+from fake_nvidia import BUILD, Driver
 
 
 @pytest.fixture
