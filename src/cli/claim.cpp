@@ -54,7 +54,7 @@ int claim(Context& context) {
   app::HoldRequest wanted;
   wanted.request = invocation.request;
   wanted.ids = context.ids();
-  wanted.process = invocation.claim.shell ? std::optional<pid_t>(::getppid()) : invocation.claim.pid;
+  wanted.process = invocation.claim.shell ? std::optional<pid_t>(wire::calling_shell()) : invocation.claim.pid;
   wanted.command = recorded_as(invocation, wanted.process);
   wanted.carry = context.carry();
 

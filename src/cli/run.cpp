@@ -17,7 +17,10 @@ void write_status(const Context& context, const model::Json& ended) {
 
 // What --time or a release did to the command is not to be told from its exit status.
 void say_how_it_ended(const Context& context, const port::Ended& ended) {
-  if (ended.time_limit) context.warn(fmt::format("the command was ended: its --time of {} is over", format_duration(*context.invocation.request.time)));
+  // The end may have come from `thole extend` alone.
+  const auto& time = context.invocation.request.time;
+  if (ended.time_limit)
+    context.warn("the command was ended: its time is over" + (time ? fmt::format(" (--time {})", format_duration(*time)) : std::string()));
   if (ended.released) context.warn("the command was ended: its claim was released");
 }
 

@@ -119,6 +119,13 @@ class Started:
     def error_line(self):
         return read_line(self.process.stderr)
 
+    def error_until(self, text):
+        """Reads the standard error up to a line with this text."""
+        line = ""
+        while text not in line:
+            line = self.error_line()
+            assert line, f"the standard error ended before {text!r}"
+
     def write(self, text):
         self.process.stdin.write(text.encode())
 

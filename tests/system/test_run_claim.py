@@ -189,7 +189,7 @@ def with_option(program, option):
 def test_linger_waits_for_what_is_left(program):
     with Started(with_option(program, "--linger") + python(LINGERER)) as job:
         rest = int(job.line())
-        assert f"{rest} " in job.error_line()
+        job.error_until(f"{rest} ")
         assert program.held()
         os.kill(rest, signal.SIGUSR1)
         assert job.line() == "last"
@@ -200,7 +200,7 @@ def test_linger_waits_for_what_is_left(program):
 def test_an_interrupt_ends_the_lingering(program):
     with Started(with_option(program, "--linger") + python(LINGERER)) as job:
         rest = int(job.line())
-        assert f"{rest} " in job.error_line()
+        job.error_until(f"{rest} ")
         job.kill(signal.SIGINT)
         assert job.wait() == 3
         assert gone(rest)

@@ -1,0 +1,191 @@
+"""Claims without a command: their holder, their ends, release, extend, and running inside them."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from run_tools import THOLE, Started, Terminal, eventually, gone, python, state_of
+
+
+class Machine:
+    """A simulated machine of two GPUs with a state directory of the test's own."""
+
+    def __init__(self, folder):
+        self.words = [THOLE, "--machine", "2xA100", "--state-dir", str(folder / "state")]
+        self.holders = []
+
+    def run(self, *words, **more):
+        return subprocess.run(self.words + list(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+    def claim(self, *words):
+        """Claims both GPUs; returns the id."""
+        done = self.run("claim", "-g", "2", *words)
+        assert done.returncode == 0, done.stderr
+        claim = done.stdout.strip()
+        assert re.fullmatch("[0-9a-f]{16}", claim)
+        self.holders.append(self.holder(claim))
+        return claim
+
+    def holder(self, claim):
+        """The pid of the process behind a claim."""
+        return next(holding["pid"] for holding in self.status()["claims"] if holding["id"] == claim)
+
+    def status(self):
+        return json.loads(self.run("status", "--json").stdout)
+
+    def free(self):
+        status = self.run("run", "-g", "2", "--no-wait", "true").returncode
+        assert status in (0, 75)
+        return status == 0
+
+
+@pytest.fixture
+def machine(tmp_path):
+    machine = Machine(tmp_path)
+    yield machine
+    for holder in machine.holders:
+        if not gone(holder):
+            os.kill(holder, signal.SIGKILL)
+
+
+def test_a_claim_is_held_until_it_is_released(machine):
+    claim = machine.claim()
+    assert not machine.free()
+    done = machine.run("release", claim)
+    assert done.returncode == 0, done.stderr
+    assert machine.free()  # at once: release returns when the GPUs are free
+
+
+def test_a_claim_holds_nothing_of_its_caller(machine):
+    claim = machine.claim()
+    holder = machine.holder(claim)
+    assert os.getsid(holder) == holder
+    assert os.readlink(f"/proc/{holder}/cwd") == "/"
+    assert {os.readlink(f"/proc/{holder}/fd/{fd}") for fd in (0, 1, 2)} == {"/dev/null"}
+
+
+def test_a_claim_ends_at_its_time(machine):
+    claim = machine.claim("--time", "1s")
+    holder = machine.holder(claim)
+    eventually(lambda: gone(holder), "the holder ends")
+    assert machine.free()
+
+
+def test_a_claim_can_be_extended_and_shortened(machine):
+    claim = machine.claim("--time", "2h")
+    done = machine.run("extend", claim, "5h", "--json")
+    assert done.returncode == 0, done.stderr
+    holder = machine.holder(claim)
+    assert machine.run("extend", claim, "1s").returncode == 0
+    eventually(lambda: gone(holder), "the holder ends")
+    assert machine.free()
+
+
+def test_a_claim_for_a_process_ends_with_it(machine):
+    with Started(["cat"]) as adopted:
+        claim = machine.claim("--pid", str(adopted.pid))
+        holder = machine.holder(claim)
+        assert not machine.free()
+        adopted.process.stdin.close()
+        adopted.wait()
+        eventually(lambda: gone(holder), "the holder ends")
+        assert machine.free()
+
+
+def test_a_claim_for_no_process_is_refused(machine):
+    with Started(["true"]) as gone_already:
+        gone_already.wait()
+        done = machine.run("claim", "--pid", str(gone_already.pid))
+    assert done.returncode == 64
+    assert "no such process" in done.stderr
+    assert machine.free()
+
+
+@pytest.mark.parametrize("substitution", ["$(%s claim -g 2 --shell)", "$(%s claim -g 2 --shell | cat)"])
+def test_a_claim_for_a_shell_gives_it_the_variables_and_ends_with_it(machine, substitution):
+    script = f'eval "{substitution % " ".join(machine.words)}"; echo $THOLE_CLAIM $CUDA_VISIBLE_DEVICES; read line'
+    with Started(["bash", "-c", script]) as shell:
+        claim, devices = shell.line().split()
+        assert devices == "0,1"
+        holder = machine.holder(claim)
+        machine.holders.append(holder)
+        assert not machine.free()
+        shell.write("end\n")
+        shell.wait()
+        eventually(lambda: gone(holder), "the holder ends")
+        assert machine.free()
+
+
+def test_a_claim_survives_the_terminal_it_was_made_on(machine):
+    with Terminal(["bash", "--norc", "--noprofile", "-i"], {"PS1": "prompt> "}) as terminal:
+        terminal.expect("prompt> ")
+        terminal.send(" ".join(machine.words) + " -q claim -g 2\n")
+        claim = terminal.expect(r"\r([0-9a-f]{16})\r\n").group(1)
+        holder = machine.holder(claim)
+        machine.holders.append(holder)
+        terminal.hang_up()
+        terminal.wait()
+    assert not gone(holder)
+    assert not machine.free()
+    assert machine.run("release", claim).returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_wait_leaves_the_line(machine, number):
+    claim = machine.claim()
+    with Started(machine.words + ["claim", "-g", "2"]) as waiting:
+        eventually(lambda: machine.status()["queue"], "it stands in line")
+        waiting.kill(number)
+        assert waiting.wait() == -number
+        eventually(lambda: not machine.status()["queue"], "it has left the line")
+    assert machine.run("release", claim).returncode == 0
+    assert machine.free()
+
+
+def test_a_stopped_holder_keeps_the_claim_and_a_killed_one_does_not(machine):
+    claim = machine.claim()
+    holder = machine.holder(claim)
+    os.kill(holder, signal.SIGSTOP)
+    eventually(lambda: state_of(holder) == "T", "the holder is stopped")
+    assert not machine.free()
+    os.kill(holder, signal.SIGKILL)
+    eventually(lambda: gone(holder), "the holder ends")
+    assert machine.free()
+
+
+def test_a_command_runs_inside_a_claim_and_keeps_it(machine):
+    claim = machine.claim()
+    with Started(machine.words + ["run", "--in", claim, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $THOLE_CLAIM; read line; exit 4"]) as job:
+        assert job.line() == f"0,1 {claim}"
+        assert machine.run("release", claim).returncode == 0
+        assert not machine.free(), "the command still has the locks"
+        job.write("end\n")
+        assert job.wait() == 4
+    assert machine.free()
+
+
+def test_release_of_a_running_command_ends_it_and_returns_when_it_is_free(machine):
+    waits = python("import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(os.environ['THOLE_CLAIM']); signal.pause()")
+    with Started(machine.words + ["run", "-g", "2", *waits]) as job:
+        claim = job.line()
+        done = machine.run("release", claim)
+        assert done.returncode == 0, done.stderr
+        assert machine.free()
+        assert job.wait() == -signal.SIGINT
+
+
+def test_another_user_cannot_release(machine):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    claim = machine.claim()
+    done = machine.run("release", claim, user=65534, group=65534)
+    assert done.returncode != 0
+    assert not machine.free()
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
