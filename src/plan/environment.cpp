@@ -24,7 +24,8 @@ namespace {
 
 class Writer {
  public:
-  Writer(const std::vector<std::size_t>& chosen, const std::vector<Unit>& units, const model::Snapshot& snapshot, Ids ids, bool certain)
+  Writer(const std::vector<std::size_t>& chosen, const std::vector<Unit>& units, const model::Snapshot& snapshot, Ids ids,
+         bool certain)
       : chosen_(chosen), units_(units), machine_(snapshot.machine), ids_(ids), certain_(certain) {}
 
   bool uses(Vendor vendor) const {
@@ -56,11 +57,12 @@ class Writer {
   }
   // Among the vendor's GPUs in PCI order, which is how its runtime counts them; partitioned ones count once.
   std::size_t position_of_gpu(std::size_t i) const {
-    return static_cast<std::size_t>(std::count_if(machine_.gpus.begin(), machine_.gpus.begin() + static_cast<long>(units_[i].gpu),
-                                                  [&](const Gpu& gpu) { return gpu.vendor == vendor_of(i); }));
+    std::size_t position = 0;
+    for (std::size_t g = 0; g < units_[i].gpu; ++g) position += machine_.gpus[g].vendor == vendor_of(i);
+    return position;
   }
-  // Among the vendor's units: partitions and tiles are devices of their own to ROCr and (flat) to Level Zero. ROCr counts in the
-  // kernel's order and both count graphics built into the CPU, which are no GPUs here: then the machine gives the number.
+  // Among the vendor's units: partitions and tiles are devices of their own to ROCr and (flat) to Level Zero. ROCr counts in
+  // the kernel's order and both count graphics built into the CPU, which are no GPUs here: then the machine gives the number.
   std::size_t position_of_unit(std::size_t i) const {
     if (const auto& number = gpu_of(i).cuda_index; number && !units_[i].instance) return static_cast<std::size_t>(*number);
     std::size_t position = 0;
@@ -89,7 +91,8 @@ std::string Writer::cuda_name(std::size_t i) const {
   return number ? std::to_string(position_of_gpu(i)) : gpu_of(i).uuid;
 }
 
-// ROCr knows "GPU-" and the 16 hexadecimal digits of the unique id. Many cards have none, and partitions share one: then by number.
+// ROCr knows "GPU-" and the 16 hexadecimal digits of the unique id. Many cards have none, and partitions share one: then
+// it goes by number.
 std::string Writer::rocr() const {
   const auto name = [&](std::size_t i) {
     const std::string& uuid = gpu_of(i).uuid;

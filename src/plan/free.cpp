@@ -31,7 +31,8 @@ enum class Witness { speaks, none, silent };
 template <class T>
 Witness witness(const Metric<T>& metric, bool simulated) {
   if (metric.known()) return Witness::speaks;
-  const bool none = metric.state() == Metric<T>::State::unsupported || (simulated && metric.state() == Metric<T>::State::unknown);
+  using State = typename Metric<T>::State;
+  const bool none = metric.state() == State::unsupported || (simulated && metric.state() == State::unknown);
   return none ? Witness::none : Witness::silent;  // a machine file need not give both memory and processes
 }
 
@@ -90,7 +91,8 @@ std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& reques
     case Health::hung: return Blame{Standing::unknown, "the driver does not answer" + reason};
   }
   const std::string mode = to_lower(gpu.compute_mode.value_or(""));
-  if (mode == "prohibited") return Blame{Standing::sick, "its compute mode prohibits computing (nvidia-smi -c DEFAULT allows it)"};
+  if (mode == "prohibited")
+    return Blame{Standing::sick, "its compute mode prohibits computing (nvidia-smi -c DEFAULT allows it)"};
   if (mode == "exclusive-process" && request.share)
     return Blame{Standing::sick, "its compute mode admits one process only (nvidia-smi -c DEFAULT allows sharing)"};
   return std::nullopt;
@@ -131,7 +133,8 @@ std::optional<Blame> too_busy(const model::Use& use, std::optional<std::uint64_t
   if (!use.memory_used_mib || !total || *total == 0) return Blame{Standing::unknown, "in use, and its memory cannot be read"};
   const double percent = 100.0 * static_cast<double>(*use.memory_used_mib) / static_cast<double>(*total);
   if (percent > most_memory)
-    return Blame{Standing::foreign, fmt::format("full: {:.0f}% of its memory is in use, more than {:.0f}%", percent, most_memory)};
+    return Blame{Standing::foreign,
+                 fmt::format("full: {:.0f}% of its memory is in use, more than {:.0f}%", percent, most_memory)};
   return std::nullopt;
 }
 
@@ -144,9 +147,9 @@ std::uint64_t unexplained(const model::Gpu& gpu, const model::Use& use, const Se
   return *use.memory_used_mib > explained ? *use.memory_used_mib - explained : 0;
 }
 
-std::optional<Blame> foreign_use(const model::Gpu& gpu, const model::Use& use, std::optional<std::uint64_t> total, const Seen& seen,
-                                 const model::Request& request, const model::FreePolicy& policy, bool pids_foreign,
-                                 const std::string& my_user) {
+std::optional<Blame> foreign_use(const model::Gpu& gpu, const model::Use& use, std::optional<std::uint64_t> total,
+                                 const Seen& seen, const model::Request& request, const model::FreePolicy& policy,
+                                 bool pids_foreign, const std::string& my_user) {
   const std::uint64_t hidden = unexplained(gpu, use, seen);
   if (pids_foreign && (hidden > policy.ignore_memory_mib || !seen.strangers.empty()) && request.beside != Beside::any)
     return Blame{Standing::unknown, "in use, but this container cannot see by whom"};
@@ -171,18 +174,23 @@ std::optional<Blame> too_little_memory(const model::Gpu& gpu, const model::Use& 
 }
 
 // What must be known before anything may be called free; the sentence says what is not.
-std::optional<Blame> not_seen(const model::Gpu& gpu, const model::Use& use, const model::Observation* observation, bool simulated) {
-  if (observation && observation->age)
-    return Blame{Standing::unknown, "last seen " + format_duration(std::chrono::duration_cast<Seconds>(*observation->age)) + " ago"};
+std::optional<Blame> not_seen(const model::Gpu& gpu, const model::Use& use, const model::Observation* observation,
+                              bool simulated) {
+  if (observation && observation->age) {
+    const Seconds age = std::chrono::duration_cast<Seconds>(*observation->age);
+    return Blame{Standing::unknown, "last seen " + format_duration(age) + " ago"};
+  }
   const Witness processes = witness(use.processes, simulated), memory = witness(use.memory_used_mib, simulated);
   const bool told_nothing = simulated && use == model::Use{};  // a machine file without "use" is an idle machine
   const auto because = [&](const std::string& why) { return why.empty() ? "" : ": " + printable(why, 200); };
   if (told_nothing) return std::nullopt;
-  if (processes == Witness::silent) return Blame{Standing::unknown, "its processes cannot be seen" + because(use.processes.why())};
+  if (processes == Witness::silent)
+    return Blame{Standing::unknown, "its processes cannot be seen" + because(use.processes.why())};
   if (memory == Witness::silent && !gpu.coherent)
     return Blame{Standing::unknown, "its memory in use cannot be read" + because(use.memory_used_mib.why())};
   const bool by_memory = memory == Witness::speaks && !gpu.coherent;
-  if (processes == Witness::none && !by_memory) return Blame{Standing::unknown, "neither its processes nor its memory can be read"};
+  if (processes == Witness::none && !by_memory)
+    return Blame{Standing::unknown, "neither its processes nor its memory can be read"};
   return std::nullopt;
 }
 

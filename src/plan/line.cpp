@@ -89,7 +89,8 @@ SlotState Line::state_for(const Wants& wants, unsigned s) const {
 SlotSet Line::possible(const Wants& wants) const {
   SlotSet set = wants.eligible & named_;
   if (!wants.trust_claims) set &= usable_;
-  if (wants.shared) for_each(set, queue_.slots.size(), [&](unsigned s) { set[s] = places_for(wants, {}, state_for(wants, s)) > 0; });
+  if (!wants.shared) return set;
+  for_each(set, queue_.slots.size(), [&](unsigned s) { set[s] = places_for(wants, {}, state_for(wants, s)) > 0; });
   return set;
 }
 

@@ -29,7 +29,8 @@ struct Waiter {
 class Line {
  public:
   // With `wants`, the waiter `mine` wants just that; without a ticket it stands at the end.
-  Line(const model::QueueView& queue, const std::vector<SlotState>& states, std::optional<std::uint64_t> mine, const Wants* wants);
+  Line(const model::QueueView& queue, const std::vector<SlotState>& states, std::optional<std::uint64_t> mine,
+       const Wants* wants);
 
   std::size_t size() const { return waiters_.size(); }
   const Waiter& operator[](std::size_t i) const { return waiters_[i]; }

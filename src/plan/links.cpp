@@ -35,7 +35,9 @@ void Links::note(std::size_t a, std::size_t b, const model::Link& link) {
   const int count = std::clamp(link.count.value_or(1), 0, 64);
   switch (link.kind) {
     case LinkKind::nvlink: pair.nvlinks += 100 * count; break;
-    case LinkKind::xgmi: pair.xgmi += 100 * count * direct_weight / std::clamp(link.weight.value_or(direct_weight), direct_weight, 1500); break;
+    case LinkKind::xgmi:
+      pair.xgmi += 100 * count * direct_weight / std::clamp(link.weight.value_or(direct_weight), direct_weight, 1500);
+      break;
     case LinkKind::c2c: pair.c2c += 100 * count; break;
     case LinkKind::nvswitch: break;            // see fabric_
     default: pair.pcie = std::max(pair.pcie, pcie_class(link.kind));
@@ -43,7 +45,8 @@ void Links::note(std::size_t a, std::size_t b, const model::Link& link) {
 }
 
 Links::Links(const model::Machine& machine, const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen)
-    : size_(chosen.size()), seen_(size_ * size_), fabric_(size_), scores_(size_ * size_), pcie_(size_ * size_), same_gpu_(size_ * size_) {
+    : size_(chosen.size()), seen_(size_ * size_), fabric_(size_), scores_(size_ * size_), pcie_(size_ * size_),
+      same_gpu_(size_ * size_) {
   std::vector<std::pair<std::string, std::size_t>> addresses;
   addresses.reserve(size_);
   for (std::size_t i = 0; i < size_; ++i)
@@ -52,7 +55,8 @@ Links::Links(const model::Machine& machine, const std::vector<model::Unit>& unit
   for (std::size_t a = 0; a < size_; ++a)
     for (const model::Link& link : units[chosen[a]].gpu_of(machine).links) {
       if (link.kind == LinkKind::nvswitch) fabric_[a] = std::max(fabric_[a], std::clamp(link.count.value_or(1), 1, 64));
-      auto it = std::lower_bound(addresses.begin(), addresses.end(), link.to, [](const auto& x, const std::string& to) { return x.first < to; });
+      auto it = std::lower_bound(addresses.begin(), addresses.end(), link.to,
+                                 [](const auto& address, const std::string& to) { return address.first < to; });
       for (; it != addresses.end() && it->first == link.to; ++it) note(a, it->second, link);
     }
   for (std::size_t a = 0; a < size_; ++a)
@@ -66,8 +70,9 @@ Links::Links(const model::Machine& machine, const std::vector<model::Unit>& unit
       if (same) pcie = same_board;
       else if (pcie == 0) pcie = x.numa && x.numa == y.numa ? same_node : across;
       pcie_[a * size_ + b] = pcie;
-      scores_[a * size_ + b] = agreed(there.nvlinks, back.nvlinks) + agreed(there.xgmi, back.xgmi) + agreed(there.c2c, back.c2c) +
-                               (same ? 0 : 100 * std::min(fabric_[a], fabric_[b])) + pcie;
+      const int fabric = same ? 0 : 100 * std::min(fabric_[a], fabric_[b]);
+      scores_[a * size_ + b] = agreed(there.nvlinks, back.nvlinks) + agreed(there.xgmi, back.xgmi) +
+                               agreed(there.c2c, back.c2c) + fabric + pcie;
     }
 }
 
@@ -78,7 +83,8 @@ bool Links::any_fast() const {
 std::string Links::name(std::size_t a, std::size_t b) const {
   if (same_gpu_[a * size_ + b]) return "same GPU";
   const Pair &there = seen_[a * size_ + b], &back = seen_[b * size_ + a];
-  if (const int links = agreed(there.nvlinks, back.nvlinks) / 100 + std::min(fabric_[a], fabric_[b])) return fmt::format("NV{}", links);
+  const int nvlinks = agreed(there.nvlinks, back.nvlinks) / 100 + std::min(fabric_[a], fabric_[b]);
+  if (nvlinks > 0) return fmt::format("NV{}", nvlinks);
   if (agreed(there.xgmi, back.xgmi)) return "XGMI";
   if (agreed(there.c2c, back.c2c)) return "C2C";
   switch (pcie_[a * size_ + b]) {

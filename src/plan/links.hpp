@@ -1,8 +1,8 @@
 // How well any two of some units are joined, as one number to compare by and a name to show.
 //
-// The number: 100 for each effective NVLink, xGMI or C2C link (of the slower end; an NVSwitch counts each GPU's links into it), plus the
-// PCIe class: 60 same board, 50 one switch, 40 several, 30 host bridge, 20 same NUMA node, 10 across. These are the
-// weights of NVIDIA's go-gpuallocator; unlike there, NVSwitch links count. xGMI goes by KFD's weight (15 = direct).
+// The number: 100 for each effective NVLink, xGMI or C2C link (of the slower end; an NVSwitch counts each GPU's links into
+// it), plus the PCIe class: 60 same board, 50 one switch, 40 several, 30 host bridge, 20 same NUMA node, 10 across. These
+// are the weights of NVIDIA's go-gpuallocator; unlike there, NVSwitch links count. xGMI goes by KFD's weight (15 = direct).
 #pragma once
 
 #include <string>

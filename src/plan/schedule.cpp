@@ -155,8 +155,8 @@ SlotSet Schedule::harmless(std::size_t waiter, const SlotSet& free, WallTime end
   std::sort(order.begin(), order.end());
   SlotSet result;
   for (const auto& [touched, s] : order) {
-    const bool fits = std::all_of(limits.begin(), limits.end(), [&](const Limit& l) { return !l.slots[s] || l.cost <= l.room; });
-    if (!fits) continue;
+    const auto spares = [&](const Limit& limit) { return !limit.slots[s] || limit.cost <= limit.room; };
+    if (!std::all_of(limits.begin(), limits.end(), spares)) continue;
     result.set(s);
     for (Limit& limit : limits)
       if (limit.slots[s]) limit.room -= limit.cost;

@@ -3,15 +3,15 @@
 //
 // How this works. A promise is a latest start: it holds whichever slots the earlier waiters will choose, and however
 // much earlier than declared anybody ends. So nothing is laid out on particular slots. For each kind of waiter (same
-// slots, same way of using them) we count places: what the holders' declared ends will have set free by a time, less the most that
-// the earlier waiters may then occupy, each from now to the end of its own promise plus its declared time. A waiter's
-// promise is the first moment at which its places suffice and every earlier waiter that must go first has been promised a start.
-// Both only ever improve when somebody ends early, leaves or starts, which is why a promise once made is kept.
+// slots, same way of using them) we count places: what the holders' declared ends will have set free by a time, less the
+// most that the earlier waiters may then occupy, each from now to the end of its own promise plus its declared time. A
+// waiter's promise is the first moment at which its places suffice and every earlier waiter that must go first has been
+// promised a start. Both only improve when somebody ends early, leaves or starts, which is why a promise once made is kept.
 //
 // A later claim moves no promise if, for every promised waiter whose start lies before the claim's end, the places that claim
 // takes fit into the room left beside that waiter's own. So the test is a few subtractions, and never a second schedule.
-// A waiter without a promise keeps its slots from claims that end later than it is held up anyway: until the last promise among those
-// before it, or not at all if it is first. So whoever passes it delays it by a bounded time, however many do.
+// A waiter without a promise keeps its slots from claims that end later than it is held up anyway: until the last promise
+// among those before it, or not at all if it is first. So whoever passes it delays it by a bounded time, however many do.
 //
 // Cost: O(waiters x kinds); there are few kinds in practice, and those beyond `most_kinds` are promised nothing.
 #pragma once

@@ -19,7 +19,8 @@ using Indices = std::vector<std::size_t>;
 std::string plural(std::size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 
 std::string what_there_is(const std::vector<Unit>& units) {
-  const auto instances = static_cast<std::size_t>(std::count_if(units.begin(), units.end(), [](const Unit& u) { return u.instance; }));
+  std::size_t instances = 0;
+  for (const Unit& unit : units) instances += unit.instance.has_value();
   if (instances == 0) return std::to_string(units.size());
   return fmt::format("{} and {}", plural(units.size() - instances, "whole GPU"), plural(instances, "instance"));
 }
@@ -42,8 +43,8 @@ Indices units_of_gpu(std::size_t gpu, const std::vector<Unit>& units) {
   }
   const auto near = parse_u64(word) ? std::nullopt : nearest(word, names);
   const std::string have = n == 1 ? "this machine has one, GPU 0" : fmt::format("this machine has GPUs 0 to {}", n - 1);
-  throw Error(ErrorCode::usage, "no such GPU").about(printable(word, 80)).hint(near ? fmt::format("did you mean {}? {}", *near, have)
-                                                                                    : have + "; thole status --list names them");
+  const std::string hint = near ? fmt::format("did you mean {}? {}", *near, have) : have + "; thole status --list names them";
+  throw Error(ErrorCode::usage, "no such GPU").about(printable(word, 80)).hint(hint);
 }
 
 // "3" or "3:1"; an empty answer when the word is of another form.
@@ -62,7 +63,8 @@ std::optional<Indices> by_index(const std::string& word, const model::Snapshot& 
         .about(word).hint("thole status --list names them");
   }
   if (*gpu < snapshot.machine.gpus.size())
-    throw Error(ErrorCode::usage, "it is in MIG mode and has no instances").about("GPU " + word).hint("nvidia-smi mig -cgi … -C makes them");
+    throw Error(ErrorCode::usage, "it is in MIG mode and has no instances").about("GPU " + word)
+        .hint("nvidia-smi mig -cgi … -C makes them");
   no_such(word, snapshot, units);
 }
 
@@ -82,7 +84,8 @@ Indices by_old_mig_name(const std::string& word, const model::Snapshot& snapshot
     const Gpu& gpu = units[i].gpu_of(snapshot.machine);
     if (!units[i].instance || to_lower(gpu.uuid) != to_lower(pieces[0])) continue;
     const auto& ids = gpu.mig[*units[i].instance].instance;
-    if (ids[0] >= 0 && ids[1] >= 0 && std::to_string(ids[0]) == pieces[1] && std::to_string(ids[1]) == pieces[2]) found.push_back(i);
+    const bool known = ids[0] >= 0 && ids[1] >= 0;
+    if (known && std::to_string(ids[0]) == pieces[1] && std::to_string(ids[1]) == pieces[2]) found.push_back(i);
   }
   return found;
 }
@@ -122,7 +125,8 @@ Indices by_uuid(const std::string& word, const model::Snapshot& snapshot, const 
 
 std::vector<std::size_t> resolve(const std::string& given, const model::Snapshot& snapshot, const std::vector<Unit>& units) {
   const std::string word(trim(given));
-  if (word.empty()) throw Error(ErrorCode::usage, "an empty name names no GPU").hint("a GPU is named by index, UUID or PCI address");
+  if (word.empty())
+    throw Error(ErrorCode::usage, "an empty name names no GPU").hint("a GPU is named by index, UUID or PCI address");
   if (auto found = by_index(word, snapshot, units)) return *std::move(found);
   Indices found;
   if (starts_with_ignoring_case(word, "MIG-GPU-")) found = by_old_mig_name(word, snapshot, units);
@@ -187,7 +191,8 @@ void Narrowing::by_name(const model::Snapshot& snapshot) {
       refuse(fmt::format("--on names {}, one of them partitioned", distinct.size()),
              "name its instances, such as 3:0, or ask for as many GPUs as --on names");
     const bool counted_out = gang && count() == request_.gpus;  // asked for by the number of its instances
-    if (distinct.size() < request_.gpus && !counted_out) refuse("--on names " + std::to_string(distinct.size()), "name more GPUs, or none");
+    if (distinct.size() < request_.gpus && !counted_out)
+      refuse("--on names " + std::to_string(distinct.size()), "name more GPUs, or none");
   }
   for (const std::string& word : request_.not_on) {
     const Indices found = resolve(word, snapshot, units_);
@@ -217,13 +222,14 @@ void Narrowing::by_model() {
   if (!too_few()) return;
   for (std::string& model : models) model = printable(model, 60);
   const std::string have = models.empty() ? "the models of this machine's GPUs cannot be read" : "here: " + join(models, ", ");
-  if (count() > 0) refuse(fmt::format("{} of model {}", count() == 1 ? "one is" : fmt::format("{} are", count()), printable(request_.model, 60)), have);
+  const std::string wanted = printable(request_.model, 60);
+  if (count() > 0) refuse(fmt::format("{} {} of model {}", count(), count() == 1 ? "is" : "are", wanted), have);
   std::vector<std::string> words;
   for (const std::string& model : models)
     for (const std::string_view part : split(model, ' '))
       for (const std::string_view word : split(part, '-')) words.emplace_back(word);
   const auto near = nearest(request_.model, words);
-  throw Error(ErrorCode::usage, "no GPU that would do is of this model").about(printable(request_.model, 60))
+  throw Error(ErrorCode::usage, "no GPU that would do is of this model").about(wanted)
       .hint((near ? "did you mean " + *near + "? " : "") + have);
 }
 
@@ -239,8 +245,9 @@ void Narrowing::by_memory() {
     return memory && *memory >= context && *memory - context >= *request_.memory_mib;
   });
   if (!too_few()) return;
-  const std::string need = format_mib(*request_.memory_mib) + (context ? " (and " + format_mib(context) + " for its context)" : "");
-  if (unknown && largest == 0) refuse("the memory of the GPUs that would do cannot be read, so " + need + " cannot be promised");
+  std::string need = format_mib(*request_.memory_mib);
+  if (context) need += " (and " + format_mib(context) + " for its context)";
+  if (unknown && largest == 0) refuse("the memory of those that would do cannot be read, so " + need + " cannot be promised");
   refuse(fmt::format("{} of those that would do {} {}", count(), count() == 1 ? "has" : "have", need),
          "the largest has " + format_mib(largest));
 }

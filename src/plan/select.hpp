@@ -26,7 +26,8 @@ Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::
 
 // The GPU or unit a word names: index "3", instance "3:1", UUID or unique prefix, PCI address, MIG UUID (old form too).
 // A word that names nothing throws Error(usage) with the nearest names; an ambiguous prefix lists the candidates.
-std::vector<std::size_t> resolve(const std::string& word, const model::Snapshot& snapshot, const std::vector<model::Unit>& units);
+std::vector<std::size_t> resolve(const std::string& word, const model::Snapshot& snapshot,
+                                 const std::vector<model::Unit>& units);
 
 // The units a request could ever use here, by index into `units`, and how many of them it takes.
 struct Selection {
@@ -35,7 +36,7 @@ struct Selection {
 };
 
 // Visible, named, of the right model, large enough. A process can use one MIG instance, so more than one GPU means whole ones.
-// A partitioned GPU named by --on (not by instance) is the gang of all its instances; then the request must take all that it names.
+// A partitioned GPU named by --on (not by instance) is the gang of all its instances; then the request must take all it names.
 // Throws Error(usage) when fewer than asked exist ("9 GPUs asked for; this machine has 8").
 Selection eligible(const model::Request& request, const model::Snapshot& snapshot,
                    const std::vector<model::Unit>& units, const Outer& outer);

@@ -178,8 +178,8 @@ Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const
   return wait(line, queue, free, before, schedule, now);
 }
 
-std::optional<std::vector<unsigned>> may_start(const QueueView& queue, std::uint64_t number, const std::vector<SlotState>& states,
-                                               const Chooser& choose, WallTime now) {
+std::optional<std::vector<unsigned>> may_start(const QueueView& queue, std::uint64_t number,
+                                               const std::vector<SlotState>& states, const Chooser& choose, WallTime now) {
   const Line line(queue, states, std::nullopt, nullptr);
   const auto i = line.find(number);
   if (!i) return std::nullopt;

@@ -56,6 +56,7 @@ std::optional<std::vector<unsigned>> may_start(const model::QueueView& queue, st
                                                const std::vector<SlotState>& states, const Chooser& choose, WallTime now);
 
 // The start that can be promised to each ticket (same order as queue.tickets); nothing where none can be.
-std::vector<std::optional<WallTime>> promises(const model::QueueView& queue, const std::vector<SlotState>& states, WallTime now);
+std::vector<std::optional<WallTime>> promises(const model::QueueView& queue, const std::vector<SlotState>& states,
+                                              WallTime now);
 
 }  // namespace thole::plan

@@ -35,7 +35,8 @@ std::vector<std::string> describe_units(const std::vector<std::size_t>& eligible
   std::vector<std::string> lines;
   std::size_t unnamed = 0;
   for (const Kept& kept : all) {
-    if (lines.size() < most_lines) lines.push_back((kept.labels.size() == 1 ? "GPU " : "GPUs ") + join(kept.labels, ",") + ": " + kept.by);
+    const char* noun = kept.labels.size() == 1 ? "GPU" : "GPUs";
+    if (lines.size() < most_lines) lines.push_back(fmt::format("{} {}: {}", noun, join(kept.labels, ","), kept.by));
     else unnamed += kept.labels.size();
   }
   if (unnamed > 0) lines.push_back(fmt::format("and {} more", unnamed));
@@ -47,8 +48,9 @@ std::string describe_place(const model::Wait& wait, const Scene& scene) {
   const auto before = std::find_if(scene.queue.begin(), scene.queue.end(),
                                    [&](const model::Waiting& other) { return wait.behind && other.ticket == *wait.behind; });
   if (before == scene.queue.end()) return text;
-  text += fmt::format(", behind {} ({} GPU{}, since {})", before->user.empty() ? "somebody" : printable(before->user, 32), before->count,
-                      before->count == 1 ? "" : "s", format_local(before->since, scene.now));
+  const std::string who = before->user.empty() ? "somebody" : printable(before->user, 32);
+  text += fmt::format(", behind {} ({} GPU{}, since {})", who, before->count, before->count == 1 ? "" : "s",
+                      format_local(before->since, scene.now));
   if (wait.could_start_but_for_behind) text += ", whose GPUs are free";
   return text;
 }
@@ -69,16 +71,18 @@ std::string explain_unit(std::size_t unit, const Scene& scene) {
   return unit < scene.verdicts.size() ? scene.verdicts[unit].why : "";
 }
 
-std::vector<std::string> explain_wait(const model::Wait& wait, const model::Request& request, const std::vector<std::size_t>& eligible,
-                                      const Scene& scene) {
+std::vector<std::string> explain_wait(const model::Wait& wait, const model::Request& request,
+                                      const std::vector<std::size_t>& eligible, const Scene& scene) {
   std::vector<std::string> lines{describe_place(wait, scene)};
   const std::string free = wait.behind ? "free, but not your turn" : request.gpus == 1 ? "free" : "free, and too few";
   for (std::string& line : describe_units(eligible, scene, free)) lines.push_back(std::move(line));
   if (wait.promise) lines.push_back("starts by " + format_local(*wait.promise, scene.now) + " at the latest");
   else lines.push_back("no start can be promised");
-  if (wait.would_fit)
+  if (wait.would_fit) {
+    const std::string most = format_duration(*wait.would_fit);
     lines.push_back(*wait.would_fit >= longest_time ? "with any --time it would start now"
-                                                    : "with --time " + format_duration(*wait.would_fit) + " or less it would start now");
+                                                    : "with --time " + most + " or less it would start now");
+  }
   return lines;
 }
 

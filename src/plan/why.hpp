@@ -31,8 +31,8 @@ std::string explain_unit(std::size_t unit, const Scene& scene);
 //   GPU 3: anna since 14:02, until 15:20 (python train.py)
 //   starts by 15:20 at the latest
 //   with --time 40m or less it would start now
-std::vector<std::string> explain_wait(const model::Wait& wait, const model::Request& request, const std::vector<std::size_t>& eligible,
-                                      const Scene& scene);
+std::vector<std::string> explain_wait(const model::Wait& wait, const model::Request& request,
+                                      const std::vector<std::size_t>& eligible, const Scene& scene);
 
 // "1st", "2nd", "11th".
 std::string ordinal(unsigned number);

@@ -1,5 +1,5 @@
 // Plays random arrivals, releases, departures and the passing of time against the rule, waking waiters only as the
-// decisions say, never by a time-out, and holds the rule to what it claims.
+// decisions say, never by a time-out, and holds the rule to what it claims. The long form: RC_PARAMS=max_success=20000.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -156,7 +156,8 @@ class Play {
       std::advance(it, dice_.roll(static_cast<std::uint32_t>(woken_.size())));
       const std::uint64_t number = *it;
       woken_.erase(it);
-      const auto ticket = std::find_if(queue_.tickets.begin(), queue_.tickets.end(), [&](const auto& t) { return t.number == number; });
+      const auto ticket = std::find_if(queue_.tickets.begin(), queue_.tickets.end(),
+                                       [&](const auto& waiting) { return waiting.number == number; });
       if (ticket != queue_.tickets.end()) step(model::TicketView(*ticket), true);
     }
   }
@@ -201,7 +202,8 @@ class Play {
     if (ticket.time) {
       holder.until = now_ + *ticket.time;
       running.ends = true;
-      running.end = now_ + Seconds{dice_.roll(3) ? ticket.time->count() : dice_.roll(static_cast<std::uint32_t>(ticket.time->count()))};
+      const auto declared = static_cast<std::uint32_t>(ticket.time->count());
+      running.end = now_ + Seconds{dice_.roll(3) ? declared : dice_.roll(declared)};
     }
     for (const unsigned s : take.slots) {
       queue_.slots[s].holders.push_back(holder);
@@ -235,7 +237,8 @@ class Play {
     for (const model::TicketView& other : queue_.tickets) {
       if (other.number == ticket.number) break;
       unsigned possible = 0;
-      for (std::size_t s = 0; s < queue_.slots.size(); ++s) possible += other.eligible[s] && (states_[s].usable || other.trust_claims);
+      for (std::size_t s = 0; s < queue_.slots.size(); ++s)
+        possible += other.eligible[s] && (states_[s].usable || other.trust_claims);
       passes = passes || ((other.eligible & ticket.eligible).any() && possible >= other.count);
     }
     RC_ASSERT(!passes || ticket.time.has_value());
@@ -275,8 +278,10 @@ class Play {
 };
 
 std::vector<Event> any_events() {
-  const auto kind = rc::gen::weightedElement<Event::Kind>({{6, Event::arrive}, {4, Event::release}, {1, Event::leave}, {3, Event::pass_time}});
-  const auto event = rc::gen::apply([](Event::Kind k, std::uint32_t seed) { return Event{k, seed}; }, kind, rc::gen::arbitrary<std::uint32_t>());
+  const auto kind = rc::gen::weightedElement<Event::Kind>(
+      {{6, Event::arrive}, {4, Event::release}, {1, Event::leave}, {3, Event::pass_time}});
+  const auto event = rc::gen::apply([](Event::Kind k, std::uint32_t seed) { return Event{k, seed}; }, kind,
+                                    rc::gen::arbitrary<std::uint32_t>());
   return *rc::gen::scale(2.0, rc::gen::container<std::vector<Event>>(event));
 }
 

@@ -13,7 +13,7 @@ namespace thole::test {
 inline constexpr WallTime noon{Millis{1'795'262'400'000}};   // some instant; every time below counts from it
 inline Seconds minutes(long n) { return Seconds{60 * n}; }
 
-// One character a slot: '.' free, 'h' held for ever, 'a' to 'g' held until noon + 10, 20 … 70 minutes, 'f' unclaimed but
+// One character a slot: '.' free, 'h' held for ever, 'a' to 'e' held until noon + 10, 20 … 50 minutes, 'f' unclaimed but
 // used by a stranger, 'F' held for ever and used by a stranger, ' ' no such slot. GPUs have 40 GiB.
 struct Scene {
   model::QueueView queue;
@@ -72,7 +72,8 @@ struct Scene {
 };
 
 inline plan::Wants wants_of(const model::TicketView& ticket) {
-  return {ticket.eligible, ticket.count, ticket.uid, ticket.shared, ticket.share_with_any, ticket.trust_claims, ticket.memory_mib, ticket.time};
+  return {ticket.eligible,     ticket.count,      ticket.uid, ticket.shared, ticket.share_with_any,
+          ticket.trust_claims, ticket.memory_mib, ticket.time};
 }
 
 // The lowest slots.
@@ -113,7 +114,8 @@ inline std::string text(const model::Decision& decision) {
     for (const unsigned s : take->slots) result += std::to_string(s);
     return take->nudge.empty() ? result : result + ", nudge " + text(take->nudge);
   }
-  if (const auto* refuse = std::get_if<model::Refuse>(&decision)) return (refuse->usage ? "never: " : "not here: ") + refuse->why;
+  if (const auto* refuse = std::get_if<model::Refuse>(&decision))
+    return (refuse->usage ? "never: " : "not here: ") + refuse->why;
   const auto& wait = std::get<model::Wait>(decision);
   std::string result = "wait";
   const auto add = [&](const std::string& what) { result += (result == "wait" ? " " : ", ") + what; };
