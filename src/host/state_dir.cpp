@@ -207,19 +207,24 @@ bool StateDir::current() const {
 
 std::vector<Fd> StateDir::hold() const {
   std::vector<Fd> locks;
+  Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  struct flock guard = guard_byte(path, F_RDLCK);
+  // A parent that cannot be read (a home of mode 0711) leaves the claim without this one protection.
+  if (parent && ::fcntl(parent.get(), F_OFD_SETLK, &guard) == 0) locks.push_back(std::move(parent));
+  // Nobody ages a personal directory, and no container sees it with another parent.
+  if (kind == DirKind::personal && !locks.empty()) return locks;
   Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
   if (!self || ::flock(self.get(), LOCK_SH | LOCK_NB) != 0)
     throw Error(ErrorCode::unavailable, errno == EWOULDBLOCK ? "the state directory is being remade" : "cannot lock it")
         .about(path).because(errno).hint(errno == EMFILE ? "raise the descriptor limit: ulimit -n" : "try again");
   locks.push_back(std::move(self));
-  Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
-  struct flock guard = guard_byte(path, F_RDLCK);
-  // A parent that cannot be read (a home of mode 0711) leaves the claim without this one protection.
-  if (parent && ::fcntl(parent.get(), F_OFD_SETLK, &guard) == 0) locks.push_back(std::move(parent));
   return locks;
 }
 
 bool StateDir::unused() const {
+  Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  struct flock guard = guard_byte(path, F_WRLCK);
+  if (parent && ::fcntl(parent.get(), F_OFD_GETLK, &guard) == 0 && guard.l_type != F_UNLCK) return false;
   Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
   return self && ::flock(self.get(), LOCK_EX | LOCK_NB) == 0;
 }

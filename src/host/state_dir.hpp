@@ -8,11 +8,12 @@
 //     finds the directory gone asks for that byte first: held means that it was deleted under a living claim, and no new
 //     one is made beside it. (A lock in the directory itself would be deleted with it; a flock of the parent would stop tmpfiles
 //     ageing there.)
-//   * every claim holds a shared flock of the directory: tmpfiles ageing skips it, and nodes are not made anew meanwhile.
+//   * every claim (but those in personal directories) holds a shared flock of the directory: tmpfiles ageing skips it, and nodes are not made anew meanwhile.
 #pragma once
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,7 @@ struct StateDir {
   // Does the path still name this directory, and has no better one appeared? Asked after locking.
   bool current() const;
 
-  // The two locks of the directory that belong to a claim: shared flock, and the byte of the parent.
+  // The locks of the directory that belong to a claim: the byte of the parent, the shared flock.
   std::vector<Fd> hold() const;
 
   // True when no living claim holds the directory. For whoever wants to make lock nodes anew.

@@ -81,11 +81,11 @@ Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
   return open_or_make(turn_node(place), flags, make);
 }
 
-bool ClaimDirectory::is_node(int fd, const std::string& name) const {
-  struct stat open, named;
-  return ::fstat(fd, &open) == 0 && S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1 &&
-         ::fstatat(state_.fd.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == open.st_ino &&
-         named.st_dev == open.st_dev;
+// Nodes are only ever made or replaced under alloc, and we are under alloc: what was opened by name just now is what the name
+// leads to, unless somebody deleted it by hand in between. Then it has no name left.
+bool ClaimDirectory::is_node(int fd) const {
+  struct stat open;
+  return ::fstat(fd, &open) == 0 && S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1;
 }
 
 // The umask has no say in the mode of shared nodes.
@@ -195,8 +195,10 @@ void ClaimDirectory::reserve_space() {
   unsigned slots = 0;
   for (unsigned slot = 0; slot < keys_.size(); ++slot)
     if (!keys_[slot].empty()) slots = slot + 1;
-  if (int full = ::posix_fallocate(who_.get(), 0, who_offset(slots, 0)); full != 0 && full != EOPNOTSUPP)
-    state_.cautions.push_back(path() + ": the disk is full; who holds what is not recorded");
+  int full = ::posix_fallocate(who_.get(), 0, who_offset(slots, 0));
+  for (unsigned place = 1; place < who_places && full == 0; ++place)
+    full = ::posix_fallocate(who_.get(), who_offset(0, place), std::max<off_t>(1, who_offset(slots, 0) - who_offset(0, 0)));
+  if (full != 0 && full != EOPNOTSUPP) state_.cautions.push_back(path() + ": the disk is full; who holds what is not recorded");
 }
 
 void ClaimDirectory::load_slots(const std::string& text) {

@@ -50,9 +50,8 @@ class ClaimDirectory {
   Fd open_turn(unsigned place, int flags, bool make = false) const;
   [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], 2 /* ENOENT */); }
 
-  // After locking: does the name still lead to what is locked?
-  bool is_gpu(int fd, unsigned slot) const { return is_node(fd, gpu_names_[slot]); }
-  bool is_turn(int fd, unsigned place) const { return is_node(fd, turn_node(place)); }
+  // After locking, under alloc: is it a node of the directory's owner that still has its name?
+  bool is_node(int fd) const;
 
   // Owner only, under alloc: what `thole init` does. Makes deleted lock nodes anew (throws while a claim lives), adds slots
   // for `keys`, and frees those of other keys that nobody holds. Says how many were freed.
@@ -61,7 +60,6 @@ class ClaimDirectory {
  private:
   Fd open_node(const std::string& name, int flags) const;
   Fd open_or_make(const std::string& name, int flags, bool make) const;
-  bool is_node(int fd, const std::string& name) const;
   void make_fifo(const std::string& name) const;
   Fd make_file(const std::string& name, mode_t mode) const;
   void allot_access(int fd) const;

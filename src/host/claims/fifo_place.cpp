@@ -199,7 +199,7 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
       throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
     }
   }
-  if (!pass.nodes.is_gpu(lock.get(), slot)) {
+  if (!pass.nodes.is_node(lock.get())) {
     if (!pass.nodes.state().current()) return false;
     throw Error(ErrorCode::unavailable, "this lock was replaced while it was taken").about(pass.nodes.slots()[slot]).hint(
         "sudo thole init");
@@ -232,12 +232,8 @@ void FifoPlace::write_notes(Pass& pass, const model::Take& decision, const std::
   note.memory_mib = entry_.memory_mib;
   note.shared = entry_.shared;
   note.share_with_any = entry_.share_with_any;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    unsigned slot = decision.slots[i];
-    if (!pass.who.write(note, slot, places[i], pass.nodes.slots()[slot]))
-      store_.caution("the disk is full: who holds what is not recorded");
-    pass.who.note(slot, places[i]);
-  }
+  if (!pass.who.write(note, decision.slots, places, pass.nodes.slots()))
+    store_.caution("the disk is full: who holds what is not recorded");
 }
 
 // A rule that lets me go before an earlier ticket has reckoned with it: then it must live.
@@ -354,7 +350,7 @@ void FifoPlace::join(Pass& pass) {
       // No reader at all may be left: a watcher of its last owner that has not polled yet would miss that one's end.
       if (pass.nodes.open_turn(place, O_WRONLY, true) || errno != ENXIO) continue;
       Fd turn = pass.nodes.open_turn(place, O_RDWR);
-      if (!turn || ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 || !pass.nodes.is_turn(turn.get(), place)) continue;
+      if (!turn || ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 || !pass.nodes.is_node(turn.get())) continue;
       Ticket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, place, first_ticket_->view.since)
                                     : my_ticket(pass.queue.next_number(), place, pass.now);
       if (!pass.queue.write(ticket)) {

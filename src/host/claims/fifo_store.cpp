@@ -20,14 +20,14 @@ FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_on
 std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
-  nodes_->refresh_slots();
   auto unknown = [&](const std::string& key) { return !nodes_->slot_of(key); };
-  if (nodes_->state().mine && std::any_of(entry.eligible.begin(), entry.eligible.end(), unknown)) {
+  if (std::any_of(entry.eligible.begin(), entry.eligible.end(), unknown)) {
+    nodes_->refresh_slots();
     for (const std::string& key : entry.eligible)
       if (unknown(key)) options_.units.push_back(key);
-    open_again();
+    if (nodes_->state().mine) open_again();
+    slots_of(entry.eligible);
   }
-  slots_of(entry.eligible);
   return std::make_unique<FifoPlace>(*this, std::move(entry));
 }
 

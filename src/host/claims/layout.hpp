@@ -119,7 +119,8 @@ std::string turn_node(unsigned place);
 
 constexpr off_t ticket_offset(unsigned place) { return static_cast<off_t>(sizeof(QueueHeader) + place * sizeof(TicketRecord)); }
 constexpr off_t who_offset(unsigned slot, unsigned place) {
-  return static_cast<off_t>(sizeof(WhoMask) + (std::size_t{slot} * who_places + place) * sizeof(WhoRecord));
+  // By place first: the notes of a gang's neighbouring slots lie side by side and are written in one call.
+  return static_cast<off_t>(sizeof(WhoMask) + (std::size_t{place} * model::max_slots + slot) * sizeof(WhoRecord));
 }
 
 }  // namespace thole::host

@@ -7,18 +7,12 @@ namespace thole::host {
 void WhoFile::read_mask() {
   ssize_t size = ::pread(fd_, &mask_, sizeof mask_, 0);
   if (size != static_cast<ssize_t>(sizeof mask_)) mask_ = {};
-  changed_ = false;
-}
-
-void WhoFile::note(unsigned slot, unsigned place) {
-  std::uint32_t bit = 1u << place;
-  changed_ |= (mask_.bits[slot] & bit) == 0;
-  mask_.bits[slot] |= bit;
+  read_ = mask_;
 }
 
 void WhoFile::write_mask() {
-  if (changed_) (void)!::pwrite(fd_, &mask_, sizeof mask_, 0);
-  changed_ = false;
+  if (mask_.bits != read_.bits) (void)!::pwrite(fd_, &mask_, sizeof mask_, 0);
+  read_ = mask_;
 }
 
 std::optional<HolderNote> WhoFile::read(unsigned slot, unsigned place, std::string_view key) const {
@@ -27,9 +21,26 @@ std::optional<HolderNote> WhoFile::read(unsigned slot, unsigned place, std::stri
   return decode(record, slot, place, key);
 }
 
-bool WhoFile::write(const HolderNote& note, unsigned slot, unsigned place, std::string_view key) {
+bool WhoFile::write(const HolderNote& note, unsigned slot, unsigned place, std::string_view key) const {
   WhoRecord record = encode(note, slot, place, key);
   return ::pwrite(fd_, &record, sizeof record, who_offset(slot, place)) == static_cast<ssize_t>(sizeof record);
+}
+
+bool WhoFile::write(const HolderNote& note, const std::vector<unsigned>& slots, const std::vector<unsigned>& places,
+                    const SlotKeys& keys) {
+  bool all = true;
+  std::vector<WhoRecord> run;   // neighbours: they lie side by side in the file
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    run.push_back(encode(note, slots[i], places[i], keys[slots[i]]));
+    mask_.bits[slots[i]] |= 1u << places[i];
+    bool goes_on = i + 1 < slots.size() && slots[i + 1] == slots[i] + 1 && places[i + 1] == places[i];
+    if (goes_on) continue;
+    auto size = static_cast<ssize_t>(run.size() * sizeof(WhoRecord));
+    off_t begin = who_offset(run.front().slot, places[i]);
+    all = ::pwrite(fd_, run.data(), static_cast<std::size_t>(size), begin) == size && all;
+    run.clear();
+  }
+  return all;
 }
 
 }  // namespace thole::host

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "host/claims/layout.hpp"
 
@@ -14,18 +15,19 @@ class WhoFile {
 
   void read_mask();                                          // zero where the file is short
   bool noted(unsigned slot) const { return mask_.bits[slot] != 0; }
-  void forget(unsigned slot) { changed_ |= mask_.bits[slot] != 0; mask_.bits[slot] = 0; }
-  void note(unsigned slot, unsigned place);
+  void forget(unsigned slot) { mask_.bits[slot] = 0; }
   void write_mask();                                         // if it changed
 
   // Also without alloc: one record is read or written whole.
   std::optional<HolderNote> read(unsigned slot, unsigned place, std::string_view key) const;
-  bool write(const HolderNote& note, unsigned slot, unsigned place, std::string_view key);  // false: disk full
+  bool write(const HolderNote& note, unsigned slot, unsigned place, std::string_view key) const;  // false: disk full
+
+  // The notes of a claim, one a slot, and their bits in the mask. False when the disk is full.
+  bool write(const HolderNote& note, const std::vector<unsigned>& slots, const std::vector<unsigned>& places, const SlotKeys& keys);
 
  private:
   int fd_;
-  WhoMask mask_{};
-  bool changed_ = false;
+  WhoMask mask_{}, read_{};
 };
 
 }  // namespace thole::host
