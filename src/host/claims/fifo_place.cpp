@@ -35,15 +35,15 @@ std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 
 // What one pass works on; made under alloc, gone before alloc is left.
 struct FifoPlace::Pass {
   explicit Pass(FifoStore& store)
-      : section(store), nodes(store.nodes()), queue(nodes.queue()), who(nodes.who()), look(nodes, who), now(wall_now()) {}
+      : section(store), nodes(store.nodes()), queue(store.queue()), who(nodes.who()), look(nodes, who), view(store.view()), now(wall_now()) {}
 
   Section section;
   ClaimDirectory& nodes;
-  QueueFile queue;
+  QueueFile& queue;
   WhoFile who;
   SlotLook look;
+  model::QueueView& view;
   WallTime now;
-  model::QueueView view;
   model::SlotSet wanted;
 
   const Ticket* find(std::uint64_t number) const {

@@ -15,6 +15,7 @@ namespace thole::host {
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
     : options_(std::move(options)), look_only_(look_only), me_(own_identity()) {
   nodes_.emplace(std::move(directory), options_.units);
+  queue_.emplace(nodes_->queue());
 }
 
 std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
@@ -52,6 +53,7 @@ void FifoStore::open_again() {
   } else {
     nodes_.emplace(open_state_dir(options_.location), options_.units);
   }
+  queue_.emplace(nodes_->queue());
 }
 
 void FifoStore::reopen() {

@@ -35,6 +35,8 @@ class FifoStore : public port::ClaimStore {
 
   // For the places of this store; under `threads()`.
   ClaimDirectory& nodes() { return *nodes_; }
+  QueueFile& queue() { return *queue_; }
+  model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
   const ClaimStoreOptions& options() const { return options_; }
@@ -51,6 +53,8 @@ class FifoStore : public port::ClaimStore {
   bool look_only_;                     // makes nothing
   mutable std::mutex threads_;
   std::optional<ClaimDirectory> nodes_;
+  std::optional<QueueFile> queue_;
+  model::QueueView view_;
   ProcessIdentity me_;
   mutable std::mutex cautions_mutex_;  // its own: cautions arise while threads_ is held, and while it is not
   std::vector<std::string> cautions_;

@@ -19,12 +19,13 @@ void QueueFile::read() {
     std::size_t whole = 7 + (more > 0 ? static_cast<std::size_t>(more) / sizeof(TicketRecord) : 0);
     std::fill(records_.begin() + static_cast<std::ptrdiff_t>(whole), records_.end(), TicketRecord{});
   }
-  tickets_.clear();
+  order_.clear();
   for (unsigned place = 0; place < records_.size(); ++place)
-    if (auto ticket = decode(records_[place], place)) tickets_.push_back(std::move(*ticket));
-  std::sort(tickets_.begin(), tickets_.end(), [](const Ticket& a, const Ticket& b) {
-    return a.view.number != b.view.number ? a.view.number < b.view.number : a.place < b.place;
-  });
+    if (records_[place].number != 0) order_.push_back({records_[place].number, place});
+  std::sort(order_.begin(), order_.end());
+  tickets_.clear();
+  for (auto [number, place] : order_)
+    if (auto ticket = decode(records_[place], place)) tickets_.push_back(*ticket);
 }
 
 std::uint64_t QueueFile::next_number() const {

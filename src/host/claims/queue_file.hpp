@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "host/claims/layout.hpp"
 
 namespace thole::host {
 
+// Keeps its buffers from one reading to the next: with hundreds of waiters their page faults would cost more than the reading.
 class QueueFile {
  public:
   explicit QueueFile(int fd) : fd_(fd) {}
@@ -26,6 +28,7 @@ class QueueFile {
   int fd_;
   QueueHeader header_{};
   std::vector<TicketRecord> records_;
+  std::vector<std::pair<std::uint64_t, unsigned>> order_;   // number, place
   std::vector<Ticket> tickets_;
 };
 
