@@ -74,8 +74,8 @@ install_missing() {  # $1: build | test
     fi
   fi
   # shellcheck disable=SC2086  # the list is meant to be split into words
-  if ! { "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
-         "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q --yes --no-install-recommends $packages; }; then
+  local apt=("${become_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q --yes)
+  if ! { "${apt[@]}" update && "${apt[@]}" install --no-install-recommends $packages; }; then
     echo "apt-get could not install them. The line was:" >&2
     echo "  sudo sh -c '$line'" >&2
     exit 1

@@ -83,7 +83,8 @@ class Screen:
             self.column = max(1, numbers[1] if len(numbers) > 1 else 1) - 1
         elif letter == "K":
             line = self.lines[self.row]
-            self.lines[self.row] = {0: line[:self.column], 1: [(" ", self.PLAIN)] * self.column + line[self.column:], 2: []}[numbers[0]]
+            blank = [(" ", self.PLAIN)] * self.column
+            self.lines[self.row] = {0: line[:self.column], 1: blank + line[self.column:], 2: []}[numbers[0]]
         elif letter == "J":
             first = 0 if numbers[0] == 2 else self.row + 1
             if numbers[0] == 0:
@@ -179,8 +180,8 @@ def content(cells):
             more = ' font-weight="bold"' if bold else ""
             more += ' opacity="0.6"' if dim else ""
             more += ' text-decoration="underline"' if underline else ""
-            parts.append(f'<text x="{x:.1f}" y="{y + 13.5:.1f}" textLength="{width:.1f}" fill="{foreground or FOREGROUND}"{more}>'
-                         f"{html.escape(text)}</text>")
+            more += f' fill="{foreground or FOREGROUND}"'
+            parts.append(f'<text x="{x:.1f}" y="{y + 13.5:.1f}" textLength="{width:.1f}"{more}>{html.escape(text)}</text>')
     return "".join(parts)
 
 
@@ -197,7 +198,7 @@ def still(screen, title):
 
 
 def moving(panes, rest_s=4.0):
-    """Panes one below the other, each (title, columns, rows, [(time_s, cells)]); the last frame rests, then all begins again."""
+    """Panes one below the other, each (title, columns, rows, [(time_s, cells)]); the last frame rests, then it begins again."""
     length = max(frames[-1][0] for _, _, _, frames in panes) + rest_s
     body, style, top, width = [], [], 0.0, 0.0
     for number, (title, columns, rows, frames) in enumerate(panes):
@@ -208,9 +209,11 @@ def moving(panes, rest_s=4.0):
             name = f"f{number}_{index}"
             a, b = 100 * start / length, 100 * end / length
             last = index + 1 == len(frames)
-            style.append(f"@keyframes {name}{{0%{{visibility:{'visible' if start == 0 else 'hidden'}}}{a:.3f}%{{visibility:visible}}"
-                         + ("100%{visibility:visible}" if last else f"{b:.3f}%,100%{{visibility:hidden}}")
-                         + f"}}.{name}{{visibility:{'visible' if last else 'hidden'};animation:{name} {length:.2f}s step-end infinite}}")
+            first, still_there = ("visible" if yes else "hidden" for yes in (start == 0, last))
+            begin = f"0%{{visibility:{first}}}{a:.3f}%{{visibility:visible}}"
+            finish = "100%{visibility:visible}" if last else f"{b:.3f}%,100%{{visibility:hidden}}"
+            style.append(f"@keyframes {name}{{{begin}{finish}}}"
+                         f".{name}{{visibility:{still_there};animation:{name} {length:.2f}s step-end infinite}}")
             parts.append(f'<g class="{name}">{content(cells)}</g>')
         body.append(f'<g transform="translate(0 {top:.0f})">{"".join(parts)}</g>')
         top += height + 10

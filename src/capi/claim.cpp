@@ -40,7 +40,8 @@ Strings::Strings(std::vector<std::string> strings) : strings_(std::move(strings)
 
 }  // namespace thole::capi
 
-thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64_t wait_ms, int cancel_fd, thole_error** error) {
+thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64_t wait_ms, int cancel_fd,
+                              thole_error** error) {
   using namespace thole;
   return capi::guarded(error, [&] {
     capi::Wish wish = capi::read_wish(request, machine->config);
@@ -56,7 +57,8 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
     plan::Variables variables = app::variables(site, acquired, wish.request, wish.ids);
     std::string json = model::dump(capi::as_json(acquired, variables));
     capi::Strings uuids(capi::uuids_of(acquired)), environment(capi::as_entries(variables));
-    return new thole_claim{std::move(acquired), std::move(json), std::move(variables), std::move(uuids), std::move(environment)};
+    return new thole_claim{std::move(acquired), std::move(json), std::move(variables), std::move(uuids),
+                           std::move(environment)};
   });
 }
 

@@ -34,16 +34,21 @@ wire::Config configured(const char* options) {
   const model::Json json = model::parse_json(options, "options");
   if (!json.is_object()) throw Error(ErrorCode::usage, "options: expected an object {…}");
   for (const auto& [name, value] : json.items()) {
-    std::string* setting = name == "machine" ? &config.settings.machine : name == "state_dir" ? &config.settings.state_dir : nullptr;
+    std::string* setting = nullptr;
+    if (name == "machine") setting = &config.settings.machine;
+    if (name == "state_dir") setting = &config.settings.state_dir;
     if (!setting)
-      throw Error(ErrorCode::usage, fmt::format("options.{}: no such field", printable(name, 60))).hint("the fields are machine, state_dir");
+      throw Error(ErrorCode::usage, fmt::format("options.{}: no such field", printable(name, 60)))
+          .hint("the fields are machine, state_dir");
     if (!value.is_string()) throw Error(ErrorCode::usage, fmt::format("options.{}: expected a text", name));
     *setting = value.get<std::string>();
   }
   return config;
 }
 
-model::Json time_or_null(const std::optional<WallTime>& when) { return when ? model::Json(format_iso(*when)) : model::Json(nullptr); }
+model::Json time_or_null(const std::optional<WallTime>& when) {
+  return when ? model::Json(format_iso(*when)) : model::Json(nullptr);
+}
 
 model::Json as_json(const app::Preview& seen) {
   if (const auto* refuse = std::get_if<model::Refuse>(&seen.decision))
@@ -99,7 +104,7 @@ thole_machine* thole_open(const char* options, thole_error** error) {
   return thole::capi::guarded(error, [&] {
     thole::wire::Config config = thole::capi::configured(options);
     thole::wire::Settings settings = config.settings;
-    auto machine = std::unique_ptr<thole_machine>(new thole_machine{std::move(config), thole::capi::Wires(std::move(settings))});
+    std::unique_ptr<thole_machine> machine(new thole_machine{std::move(config), thole::capi::Wires(std::move(settings))});
     thole::capi::Wires::Lease(machine->wires)->observer();  // an unknown machine is an error here, not later
     return machine.release();
   });

@@ -49,7 +49,8 @@ static thole_claim *must_claim(thole_machine *machine, const char *request, int6
 }
 
 /* The class of the error that a claim gives; its text goes to `text`. */
-static thole_code claim_error(thole_machine *machine, const char *request, int64_t wait_ms, int cancel_fd, char *text, size_t size) {
+static thole_code claim_error(thole_machine *machine, const char *request, int64_t wait_ms, int cancel_fd, char *text,
+                              size_t size) {
   thole_error *error = NULL;
   thole_claim *claim = thole_claim_gpus(machine, request, wait_ms, cancel_fd, &error);
   CHECK(claim == NULL);
@@ -173,7 +174,8 @@ static void the_environment_is_given_to_this_process(void) {
     unsetenv("ROCR_VISIBLE_DEVICES");
     thole_claim *claim = machine ? thole_claim_gpus(machine, "{\"on\": [\"3\"]}", 0, -1, NULL) : NULL;
     if (!claim || thole_claim_set_environment(claim) != 0) _exit(1);
-    _exit(strcmp(getenv("CUDA_VISIBLE_DEVICES"), "3") == 0 && strcmp(getenv("THOLE_CLAIM"), thole_claim_id(claim)) == 0 ? 0 : 2);
+    const int given = strcmp(getenv("CUDA_VISIBLE_DEVICES"), "3") == 0;
+    _exit(given && strcmp(getenv("THOLE_CLAIM"), thole_claim_id(claim)) == 0 ? 0 : 2);
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -66,7 +66,8 @@ def test_the_unit_runs_the_installed_program(prefix):
 
 
 def test_the_library_shows_only_its_own_names(library_dir):
-    names = [line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", library_dir / "libthole.so").splitlines()]
+    listing = run("nm", "-D", "--defined-only", library_dir / "libthole.so")
+    names = [line.split()[-1].split("@")[0] for line in listing.splitlines()]
     assert "thole_claim_gpus" in names
     assert [name for name in names if not name.lower().startswith("thole_")] == []
 

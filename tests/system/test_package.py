@@ -14,7 +14,7 @@ BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", SOURCE / "build"))
 CACHE = (BUILD / "CMakeCache.txt").read_text()
 
 pytestmark = [
-    pytest.mark.skipif("THOLE_SANITIZE:STRING=\n" not in CACHE, reason="a sanitized build needs its sanitizer's library: no package"),
+    pytest.mark.skipif("THOLE_SANITIZE:STRING=\n" not in CACHE, reason="a sanitized build needs its sanitizer's library"),
     pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb is not here to make the .deb"),
 ]
 
@@ -73,8 +73,8 @@ def test_the_tree_works_from_a_home_directory_without_root(tree, tmp_path):
     env = {"HOME": str(tmp_path), "PATH": f"{tree}/bin:/usr/bin:/bin", "THOLE_STATE_DIR": str(tmp_path / "state")}
     machine = json.loads(run("thole", "--machine", "dgx-a100", "status", "--json", env=env, cwd="/", **become))
     assert len(machine["gpus"]) == 8
-    seen = run("thole", "--machine", "dgx-a100", "run", "-g", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", env=env, cwd="/",
-               **become)
+    seen = run("thole", "--machine", "dgx-a100", "run", "-g", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", env=env,
+               cwd="/", **become)
     assert len(seen.strip().split(",")) == 2
 
 
