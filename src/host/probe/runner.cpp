@@ -97,7 +97,9 @@ std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
   auto stuck = [&](std::string_view why) {
     ProbeOutcome outcome{ProbeOutcome::End::occupied, std::string(why), {}};
     auto words = split(trim(note), ' ');                   // "asking|abandoned PID ISO-TIME"
-    if (words.size() == 3) outcome.detail += " (process " + std::string(words[1]) + ")", outcome.stuck_since = parse_iso(words[2]);
+    if (words.size() != 3) return outcome;
+    outcome.detail += " (process " + std::string(words[1]) + ")";
+    outcome.stuck_since = parse_iso(words[2]);
     return outcome;
   };
   while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -113,7 +115,8 @@ std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
 std::optional<std::string> ProbeRunner::start() {
   if (options_.program.empty()) return "no program to run the probe with";
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return std::string("socketpair: ") + std::strerror(errno);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return std::string("socketpair: ") + std::strerror(errno);
   Fd ours(ends[0]), theirs(ends[1]);
   // Sources of dup2 must not be its targets, or a later action overwrites them.
   theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));
@@ -191,7 +194,8 @@ ProbeOutcome ProbeRunner::give_up() {
   }
   pid_t pid = pid_;
   discard();
-  if (::kill(pid, 0) == 0 || errno == EPERM) outcome.detail = "process " + std::to_string(pid) + " is stuck in the driver and cannot be killed";
+  if (::kill(pid, 0) == 0 || errno == EPERM)
+    outcome.detail = "process " + std::to_string(pid) + " is stuck in the driver and cannot be killed";
   return outcome;
 }
 

@@ -15,9 +15,9 @@
 namespace thole::host {
 
 struct ProbeOptions {
-  std::string program;                                     // this very program; "" = there is none, so every answer is `not_started`
+  std::string program;                                     // this very program; "" = none, so every answer is `not_started`
   std::vector<std::string> arguments;                      // {"__probe", "nvidia"}
-  std::string runtime_dir;                                 // made if missing, 0700; "" (or one that others can write) = no memory between runs
+  std::string runtime_dir;                                 // made if missing, 0700; "" or one others can write = no memory
   std::string name;                                        // of its files there: "probe-nvidia"
 };
 
@@ -65,7 +65,8 @@ class ProbeRunner {
  private:
   std::optional<ProbeOutcome> take_turn(SteadyTime deadline);
   std::optional<std::string> start();
-  ProbeOutcome converse(const std::string& request, SteadyTime deadline, const OnRecord& on_record, std::vector<std::string>& lines);
+  ProbeOutcome converse(const std::string& request, SteadyTime deadline, const OnRecord& on_record,
+                        std::vector<std::string>& lines);
   ProbeOutcome give_up();
   std::string describe_end();
   bool replay_if_newer(std::int64_t asked_ms, const OnRecord& on_record) const;

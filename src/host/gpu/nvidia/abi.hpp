@@ -66,9 +66,10 @@ struct ProcessV2 {                                         // filled by the _v2 
   std::uint64_t used_memory;
   std::uint32_t gpu_instance, compute_instance;
 };
-static_assert(sizeof(ProcessV2) == 24 && offsetof(ProcessV2, gpu_instance) == 16 && offsetof(ProcessV2, compute_instance) == 20);
+static_assert(sizeof(ProcessV2) == 24 && offsetof(ProcessV2, gpu_instance) == 16 &&
+              offsetof(ProcessV2, compute_instance) == 20);
 
-struct ProcessWide {                                       // _v3 of drivers 535.43 up to, not including, 535.86 (gpustat issue 161)
+struct ProcessWide {                                       // _v3 of drivers 535.43 <= v < 535.86 (gpustat issue 161)
   std::uint32_t pid;
   std::uint64_t used_memory;
   std::uint32_t gpu_instance, compute_instance;
@@ -88,7 +89,9 @@ struct FieldValue {
 };
 static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, timestamp_us) == 8 && offsetof(FieldValue, type) == 24 &&
               offsetof(FieldValue, rc) == 28 && offsetof(FieldValue, value) == 32);
-enum FieldType : std::uint32_t { type_double = 0, type_u32 = 1, type_ulong = 2, type_u64 = 3, type_i64 = 4, type_i32 = 5, type_u16 = 6 };
+enum FieldType : std::uint32_t {
+  type_double = 0, type_u32 = 1, type_ulong = 2, type_u64 = 3, type_i64 = 4, type_i32 = 5, type_u16 = 6,
+};
 
 struct Attributes {                                        // of a MIG device; nvmlDeviceGetAttributes_v2
   std::uint32_t multiprocessors, copy_engines, decoders, encoders, jpeg, ofa, gpu_slices, compute_slices;
@@ -101,6 +104,7 @@ struct Event {                                             // nvmlEventSetWait_v
   std::uint64_t type, value;                               // value: the Xid
   std::uint32_t gpu_instance, compute_instance;
 };
-static_assert(sizeof(Event) == 32 && offsetof(Event, type) == 8 && offsetof(Event, value) == 16 && offsetof(Event, gpu_instance) == 24);
+static_assert(sizeof(Event) == 32 && offsetof(Event, type) == 8 && offsetof(Event, value) == 16 &&
+              offsetof(Event, gpu_instance) == 24);
 
 }  // namespace thole::host::nvidia::abi

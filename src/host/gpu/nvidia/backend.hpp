@@ -15,12 +15,12 @@ namespace nvidia { struct Observed; }
 struct NvidiaOptions {
   std::string root;                                        // prefix of every file read; "" is this machine
   std::string library;                                     // the driver library; "" = search (nvidia/library.hpp)
-  std::string program;                                     // what runs `__probe nvidia`: this very binary; "" = files only
+  std::string program;                                     // runs `__probe nvidia`: this very binary; "" = files only
   std::string runtime_dir;                                 // per user, 0700: the probe's lock and last answer; "" = none
 };
 
-// A reading takes as long as the library needs, at most `patience`, and never more than 10 s the first time (a driver that has to
-// initialise its GPUs takes seconds) and 2 s later. The probe stays for 10 s after a reading, as a child of this process, until `rest`.
+// A reading takes as long as the library needs, at most `patience`, and never more than 10 s the first time (a driver that must
+// initialise its GPUs takes seconds) and 2 s later. The probe stays, as a child of this process, for 10 s after a reading or until `rest`.
 class NvidiaBackend : public port::GpuBackend {
  public:
   explicit NvidiaBackend(NvidiaOptions options);

@@ -89,7 +89,8 @@ std::variant<Library, LoadFailure> load(const std::string& path) {
   }
   if (!so) return failure;
   Functions call = bind_all(so);
-  if (!call.init || !call.count || !call.handle_by_index) return LoadFailure{found + " has no nvmlInit, count or handle functions", true};
+  if (!call.init || !call.count || !call.handle_by_index)
+    return LoadFailure{found + " has no nvmlInit, count or handle functions", true};
   return Library{found, call};
 }
 

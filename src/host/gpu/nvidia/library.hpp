@@ -73,7 +73,7 @@ struct Library {
 
 struct LoadFailure {
   std::string why;                                         // dlerror's words, or what is missing from the library
-  bool found = false;                                      // a library was there but is not a usable one (a stub, another program's)
+  bool found = false;                                      // a library was there but is no driver's (a stub)
 };
 
 // Loads `path`, or when it is empty libnvidia-ml.so.1, then the unversioned name, then WSL's place. The versioned name comes

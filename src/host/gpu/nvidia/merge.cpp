@@ -59,8 +59,10 @@ void mark_unanswered(Gpu& gpu, const ProbeOutcome& outcome, WallTime now) {
     case End::complete: return;
     case End::timed_out:
     case End::occupied: return set_health(gpu, Health::hung, "the driver has not answered about it" + since);
-    case End::crashed: return set_health(gpu, Health::unreadable, "the driver's library ended before it was read: " + outcome.detail);
-    case End::not_started: return set_health(gpu, Health::unreadable, "the driver's library could not be asked: " + outcome.detail);
+    case End::crashed:
+      return set_health(gpu, Health::unreadable, "the driver's library ended before it was read: " + outcome.detail);
+    case End::not_started:
+      return set_health(gpu, Health::unreadable, "the driver's library could not be asked: " + outcome.detail);
   }
 }
 
@@ -99,17 +101,20 @@ std::string problem_of(const Observed& o, const std::vector<Gpu>& gpus) {
   if (!o.asked) return "NVIDIA's kernel module is not loaded: install the driver, or sudo modprobe nvidia";
   auto unanswered = std::count_if(gpus.begin(), gpus.end(), [](const Gpu& g) { return g.health == Health::hung; });
   bool all = gpus.empty() || unanswered == static_cast<long>(gpus.size());
-  std::string who = all ? "the NVIDIA driver has not answered" : fmt::format("the NVIDIA driver has not answered about {} of {} GPUs", unanswered, gpus.size());
+  std::string who = "the NVIDIA driver has not answered";
+  if (!all) who += fmt::format(" about {} of {} GPUs", unanswered, gpus.size());
   std::string since = o.outcome.stuck_since ? " since " + format_local(*o.outcome.stuck_since, o.now) : " in time";
   switch (o.outcome.end) {
     case End::timed_out:
-    case End::occupied: return fmt::format("{}{} ({}): look at dmesg for NVRM and Xid lines; a reboot mends it", who, since, o.outcome.detail);
+    case End::occupied:
+      return fmt::format("{}{} ({}): look at dmesg for NVRM and Xid lines; a reboot mends it", who, since, o.outcome.detail);
     case End::crashed:
       return fmt::format("the driver's library crashed or left ({}): reinstall the driver if it stays so", o.outcome.detail);
     case End::not_started: return fmt::format("the driver's library could not be asked: {}", o.outcome.detail);
     case End::complete: break;
   }
-  if (o.library.garbage > 0) return fmt::format("the probe sent {} unreadable records; what they were about is missing", o.library.garbage);
+  if (o.library.garbage > 0)
+    return fmt::format("the probe sent {} unreadable records; what they were about is missing", o.library.garbage);
   if (!o.library.driver) return "the probe answered without a word about the driver";
   return "";
 }

@@ -55,7 +55,8 @@ template <class T> struct IsAnswer<Answer<T>> : std::true_type {};
 template <class T> struct IsVector : std::false_type {};
 template <class T> struct IsVector<std::vector<T>> : std::true_type {};
 template <class T>
-constexpr bool is_plain = std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || std::is_same_v<T, std::array<std::uint32_t, 2>>;
+constexpr bool is_plain =
+    std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || std::is_same_v<T, std::array<std::uint32_t, 2>>;
 
 // A library may hand out any bytes as a name; a record must stay valid UTF-8 and one line.
 std::string clean(const std::string& text) {

@@ -104,8 +104,9 @@ model::Instance to_instance(const RawInstance& raw, const RawUse& parent) {
   if (raw.compute_instance) instance.instance[1] = static_cast<int>(raw.compute_instance.value);
   instance.use.memory_used_mib = used_mib(raw.memory);
   // The parent's lists name the instance of every process; only where they are refused were the instances asked themselves.
-  instance.use.processes = parent.compute ? merge_processes(only(parent.compute, raw), only(parent.graphics, raw), only(parent.mps, raw))
-                                          : merge_processes(raw.compute, raw.graphics, raw.mps);
+  instance.use.processes = merge_processes(raw.compute, raw.graphics, raw.mps);
+  if (parent.compute)
+    instance.use.processes = merge_processes(only(parent.compute, raw), only(parent.graphics, raw), only(parent.mps, raw));
   return instance;
 }
 
@@ -142,7 +143,8 @@ void judge(model::Gpu& gpu, abi::Return rc) {
   if (rc == abi::gpu_is_lost || rc == abi::unknown)
     set_health(gpu, model::Health::lost, "it has fallen off the bus: reboot the machine");
   else if (rc == abi::reset_required)
-    set_health(gpu, model::Health::reset_required, fmt::format("the driver wants it reset: sudo nvidia-smi --gpu-reset -i {}", at));
+    set_health(gpu, model::Health::reset_required,
+               fmt::format("the driver wants it reset: sudo nvidia-smi --gpu-reset -i {}", at));
   else if (rc == abi::lib_rm_version_mismatch)
     set_health(gpu, model::Health::driver_mismatch, "the driver was upgraded: reboot, or reload its kernel modules");
 }
@@ -154,7 +156,8 @@ void judge_use(model::Gpu& gpu, const RawUse& raw) {
   for (std::uint64_t xid : raw.xids) {
     gpu.last_xid = static_cast<int>(xid);
     if (xid == 79) judge(gpu, abi::gpu_is_lost);
-    else if (is_fatal(xid)) set_health(gpu, model::Health::reset_required, fmt::format("the driver reported Xid {}: reset the GPU", xid));
+    else if (is_fatal(xid))
+      set_health(gpu, model::Health::reset_required, fmt::format("the driver reported Xid {}: reset the GPU", xid));
   }
 }
 
@@ -189,7 +192,9 @@ std::optional<model::Link> nvlink_between(const RawIdentity& a, const RawIdentit
     });
   };
   // Links whose other ends are known and are not each other's: joined to third GPUs only.
-  auto known_end = [](const RawLink& l) { return l.remote_type == abi::remote_gpu && model::PciAddress::parse(l.remote).has_value(); };
+  auto known_end = [](const RawLink& l) {
+    return l.remote_type == abi::remote_gpu && model::PciAddress::parse(l.remote).has_value();
+  };
   bool all_known = !a.links.value.empty() && std::all_of(a.links.value.begin(), a.links.value.end(), known_end);
   if (!all_known && (works(a, b.index) || works(b, a.index))) return link;
   return std::nullopt;
@@ -223,42 +228,6 @@ void RawReading::add(std::string_view line) {
 bool RawReading::has(std::uint32_t index) const {
   auto identity = identities.find(index);
   return identity != identities.end() && (identity->second.handle != abi::ok || uses.count(index));
-}
-
-std::string describe(abi::Return rc) {
-  switch (rc) {
-    case abi::not_asked: return "not asked";
-    case abi::absent: return "the driver library has no such function";
-    case abi::uninitialized: return "not initialised";
-    case abi::invalid_argument: return "invalid argument";
-    case abi::not_supported: return "not supported";
-    case abi::no_permission: return "no permission";
-    case abi::not_found: return "not found";
-    case abi::insufficient_size: return "the list grew faster than it could be read";
-    case abi::driver_not_loaded: return "the driver is not loaded";
-    case abi::timeout: return "the driver timed out";
-    case abi::irq_issue: return "an interrupt problem of the driver";
-    case abi::library_not_found: return "a library of the driver is missing";
-    case abi::corrupted_inforom: return "the GPU's infoROM is corrupted";
-    case abi::gpu_is_lost: return "the GPU is lost";
-    case abi::reset_required: return "the GPU must be reset";
-    case abi::operating_system: return "the operating system refused";
-    case abi::lib_rm_version_mismatch: return "driver and library have different versions";
-    case abi::in_use: return "in use";
-    case abi::memory: return "out of memory";
-    case abi::no_data: return "no data";
-    case abi::insufficient_resources: return "insufficient resources";
-    case abi::not_ready: return "not ready";
-    case abi::gpu_not_found: return "no such GPU";
-    case abi::invalid_state: return "invalid state";
-    case abi::unknown: return "an unknown error of the driver";
-    default: return "error " + std::to_string(rc);
-  }
-}
-
-bool means_unsupported(abi::Return rc) {
-  return rc == abi::absent || rc == abi::not_supported || rc == abi::function_not_found || rc == abi::argument_version_mismatch ||
-         rc == abi::deprecated;
 }
 
 void apply(model::Gpu& gpu, const RawIdentity& raw) {
@@ -324,33 +293,6 @@ std::map<std::uint32_t, std::vector<model::Link>> nvlinks(const std::map<std::ui
       if (i != j)
         if (auto link = nvlink_between(a, b)) found[i].push_back(*link);
   return found;
-}
-
-std::optional<DriverTrouble> trouble(const RawDriver& driver) {
-  using model::Health;
-  if (driver.stub_library || driver.init == abi::library_not_found || driver.init == abi::function_not_found)
-    return DriverTrouble{Health::unreadable,
-                         fmt::format("{} is a stub, not the driver's library: take the CUDA stubs directory out of LD_LIBRARY_PATH",
-                                     driver.library.empty() ? driver.load_error : driver.library)};
-  if (!driver.load_error.empty())
-    return DriverTrouble{Health::unreadable,
-                         fmt::format("the driver's library cannot be loaded ({}): install it (libnvidia-ml1, part of the driver), "
-                                     "or give the container the driver capability \"utility\"", driver.load_error)};
-  switch (driver.init) {
-    case abi::ok: break;
-    case abi::driver_not_loaded:
-      return DriverTrouble{Health::unreadable, "the nvidia kernel module is not loaded: sudo modprobe nvidia"};
-    case abi::lib_rm_version_mismatch:
-      return DriverTrouble{Health::driver_mismatch,
-                           "the driver was upgraded and the old kernel module still runs: reboot, or reload the nvidia modules"};
-    case abi::no_permission:
-      return DriverTrouble{Health::unreadable, "no permission to use /dev/nvidiactl: join the group that owns it (often \"video\")"};
-    default:
-      return DriverTrouble{Health::unreadable, fmt::format("the driver's library did not start: {}", describe(driver.init))};
-  }
-  if (!driver.count)
-    return DriverTrouble{Health::unreadable, fmt::format("the driver could not count its GPUs: {}", describe(driver.count.rc))};
-  return std::nullopt;
 }
 
 }  // namespace thole::host::nvidia
