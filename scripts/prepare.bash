@@ -22,7 +22,7 @@ test_header_packages='gtest/gtest.h libgtest-dev
 gmock/gmock.h libgmock-dev
 rapidcheck.h librapidcheck-dev'
 
-has_header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+has_header() { g++ -std=c++20 -E -x c++ - <<<"#include <$1>" >/dev/null 2>&1; }
 
 # The interpreter that has pytest: the one on PATH, else the distribution's.
 python_with_pytest() {
@@ -55,8 +55,9 @@ missing_packages() {  # $1: build | test
 
 install_missing() {  # $1: build | test
   local packages become_root=()
-  packages=$(missing_packages "$1" | tr '\n' ' ')
-  [ -n "${packages// /}" ] || return 0
+  packages=$(missing_packages "$1")
+  packages=${packages//$'\n'/ }
+  [ -n "$packages" ] || return 0
   say "missing: $packages"
   local line="apt-get update && apt-get install --yes --no-install-recommends $packages"
   if ! command -v apt-get >/dev/null; then
@@ -80,9 +81,9 @@ install_missing() {  # $1: build | test
     echo "  sudo sh -c '$line'" >&2
     exit 1
   fi
-  packages=$(missing_packages "$1" | tr '\n' ' ')
-  if [ -n "${packages// /}" ]; then
-    echo "still missing after installing: $packages" >&2
+  packages=$(missing_packages "$1")
+  if [ -n "$packages" ]; then
+    echo "still missing after installing:" $packages >&2
     exit 1
   fi
 }
