@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
+#include "host/claims/safe_gpu_lock.hpp"
 #include "host/claims/store.hpp"
 #include "host/clock/system_clock.hpp"
 #include "host/control/local_control.hpp"
@@ -116,6 +117,7 @@ host::ClaimStoreOptions Wire::store_options() {
   host::ClaimStoreOptions options;
   options.location = state_location();
   options.personal_root = personal_root(settings_.uid);
+  if (settings_.machine.empty()) options.neighbours = host::safe_gpu_lock_files();
   for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);
   return options;
 }

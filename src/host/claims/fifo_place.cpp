@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "host/claims/fifo_store.hpp"
+#include "host/claims/safe_gpu_lock.hpp"
 
 namespace thole::host {
 namespace {
@@ -18,6 +19,7 @@ constexpr Millis look_again_after{2000};
 constexpr Millis restless_look_after{10};
 constexpr Millis grace{1000};                 // able to start for so long and not started: stopped
 constexpr Seconds stopped_is_believed{10};
+constexpr Millis neighbours_patience{3000};   // safe-gpu asks nvidia-smi three times, and makes its contexts
 constexpr unsigned asks = 64 + model::max_slots;
 
 WallTime wall_now() { return std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now()); }
@@ -94,6 +96,8 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
 }
 
 FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim, std::optional<Turn>& left) {
+  // Before alloc: it may take a while, and only safe-gpu's users are to wait for us meanwhile.
+  SafeGpuLock neighbours(store_.options().neighbours, neighbours_patience, [this](const std::string& text) { store_.caution(text); });
   Pass pass(store_);
   pass.nodes.refresh_slots();
   eligible_ = store_.slots_of(entry_.eligible);

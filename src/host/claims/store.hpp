@@ -17,6 +17,7 @@ struct ClaimStoreOptions {
   StateLocation location;
   std::vector<std::string> units;     // keys of all units of the machine: its directory gets nodes for them
   std::string personal_root;          // where the directories of claims lie: "$XDG_RUNTIME_DIR/thole"; "" = /tmp/thole-<uid>
+  std::vector<std::string> neighbours;  // lock files of safe-gpu, held while choosing (safe_gpu_lock.hpp); none on simulated machines
   port::Log* log = nullptr;           // told when somebody keeps the claims locked; outlives the store
   AllocPatience patience;
   // Called at every step of the protocol with its name; tests end the process there. Async-signal-like care: do nothing else.

@@ -1,0 +1,31 @@
+// Living with safe-gpu: while we choose GPUs, its users do not, and the other way round.
+//
+// How this works. safe-gpu (BUTSpeechFIT/safe_gpu, as of 2024-11) takes fcntl.lockf(LOCK_EX), a POSIX record lock of the whole file,
+// while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two places. What is
+// there is locked by retries for a bounded time; a file that is not ours to write only earns a warning.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/time.hpp"
+
+namespace thole::host {
+
+// The two places, the present one first.
+std::vector<std::string> safe_gpu_lock_files();
+
+// Held from construction to destruction, as far as it could be had.
+class SafeGpuLock {
+ public:
+  SafeGpuLock(const std::vector<std::string>& files, Millis patience, const std::function<void(const std::string&)>& warn);
+  bool complete() const { return complete_; }   // every file that exists is locked
+
+ private:
+  std::vector<Fd> locks_;
+  bool complete_ = true;
+};
+
+}  // namespace thole::host

@@ -1,0 +1,149 @@
+#include "host/claims/layout.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+
+#include "host/claims/kernel_locks.hpp"
+#include "host/claims/queue_file.hpp"
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host {
+namespace {
+
+Ticket ticket(std::uint64_t number, unsigned place) {
+  Ticket made;
+  made.view.number = number;
+  made.view.eligible.set(0).set(77).set(127);
+  made.view.count = 2;
+  made.view.uid = 1000;
+  made.view.shared = true;
+  made.view.memory_mib = 8192;
+  made.view.time = Seconds(90);
+  made.view.since = WallTime(Millis(1'700'000'000'123));
+  made.place = place;
+  made.pid = 4711;
+  made.start = 99;
+  return made;
+}
+
+TEST(ClaimLayout, ATicketSurvivesTheWayThroughItsRecord) {
+  auto read = decode(encode(ticket(5, 3)), 3);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->view.number, 5u);
+  EXPECT_EQ(read->view.eligible, ticket(5, 3).view.eligible);
+  EXPECT_EQ(read->view.count, 2u);
+  EXPECT_EQ(read->view.time, Seconds(90));
+  EXPECT_EQ(read->view.since, ticket(5, 3).view.since);
+  EXPECT_TRUE(read->view.shared);
+  EXPECT_EQ(read->pid, 4711u);
+}
+
+TEST(ClaimLayout, AnyChangedByteMakesATicketNone) {
+  const TicketRecord whole = encode(ticket(5, 3));
+  for (std::size_t i = 0; i < sizeof whole; ++i) {
+    TicketRecord changed = whole;
+    reinterpret_cast<unsigned char*>(&changed)[i] ^= 0x40;
+    EXPECT_FALSE(decode(changed, 3)) << "byte " << i;
+  }
+}
+
+TEST(ClaimLayout, ANoteCountsOnlyForItsSlotPlaceAndKey) {
+  HolderNote note;
+  note.id = "0123456789abcdef";
+  note.command = std::string(1000, 'x');
+  note.shared = true;
+  note.memory_mib = 4096;
+  const WhoRecord record = encode(note, 4, 2, "GPU-a");
+  auto read = decode(record, 4, 2, "GPU-a");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->id, note.id);
+  EXPECT_EQ(read->command.size(), 416u);
+  EXPECT_FALSE(decode(record, 5, 2, "GPU-a"));
+  EXPECT_FALSE(decode(record, 4, 3, "GPU-a"));
+  EXPECT_FALSE(decode(record, 4, 2, "GPU-b")) << "a recycled slot inherits no notes";
+}
+
+TEST(ClaimLayout, AForeignHeaderHidesNoPlace) {
+  QueueHeader garbage;
+  std::memset(&garbage, 0xa5, sizeof garbage);
+  EXPECT_EQ(sanitised(garbage).used, turn_places);
+  EXPECT_EQ(sanitised(QueueHeader{}).used, turn_places);
+  EXPECT_EQ(sanitised(fresh_queue_header()).used, 0u);
+}
+
+TEST(ClaimLayout, DevicesAreReadLineByLineAndNonsenseIsPassedOver) {
+  SlotKeys keys = parse_devices("0 GPU-a\n7 pci-0000:3d:00.0.1\n\n0 GPU-z\n128 GPU-b\n-1 GPU-c\n2 ../../etc\n3 GPU-a\n4  two\n5\n9 .x\n127 MIG-1");
+  EXPECT_EQ(keys[0], "GPU-a");
+  EXPECT_EQ(keys[7], "pci-0000:3d:00.0.1");
+  EXPECT_EQ(keys[127], "MIG-1");
+  unsigned named = 0;
+  for (const std::string& key : keys) named += key.empty() ? 0 : 1;
+  EXPECT_EQ(named, 3u);
+  EXPECT_EQ(parse_devices(format_devices(keys)), keys);
+}
+
+// Research prototype, bug b: a record at the end of the file that was read short made the last waiter invisible.
+TEST(ClaimLayout, AQueueCutWithinARecordLosesThatTicketAndNoOther) {
+  test::TemporaryFolder folder;
+  Fd fd = open_at(AT_FDCWD, (folder.path + "/queue").c_str(), O_RDWR | O_CREAT, 0600);
+  QueueFile queue(fd.get());
+  for (unsigned place = 0; place < 20; ++place) {
+    queue.read();
+    ASSERT_TRUE(queue.write(ticket(place + 1, place)));
+  }
+  queue.read();
+  ASSERT_EQ(queue.tickets().size(), 20u);
+  ASSERT_EQ(::ftruncate(fd.get(), ticket_offset(20) - 8), 0);
+  queue.read();
+  EXPECT_EQ(queue.tickets().size(), 19u);
+  EXPECT_EQ(queue.tickets().back().view.number, 19u);
+  ASSERT_EQ(::ftruncate(fd.get(), 10), 0);
+  queue.read();
+  EXPECT_TRUE(queue.tickets().empty());
+}
+
+TEST(ClaimLayout, RandomBytesInTheQueueAreNoTicketsAndDoNoHarm) {
+  test::TemporaryFolder folder;
+  Fd fd = open_at(AT_FDCWD, (folder.path + "/queue").c_str(), O_RDWR | O_CREAT, 0600);
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::uint64_t> words(8 * (1 + turn_places));
+    for (auto& word : words) word = random();
+    ASSERT_GT(::pwrite(fd.get(), words.data(), words.size() * 8, 0), 0);
+    QueueFile queue(fd.get());
+    queue.read();
+    EXPECT_TRUE(queue.tickets().empty());
+    EXPECT_LT(queue.next_number(), largest_ticket);
+    EXPECT_TRUE(queue.write(ticket(queue.next_number(), 500)));
+    queue.read();
+    EXPECT_EQ(queue.tickets().size(), 1u);
+  }
+}
+
+TEST(KernelLocks, FlocksInForceAreReadWaitersAndOthersAreNot) {
+  auto locks = parse_kernel_locks(
+      "1: FLOCK  ADVISORY  WRITE 1234 fe:00:131 0 EOF\n"
+      "1: -> FLOCK  ADVISORY  WRITE 99 fe:00:131 0 EOF\n"
+      "2: POSIX  ADVISORY  READ 77 00:19:5678 0 EOF\n"
+      "3: FLOCK  ADVISORY  READ  5 00:1a:18446744073709551615 0 EOF\n"
+      "4: FLOCK  ADVISORY  WRITE x fe:00:1 0 EOF\nrubbish\n");
+  ASSERT_EQ(locks.size(), 2u);
+  EXPECT_EQ(locks[0].pid, 1234);
+  EXPECT_EQ(locks[0].ino, 131u);
+  EXPECT_TRUE(locks[0].exclusive);
+  EXPECT_FALSE(locks[1].exclusive);
+}
+
+TEST(KernelLocks, ThisProcessLivesAndAnotherStartTimeIsAnotherProcess) {
+  ProcessIdentity me = own_identity();
+  EXPECT_TRUE(lives(me, me.boot));
+  ++me.start;
+  EXPECT_FALSE(lives(me, me.boot));
+}
+
+}  // namespace
+}  // namespace thole::host

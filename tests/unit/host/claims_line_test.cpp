@@ -1,0 +1,255 @@
+// The waiting line: order, gangs, those who stop, die, give back and come again.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <atomic>
+
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::test {
+namespace {
+
+struct Line : ClaimStoreTest {
+  // A child that joins the line, says 'w', waits, says 'c' with the claim, and lets go when told or hung up on.
+  std::unique_ptr<Child> waiter(port::ClaimStore& store, port::Entry wanted, std::optional<port::Claim>& held) {
+    return std::make_unique<Child>([&store, wanted, &held](Child& self) {
+      held.reset();
+      auto place = store.enter(wanted);
+      auto won = place->step(fifo_rule(wanted));
+      self.say('w');
+      while (!won) {
+        place->sleep({}, std::nullopt);
+        won = place->step(fifo_rule(wanted));
+      }
+      self.say('c');
+      self.hear();
+      return 0;
+    });
+  }
+};
+
+TEST_F(Line, ServesInOrderOfArrival) {
+  auto store = open();
+  constexpr unsigned count = 40;
+  struct Board { std::atomic<unsigned> next, order[count]; };
+  auto* board = static_cast<Board*>(::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  std::vector<std::unique_ptr<Child>> children;
+  for (unsigned i = 0; i < count; ++i) {
+    children.push_back(std::make_unique<Child>([&, i](Child& self) {
+      held.reset();
+      auto mine = entry({"GPU-0"});
+      auto place = store->enter(mine);
+      auto won = place->step(fifo_rule(mine));
+      self.say('w');
+      while (!won) {
+        place->sleep({}, std::nullopt);
+        won = place->step(fifo_rule(mine));
+      }
+      board->order[board->next++] = i;
+      return static_cast<int>(place->progress_by_timeout());
+    }));
+    ASSERT_EQ(children.back()->hear(), 'w');
+  }
+  held.reset();
+  for (auto& child : children) EXPECT_EQ(child->wait(), 0) << "won by a watch, not by the clock";
+  for (unsigned i = 0; i < count; ++i) EXPECT_EQ(board->order[i], i);
+  ::munmap(board, sizeof(Board));
+}
+
+TEST_F(Line, FiveHundredWaitersAllGetTheirTurn) {
+  auto store = open();
+  std::optional<port::Claim> held = try_claim(*store, entry({"GPU-0"}));
+  std::vector<std::unique_ptr<Child>> children;
+  for (unsigned i = 0; i < 500; ++i) {
+    children.push_back(std::make_unique<Child>([&](Child& self) {
+      held.reset();
+      auto mine = entry({"GPU-0"});
+      auto place = store->enter(mine);
+      auto won = place->step(fifo_rule(mine));
+      self.say('w');
+      while (!won) {
+        place->sleep({}, std::nullopt);
+        won = place->step(fifo_rule(mine));
+      }
+      return static_cast<int>(place->progress_by_timeout());
+    }));
+    ASSERT_EQ(children.back()->hear(), 'w');
+  }
+  EXPECT_EQ(store->waiting().size(), 500u);
+  held.reset();
+  for (auto& child : children) EXPECT_EQ(child->wait(), 0);
+  EXPECT_TRUE(store->waiting().empty());
+}
+
+TEST_F(Line, AWideRequestIsNotStarvedByNarrowOnes) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto wide = waiter(*store, entry(units, 4), held);
+  ASSERT_EQ(wide->hear(), 'w');
+  auto narrow = entry(units, 1);
+  auto place = store->enter(narrow);
+  EXPECT_FALSE(place->step(fifo_rule(narrow))) << "three units are free, but the wide one came first";
+  held.reset();
+  EXPECT_EQ(wide->hear(), 'c');
+}
+
+TEST_F(Line, DisjointSetsDoNotHoldEachOtherUp) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto first = waiter(*store, entry({"GPU-0"}), held);
+  ASSERT_EQ(first->hear(), 'w');
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-1"})));
+}
+
+TEST_F(Line, ADeadWaiterIsForgottenAndItsFollowerWoken) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto first = waiter(*store, entry({"GPU-0"}), held);
+  ASSERT_EQ(first->hear(), 'w');
+  auto second = waiter(*store, entry({"GPU-0"}), held);
+  ASSERT_EQ(second->hear(), 'w');
+  first->kill(SIGKILL);
+  first->wait();
+  EXPECT_TRUE(eventually([&] { return store->waiting().size() == 1; }));
+  held.reset();
+  EXPECT_EQ(second->hear(), 'c');
+}
+
+TEST_F(Line, AStoppedWaiterIsOvertakenAndKeepsItsTicket) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto first = waiter(*store, entry({"GPU-0"}), held);
+  ASSERT_EQ(first->hear(), 'w');
+  auto second = waiter(*store, entry({"GPU-0"}), held);
+  ASSERT_EQ(second->hear(), 'w');
+  auto ticket = store->waiting().at(0).ticket;
+  first->kill(SIGSTOP);
+  held.reset();
+  EXPECT_EQ(second->hear(), 'c');
+  ASSERT_EQ(store->waiting().size(), 1u);
+  EXPECT_EQ(store->waiting()[0].ticket, ticket);
+  first->kill(SIGCONT);
+  second->say('!');
+  EXPECT_EQ(first->hear(), 'c');
+}
+
+TEST_F(Line, WhoGivesBackAndStepsAgainIsBackAtItsPlace) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto first = store->enter(mine), second = store->enter(mine);
+  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  EXPECT_FALSE(second->step(fifo_rule(mine)));
+  auto tickets = store->waiting();
+  held.reset();
+  auto won = first->step(fifo_rule(mine));
+  ASSERT_TRUE(won);
+  won.reset();                                              // the GPU proved unusable
+  EXPECT_FALSE(first->step([](auto&&...) -> model::Decision { return model::Wait{}; }));
+  auto again = store->waiting();
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(again[0].ticket, tickets[0].ticket);
+  EXPECT_EQ(again[0].since, tickets[0].since);
+}
+
+TEST_F(Line, ANudgeWakesTheOneItNames) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto first = store->enter(mine), second = store->enter(mine);
+  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  EXPECT_FALSE(second->step(fifo_rule(mine)));
+  auto number = store->waiting().at(1).ticket;
+  EXPECT_FALSE(first->step([&](auto&&...) -> model::Decision {
+    model::Wait wait;
+    wait.nudge = {number};
+    return wait;
+  }));
+  EXPECT_EQ(second->sleep({}, std::nullopt), port::Wake::nudge);
+}
+
+TEST_F(Line, TheLeavingOfAFollowedTicketWakes) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto first = store->enter(mine), second = store->enter(mine);
+  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  auto number = store->waiting().at(0).ticket;
+  EXPECT_FALSE(second->step([&](auto&&...) -> model::Decision {
+    model::Wait wait;
+    wait.follow = {number};
+    return wait;
+  }));
+  first.reset();
+  EXPECT_EQ(second->sleep({}, std::nullopt), port::Wake::turn);
+}
+
+TEST_F(Line, TheReleaseOfOneSharerAmongManyWakesTheHead) {
+  auto store = open();
+  std::vector<port::Claim> sharers;
+  for (unsigned i = 0; i < model::share_places; ++i) sharers.push_back(*try_claim(*store, sharer({"GPU-0"}, 100)));
+  auto mine = sharer({"GPU-0"}, 100);
+  auto place = store->enter(mine);
+  EXPECT_FALSE(place->step(fifo_rule(mine))) << "a unit has sixteen share places";
+  sharers.erase(sharers.begin() + 7);
+  EXPECT_EQ(place->sleep({}, std::nullopt), port::Wake::release);
+  EXPECT_TRUE(place->step(fifo_rule(mine)));
+}
+
+TEST_F(Line, ARefusalLeavesNoTrace) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto place = store->enter(mine);
+  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  EXPECT_FALSE(place->step([](auto&&...) -> model::Decision { return model::Refuse{false, "sick"}; }));
+  EXPECT_TRUE(store->waiting().empty());
+  EXPECT_TRUE(std::holds_alternative<model::Refuse>(place->decision()));
+}
+
+TEST_F(Line, SleepEndsAtTheDeadlineAndForOtherDescriptors) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto place = store->enter(mine);
+  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  EXPECT_EQ(place->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline);
+  Pipe pipe = make_pipe();
+  pipe.write.reset();
+  int also[] = {pipe.read.get()};
+  EXPECT_EQ(place->sleep(also, std::nullopt), port::Wake::other_fd);
+}
+
+TEST_F(Line, OneStoreServesSeveralThreads) {
+  auto store = open();
+  std::atomic<int> owners = 0, worst = 0, wins = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        auto won = claim(*store, entry({"GPU-0"}));
+        if (!won) continue;
+        int now = ++owners;
+        if (now > worst) worst = now;
+        ++wins;
+        --owners;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(worst, 1);
+  EXPECT_EQ(wins, 200);
+}
+
+TEST_F(Line, AChildOfAForkWorksWithAStoreOfItsOwnMaking) {
+  auto store = open();
+  auto won = try_claim(*store, entry({"GPU-0"}));
+  Child child([&](Child&) {
+    if (try_claim(*store, entry({"GPU-0"}))) return 1;
+    return try_claim(*store, entry({"GPU-1"})) ? 0 : 2;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+}  // namespace
+}  // namespace thole::host::test

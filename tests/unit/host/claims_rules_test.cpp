@@ -1,0 +1,210 @@
+// One test for each of the "Rules of the locks" (design of the claims). Each broken one loses a wake-up or a claim.
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <atomic>
+#include <fstream>
+
+#include "host/claims/queue_file.hpp"
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::test {
+namespace {
+
+struct LockRules : ClaimStoreTest {
+  Fd open_node(const std::string& name, int flags) { return open_at(AT_FDCWD, (directory + "/" + name).c_str(), flags | O_NONBLOCK); }
+};
+
+TEST_F(LockRules, NoTrialLockIsTakenOutsideOfAlloc) {
+  auto slow = options(StateLocation::named(directory));
+  slow.patience = {Millis(20), Millis(60)};
+  auto store = open_claim_store(slow);
+  Fd alloc = open_node("alloc", O_RDWR);
+  ASSERT_EQ(::flock(alloc.get(), LOCK_EX), 0);
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    store->holdings();
+    EXPECT_THROW(try_claim(*store, entry(units)), Error);
+    done = true;
+  });
+  unsigned tries = 0, failures = 0;
+  for (; !done; ++tries) {
+    Fd node = open_node("gpu.GPU-0", O_RDWR);
+    if (::flock(node.get(), LOCK_EX | LOCK_NB) != 0) ++failures;
+  }
+  other.join();
+  EXPECT_GT(tries, 0u);
+  EXPECT_EQ(failures, 0u);
+}
+
+TEST_F(LockRules, LocksAreHeldThroughDescriptorsThatCanWriteSoThatTheirEndHangsUp) {
+  auto store = open();
+  auto won = try_claim(*store, entry(units, 2));
+  unsigned fifos = 0;
+  for (const Fd& lock : won->locks) {
+    struct stat node;
+    ASSERT_EQ(::fstat(lock.get(), &node), 0);
+    if (!S_ISFIFO(node.st_mode)) continue;
+    ++fifos;
+    EXPECT_EQ(::fcntl(lock.get(), F_GETFL) & O_ACCMODE, O_RDWR);
+  }
+  EXPECT_EQ(fifos, 2u);
+}
+
+TEST_F(LockRules, AChildThatGivesUpItsCopiesDoesNotFreeTheClaim) {
+  auto store = open();
+  auto won = try_claim(*store, entry({"GPU-0"}));
+  Child child([&](Child&) {
+    won.reset();
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_FALSE(try_claim(*store, entry({"GPU-0"})));
+  won.reset();
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-0"})));
+}
+
+TEST_F(LockRules, AChildThatLivesOnHoldsTheClaimOfItsDeadParent) {
+  auto store = open();
+  Child parent([&](Child& self) {
+    auto won = try_claim(*store, entry({"GPU-0"}));
+    self.say(won ? 'c' : '-');
+    if (::fork() == 0) {
+      self.hear();   // until the test hangs up
+      ::_exit(0);
+    }
+    return 0;
+  });
+  ASSERT_EQ(parent.hear(), 'c');
+  ::waitpid(parent.pid(), nullptr, 0);
+  EXPECT_FALSE(try_claim(*store, entry({"GPU-0"})));
+  auto holdings = store->holdings();
+  ASSERT_EQ(holdings.size(), 1u);
+  EXPECT_EQ(holdings[0].pid, parent.pid()) << "the kernel names the taker, also when it is gone";
+  parent.say('!');
+  EXPECT_TRUE(eventually([&] { return try_claim(*store, entry({"GPU-0"})).has_value(); }));
+}
+
+TEST_F(LockRules, SharingAndOwningAreNeverConvertedIntoEachOther) {
+  auto store = open();
+  try_claim(*store, entry({"GPU-0"}));                      // leaves a note: the next pass tries the slot exclusively
+  auto first = try_claim(*store, sharer({"GPU-0"}, 1000));
+  ASSERT_TRUE(first);
+  auto second = try_claim(*store, sharer({"GPU-0"}, 1000));
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(try_claim(*store, entry({"GPU-0"}))) << "a failed attempt to own";
+  first.reset();
+  EXPECT_FALSE(try_claim(*store, entry({"GPU-0"}))) << "has cost nobody his share";
+  second.reset();
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-0"})));
+}
+
+TEST_F(LockRules, TheWaiterItselfTakesTheLock) {
+  auto store = open();
+  Child waiter([&](Child& self) {
+    auto won = claim(*store, entry({"GPU-0"}));
+    self.say('c');
+    self.hear();
+    return won ? 0 : 1;
+  });
+  ASSERT_EQ(waiter.hear(), 'c');
+  auto holdings = store->holdings();
+  ASSERT_EQ(holdings.size(), 1u);
+  EXPECT_EQ(holdings[0].pid, waiter.pid());
+  EXPECT_TRUE(holdings[0].verified);
+}
+
+TEST_F(LockRules, EveryDescriptorIsClosedByExec) {
+  auto store = open();
+  auto won = try_claim(*store, entry(units, 4));
+  auto mine = entry({"GPU-0"});
+  auto place = store->enter(mine);
+  place->step(fifo_rule(mine));
+  for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    std::string path = std::filesystem::read_symlink(fd.path(), gone);
+    if (path.rfind(folder.path, 0) != 0) continue;
+    EXPECT_NE(::fcntl(std::stoi(fd.path().filename()), F_GETFD) & FD_CLOEXEC, 0) << path;
+  }
+}
+
+unsigned place_of(const std::string& directory, std::uint64_t number) {
+  Fd file = open_at(AT_FDCWD, (directory + "/queue").c_str(), O_RDWR);
+  QueueFile queue(file.get());
+  queue.read();
+  for (const Ticket& ticket : queue.tickets())
+    if (ticket.view.number == number) return ticket.place;
+  return turn_places;
+}
+
+// Research prototype, bug a: POLLHUP is a state; a new owner of the turn FIFO hid it from the watcher of the last one.
+TEST_F(LockRules, ATurnFifoThatSomebodyStillWatchesIsNotUsedAgain) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto join = [&] {
+    auto place = store->enter(mine);
+    EXPECT_FALSE(place->step(fifo_rule(mine)));
+    return place;
+  };
+  auto first = join();
+  ASSERT_EQ(place_of(directory, store->waiting().at(0).ticket), 0u);
+  Fd watcher = open_node("turn.0", O_RDONLY);               // has not polled yet
+  first.reset();
+  auto second = join();
+  EXPECT_EQ(place_of(directory, store->waiting().at(0).ticket), 1u);
+  pollfd polled{watcher.get(), 0, 0};
+  EXPECT_EQ(::poll(&polled, 1, 0), 1) << "the end of the first is still to be seen";
+  watcher.reset();
+  auto third = join();
+  EXPECT_EQ(place_of(directory, store->waiting().at(1).ticket), 0u);
+}
+
+TEST_F(LockRules, TheQueueIsWholeFromTheStartSoThatNoTicketNeedsSpace) {
+  auto store = open();
+  struct stat queue;
+  ASSERT_EQ(::stat((directory + "/queue").c_str(), &queue), 0);
+  EXPECT_EQ(queue.st_size, ticket_offset(turn_places));
+  EXPECT_GE(queue.st_blocks * 512, queue.st_size);
+}
+
+TEST_F(LockRules, AStrangersOpenHidesAReleaseForTwoSecondsAtMost) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto place = store->enter(mine);
+  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  Fd stranger = open_node("gpu.GPU-0", O_RDWR);
+  held.reset();
+  auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, Seconds(4));
+  EXPECT_TRUE(place->step(fifo_rule(mine)));
+  EXPECT_EQ(place->progress_by_timeout(), 1u) << "and that is what the torture counts";
+}
+
+TEST_F(LockRules, AStrangersLockThatCannotHangUpDoesNotMakeAWaiterSpin) {
+  auto store = open();
+  Fd keeper = open_node("gpu.GPU-0", O_RDONLY);             // as flock(1) would
+  ASSERT_EQ(::flock(keeper.get(), LOCK_EX | LOCK_NB), 0);
+  auto mine = entry({"GPU-0"});
+  auto place = store->enter(mine);
+  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  EXPECT_EQ(place->sleep({}, std::chrono::steady_clock::now() + Millis(300)), port::Wake::deadline);
+}
+
+TEST_F(LockRules, NothingWakesASleeperWhileNothingChanges) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto place = store->enter(mine);
+  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  auto other = try_claim(*store, entry({"GPU-1"}));         // others come and go, and look
+  store->holdings();
+  other.reset();
+  store->waiting();
+  EXPECT_EQ(place->sleep({}, std::chrono::steady_clock::now() + Millis(300)), port::Wake::deadline);
+}
+
+}  // namespace
+}  // namespace thole::host::test
