@@ -144,6 +144,7 @@ std::optional<StateDir> find_fallback(const StatePaths& paths) {
 StateDir open_common(const StatePaths& paths) {
   if (auto dir = open_checked(paths.system, DirKind::system, paths.system_owner)) return std::move(*dir);
   if (::geteuid() == paths.system_owner) return make_system_dir(paths);
+  refuse_if_deleted_under_a_claim(paths.system);   // a fallback beside its living claims would make second owners
   // Two first users may make two different fallbacks at once. Whoever made one looks at the others afterwards and yields to
   // one further down the list; the other sees the better one after locking and comes up. One of the two always notices.
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {

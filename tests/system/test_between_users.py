@@ -37,7 +37,7 @@ class Machine:
         # The folder must stay visible in the namespace, so it lies outside /tmp and /run.
         self.keeper = subprocess.Popen(
             ["unshare", "-m", "--propagation", "private", "sh", "-ec",
-             "mount -t tmpfs -o mode=0755 tmpfs /run; mount -t tmpfs -o mode=1777 tmpfs /tmp; mkdir -m 1777 /run/lock; echo up; exec cat"],
+             "mount -t tmpfs -o mode=0755,size=4m tmpfs /run; mount -t tmpfs -o mode=1777 tmpfs /tmp; mkdir -m 1777 /run/lock; echo up; exec cat"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.keeper.stdout.readline() == b"up\n"
         self.environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "NO_COLOR": "1",
@@ -258,7 +258,7 @@ def test_a_read_only_directory_is_named(machine):
 
 def test_a_full_disk_costs_order_not_claims(machine):
     machine.init()
-    machine.run(0, "sh", "-c", "head -c 1G /dev/zero >/run/fill; mount -o remount,size=1M /run; dd if=/dev/zero of=/run/fill2 bs=4k")
+    assert "No space left" in machine.run(0, "dd", "if=/dev/zero", "of=/run/fill", "bs=1k").stderr
     anna = machine.hold(ANNA, gpus=2)
     assert machine.thole(BEN, "run", "--no-wait", "--", "true").returncode == 75
     end(anna)

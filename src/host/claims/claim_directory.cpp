@@ -1,6 +1,7 @@
 #include "host/claims/claim_directory.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -49,10 +50,20 @@ ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, 
   refresh_slots();
 }
 
+// "the group video", for whoever the site's gate keeps out.
+std::string ClaimDirectory::group_of(const std::string& name) const {
+  struct stat found;
+  if (::fstatat(state_.fd.get(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return "the group of this file";
+  group entry{}, *known = nullptr;
+  char buffer[4096];
+  if (::getgrgid_r(found.st_gid, &entry, buffer, sizeof buffer, &known) == 0 && known) return std::string("the group ") + known->gr_name;
+  return "the group " + std::to_string(found.st_gid);
+}
+
 void ClaimDirectory::cannot_open(const std::string& name, int reason) const {
-  const char* hint = init_hint;
+  std::string hint = init_hint;
   if (reason == EMFILE || reason == ENFILE) hint = "raise the descriptor limit: ulimit -n";
-  if (reason == EACCES || reason == EPERM) hint = "ask for membership in the group of this file";
+  if (reason == EACCES || reason == EPERM) hint = "ask for membership in " + group_of(name);
   if (reason == EROFS) hint = "the file system is read-only; name another directory (--state-dir)";
   if (reason == ENOENT && state_.kind != DirKind::system)
     hint = "sudo thole init makes the nodes anew (for a directory of your own: thole init --state-dir)";

@@ -71,6 +71,7 @@ class ClaimDirectory {
   void write_devices();
   void reserve_space();
   void load_slots(const std::string& text);
+  std::string group_of(const std::string& name) const;
   [[noreturn]] void cannot_open(const std::string& name, int reason) const;
 
   StateDir state_;
