@@ -11,8 +11,8 @@ import tempfile
 
 import pytest
 
-from run_tools import eventually
-from test_nvidia_driver import BUILD, THOLE, Driver
+from run_tools import BUILD, THOLE, eventually
+from fake_nvidia import Driver
 
 ANNA, BEN = 60001, 60002
 
