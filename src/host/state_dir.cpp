@@ -109,7 +109,7 @@ std::optional<StateDir> open_checked(std::string path, DirKind kind, uid_t syste
     if (errno == ENOENT) return std::nullopt;
     if (errno == ELOOP || errno == ENOTDIR)
       throw Error(ErrorCode::unavailable, "the state directory is a link or a file, put there by somebody").about(dir.path)
-          .hint("remove it, or " + std::string(init_hint));
+          .hint(kind == DirKind::named ? "name the directory itself" : "remove it, or " + std::string(init_hint));
     throw Error(ErrorCode::unavailable, "cannot open the state directory").about(dir.path).because(errno).hint(
         errno == EMFILE || errno == ENFILE ? "raise the descriptor limit: ulimit -n" : init_hint);
   }

@@ -100,6 +100,7 @@ struct HolderNote {
 
 TicketRecord encode(const Ticket& ticket);
 std::optional<Ticket> decode(const TicketRecord& record, unsigned place);
+bool decode(const TicketRecord& record, unsigned place, Ticket& ticket);   // into a ticket that is there; false: none
 
 WhoRecord encode(const HolderNote& note, unsigned slot, unsigned place, std::string_view key);
 std::optional<HolderNote> decode(const WhoRecord& record, unsigned slot, unsigned place, std::string_view key);

@@ -22,10 +22,14 @@ void QueueFile::read() {
   order_.clear();
   for (unsigned place = 0; place < records_.size(); ++place)
     if (records_[place].number != 0) order_.push_back({records_[place].number, place});
-  std::sort(order_.begin(), order_.end());
-  tickets_.clear();
+  // Places are given out round and round: as a rule the order is one turn of a ring.
+  std::rotate(order_.begin(), std::is_sorted_until(order_.begin(), order_.end()), order_.end());
+  if (!std::is_sorted(order_.begin(), order_.end())) std::sort(order_.begin(), order_.end());
+  tickets_.resize(order_.size());
+  std::size_t valid = 0;
   for (auto [number, place] : order_)
-    if (auto ticket = decode(records_[place], place)) tickets_.push_back(*ticket);
+    if (decode(records_[place], place, tickets_[valid])) ++valid;
+  tickets_.resize(valid);
 }
 
 std::uint64_t QueueFile::next_number() const {

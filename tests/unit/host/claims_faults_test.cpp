@@ -1,0 +1,257 @@
+// Damage, shortage and stuck neighbours: they cost order or earn a clear error, never a second owner.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <random>
+
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::test {
+namespace {
+
+struct Faults : ClaimStoreTest {
+  void scribble(const std::string& file, unsigned seed) {
+    std::mt19937_64 random(seed);
+    Fd fd = open_at(AT_FDCWD, (directory + "/" + file).c_str(), O_WRONLY);
+    std::vector<std::uint64_t> words(9000);
+    for (auto& word : words) word = random();
+    ASSERT_GT(::pwrite(fd.get(), words.data(), words.size() * 8, 0), 0);
+  }
+  void cut(const std::string& file, off_t size) { ASSERT_EQ(::truncate((directory + "/" + file).c_str(), size), 0); }
+
+  static std::string error_of(const std::function<void()>& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unavailable);
+      return error.full();
+    }
+    return "(no error)";
+  }
+};
+
+TEST_F(Faults, WhateverIsInTheQueueEverybodyIsServed) {
+  auto store = open();
+  std::optional<port::Claim> held;
+  for (unsigned round = 0; round < 4; ++round) {
+    held = claim(*store, entry({"GPU-0"}));
+    std::vector<std::unique_ptr<Child>> waiters;
+    for (unsigned i = 0; i < 4; ++i) {
+      waiters.push_back(std::make_unique<Child>([&](Child& self) {
+        held.reset();
+        auto mine = entry({"GPU-0"});
+        auto place = store->enter(mine);
+        auto won = place->step(fifo_rule(mine));
+        self.say('w');
+        while (!won) {
+          place->sleep({}, std::nullopt);
+          won = place->step(fifo_rule(mine));
+        }
+        return 0;
+      }));
+      ASSERT_EQ(waiters.back()->hear(), 'w');
+    }
+    if (round == 0) scribble("queue", 1);
+    if (round == 1) cut("queue", 0);
+    if (round == 2) cut("queue", 64 + 64 + 32);
+    if (round == 3) scribble("queue", 2), scribble("who", 3);
+    held.reset();
+    for (auto& waiter : waiters) EXPECT_EQ(waiter->wait(), 0) << "round " << round;
+  }
+}
+
+TEST_F(Faults, AForgedOrMissingNoteDoesNotMakeAHeldUnitFree) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  for (unsigned way = 0; way < 2; ++way) {
+    if (way == 0) scribble("who", 5);
+    else cut("who", 0);
+    EXPECT_FALSE(try_claim(*open(), entry({"GPU-0"})));
+    auto holdings = store->holdings();
+    ASSERT_EQ(holdings.size(), 1u);
+    EXPECT_TRUE(holdings[0].held);
+    EXPECT_FALSE(holdings[0].verified);
+    EXPECT_EQ(holdings[0].id, "");
+    EXPECT_EQ(holdings[0].pid, ::getpid()) << "the kernel knows";
+  }
+}
+
+TEST_F(Faults, ASharerWithoutAPlausibleNoteIsOfUnknownSize) {
+  auto store = open();
+  auto held = try_claim(*store, sharer({"GPU-0"}, 1000));
+  scribble("who", 9);
+  auto mine = sharer({"GPU-0"}, 1000);
+  std::optional<std::uint64_t> seen = 1;
+  (void)store->enter(mine)->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
+    EXPECT_EQ(queue.slots[0].holders.size(), 1u);
+    seen = queue.slots[0].holders.at(0).memory_mib;
+    return model::Refuse{};
+  });
+  EXPECT_FALSE(seen.has_value());
+}
+
+TEST_F(Faults, AMissingNodeNamesInitAndIsNotMadeAnewUnderALivingClaim) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  std::filesystem::remove(directory + "/gpu.GPU-0");
+  EXPECT_NE(error_of([&] { try_claim(*open(), entry({"GPU-0"})); }).find("sudo thole init"), std::string::npos);
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "the others go on";
+  auto again = [&] { init_claims(StateLocation::named(directory), units); };
+  EXPECT_NE(error_of(again).find("living claim"), std::string::npos);
+  held.reset();
+  again();
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-0"})));
+}
+
+TEST_F(Faults, ADirectoryDeletedUnderAClaimGivesNoSecondOwner) {
+  auto store = open(), other = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  std::filesystem::remove_all(directory);
+  EXPECT_NE(error_of([&] { open(); }).find("deleted"), std::string::npos);
+  EXPECT_NE(error_of([&] { try_claim(*other, entry({"GPU-0"})); }).find("deleted"), std::string::npos);
+  std::filesystem::create_directory(directory);   // by hand: nothing can be proved any more, but the store does not go on in the old one
+  held.reset();
+  EXPECT_TRUE(try_claim(*other, entry({"GPU-0"})));
+  EXPECT_EQ(other->holdings().size(), 0u);
+}
+
+TEST_F(Faults, AWaiterFollowsToTheDirectoryThatTookOver) {
+  StatePaths paths{folder.path + "/run", {folder.path + "/lock"}, static_cast<uid_t>(-2)};
+  auto made = options(StateLocation::common(paths));
+  auto store = open_claim_store(made);
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto place = store->enter(mine);
+  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  std::filesystem::rename(folder.path + "/lock", folder.path + "/gone");
+  EXPECT_NE(error_of([&] { place->step(fifo_rule(mine)); }).find("deleted"), std::string::npos);
+  held.reset();
+  EXPECT_TRUE(place->step(fifo_rule(mine)));
+  EXPECT_EQ(store->about().directory, folder.path + "/lock");
+}
+
+TEST_F(Faults, APlantedLinkInPlaceOfANodeIsNotFollowed) {
+  auto store = open();
+  std::filesystem::remove(directory + "/gpu.GPU-0");
+  std::ofstream(folder.path + "/victim") << "x";
+  std::filesystem::create_symlink(folder.path + "/victim", directory + "/gpu.GPU-0");
+  EXPECT_NE(error_of([&] { try_claim(*store, entry({"GPU-0"})); }).find("gpu.GPU-0"), std::string::npos);
+  std::filesystem::remove(directory + "/gpu.GPU-0");
+  std::filesystem::copy_file(folder.path + "/victim", directory + "/gpu.GPU-0");
+  EXPECT_NE(error_of([&] { try_claim(*store, entry({"GPU-0"})); }), "(no error)") << "nor is a plain file a lock";
+}
+
+TEST_F(Faults, TheDescriptorLimitIsAnErrorAndNeitherBusyNorDead) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto waiter = store->enter(entry({"GPU-0"}));
+  EXPECT_FALSE(waiter->step(fifo_rule(entry({"GPU-0"}))));
+  Child child([&](Child&) {
+    auto own = open();
+    int used = ::dup(0);                                     // below it every number is taken
+    unsigned errors = 0;
+    for (int spare = 0; spare < 12; ++spare) {
+      rlimit limit{static_cast<rlim_t>(used + 1 + spare), static_cast<rlim_t>(used + 1000)};
+      if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 4;
+      try {
+        auto late = own->enter(entry({"GPU-0", "GPU-1"}, 2));
+        if (late->step(fifo_rule(entry({"GPU-0", "GPU-1"}, 2)))) return 1;
+      } catch (const Error& error) {
+        if (error.full().find("ulimit -n") == std::string::npos) return 2;
+        ++errors;
+      }
+    }
+    return errors >= 2 ? 0 : 3;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(store->waiting().size(), 1u) << "the waiter that could not be looked at was not taken for dead";
+}
+
+TEST_F(Faults, WhoeverIsStuckInAllocIsNamedAndStatusStillAnswers) {
+  auto impatient = options(StateLocation::named(directory));
+  impatient.patience = {Millis(50), Millis(200)};
+  auto store = open_claim_store(impatient);
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  Child stuck([&](Child& self) {
+    held.reset();
+    Fd alloc = open_at(AT_FDCWD, (directory + "/alloc").c_str(), O_RDWR);
+    ::flock(alloc.get(), LOCK_EX);
+    self.say('l');
+    ::raise(SIGSTOP);
+    return 0;
+  });
+  ASSERT_EQ(stuck.hear(), 'l');
+  std::string error = error_of([&] { try_claim(*store, entry({"GPU-1"})); });
+  EXPECT_NE(error.find("pid " + std::to_string(stuck.pid())), std::string::npos) << error;
+  EXPECT_NE(error.find("kill"), std::string::npos);
+  auto holdings = store->holdings();
+  ASSERT_EQ(holdings.size(), 1u);
+  EXPECT_EQ(holdings[0].pid, ::getpid());
+  stuck.kill(SIGKILL);
+  stuck.wait();
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-1"})));
+}
+
+TEST_F(Faults, NoSignalStopsAProcessInsideOfAlloc) {
+  auto made = options(StateLocation::named(directory));
+  made.step_hook = [](const char* step) {
+    if (std::string(step) != "noted") return;
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    for (int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGINT, SIGTERM, SIGHUP, SIGALRM}) EXPECT_EQ(sigismember(&blocked, signal), 1);
+  };
+  auto store = open_claim_store(made);
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-0"})));
+  sigset_t after;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  EXPECT_EQ(sigismember(&after, SIGTSTP), 0);
+}
+
+TEST_F(Faults, AFullDiskCostsOrderAndSaysSo) {
+  Child child([&](Child&) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
+    std::string small = folder.path + "/small";
+    std::filesystem::create_directory(small);
+    if (::mount("none", small.c_str(), "tmpfs", 0, "size=16k,mode=755") != 0) return 77;
+    auto store = open_claim_store(options(StateLocation::named(small + "/state")));
+    std::ofstream(small + "/filler") << std::string(65536, 'x');
+    auto held = try_claim(*store, entry({"GPU-0"}));
+    if (!held || try_claim(*store, entry({"GPU-0"}))) return 1;
+    auto mine = entry({"GPU-0"});
+    auto first = store->enter(mine), second = store->enter(mine);
+    if (first->step(fifo_rule(mine)) || second->step(fifo_rule(mine))) return 2;
+    held.reset();
+    auto won = claim(*store, mine);
+    if (!won) return 3;
+    for (const std::string& caution : store->about().cautions)
+      if (caution.find("disk is full") != std::string::npos) return 0;
+    return 4;
+  });
+  int status = child.wait();
+  if (status == 77) GTEST_SKIP() << "needs the right to mount a file system (root)";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(Faults, AUnitNobodyKnowsNamesInit) {
+  auto store = open();
+  auto looking = find_claim_store(options(StateLocation::named(directory)));
+  EXPECT_NE(error_of([&] { looking->enter(entry({"GPU-new"})); }).find("sudo thole init"), std::string::npos);
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-new"}))) << "its owner adds it";
+}
+
+TEST_F(Faults, InitRecyclesTheSlotsOfVanishedUnitsThatNobodyHolds) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-1"}));
+  auto report = init_claims(StateLocation::named(directory), {"GPU-0", "GPU-9"});
+  EXPECT_EQ(report.freed, 2u) << "GPU-2 and GPU-3, not GPU-1 that is held";
+  EXPECT_EQ(report.slots, 3u);
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-9"})));
+  EXPECT_FALSE(try_claim(*store, entry({"GPU-1"})));
+}
+
+}  // namespace
+}  // namespace thole::host::test

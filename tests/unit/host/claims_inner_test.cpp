@@ -1,0 +1,94 @@
+// A claim is a smaller machine: those who claim inside it get distinct units of it, by the same protocol.
+#include <set>
+
+#include "host/claims/safe_gpu_lock.hpp"
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::test {
+namespace {
+
+struct Inner : ClaimStoreTest {
+  std::unique_ptr<port::ClaimStore> machine() {
+    auto made = options(StateLocation::named(directory));
+    made.personal_root = folder.path + "/personal";
+    return open_claim_store(made);
+  }
+  bool has_directory(const std::string& id) { return std::filesystem::exists(folder.path + "/personal/" + id); }
+};
+
+TEST_F(Inner, AClaimByItselfMakesNoFiles) {
+  auto store = machine();
+  auto outer = try_claim(*store, entry(units, 2));
+  EXPECT_FALSE(std::filesystem::exists(folder.path + "/personal"));
+}
+
+TEST_F(Inner, TwoInsideGetDistinctUnitsAndAThirdWaitsForThem) {
+  auto store = machine();
+  auto outer = try_claim(*store, entry(units, 2));
+  auto inside = store->within(outer->id), beside = store->within(outer->id);
+  auto first = try_claim(*inside, entry(outer->keys)), second = try_claim(*beside, entry(outer->keys));
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(first->keys, second->keys);
+  auto third = inside->enter(entry(outer->keys));
+  EXPECT_FALSE(third->step(fifo_rule(entry(outer->keys))));
+  first.reset();
+  EXPECT_EQ(third->sleep({}, std::nullopt), port::Wake::release);
+  EXPECT_TRUE(third->step(fifo_rule(entry(outer->keys))));
+  EXPECT_EQ(inside->about().kind, "private");
+}
+
+TEST_F(Inner, TheDirectoryOfADeadClaimIsSweptThatOfALivingOneIsNot) {
+  auto store = machine();
+  auto dead = entry({"GPU-0"}), living = entry({"GPU-1"}), next = entry({"GPU-2"});
+  dead.id = "00000000000000d1";
+  living.id = "00000000000000a1";
+  next.id = "00000000000000a2";
+  auto first = try_claim(*store, dead), second = try_claim(*store, living), third = try_claim(*store, next);
+  store->within(dead.id);
+  store->within(living.id);
+  EXPECT_TRUE(has_directory(dead.id) && has_directory(living.id));
+  first.reset();
+  store->within(next.id);
+  EXPECT_FALSE(has_directory(dead.id));
+  EXPECT_TRUE(has_directory(living.id) && has_directory(next.id));
+}
+
+TEST_F(Inner, TheClaimsOfAnotherMachineAreNotSwept) {
+  auto store = machine();
+  auto made = options(StateLocation::named(folder.path + "/other"));
+  made.personal_root = folder.path + "/personal";
+  auto other = open_claim_store(made);
+  auto there = entry({"GPU-0"}), here = entry({"GPU-0"});
+  there.id = "00000000000000b1";
+  here.id = "00000000000000b2";
+  auto first = try_claim(*other, there), second = try_claim(*store, here);
+  other->within(there.id);
+  store->within(here.id);
+  EXPECT_TRUE(has_directory(there.id));
+  first.reset();
+  std::filesystem::remove_all(folder.path + "/other");
+  store->within(here.id);
+  EXPECT_FALSE(has_directory(there.id)) << "but when the machine itself is gone";
+}
+
+TEST_F(Inner, AnIdIsOnePlainComponent) {
+  auto store = machine();
+  for (const char* id : {"", "..", "../../etc", "0123456789abcdeF", "0123456789abcdef/", "machine"})
+    EXPECT_THROW(store->within(id), Error) << id;
+}
+
+TEST_F(Inner, ANewEndIsRecordedForTheClaimAlone) {
+  auto store = machine();
+  auto wanted = entry({"GPU-0"});
+  wanted.time = Seconds(60);
+  auto other = entry({"GPU-1"});
+  other.id = "00000000000000ff";
+  auto first = try_claim(*store, wanted), second = try_claim(*store, other);
+  WallTime end(Seconds(2'000'000'000));
+  store->amend(*first, end);
+  for (const model::Holding& holding : store->holdings())
+    EXPECT_EQ(holding.until, holding.key == "GPU-0" ? std::optional(end) : std::nullopt);
+}
+
+}  // namespace
+}  // namespace thole::host::test

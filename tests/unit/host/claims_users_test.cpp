@@ -1,0 +1,210 @@
+// Between users: each sentence of the guarantee with `thole init`, with two uids that exist on no machine. Needs root.
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "host/claims/who_file.hpp"
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::test {
+namespace {
+
+constexpr uid_t anna = 60001, bert = 60002;
+
+void become(uid_t uid) {
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0) ::_exit(90);
+}
+
+struct Users : ClaimStoreTest {
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+    init_claims(location(), units);
+  }
+  StateLocation location() { return StateLocation::common({system, {folder.path + "/lock"}, 0}); }
+  std::unique_ptr<port::ClaimStore> store() { return open_claim_store(options(location())); }
+
+  // A user who claims, says 'c' (or 'n'), and holds until told.
+  std::unique_ptr<Child> holder(uid_t uid, port::Entry wanted) {
+    return std::make_unique<Child>([this, uid, wanted](Child& self) {
+      become(uid);
+      auto own = store();
+      auto won = try_claim(*own, wanted);
+      self.say(won ? 'c' : 'n');
+      self.hear();
+      return 0;
+    });
+  }
+  // What a user finds when he tries something: the child's exit status.
+  int as(uid_t uid, const std::function<int()>& body) {
+    return Child([&](Child&) {
+      become(uid);
+      return body();
+    }).wait();
+  }
+
+  std::string system = folder.path + "/run";
+};
+
+TEST_F(Users, NobodyBecomesASecondOwner) {
+  auto first = holder(anna, entry({"GPU-0"}));
+  ASSERT_EQ(first->hear(), 'c');
+  auto second = holder(bert, entry({"GPU-0"}));
+  EXPECT_EQ(second->hear(), 'n');
+  auto third = holder(bert, entry({"GPU-1"}));
+  EXPECT_EQ(third->hear(), 'c');
+}
+
+TEST_F(Users, HoldersAndWaitersAreNamedByTheKernelsWord) {
+  auto first = holder(anna, entry({"GPU-0"}));
+  ASSERT_EQ(first->hear(), 'c');
+  Child waiter([this](Child& self) {
+    become(bert);
+    auto own = store();
+    auto mine = entry({"GPU-0"});
+    auto place = own->enter(mine);
+    place->step(fifo_rule(mine));
+    self.say('w');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(waiter.hear(), 'w');
+  auto own = store();
+  ASSERT_EQ(own->holdings().size(), 1u);
+  EXPECT_EQ(own->holdings()[0].uid, anna);
+  EXPECT_TRUE(own->holdings()[0].verified);
+  ASSERT_EQ(own->waiting().size(), 1u);
+  EXPECT_EQ(own->waiting()[0].uid, bert);
+}
+
+TEST_F(Users, NobodyFreesOrReplacesAnothersLock) {
+  auto first = holder(anna, entry({"GPU-0"}));
+  ASSERT_EQ(first->hear(), 'c');
+  EXPECT_EQ(as(bert, [&] {
+    std::string node = system + "/gpu.GPU-0";
+    if (::unlink(node.c_str()) == 0 || errno != EACCES) return 1;
+    if (::rename(node.c_str(), (system + "/x").c_str()) == 0 || errno != EACCES) return 2;
+    if (::mkfifo((system + "/gpu.GPU-7").c_str(), 0666) == 0) return 3;
+    if (::rmdir(system.c_str()) == 0 || ::rename(system.c_str(), (system + ".old").c_str()) == 0) return 4;
+    if (::chmod(node.c_str(), 0777) == 0) return 5;
+    Fd fd = open_at(AT_FDCWD, node.c_str(), O_RDWR | O_NONBLOCK);
+    ::flock(fd.get(), LOCK_UN);                             // of his own description: frees nothing
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return 6;
+    Fd devices = open_at(AT_FDCWD, (system + "/devices").c_str(), O_WRONLY);
+    return devices ? 7 : 0;
+  }), 0);
+  EXPECT_FALSE(try_claim(*store(), entry({"GPU-0"})));
+}
+
+TEST_F(Users, ForgingTheSharedRecordsCostsNoExclusion) {
+  auto first = holder(anna, entry({"GPU-0"}));
+  ASSERT_EQ(first->hear(), 'c');
+  EXPECT_EQ(as(bert, [&] {
+    for (const char* name : {"/queue", "/who"})
+      if (::truncate((system + name).c_str(), 0) != 0) return 1;
+    auto own = store();
+    if (try_claim(*own, entry({"GPU-0"}))) return 2;
+    return try_claim(*own, entry({"GPU-1"})) ? 0 : 3;
+  }), 0);
+}
+
+TEST_F(Users, ASharersUserIsTheKernelsWordNotTheNotes) {
+  auto first = holder(anna, sharer({"GPU-0"}, 1000));
+  ASSERT_EQ(first->hear(), 'c');
+  EXPECT_EQ(as(bert, [&] {
+    auto own = store();
+    std::uint32_t before = 0, after = 0;
+    auto look = [&](std::uint32_t& uid) {
+      (void)own->enter(sharer({"GPU-0"}, 1000))->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
+        if (queue.slots[0].holders.size() == 1) uid = queue.slots[0].holders[0].uid;
+        return model::Refuse{};
+      });
+    };
+    look(before);
+    Fd who = open_at(AT_FDCWD, (system + "/who").c_str(), O_RDWR);
+    WhoFile file(who.get());
+    auto note = file.read(0, 1, "GPU-0");
+    if (!note) return 1;
+    note->process.uid = bert;                               // "he is me": then I may share with him
+    file.write(*note, 0, 1, "GPU-0");
+    look(after);
+    return before == anna && after == anna ? 0 : 2;
+  }), 0);
+}
+
+TEST_F(Users, AGroupIsAGate) {
+  std::string gated = folder.path + "/gated";
+  StateLocation there = StateLocation::common({gated, {}, 0});
+  init_claims(there, units, NodeAccess{anna});
+  auto claims = [&] {
+    try {
+      auto own = open_claim_store(options(there));
+      return try_claim(*own, entry({"GPU-0"})) ? 0 : 1;
+    } catch (const Error& error) {
+      return error.sys_errno() == EACCES && error.full().find("group") != std::string::npos ? 50 : 2;
+    }
+  };
+  EXPECT_EQ(as(anna, claims), 0);
+  EXPECT_EQ(as(bert, claims), 50);
+  init_claims(there, {"GPU-0", "GPU-5"});                   // a later device gets the same gate
+  struct stat node;
+  ASSERT_EQ(::stat((gated + "/gpu.GPU-5").c_str(), &node), 0);
+  EXPECT_EQ(node.st_mode & 0777, 0660u);
+  EXPECT_EQ(node.st_gid, anna);
+}
+
+TEST_F(Users, AUserCannotAddUnitsAndIsToldWhoCan) {
+  EXPECT_EQ(as(anna, [&] {
+    try {
+      store()->enter(entry({"GPU-new"}));
+    } catch (const Error& error) {
+      return error.hint() == "sudo thole init" ? 0 : 1;
+    }
+    return 2;
+  }), 0);
+}
+
+TEST_F(Users, WithoutRootTheFirstUsersDirectoryServesAll) {
+  TemporaryFolder shared;
+  ::chmod(shared.path.c_str(), 01777);
+  StateLocation fallback = StateLocation::common({shared.path + "/run", {shared.path + "/lock"}, 0});
+  Child first([&](Child& self) {
+    become(anna);
+    ::umask(077);
+    auto own = open_claim_store(options(fallback));
+    self.say(try_claim(*own, entry({"GPU-2"})) ? 'c' : 'n');
+    auto won = try_claim(*own, entry({"GPU-0"}));
+    self.say('c');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(first.hear(), 'c');
+  ASSERT_EQ(first.hear(), 'c');
+  EXPECT_EQ(as(bert, [&] {
+    auto own = open_claim_store(options(fallback));
+    if (own->about().kind != "fallback" || own->about().cautions.empty()) return 1;
+    if (try_claim(*own, entry({"GPU-0"}))) return 2;
+    return try_claim(*own, entry({"GPU-1"})) ? 0 : 3;
+  }), 0);
+  EXPECT_THROW(init_claims(fallback, units), Error) << "not while a claim lives there";
+}
+
+TEST_F(Users, AnotherUsersPersonalDirectoryIsNotUsed) {
+  std::string root = folder.path + "/thole-60001";
+  EXPECT_EQ(as(bert, [&] {
+    ::mkdir("/tmp/thole-test-planted", 0755);               // where anna's own would be
+    return 0;
+  }), 0);
+  EXPECT_EQ(as(anna, [&] {
+    try {
+      open_state_dir(StateLocation::personal("/tmp/thole-test-planted", "0123456789abcdef"));
+    } catch (const Error&) {
+      return 0;
+    }
+    return 1;
+  }), 0);
+  ::rmdir("/tmp/thole-test-planted");
+}
+
+}  // namespace
+}  // namespace thole::host::test

@@ -1,0 +1,156 @@
+#include "host/state_dir.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::test {
+namespace {
+
+struct StateDirTest : ::testing::Test {
+  TemporaryFolder folder;
+  StatePaths paths{folder.path + "/run", {folder.path + "/lock", folder.path + "/tmp"}, static_cast<uid_t>(-2)};
+  StateDir open() { return open_state_dir(StateLocation::common(paths)); }
+};
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unavailable);
+    return error.full();
+  }
+  return "(no error)";
+}
+
+TEST_F(StateDirTest, TheFirstFallbackIsMadeWhateverTheUmask) {
+  mode_t before = ::umask(077);
+  StateDir dir = open();
+  ::umask(before);
+  EXPECT_EQ(dir.path, paths.fallbacks[0]);
+  EXPECT_EQ(dir.kind, DirKind::fallback);
+  struct stat made;
+  ASSERT_EQ(::stat(dir.path.c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 07777, 0755u);
+  ASSERT_FALSE(dir.cautions.empty());
+  EXPECT_NE(dir.cautions[0].find("friendly users"), std::string::npos);
+}
+
+TEST_F(StateDirTest, AFallbackThatExistsWinsOverABetterOneThatCouldBeMade) {
+  std::filesystem::create_directory(paths.fallbacks[1]);
+  EXPECT_EQ(open().path, paths.fallbacks[1]);
+}
+
+TEST_F(StateDirTest, AFallbackIsGivenUpAsSoonAsABetterDirectoryExists) {
+  StateDir dir = open();
+  EXPECT_TRUE(dir.current());
+  std::filesystem::create_directory(paths.system);
+  EXPECT_FALSE(dir.current());
+}
+
+TEST_F(StateDirTest, ADirectoryThatWasReplacedIsNotCurrent) {
+  StateDir dir = open();
+  std::filesystem::rename(dir.path, dir.path + ".old");
+  EXPECT_FALSE(dir.current());
+  std::filesystem::create_directory(dir.path);
+  EXPECT_FALSE(dir.current());
+}
+
+TEST_F(StateDirTest, APlantedLinkIsRefusedNotFollowed) {
+  std::filesystem::create_directory(folder.path + "/elsewhere");
+  std::filesystem::create_directory_symlink(folder.path + "/elsewhere", paths.fallbacks[0]);
+  EXPECT_NE(message_of([&] { open(); }).find("link"), std::string::npos);
+}
+
+TEST_F(StateDirTest, AFileInItsPlaceIsRefused) {
+  std::ofstream(paths.fallbacks[0]) << "x";
+  EXPECT_NE(message_of([&] { open(); }).find(paths.fallbacks[0]), std::string::npos);
+}
+
+TEST_F(StateDirTest, ASystemDirectoryOfAnotherOwnerIsRefused) {
+  std::filesystem::create_directory(paths.system);
+  std::string message = message_of([&] { open(); });
+  EXPECT_NE(message.find("root"), std::string::npos);
+  EXPECT_NE(message.find("thole init"), std::string::npos);
+}
+
+TEST_F(StateDirTest, ADirectoryThatEverybodyCanWriteToIsRefused) {
+  std::filesystem::create_directory(folder.path + "/open");
+  ::chmod((folder.path + "/open").c_str(), 0777);
+  EXPECT_NE(message_of([&] { open_state_dir(StateLocation::named(folder.path + "/open")); }).find("chmod"), std::string::npos);
+}
+
+TEST_F(StateDirTest, ANamedDirectoryIsMadeWithItsParents) {
+  StateDir dir = open_state_dir(StateLocation::named(folder.path + "/a/b/c/"));
+  EXPECT_EQ(dir.path, folder.path + "/a/b/c");
+  EXPECT_TRUE(dir.mine);
+}
+
+TEST_F(StateDirTest, APersonalDirectoryMustBeMineAlone) {
+  StateDir dir = open_state_dir(StateLocation::personal(folder.path + "/own", "machine"));
+  EXPECT_EQ(dir.kind, DirKind::personal);
+  ::chmod(dir.path.c_str(), 0750);
+  EXPECT_NE(message_of([&] { open_state_dir(StateLocation::personal(folder.path + "/own", "machine")); }).find("0700"),
+            std::string::npos);
+}
+
+TEST_F(StateDirTest, LookingMakesNothing) {
+  EXPECT_FALSE(find_state_dir(StateLocation::common(paths)));
+  EXPECT_FALSE(find_state_dir(StateLocation::named(folder.path + "/none")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path));
+}
+
+TEST_F(StateDirTest, TheSystemDirectoryIsNotMadeWhileAFallbackHoldsAClaim) {
+  StateDir fallback = open();
+  auto claim = fallback.hold();
+  paths.system_owner = ::geteuid();
+  EXPECT_NE(message_of([&] { make_system_dir(paths); }).find("claimed"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(paths.system)) << "and nothing is left of the attempt";
+  claim.clear();
+  EXPECT_EQ(make_system_dir(paths).kind, DirKind::system);
+}
+
+TEST_F(StateDirTest, OneDeletedUnderALivingClaimIsNotMadeAnew) {
+  StateDir dir = open();
+  auto claim = dir.hold();
+  std::filesystem::remove_all(dir.path);
+  EXPECT_NE(message_of([&] { open(); }).find("deleted"), std::string::npos);
+  claim.clear();
+  EXPECT_EQ(open().path, paths.fallbacks[0]);
+}
+
+TEST_F(StateDirTest, UnusedMeansThatNoClaimHoldsIt) {
+  for (StateLocation location : {StateLocation::common(paths), StateLocation::personal(folder.path + "/own", "machine")}) {
+    StateDir dir = open_state_dir(location);
+    EXPECT_TRUE(dir.unused());
+    auto claim = dir.hold();
+    EXPECT_FALSE(dir.unused()) << dir.path;
+    claim.clear();
+    EXPECT_TRUE(dir.unused());
+  }
+}
+
+TEST(StateDirFilesystem, OnlyThoseWhoseLocksHoldAreUsed) {
+  struct { unsigned long type; bool refused, caution; } table[] = {
+      {TMPFS_MAGIC, false, false},      {EXT4_SUPER_MAGIC, false, false}, {0x58465342, false, false}, {BTRFS_SUPER_MAGIC, false, false},
+      {OVERLAYFS_SUPER_MAGIC, false, true}, {NFS_SUPER_MAGIC, true, false},   {0xff534d42, true, false},  {FUSE_SUPER_MAGIC, true, false},
+      {0x01161970, true, false}};
+  for (auto row : table) {
+    const char* caution = nullptr;
+    EXPECT_EQ(refuse_filesystem(static_cast<long>(row.type), &caution) != nullptr, row.refused) << std::hex << row.type;
+    EXPECT_EQ(caution != nullptr, row.caution) << std::hex << row.type;
+  }
+}
+
+TEST(StateDirFilesystem, AKernelFileSystemIsRefusedInPractice) {
+  std::string message = message_of([] { open_state_dir(StateLocation::named("/proc/sys")); });
+  EXPECT_NE(message.find("tmpfs"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace thole::host::test
