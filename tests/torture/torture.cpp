@@ -7,7 +7,8 @@
 //   lost wake-ups    a claim won by the 2 s look alone, though nobody was stopped (Place::progress_by_timeout)
 //   broken promises  a waiter that was promised a start and started later than that (by more than `slack`)
 //   leaks            at the end nothing is held, nobody waits, and all units can be claimed at once
-// Phase one kills only, and every number must be 0. Phase two stops processes too: then passing a stopped one takes the
+// Kills come in bursts with quiet times between them, longer than the 2 s look: in a storm of kills a waiter that missed its wake-up
+// dies before that shows. Phase one kills only, and every number must be 0. Phase two stops processes too: then passing a stopped one takes the
 // grace time, and holders that were stopped overrun their declared ends, so promises and time-outs are only reported.
 #include <fcntl.h>
 #include <getopt.h>
@@ -83,6 +84,9 @@ struct Site {
   }
 };
 
+// A third of the processes share most of the time, so that more want to share a unit than fit.
+bool likes_sharing = false;
+
 port::Entry random_entry(const Site& site) {
   port::Entry entry;
   entry.id = fmt::format("{:016x}", random_bits());
@@ -92,7 +96,8 @@ port::Entry random_entry(const Site& site) {
     std::shuffle(entry.eligible.begin(), entry.eligible.end(), random_bits);
     entry.eligible.resize(1 + roll(unit_count));
   }
-  if (roll(5) == 0) {
+  if (roll(10) < (likes_sharing ? 9 : 1)) {
+    if (likes_sharing) entry.eligible.assign(1, site.units[roll(2)]);
     entry.shared = true;
     entry.memory_mib = share_mib;
   } else {
@@ -102,9 +107,9 @@ port::Entry random_entry(const Site& site) {
   return entry;
 }
 
-// The real rule, over units that are all healthy and free of strangers.
-model::Rule rule_for(const port::Entry& entry) {
-  return [&entry](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
+// The real rule, over units that are all healthy and free of strangers. `overtook`: it let this one go before an earlier one.
+model::Rule rule_for(const port::Entry& entry, bool* overtook = nullptr) {
+  return [&entry, overtook](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
     plan::Wants wants;
     for (unsigned slot = 0; slot < queue.slots.size(); ++slot)
       if (std::find(entry.eligible.begin(), entry.eligible.end(), queue.slots[slot].key) != entry.eligible.end()) wants.eligible.set(slot);
@@ -121,7 +126,12 @@ model::Rule rule_for(const port::Entry& entry) {
       if (slots.size() < entry.count) return std::nullopt;
       return slots;
     };
-    return plan::decide(queue, mine, wants, states, choose, now);
+    model::Decision decision = plan::decide(queue, mine, wants, states, choose, now);
+    if (overtook)
+      *overtook = std::any_of(queue.tickets.begin(), queue.tickets.end(), [&](const model::TicketView& ticket) {
+        return (!mine || ticket.number < *mine) && (ticket.eligible & wants.eligible).any();
+      });
+    return decision;
   };
 }
 
@@ -135,9 +145,9 @@ std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bo
   auto began = std::chrono::steady_clock::now();
   auto place = store.enter(entry);
   std::optional<WallTime> promise;
-  bool disturbed = tally->stopping, was_behind = false;
+  bool disturbed = tally->stopping, overtook = false;
   for (;;) {
-    auto claim = place->step(rule_for(entry));
+    auto claim = place->step(rule_for(entry, &overtook));
     auto now = std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now());
     disturbed = disturbed || tally->stopping;
     if (claim) {
@@ -149,12 +159,10 @@ std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bo
         if (late > 0) maximum(tally->latest_ms, late);
         if (late > slack.count()) ++tally->late;
       }
-      return Won{std::move(*claim), was_behind && entry.time};
+      return Won{std::move(*claim), overtook && entry.time.has_value()};
     }
-    if (const auto* wait = std::get_if<model::Wait>(&place->decision())) {
-      if (wait->promise) promise = promise ? std::min(*promise, *wait->promise) : *wait->promise;
-      was_behind = wait->behind.has_value();
-    }
+    if (const auto* wait = std::get_if<model::Wait>(&place->decision()); wait && wait->promise)
+      promise = promise ? std::min(*promise, *wait->promise) : *wait->promise;
     if (tally->stop) return std::nullopt;
     place->sleep({}, std::chrono::steady_clock::now() + Millis(1000 * (roll(10) == 0 ? 1 : 3600)));
   }
@@ -163,7 +171,7 @@ std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bo
 // Holds a while, never beyond the declared end.
 void hold(const port::Entry& entry) {
   unsigned micros = roll(3000);
-  if (entry.time && roll(20) == 0) micros = static_cast<unsigned>(entry.time->count()) * 1'000'000 - 50'000;
+  if (entry.time && roll(60) == 0) micros = static_cast<unsigned>(entry.time->count()) * 1'000'000 - 50'000;
   ::usleep(micros);
 }
 
@@ -224,6 +232,7 @@ void one_claim(const Site& site, port::ClaimStore& store) {
 
 [[noreturn]] void worker(const Site& site, std::uint64_t seed) {
   random_bits.seed(seed);
+  likes_sharing = roll(3) == 0;
   try {
     auto store = host::open_claim_store(site.options(true));
     while (!tally->stop) one_claim(site, *store);
@@ -244,20 +253,10 @@ class Torturer {
   // Until so many have been killed (from outside or at steps). False when nothing moves any more.
   bool run(unsigned kills, bool stops) {
     tally->stopping = stops;
-    unsigned goal = killed() + kills, claims = 0, quiet = 0;
-    while (killed() < goal) {
-      while (pids_.size() < workers_) spawn();
-      ::usleep(1000 + roll(3000));
-      if (roll(4) == 0) kill_one();
-      if (stops && roll(10) == 0) stop_one();
-      continue_some(false);
-      reap();
-      unsigned now = tally->exclusive + tally->shared;
-      quiet = now == claims ? quiet + 1 : 0;
-      claims = now;
-      if (quiet > 10000) return false;
+    for (unsigned goal = killed() + kills; killed() < goal;) {
+      if (!burst(std::min(goal, killed() + burst_kills), stops)) return false;
+      quiet();
     }
-    continue_some(true);
     return true;
   }
 
@@ -276,6 +275,38 @@ class Torturer {
   unsigned killed() const { return kills_ + tally->self_kills; }
 
  private:
+  static constexpr unsigned burst_kills = 150;
+
+  bool burst(unsigned goal, bool stops) {
+    tally->kills_at_steps = true;
+    unsigned claims = 0, still = 0;
+    while (killed() < goal) {
+      while (pids_.size() < workers_) spawn();
+      ::usleep(1000 + roll(3000));
+      if (roll(4) == 0) kill_one();
+      if (stops && roll(10) == 0) stop_one();
+      continue_some(false);
+      reap();
+      unsigned now = tally->exclusive + tally->shared;
+      still = now == claims ? still + 1 : 0;
+      claims = now;
+      if (still > 10000) return false;
+    }
+    continue_some(true);
+    return true;
+  }
+
+  // Nobody is killed; whoever waits for a wake-up that was lost comes by the clock and is counted.
+  void quiet() {
+    tally->kills_at_steps = false;
+    auto end = std::chrono::steady_clock::now() + Millis(2600);
+    while (std::chrono::steady_clock::now() < end) {
+      while (pids_.size() < workers_) spawn();
+      ::usleep(20000);
+      reap();
+    }
+  }
+
   void spawn() {
     std::uint64_t seed = random_bits();
     pid_t pid = ::fork();
