@@ -109,6 +109,10 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   held.door.amend = [&store, id = acquired.claim.id, keys = acquired.claim.keys](std::optional<WallTime> end) {
     store.amend(port::Claim{id, keys, {}}, end);
   };
+  if (wanted.process)
+    held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process] {
+      store.amend(port::Claim{id, keys, {}}, std::nullopt, process);
+    };
   held.claim = std::move(acquired.claim);
   return held;
 }

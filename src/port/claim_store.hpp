@@ -72,7 +72,9 @@ class ClaimStore {
   virtual std::unique_ptr<Place> enter(Entry entry) = 0;
   virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
-  virtual void amend(const Claim& claim, std::optional<WallTime> until) = 0;  // records a new declared end
+  // Records a new declared end; or, with `overdue`, that the end has come and this process, for which the claim was made, still
+  // runs: holdings() says so until it ends or the unit is claimed again.
+  virtual void amend(const Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
   virtual StoreAbout about() const = 0;
 
   // The store of the smaller machine inside a claim: the same protocol over that claim's units, in the claim's own directory,

@@ -70,7 +70,7 @@ class FakeStore final : public port::ClaimStore {
     return all;
   }
   std::vector<model::Waiting> waiting() override { return {}; }
-  void amend(const port::Claim&, std::optional<WallTime>) override {}
+  void amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override {}
   port::StoreAbout about() const override { return {"memory", "private", {}}; }
   std::unique_ptr<port::ClaimStore> within(const std::string& id) override {
     auto store = std::make_unique<FakeStore>();

@@ -96,6 +96,18 @@ def test_a_claim_for_a_process_ends_with_it(machine):
         assert machine.free()
 
 
+def test_a_process_that_outlives_its_claim_is_shown_as_overdue_until_it_ends(machine):
+    adopted = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    claim = machine.claim("--pid", str(adopted.pid), "--time", "1s")
+    eventually(lambda: not any(holding["held"] for holding in machine.status()["claims"]), "its time is over")
+    overdue = machine.status()["claims"]
+    assert {(holding["id"], holding["pid"], holding["overdue"]) for holding in overdue} == {(claim, adopted.pid, True)}
+    assert machine.run("status").stdout.count("OVERDUE") == 2
+    adopted.stdin.close()
+    adopted.wait()
+    assert machine.status()["claims"] == []
+
+
 def test_a_claim_for_no_process_is_refused(machine):
     with Started(["true"]) as gone_already:
         gone_already.wait()

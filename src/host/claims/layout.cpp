@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t queue_magic = 0x31657565'7571'6874;  // "thqueue1"
 constexpr std::uint32_t who_magic = 0x31'6f'68'77;           // "who1"
 
-enum Flag : unsigned { shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4 };
+enum Flag : unsigned { shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8 };
 
 // Each word times an odd number of its own: one changed word always shows, and the multiplications do not wait for each
 // other (every pass reads every ticket: chained ones took a third of it with 500 waiters).
@@ -132,7 +132,8 @@ WhoRecord encode(const HolderNote& note, unsigned slot, unsigned place, std::str
   record.since_ms = to_ms(note.since);
   record.until_ms = note.until ? to_ms(*note.until) : 0;
   record.memory_mib = note.memory_mib;
-  record.flags = (note.shared ? shared_flag : 0u) | (note.share_with_any ? share_with_any_flag : 0u);
+  record.flags = (note.shared ? shared_flag : 0u) | (note.share_with_any ? share_with_any_flag : 0u) |
+                 (note.overdue ? overdue_flag : 0u);
   record.key_check = key_check(key);
   put_text(record.command, note.command);
   record.check = who_check(record);
@@ -157,6 +158,7 @@ std::optional<HolderNote> decode(const WhoRecord& record, unsigned slot, unsigne
   note.memory_mib = record.memory_mib;
   note.shared = (record.flags & shared_flag) != 0;
   note.share_with_any = (record.flags & share_with_any_flag) != 0;
+  note.overdue = (record.flags & overdue_flag) != 0;
   if (note.shared != (place != 0)) return std::nullopt;
   return note;
 }

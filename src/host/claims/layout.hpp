@@ -96,6 +96,7 @@ struct HolderNote {
   std::optional<WallTime> until;
   std::uint64_t memory_mib = 0;
   bool shared = false, share_with_any = false;
+  bool overdue = false;                // the claim is over; `process` was adopted by it and may still run
 };
 
 TicketRecord encode(const Ticket& ticket);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 
@@ -102,6 +103,28 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   return holding;
 }
 
+// Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it.
+void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& nodes, const WhoFile& who, const ProcessIdentity& me) {
+  for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
+    const std::string& key = nodes.slots()[slot];
+    if (key.empty() || std::any_of(holdings.begin(), holdings.end(), [&](const auto& held) { return held.key == key; })) continue;
+    for (unsigned place = 0; place < who_places; ++place) {
+      const auto note = who.read(slot, place, key);
+      if (!note || !note->overdue || !lives(note->process, me.boot)) continue;
+      model::Holding holding;
+      holding.key = key;
+      holding.id = note->id;
+      holding.overdue = holding.verified = true;
+      holding.uid = note->process.uid;
+      holding.pid = static_cast<pid_t>(note->process.pid);
+      holding.since = note->since;
+      holding.until = note->until;
+      holding.command = note->command;
+      holdings.push_back(std::move(holding));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<model::Holding> FifoStore::holdings() {
@@ -118,11 +141,12 @@ std::vector<model::Holding> FifoStore::holdings() {
   WhoFile who(nodes_->who());
   std::map<uid_t, std::string> names;
   std::vector<model::Holding> holdings;
-  for (const HeldLock& lock : held) {
-    holdings.push_back(holding_of(lock, *nodes_, who, me_));
-    auto [name, unknown] = names.try_emplace(holdings.back().uid);
+  for (const HeldLock& lock : held) holdings.push_back(holding_of(lock, *nodes_, who, me_));
+  add_overdue(holdings, *nodes_, who, me_);
+  for (model::Holding& holding : holdings) {
+    auto [name, unknown] = names.try_emplace(holding.uid);
     if (unknown && name->first != static_cast<uid_t>(-1)) name->second = user_name(name->first);
-    holdings.back().user = name->second;
+    holding.user = name->second;
   }
   return holdings;
 }
@@ -166,7 +190,7 @@ std::vector<model::Waiting> FifoStore::waiting() {
   return waiting;
 }
 
-void FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until) {
+void FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) {
   std::string id = claim.id.substr(claim.id.rfind('/') + 1);
   Section section(*this);
   WhoFile who(nodes_->who());
@@ -175,7 +199,13 @@ void FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until) {
     for (unsigned place = 0; slot && place < who_places; ++place) {
       auto note = who.read(*slot, place, key);
       if (!note || note->id != id) continue;
-      note->until = until;
+      if (!overdue) note->until = until;
+      else {
+        note->overdue = true;
+        note->process.pid = static_cast<std::uint32_t>(*overdue);
+        const auto process = process_state(*overdue);
+        note->process.start = process ? process->start : 0;
+      }
       who.write(*note, *slot, place, key);
     }
   }
