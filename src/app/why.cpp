@@ -4,24 +4,32 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "plan/free.hpp"
 #include "plan/turn.hpp"
+#include "plan/why.hpp"
 
 namespace thole::app {
 
 namespace {
 
-std::string clock(WallTime when, WallTime now) { return when == WallTime{} ? "an unknown time" : format_local(when, now); }
+// What the overview says, as plan speaks of it.
+struct OverviewScene {
+  std::vector<model::Unit> units;
+  std::vector<plan::Verdict> verdicts;
+  std::vector<model::Holding> holdings;
+  std::vector<model::Waiting> queue;
 
-std::string sentence_on(const model::Holding& holding, WallTime now) {
-  std::string text = fmt::format("{} by {} since {}", holding.shared ? "shared" : "claimed", holding.user.empty() ? "somebody" : holding.user,
-                                 clock(holding.since, now));
-  if (holding.until) text += fmt::format(", until {}", clock(*holding.until, now));
-  if (holding.shared && holding.memory_mib) text += fmt::format(", with a budget of {}", format_mib(*holding.memory_mib));
-  if (holding.pid > 0) text += fmt::format(", pid {}", holding.pid);
-  if (!holding.command.empty()) text += fmt::format(": {}", holding.command);
-  if (!holding.verified) text += " (the record does not match the kernel's lock, so the name may be wrong)";
-  return text;
-}
+  explicit OverviewScene(const Overview& overview) {
+    for (const UnitOverview& row : overview.units) {
+      units.push_back(row.unit);
+      plan::Verdict verdict;
+      verdict.why = row.why;
+      verdicts.push_back(std::move(verdict));
+      holdings.insert(holdings.end(), row.holdings.begin(), row.holdings.end());
+    }
+    for (const WaitingOverview& entry : overview.queue) queue.push_back(entry.waiting);
+  }
+};
 
 // Somebody who sits on a claim without using it is named: that is what people come to ask.
 std::optional<std::string> idle_claim(const UnitOverview& row, const model::Machine& machine) {
@@ -66,9 +74,13 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit) {
   if (row.holdings.empty()) {
     answer.sentences.push_back(when_unclaimed(row));
   } else {
+    const OverviewScene scene(overview);
     if (row.state == State::sick) answer.sentences.push_back(row.why);
-    for (const model::Holding& holding : row.holdings) answer.sentences.push_back(sentence_on(holding, overview.now));
+    answer.sentences.push_back((row.state == State::shared ? "shared by " : "claimed by ") +
+                               plan::explain_unit(unit, {scene.units, scene.verdicts, scene.holdings, scene.queue, overview.now}));
     if (row.state != State::sick && !row.why.empty()) answer.sentences.push_back(row.why);
+    if (std::any_of(row.holdings.begin(), row.holdings.end(), [](const model::Holding& holding) { return !holding.verified; }))
+      answer.sentences.push_back("unverified: the record does not match the kernel's lock, so the name may be wrong");
   }
   const model::Machine& machine = overview.snapshot.machine;
   for (auto more : {idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})
@@ -82,12 +94,25 @@ RequestWhy why_request(Site& site, const model::Request& request, const Overview
   RequestWhy answer;
   try {
     answer.preview = preview(site, request);
+    if (const auto* wait = std::get_if<model::Wait>(&answer.preview->decision)) answer.waiting = why_waiting(site, request, *wait);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::usage && error.code() != ErrorCode::unavailable) throw;
     answer.refused = error.full();
   }
   for (std::size_t unit = 0; unit < overview.units.size(); ++unit) answer.units.push_back(why_unit(overview, unit));
   return answer;
+}
+
+std::vector<std::string> why_waiting(Site& site, const model::Request& request, const model::Wait& wait) {
+  const model::Snapshot& snapshot = site.observer.snapshot();
+  const std::vector<model::Unit>& units = site.observer.units();
+  std::vector<plan::Verdict> verdicts;
+  for (const model::Unit& unit : units)
+    verdicts.push_back(plan::judge(unit, snapshot, request, site.policy, {}, site.user_name(site.uid)));
+  const auto eligible = plan::eligible(request, snapshot, units, plan::outer_allotment(snapshot, units, site.environment)).units;
+  const std::vector<model::Holding> holdings = site.store.holdings();
+  const std::vector<model::Waiting> queue = site.store.waiting();
+  return plan::explain_wait(wait, request, eligible, {units, verdicts, holdings, queue, site.clock.wall()});
 }
 
 }  // namespace thole::app

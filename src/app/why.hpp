@@ -22,10 +22,14 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit);
 // A request: what would happen now, and what each unit would say to it.
 struct RequestWhy {
   std::optional<Preview> preview;              // absent when it is refused
+  std::vector<std::string> waiting;            // the sentences for a wait
   std::string refused;                         // by what, in one sentence; "" when it is not
   std::vector<UnitWhy> units;
 };
 
 RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview);
+
+// A wait as it stands now: the place in line, who holds what, the promised start, what would start it at once. Reads the claims.
+std::vector<std::string> why_waiting(Site& site, const model::Request& request, const model::Wait& wait);
 
 }  // namespace thole::app

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "app/why.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/render_run.hpp"
@@ -12,13 +13,18 @@ namespace {
 
 using model::Json;
 
-// Who holds what, for the message only: a directory that cannot be read now is no reason to stop waiting.
-std::vector<model::Holding> holdings_of(wire::Wire& wire) {
+// Sentences about a wait. A directory that cannot be read now is no reason to stop waiting.
+std::vector<std::string> why_waiting(Context& context, const model::Wait& wait) {
   try {
-    return wire.store().holdings();
-  } catch (const Error&) {
-    return {};
+    return app::why_waiting(context.wire.site(), context.invocation.request, wait);
+  } catch (const Error& error) {
+    return {error.full()};
   }
+}
+
+bool same_standing(const model::Wait& a, const model::Wait& b) {
+  return a.behind == b.behind && a.watch == b.watch && a.observe == b.observe && a.promise == b.promise && a.would_fit == b.would_fit &&
+         a.position == b.position && a.could_start_but_for_behind == b.could_start_but_for_behind;
 }
 
 }  // namespace
@@ -41,11 +47,11 @@ void Progress::say(const char* event, const Json& more) const {
 
 void Progress::waiting(const app::Standing& standing) {
   if (!since_) since_ = context_.wire.clock().steady();
-  const std::string text = render_waiting(standing.wait, standing.units, holdings_of(context_.wire), context_.wire.clock().wall());
-  if (text == last_) return;
-  last_ = text;
-  if (context_.invocation.global.json) say("waiting", waiting_to_json(standing.wait));
-  else context_.note(text);
+  if (context_.invocation.global.quiet || (last_ && same_standing(*last_, standing.wait))) return;   // no news
+  const std::vector<std::string> why = why_waiting(context_, standing.wait);
+  if (context_.invocation.global.json) say("waiting", waiting_to_json(standing.wait, why));
+  else context_.note(render_waiting(why) + (last_ ? "" : "\n  Ctrl-C leaves the queue"));
+  last_ = standing.wait;
 }
 
 void Progress::got(const app::Acquired& acquired) {
@@ -90,9 +96,11 @@ int show_preview(Context& context) {
     variables = app::variables(site, as_if, context.invocation.request, context.ids());
     variables.set.erase("THOLE_CLAIM");   // there is none
   }
+  std::vector<std::string> why;
+  if (const auto* wait = std::get_if<model::Wait>(&preview.decision)) why = why_waiting(context, *wait);
   const model::Snapshot& snapshot = site.observer.snapshot();
-  if (context.invocation.global.json) context.print_json(preview_to_json(preview, variables, snapshot));
-  else context.print(render_preview(preview, variables, snapshot, holdings_of(context.wire), context.wire.clock().wall()));
+  if (context.invocation.global.json) context.print_json(preview_to_json(preview, variables, snapshot, why));
+  else context.print(render_preview(preview, variables, snapshot, why));
   return 0;
 }
 

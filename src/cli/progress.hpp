@@ -23,7 +23,7 @@ class Progress {
   void say(const char* event, const model::Json& more) const;   // --json
 
   Context& context_;
-  std::string last_;                           // the last standing told; the same twice is not news
+  std::optional<model::Wait> last_;            // the last standing told; the same twice is not news
   std::optional<SteadyTime> since_;            // of the wait
 };
 

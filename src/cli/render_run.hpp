@@ -1,13 +1,11 @@
 // What `run` and `claim` say on stderr, and `--dry-run` on stdout.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/run.hpp"
 #include "base/error.hpp"
-#include "model/claim.hpp"
 #include "model/json.hpp"
 
 namespace thole::cli {
@@ -15,15 +13,15 @@ namespace thole::cli {
 // "3 (A100-SXM4-80GB)", "0,1 (A100-SXM4-80GB)", "none"
 std::string name_units(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen, const model::Snapshot& snapshot);
 
-// Where a waiter stands: place in line, who holds what, the promised start, what would start it now.
-std::string render_waiting(const model::Wait& wait, const std::vector<model::Unit>& units, const std::vector<model::Holding>& holdings,
-                           WallTime now);
-model::Json waiting_to_json(const model::Wait& wait);
+// Where a waiter stands; `why` as app::why_waiting gives it.
+std::string render_waiting(const std::vector<std::string>& why);
+model::Json waiting_to_json(const model::Wait& wait, const std::vector<std::string>& why);
 
 // --dry-run: the choice with its reasons and the variables, or what it would wait for.
 std::string render_preview(const app::Preview& preview, const plan::Variables& variables, const model::Snapshot& snapshot,
-                           const std::vector<model::Holding>& holdings, WallTime now);
-model::Json preview_to_json(const app::Preview& preview, const plan::Variables& variables, const model::Snapshot& snapshot);
+                           const std::vector<std::string>& why);
+model::Json preview_to_json(const app::Preview& preview, const plan::Variables& variables, const model::Snapshot& snapshot,
+                            const std::vector<std::string>& why);
 
 // --status-file: who ended, and why ("thole/ended/1").
 model::Json ended_to_json(const port::Ended& ended);

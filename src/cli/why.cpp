@@ -48,11 +48,9 @@ int of_gpus(Context& context, const app::Overview& overview) {
 int of_request(Context& context, const app::Overview& overview) {
   const model::Request& request = context.invocation.request;
   const app::RequestWhy why = app::why_request(context.wire.site(), request, overview);
-  std::vector<model::Holding> holdings;
-  for (const app::UnitOverview& row : overview.units) holdings.insert(holdings.end(), row.holdings.begin(), row.holdings.end());
   if (context.invocation.global.json) {
     model::Json json = {{"schema", "thole/why/1"}, {"request", request.describe()}, {"refused", why.refused.empty() ? model::Json(nullptr) : model::Json(why.refused)}};
-    json["plan"] = why.preview ? preview_to_json(*why.preview, {}, overview.snapshot) : model::Json(nullptr);
+    json["plan"] = why.preview ? preview_to_json(*why.preview, {}, overview.snapshot, why.waiting) : model::Json(nullptr);
     json["units"] = model::Json::array();
     for (const UnitWhy& unit : why.units) json["units"].push_back(to_json(unit));
     context.print_json(json);
@@ -60,7 +58,7 @@ int of_request(Context& context, const app::Overview& overview) {
   }
   std::string text = fmt::format("{}\n", printable(request.describe()));
   if (!why.refused.empty()) text += paragraph(context.screen, "would be refused: " + why.refused);
-  else text += render_preview(*why.preview, {}, overview.snapshot, holdings, overview.now);
+  else text += render_preview(*why.preview, {}, overview.snapshot, why.waiting);
   text += "\n";
   for (const UnitWhy& unit : why.units) text += render(unit, context.screen);
   context.print(text);
