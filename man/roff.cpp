@@ -1,0 +1,77 @@
+#include "roff.hpp"
+
+#include "base/text.hpp"
+
+namespace thole::pages {
+
+namespace {
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return result;
+}
+
+// A line that begins with a dot or a quote would be a request.
+std::string protect(std::string line) { return line.starts_with('.') || line.starts_with('\'') ? "\\&" + line : line; }
+
+}  // namespace
+
+std::string escape(std::string_view text) {
+  std::string result;
+  for (char c : text) {
+    if (c == '\\') result += "\\e";
+    else if (c == '-') result += "\\-";
+    else result += c;
+  }
+  return protect(result);
+}
+
+std::string bold_words(std::string_view text) {
+  std::string result;
+  bool bold = false;
+  for (std::string_view piece : split(text, '`')) {
+    const std::string shown = escape(piece);
+    result += bold && !piece.empty() ? "\\fB" + shown + "\\fR" : shown;
+    bold = !bold;
+  }
+  return protect(result);
+}
+
+std::string roff(std::string_view prose) {
+  std::string result;
+  bool example = false, paragraph = true;
+  const auto end_example = [&] {
+    if (example) result += ".EE\n.RE\n";
+    example = false;
+  };
+  for (std::string_view line : split_lines(prose)) {
+    if (line.starts_with("    ")) {
+      if (!example) result += ".PP\n.RS 4\n.EX\n";
+      example = true;
+      result += escape(line.substr(4)) + "\n";
+      continue;
+    }
+    if (trim(line).empty()) {
+      paragraph = true;
+      continue;
+    }
+    end_example();
+    if (line.starts_with("## ")) {
+      result += ".SH " + upper(line.substr(3)) + "\n";
+      paragraph = false;
+    } else if (line.starts_with("* ")) {
+      result += ".IP \\(bu 2\n" + bold_words(line.substr(2)) + "\n";
+      paragraph = false;
+    } else {
+      if (paragraph && !result.empty()) result += ".PP\n";
+      result += bold_words(trim(line)) + "\n";
+      paragraph = false;
+    }
+  }
+  end_example();
+  return result;
+}
+
+}  // namespace thole::pages

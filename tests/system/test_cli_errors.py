@@ -1,0 +1,103 @@
+"""Bad input: exit 64, the object and the fix named; and how errors look under --json."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from run_tools import THOLE
+
+
+def thole(*words, env=None):
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(("THOLE_", "CUDA_"))}
+    variables.update(env or {})
+    return subprocess.run([THOLE, *words], capture_output=True, text=True, env=variables, timeout=60)
+
+
+@pytest.mark.parametrize("line, says, hint", [
+    ("satus", 'unknown command "satus"', "status"),
+    ("--machine dgx-a100 run --gpu 2 true", 'unknown option "--gpu"', "--gpus"),
+    ("--machine dgx-a100 run -g 9 true", "9 GPUs asked for", "8"),
+    ("--machine dgx-a100 run -g x true", 'got "x"', "a number"),
+    ("--machine dgx-a100 run --memory 2X true", '"2X"', "20G"),
+    ("--machine dgx-a100 run --wait tomorrow true", '"tomorrow"', "30m"),
+    ("--machine dgx-a100 run --model A1000 true", "A1000", "A100"),
+    ("--machine dgx-a100 run --on 12 true", "12", "8"),
+    ("--machine dgx-a100 status 99", "99", ""),
+    ("--machine dgx-a100 status GPU-zzzz", "GPU-zzzz", ""),
+    ("--machine dgx-a1000 status", "dgx-a1000", "dgx-a100"),
+    ("--machine 0xA100 status", "0xA100", ""),
+    ("--machine 8xA1000 status", "A1000", "A100"),
+    ("--machine /nonexistent.json status", "/nonexistent.json", ""),
+    ("--machine dgx-a100 run", "COMMAND [ARGUMENT...] missing", "thole run python"),
+    ("completion csh", "csh", "bash"),
+])
+def test_a_mistake_is_named_with_its_fix(line, says, hint, tmp_path):
+    failed = thole("--state-dir", str(tmp_path / "state"), *line.split())
+    assert failed.returncode == 64, failed.stderr
+    assert failed.stdout == ""
+    assert says in failed.stderr and hint in failed.stderr
+    assert failed.stderr.startswith("thole: ")
+
+
+def test_under_json_an_error_is_one_document_on_stdout():
+    failed = thole("--machine", "dgx-a100", "status", "99", "--json")
+    assert failed.returncode == 64
+    error = json.loads(failed.stdout)
+    assert error["schema"] == "thole/error/1"
+    assert error["error"]["code"] == "usage" and error["error"]["exit_status"] == 64
+    assert "99" in failed.stderr
+    assert json.loads(thole("--json", "satus").stdout)["error"]["hint"]
+
+
+def test_run_leaves_stdout_to_its_command(tmp_path):
+    ran = thole("--machine", "2xA100", "--state-dir", str(tmp_path / "s"), "run", "--json", "echo", "hello")
+    assert ran.stdout == "hello\n"
+    events = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert [event["event"] for event in events] == ["claimed", "ended"]
+    assert events[1]["exit_code"] == 0
+    failed = thole("--machine", "2xA100", "--state-dir", str(tmp_path / "s"), "run", "--json", "-g", "3", "echo", "hello")
+    assert failed.stdout == "" and failed.returncode == 64
+
+
+def test_the_status_file_tells_the_commands_75_from_ours(tmp_path):
+    words = ["--machine", "1xA100", "--state-dir", str(tmp_path / "s"), "-q", "run", "--status-file", str(tmp_path / "ended")]
+    assert thole(*words, "sh", "-c", "exit 75").returncode == 75
+    ended = json.loads((tmp_path / "ended").read_text())
+    assert (ended["who"], ended["why"], ended["exit_code"]) == ("command", "exit", 75)
+    with subprocess.Popen([THOLE, *words[:5], "run", "sh", "-c", "echo; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        assert thole(*words, "--no-wait", "true").returncode == 75
+        ended = json.loads((tmp_path / "ended").read_text())
+        assert (ended["who"], ended["why"]) == ("thole", "busy")
+        holder.communicate(b"\n")
+
+
+def test_configuration_mistakes_name_file_line_and_nearest(tmp_path):
+    (tmp_path / "thole").mkdir()
+    config = tmp_path / "thole" / "config.toml"
+    config.write_text('[request]\nwiat = "1h"\n')
+    failed = thole("status", env={"XDG_CONFIG_HOME": str(tmp_path)})
+    assert failed.returncode == 64
+    assert f"{config}:2: request.wiat: unknown key" in failed.stderr and "request.wait" in failed.stderr
+    assert thole("--help", env={"XDG_CONFIG_HOME": str(tmp_path)}).returncode == 0
+
+
+def test_files_variables_and_options_override_in_this_order(tmp_path):
+    (tmp_path / "thole").mkdir()
+    (tmp_path / "thole" / "config.toml").write_text('machine = "3xA100"\n')
+    env = {"XDG_CONFIG_HOME": str(tmp_path)}
+
+    def gpus(*words, **more):
+        return len(thole("status", "--list", *words, env={**env, **more}).stdout.splitlines())
+
+    assert gpus() == 3
+    assert gpus(THOLE_MACHINE="4xA100") == 4
+    assert gpus("--machine", "5xA100", THOLE_MACHINE="4xA100") == 5
+
+
+def test_a_result_that_cannot_be_written_is_an_error():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        failed = subprocess.run([THOLE, "--machine", "2xA100"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert failed.returncode == 125
+    assert "No space left" in failed.stderr
