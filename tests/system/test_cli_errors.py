@@ -22,7 +22,7 @@ def thole(*words, env=None):
     ("--machine dgx-a100 run --memory 2X true", '"2X"', "20G"),
     ("--machine dgx-a100 run --wait tomorrow true", '"tomorrow"', "30m"),
     ("--machine dgx-a100 run --model A1000 true", "A1000", "A100"),
-    ("--machine dgx-a100 run --on 12 true", "12", "8"),
+    ("--machine dgx-a100 run --on 12 true", "12", "0 to 7"),
     ("--machine dgx-a100 status 99", "99", ""),
     ("--machine dgx-a100 status GPU-zzzz", "GPU-zzzz", ""),
     ("--machine dgx-a1000 status", "dgx-a1000", "dgx-a100"),
@@ -30,7 +30,7 @@ def thole(*words, env=None):
     ("--machine 8xA1000 status", "A1000", "A100"),
     ("--machine /nonexistent.json status", "/nonexistent.json", ""),
     ("--machine dgx-a100 run", "COMMAND [ARGUMENT...] missing", "thole run python"),
-    ("completion csh", "csh", "bash"),
+    ("completion csh", "csh", "zsh"),
 ])
 def test_a_mistake_is_named_with_its_fix(line, says, hint, tmp_path):
     failed = thole("--state-dir", str(tmp_path / "state"), *line.split())

@@ -66,7 +66,8 @@ def test_a_status_is_itself_a_machine_file(name, tmp_path):
 
 def test_every_state_is_told(machine):
     foreign = {**HEALTHY, "memory_used_mib": 9000, "processes": [{"pid": 1, "user": "bob", "kind": "compute", "memory_mib": 9000, "command": "train.py"}]}
-    words = machine(gpu(0), gpu(1, use=foreign), gpu(2, health="lost"), gpu(3, use=None))
+    words = machine(gpu(0), gpu(1, use=foreign), gpu(2, health="lost"),
+                    gpu(3, health="unreadable", use=None))
     text = thole(*words).stdout
     assert line_of(text, "0")[5] == "IDLE"
     assert line_of(text, "1")[5:7] == ["FOREIGN", "bob"]
