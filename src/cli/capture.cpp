@@ -6,6 +6,25 @@
 
 namespace thole::cli {
 
+namespace {
+
+// One line an element, so that a person can read and edit it: a large machine has hundreds of CPUs.
+std::string as_machine_file(const model::Json& machine) {
+  std::string text;
+  for (const auto& [key, value] : machine.items()) {
+    text += fmt::format("{} {}: ", text.empty() ? "{\n" : ",\n", model::dump(key, -1));
+    if (!value.is_array() || value.empty()) {
+      text += model::dump(value, -1);
+      continue;
+    }
+    for (std::size_t i = 0; i < value.size(); ++i) text += fmt::format("{}\n  {}", i == 0 ? "[" : ",", model::dump(value[i], -1));
+    text += "\n ]";
+  }
+  return text + "\n}\n";
+}
+
+}  // namespace
+
 int capture(Context& context) {
   const CaptureOptions& options = context.invocation.capture;
   app::Observer& observer = context.wire.observer();
@@ -13,7 +32,7 @@ int capture(Context& context) {
   const model::Snapshot& snapshot = observer.look(context.wire.settings().probe_cold);
   for (const model::Observation& observation : snapshot.observations)
     if (!observation.problem.empty()) context.warn(fmt::format("{}: {}", observation.backend, printable(observation.problem)));
-  const std::string text = model::dump(model::to_json(app::captured(snapshot.machine, {options.use, options.anonymous}))) + "\n";
+  const std::string text = as_machine_file(model::to_json(app::captured(snapshot.machine, {options.use, options.anonymous})));
   if (options.output.empty() || options.output == "-") {
     context.print(text);
   } else {

@@ -13,11 +13,24 @@ namespace {
 
 using app::UnitWhy;
 
-std::string render(const UnitWhy& unit, const Screen& screen) {
+// Units of which the same is to be said are named together.
+std::string render(const std::vector<UnitWhy>& units, const Screen& screen) {
   std::string text;
-  for (const std::string& sentence : unit.sentences)
-    text += text.empty() ? paragraph(screen, fmt::format("GPU {}: {}", unit.unit, printable(sentence)), 4)
-                         : "  " + paragraph({screen.columns - 2, 0, false}, printable(sentence), 4);
+  std::vector<bool> told(units.size(), false);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (told[i]) continue;
+    std::vector<std::string> labels;
+    for (std::size_t j = i; j < units.size(); ++j) {
+      if (units[j].sentences != units[i].sentences) continue;
+      labels.push_back(units[j].unit);
+      told[j] = true;
+    }
+    const std::string begin = fmt::format("GPU {}: ", join(labels, ","));
+    for (std::size_t line = 0; line < units[i].sentences.size(); ++line) {
+      const std::string sentence = printable(units[i].sentences[line]);
+      text += line == 0 ? paragraph(screen, begin + sentence, 4) : "  " + paragraph({screen.columns - 2, 0, false}, sentence, 4);
+    }
+  }
   return text;
 }
 
@@ -28,20 +41,20 @@ model::Json to_json(const UnitWhy& unit) {
 int of_gpus(Context& context, const app::Overview& overview) {
   const std::vector<std::size_t> gpus = app::gpus_named(context.invocation.words, overview);
   model::Json json = {{"schema", "thole/why/1"}, {"units", model::Json::array()}};
+  std::vector<UnitWhy> units;
   std::string text;
   for (std::size_t gpu : gpus) {
     bool any = false;
     for (std::size_t u = 0; u < overview.units.size(); ++u) {
       if (overview.units[u].unit.gpu != gpu) continue;
-      const UnitWhy unit = app::why_unit(overview, u);
-      text += render(unit, context.screen);
-      json["units"].push_back(to_json(unit));
+      units.push_back(app::why_unit(overview, u));
+      json["units"].push_back(to_json(units.back()));
       any = true;
     }
     if (!any) text += fmt::format("GPU {}: MIG mode is on and there are no instances, so there is nothing to claim\n", gpu);
   }
   if (context.invocation.global.json) context.print_json(json);
-  else context.print(text);
+  else context.print(render(units, context.screen) + text);
   return 0;
 }
 
@@ -60,7 +73,7 @@ int of_request(Context& context, const app::Overview& overview) {
   if (!why.refused.empty()) text += paragraph(context.screen, "would be refused: " + why.refused);
   else text += render_preview(*why.preview, {}, overview.snapshot, why.waiting);
   text += "\n";
-  for (const UnitWhy& unit : why.units) text += render(unit, context.screen);
+  text += render(why.units, context.screen);
   context.print(text);
   return 0;
 }
