@@ -48,7 +48,8 @@ std::string options(std::string_view heading, std::span<const Option> rows) {
 
 std::string examples(const Verb& verb) {
   std::string text = ".SH EXAMPLES\n";
-  for (const Example& example : verb.examples) text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", escape(example.line), bold_words(example.says));
+  for (const Example& example : verb.examples)
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", escape(example.line), bold_words(example.says));
   return text;
 }
 
@@ -56,14 +57,16 @@ std::string see_also(std::string_view page) {
   std::string text = ".SH SEE ALSO\n";
   if (page != "thole") text += "\\fBthole\\fR(1)";
   for (const Verb& verb : cli::verbs())
-    if (!verb.group.empty() && page != verb.name) text += fmt::format("{}\\fBthole\\-{}\\fR(1)", text.ends_with('\n') ? "" : ",\n", verb.name);
+    if (!verb.group.empty() && page != verb.name)
+      text += fmt::format("{}\\fBthole\\-{}\\fR(1)", text.ends_with('\n') ? "" : ",\n", verb.name);
   return text + "\n";
 }
 
 std::string page_of(const Verb& verb, const std::string& directory) {
   const Prose prose = prose_of(directory, verb.name);
   std::string text = title(fmt::format("thole-{}", verb.name));
-  text += fmt::format(".SH NAME\nthole\\-{} \\- {}\n.SH SYNOPSIS\n\\fB{}\\fR\n", verb.name, escape(verb.summary), escape(cli::synopsis(verb)));
+  text += fmt::format(".SH NAME\nthole\\-{} \\- {}\n.SH SYNOPSIS\n\\fB{}\\fR\n", verb.name, escape(verb.summary),
+                      escape(cli::synopsis(verb)));
   text += ".SH DESCRIPTION\n" + roff(prose.description);
   text += options("OPTIONS", verb.own) + options("THE REQUEST", verb.request);
   text += "Options of every command are in \\fBthole\\fR(1).\n";
@@ -71,8 +74,10 @@ std::string page_of(const Verb& verb, const std::string& directory) {
 }
 
 std::string configuration() {
-  std::string text = ".SH CONFIGURATION\n\\fI/etc/thole/config.toml\\fR, then \\fI$XDG_CONFIG_HOME/thole/config.toml\\fR, then variables, then\n"
-                     "options; the later wins. An unknown key is an error. In the files a dotted key is a table and its key.\n";
+  std::string text =
+      ".SH CONFIGURATION\n\\fI/etc/thole/config.toml\\fR, then \\fI$XDG_CONFIG_HOME/thole/config.toml\\fR, then variables, "
+      "then\n"
+      "options; the later wins. An unknown key is an error. In the files a dotted key is a table and its key.\n";
   for (const wire::ConfigKey& key : wire::config_keys()) {
     const std::string name = key.name.empty() ? std::string() : fmt::format("{}, ", key.name);
     text += fmt::format(".TP\n\\fB{}{}\\fR={}\n{}\n", escape(name), escape(key.variable), escape(key.value), escape(key.help));
@@ -82,8 +87,10 @@ std::string configuration() {
 
 std::string main_page(const std::string& directory) {
   const Prose prose = prose_of(directory, "thole");
-  std::string text = title("thole") + ".SH NAME\nthole \\- see, claim and share the GPUs of a machine\n.SH SYNOPSIS\n"
-                     "\\fBthole\\fR [OPTION...] [COMMAND [OPTION...] [WORD...]]\n.SH DESCRIPTION\n" + roff(prose.description);
+  std::string text = title("thole") +
+                     ".SH NAME\nthole \\- see, claim and share the GPUs of a machine\n.SH SYNOPSIS\n"
+                     "\\fBthole\\fR [OPTION...] [COMMAND [OPTION...] [WORD...]]\n.SH DESCRIPTION\n" +
+                     roff(prose.description);
   text += ".SH COMMANDS\n";
   for (std::string_view group : cli::groups()) {
     text += fmt::format(".SS {}\n", group);
@@ -108,7 +115,8 @@ std::string in_cells(std::string text) {
   for (std::string_view line : split_lines(text)) {
     const bool row = line.starts_with("| `");
     const std::size_t end = row ? line.find("` | ") : std::string_view::npos;
-    for (std::size_t i = 0; i < line.size(); ++i) result += row && i > 2 && i < end && line[i] == '|' ? "\\|" : std::string(1, line[i]);
+    for (std::size_t i = 0; i < line.size(); ++i)
+      result += row && i > 2 && i < end && line[i] == '|' ? "\\|" : std::string(1, line[i]);
     result += "\n";
   }
   return result;
@@ -116,7 +124,9 @@ std::string in_cells(std::string text) {
 
 std::string commands_page(const std::string& directory) {
   const Prose main = prose_of(directory, "thole");
-  std::string text = "# Commands\n\nMade by `ninja thole_commands_page` from the program's own tables and man/prose; the man pages say the same.\n\n";
+  std::string text =
+      "# Commands\n\nMade by `ninja thole_commands_page` from the program's own tables and man/prose; the man pages say the "
+      "same.\n\n";
   text += main.description + "\n" + in_cells(markdown_options(cli::global_options())) + "\n" + main.sections;
   for (const Verb& verb : cli::verbs()) {
     if (verb.group.empty()) continue;

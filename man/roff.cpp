@@ -21,9 +21,12 @@ std::string protect(std::string line) { return line.starts_with('.') || line.sta
 std::string escape(std::string_view text) {
   std::string result;
   for (char c : text) {
-    if (c == '\\') result += "\\e";
-    else if (c == '-') result += "\\-";
-    else result += c;
+    if (c == '\\')
+      result += "\\e";
+    else if (c == '-')
+      result += "\\-";
+    else
+      result += c;
   }
   return protect(result);
 }

@@ -7,7 +7,7 @@
 namespace thole::pages {
 
 std::string roff(std::string_view prose);
-std::string escape(std::string_view text);            // one line of text as roff, dashes as they are typed
-std::string bold_words(std::string_view text);        // `words` marked
+std::string escape(std::string_view text);      // one line of text as roff, dashes as they are typed
+std::string bold_words(std::string_view text);  // `words` marked
 
 }  // namespace thole::pages

@@ -22,7 +22,8 @@ class Pseudonyms {
     if (!use.processes.known()) return;
     std::vector<model::GpuProcess> processes = *use.processes;
     for (model::GpuProcess& process : processes) {
-      if (!process.user.empty()) process.user = names_.try_emplace(process.user, fmt::format("user{}", names_.size() + 1)).first->second;
+      if (!process.user.empty())
+        process.user = names_.try_emplace(process.user, fmt::format("user{}", names_.size() + 1)).first->second;
       process.command.clear();
     }
     use.processes = std::move(processes);

@@ -10,7 +10,7 @@ namespace {
 
 using Result = Check::Result;
 
-constexpr Millis slow_look{2'000};   // a driver that takes longer to say what there is sleeps between programs
+constexpr Millis slow_look{2'000};  // a driver that takes longer to say what there is sleeps between programs
 
 class Examination {
  public:
@@ -37,14 +37,20 @@ class Examination {
   }
 
   void check_drivers() {
-    if (simulated()) return add("driver", Result::ok, fmt::format("none needed: {} is a simulated machine", overview().snapshot.machine.name));
+    if (simulated())
+      return add("driver", Result::ok, fmt::format("none needed: {} is a simulated machine", overview().snapshot.machine.name));
     if (around().drivers.empty() && !around().wsl)
       return add("driver", Result::problem, "no GPU on the PCI bus and no driver loaded",
                  "to try thole without one: thole --machine dgx-a100 status");
     for (const model::VendorDriver& driver : around().drivers) {
       const std::string name = driver.vendor + " driver";
-      if (driver.loaded) add(name, Result::ok, fmt::format("loaded{}, {} on the PCI bus", driver.loaded->empty() ? "" : ", version " + *driver.loaded, gpus(driver.pci_gpus)));
-      else add(name, Result::problem, fmt::format("{} on the PCI bus but the kernel driver is not loaded", gpus(driver.pci_gpus)), load_fix(driver.vendor));
+      if (driver.loaded)
+        add(name, Result::ok,
+            fmt::format("loaded{}, {} on the PCI bus", driver.loaded->empty() ? "" : ", version " + *driver.loaded,
+                        gpus(driver.pci_gpus)));
+      else
+        add(name, Result::problem, fmt::format("{} on the PCI bus but the kernel driver is not loaded", gpus(driver.pci_gpus)),
+            load_fix(driver.vendor));
       if (driver.loaded) check_nodes(driver);
     }
   }
@@ -70,8 +76,9 @@ class Examination {
     else if (!driver.nodes.empty())
       add("devices", Result::ok, fmt::format("{} device nodes, all of them usable", driver.nodes.size()));
     if (driver.vendor == "nvidia" && findings_.look > slow_look && !around().nvidia_persistenced)
-      add("persistence", Result::warning, fmt::format("the driver took {:.1f} s to answer and no persistence daemon keeps it awake",
-                                                      static_cast<double>(findings_.look.count()) / 1000),
+      add("persistence", Result::warning,
+          fmt::format("the driver took {:.1f} s to answer and no persistence daemon keeps it awake",
+                      static_cast<double>(findings_.look.count()) / 1000),
           "sudo systemctl enable --now nvidia-persistenced");
   }
 
@@ -80,10 +87,12 @@ class Examination {
       const std::string name = fmt::format("reading {}", seen.backend);
       std::string text = seen.problem.empty() ? fmt::format("answered in {} ms", findings_.look.count()) : seen.problem;
       if (!seen.source.empty()) text += fmt::format(" ({})", seen.source);
-      if (seen.age) text += fmt::format("; its last answer is {} old", format_duration(std::chrono::duration_cast<Seconds>(*seen.age)));
+      if (seen.age)
+        text += fmt::format("; its last answer is {} old", format_duration(std::chrono::duration_cast<Seconds>(*seen.age)));
       add(name, seen.problem.empty() ? Result::ok : seen.answered ? Result::warning : Result::problem, text);
       if (seen.pids_foreign)
-        add("processes", Result::warning, "process ids of the driver belong to another pid namespace, so users cannot be named and memory in use means busy",
+        add("processes", Result::warning,
+            "process ids of the driver belong to another pid namespace, so users cannot be named and memory in use means busy",
             "run the container with --pid=host, or use thole outside it");
     }
   }
@@ -94,33 +103,47 @@ class Examination {
       const model::Gpu& gpu = machine.gpus[g];
       const std::string name = fmt::format("GPU {}", g);
       if (gpu.health != model::Health::ok)
-        add(name, Result::problem, fmt::format("{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ": " + gpu.health_reason), health_fix(gpu));
+        add(name, Result::problem,
+            fmt::format("{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ": " + gpu.health_reason),
+            health_fix(gpu));
       if (gpu.compute_mode.value_or("") == "exclusive-process")
-        add(name, Result::warning, "compute mode is exclusive-process: programs with several processes on one GPU fail, and sharing cannot work",
+        add(name, Result::warning,
+            "compute mode is exclusive-process: programs with several processes on one GPU fail, and sharing cannot work",
             fmt::format("sudo nvidia-smi -i {} -c DEFAULT", name_of(gpu, g)));
       if (gpu.compute_mode.value_or("") == "prohibited")
-        add(name, Result::problem, "compute mode is prohibited: no program can use it", fmt::format("sudo nvidia-smi -i {} -c DEFAULT", name_of(gpu, g)));
+        add(name, Result::problem, "compute mode is prohibited: no program can use it",
+            fmt::format("sudo nvidia-smi -i {} -c DEFAULT", name_of(gpu, g)));
       if (gpu.mig_mode && gpu.mig.empty())
         add(name, Result::warning, "MIG mode is on but there are no instances, so nothing can be claimed",
-            fmt::format("sudo nvidia-smi mig -i {} -cgi 0 -C, or switch it off: sudo nvidia-smi -i {} -mig 0", name_of(gpu, g), name_of(gpu, g)));
-      if (gpu.display.value_or(false)) add(name, Result::ok, "drives a display: it is taken last, and a desktop's memory does not make it busy");
+            fmt::format("sudo nvidia-smi mig -i {} -cgi 0 -C, or switch it off: sudo nvidia-smi -i {} -mig 0", name_of(gpu, g),
+                        name_of(gpu, g)));
+      if (gpu.display.value_or(false))
+        add(name, Result::ok, "drives a display: it is taken last, and a desktop's memory does not make it busy");
     }
     for (const UnitOverview& row : overview().units)
       if (!row.strangers.empty() && !row.holdings.empty())
-        add(fmt::format("GPU {}", row.unit.label), Result::warning, "is claimed by one and used by another: " + row.why, fmt::format("thole why {}", row.unit.label));
-    if (!machine.gpus.empty() && std::all_of(machine.gpus.begin(), machine.gpus.end(), [](const model::Gpu& gpu) { return gpu.health == model::Health::ok; }))
+        add(fmt::format("GPU {}", row.unit.label), Result::warning, "is claimed by one and used by another: " + row.why,
+            fmt::format("thole why {}", row.unit.label));
+    if (!machine.gpus.empty() && std::all_of(machine.gpus.begin(), machine.gpus.end(),
+                                             [](const model::Gpu& gpu) { return gpu.health == model::Health::ok; }))
       add("health", Result::ok, fmt::format("{}, none of them sick", gpus(machine.gpus.size())));
   }
 
-  static std::string name_of(const model::Gpu& gpu, std::size_t index) { return gpu.uuid.empty() ? std::to_string(index) : gpu.uuid; }
+  static std::string name_of(const model::Gpu& gpu, std::size_t index) {
+    return gpu.uuid.empty() ? std::to_string(index) : gpu.uuid;
+  }
 
   static std::string health_fix(const model::Gpu& gpu) {
     switch (gpu.health) {
-      case model::Health::lost: return "it fell off the bus: look at dmesg for Xid 79; a cold start of the machine usually brings it back";
-      case model::Health::reset_required: return gpu.uuid.empty() ? "sudo nvidia-smi --gpu-reset" : fmt::format("sudo nvidia-smi --gpu-reset -i {}", gpu.uuid);
-      case model::Health::driver_mismatch: return "library and kernel module differ after an update: reboot, or reload the nvidia modules when nothing uses them";
+      case model::Health::lost:
+        return "it fell off the bus: look at dmesg for Xid 79; a cold start of the machine usually brings it back";
+      case model::Health::reset_required:
+        return gpu.uuid.empty() ? "sudo nvidia-smi --gpu-reset" : fmt::format("sudo nvidia-smi --gpu-reset -i {}", gpu.uuid);
+      case model::Health::driver_mismatch:
+        return "library and kernel module differ after an update: reboot, or reload the nvidia modules when nothing uses them";
       case model::Health::unreadable: return "look at dmesg; check the permissions of the device nodes";
-      case model::Health::hung: return "the driver does not answer: look for processes in state D (ps -eo pid,stat,cmd), then reboot";
+      case model::Health::hung:
+        return "the driver does not answer: look for processes in state D (ps -eo pid,stat,cmd), then reboot";
       case model::Health::ok: break;
     }
     return "";
@@ -131,7 +154,8 @@ class Examination {
       return add("state directory", Result::problem, overview().claims_problem, "sudo thole init");
     if (!findings_.store)
       return simulated() ? add("state directory", Result::ok, "none yet: the first claim makes it")
-                         : add("state directory", Result::warning, "none yet: the first user's claim makes one for friendly users", "sudo thole init");
+                         : add("state directory", Result::warning,
+                               "none yet: the first user's claim makes one for friendly users", "sudo thole init");
     const port::StoreAbout& store = *findings_.store;
     const bool advisory = store.kind == "fallback";
     add("state directory", advisory ? Result::warning : Result::ok,
@@ -141,14 +165,18 @@ class Examination {
     // /run/thole is the best; another one beside it is left over from before it was made.
     if (!simulated() && store.kind != "explicit" && around().common_directories.size() > 1)
       add("state directory", Result::warning,
-          fmt::format("there are {}; {} counts, programs started before it was made may still hold claims in another", join(around().common_directories, " and "), store.directory),
+          fmt::format("there are {}; {} counts, programs started before it was made may still hold claims in another",
+                      join(around().common_directories, " and "), store.directory),
           "when `thole status` shows nobody, remove the others");
   }
 
   void check_container() {
     if (!around().container || simulated() || !findings_.store) return;
-    if (around().state_dir_mounted) add("container", Result::ok, fmt::format("{} is shared with the outside", findings_.store->directory));
-    else add("container", Result::warning, "claims made in this container are not seen outside it", "start it with: -v /run/thole:/run/thole --pid=host");
+    if (around().state_dir_mounted)
+      add("container", Result::ok, fmt::format("{} is shared with the outside", findings_.store->directory));
+    else
+      add("container", Result::warning, "claims made in this container are not seen outside it",
+          "start it with: -v /run/thole:/run/thole --pid=host");
   }
 
   void check_outer() {
@@ -160,7 +188,8 @@ class Examination {
           visible == 0 ? fmt::format("unset {}", outer.named_by) : "");
     }
     for (const std::string& caution : outer.cautions) add("allotment", Result::warning, caution);
-    if (around().safe_gpu && !simulated()) add("safe-gpu", Result::ok, "its lock is on this machine; thole takes it while choosing, so that both see each other");
+    if (around().safe_gpu && !simulated())
+      add("safe-gpu", Result::ok, "its lock is on this machine; thole takes it while choosing, so that both see each other");
   }
 
   void check_configuration() {

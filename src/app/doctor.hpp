@@ -14,17 +14,17 @@ struct Check {
   std::string name;                            // "driver", "devices", "state directory", …
   Result result = Result::ok;
   std::string text;
-  std::string fix;                             // a command or a sentence; "" when there is nothing to do
+  std::string fix;  // a command or a sentence; "" when there is nothing to do
 };
 const char* to_string(Check::Result result);
 
 struct Findings {
   const Overview& overview;
   const model::Surroundings& surroundings;
-  std::optional<port::StoreAbout> store;       // absent: there is none yet, or it could not be opened (overview.claims_problem)
-  std::vector<std::string> config_files;       // read
+  std::optional<port::StoreAbout> store;  // absent: there is none yet, or it could not be opened (overview.claims_problem)
+  std::vector<std::string> config_files;  // read
   std::vector<std::string> config_cautions;
-  Millis look{0};                              // how long the look at the GPUs took
+  Millis look{0};  // how long the look at the GPUs took
 };
 
 // In the order in which to mend them.

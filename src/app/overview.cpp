@@ -39,8 +39,10 @@ UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, st
   const model::Use& use = unit.use_of(snapshot.machine);
   if (use.processes.known())
     for (const model::GpuProcess& process : *use.processes) {
-      if (!row.holdings.empty() && is_of_a_holder(process, row.holdings)) own.push_back(process.pid);
-      else row.strangers.push_back(process);
+      if (!row.holdings.empty() && is_of_a_holder(process, row.holdings))
+        own.push_back(process.pid);
+      else
+        row.strangers.push_back(process);
     }
   verdict = plan::judge(unit, snapshot, model::Request{}, sources.policy, own, "");
   row.state = state_of(row.holdings, verdict.standing);
@@ -50,7 +52,8 @@ UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, st
   return row;
 }
 
-// The queue's view of the claims, rebuilt from what the store tells everybody, so that the promises are those of the rule itself.
+// The queue's view of the claims, rebuilt from what the store tells everybody, so that the promises are those of the rule
+// itself.
 struct Rebuilt {
   model::QueueView view;
   std::vector<plan::SlotState> states;
@@ -122,7 +125,8 @@ Overview look_over(const OverviewSources& sources) {
     overview.units.push_back(look_at(units[i], sources, std::move(own), verdict));
     UnitOverview& row = overview.units.back();
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
-    const bool usable = row.holdings.empty() ? verdict.standing == plan::Standing::free : verdict.standing != plan::Standing::sick;
+    const bool usable =
+        row.holdings.empty() ? verdict.standing == plan::Standing::free : verdict.standing != plan::Standing::sick;
     queue.add(units[i].key, row.holdings,
               {usable, units[i].memory_mib_of(overview.snapshot.machine).value_or(0), verdict.unclaimed_mib});
   }
@@ -141,9 +145,11 @@ std::vector<std::size_t> gpus_named(const std::vector<std::string>& words, const
     if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
   };
   for (const std::string& word : words) {
-    const auto index = parse_u64(word);   // also that of a partitioned GPU without instances, which has no unit
-    if (index && *index < overview.snapshot.machine.gpus.size()) add(*index);
-    else for (std::size_t unit : plan::resolve(word, overview.snapshot, units)) add(units[unit].gpu);
+    const auto index = parse_u64(word);  // also that of a partitioned GPU without instances, which has no unit
+    if (index && *index < overview.snapshot.machine.gpus.size())
+      add(*index);
+    else
+      for (std::size_t unit : plan::resolve(word, overview.snapshot, units)) add(units[unit].gpu);
   }
   return gpus;
 }

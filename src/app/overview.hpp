@@ -19,38 +19,38 @@ namespace thole::app {
 
 // One word for a unit. Sick comes before claimed: its owner should know too.
 enum class State { idle, claimed, shared, overdue, foreign, sick, unknown };
-const char* to_string(State state);            // "idle" …
+const char* to_string(State state);  // "idle" …
 
 struct UnitOverview {
   model::Unit unit;
   State state = State::unknown;
-  std::string why;                             // a sentence where the state needs one
+  std::string why;  // a sentence where the state needs one
   std::vector<model::Holding> holdings;
-  std::vector<model::GpuProcess> strangers;    // processes that none of the holders accounts for
-  bool mine = false;                           // one of the holders is me
-  bool visible = true;                         // within the outer allotment
+  std::vector<model::GpuProcess> strangers;  // processes that none of the holders accounts for
+  bool mine = false;                         // one of the holders is me
+  bool visible = true;                       // within the outer allotment
 };
 
 struct WaitingOverview {
   model::Waiting waiting;
-  std::optional<WallTime> promise;             // the start that can be promised
+  std::optional<WallTime> promise;  // the start that can be promised
 };
 
 struct Overview {
   model::Snapshot snapshot;
-  std::vector<UnitOverview> units;             // in machine order
-  std::vector<model::Holding> unseen;          // claims of units that this reading did not show
-  std::vector<WaitingOverview> queue;          // in order of arrival
-  plan::Outer outer;                           // `visible` is parallel to units
-  std::string claims_problem;                  // why claims and queue could not be read; "" = they were
-  uid_t uid = 0;                               // who looks
+  std::vector<UnitOverview> units;     // in machine order
+  std::vector<model::Holding> unseen;  // claims of units that this reading did not show
+  std::vector<WaitingOverview> queue;  // in order of arrival
+  plan::Outer outer;                   // `visible` is parallel to units
+  std::string claims_problem;          // why claims and queue could not be read; "" = they were
+  uid_t uid = 0;                       // who looks
   WallTime now{};
 };
 
 struct OverviewSources {
-  const Observer& observer;                    // has looked already
-  port::ClaimStore* store = nullptr;           // null: there is none, or it could not be opened
-  std::string claims_problem;                  // why it could not
+  const Observer& observer;           // has looked already
+  port::ClaimStore* store = nullptr;  // null: there is none, or it could not be opened
+  std::string claims_problem;         // why it could not
   const plan::Environment& environment;
   const model::FreePolicy& policy;
   const port::Clock& clock;
@@ -60,8 +60,8 @@ struct OverviewSources {
 // Of the observer's last look. Claims and the queue are read whatever the driver did; throws only for bugs.
 Overview look_over(const OverviewSources& sources);
 
-// The GPUs that the words name (index, UUID or unique prefix, PCI address, an instance of theirs), each once, as indices into the
-// machine. Throws Error(usage) with the nearest names.
+// The GPUs that the words name (index, UUID or unique prefix, PCI address, an instance of theirs), each once, as indices into
+// the machine. Throws Error(usage) with the nearest names.
 std::vector<std::size_t> gpus_named(const std::vector<std::string>& words, const Overview& overview);
 
 }  // namespace thole::app

@@ -76,8 +76,9 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit) {
   } else {
     const OverviewScene scene(overview);
     if (row.state == State::sick) answer.sentences.push_back(row.why);
-    answer.sentences.push_back((row.state == State::shared ? "shared by " : "claimed by ") +
-                               plan::explain_unit(unit, {scene.units, scene.verdicts, scene.holdings, scene.queue, overview.now}));
+    answer.sentences.push_back(
+        (row.state == State::shared ? "shared by " : "claimed by ") +
+        plan::explain_unit(unit, {scene.units, scene.verdicts, scene.holdings, scene.queue, overview.now}));
     if (row.state != State::sick && !row.why.empty()) answer.sentences.push_back(row.why);
     if (std::any_of(row.holdings.begin(), row.holdings.end(), [](const model::Holding& holding) { return !holding.verified; }))
       answer.sentences.push_back("unverified: the record does not match the kernel's lock, so the name may be wrong");
@@ -85,7 +86,8 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit) {
   const model::Machine& machine = overview.snapshot.machine;
   for (auto more : {idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})
     if (more) answer.sentences.push_back(std::move(*more));
-  if (!row.visible) answer.sentences.push_back(fmt::format("not yours to take here: {} leaves it out", overview.outer.named_by));
+  if (!row.visible)
+    answer.sentences.push_back(fmt::format("not yours to take here: {} leaves it out", overview.outer.named_by));
   if (row.unit.gpu_of(machine).display.value_or(false)) answer.sentences.push_back("it drives a display, so it is taken last");
   return answer;
 }
@@ -94,7 +96,8 @@ RequestWhy why_request(Site& site, const model::Request& request, const Overview
   RequestWhy answer;
   try {
     answer.preview = preview(site, request);
-    if (const auto* wait = std::get_if<model::Wait>(&answer.preview->decision)) answer.waiting = why_waiting(site, request, *wait);
+    if (const auto* wait = std::get_if<model::Wait>(&answer.preview->decision))
+      answer.waiting = why_waiting(site, request, *wait);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::usage && error.code() != ErrorCode::unavailable) throw;
     answer.refused = error.full();
@@ -109,7 +112,8 @@ std::vector<std::string> why_waiting(Site& site, const model::Request& request, 
   std::vector<plan::Verdict> verdicts;
   for (const model::Unit& unit : units)
     verdicts.push_back(plan::judge(unit, snapshot, request, site.policy, {}, site.user_name(site.uid)));
-  const auto eligible = plan::eligible(request, snapshot, units, plan::outer_allotment(snapshot, units, site.environment)).units;
+  const auto eligible =
+      plan::eligible(request, snapshot, units, plan::outer_allotment(snapshot, units, site.environment)).units;
   const std::vector<model::Holding> holdings = site.store.holdings();
   const std::vector<model::Waiting> queue = site.store.waiting();
   return plan::explain_wait(wait, request, eligible, {units, verdicts, holdings, queue, site.clock.wall()});

@@ -12,7 +12,7 @@ namespace thole::app {
 
 // One unit: a sentence for each thing that bears on it, the most important first.
 struct UnitWhy {
-  std::string unit;                            // label
+  std::string unit;  // label
   State state = State::unknown;
   std::vector<std::string> sentences;
 };
@@ -21,15 +21,16 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit);
 
 // A request: what would happen now, and what each unit would say to it.
 struct RequestWhy {
-  std::optional<Preview> preview;              // absent when it is refused
-  std::vector<std::string> waiting;            // the sentences for a wait
-  std::string refused;                         // by what, in one sentence; "" when it is not
+  std::optional<Preview> preview;    // absent when it is refused
+  std::vector<std::string> waiting;  // the sentences for a wait
+  std::string refused;               // by what, in one sentence; "" when it is not
   std::vector<UnitWhy> units;
 };
 
 RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview);
 
-// A wait as it stands now: the place in line, who holds what, the promised start, what would start it at once. Reads the claims.
+// A wait as it stands now: the place in line, who holds what, the promised start, what would start it at once. Reads the
+// claims.
 std::vector<std::string> why_waiting(Site& site, const model::Request& request, const model::Wait& wait);
 
 }  // namespace thole::app

@@ -17,7 +17,8 @@ std::string as_machine_file(const model::Json& machine) {
       text += model::dump(value, -1);
       continue;
     }
-    for (std::size_t i = 0; i < value.size(); ++i) text += fmt::format("{}\n  {}", i == 0 ? "[" : ",", model::dump(value[i], -1));
+    for (std::size_t i = 0; i < value.size(); ++i)
+      text += fmt::format("{}\n  {}", i == 0 ? "[" : ",", model::dump(value[i], -1));
     text += "\n ]";
   }
   return text + "\n}\n";
@@ -37,7 +38,8 @@ int capture(Context& context) {
     context.print(text);
   } else {
     write_file(options.output, text);
-    context.note(fmt::format("{} GPUs written; try it: thole --machine {} status", snapshot.machine.gpus.size(), shell_quote(options.output)));
+    context.note(fmt::format("{} GPUs written; try it: thole --machine {} status", snapshot.machine.gpus.size(),
+                             shell_quote(options.output)));
   }
   return 0;
 }

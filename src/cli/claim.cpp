@@ -18,14 +18,16 @@ app::ClaimDirectory directory_of(Context& context) {
 std::string exports(const model::Json& claim) {
   std::string text;
   for (const auto& name : claim.at("unset")) text += fmt::format("unset {};\n", name.get<std::string>());
-  for (const auto& [name, value] : claim.at("set").items()) text += fmt::format("export {}={};\n", name, shell_quote(value.get<std::string>()));
+  for (const auto& [name, value] : claim.at("set").items())
+    text += fmt::format("export {}={};\n", name, shell_quote(value.get<std::string>()));
   return text;
 }
 
 std::string in_one_line(const model::Json& claim) {
   std::vector<std::string> labels;
   for (const auto& gpu : claim.at("gpus")) labels.push_back(gpu.at("gpu").get<std::string>());
-  std::string text = fmt::format("claim {}: {}", claim.at("id").get<std::string>(), labels.empty() ? "no GPU" : "GPU " + join(labels, ","));
+  std::string text =
+      fmt::format("claim {}: {}", claim.at("id").get<std::string>(), labels.empty() ? "no GPU" : "GPU " + join(labels, ","));
   if (!claim.at("until").is_null()) text += fmt::format(" until {}", claim.at("until").get<std::string>());
   return text;
 }
@@ -60,17 +62,20 @@ int claim(Context& context) {
 
   Progress progress(context);
   const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {});
-  if (invocation.claim.shell) context.print(exports(claim));
-  else if (invocation.global.json) context.print_json(claim);
-  else context.print(claim.at("id").get<std::string>() + "\n");
+  if (invocation.claim.shell)
+    context.print(exports(claim));
+  else if (invocation.global.json)
+    context.print_json(claim);
+  else
+    context.print(claim.at("id").get<std::string>() + "\n");
   if (!invocation.global.json) context.note(in_one_line(claim));
   return 0;
 }
 
 int release(Context& context) {
   std::vector<std::string> words = context.invocation.words;
-  if (words.empty()) words.emplace_back();   // the claim we are in
-  std::vector<app::KeptClaim> claims;        // all must exist before one is released
+  if (words.empty()) words.emplace_back();  // the claim we are in
+  std::vector<app::KeptClaim> claims;       // all must exist before one is released
   for (const std::string& word : words) claims.push_back(app::find_claim(context.wire.site(), word, directory_of(context)));
   model::Json released = model::Json::array();
   for (const app::KeptClaim& claim : claims) {
@@ -88,12 +93,15 @@ int extend(Context& context) {
   const std::vector<std::string>& words = context.invocation.words;
   const auto by = parse_duration(words.back());
   if (!by || *by <= Seconds{0})
-    throw Error(ErrorCode::usage, fmt::format("extend: expected a time such as 2h or 30m, got \"{}\"", printable(words.back(), 60)));
-  const app::KeptClaim claim = app::find_claim(context.wire.site(), words.size() == 2 ? words.front() : std::string(), directory_of(context));
+    throw Error(ErrorCode::usage,
+                fmt::format("extend: expected a time such as 2h or 30m, got \"{}\"", printable(words.back(), 60)));
+  const app::KeptClaim claim =
+      app::find_claim(context.wire.site(), words.size() == 2 ? words.front() : std::string(), directory_of(context));
   const WallTime until = app::extend(context.wire.run_ports(), claim, *by);
   if (context.invocation.global.json)
     context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
-  else context.note(fmt::format("claim {} ends {}", claim.id, format_local(until, context.wire.clock().wall())));
+  else
+    context.note(fmt::format("claim {} ends {}", claim.id, format_local(until, context.wire.clock().wall())));
   return 0;
 }
 

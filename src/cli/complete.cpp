@@ -35,7 +35,7 @@ void begin_value(Unfinished& line, const Option& option, std::string_view value,
   line.before = before;
   line.typed = value;
   const std::size_t comma = value.rfind(',');
-  if (is_list(option.offer) && comma != std::string_view::npos) {   // the last of several GPUs
+  if (is_list(option.offer) && comma != std::string_view::npos) {  // the last of several GPUs
     line.before = std::string_view(before.data(), before.size() + comma + 1);
     line.typed = value.substr(comma + 1);
   }
@@ -47,8 +47,8 @@ Unfinished look_at(std::span<const std::string_view> words) {
   static constexpr Verb no_verb{};
   Unfinished line;
   if (words.empty()) return line;
-  const Option* open = nullptr;         // an option that waits for its value
-  bool only_words = false;              // after "--"
+  const Option* open = nullptr;  // an option that waits for its value
+  bool only_words = false;       // after "--"
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string_view word = words[i];
     if (open) {
@@ -108,7 +108,8 @@ std::vector<Candidate> candidates(const Unfinished& line) {
 std::string_view completion_script(std::string_view shell) {
   // The first line of the answer says what follows: "words", or that the shell's own completion of files, directories or of the
   // command that begins at word N is wanted. Then one candidate a line, a tab, what it means.
-  if (shell == "bash") return R"(# bash completion for thole; made by `thole completion bash`
+  if (shell == "bash")
+    return R"(# bash completion for thole; made by `thole completion bash`
 _thole() {
     local line=${COMP_LINE:0:COMP_POINT} answer kind cur candidate i
     local -a words
@@ -145,7 +146,8 @@ _thole() {
 }
 complete -F _thole thole
 )";
-  if (shell == "zsh") return R"(#compdef thole
+  if (shell == "zsh")
+    return R"(#compdef thole
 # zsh completion for thole; made by `thole completion zsh`
 _thole() {
     local -a answer offers
@@ -169,7 +171,8 @@ _thole() {
 }
 if [[ $funcstack[1] == _thole ]]; then _thole "$@"; else compdef _thole thole; fi
 )";
-  if (shell == "fish") return R"(# fish completion for thole; made by `thole completion fish`
+  if (shell == "fish")
+    return R"(# fish completion for thole; made by `thole completion fish`
 function __thole_complete
     set -l words (commandline -opc) (commandline -ct)
     set -l answer ($words[1] __complete $words[2..-1] 2>/dev/null)

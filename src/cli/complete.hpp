@@ -12,14 +12,14 @@ namespace thole::cli {
 
 // Where an unfinished line stands: what kind of thing comes next, and the part of it that is typed.
 struct Unfinished {
-  const Verb* verb = nullptr;           // null: still before the verb
-  Offer offer = Offer::nothing;         // of the word that is being typed
-  bool option = false;                  // an option's name may come
-  bool verb_next = false;               // a verb may come
-  std::string_view choices;             // for Offer::choices
-  std::string_view before;              // "--gpus=", "0,3,": kept in front of each candidate
-  std::string_view typed;               // what candidates must begin with
-  std::size_t command = 0;              // Offer::command: index of the word at which the command begins
+  const Verb* verb = nullptr;    // null: still before the verb
+  Offer offer = Offer::nothing;  // of the word that is being typed
+  bool option = false;           // an option's name may come
+  bool verb_next = false;        // a verb may come
+  std::string_view choices;      // for Offer::choices
+  std::string_view before;       // "--gpus=", "0,3,": kept in front of each candidate
+  std::string_view typed;        // what candidates must begin with
+  std::size_t command = 0;       // Offer::command: index of the word at which the command begins
 };
 
 // `words`: all after the program's name, the last one unfinished (perhaps "").
@@ -27,7 +27,7 @@ Unfinished look_at(std::span<const std::string_view> words);
 
 struct Candidate {
   std::string text;
-  std::string says;                     // "" = nothing
+  std::string says;  // "" = nothing
 };
 
 // What the table alone knows: verbs, options, choices. Sorted as in the table.

@@ -16,7 +16,7 @@ namespace thole::cli {
 
 namespace {
 
-constexpr Millis patience{500};   // with the driver, while somebody waits for a key to answer
+constexpr Millis patience{500};  // with the driver, while somebody waits for a key to answer
 
 // What only the machine knows: its GPUs, its claims.
 class Here {
@@ -53,7 +53,7 @@ class Here {
     std::vector<std::string> seen;
     for (const model::Gpu& gpu : wire.observer().look(patience).machine.gpus) {
       const std::string name = short_model(gpu.model);
-      const std::string word = name.substr(0, name.find_first_of(" -"));   // "A100": what people type
+      const std::string word = name.substr(0, name.find_first_of(" -"));  // "A100": what people type
       if (std::find(seen.begin(), seen.end(), word) == seen.end()) add(word, gpu.model);
       seen.push_back(word);
     }
@@ -112,8 +112,10 @@ int complete(const Invocation& invocation, const wire::Config& config) {
   wire::Config here = config;
   // The line being completed may name another machine.
   for (std::size_t i = 0; i + 1 < words.size(); ++i)
-    if (words[i] == "--machine" && i + 2 < words.size()) here.settings.machine = words[i + 1];
-    else if (words[i].starts_with("--machine=")) here.settings.machine = words[i].substr(10);
+    if (words[i] == "--machine" && i + 2 < words.size())
+      here.settings.machine = words[i + 1];
+    else if (words[i].starts_with("--machine="))
+      here.settings.machine = words[i].substr(10);
   for (const std::vector<Candidate>& some : {candidates(line), Here(line, here).candidates()})
     for (const Candidate& candidate : some) text += fmt::format("{}\t{}\n", candidate.text, candidate.says);
   return write_all(STDOUT_FILENO, text) ? 0 : 125;

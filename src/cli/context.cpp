@@ -37,14 +37,15 @@ void Context::warn(std::string_view text) const { say(text); }
 
 plan::Ids Context::ids() const {
   const std::string& form = invocation.run.ids.empty() ? config.ids : invocation.run.ids;
-  return plan::parse_ids(form).value_or(plan::Ids::automatic);   // checked where it was read
+  return plan::parse_ids(form).value_or(plan::Ids::automatic);  // checked where it was read
 }
 
 std::map<std::string, std::string> Context::carry() const {
   std::map<std::string, std::string> variables;
   const wire::Settings& settings = wire.settings();
   if (!settings.machine.empty())
-    variables["THOLE_MACHINE"] = settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
+    variables["THOLE_MACHINE"] =
+        settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
   if (!settings.state_dir.empty()) variables["THOLE_STATE_DIR"] = from_anywhere(settings.state_dir);
   return variables;
 }

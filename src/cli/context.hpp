@@ -17,16 +17,16 @@ struct Context {
   const Invocation& invocation;
   const wire::Config& config;
   wire::Wire& wire;
-  Screen screen;                        // of stdout
+  Screen screen;  // of stdout
 
-  void print(std::string_view text) const;          // a result, on stdout; throws when it cannot be written
-  void print_json(const model::Json& json) const;   // … as one document
-  void note(std::string_view text) const;           // for people, on stderr; not under -q
-  void detail(std::string_view text) const;         // only under -v
-  void warn(std::string_view text) const;           // always
+  void print(std::string_view text) const;         // a result, on stdout; throws when it cannot be written
+  void print_json(const model::Json& json) const;  // … as one document
+  void note(std::string_view text) const;          // for people, on stderr; not under -q
+  void detail(std::string_view text) const;        // only under -v
+  void warn(std::string_view text) const;          // always
 
-  plan::Ids ids() const;                            // --ids, else the configuration's
-  std::map<std::string, std::string> carry() const; // variables by which a job's own thole finds the same machine and claims
+  plan::Ids ids() const;                             // --ids, else the configuration's
+  std::map<std::string, std::string> carry() const;  // variables by which a job's own thole finds the same machine and claims
 };
 
 // "thole/error/1"

@@ -35,13 +35,16 @@ std::string render(const std::vector<Check>& checks, const Screen& screen) {
   };
   const auto problems = count(Check::Result::problem), warnings = count(Check::Result::warning);
   if (problems == 0 && warnings == 0) return text + "All is well.\n";
-  return text + fmt::format("{} problem{}, {} warning{}\n", problems, problems == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
+  return text +
+         fmt::format("{} problem{}, {} warning{}\n", problems, problems == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
 }
 
 model::Json to_json(const std::vector<Check>& checks) {
   model::Json list = model::Json::array();
   for (const Check& check : checks)
-    list.push_back({{"name", check.name}, {"result", app::to_string(check.result)}, {"text", check.text},
+    list.push_back({{"name", check.name},
+                    {"result", app::to_string(check.result)},
+                    {"text", check.text},
                     {"fix", check.fix.empty() ? model::Json(nullptr) : model::Json(check.fix)}});
   return {{"schema", "thole/doctor/1"}, {"checks", std::move(list)}};
 }
@@ -55,7 +58,7 @@ int doctor(Context& context) {
   std::optional<port::StoreAbout> store;
   try {
     if (port::ClaimStore* found = context.wire.find_store()) store = found->about();
-  } catch (const Error&) {   // told by the overview
+  } catch (const Error&) {  // told by the overview
   }
   const app::Overview overview = look_over(context);
   const model::Surroundings surroundings = wire::survey(context.wire.settings(), store ? store->directory : "");
@@ -65,8 +68,10 @@ int doctor(Context& context) {
                                                   .config_files = context.config.files,
                                                   .config_cautions = context.config.cautions,
                                                   .look = took});
-  if (context.invocation.global.json) context.print_json(to_json(checks));
-  else context.print(render(checks, context.screen));
+  if (context.invocation.global.json)
+    context.print_json(to_json(checks));
+  else
+    context.print(render(checks, context.screen));
   return 0;
 }
 

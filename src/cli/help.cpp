@@ -15,8 +15,10 @@ std::string rows(std::span<const Option> options) {
   std::string text;
   for (const Option& option : options) {
     std::string left = fmt::format("  {}{}", option.letter ? "" : "    ", spelling(option));
-    if (left.size() + 2 > help_column) left += "\n" + std::string(help_column, ' ');
-    else left.resize(help_column, ' ');
+    if (left.size() + 2 > help_column)
+      left += "\n" + std::string(help_column, ' ');
+    else
+      left.resize(help_column, ' ');
     text += left + wrap(option.help, width - help_column, help_column) + "\n";
   }
   return text;

@@ -11,9 +11,9 @@ std::string general_help();
 std::string help_of(const Verb& verb);
 
 // Pieces shared with the man pages and docs/commands.md.
-std::string synopsis(const Verb& verb);                      // "thole run [OPTION...] COMMAND [ARGUMENT...]"
-std::string spelling(const Option& option);                  // "-g, --gpus N"
+std::string synopsis(const Verb& verb);      // "thole run [OPTION...] COMMAND [ARGUMENT...]"
+std::string spelling(const Option& option);  // "-g, --gpus N"
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent);  // every line after the first is indented
-std::vector<std::string_view> groups();                      // headings in order
+std::vector<std::string_view> groups();                                          // headings in order
 
 }  // namespace thole::cli

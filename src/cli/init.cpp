@@ -16,7 +16,8 @@ int init(Context& context) {
                         {"group", group.empty() ? model::Json(nullptr) : model::Json(group)}});
     return 0;
   }
-  std::string text = fmt::format("{}: {} can be claimed", report.directory, report.units == 1 ? "1 GPU" : fmt::format("{} GPUs", report.units));
+  std::string text = fmt::format("{}: {} can be claimed", report.directory,
+                                 report.units == 1 ? "1 GPU" : fmt::format("{} GPUs", report.units));
   if (!group.empty()) text += fmt::format(" by members of {}", group);
   if (report.freed != 0) text += fmt::format("; {} that vanished forgotten", report.freed);
   context.print(text + "\n");

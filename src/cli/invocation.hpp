@@ -16,7 +16,7 @@ struct Verb;
 
 // Options that go with every verb, before or after it. Absent = the configuration decides.
 struct Globals {
-  std::optional<std::string> machine;          // a simulated machine: a file, a shipped name, or "8xA100"
+  std::optional<std::string> machine;  // a simulated machine: a file, a shipped name, or "8xA100"
   std::optional<std::string> state_dir;
   bool json = false;
   bool quiet = false;
@@ -28,16 +28,16 @@ struct Globals {
 
 struct StatusOptions {
   bool list = false;
-  std::optional<Seconds> watch;                // redraw this often; absent = once
+  std::optional<Seconds> watch;  // redraw this often; absent = once
 };
 
 struct RunOptions {
   bool dry_run = false;
   bool linger = false;
   bool no_supervisor = false;
-  std::string ids;                             // "auto", "uuid" or "index"; "" = the configuration decides
+  std::string ids;  // "auto", "uuid" or "index"; "" = the configuration decides
   std::string status_file;
-  std::string in;                              // the claim to run in
+  std::string in;  // the claim to run in
 };
 
 struct ClaimOptions {
@@ -46,25 +46,25 @@ struct ClaimOptions {
 };
 
 struct CaptureOptions {
-  std::string output;                          // "" = stdout
+  std::string output;  // "" = stdout
   bool use = false;
   bool anonymous = false;
 };
 
 struct InitOptions {
-  std::string group;                           // nodes become 0660 of this group; "" = 0666
+  std::string group;  // nodes become 0660 of this group; "" = 0666
 };
 
 struct Invocation {
   const Verb* verb = nullptr;
   Globals global;
-  model::Request request;                      // starts as the configuration's defaults
+  model::Request request;  // starts as the configuration's defaults
   StatusOptions status;
-  RunOptions run;                              // `claim` shares dry_run and ids
+  RunOptions run;  // `claim` shares dry_run and ids
   ClaimOptions claim;
   CaptureOptions capture;
   InitOptions init;
-  std::vector<std::string> words;              // GPUs, a claim, or the command to run with its arguments
+  std::vector<std::string> words;  // GPUs, a claim, or the command to run with its arguments
 };
 
 }  // namespace thole::cli

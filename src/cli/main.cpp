@@ -25,9 +25,9 @@ struct Command {
   std::string_view verb;
   int (*call)(Context&);
 };
-constexpr Command commands[] = {{"status", cli::status},   {"why", cli::why},         {"run", cli::run},
-                                {"claim", cli::claim},     {"release", cli::release}, {"extend", cli::extend},
-                                {"doctor", cli::doctor},   {"capture", cli::capture}, {"init", cli::init}};
+constexpr Command commands[] = {{"status", cli::status}, {"why", cli::why},         {"run", cli::run},
+                                {"claim", cli::claim},   {"release", cli::release}, {"extend", cli::extend},
+                                {"doctor", cli::doctor}, {"capture", cli::capture}, {"init", cli::init}};
 
 // Without a verb: who has what.
 std::string_view verb_of(const Invocation& invocation) { return invocation.verb ? invocation.verb->name : "status"; }
@@ -41,7 +41,7 @@ std::string path_of_this_program() {
 // The runtime directory only where it is ours alone: after sudo or su the variable still names the other user's.
 std::string own_runtime_directory(const plan::Environment& environment) {
   const auto named = environment.find("XDG_RUNTIME_DIR");
-  struct stat about{};
+  struct stat about {};
   if (named == environment.end() || !named->second.starts_with('/') || ::lstat(named->second.c_str(), &about) != 0) return "";
   return S_ISDIR(about.st_mode) && about.st_uid == ::geteuid() && (about.st_mode & 077) == 0 ? named->second : "";
 }
@@ -115,7 +115,7 @@ int main_of(const std::vector<std::string_view>& arguments) {
 int main(int argc, char** argv) {
   try {
     return main_of({argv + 1, argv + argc});
-  } catch (const std::exception& bug) {   // out of memory, or a mistake of ours
+  } catch (const std::exception& bug) {  // out of memory, or a mistake of ours
     write_all(STDERR_FILENO, fmt::format("thole: internal error: {}\n", bug.what()));
     return exit_status(ErrorCode::internal);
   }

@@ -124,7 +124,8 @@ class Parser {
   }
 
   [[noreturn]] static void throw_no_value(const Option& option, std::string_view typed) {
-    throw Error(ErrorCode::usage, fmt::format("{} needs a value", typed)).hint(fmt::format("such as: {} {}", typed, option.value));
+    throw Error(ErrorCode::usage, fmt::format("{} needs a value", typed))
+        .hint(fmt::format("such as: {} {}", typed, option.value));
   }
 
   [[noreturn]] static void throw_unknown_verb(std::string_view word) {
@@ -151,7 +152,8 @@ class Parser {
                                       : fmt::format("such as: {}", verb.examples.front().line));
     if (result_.words.size() <= verb.max_words) return;
     Error error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, quoted(result_.words[verb.max_words])));
-    throw std::move(error).hint(verb.name == "claim" ? "a command is run by: thole run" : fmt::format("see: thole {} --help", verb.name));
+    throw std::move(error).hint(verb.name == "claim" ? "a command is run by: thole run"
+                                                     : fmt::format("see: thole {} --help", verb.name));
   }
 
   void check_request() {
@@ -161,15 +163,15 @@ class Parser {
     if (given("share-with") && !request.share) throw Error(ErrorCode::usage, "--share-with goes with --share");
     if (request.share && !given("beside")) request.beside = model::Beside::mine;
     if ((given("max-load") || given("max-memory")) && request.beside == model::Beside::none)
-      throw Error(ErrorCode::usage, "--max-load and --max-memory go with --beside").hint("such as: --beside any --max-load 20%");
+      throw Error(ErrorCode::usage, "--max-load and --max-memory go with --beside")
+          .hint("such as: --beside any --max-load 20%");
   }
 
   void check_run() const {
     if (result_.claim.shell && result_.claim.pid) throw Error(ErrorCode::usage, "--shell and --pid exclude each other");
     if (!result_.run.no_supervisor) return;
     for (std::string_view name : {"time", "linger", "status-file"})
-      if (given(name))
-        throw Error(ErrorCode::usage, fmt::format("--no-supervisor leaves nobody behind to do --{}", name));
+      if (given(name)) throw Error(ErrorCode::usage, fmt::format("--no-supervisor leaves nobody behind to do --{}", name));
   }
 
   std::span<const std::string_view> rest_;

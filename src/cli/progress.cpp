@@ -23,8 +23,8 @@ std::vector<std::string> why_waiting(Context& context, const model::Wait& wait) 
 }
 
 bool same_standing(const model::Wait& a, const model::Wait& b) {
-  return a.behind == b.behind && a.watch == b.watch && a.observe == b.observe && a.promise == b.promise && a.would_fit == b.would_fit &&
-         a.position == b.position && a.could_start_but_for_behind == b.could_start_but_for_behind;
+  return a.behind == b.behind && a.watch == b.watch && a.observe == b.observe && a.promise == b.promise &&
+         a.would_fit == b.would_fit && a.position == b.position && a.could_start_but_for_behind == b.could_start_but_for_behind;
 }
 
 }  // namespace
@@ -47,10 +47,12 @@ void Progress::say(const char* event, const Json& more) const {
 
 void Progress::waiting(const app::Standing& standing) {
   if (!since_) since_ = context_.wire.clock().steady();
-  if (context_.invocation.global.quiet || (last_ && same_standing(*last_, standing.wait))) return;   // no news
+  if (context_.invocation.global.quiet || (last_ && same_standing(*last_, standing.wait))) return;  // no news
   const std::vector<std::string> why = why_waiting(context_, standing.wait);
-  if (context_.invocation.global.json) say("waiting", waiting_to_json(standing.wait, why));
-  else context_.note(render_waiting(why) + (last_ ? "" : "\n  Ctrl-C leaves the queue"));
+  if (context_.invocation.global.json)
+    say("waiting", waiting_to_json(standing.wait, why));
+  else
+    context_.note(render_waiting(why) + (last_ ? "" : "\n  Ctrl-C leaves the queue"));
   last_ = standing.wait;
 }
 
@@ -59,7 +61,8 @@ void Progress::got(const app::Acquired& acquired) {
   const Seconds waited = since_ ? std::chrono::duration_cast<Seconds>(context_.wire.clock().steady() - *since_) : Seconds{0};
   if (context_.invocation.global.json) {
     Json gpus = Json::array();
-    for (std::size_t index : acquired.chosen) gpus.push_back({{"gpu", acquired.units[index].label}, {"uuid", acquired.units[index].key}});
+    for (std::size_t index : acquired.chosen)
+      gpus.push_back({{"gpu", acquired.units[index].label}, {"uuid", acquired.units[index].key}});
     return say("claimed", {{"id", acquired.claim.id}, {"gpus", gpus}, {"why", acquired.explain}, {"waited_s", waited.count()}});
   }
   context_.note(since_ ? fmt::format("{}, after {}", name, format_duration(waited)) : name);
@@ -68,14 +71,17 @@ void Progress::got(const app::Acquired& acquired) {
 }
 
 void Progress::caution(const std::string& text) {
-  if (context_.invocation.global.json) say("caution", {{"message", text}});
-  else context_.warn(printable(text));
+  if (context_.invocation.global.json)
+    say("caution", {{"message", text}});
+  else
+    context_.warn(printable(text));
 }
 
 void Progress::left_behind(const std::vector<std::string>& processes) {
   if (context_.invocation.global.json) return say("left-behind", {{"processes", processes}});
-  std::string text = fmt::format("the command left {} running, {}:", processes.size() == 1 ? "a process" : fmt::format("{} processes", processes.size()),
-                                 context_.invocation.run.linger ? "waiting for the end" : "ending what is left");
+  std::string text = fmt::format(
+      "the command left {} running, {}:", processes.size() == 1 ? "a process" : fmt::format("{} processes", processes.size()),
+      context_.invocation.run.linger ? "waiting for the end" : "ending what is left");
   for (const std::string& process : processes) text += "\n  " + printable(process, 76);
   context_.warn(text);
 }
@@ -94,13 +100,15 @@ int show_preview(Context& context) {
     as_if.units = preview.units;
     as_if.chosen = preview.chosen;
     variables = app::variables(site, as_if, context.invocation.request, context.ids());
-    variables.set.erase("THOLE_CLAIM");   // there is none
+    variables.set.erase("THOLE_CLAIM");  // there is none
   }
   std::vector<std::string> why;
   if (const auto* wait = std::get_if<model::Wait>(&preview.decision)) why = why_waiting(context, *wait);
   const model::Snapshot& snapshot = site.observer.snapshot();
-  if (context.invocation.global.json) context.print_json(preview_to_json(preview, variables, snapshot, why));
-  else context.print(render_preview(preview, variables, snapshot, why));
+  if (context.invocation.global.json)
+    context.print_json(preview_to_json(preview, variables, snapshot, why));
+  else
+    context.print(render_preview(preview, variables, snapshot, why));
   return 0;
 }
 

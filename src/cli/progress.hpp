@@ -12,7 +12,7 @@ class Progress {
  public:
   explicit Progress(Context& context) : context_(context) {}
 
-  app::RunEvents events();                     // refer to this object
+  app::RunEvents events();  // refer to this object
   void ended(const port::Ended& ended);
 
  private:
@@ -20,11 +20,11 @@ class Progress {
   void got(const app::Acquired& acquired);
   void caution(const std::string& text);
   void left_behind(const std::vector<std::string>& processes);
-  void say(const char* event, const model::Json& more) const;   // --json
+  void say(const char* event, const model::Json& more) const;  // --json
 
   Context& context_;
-  std::optional<model::Wait> last_;            // the last standing told; the same twice is not news
-  std::optional<SteadyTime> since_;            // of the wait
+  std::optional<model::Wait> last_;  // the last standing told; the same twice is not news
+  std::optional<SteadyTime> since_;  // of the wait
 };
 
 // --dry-run of both.

@@ -18,7 +18,9 @@ class Sheet {
 
   std::string of(std::size_t index) {
     const model::Gpu& gpu = overview_.snapshot.machine.gpus[index];
-    text_ = ink(screen_, Ink::bold, fmt::format("GPU {}  {}", index, gpu.model.empty() ? "model unknown" : printable(gpu.model, 60))) + "\n";
+    text_ = ink(screen_, Ink::bold,
+                fmt::format("GPU {}  {}", index, gpu.model.empty() ? "model unknown" : printable(gpu.model, 60))) +
+            "\n";
     for (const UnitOverview& unit : overview_.units)
       if (unit.unit.gpu == index && !unit.unit.instance) add_claims(unit);
     add_identity(gpu);
@@ -27,7 +29,8 @@ class Sheet {
     add_surroundings(gpu);
     for (const UnitOverview& unit : overview_.units)
       if (unit.unit.gpu == index && unit.unit.instance) add_instance(unit, gpu.mig[*unit.unit.instance]);
-    if (gpu.mig_mode && gpu.mig.empty()) line("instances", "none: MIG mode is on, so nothing can be claimed here until some are made");
+    if (gpu.mig_mode && gpu.mig.empty())
+      line("instances", "none: MIG mode is on, so nothing can be claimed here until some are made");
     return text_;
   }
 
@@ -49,7 +52,8 @@ class Sheet {
     line("state", state);
     line("", printable(unit.why));
     for (const model::Holding& holding : unit.holdings) {
-      std::string who = fmt::format("{} since {}", holder_name(holding), holding.since == WallTime{} ? "?" : format_local(holding.since, overview_.now));
+      std::string who = fmt::format("{} since {}", holder_name(holding),
+                                    holding.since == WallTime{} ? "?" : format_local(holding.since, overview_.now));
       if (holding.until) who += " until " + format_local(*holding.until, overview_.now);
       if (holding.memory_mib) who += ", budget " + format_mib(*holding.memory_mib);
       if (holding.pid > 0) who += fmt::format(", pid {}", holding.pid);
@@ -69,16 +73,20 @@ class Sheet {
   }
 
   void add_use(const model::Use& use, std::optional<std::uint64_t> total) {
-    line("memory", fmt::format("{} used of {}", use.memory_used_mib.known() ? format_mib(*use.memory_used_mib) : reading(use.memory_used_mib),
+    line("memory", fmt::format("{} used of {}",
+                               use.memory_used_mib.known() ? format_mib(*use.memory_used_mib) : reading(use.memory_used_mib),
                                total ? format_mib(*total) : "an unknown total"));
-    line("utilisation", fmt::format("{}, memory {}", reading(use.utilization_percent, "%"), reading(use.memory_utilization_percent, "%")));
+    line("utilisation",
+         fmt::format("{}, memory {}", reading(use.utilization_percent, "%"), reading(use.memory_utilization_percent, "%")));
     line("temperature", reading(use.temperature_c, " C"));
-    line("power", use.power_limit_w.known() ? fmt::format("{} of {}", reading(use.power_w, " W"), reading(use.power_limit_w, " W"))
-                                            : reading(use.power_w, " W"));
+    line("power", use.power_limit_w.known()
+                      ? fmt::format("{} of {}", reading(use.power_w, " W"), reading(use.power_limit_w, " W"))
+                      : reading(use.power_w, " W"));
     if (!use.processes.known()) return line("processes", reading(use.processes));
     if (use.processes.known() && (*use.processes).empty()) return line("processes", "none");
     for (const model::GpuProcess& process : *use.processes) {
-      std::string text = fmt::format("{} {}, {}", process.pid, process.user.empty() ? "?" : printable(process.user, 32), model::to_string(process.kind));
+      std::string text = fmt::format("{} {}, {}", process.pid, process.user.empty() ? "?" : printable(process.user, 32),
+                                     model::to_string(process.kind));
       if (process.memory_mib.known()) text += ", " + format_mib(*process.memory_mib);
       if (!process.command.empty()) text += ", " + printable(process.command);
       line("process", text);
@@ -154,7 +162,8 @@ std::string render_list(const app::Overview& overview) {
     const model::Gpu& gpu = machine.gpus[g];
     add(std::to_string(g), gpu.uuid, gpu.model);
     for (const UnitOverview& row : overview.units)
-      if (row.unit.gpu == g && row.unit.instance) add(row.unit.label, gpu.mig[*row.unit.instance].uuid, row.unit.model_of(machine));
+      if (row.unit.gpu == g && row.unit.instance)
+        add(row.unit.label, gpu.mig[*row.unit.instance].uuid, row.unit.model_of(machine));
   }
   return text;
 }

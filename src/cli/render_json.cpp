@@ -54,9 +54,12 @@ Json list_to_json(const app::Overview& overview) {
     Json instances = Json::array();
     for (const app::UnitOverview& row : overview.units)
       if (row.unit.gpu == g && row.unit.instance)
-        instances.push_back({{"unit", row.unit.label}, {"uuid", text_or_null(machine.gpus[g].mig[*row.unit.instance].uuid)},
+        instances.push_back({{"unit", row.unit.label},
+                             {"uuid", text_or_null(machine.gpus[g].mig[*row.unit.instance].uuid)},
                              {"model", text_or_null(row.unit.model_of(machine))}});
-    json["gpus"].push_back({{"index", g}, {"uuid", text_or_null(machine.gpus[g].uuid)}, {"model", text_or_null(machine.gpus[g].model)},
+    json["gpus"].push_back({{"index", g},
+                            {"uuid", text_or_null(machine.gpus[g].uuid)},
+                            {"model", text_or_null(machine.gpus[g].model)},
                             {"instances", std::move(instances)}});
   }
   return json;

@@ -11,16 +11,19 @@ namespace {
 
 using model::Json;
 
-Json units_to_json(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen, const model::Snapshot& snapshot) {
+Json units_to_json(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen,
+                   const model::Snapshot& snapshot) {
   Json list = Json::array();
   for (std::size_t index : chosen)
-    list.push_back({{"gpu", units[index].label}, {"uuid", units[index].key}, {"model", units[index].model_of(snapshot.machine)}});
+    list.push_back(
+        {{"gpu", units[index].label}, {"uuid", units[index].key}, {"model", units[index].model_of(snapshot.machine)}});
   return list;
 }
 
 }  // namespace
 
-std::string name_units(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen, const model::Snapshot& snapshot) {
+std::string name_units(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen,
+                       const model::Snapshot& snapshot) {
   if (chosen.empty()) return "no GPU";
   std::vector<std::string> labels, models;
   for (std::size_t index : chosen) {
@@ -79,9 +82,13 @@ Json ended_to_json(const port::Ended& ended) {
 }
 
 Json ended_to_json(const Error& error) {
-  return {{"schema", "thole/ended/1"}, {"who", "thole"},         {"why", name(error.code())},
+  return {{"schema", "thole/ended/1"},
+          {"who", "thole"},
+          {"why", name(error.code())},
           {"exit_code", error.code() == ErrorCode::interrupted ? Json(nullptr) : Json(exit_status(error.code()))},
-          {"signal", nullptr},         {"core_dumped", false},   {"left_behind", Json::array()},
+          {"signal", nullptr},
+          {"core_dumped", false},
+          {"left_behind", Json::array()},
           {"message", error.full()}};
 }
 

@@ -11,7 +11,8 @@
 namespace thole::cli {
 
 // "3 (A100-SXM4-80GB)", "0,1 (A100-SXM4-80GB)", "none"
-std::string name_units(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen, const model::Snapshot& snapshot);
+std::string name_units(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen,
+                       const model::Snapshot& snapshot);
 
 // Where a waiter stands; `why` as app::why_waiting gives it.
 std::string render_waiting(const std::vector<std::string>& why);

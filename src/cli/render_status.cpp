@@ -16,14 +16,16 @@ using app::UnitOverview;
 enum Head { gpu, model_name, memory, load, temperature, state, owner, since, until, command };
 constexpr Column columns[] = {{"GPU"},   {"MODEL"}, {"MEMORY", true}, {"UTIL", true}, {"TEMP", true},
                               {"STATE"}, {"OWNER"}, {"SINCE"},        {"UNTIL"},      {"COMMAND"}};
-constexpr Squeeze squeezes[] = {{command, 24}, {since, 0},  {model_name, 0}, {until, 0},       {command, 14},
-                                {owner, 8},    {model_name, 14}, {command, 8},  {owner, 6}, {model_name, 10}, {command, 1}};
+constexpr Squeeze squeezes[] = {{command, 24},    {since, 0},   {model_name, 0}, {until, 0},       {command, 14}, {owner, 8},
+                                {model_name, 14}, {command, 8}, {owner, 6},      {model_name, 10}, {command, 1}};
 
 Ink ink_of(State state) {
   switch (state) {
     case State::idle: return Ink::green;
     case State::sick: return Ink::red;
-    case State::foreign: case State::overdue: case State::unknown: return Ink::yellow;
+    case State::foreign:
+    case State::overdue:
+    case State::unknown: return Ink::yellow;
     default: return Ink::plain;
   }
 }
@@ -52,12 +54,14 @@ Cell until_when(const std::optional<WallTime>& time, WallTime now) {
   const std::string text = format_local(*time, now);
   // The day of an end is not enough: "Tue 14:20" becomes "Tue14h".
   const std::size_t colon = text.find(':');
-  std::string brief = text.size() > 5 && text.size() < 16 && colon >= 2 ? text.substr(0, 3) + text.substr(colon - 2, 2) + "h" : brief_day(text);
+  std::string brief =
+      text.size() > 5 && text.size() < 16 && colon >= 2 ? text.substr(0, 3) + text.substr(colon - 2, 2) + "h" : brief_day(text);
   return {text, brief};
 }
 
 std::string brief_model(const std::string& name) {
-  constexpr std::string_view fillers[] = {"Data Center GPU ", "GeForce ", "Instinct ", " Generation", "Quadro ", "-PCIE", "-SXM2", "-SXM4", " HBM3", "-SXM3"};
+  constexpr std::string_view fillers[] = {
+      "Data Center GPU ", "GeForce ", "Instinct ", " Generation", "Quadro ", "-PCIE", "-SXM2", "-SXM4", " HBM3", "-SXM3"};
   std::string text = name;
   for (std::string_view filler : fillers)
     if (std::size_t at = text.find(filler); at != std::string::npos) text.erase(at, filler.size());
@@ -91,7 +95,8 @@ class StatusTable {
 
   void add_unit(const UnitOverview& unit) {
     const model::Machine& machine = overview_.snapshot.machine;
-    std::string name = unit.unit.instance ? unit.unit.gpu_of(machine).mig[*unit.unit.instance].profile : short_model(unit.unit.gpu_of(machine).model);
+    std::string name = unit.unit.instance ? unit.unit.gpu_of(machine).mig[*unit.unit.instance].profile
+                                          : short_model(unit.unit.gpu_of(machine).model);
     Row row = figures(unit.unit.label, std::move(name), unit.unit.use_of(machine), unit.unit.memory_mib_of(machine));
     row.cells.push_back({upper(app::to_string(unit.state)), "", unit.mine || !unit.visible ? Ink::plain : ink_of(unit.state)});
     row.color = unit.mine ? Ink::bold : unit.visible ? Ink::plain : Ink::dim;
@@ -100,7 +105,7 @@ class StatusTable {
       rows_.push_back(std::move(row));
       return;
     }
-    for (const model::Holding& holding : unit.holdings) {   // each further sharer on a line of its own
+    for (const model::Holding& holding : unit.holdings) {  // each further sharer on a line of its own
       add_holding(row, holding);
       rows_.push_back(row);
       row.cells.assign(state + 1, Cell{""});
@@ -117,14 +122,17 @@ class StatusTable {
   static Row figures(std::string label, std::string name, const model::Use& use, std::optional<std::uint64_t> total) {
     Row row;
     if (name.empty()) name = "?";
-    row.cells = {{std::move(label)}, {printable(name), brief_model(printable(name))}, {memory_use(use.memory_used_mib, total)},
-                 {figure(use.utilization_percent, "%")}, {figure(use.temperature_c, "C")}};
+    row.cells = {{std::move(label)},
+                 {printable(name), brief_model(printable(name))},
+                 {memory_use(use.memory_used_mib, total)},
+                 {figure(use.utilization_percent, "%")},
+                 {figure(use.temperature_c, "C")}};
     return row;
   }
 
   void add_strangers(Row& row, const UnitOverview& unit) const {
     const bool display = unit.unit.gpu_of(overview_.snapshot.machine).display.value_or(false);
-    if (unit.state == State::idle) {   // a desktop's processes are no use that counts
+    if (unit.state == State::idle) {  // a desktop's processes are no use that counts
       row.cells.insert(row.cells.end(), {{"-"}, {"-"}, {"-"}, {display ? "(drives a display)" : "-"}});
       return;
     }
@@ -139,7 +147,8 @@ class StatusTable {
   }
 
   void add_holding(Row& row, const model::Holding& holding) const {
-    row.cells.insert(row.cells.end(), {{holder_name(holding)}, when(holding.since, overview_.now), until_when(holding.until, overview_.now)});
+    row.cells.insert(row.cells.end(),
+                     {{holder_name(holding)}, when(holding.since, overview_.now), until_when(holding.until, overview_.now)});
     std::string what = printable(holding.command);
     if (holding.shared && holding.memory_mib) what = fmt::format("[{}] {}", format_mib(*holding.memory_mib), what);
     row.cells.push_back({std::move(what)});
@@ -159,12 +168,13 @@ std::string labels(const std::vector<UnitOverview>& units, bool (*wanted)(const 
 
 // "2 free, 5 claimed (yours: 0, 3), 1 sick"
 std::string sum(const app::Overview& overview) {
-  constexpr std::pair<State, std::string_view> words[] = {{State::idle, "free"},       {State::claimed, "claimed"}, {State::shared, "shared"},
-                                                          {State::overdue, "overdue"}, {State::foreign, "foreign"}, {State::sick, "sick"},
-                                                          {State::unknown, "unknown"}};
+  constexpr std::pair<State, std::string_view> words[] = {
+      {State::idle, "free"},       {State::claimed, "claimed"}, {State::shared, "shared"},  {State::overdue, "overdue"},
+      {State::foreign, "foreign"}, {State::sick, "sick"},       {State::unknown, "unknown"}};
   std::string text;
   for (auto [state, word] : words) {
-    const auto count = std::count_if(overview.units.begin(), overview.units.end(), [s = state](const UnitOverview& u) { return u.state == s; });
+    const auto count = std::count_if(overview.units.begin(), overview.units.end(),
+                                     [s = state](const UnitOverview& u) { return u.state == s; });
     if (count != 0 || state == State::idle) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, word);
   }
   const std::string mine = labels(overview.units, [](const UnitOverview& unit) { return unit.mine; });
@@ -184,7 +194,8 @@ std::string outer_mask(const app::Overview& overview, const Screen& screen) {
   std::string text;
   if (!overview.outer.named_by.empty()) {
     const std::string visible = labels(overview.units, [](const UnitOverview& unit) { return unit.visible; });
-    text = paragraph(screen, fmt::format("{} leaves you {} here.", overview.outer.named_by, visible.empty() ? "no GPU" : "GPU " + visible));
+    text = paragraph(
+        screen, fmt::format("{} leaves you {} here.", overview.outer.named_by, visible.empty() ? "no GPU" : "GPU " + visible));
   }
   for (const std::string& caution : overview.outer.cautions) text += paragraph(screen, printable(caution));
   return text;
@@ -208,11 +219,15 @@ std::string problems(const app::Overview& overview, const Screen& screen) {
 std::string wants(const model::Waiting& waiting, const app::Overview& overview) {
   std::vector<std::string> eligible;
   for (const UnitOverview& unit : overview.units)
-    if (std::find(waiting.eligible.begin(), waiting.eligible.end(), unit.unit.key) != waiting.eligible.end()) eligible.push_back(unit.unit.label);
+    if (std::find(waiting.eligible.begin(), waiting.eligible.end(), unit.unit.key) != waiting.eligible.end())
+      eligible.push_back(unit.unit.label);
   std::string text = std::to_string(waiting.count);
-  if (eligible.size() == overview.units.size()) text += waiting.count == 1 ? " GPU" : " GPUs";
-  else text += " of GPU " + join(eligible, ",");
-  if (waiting.memory_mib && *waiting.memory_mib != 0) text += fmt::format(", {}{}", waiting.shared ? "shared " : "", format_mib(*waiting.memory_mib));
+  if (eligible.size() == overview.units.size())
+    text += waiting.count == 1 ? " GPU" : " GPUs";
+  else
+    text += " of GPU " + join(eligible, ",");
+  if (waiting.memory_mib && *waiting.memory_mib != 0)
+    text += fmt::format(", {}{}", waiting.shared ? "shared " : "", format_mib(*waiting.memory_mib));
   if (waiting.time) text += ", for " + format_duration(*waiting.time);
   return text;
 }
@@ -226,8 +241,11 @@ std::string queue(const app::Overview& overview, const Screen& screen) {
     const auto& [waiting, promise] = overview.queue[i];
     Row row;
     row.color = waiting.mine || waiting.uid == overview.uid ? Ink::bold : Ink::plain;
-    row.cells = {{std::to_string(i + 1)}, {printable(waiting.user)}, when(waiting.since, overview.now),
-                 {promise ? format_local(*promise, overview.now) : "-"}, {wants(waiting, overview)}};
+    row.cells = {{std::to_string(i + 1)},
+                 {printable(waiting.user)},
+                 when(waiting.since, overview.now),
+                 {promise ? format_local(*promise, overview.now) : "-"},
+                 {wants(waiting, overview)}};
     rows.push_back(std::move(row));
   }
   return "\n" + table(screen, heads, std::move(rows), steps);

@@ -20,7 +20,8 @@ void say_how_it_ended(const Context& context, const port::Ended& ended) {
   // The end may have come from `thole extend` alone.
   const auto& time = context.invocation.request.time;
   if (ended.time_limit)
-    context.warn("the command was ended: its time is over" + (time ? fmt::format(" (--time {})", format_duration(*time)) : std::string()));
+    context.warn("the command was ended: its time is over" +
+                 (time ? fmt::format(" (--time {})", format_duration(*time)) : std::string()));
   if (ended.released) context.warn("the command was ended: its claim was released");
 }
 

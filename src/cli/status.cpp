@@ -42,11 +42,12 @@ std::string over_the_last(std::string_view text, std::size_t rows) {
   bool first = true;
   for (;;) {
     const app::Overview overview = look_over(context);
-    const Screen screen = screen_of(STDOUT_FILENO, !context.screen.colors);   // the window may have been resized
+    const Screen screen = screen_of(STDOUT_FILENO, !context.screen.colors);  // the window may have been resized
     if (context.invocation.global.json) {
       context.print(model::dump(json_of(context, overview), -1) + "\n");
     } else if (screen.terminal()) {
-      const std::string head = fmt::format("every {}: thole status, {}\n", format_duration(interval), format_local(overview.now, overview.now));
+      const std::string head =
+          fmt::format("every {}: thole status, {}\n", format_duration(interval), format_local(overview.now, overview.now));
       context.print((first ? "\x1b[2J" : "") + over_the_last(head + text_of(context, overview, screen), screen.rows));
     } else {
       context.print((first ? "" : "\n") + text_of(context, overview, screen));
@@ -65,9 +66,9 @@ app::Overview look_over(Context& context) {
   observer.look(settings.status_patience);
   port::ClaimStore* store = nullptr;
   std::string problem;
-  try {   // after the driver, which may take seconds: who has what is shown as it is now
+  try {  // after the driver, which may take seconds: who has what is shown as it is now
     store = context.wire.find_store();
-  } catch (const Error& error) {   // the GPUs are worth seeing even where nothing can be claimed
+  } catch (const Error& error) {  // the GPUs are worth seeing even where nothing can be claimed
     problem = error.full();
   }
   return app::look_over({.observer = observer,
@@ -82,10 +83,12 @@ app::Overview look_over(Context& context) {
 int status(Context& context) {
   if (context.invocation.status.watch) watch(context, *context.invocation.status.watch);
   const bool whole = context.invocation.global.json || !context.invocation.words.empty();
-  if (whole) context.wire.observer().read_topology();   // takes a few ms on a large machine; the table does not need it
+  if (whole) context.wire.observer().read_topology();  // takes a few ms on a large machine; the table does not need it
   const app::Overview overview = look_over(context);
-  if (context.invocation.global.json) context.print_json(json_of(context, overview));
-  else context.print(text_of(context, overview, context.screen));
+  if (context.invocation.global.json)
+    context.print_json(json_of(context, overview));
+  else
+    context.print(text_of(context, overview, context.screen));
   return 0;
 }
 

@@ -46,7 +46,8 @@ constexpr Option request_rows[] = {
   {0, "share", "", "share a GPU with others that said --share, within memory budgets",
    [](I& i, const W&) { i.request.share = true; }},
   {0, "share-with", "any", "share with other users too (GPUs leak between users)",
-   [](I& i, const W& w) { i.request.share_with = choice_of(w, "any|same-user") == "any" ? ShareWith::any : ShareWith::same_user; },
+   [](I& i, const W& w) {
+     i.request.share_with = choice_of(w, "any|same-user") == "any" ? ShareWith::any : ShareWith::same_user; },
    Offer::choices, "any|same-user"},
   {0, "beside", "WHOSE", "take a GPU although unclaimed processes use it: none, mine or any (default none; mine with --share)",
    [](I& i, const W& w) { i.request.beside = *model::parse_beside(choice_of(w, "none|mine|any")); },
@@ -84,7 +85,8 @@ constexpr Option status_rows[] = {
 
 constexpr Option run_rows[] = {
   dry_run_row, ids_row,
-  {0, "in", "CLAIM", "run inside a claim made by `thole claim`", [](I& i, const W& w) { i.run.in = text_of(w); }, Offer::claims},
+  {0, "in", "CLAIM", "run inside a claim made by `thole claim`",
+   [](I& i, const W& w) { i.run.in = text_of(w); }, Offer::claims},
   {0, "linger", "", "when the command ends, wait for the processes it leaves behind instead of ending them",
    [](I& i, const W&) { i.run.linger = true; }},
   {0, "no-supervisor", "", "become the command instead of staying beside it",
@@ -102,7 +104,8 @@ constexpr Option claim_rows[] = {
 };
 
 constexpr Option capture_rows[] = {
-  {'o', "output", "FILE", "write to FILE instead of stdout", [](I& i, const W& w) { i.capture.output = text_of(w); }, Offer::files},
+  {'o', "output", "FILE", "write to FILE instead of stdout",
+   [](I& i, const W& w) { i.capture.output = text_of(w); }, Offer::files},
   {0, "use", "", "keep the present use too: memory, load, processes", [](I& i, const W&) { i.capture.use = true; }},
   {0, "anonymous", "", "leave out the machine's and the users' names and the command lines; number the UUIDs",
    [](I& i, const W&) { i.capture.anonymous = true; }},
@@ -156,7 +159,8 @@ constexpr Example init_examples[] = {
 
 constexpr Verb verb_rows[] = {
   {"status", "see", "who has what: one line a GPU", "[GPU...]", status_rows, {}, status_examples, Offer::gpus, 0, 128},
-  {"why", "see", "explain a GPU's state, or what a request waits for", "[GPU...]", {}, request_rows, why_examples, Offer::gpus, 0, 128},
+  {"why", "see", "explain a GPU's state, or what a request waits for", "[GPU...]", {}, request_rows, why_examples,
+   Offer::gpus, 0, 128},
   {"run", "run", "claim GPUs, wait if needed, run a command", "COMMAND [ARGUMENT...]", run_rows, request_rows, run_examples,
    Offer::command, 1, ~std::size_t{0}},
   {"claim", "run", "claim GPUs without a command", "", claim_rows, request_rows, claim_examples},

@@ -1,6 +1,7 @@
 // The table of commands and options: parsing, help, completion, man pages and docs/commands.md are all made from it.
 //
-// To add an option: one row in table.cpp and one field in invocation.hpp. The rows are constant data; nothing is built at start.
+// To add an option: one row in table.cpp and one field in invocation.hpp. The rows are constant data; nothing is built at
+// start.
 #pragma once
 
 #include <span>
@@ -17,18 +18,18 @@ enum class Offer { nothing, files, directories, gpus, models, machines, claims, 
 
 // One value as typed, with the option it belongs to, for messages.
 struct Word {
-  std::string_view option;                     // "--gpus" or "-g", as typed
+  std::string_view option;  // "--gpus" or "-g", as typed
   std::string_view text;
 };
 
 struct Option {
-  char letter = 0;                             // 0: none
-  std::string_view name;                       // without the dashes
-  std::string_view value;                      // what help calls its value; "" = a flag
+  char letter = 0;         // 0: none
+  std::string_view name;   // without the dashes
+  std::string_view value;  // what help calls its value; "" = a flag
   std::string_view help;
   void (*set)(Invocation&, const Word&);
   Offer offer = Offer::nothing;
-  std::string_view choices = {};               // "none|mine|any" for Offer::choices
+  std::string_view choices = {};                            // "none|mine|any" for Offer::choices
   bool (*optional_value)(std::string_view next) = nullptr;  // the value may be left out; does the next word belong to it?
 };
 
@@ -38,15 +39,15 @@ struct Example {
 
 struct Verb {
   std::string_view name;
-  std::string_view group;                      // heading in --help; "" = hidden machinery
-  std::string_view summary;                    // one line, lower case
-  std::string_view operands;                   // "[GPU...]"
-  std::span<const Option> own;                 // its own options …
-  std::span<const Option> request;             // … and the words of a request, where it takes them
+  std::string_view group;           // heading in --help; "" = hidden machinery
+  std::string_view summary;         // one line, lower case
+  std::string_view operands;        // "[GPU...]"
+  std::span<const Option> own;      // its own options …
+  std::span<const Option> request;  // … and the words of a request, where it takes them
   std::span<const Example> examples;
-  Offer offer = Offer::nothing;                // what its words are; `command` ends the options at the first word
+  Offer offer = Offer::nothing;  // what its words are; `command` ends the options at the first word
   std::size_t min_words = 0, max_words = 0;
-  bool raw = false;                            // machinery: every word after the verb is its own
+  bool raw = false;  // machinery: every word after the verb is its own
 };
 
 std::span<const Verb> verbs();

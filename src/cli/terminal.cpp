@@ -70,7 +70,8 @@ std::string ink(const Screen& screen, Ink color, std::string_view text) {
   return fmt::format("\x1b[{}m{}\x1b[0m", code_of(color), text);
 }
 
-std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows, std::span<const Squeeze> squeezes) {
+std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows,
+                  std::span<const Squeeze> squeezes) {
   std::vector<std::size_t> widths = widths_of(columns, rows);
   for (const Squeeze& squeeze : squeezes) {
     const std::size_t wide = total(widths);
@@ -95,9 +96,10 @@ std::string table(const Screen& screen, std::span<const Column> columns, std::ve
       const Cell& cell = row.cells[c];
       const std::string shown = pad(printable(cell.text, widths[c]), widths[c], columns[c].right);
       const std::size_t begin = shown.find_first_not_of(' ');
-      if (begin != std::string::npos) {   // blanks before the next word wait, so that no line ends in them
+      if (begin != std::string::npos) {  // blanks before the next word wait, so that no line ends in them
         const std::size_t end = shown.find_last_not_of(' ') + 1;
-        line += blanks + shown.substr(0, begin) + ink(screen, cell.color == Ink::plain ? row.color : cell.color, shown.substr(begin, end - begin));
+        line += blanks + shown.substr(0, begin) +
+                ink(screen, cell.color == Ink::plain ? row.color : cell.color, shown.substr(begin, end - begin));
         blanks = shown.substr(end);
       } else {
         blanks += shown;

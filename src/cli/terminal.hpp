@@ -12,7 +12,7 @@ namespace thole::cli {
 // What is known of the output.
 struct Screen {
   std::size_t columns = 80;
-  std::size_t rows = 0;                 // 0: not a terminal
+  std::size_t rows = 0;  // 0: not a terminal
   bool colors = false;
 
   bool terminal() const { return rows != 0; }
@@ -25,19 +25,19 @@ enum class Ink { plain, bold, dim, red, green, yellow };
 std::string ink(const Screen& screen, Ink color, std::string_view text);
 
 struct Cell {
-  std::string text;                     // printable
-  std::string brief = {};               // a shorter form for narrow screens; "" = none
+  std::string text;        // printable
+  std::string brief = {};  // a shorter form for narrow screens; "" = none
   Ink color = Ink::plain;
 };
 
 struct Row {
   std::vector<Cell> cells;
-  Ink color = Ink::plain;               // of the cells that have none of their own
+  Ink color = Ink::plain;  // of the cells that have none of their own
 };
 
 struct Column {
   std::string_view head;
-  bool right = false;                   // numbers
+  bool right = false;  // numbers
 };
 
 // One step in making a table fit: the column takes its brief form (`width` 0), or is cut to `width` at the least.
@@ -46,7 +46,8 @@ struct Squeeze {
 };
 
 // Lays the rows out in `screen.columns`, taking the squeezes in order until they fit. The last column is not padded.
-std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows, std::span<const Squeeze> squeezes);
+std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows,
+                  std::span<const Squeeze> squeezes);
 
 // A paragraph within the screen: later lines are indented.
 std::string paragraph(const Screen& screen, std::string_view text, std::size_t indent = 2);

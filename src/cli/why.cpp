@@ -28,7 +28,8 @@ std::string render(const std::vector<UnitWhy>& units, const Screen& screen) {
     const std::string begin = fmt::format("GPU {}: ", join(labels, ","));
     for (std::size_t line = 0; line < units[i].sentences.size(); ++line) {
       const std::string sentence = printable(units[i].sentences[line]);
-      text += line == 0 ? paragraph(screen, begin + sentence, 4) : "  " + paragraph({screen.columns - 2, 0, false}, sentence, 4);
+      text +=
+          line == 0 ? paragraph(screen, begin + sentence, 4) : "  " + paragraph({screen.columns - 2, 0, false}, sentence, 4);
     }
   }
   return text;
@@ -53,8 +54,10 @@ int of_gpus(Context& context, const app::Overview& overview) {
     }
     if (!any) text += fmt::format("GPU {}: MIG mode is on and there are no instances, so there is nothing to claim\n", gpu);
   }
-  if (context.invocation.global.json) context.print_json(json);
-  else context.print(render(units, context.screen) + text);
+  if (context.invocation.global.json)
+    context.print_json(json);
+  else
+    context.print(render(units, context.screen) + text);
   return 0;
 }
 
@@ -62,7 +65,9 @@ int of_request(Context& context, const app::Overview& overview) {
   const model::Request& request = context.invocation.request;
   const app::RequestWhy why = app::why_request(context.wire.site(), request, overview);
   if (context.invocation.global.json) {
-    model::Json json = {{"schema", "thole/why/1"}, {"request", request.describe()}, {"refused", why.refused.empty() ? model::Json(nullptr) : model::Json(why.refused)}};
+    model::Json json = {{"schema", "thole/why/1"},
+                        {"request", request.describe()},
+                        {"refused", why.refused.empty() ? model::Json(nullptr) : model::Json(why.refused)}};
     json["plan"] = why.preview ? preview_to_json(*why.preview, {}, overview.snapshot, why.waiting) : model::Json(nullptr);
     json["units"] = model::Json::array();
     for (const UnitWhy& unit : why.units) json["units"].push_back(to_json(unit));
@@ -70,8 +75,10 @@ int of_request(Context& context, const app::Overview& overview) {
     return 0;
   }
   std::string text = fmt::format("{}\n", printable(request.describe()));
-  if (!why.refused.empty()) text += paragraph(context.screen, "would be refused: " + why.refused);
-  else text += render_preview(*why.preview, {}, overview.snapshot, why.waiting);
+  if (!why.refused.empty())
+    text += paragraph(context.screen, "would be refused: " + why.refused);
+  else
+    text += render_preview(*why.preview, {}, overview.snapshot, why.waiting);
   text += "\n";
   text += render(why.units, context.screen);
   context.print(text);

@@ -9,14 +9,14 @@
 
 namespace thole::cli {
 
-unsigned count_of(const Word& word);                          // 0 … 4096
+unsigned count_of(const Word& word);  // 0 … 4096
 pid_t pid_of(const Word& word);
-Seconds duration_of(const Word& word);                        // "90s", "1h30m", "0"
+Seconds duration_of(const Word& word);  // "90s", "1h30m", "0"
 Seconds positive_duration_of(const Word& word);
-std::uint64_t size_mib_of(const Word& word);                  // "20G", more than 0
-double percent_of(const Word& word);                          // 0 … 100
-std::vector<std::string> list_of(const Word& word);           // "0,GPU-5c2f": no empty pieces
-std::string text_of(const Word& word);                        // anything but ""
+std::uint64_t size_mib_of(const Word& word);                        // "20G", more than 0
+double percent_of(const Word& word);                                // 0 … 100
+std::vector<std::string> list_of(const Word& word);                 // "0,GPU-5c2f": no empty pieces
+std::string text_of(const Word& word);                              // anything but ""
 std::string choice_of(const Word& word, std::string_view choices);  // one of "a|b|c"
 
 // The word in double quotes, made printable and cut.

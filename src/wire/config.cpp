@@ -105,14 +105,16 @@ constexpr std::string_view other_variables[] = {"THOLE_CLAIM", "THOLE_GPUS"};
 void apply_file(Config& config, const std::string& path) {
   auto text = read_file(path);
   if (!text) {
-    if (errno != ENOENT && errno != ENOTDIR) config.cautions.push_back(fmt::format("{} cannot be read: {}", path, std::strerror(errno)));
+    if (errno != ENOENT && errno != ENOTDIR)
+      config.cautions.push_back(fmt::format("{} cannot be read: {}", path, std::strerror(errno)));
     return;
   }
   config.files.push_back(path);
   for (const TomlEntry& entry : read_toml(*text, path)) {
     const std::string where = fmt::format("{}:{}: {}", path, entry.line, printable(entry.key, 60));
     const auto keys = config_keys();
-    auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& k) { return !k.name.empty() && k.name == entry.key; });
+    auto key =
+        std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& k) { return !k.name.empty() && k.name == entry.key; });
     if (key == keys.end()) {
       std::vector<std::string> known;
       for (const ConfigKey& k : keys)
@@ -134,8 +136,10 @@ void apply_variables(Config& config, const plan::Environment& environment) {
     if (key != keys.end()) {
       if (value.empty()) continue;
       Values values;
-      if (key->many) for (std::string_view piece : split(value, ',')) values.emplace_back(trim(piece));
-      else values.push_back(value);
+      if (key->many)
+        for (std::string_view piece : split(value, ',')) values.emplace_back(trim(piece));
+      else
+        values.push_back(value);
       key->set(config, values, name);
     } else if (std::find(std::begin(other_variables), std::end(other_variables), name) == std::end(other_variables)) {
       std::vector<std::string> known;
@@ -167,8 +171,10 @@ std::vector<std::string> config_files(const plan::Environment& environment) {
     return at == environment.end() ? std::string() : at->second;
   };
   const std::string xdg = value("XDG_CONFIG_HOME"), home = value("HOME");
-  if (xdg.starts_with('/')) files.push_back(xdg + "/thole/config.toml");  // a relative one is invalid by the XDG rules
-  else if (home.starts_with('/')) files.push_back(home + "/.config/thole/config.toml");
+  if (xdg.starts_with('/'))
+    files.push_back(xdg + "/thole/config.toml");  // a relative one is invalid by the XDG rules
+  else if (home.starts_with('/'))
+    files.push_back(home + "/.config/thole/config.toml");
   return files;
 }
 

@@ -1,5 +1,5 @@
-// Configuration: /etc/thole/config.toml, $XDG_CONFIG_HOME/thole/config.toml and THOLE_* variables, the later wins (flags win over
-// all of them, see cli). Read once; docs/configuration.md lists the keys.
+// Configuration: /etc/thole/config.toml, $XDG_CONFIG_HOME/thole/config.toml and THOLE_* variables, the later wins (flags win
+// over all of them, see cli). Read once; docs/configuration.md lists the keys.
 #pragma once
 
 #include <span>
@@ -12,20 +12,20 @@ namespace thole::wire {
 
 struct Config {
   Settings settings;
-  model::Request request;               // the defaults a request starts from: wait, pick, beside, …
-  std::string ids;                      // "auto", "uuid", "index"
-  std::vector<std::string> files;       // those that were found and read
-  std::vector<std::string> cautions;    // "THOLE_MASHINE is not known; did you mean THOLE_MACHINE?", for doctor
+  model::Request request;             // the defaults a request starts from: wait, pick, beside, …
+  std::string ids;                    // "auto", "uuid", "index"
+  std::vector<std::string> files;     // those that were found and read
+  std::vector<std::string> cautions;  // "THOLE_MASHINE is not known; did you mean THOLE_MACHINE?", for doctor
 };
 
 // One thing that can be configured; the table of them is in config.cpp.
 struct ConfigKey {
-  std::string_view name;                // "request.wait"; "" = by variable only
-  std::string_view variable;            // "THOLE_WAIT"
-  std::string_view value;               // "TIME"
+  std::string_view name;      // "request.wait"; "" = by variable only
+  std::string_view variable;  // "THOLE_WAIT"
+  std::string_view value;     // "TIME"
   std::string_view help;
   void (*set)(Config&, const std::vector<std::string>& values, const std::string& where);
-  bool many = false;                    // an array in the file, separated by commas in the variable
+  bool many = false;  // an array in the file, separated by commas in the variable
 };
 std::span<const ConfigKey> config_keys();
 

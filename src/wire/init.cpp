@@ -13,10 +13,12 @@ namespace {
 
 gid_t group_id(const std::string& name) {
   group entry{}, *found = nullptr;
-  std::vector<char> buffer(1 << 16);   // a group with many members
+  std::vector<char> buffer(1 << 16);  // a group with many members
   const int failure = ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
   if (!found)
-    throw Error(ErrorCode::usage, fmt::format("there is no group \"{}\"", printable(name, 60))).because(failure).hint(fmt::format("sudo groupadd {}", shell_quote(printable(name, 60))));
+    throw Error(ErrorCode::usage, fmt::format("there is no group \"{}\"", printable(name, 60)))
+        .because(failure)
+        .hint(fmt::format("sudo groupadd {}", shell_quote(printable(name, 60))));
   return entry.gr_gid;
 }
 

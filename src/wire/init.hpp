@@ -10,8 +10,8 @@ namespace thole::wire {
 
 struct InitReport {
   std::string directory;
-  unsigned units = 0;    // that have nodes now
-  unsigned freed = 0;    // slots of vanished ones
+  unsigned units = 0;  // that have nodes now
+  unsigned freed = 0;  // slots of vanished ones
 };
 
 // Makes or mends the state directory for the units of this machine. `group`: only its members may claim; "" = everybody.

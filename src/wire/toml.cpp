@@ -15,8 +15,7 @@ std::string scalar_text(const toml::node& node, const std::string& path) {
   if (auto whole = node.value_exact<std::int64_t>()) return fmt::format("{}", *whole);
   if (auto number = node.value_exact<double>()) return fmt::format("{}", *number);
   if (auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
-  throw Error(ErrorCode::usage,
-              fmt::format("{}:{}: expected a text, a number, true or false", path, node.source().begin.line));
+  throw Error(ErrorCode::usage, fmt::format("{}:{}: expected a text, a number, true or false", path, node.source().begin.line));
 }
 
 void flatten(const toml::table& table, const std::string& prefix, const std::string& path, std::vector<TomlEntry>& entries) {
@@ -46,7 +45,8 @@ std::vector<TomlEntry> read_toml(std::string_view text, const std::string& path)
     flatten(toml::parse(text, path), "", path, entries);
     return entries;
   } catch (const toml::parse_error& mistake) {
-    throw Error(ErrorCode::usage, fmt::format("{}:{}: {}", path, mistake.source().begin.line, printable(mistake.description(), 200)));
+    throw Error(ErrorCode::usage,
+                fmt::format("{}:{}: {}", path, mistake.source().begin.line, printable(mistake.description(), 200)));
   }
 }
 

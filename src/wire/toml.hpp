@@ -8,8 +8,8 @@
 namespace thole::wire {
 
 struct TomlEntry {
-  std::string key;                      // "request.wait"
-  std::vector<std::string> values;      // numbers and booleans as text
+  std::string key;                  // "request.wait"
+  std::vector<std::string> values;  // numbers and booleans as text
   bool array = false;
   unsigned line = 0;
 };

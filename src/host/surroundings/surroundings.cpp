@@ -15,17 +15,20 @@ model::DeviceNode node(const Tree& tree, std::string path) {
   return {std::move(path), usable};
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun …", also the open flavour "… Open Kernel Module for x86_64  580…".
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun …", also the open flavour "… Open Kernel Module for x86_64
+// 580…".
 std::string nvidia_version(const std::string& text) {
   for (std::string_view word : split(text.substr(0, text.find('\n')), ' '))
-    if (!word.empty() && word.front() >= '0' && word.front() <= '9' && word.find('.') != std::string_view::npos) return std::string(word);
+    if (!word.empty() && word.front() >= '0' && word.front() <= '9' && word.find('.') != std::string_view::npos)
+      return std::string(word);
   return "";
 }
 
 model::VendorDriver nvidia(const Tree& tree) {
   model::VendorDriver driver{"nvidia", pci_gpus(tree, pci_vendor::nvidia).size(), std::nullopt, {}};
   if (auto text = tree.text("/proc/driver/nvidia/version")) driver.loaded = nvidia_version(*text);
-  for (unsigned minor : tree.numbered("/dev", "nvidia")) driver.nodes.push_back(node(tree, fmt::format("/dev/nvidia{}", minor)));
+  for (unsigned minor : tree.numbered("/dev", "nvidia"))
+    driver.nodes.push_back(node(tree, fmt::format("/dev/nvidia{}", minor)));
   for (const char* path : {"/dev/nvidiactl", "/dev/nvidia-uvm"})
     if (tree.exists(path)) driver.nodes.push_back(node(tree, path));
   return driver;
@@ -67,10 +70,11 @@ model::Surroundings read_surroundings(const std::string& root, const std::string
   const Tree tree(root);
   model::Surroundings found;
   found.wsl = tree.exists("/dev/dxg");
-  for (model::VendorDriver driver : {nvidia(tree), drm(tree, "amd", pci_vendor::amd, {"amdgpu"}),
-                                     drm(tree, "intel", pci_vendor::intel, {"xe", "i915"})})
+  for (model::VendorDriver driver :
+       {nvidia(tree), drm(tree, "amd", pci_vendor::amd, {"amdgpu"}), drm(tree, "intel", pci_vendor::intel, {"xe", "i915"})})
     if (driver.pci_gpus != 0 || driver.loaded) found.drivers.push_back(std::move(driver));
-  found.nvidia_persistenced = tree.exists("/run/nvidia-persistenced/socket") || tree.exists("/var/run/nvidia-persistenced/socket");
+  found.nvidia_persistenced =
+      tree.exists("/run/nvidia-persistenced/socket") || tree.exists("/var/run/nvidia-persistenced/socket");
   found.container = in_container(tree);
   found.state_dir_mounted = !state_dir.empty() && is_mount(tree, state_dir);
   for (const char* directory : {"/run/thole", "/run/lock/thole", "/tmp/thole"})

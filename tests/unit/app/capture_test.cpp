@@ -14,7 +14,8 @@ namespace {
 model::Machine busy_machine() {
   model::Machine machine = overview_of(2).snapshot.machine;
   machine.name = "secret-host";
-  machine.gpus[1].use.processes = std::vector{process(1, "anna", "python thesis.py"), process(2, "bob", "x"), process(3, "anna", "y")};
+  machine.gpus[1].use.processes =
+      std::vector{process(1, "anna", "python thesis.py"), process(2, "bob", "x"), process(3, "anna", "y")};
   machine.gpus[1].health = model::Health::lost;
   machine.gpus[1].health_reason = "secret reason";
   return machine;
@@ -36,7 +37,8 @@ TEST(Capture, KeepsTheUseOnRequest) { EXPECT_EQ(captured(busy_machine(), {.use =
 
 TEST(Capture, AnonymousSaysNothingOfPeople) {
   const std::string text = model::dump(model::to_json(captured(busy_machine(), {.use = true, .anonymous = true})));
-  for (const char* secret : {"anna", "bob", "thesis", "secret", "1111-2222"}) EXPECT_EQ(text.find(secret), std::string::npos) << secret;
+  for (const char* secret : {"anna", "bob", "thesis", "secret", "1111-2222"})
+    EXPECT_EQ(text.find(secret), std::string::npos) << secret;
   // … but the same person is still the same.
   const auto processes = *captured(busy_machine(), {.use = true, .anonymous = true}).gpus[1].use.processes;
   EXPECT_EQ(processes[0].user, processes[2].user);

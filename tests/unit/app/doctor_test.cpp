@@ -23,7 +23,8 @@ struct Patient {
   Millis look{20};
 
   Patient() {
-    surroundings.drivers = {{"nvidia", 2, "580.65.06", {{"/dev/nvidia0", true}, {"/dev/nvidia1", true}, {"/dev/nvidiactl", true}}}};
+    surroundings.drivers = {
+        {"nvidia", 2, "580.65.06", {{"/dev/nvidia0", true}, {"/dev/nvidia1", true}, {"/dev/nvidiactl", true}}}};
     surroundings.common_directories = {"/run/thole"};
     overview.snapshot.observations = {{"nvidia", "nvml 580.65.06", "", true, false, std::nullopt}};
     for (model::Gpu& gpu : overview.snapshot.machine.gpus) gpu.compute_mode = std::string("default");
@@ -36,7 +37,8 @@ struct Patient {
   std::string complaints() const {
     std::string text;
     for (const Check& check : checks())
-      if (check.result != Result::ok) text += fmt::format("{} {}: {} -> {}\n", to_string(check.result), check.name, check.text, check.fix);
+      if (check.result != Result::ok)
+        text += fmt::format("{} {}: {} -> {}\n", to_string(check.result), check.name, check.text, check.fix);
     return text;
   }
 };
@@ -64,31 +66,60 @@ TEST_P(DoctorFinds, AndNamesTheFix) {
 INSTANTIATE_TEST_SUITE_P(
     Table, DoctorFinds,
     testing::Values(
-        Ailment{"NoGpu", [](Patient& p) { p.surroundings.drivers.clear(); }, "problem driver: no GPU on the PCI bus", "--machine dgx-a100"},
-        Ailment{"DriverNotLoaded", [](Patient& p) { p.surroundings.drivers[0].loaded.reset(); }, "the kernel driver is not loaded", "modprobe nvidia"},
+        Ailment{"NoGpu", [](Patient& p) { p.surroundings.drivers.clear(); }, "problem driver: no GPU on the PCI bus",
+                "--machine dgx-a100"},
+        Ailment{"DriverNotLoaded", [](Patient& p) { p.surroundings.drivers[0].loaded.reset(); },
+                "the kernel driver is not loaded", "modprobe nvidia"},
         Ailment{"NoNodes", [](Patient& p) { p.surroundings.drivers[0].nodes.clear(); }, "no device nodes", "nvidia-modprobe"},
-        Ailment{"NoPermission", [](Patient& p) { p.surroundings.drivers[0].nodes[1].usable = false; }, "no permission for /dev/nvidia1", "group"},
+        Ailment{"NoPermission", [](Patient& p) { p.surroundings.drivers[0].nodes[1].usable = false; },
+                "no permission for /dev/nvidia1", "group"},
         Ailment{"SleepingDriver", [](Patient& p) { p.look = Millis{3000}; }, "took 3.0 s to answer", "nvidia-persistenced"},
-        Ailment{"SilentDriver", [](Patient& p) { p.overview.snapshot.observations[0] = {"nvidia", "procfs", "did not answer within 4 s", false, false, Millis{34000}}; },
+        Ailment{"SilentDriver",
+                [](Patient& p) {
+                  p.overview.snapshot.observations[0] = {"nvidia", "procfs", "did not answer within 4 s",
+                                                         false,    false,    Millis{34000}};
+                },
                 "problem reading nvidia: did not answer within 4 s (procfs); its last answer is 34s old", ""},
-        Ailment{"ForeignPids", [](Patient& p) { p.overview.snapshot.observations[0].pids_foreign = true; }, "another pid namespace", "--pid=host"},
-        Ailment{"LostGpu", [](Patient& p) { p.overview.snapshot.machine.gpus[1].health = model::Health::lost; }, "problem GPU 1: lost", "Xid 79"},
-        Ailment{"Mismatch", [](Patient& p) { p.overview.snapshot.machine.gpus[0].health = model::Health::driver_mismatch; }, "driver-mismatch", "reboot"},
-        Ailment{"ExclusiveMode", [](Patient& p) { p.overview.snapshot.machine.gpus[0].compute_mode = std::string("exclusive-process"); }, "exclusive-process", "-c DEFAULT"},
+        Ailment{"ForeignPids", [](Patient& p) { p.overview.snapshot.observations[0].pids_foreign = true; },
+                "another pid namespace", "--pid=host"},
+        Ailment{"LostGpu", [](Patient& p) { p.overview.snapshot.machine.gpus[1].health = model::Health::lost; },
+                "problem GPU 1: lost", "Xid 79"},
+        Ailment{"Mismatch", [](Patient& p) { p.overview.snapshot.machine.gpus[0].health = model::Health::driver_mismatch; },
+                "driver-mismatch", "reboot"},
+        Ailment{"ExclusiveMode",
+                [](Patient& p) { p.overview.snapshot.machine.gpus[0].compute_mode = std::string("exclusive-process"); },
+                "exclusive-process", "-c DEFAULT"},
         Ailment{"EmptyMig", [](Patient& p) { p.overview.snapshot.machine.gpus[0].mig_mode = true; }, "no instances", "-cgi"},
-        Ailment{"Intruder", [](Patient& p) {
+        Ailment{"Intruder",
+                [](Patient& p) {
                   claim(p.overview.units[0], holding("anna", Seconds{1}, std::nullopt, "x"));
                   p.overview.units[0].strangers = {process(7, "bob", "y")};
-                }, "claimed by one and used by another", "thole why 0"},
+                },
+                "claimed by one and used by another", "thole why 0"},
         Ailment{"NoDirectory", [](Patient& p) { p.store.reset(); }, "warning state directory: none yet", "sudo thole init"},
-        Ailment{"ClosedDirectory", [](Patient& p) { p.store.reset(); p.overview.claims_problem = "cannot open: /run/thole"; }, "problem state directory: cannot open", "sudo thole init"},
-        Ailment{"AdvisoryDirectory", [](Patient& p) { p.store->kind = "fallback"; }, "advisory between friendly users", "sudo thole init"},
-        Ailment{"TwoDirectories", [](Patient& p) { p.surroundings.common_directories = {"/run/thole", "/tmp/thole"}; }, "/run/thole and /tmp/thole", "remove the others"},
-        Ailment{"Container", [](Patient& p) { p.surroundings.container = true; }, "not seen outside", "-v /run/thole:/run/thole"},
-        Ailment{"MaskedAll", [](Patient& p) { p.overview.outer.named_by = "CUDA_VISIBLE_DEVICES"; p.overview.outer.visible = {false, false}; },
+        Ailment{"ClosedDirectory",
+                [](Patient& p) {
+                  p.store.reset();
+                  p.overview.claims_problem = "cannot open: /run/thole";
+                },
+                "problem state directory: cannot open", "sudo thole init"},
+        Ailment{"AdvisoryDirectory", [](Patient& p) { p.store->kind = "fallback"; }, "advisory between friendly users",
+                "sudo thole init"},
+        Ailment{"TwoDirectories",
+                [](Patient& p) {
+                  p.surroundings.common_directories = {"/run/thole", "/tmp/thole"};
+                },
+                "/run/thole and /tmp/thole", "remove the others"},
+        Ailment{"Container", [](Patient& p) { p.surroundings.container = true; }, "not seen outside",
+                "-v /run/thole:/run/thole"},
+        Ailment{"MaskedAll",
+                [](Patient& p) {
+                  p.overview.outer.named_by = "CUDA_VISIBLE_DEVICES";
+                  p.overview.outer.visible = {false, false};
+                },
                 "CUDA_VISIBLE_DEVICES leaves 0 of 2 GPUs", "unset CUDA_VISIBLE_DEVICES"},
         Ailment{"Variable", [](Patient& p) { p.cautions = {"THOLE_MASHINE means nothing"}; }, "THOLE_MASHINE", ""}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST(Doctor, AsksForNoDriverOnASimulatedMachine) {
   Patient patient;

@@ -66,9 +66,13 @@ TEST(Complete, CompletesTheLastGpuOfAList) {
 }
 
 TEST(Complete, HandsOverAtTheCommand) {
-  struct Case { std::string_view line; std::size_t command; };
-  for (const Case& c : {Case{"run ", 1}, Case{"run pyth", 1}, Case{"run python ", 1}, Case{"run -g 2 python tr", 3}, Case{"run -g2 -- ", 3},
-                        Case{"run -- ls -", 2}, Case{"--json run --wait 1h make ", 4}, Case{"run --no-wait --json ls ", 3}}) {
+  struct Case {
+    std::string_view line;
+    std::size_t command;
+  };
+  for (const Case& c :
+       {Case{"run ", 1}, Case{"run pyth", 1}, Case{"run python ", 1}, Case{"run -g 2 python tr", 3}, Case{"run -g2 -- ", 3},
+        Case{"run -- ls -", 2}, Case{"--json run --wait 1h make ", 4}, Case{"run --no-wait --json ls ", 3}}) {
     EXPECT_EQ(look(c.line).offer, Offer::command) << c.line;
     EXPECT_EQ(look(c.line).command, c.command) << c.line;
     EXPECT_THAT(offered(c.line), IsEmpty()) << c.line;
@@ -81,6 +85,7 @@ TEST(Complete, ForgivesMistakesBefore) {
 }
 
 TEST(Complete, HasAScriptForEachShell) {
-  for (const char* shell : {"bash", "zsh", "fish"}) EXPECT_THAT(std::string(completion_script(shell)), testing::HasSubstr("__complete"));
+  for (const char* shell : {"bash", "zsh", "fish"})
+    EXPECT_THAT(std::string(completion_script(shell)), testing::HasSubstr("__complete"));
   EXPECT_EQ(completion_script("csh"), "");
 }

@@ -61,7 +61,8 @@ TEST(Parse, OneValueHasFourSpellings) {
 }
 
 TEST(Parse, GlobalOptionsStandBeforeOrAfterTheVerb) {
-  for (std::string_view line : {"--machine dgx-a100 --json status 3", "status --machine=dgx-a100 3 --json", "status 3 --json --machine dgx-a100"}) {
+  for (std::string_view line :
+       {"--machine dgx-a100 --json status 3", "status --machine=dgx-a100 3 --json", "status 3 --json --machine dgx-a100"}) {
     Invocation status = parse_line(line);
     EXPECT_EQ(status.global.machine, "dgx-a100") << line;
     EXPECT_TRUE(status.global.json) << line;
@@ -83,8 +84,9 @@ TEST(Parse, TheLaterOfTwoWins) {
 
 TEST(Parse, ARequestIsReadWhole) {
   model::Request request =
-      parse_line("run -g4 --on 0,GPU-5c2f,0000:07:00.0 --not 0:1 --model A100 --memory 20G --beside any --max-load 20% "
-                 "--max-memory 0.3 --pick memory --trust-claims --wait 30m --time 1h30m x")
+      parse_line(
+          "run -g4 --on 0,GPU-5c2f,0000:07:00.0 --not 0:1 --model A100 --memory 20G --beside any --max-load 20% "
+          "--max-memory 0.3 --pick memory --trust-claims --wait 30m --time 1h30m x")
           .request;
   EXPECT_EQ(request.gpus, 4u);
   EXPECT_THAT(request.on, ElementsAre("0", "GPU-5c2f", "0000:07:00.0"));
@@ -157,18 +159,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"--jsn status", "unknown option \"--jsn\"", "--json"},
         Mistake{"run -g two x", "-g: expected a number, got \"two\"", ""},
         Mistake{"run --gpus=-1 x", "--gpus: expected a number, got \"-1\"", ""},
-        Mistake{"run --gpus= x", "--gpus needs a value", "--gpus N"},
-        Mistake{"run -g 99999 x", "a number up to", ""},
-        Mistake{"run --json=yes x", "--json takes no value", ""},
-        Mistake{"run --on", "--on needs a value", ""},
-        Mistake{"run --on --share x", "--on needs a value", ""},
-        Mistake{"run --on 0,,2 x", "separated by commas", ""},
-        Mistake{"run --memory lots x", "--memory: expected a size", "20G"},
-        Mistake{"run --memory 0 x", "more than 0", ""},
-        Mistake{"run --wait soon x", "--wait: expected a time", "30m"},
-        Mistake{"run --time 0 x", "longer than 0", ""},
-        Mistake{"run --beside mime x", "--beside: \"mime\"", "mine"},
-        Mistake{"run --pick best x", "--pick: \"best\"", "pack"},
+        Mistake{"run --gpus= x", "--gpus needs a value", "--gpus N"}, Mistake{"run -g 99999 x", "a number up to", ""},
+        Mistake{"run --json=yes x", "--json takes no value", ""}, Mistake{"run --on", "--on needs a value", ""},
+        Mistake{"run --on --share x", "--on needs a value", ""}, Mistake{"run --on 0,,2 x", "separated by commas", ""},
+        Mistake{"run --memory lots x", "--memory: expected a size", "20G"}, Mistake{"run --memory 0 x", "more than 0", ""},
+        Mistake{"run --wait soon x", "--wait: expected a time", "30m"}, Mistake{"run --time 0 x", "longer than 0", ""},
+        Mistake{"run --beside mime x", "--beside: \"mime\"", "mine"}, Mistake{"run --pick best x", "--pick: \"best\"", "pack"},
         Mistake{"run --max-load 120% --beside any x", "a percentage", ""},
         Mistake{"run --max-load 20% x", "go with --beside", ""},
         Mistake{"run --share x", "--share needs a memory budget", "--memory 8G"},
@@ -176,8 +172,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"run", "COMMAND [ARGUMENT...] missing", "thole run python"},
         Mistake{"run -g 2 --", "COMMAND [ARGUMENT...] missing", ""},
         Mistake{"claim python", "one word too many, \"python\"", "thole run"},
-        Mistake{"claim --shell --pid 3", "exclude each other", ""},
-        Mistake{"claim --pid 0", "a process id", ""},
+        Mistake{"claim --shell --pid 3", "exclude each other", ""}, Mistake{"claim --pid 0", "a process id", ""},
         Mistake{"extend", "[CLAIM] TIME missing", "thole extend 2h"},
         Mistake{"run --no-supervisor --time 1h x", "leaves nobody behind", "--time"},
         Mistake{"doctor 3", "one word too many", "thole doctor --help"}));

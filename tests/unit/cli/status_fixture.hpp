@@ -6,7 +6,7 @@
 
 namespace thole::test {
 
-constexpr WallTime noon{Millis{1'794'916'800'000}};   // 2026-11-17 12:00:00 UTC, a Tuesday
+constexpr WallTime noon{Millis{1'794'916'800'000}};  // 2026-11-17 12:00:00 UTC, a Tuesday
 
 inline model::Holding holding(std::string user, Seconds age, std::optional<Seconds> left, std::string command) {
   model::Holding held;
@@ -65,7 +65,8 @@ inline void claim(app::UnitOverview& row, model::Holding holding) {
 // Every state at once, with values as long as they come.
 inline app::Overview every_state() {
   app::Overview overview = overview_of(8);
-  claim(overview.units[0], holding("anna", Seconds{7200}, Seconds{5400}, "python train.py --config configs/very/deeply/nested.yaml"));
+  claim(overview.units[0],
+        holding("anna", Seconds{7200}, Seconds{5400}, "python train.py --config configs/very/deeply/nested.yaml"));
   claim(overview.units[1], holding("me", Seconds{60}, std::nullopt, "jupyter-lab"));
   for (std::uint64_t gib : {8, 16}) {
     model::Holding sharer = holding(gib == 8 ? "bob" : "me", Seconds{300000}, Seconds{200000}, "python");
@@ -74,7 +75,8 @@ inline app::Overview every_state() {
     claim(overview.units[2], sharer);
   }
   overview.units[3].state = app::State::foreign;
-  overview.units[3].strangers = {process(99, "carl", "python3 -c import torch; while True: pass"), process(100, "carl", "python3")};
+  overview.units[3].strangers = {process(99, "carl", "python3 -c import torch; while True: pass"),
+                                 process(100, "carl", "python3")};
   overview.units[3].why = "carl uses it without a claim";
   overview.units[4].state = app::State::sick;
   overview.units[4].why = "fell off the bus (Xid 79)";

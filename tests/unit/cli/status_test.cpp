@@ -22,7 +22,10 @@ const Screen terminal{80, 50, true};
 
 class Status : public testing::Test {
  protected:
-  void SetUp() override { ::setenv("TZ", "UTC", 1); ::tzset(); }
+  void SetUp() override {
+    ::setenv("TZ", "UTC", 1);
+    ::tzset();
+  }
 };
 
 std::size_t widest(const std::string& text) {
@@ -41,8 +44,9 @@ TEST_F(Status, ShowsEveryStateInEightyColumns) {
 }
 
 TEST_F(Status, FitsItsScreenWhateverTheValues) {
-  for (const std::string& model : {"NVIDIA A100-SXM4-80GB", "NVIDIA RTX 6000 Ada Generation", "Intel(R) Data Center GPU Max 1550",
-                                   "AMD Instinct MI250X / MI250", "\xe5\xbc\xa0\xe4\xb8\x89\xe5\xbc\xa0\xe4\xb8\x89"}) {
+  for (const std::string& model :
+       {"NVIDIA A100-SXM4-80GB", "NVIDIA RTX 6000 Ada Generation", "Intel(R) Data Center GPU Max 1550",
+        "AMD Instinct MI250X / MI250", "\xe5\xbc\xa0\xe4\xb8\x89\xe5\xbc\xa0\xe4\xb8\x89"}) {
     app::Overview overview = every_state();
     for (model::Gpu& gpu : overview.snapshot.machine.gpus) gpu.model = model;
     for (std::size_t columns = 80; columns <= 200; columns += 7)
@@ -62,7 +66,8 @@ TEST_F(Status, PrintsNoControlBytesOfStrangers) {
   overview.units[1].strangers = {process(1, "x\x07", "\x1b[31mred")};
   overview.snapshot.machine.gpus[1].model = "A\x1b[1m";
   overview.snapshot.observations = {{"file", "", "bad\x1b[0m", true, false, std::nullopt}};
-  for (const std::string& text : {render_status(overview, narrow), render_list(overview), render_gpus(overview, std::vector<std::size_t>{0, 1}, narrow)}) {
+  for (const std::string& text : {render_status(overview, narrow), render_list(overview),
+                                  render_gpus(overview, std::vector<std::size_t>{0, 1}, narrow)}) {
     EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
     EXPECT_EQ(text.find('\r'), std::string::npos) << text;
     EXPECT_EQ(text.find('\x07'), std::string::npos) << text;
@@ -71,7 +76,7 @@ TEST_F(Status, PrintsNoControlBytesOfStrangers) {
 
 TEST_F(Status, ColoursOnlyWhereAllowed) {
   EXPECT_EQ(render_status(every_state(), narrow).find('\x1b'), std::string::npos);
-  EXPECT_THAT(render_status(every_state(), terminal), HasSubstr("\x1b[1m"));    // mine
+  EXPECT_THAT(render_status(every_state(), terminal), HasSubstr("\x1b[1m"));  // mine
   EXPECT_THAT(render_status(every_state(), terminal), HasSubstr("\x1b[31mSICK"));
 }
 
@@ -87,7 +92,8 @@ TEST_F(Status, TellsUnsupportedFromUnknown) {
 }
 
 TEST_F(Status, SumsUpAndNamesMine) {
-  EXPECT_THAT(render_status(every_state(), narrow), HasSubstr("\n1 free, 2 claimed, 1 shared, 1 overdue, 1 foreign, 1 sick, 1 unknown; yours: 1, 2\n"));
+  EXPECT_THAT(render_status(every_state(), narrow),
+              HasSubstr("\n1 free, 2 claimed, 1 shared, 1 overdue, 1 foreign, 1 sick, 1 unknown; yours: 1, 2\n"));
 }
 
 TEST_F(Status, NamesTheOuterMask) {
@@ -132,7 +138,8 @@ TEST_F(Status, ShowsAPartitionedGpuAboveItsInstances) {
     gpu.mig.push_back(instance);
   }
   overview.snapshot.machine.gpus = {gpu};
-  for (model::Unit& unit : model::units(overview.snapshot.machine)) overview.units.push_back({.unit = unit, .state = app::State::idle});
+  for (model::Unit& unit : model::units(overview.snapshot.machine))
+    overview.units.push_back({.unit = unit, .state = app::State::idle});
   const std::string text = render_status(overview, narrow);
   std::vector<std::string> starts;
   for (std::string_view line : split_lines(text)) starts.emplace_back(line.substr(0, 3));
@@ -140,8 +147,9 @@ TEST_F(Status, ShowsAPartitionedGpuAboveItsInstances) {
 }
 
 TEST_F(Status, ListsIndexUuidAndName) {
-  EXPECT_EQ(render_list(overview_of(2)), "0\tGPU-00000000-1111-2222-3333-444444444444\tNVIDIA A100-SXM4-80GB\n"
-                                         "1\tGPU-00000001-1111-2222-3333-444444444444\tNVIDIA A100-SXM4-80GB\n");
+  EXPECT_EQ(render_list(overview_of(2)),
+            "0\tGPU-00000000-1111-2222-3333-444444444444\tNVIDIA A100-SXM4-80GB\n"
+            "1\tGPU-00000001-1111-2222-3333-444444444444\tNVIDIA A100-SXM4-80GB\n");
 }
 
 TEST_F(Status, OneGpuInFullNamesWhatIsNotKnown) {

@@ -98,7 +98,8 @@ TEST_F(ConfigFile, AnEmptyVariableIsNoVariable) {
 }
 
 TEST_F(ConfigFile, AListInAVariableIsSeparatedByCommas) {
-  EXPECT_THAT(read_config({{"THOLE_IGNORE_PROCESSES", "a, b"}}, {}).settings.free_policy.ignore_processes, ElementsAre("a", "b"));
+  EXPECT_THAT(read_config({{"THOLE_IGNORE_PROCESSES", "a, b"}}, {}).settings.free_policy.ignore_processes,
+              ElementsAre("a", "b"));
 }
 
 TEST_F(ConfigFile, AnUnknownKeyIsAnErrorThatNamesPlaceAndNearest) {
@@ -108,14 +109,17 @@ TEST_F(ConfigFile, AnUnknownKeyIsAnErrorThatNamesPlaceAndNearest) {
 }
 
 TEST_F(ConfigFile, AMalformedValueIsAnErrorThatQuotesIt) {
-  EXPECT_THAT(mistake_in("[request]\nwait = \"soon\"\n"), HasSubstr("bad.toml:2: request.wait: expected a time such as 30m, got \"soon\""));
+  EXPECT_THAT(mistake_in("[request]\nwait = \"soon\"\n"),
+              HasSubstr("bad.toml:2: request.wait: expected a time such as 30m, got \"soon\""));
   EXPECT_THAT(mistake_in("[request]\nwait = [1, 2]\n"), HasSubstr("expected one value, got a list"));
   EXPECT_THAT(mistake_in("[request]\nids = \"name\"\n"), HasSubstr("auto, uuid or index"));
   EXPECT_THAT(mistake_in("[request]\nmax_load = 200\n"), HasSubstr("a percentage"));
   EXPECT_THAT(mistake_in("machine = 2026-11-21\n"), HasSubstr("bad.toml:1: expected a text"));
 }
 
-TEST_F(ConfigFile, WhatIsNoTomlIsAnErrorWithItsLine) { EXPECT_THAT(mistake_in("machine = \"x\"\n[request\n"), HasSubstr("bad.toml:2:")); }
+TEST_F(ConfigFile, WhatIsNoTomlIsAnErrorWithItsLine) {
+  EXPECT_THAT(mistake_in("machine = \"x\"\n[request\n"), HasSubstr("bad.toml:2:"));
+}
 
 TEST_F(ConfigFile, AVariableWithASlipIsACaution) {
   EXPECT_THAT(read_config({{"THOLE_MASHINE", "x"}}, {}).cautions, ElementsAre(HasSubstr("did you mean THOLE_MACHINE?")));
@@ -123,8 +127,10 @@ TEST_F(ConfigFile, AVariableWithASlipIsACaution) {
 }
 
 TEST(ConfigFiles, FollowTheXdgRules) {
-  EXPECT_THAT(config_files({{"HOME", "/home/anna"}}), ElementsAre("/etc/thole/config.toml", "/home/anna/.config/thole/config.toml"));
-  EXPECT_THAT(config_files({{"HOME", "/home/anna"}, {"XDG_CONFIG_HOME", "/x"}}), ElementsAre("/etc/thole/config.toml", "/x/thole/config.toml"));
+  EXPECT_THAT(config_files({{"HOME", "/home/anna"}}),
+              ElementsAre("/etc/thole/config.toml", "/home/anna/.config/thole/config.toml"));
+  EXPECT_THAT(config_files({{"HOME", "/home/anna"}, {"XDG_CONFIG_HOME", "/x"}}),
+              ElementsAre("/etc/thole/config.toml", "/x/thole/config.toml"));
   EXPECT_THAT(config_files({{"XDG_CONFIG_HOME", "relative"}}), ElementsAre("/etc/thole/config.toml"));
 }
 
