@@ -141,3 +141,12 @@ TEST(ConfigKeys, AreUnique) {
     EXPECT_TRUE(variables.insert(key.variable).second) << key.variable;
   }
 }
+
+TEST(ConfigKeys, AreAllDocumented) {
+  const auto page = read_file(THOLE_SOURCE_DIR "/docs/configuration.md");
+  ASSERT_TRUE(page);
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_THAT(*page, HasSubstr("`" + std::string(key.variable) + "`"));
+    EXPECT_THAT(*page, HasSubstr("`" + std::string(key.name)));
+  }
+}
