@@ -27,6 +27,6 @@ model::Json gpus_to_json(const app::Overview& overview, std::span<const std::siz
 std::string short_model(std::string_view model);                                 // "NVIDIA A100-SXM4-80GB" -> "A100-SXM4-80GB"
 std::string figure(const model::Metric<double>& metric, std::string_view unit);  // "97%"; "-" unsupported, "?" not known
 std::string memory_use(const model::Metric<std::uint64_t>& used, std::optional<std::uint64_t> total);  // "11.2/80G"
-std::string holder_name(const model::Holding& holding);  // "anna"; "anna?" when the record could not be verified
+std::string holder_name(const model::Holding& holding);  // "anna"; "?anna" when the record could not be verified
 
 }  // namespace thole::cli

@@ -37,7 +37,7 @@ std::string memory_use(const model::Metric<std::uint64_t>& used, std::optional<s
 
 std::string holder_name(const model::Holding& holding) {
   if (holding.user.empty()) return "?";
-  return printable(holding.user, 32) + (holding.verified ? "" : "?");
+  return (holding.verified ? "" : "?") + printable(holding.user, 32);  // in front, where it is never cut off
 }
 
 }  // namespace thole::cli

@@ -142,15 +142,17 @@ class StatusTable {
       if (("," + users + ",").find("," + user + ",") == std::string::npos) users += (users.empty() ? "" : ",") + user;
       if (what.empty()) what = process.command.empty() ? fmt::format("pid {}", process.pid) : process.command;
     }
-    if (unit.strangers.size() > 1) what = fmt::format("{} processes: {}", unit.strangers.size(), what);
-    row.cells.insert(row.cells.end(), {{users.empty() ? "-" : printable(users)}, {"-"}, {"-"}, {printable(what)}});
+    if (unit.strangers.size() > 1) what += fmt::format(" and {} more", unit.strangers.size() - 1);
+    row.cells.insert(row.cells.end(),
+                     {{users.empty() ? "-" : printable(users)}, {"-"}, {"-"}, {what.empty() ? "-" : printable(what)}});
   }
 
   void add_holding(Row& row, const model::Holding& holding) const {
     row.cells.insert(row.cells.end(),
                      {{holder_name(holding)}, when(holding.since, overview_.now), until_when(holding.until, overview_.now)});
     std::string what = printable(holding.command);
-    if (holding.shared && holding.memory_mib) what = fmt::format("[{}] {}", format_mib(*holding.memory_mib), what);
+    if (holding.shared && holding.memory_mib)
+      what = fmt::format("[{:.3g}G] {}", static_cast<double>(*holding.memory_mib) / 1024, what);
     row.cells.push_back({std::move(what)});
   }
 

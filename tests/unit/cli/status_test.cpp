@@ -37,16 +37,29 @@ std::size_t widest(const std::string& text) {
 }  // namespace
 
 TEST_F(Status, ShowsEveryStateInEightyColumns) {
-  EXPECT_EQ(render_status(every_state(), narrow), R"(GPU MODEL            MEMORY UTIL TEMP STATE   OWNER  SINCE UNTIL COMMAND
-0   A100-80GB     0.0/80G   0%  30C CLAIMED anna   10:00 13:30  python train.py…
-1   A100-80GB    11.2/80G  12%  31C CLAIMED me     11:59 -      jupyter-lab
+  EXPECT_EQ(render_status(every_state(), narrow), R"(GPU MODEL       MEMORY UTIL TEMP STATE   OWNER       SINCE UNTIL  COMMAND
+0   A100-80GB  0.0/80G   0%  30C CLAIMED anna        10:00 13:30  python train.…
+1   A100-80GB 11.2/80G  12%  31C CLAIMED me          11:59 -      jupyter-lab
+2   A100-80GB 22.4/80G  24%  32C SHARED  bob         Sat   Thu19h [8G] python
+                                         me          Sat   Thu19h [16G] python
+3   A100-80GB 33.6/80G  36%  33C FOREIGN carl        -     -      python3 -c im…
+4   A100-80GB    ?/80G    ?    ? SICK    -           -     -      -
+5   A100-80GB    ?/80G    -  35C UNKNOWN -           -     -      -
+6   A100-80GB 67.2/80G  72%  36C OVERDUE ?eve_with_… 10-13 11:50  ./a.out
+7   A100-80GB 78.4/80G  84%  37C IDLE    -           -     -      -
+1 free, 2 claimed, 1 shared, 1 overdue, 1 foreign, 1 sick, 1 unknown; yours: 1, 2
+GPU 4: fell off the bus (Xid 79)
+GPU 5: not readable: permission denied on /dev/nvidia5
+
+WAITING USER SINCE STARTS BY WANTS
+      1 dora 11:50 -         4 GPUs
+      2 me   11:59 13:30     1 of GPU 0,1, 20.0 GiB, for 2h
 )");
 }
 
 TEST_F(Status, FitsItsScreenWhateverTheValues) {
-  for (const std::string& model :
-       {"NVIDIA A100-SXM4-80GB", "NVIDIA RTX 6000 Ada Generation", "Intel(R) Data Center GPU Max 1550",
-        "AMD Instinct MI250X / MI250", "\xe5\xbc\xa0\xe4\xb8\x89\xe5\xbc\xa0\xe4\xb8\x89"}) {
+  for (const char* model : {"NVIDIA A100-SXM4-80GB", "NVIDIA RTX 6000 Ada Generation", "Intel(R) Data Center GPU Max 1550",
+                            "AMD Instinct MI250X / MI250", "\xe5\xbc\xa0\xe4\xb8\x89\xe5\xbc\xa0\xe4\xb8\x89"}) {
     app::Overview overview = every_state();
     for (model::Gpu& gpu : overview.snapshot.machine.gpus) gpu.model = model;
     for (std::size_t columns = 80; columns <= 200; columns += 7)
@@ -138,8 +151,10 @@ TEST_F(Status, ShowsAPartitionedGpuAboveItsInstances) {
     gpu.mig.push_back(instance);
   }
   overview.snapshot.machine.gpus = {gpu};
-  for (model::Unit& unit : model::units(overview.snapshot.machine))
-    overview.units.push_back({.unit = unit, .state = app::State::idle});
+  for (model::Unit& unit : model::units(overview.snapshot.machine)) {
+    overview.units.emplace_back();
+    overview.units.back().unit = unit;
+  }
   const std::string text = render_status(overview, narrow);
   std::vector<std::string> starts;
   for (std::string_view line : split_lines(text)) starts.emplace_back(line.substr(0, 3));
