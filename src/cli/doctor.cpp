@@ -26,9 +26,9 @@ std::string render(const std::vector<Check>& checks, const Screen& screen) {
   for (const Check& check : checks) {
     const std::string result = ink(screen, ink_of(check.result), app::to_string(check.result));
     const std::string pad(8 - std::min<std::size_t>(7, std::string_view(app::to_string(check.result)).size()), ' ');
-    std::string body = paragraph({screen.columns - 8, 0, false}, fmt::format("{}: {}", check.name, printable(check.text)), 10);
+    std::string body = paragraph(screen, fmt::format("{}: {}", check.name, printable(check.text)), 10, 8);
     text += result + pad + body;
-    if (!check.fix.empty()) text += "        fix: " + paragraph({screen.columns - 8, 0, false}, printable(check.fix), 13);
+    if (!check.fix.empty()) text += "        fix: " + paragraph(screen, printable(check.fix), 13, 13);
   }
   const auto count = [&](Check::Result result) {
     return std::count_if(checks.begin(), checks.end(), [&](const Check& check) { return check.result == result; });

@@ -19,7 +19,7 @@ std::string rows(std::span<const Option> options) {
       left += "\n" + std::string(help_column, ' ');
     else
       left.resize(help_column, ' ');
-    text += left + wrap(option.help, width - help_column, help_column) + "\n";
+    text += left + wrap(option.help, width, help_column, help_column) + "\n";
   }
   return text;
 }
@@ -52,19 +52,21 @@ std::string spelling(const Option& option) {
                                        : fmt::format(" {}", option.value));
 }
 
-std::string wrap(std::string_view text, std::size_t columns, std::size_t indent) {
+std::string wrap(std::string_view text, std::size_t columns, std::size_t indent, std::size_t start) {
   std::string out;
-  std::size_t used = 0;
+  std::size_t at = start;
+  bool first = true;
   for (std::string_view word : split(text, ' ')) {
-    if (used != 0 && used + 1 + columns_of(word) > columns) {
+    if (!first && at + 1 + columns_of(word) > columns) {
       out += "\n" + std::string(indent, ' ');
-      used = 0;
-    } else if (used != 0) {
+      at = indent;
+    } else if (!first) {
       out += ' ';
-      ++used;
+      ++at;
     }
     out += word;
-    used += columns_of(word);
+    at += columns_of(word);
+    first = false;
   }
   return out;
 }
@@ -91,7 +93,7 @@ std::string help_of(const Verb& verb) {
   if (!verb.request.empty()) text += "\nthe request: which GPUs, and how long to wait\n" + rows(verb.request);
   std::string globals;
   for (const Option& option : global_options()) globals += (globals.empty() ? "" : ", ") + spelling(option);
-  return text + "\noptions of every command (see: thole --help)\n  " + wrap(globals, width - 2, 2) + "\n";
+  return text + "\noptions of every command (see: thole --help)\n  " + wrap(globals, width, 2, 2) + "\n";
 }
 
 }  // namespace thole::cli

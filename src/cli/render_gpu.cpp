@@ -41,7 +41,7 @@ class Sheet {
              wrap_value(value) + "\n";
   }
   std::string wrap_value(std::string_view value) const {
-    std::string text = paragraph({screen_.columns - 2, 0, false}, value, name_width + 2);
+    std::string text = paragraph(screen_, value, name_width + 2, name_width + 2);
     text.pop_back();
     return text;
   }

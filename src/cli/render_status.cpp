@@ -16,8 +16,9 @@ using app::UnitOverview;
 enum Head { gpu, model_name, memory, load, temperature, state, owner, since, until, command };
 constexpr Column columns[] = {{"GPU"},   {"MODEL"}, {"MEMORY", true}, {"UTIL", true}, {"TEMP", true},
                               {"STATE"}, {"OWNER"}, {"SINCE"},        {"UNTIL"},      {"COMMAND"}};
-constexpr Squeeze squeezes[] = {{command, 24},    {since, 0},   {model_name, 0}, {until, 0},       {command, 14}, {owner, 8},
-                                {model_name, 14}, {command, 8}, {owner, 6},      {model_name, 10}, {command, 1}};
+constexpr Squeeze squeezes[] = {{owner, 16}, {command, 50},    {since, 0},  {command, 24},    {model_name, 0},
+                                {until, 0},  {command, 14},    {owner, 8},  {model_name, 14}, {command, 8},
+                                {owner, 6},  {model_name, 10}, {command, 1}};
 
 Ink ink_of(State state) {
   switch (state) {
@@ -164,11 +165,11 @@ class StatusTable {
 std::string labels(const std::vector<UnitOverview>& units, bool (*wanted)(const UnitOverview&)) {
   std::string text;
   for (const UnitOverview& unit : units)
-    if (wanted(unit)) text += (text.empty() ? "" : ", ") + unit.unit.label;
+    if (wanted(unit)) text += (text.empty() ? "" : ",") + unit.unit.label;
   return text;
 }
 
-// "2 free, 5 claimed (yours: 0, 3), 1 sick"
+// "2 free, 5 claimed, 1 sick; yours: 0,3"
 std::string sum(const app::Overview& overview) {
   constexpr std::pair<State, std::string_view> words[] = {
       {State::idle, "free"},       {State::claimed, "claimed"}, {State::shared, "shared"},  {State::overdue, "overdue"},
@@ -266,7 +267,8 @@ std::string render_status(const app::Overview& overview, const Screen& screen) {
     return text + "Try a simulated one: thole --machine dgx-a100 status\n";
   }
   text += StatusTable(overview, screen).text();
-  text += sum(overview) + "\n" + outer_mask(overview, screen) + notes(overview, screen) + problems(overview, screen);
+  text +=
+      paragraph(screen, sum(overview)) + outer_mask(overview, screen) + notes(overview, screen) + problems(overview, screen);
   return text + queue(overview, screen);
 }
 

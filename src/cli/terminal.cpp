@@ -111,10 +111,10 @@ std::string table(const Screen& screen, std::span<const Column> columns, std::ve
   return text;
 }
 
-std::string paragraph(const Screen& screen, std::string_view text, std::size_t indent) {
+std::string paragraph(const Screen& screen, std::string_view text, std::size_t indent, std::size_t start) {
   const std::size_t columns = std::min<std::size_t>(screen.columns, 100);
   std::string all;
-  for (std::string_view line : split_lines(text)) all += wrap(line, columns - indent, indent) + "\n";
+  for (std::string_view line : split_lines(text)) all += wrap(line, columns, indent, start) + "\n";
   return all;
 }
 

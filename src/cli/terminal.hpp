@@ -49,7 +49,7 @@ struct Squeeze {
 std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows,
                   std::span<const Squeeze> squeezes);
 
-// A paragraph within the screen: later lines are indented.
-std::string paragraph(const Screen& screen, std::string_view text, std::size_t indent = 2);
+// A paragraph within the screen: its first line begins at column `start`, later ones at `indent`. Ends with a newline.
+std::string paragraph(const Screen& screen, std::string_view text, std::size_t indent = 2, std::size_t start = 0);
 
 }  // namespace thole::cli

@@ -28,8 +28,7 @@ std::string render(const std::vector<UnitWhy>& units, const Screen& screen) {
     const std::string begin = fmt::format("GPU {}: ", join(labels, ","));
     for (std::size_t line = 0; line < units[i].sentences.size(); ++line) {
       const std::string sentence = printable(units[i].sentences[line]);
-      text +=
-          line == 0 ? paragraph(screen, begin + sentence, 4) : "  " + paragraph({screen.columns - 2, 0, false}, sentence, 4);
+      text += line == 0 ? paragraph(screen, begin + sentence, 4) : "  " + paragraph(screen, sentence, 4, 2);
     }
   }
   return text;
