@@ -1,7 +1,9 @@
 """Users of one machine who do not trust each other, and state directories in every bad condition.
 
-Each test has /run and /tmp of its own: a mount namespace with fresh file systems, entered by nsenter. The GPUs are a faked NVIDIA driver's.
+Each test has /run and /tmp of its own: a mount namespace with fresh file systems, entered by nsenter
+(with its root: these tests may run in a chroot). The GPUs are a faked NVIDIA driver's.
 """
+import grp
 import json
 import os
 import pathlib
@@ -49,7 +51,7 @@ class Machine:
         self.keeper.wait(timeout=20)
 
     def command(self, uid, *words):
-        enter = ["nsenter", "-t", str(self.keeper.pid), "-m", "--"]
+        enter = ["nsenter", "-t", str(self.keeper.pid), "-m", "-r", "--wd=/", "--"]
         become = [] if uid == 0 else ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
         return [*enter, *become, *words]
 
@@ -175,8 +177,8 @@ def test_the_gate_is_a_group(machine):
     machine.init("--group", "video")
     done = machine.thole(BEN, "run", "--no-wait", "--", "true")
     assert done.returncode == 69 and "video" in done.stderr, done.stderr
-    member = subprocess.run(["nsenter", "-t", str(machine.keeper.pid), "-m", "--", "setpriv", f"--reuid={BEN}", f"--regid={BEN}",
-                             "--groups=" + str(__import__("grp").getgrnam("video").gr_gid), "--",
+    member = subprocess.run(["nsenter", "-t", str(machine.keeper.pid), "-m", "-r", "--wd=/", "--", "setpriv", f"--reuid={BEN}", f"--regid={BEN}",
+                             "--groups=" + str(grp.getgrnam("video").gr_gid), "--",
                              str(machine.folder / "thole"), "run", "--no-wait", "--", "true"],
                             capture_output=True, text=True, env=machine.environment, cwd="/", timeout=60)
     assert member.returncode == 0, member.stderr
