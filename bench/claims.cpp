@@ -1,5 +1,6 @@
 // The price of a claim: claim and release in a process, beside a bare open+flock+close; and the hand-off from a release to the
-// next owner with 1, 64 and 500 waiting processes, beside a bare wake-up through a pipe. Usage: bench_claims [rounds [waiters…]]
+// next owner with 1, 64 and 500 waiting processes, beside a bare wake-up through a pipe. Usage: bench_claims [rounds
+// [waiters…]]
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -31,8 +32,9 @@ host::ClaimStoreOptions options(const std::string& folder) {
 model::Rule rule(const port::Entry& entry) {
   return [&entry](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
     plan::Wants wants;
+    const auto& keys = entry.eligible;
     for (unsigned slot = 0; slot < queue.slots.size(); ++slot)
-      wants.eligible.set(slot, std::find(entry.eligible.begin(), entry.eligible.end(), queue.slots[slot].key) != entry.eligible.end());
+      if (std::find(keys.begin(), keys.end(), queue.slots[slot].key) != keys.end()) wants.eligible.set(slot);
     wants.count = entry.count;
     std::vector<plan::SlotState> states(queue.slots.size(), {true, 81920, 0});
     return plan::decide(queue, mine, wants, states, [&](const model::SlotSet& free) -> std::optional<std::vector<unsigned>> {

@@ -31,7 +31,8 @@ inline void print_row(const char* name, const Samples& samples) {
 
 inline void print_ratio(const Samples& ours, const Samples& bare, double limit_us) {
   double p50 = percentile(ours, 50);
-  std::printf("  -> p50 %.1f x bare; limit %.0f us: %s\n", p50 / percentile(bare, 50), limit_us, p50 <= limit_us ? "met" : "MISSED");
+  std::printf("  -> p50 %.1f x bare; limit %.0f us: %s\n", p50 / percentile(bare, 50), limit_us,
+              p50 <= limit_us ? "met" : "MISSED");
 }
 
 }  // namespace thole::bench

@@ -84,8 +84,8 @@ void check_owner_and_mode(const StateDir& dir, const struct stat& found, uid_t s
     throw Error(ErrorCode::unavailable, "this directory must be yours alone (mode 0700)").about(dir.path).hint(
         "remove it, or chmod 700 " + dir.path);
   if ((found.st_mode & S_IWOTH) != 0)
-    throw Error(ErrorCode::unavailable, "everybody can write to the state directory, so its locks prove nothing").about(dir.path)
-        .hint("chmod 755 " + dir.path + ", or name another directory");
+    throw Error(ErrorCode::unavailable, "everybody can write to the state directory, so its locks prove nothing")
+        .about(dir.path).hint("chmod 755 " + dir.path + ", or name another directory");
 }
 
 void check_filesystem(StateDir& dir) {

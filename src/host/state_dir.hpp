@@ -4,11 +4,12 @@
 // first of the fallback directories, made by whoever comes first; a directory named by hand or a personal one (a simulated
 // machine, the inside of a claim) is used as it is. Two processes must never work in two directories for one machine, so
 //   * a fallback is given up as soon as a better directory exists (current() is asked after every lock);
-//   * every claim holds a read lock (OFD) on one byte of the PARENT directory, at an offset made of the directory's name. Whoever
-//     finds the directory gone asks for that byte first: held means that it was deleted under a living claim, and no new
-//     one is made beside it. (A lock in the directory itself would be deleted with it; a flock of the parent would stop tmpfiles
-//     ageing there.)
-//   * every claim (but those in personal directories) holds a shared flock of the directory: tmpfiles ageing skips it, and nodes are not made anew meanwhile.
+//   * every claim holds a read lock (OFD) on one byte of the PARENT directory, at an offset made of the directory's name.
+//     Whoever finds the directory gone asks for that byte first: held means that it was deleted under a living claim, and no
+//     new one is made beside it. (A lock in the directory itself would be deleted with it; a flock of the parent would stop
+//     tmpfiles ageing there.)
+//   * every claim (but those in personal directories) holds a shared flock of the directory: tmpfiles ageing skips it, and
+//     nodes are not made anew meanwhile.
 #pragma once
 
 #include <sys/types.h>

@@ -19,7 +19,7 @@ namespace thole::port {
 struct Claim {
   std::string id;                      // 16 hex digits; "outer/inner" for a claim within a claim
   std::vector<std::string> keys;       // the units, in slot order
-  std::vector<Fd> locks;               // O_RDWR descriptors of the locked FIFOs, CLOEXEC; their order is of no meaning
+  std::vector<Fd> locks;               // the locked FIFOs and the directory's own locks, CLOEXEC; their order is of no meaning
 };
 
 // What a caller wants to hold; the rule chooses the slots.

@@ -1,15 +1,16 @@
-// Torture of the claim store under the real fairness rule: many processes make exclusive, shared, nested and backfilled claims while
-// they are killed at random moments from outside, at random steps of the protocol from inside, and stopped; some leave an
-// orphan child that goes on holding.
+// Torture of the claim store under the real fairness rule: many processes make exclusive, shared, nested and backfilled claims
+// while they are killed at random moments from outside, at random steps of the protocol from inside, and stopped; some leave
+// an orphan child that goes on holding.
 //
 // What is proved, and how:
 //   double owners    every owner takes record locks of the proof's own on every unit (proof.hpp), and must get them at once
 //   lost wake-ups    a claim won by the 2 s look alone, though nobody was stopped (Place::progress_by_timeout)
 //   broken promises  a waiter that was promised a start and started later than that (by more than `slack`)
 //   leaks            at the end nothing is held, nobody waits, and all units can be claimed at once
-// Kills come in bursts with quiet times between them, longer than the 2 s look: in a storm of kills a waiter that missed its wake-up
-// dies before that shows. Phase one kills only, and every number must be 0. Phase two stops processes too: then passing a stopped one takes the
-// grace time, and holders that were stopped overrun their declared ends, so promises and time-outs are only reported.
+// Kills come in bursts with quiet times between them, longer than the 2 s look: in a storm of kills a waiter that missed its
+// wake-up dies before that shows. Phase one kills only, and every number must be 0. Phase two stops processes too: then
+// passing a stopped one takes the grace time, and holders that were stopped overrun their declared ends, so promises and
+// time-outs are only reported.
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -111,8 +112,9 @@ port::Entry random_entry(const Site& site) {
 model::Rule rule_for(const port::Entry& entry, bool* overtook = nullptr) {
   return [&entry, overtook](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
     plan::Wants wants;
+    const auto& keys = entry.eligible;
     for (unsigned slot = 0; slot < queue.slots.size(); ++slot)
-      if (std::find(entry.eligible.begin(), entry.eligible.end(), queue.slots[slot].key) != entry.eligible.end()) wants.eligible.set(slot);
+      if (std::find(keys.begin(), keys.end(), queue.slots[slot].key) != keys.end()) wants.eligible.set(slot);
     wants.count = entry.count;
     wants.uid = ::geteuid();
     wants.shared = entry.shared;
@@ -176,7 +178,8 @@ void hold(const port::Entry& entry) {
 }
 
 // Claims one unit inside the claim `id`, in a process of its own.
-[[noreturn]] void inner_worker(const Site& site, const std::string& id, const std::vector<std::string>& keys, std::uint64_t seed) {
+[[noreturn]] void inner_worker(const Site& site, const std::string& id, const std::vector<std::string>& keys,
+                               std::uint64_t seed) {
   random_bits.seed(seed);
   auto store = host::open_claim_store(site.options(false));
   auto inner = store->within(id);
@@ -378,8 +381,9 @@ int report(const Torturer& torturer, unsigned left, bool moved, bool ended) {
   say("leaks {}, errors {}\n", left, tally->errors.load());
   if (!moved) say("NOTHING MOVED for ten seconds\n");
   if (!ended) say("SOME PROCESSES DID NOT END\n");
-  bool good = moved && ended && left == 0 && tally->double_owners == 0 && tally->inner_doubles == 0 && tally->over_budget == 0 &&
-              tally->by_timeout == 0 && tally->late == 0 && tally->errors == 0 && tally->exclusive > 0 && tally->shared > 0;
+  bool good = moved && ended && left == 0 && tally->double_owners == 0 && tally->inner_doubles == 0 &&
+              tally->over_budget == 0 && tally->by_timeout == 0 && tally->late == 0 && tally->errors == 0 &&
+              tally->exclusive > 0 && tally->shared > 0;
   say("{}\n", good ? "ok" : "FAILED");
   return good ? 0 : 1;
 }

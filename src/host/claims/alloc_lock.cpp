@@ -72,8 +72,8 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
       if (stuck) stuck(directory + "/alloc is locked for too long: " + describe_owner(fd_));
     }
     if (waited > patience.give_up_after)
-      throw Error(ErrorCode::unavailable, "somebody keeps the claims locked: " + describe_owner(fd_)).about(directory + "/alloc")
-          .hint("continue or end that process (kill -CONT, kill)");
+      throw Error(ErrorCode::unavailable, "somebody keeps the claims locked: " + describe_owner(fd_))
+          .about(directory + "/alloc").hint("continue or end that process (kill -CONT, kill)");
     errno = reason;
   }
 }

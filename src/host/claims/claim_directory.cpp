@@ -56,7 +56,8 @@ std::string ClaimDirectory::group_of(const std::string& name) const {
   if (::fstatat(state_.fd.get(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return "the group of this file";
   group entry{}, *known = nullptr;
   char buffer[4096];
-  if (::getgrgid_r(found.st_gid, &entry, buffer, sizeof buffer, &known) == 0 && known) return std::string("the group ") + known->gr_name;
+  if (::getgrgid_r(found.st_gid, &entry, buffer, sizeof buffer, &known) == 0 && known)
+    return std::string("the group ") + known->gr_name;
   return "the group " + std::to_string(found.st_gid);
 }
 
@@ -106,7 +107,8 @@ void ClaimDirectory::make_fifo(const std::string& name) const {
     throw Error(ErrorCode::unavailable, "cannot make").about(path() + "/" + name).because(errno);
   }
   if (::fchmodat(state_.fd.get(), name.c_str(), mode_, 0) != 0 ||
-      (access_.group && ::fchownat(state_.fd.get(), name.c_str(), static_cast<uid_t>(-1), *access_.group, AT_SYMLINK_NOFOLLOW) != 0))
+      (access_.group &&
+       ::fchownat(state_.fd.get(), name.c_str(), static_cast<uid_t>(-1), *access_.group, AT_SYMLINK_NOFOLLOW) != 0))
     throw Error(ErrorCode::unavailable, "cannot set the access of").about(path() + "/" + name).because(errno);
 }
 
@@ -246,8 +248,8 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
   for (const std::string& key : keys_)
     if (!key.empty() && missing(state_.fd.get(), gpu_node(key))) deleted.push_back(key);
   if (!deleted.empty() && !state_.unused())
-    throw Error(ErrorCode::unavailable, "a lock was deleted, perhaps under a living claim").about(path() + "/" + gpu_node(deleted[0]))
-        .hint("run it again when all claims have ended (thole status)");
+    throw Error(ErrorCode::unavailable, "a lock was deleted, perhaps under a living claim")
+        .about(path() + "/" + gpu_node(deleted[0])).hint("run it again when all claims have ended (thole status)");
   for (const std::string& key : keys_)
     if (!key.empty()) make_slot_nodes(key);
   for (unsigned place = 0; place < turn_nodes_; ++place) make_fifo(turn_node(place));

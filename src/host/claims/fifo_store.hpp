@@ -1,9 +1,10 @@
-// Internals of the claim store: the store, and a caller's place in the line.
+// Internals of the claim store: the store, and a caller's place in the line (fifo_place.cpp: the pass and the sleep;
+// fifo_decisions.cpp: taking and waiting; report.cpp: who holds and who waits).
 //
-// How this works. A pass (Place::step) runs under alloc: read the tickets, drop the dead, look at the slots, ask the rule, and do
-// what it says. Take: lock the nodes, check that directory and nodes are still the ones their names lead to, write the notes,
-// leave the line. Wait: have a ticket, watch what the rule names, wake whom it names. Between passes a waiter sleeps in poll
-// with no lock held but that of its own turn FIFO, which shows it alive and is its mailbox.
+// How this works. A pass (Place::step) runs under alloc: read the tickets, drop the dead, look at the slots, ask the rule, and
+// do what it says. Take: lock the nodes, check that directory and nodes are still the ones their names lead to, write the
+// notes, leave the line. Wait: have a ticket, watch what the rule names, wake whom it names. Between passes a waiter sleeps in
+// poll with no lock held but that of its own turn FIFO, which shows it alive and is its mailbox.
 //
 //   alloc      -> tickets, slots, rule -> locks, notes, ticket -> unlock -> close turn FIFO (wakes the next) | sleep
 //
@@ -40,7 +41,8 @@ class FifoStore : public port::ClaimStore {
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
   const ClaimStoreOptions& options() const { return options_; }
-  void adopt_after_fork();             // before threads(): opens everything anew in a child: descriptors shared with the parent exclude nobody
+  // Before threads(). In a child everything is opened anew: descriptors shared with the parent exclude nobody.
+  void adopt_after_fork();
   void reopen();                       // the directory was replaced
   void caution(const std::string& text);
   void hook(const char* step) const { if (options_.step_hook) options_.step_hook(step); }

@@ -21,7 +21,7 @@ std::string personal_root(const ClaimStoreOptions& options) {
 }
 
 bool is_claim_id(std::string_view name) {
-  return name.size() == 16 && std::all_of(name.begin(), name.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return name.size() == 16 && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 std::vector<std::string> entries(int directory) {

@@ -1,7 +1,7 @@
 // The directories inside claims: a claim is a smaller machine, with a state directory of its own for those who claim within it.
 //
-// How this works. The first claim inside a claim makes `<personal root>/<claim id>` (0700, nodes on demand); a claim by itself makes
-// nothing. The file `outer` in it names the state directory in which the claim itself is held. So whoever opens an inner
+// How this works. The first claim inside a claim makes `<personal root>/<claim id>` (0700, nodes on demand); a claim by itself
+// makes nothing. The file `outer` in it names the state directory in which the claim itself is held. So whoever opens an inner
 // directory can sweep the others that are dead: those of the same outer directory whose claim is not held there (by the
 // kernel's locks), and those whose outer directory is gone.
 #pragma once
@@ -20,11 +20,12 @@ StateLocation inner_location(const ClaimStoreOptions& options, const std::string
 
 void mark_inner_directory(const StateDir& directory, const std::string& outer);
 
-// Removes the directory of a claim that has ended, with what was made inside it. Its keeper does so; after a killed keeper the sweep.
+// Removes the directory of a claim that has ended, with what was made inside it. Its keeper does so; after a killed keeper the
+// sweep.
 void remove_inner_directory(const std::string& path);
 
-// Removes the directories of dead claims. `held` asks what is held in `outer`; it is called after the directories were listed, so
-// that a claim which comes meanwhile is not in question.
+// Removes the directories of dead claims. `held` asks what is held in `outer`; it is called after the directories were listed,
+// so that a claim which comes meanwhile is not in question.
 void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,
                              const std::function<std::vector<model::Holding>()>& held);
 

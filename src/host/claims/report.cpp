@@ -104,10 +104,12 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
 }
 
 // Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it.
-void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& nodes, const WhoFile& who, const ProcessIdentity& me) {
+void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& nodes, const WhoFile& who,
+                 const ProcessIdentity& me) {
   for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
     const std::string& key = nodes.slots()[slot];
-    if (key.empty() || std::any_of(holdings.begin(), holdings.end(), [&](const auto& held) { return held.key == key; })) continue;
+    auto is_held = [&](const model::Holding& held) { return held.key == key; };
+    if (key.empty() || std::any_of(holdings.begin(), holdings.end(), is_held)) continue;
     for (unsigned place = 0; place < who_places; ++place) {
       const auto note = who.read(slot, place, key);
       if (!note || !note->overdue || !lives(note->process, me.boot)) continue;

@@ -23,7 +23,8 @@ std::vector<std::string> safe_gpu_lock_files() {
   return {"/tmp/safe_gpu/" + name, "/tmp/" + name};
 }
 
-SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience, const std::function<void(const std::string&)>& warn) {
+SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,
+                         const std::function<void(const std::string&)>& warn) {
   auto end = std::chrono::steady_clock::now() + patience;
   for (const std::string& path : files) {
     // Never made: without the file nobody uses safe-gpu here. NOFOLLOW: /tmp is everybody's.

@@ -1,8 +1,8 @@
 // Living with safe-gpu: while we choose GPUs, its users do not, and the other way round.
 //
-// How this works. safe-gpu (BUTSpeechFIT/safe_gpu, as of 2024-11) takes fcntl.lockf(LOCK_EX), a POSIX record lock of the whole file,
-// while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two places. What is
-// there is locked by retries for a bounded time; a file that is not ours to write only earns a warning.
+// How this works. safe-gpu (BUTSpeechFIT/safe_gpu, as of 2024-11) takes fcntl.lockf(LOCK_EX), a POSIX record lock of the whole
+// file, while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two places. What
+// is there is locked by retries for a bounded time; a file that is not ours to write only earns a warning.
 #pragma once
 
 #include <functional>

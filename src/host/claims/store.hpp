@@ -17,15 +17,15 @@ struct ClaimStoreOptions {
   StateLocation location;
   std::vector<std::string> units;     // keys of all units of the machine: its directory gets nodes for them
   std::string personal_root;          // where the directories of claims lie: "$XDG_RUNTIME_DIR/thole"; "" = /tmp/thole-<uid>
-  std::vector<std::string> neighbours;  // lock files of safe-gpu, held while choosing (safe_gpu_lock.hpp); none on simulated machines
+  std::vector<std::string> neighbours;  // lock files of safe-gpu, held while choosing (safe_gpu_lock.hpp)
   port::Log* log = nullptr;           // told when somebody keeps the claims locked; outlives the store
   AllocPatience patience;
   // Called at every step of the protocol with its name; tests end the process there. Async-signal-like care: do nothing else.
   void (*step_hook)(const char* step) = nullptr;
 };
 
-// Opens the store, making the directory where that is ours to do. Safe for use by several threads (each with Places of its own),
-// and in a child after fork (it opens everything anew; Places and Claims made before belong to the parent).
+// Opens the store, making the directory where that is ours to do. Safe for use by several threads (each with Places of its
+// own), and in a child after fork (it opens everything anew; Places and Claims made before belong to the parent).
 std::unique_ptr<port::ClaimStore> open_claim_store(ClaimStoreOptions options);
 
 // Without making anything, for looking only; nullptr where there is no directory.

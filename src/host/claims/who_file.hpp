@@ -1,5 +1,5 @@
-// The holders' records in the shared file `who`. Advisory: what is true is what the kernel has locked. Under alloc, except where
-// said.
+// The holders' records in the shared file `who`. Advisory: what is true is what the kernel has locked. Under alloc, except
+// where said.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,8 @@ class WhoFile {
   bool write(const HolderNote& note, unsigned slot, unsigned place, std::string_view key) const;  // false: disk full
 
   // The notes of a claim, one a slot, and their bits in the mask. False when the disk is full.
-  bool write(const HolderNote& note, const std::vector<unsigned>& slots, const std::vector<unsigned>& places, const SlotKeys& keys);
+  bool write(const HolderNote& note, const std::vector<unsigned>& slots, const std::vector<unsigned>& places,
+             const SlotKeys& keys);
 
  private:
   int fd_;

@@ -113,7 +113,7 @@ TEST_F(Faults, ADirectoryDeletedUnderAClaimGivesNoSecondOwner) {
   std::filesystem::remove_all(directory);
   EXPECT_NE(error_of([&] { open(); }).find("deleted"), std::string::npos);
   EXPECT_NE(error_of([&] { try_claim(*other, entry({"GPU-0"})); }).find("deleted"), std::string::npos);
-  std::filesystem::create_directory(directory);   // by hand: nothing can be proved any more, but the store does not go on in the old one
+  std::filesystem::create_directory(directory);   // by hand: the store does not go on in the old one
   held.reset();
   EXPECT_TRUE(try_claim(*other, entry({"GPU-0"})));
   EXPECT_EQ(other->holdings().size(), 0u);
@@ -202,7 +202,8 @@ TEST_F(Faults, NoSignalStopsAProcessInsideOfAlloc) {
     if (std::string(step) != "noted") return;
     sigset_t blocked;
     ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
-    for (int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGINT, SIGTERM, SIGHUP, SIGALRM}) EXPECT_EQ(sigismember(&blocked, signal), 1);
+    for (int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGINT, SIGTERM, SIGHUP, SIGALRM})
+      EXPECT_EQ(sigismember(&blocked, signal), 1);
   };
   auto store = open_claim_store(made);
   EXPECT_TRUE(try_claim(*store, entry({"GPU-0"})));

@@ -76,7 +76,8 @@ TEST(ClaimLayout, AForeignHeaderHidesNoPlace) {
 }
 
 TEST(ClaimLayout, DevicesAreReadLineByLineAndNonsenseIsPassedOver) {
-  SlotKeys keys = parse_devices("0 GPU-a\n7 pci-0000:3d:00.0.1\n\n0 GPU-z\n128 GPU-b\n-1 GPU-c\n2 ../../etc\n3 GPU-a\n4  two\n5\n9 .x\n127 MIG-1");
+  SlotKeys keys = parse_devices("0 GPU-a\n7 pci-0000:3d:00.0.1\n\n0 GPU-z\n128 GPU-b\n-1 GPU-c\n"
+                                "2 ../../etc\n3 GPU-a\n4  two\n5\n9 .x\n127 MIG-1");
   EXPECT_EQ(keys[0], "GPU-a");
   EXPECT_EQ(keys[7], "pci-0000:3d:00.0.1");
   EXPECT_EQ(keys[127], "MIG-1");

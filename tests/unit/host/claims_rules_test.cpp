@@ -12,7 +12,9 @@ namespace thole::host::test {
 namespace {
 
 struct LockRules : ClaimStoreTest {
-  Fd open_node(const std::string& name, int flags) { return open_at(AT_FDCWD, (directory + "/" + name).c_str(), flags | O_NONBLOCK); }
+  Fd open_node(const std::string& name, int flags) {
+    return open_at(AT_FDCWD, (directory + "/" + name).c_str(), flags | O_NONBLOCK);
+  }
 };
 
 TEST_F(LockRules, NoTrialLockIsTakenOutsideOfAlloc) {

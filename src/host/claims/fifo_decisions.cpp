@@ -1,0 +1,208 @@
+// Carrying out what the rule decided: taking (locks, notes, leaving the line) and waiting (ticket, watches, nudges).
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "host/claims/fifo_pass.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr Millis grace{1000};                 // able to start for so long and not started: stopped
+constexpr Seconds stopped_is_believed{10};
+
+SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
+
+std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }
+
+}  // namespace
+
+// ---- Take ----
+
+FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim,
+                                   std::optional<Turn>& left) {
+  if (overtakes_the_dead(pass)) return Outcome::again;
+  claim.emplace();
+  claim->id = entry_.id;
+  std::vector<unsigned> places;
+  for (unsigned slot : decision.slots) {
+    if (slot >= pass.view.slots.size() || !eligible_.test(slot))
+      throw Error(ErrorCode::internal, "the rule took a slot not asked for");
+    if (lock_slot(pass, slot, *claim, places)) continue;
+    claim.reset();
+    if (!pass.nodes.state().current()) return Outcome::moved;
+    pass.look.look_again(pass.view.slots, slot);
+    return Outcome::again;
+  }
+  store_.hook("slots locked");
+  for (Fd& lock : pass.nodes.state().hold()) claim->locks.push_back(std::move(lock));
+  // Only now: with the directory's own locks held, nobody replaces it after this look.
+  if (!pass.nodes.state().current()) {
+    claim.reset();
+    return Outcome::moved;
+  }
+  write_notes(pass, decision, places);
+  store_.hook("noted");
+  nudge(pass, decision.nudge);
+  leave(pass, left);
+  store_.hook("left");
+  return Outcome::done;
+}
+
+// Locks one slot for the claim; false when it is taken after all. Adds the place of its note.
+bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places) {
+  Fd lock = pass.look.kept(slot);
+  if (entry_.shared) lock.reset();  // never converted: a failed conversion would lose the lock
+  if (!lock) {
+    lock = pass.nodes.open_gpu(slot, O_RDWR);
+    if (!lock) {
+      if (!pass.nodes.state().current()) return false;
+      pass.nodes.gpu_is_missing(slot);
+    }
+    if (::flock(lock.get(), (entry_.shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return false;
+      throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
+    }
+  }
+  if (!pass.nodes.is_node(lock.get())) {
+    if (!pass.nodes.state().current()) return false;
+    throw Error(ErrorCode::unavailable, "this lock was replaced while it was taken").about(pass.nodes.slots()[slot]).hint(
+        "sudo thole init");
+  }
+  unsigned place = 0;
+  if (entry_.shared) {
+    Fd share;
+    for (unsigned k = 0; k < model::share_places && !share; ++k) {
+      Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
+      if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      share = std::move(node);
+      place = k + 1;
+    }
+    if (!share) return false;
+    claim.locks.push_back(std::move(share));
+  }
+  claim.keys.push_back(pass.nodes.slots()[slot]);
+  claim.locks.push_back(std::move(lock));
+  places.push_back(place);
+  return true;
+}
+
+void FifoPlace::write_notes(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places) {
+  HolderNote note;
+  note.id = last_part(entry_.id);
+  note.command = entry_.command;
+  note.process = store_.me();
+  note.since = pass.now;
+  if (entry_.time) note.until = pass.now + *entry_.time;
+  note.memory_mib = entry_.memory_mib;
+  note.shared = entry_.shared;
+  note.share_with_any = entry_.share_with_any;
+  if (!pass.who.write(note, decision.slots, places, pass.nodes.slots()))
+    store_.caution("the disk is full: who holds what is not recorded");
+}
+
+// A rule that lets me go before an earlier ticket has reckoned with it: then it must live.
+bool FifoPlace::overtakes_the_dead(Pass& pass) {
+  std::uint64_t mine = turn_ ? turn_->ticket.view.number : largest_ticket;
+  for (const Ticket& ticket : pass.queue.tickets()) {
+    if (ticket.view.number >= mine || (ticket.view.eligible & eligible_).none()) continue;
+    if (!pass.alive(ticket)) return drop_dead(pass);
+  }
+  return false;
+}
+
+// ---- Wait ----
+
+FifoPlace::Outcome FifoPlace::wait(Pass& pass, const model::Wait& decision) {
+  if (!turn_) join(pass);
+  Watches watches;
+  if (!watch(pass, decision, watches)) return Outcome::again;
+  if (decision.behind && behind_is_stopped(pass, decision)) return Outcome::again;
+  nudge(pass, decision.nudge);
+  if (!pass.nodes.state().current()) return Outcome::moved;
+  watches_ = std::move(watches);
+  excused_ = decision.observe.any() || !stopped_.empty() || !turn_;
+  store_.hook("watching");
+  return Outcome::done;
+}
+
+// False when something was let go meanwhile: then the rule is asked again.
+bool FifoPlace::watch(Pass& pass, const model::Wait& decision, Watches& watches) {
+  if (decision.behind && !watch_ticket(pass, *decision.behind, watches)) return false;
+  for (std::uint64_t number : decision.follow)
+    if (!watch_ticket(pass, number, watches)) return false;
+  for (unsigned slot = 0; slot < pass.view.slots.size(); ++slot)
+    if (decision.watch.test(slot) && !pass.view.slots[slot].holders.empty() && !watch_slot(pass, slot, watches)) return false;
+  return true;
+}
+
+bool FifoPlace::watch_ticket(Pass& pass, std::uint64_t number, Watches& watches) {
+  const Ticket* ticket = pass.find(number);
+  if (!ticket) return false;
+  if (watches.add_turn(pass.nodes, ticket->place) == Watches::Seen::held) return true;
+  drop_dead(pass);
+  return false;
+}
+
+bool FifoPlace::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
+  Watches::Seen seen = watches.add_gpu(pass.nodes, slot);
+  if (pass.view.slots[slot].holders.front().shared)
+    for (unsigned place : pass.look.live_share_places(slot))
+      if (seen == Watches::Seen::held) seen = watches.add_share(pass.nodes, slot, place);
+  if (seen == Watches::Seen::held) return true;
+  pass.look.look_again(pass.view.slots, slot);
+  return false;
+}
+
+bool FifoPlace::behind_is_stopped(Pass& pass, const model::Wait& decision) {
+  const Ticket* ticket = pass.find(*decision.behind);
+  if (!ticket) return false;
+  Stopped stopped{ticket->view.number, ticket->pid, ticket->start, std::nullopt};
+  if (last_wake_ == port::Wake::again) {
+    stopped_.push_back(stopped);
+    if (is_stopped(ticket->view)) return true;
+    std::erase_if(stopped_, [&](const Stopped& other) { return other.number == stopped.number; });
+  }
+  SteadyTime now = steady_now();
+  if (!decision.could_start_but_for_behind) {
+    suspect_.reset();
+  } else if (!suspect_ || suspect_->first != stopped.number) {
+    suspect_ = {stopped.number, now};
+  } else if (now - suspect_->second >= grace) {  // frozen in another way than by a signal, or in another pid namespace
+    stopped.valid_until = now + stopped_is_believed;
+    stopped_.push_back(stopped);
+    suspect_.reset();
+    return true;
+  }
+  return false;
+}
+
+bool FifoPlace::is_stopped(const model::TicketView& ticket) {
+  auto found = std::find_if(stopped_.begin(), stopped_.end(), [&](const Stopped& s) { return s.number == ticket.number; });
+  if (found == stopped_.end()) return false;
+  bool still;
+  if (found->valid_until) {
+    still = steady_now() < *found->valid_until;
+  } else {
+    auto process = process_state(static_cast<pid_t>(found->pid));
+    still = process && process->start == found->start && (process->state == 'T' || process->state == 't');
+  }
+  if (!still) stopped_.erase(found);
+  return still;
+}
+
+void FifoPlace::nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const {
+  for (std::uint64_t number : numbers) {
+    const Ticket* ticket = pass.find(number);
+    if (!ticket || (turn_ && ticket->place == turn_->ticket.place)) continue;
+    // Open for reading too: a write without a reader would be a SIGPIPE for us.
+    Fd mailbox = pass.nodes.open_turn(ticket->place, O_RDWR);
+    if (mailbox) (void)!::write(mailbox.get(), "!", 1);
+  }
+}
+
+}  // namespace thole::host

@@ -1,0 +1,38 @@
+// What one pass works on; made under alloc, gone before alloc is left. Shared by the sources of FifoPlace.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+
+#include "host/claims/fifo_store.hpp"
+
+namespace thole::host {
+
+struct FifoPlace::Pass {
+  explicit Pass(FifoStore& store)
+      : section(store), nodes(store.nodes()), queue(store.queue()), who(nodes.who()), look(nodes, who), view(store.view()),
+        now(std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now())) {}
+
+  Section section;
+  ClaimDirectory& nodes;
+  QueueFile& queue;
+  WhoFile who;
+  SlotLook look;
+  model::QueueView& view;
+  WallTime now;
+  model::SlotSet wanted;
+
+  const Ticket* find(std::uint64_t number) const {
+    for (const Ticket& ticket : queue.tickets())
+      if (ticket.view.number == number) return &ticket;
+    return nullptr;
+  }
+  bool alive(const Ticket& ticket) const {
+    Fd turn = nodes.open_turn(ticket.place, O_RDWR);
+    return turn && ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  }
+};
+
+}  // namespace thole::host
