@@ -15,6 +15,9 @@ gcc gcc
 cmake cmake
 ninja ninja-build
 python3 python3'
+test_program_packages='pkg-config pkg-config
+git git
+vim vim'
 header_packages='fmt/core.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
 toml++/toml.h libtomlplusplus-dev'
@@ -37,19 +40,19 @@ python_with_pytest() {
 }
 
 missing_packages() {  # $1: build | test
-  local name package
+  local name package programs=$program_packages headers=$header_packages
+  if [ "$1" = test ]; then
+    programs+=$'\n'$test_program_packages
+    headers+=$'\n'$test_header_packages
+  fi
   while read -r name package; do
     command -v "$name" >/dev/null || echo "$package"
-  done <<<"$program_packages"
-  local headers=$header_packages
-  [ "$1" = test ] && headers+=$'\n'$test_header_packages
+  done <<<"$programs"
   while read -r name package; do
     command -v g++ >/dev/null && has_header "$name" || echo "$package"
   done <<<"$headers"
   if [ "$1" = test ]; then
     python_with_pytest >/dev/null || echo python3-pytest
-    command -v pkg-config >/dev/null || echo pkg-config
-    command -v git >/dev/null || echo git
   fi
 }
 

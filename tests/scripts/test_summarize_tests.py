@@ -50,7 +50,7 @@ def report(tmp_path, more=""):
         (tmp_path / name).write_text(text.replace("{dir}", str(tmp_path)).replace("{python}", sys.executable))
     (tmp_path / "broken.py").write_text("def test_x(:\n")
     build = tmp_path / "build"
-    subprocess.run(["cmake", "-S", tmp_path, "-B", build], check=True, capture_output=True)
+    subprocess.run(["cmake", "-G", "Ninja", "-S", tmp_path, "-B", build], check=True, capture_output=True)
     subprocess.run(["ctest", "--output-junit", "junit.xml"], cwd=build, capture_output=True)
     return subprocess.run([SCRIPT, build / "junit.xml", build / "Testing/Temporary/LastTest.log"], capture_output=True, text=True)
 

@@ -106,7 +106,7 @@ def test_the_examples_build_by_find_package_and_run(prefix, tmp_path, simulated)
         target_compile_features(cpp_example PRIVATE cxx_std_17)
         target_link_libraries(cpp_example thole::thole Threads::Threads)
         """))
-    run("cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path / "b")
     for name in ("c_example", "cpp_example"):
         check_example(tmp_path / "b" / name, simulated)
