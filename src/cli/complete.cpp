@@ -151,7 +151,7 @@ complete -F _thole thole
 # zsh completion for thole; made by `thole completion zsh`
 _thole() {
     local -a answer offers
-    local kind line
+    local kind line word says
     answer=("${(@f)$($words[1] __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
     kind=$answer[1]
     case $kind in
@@ -165,7 +165,8 @@ _thole() {
         return ;;
     esac
     for line in "${(@)answer[2,-1]}"; do
-        offers+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+        word=${line%%$'\t'*} says=${line#*$'\t'}
+        offers+=("${word//:/\\:}${says:+:$says}")
     done
     (( $#offers )) && _describe -V thole offers
 }
