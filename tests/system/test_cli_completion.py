@@ -73,11 +73,11 @@ def test_bash_completes_programs_where_the_command_begins(offered):
 
 
 @pytest.mark.parametrize("typed, completed", [
-    ("thole run --trust", "--trust-claims "),
-    ("thole run --pick ran", "random "),
-    ("thole --machine dgx1", "dgx1v "),
-    ("thole run -g 2 cat tr", "train.py "),
-    ("thole run -- cat tr", "train.py "),
+    ("thole run --trust", "--trust-claims"),
+    ("thole run --pick ran", "random"),
+    ("thole --machine dgx1", "dgx1v"),
+    ("thole run -g 2 cat tr", "train.py"),
+    ("thole run -- cat tr", "train.py"),
 ])
 def test_zsh(typed, completed, environment):
     if not shutil.which("zsh"):
