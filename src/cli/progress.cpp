@@ -45,6 +45,8 @@ void Progress::say(const char* event, const Json& more) const {
   write_all(STDERR_FILENO, model::dump(line, -1) + "\n");
 }
 
+bool Progress::waits_not() const { return context_.invocation.request.wait == Millis{0}; }
+
 void Progress::waiting(const app::Standing& standing) {
   if (!since_) since_ = context_.wire.clock().steady();
   if (context_.invocation.global.quiet || (last_ && same_standing(*last_, standing.wait))) return;  // no news
@@ -52,7 +54,7 @@ void Progress::waiting(const app::Standing& standing) {
   if (context_.invocation.global.json)
     say("waiting", waiting_to_json(standing.wait, why));
   else
-    context_.note(render_waiting(why) + (last_ ? "" : "\n  Ctrl-C leaves the queue"));
+    context_.note(render_waiting(why) + (last_ || waits_not() ? "" : "\n  Ctrl-C leaves the queue"));
   last_ = standing.wait;
 }
 

@@ -16,6 +16,7 @@ class Progress {
   void ended(const port::Ended& ended);
 
  private:
+  bool waits_not() const;          // --no-wait: what is told is why not, not how to leave
   void waiting(const app::Standing& standing);
   void got(const app::Acquired& acquired);
   void caution(const std::string& text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "cli/help.hpp"
 #include "cli/render.hpp"
 
 namespace thole::cli {
@@ -36,7 +37,7 @@ std::string name_units(const std::vector<model::Unit>& units, const std::vector<
 
 std::string render_waiting(const std::vector<std::string>& why) {
   std::string text = "waiting";
-  for (std::size_t i = 0; i < why.size(); ++i) text += (i == 0 ? ", " : "\n  ") + why[i];
+  for (std::size_t i = 0; i < why.size(); ++i) text += i == 0 ? ", " + wrap(why[i], 80, 4, 16) : "\n  " + wrap(why[i], 80, 4, 2);   // 16: "thole: waiting, "
   return text;
 }
 
