@@ -142,18 +142,29 @@ struct Won {
   bool backfilled = false;
 };
 
+// What is needed to find out why nobody woke it.
+void describe_lost(const port::Entry& entry, const model::Wait& last, bool overtook) {
+  say("lost wake-up: wanted {} of {} units, {}, time {}; overtook {}; had waited behind {}, watching {}, {} nudged, promise {}\n", entry.count,
+      entry.eligible.size(), entry.shared ? "shared" : "exclusive", entry.time ? entry.time->count() : 0, overtook,
+      last.behind ? std::to_string(*last.behind) : "nobody", last.watch.count(), last.nudge.size(), last.promise.has_value());
+}
+
 // Waits its turn, and keeps the books of wake-ups and promises.
 std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bool count_promises) {
   auto began = std::chrono::steady_clock::now();
   auto place = store.enter(entry);
   std::optional<WallTime> promise;
+  model::Wait last;
   bool disturbed = tally->stopping, overtook = false;
   for (;;) {
     auto claim = place->step(rule_for(entry, &overtook));
     auto now = std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now());
     disturbed = disturbed || tally->stopping;
     if (claim) {
-      (disturbed ? tally->by_timeout_with_stops : tally->by_timeout) += place->progress_by_timeout();
+      if (place->progress_by_timeout() != 0) {
+        (disturbed ? tally->by_timeout_with_stops : tally->by_timeout) += place->progress_by_timeout();
+        if (!disturbed) describe_lost(entry, last, overtook);
+      }
       maximum(tally->longest_wait_ms, std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - began).count());
       if (promise && !disturbed && count_promises) {
         ++tally->promises;
@@ -163,8 +174,8 @@ std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bo
       }
       return Won{std::move(*claim), overtook && entry.time.has_value()};
     }
-    if (const auto* wait = std::get_if<model::Wait>(&place->decision()); wait && wait->promise)
-      promise = promise ? std::min(*promise, *wait->promise) : *wait->promise;
+    if (const auto* wait = std::get_if<model::Wait>(&place->decision())) last = *wait;
+    if (last.promise) promise = promise ? std::min(*promise, *last.promise) : *last.promise;
     if (tally->stop) return std::nullopt;
     place->sleep({}, std::chrono::steady_clock::now() + Millis(1000 * (roll(10) == 0 ? 1 : 3600)));
   }

@@ -17,9 +17,7 @@ namespace {
 
 // "pid 1234 (python3, stopped) holds it"
 std::string describe_owner(int fd) {
-  struct stat node;
-  if (::fstat(fd, &node) != 0) return "its owner cannot be seen";
-  for (pid_t pid : lockers_of(kernel_locks(), node.st_dev, node.st_ino)) {
+  for (pid_t pid : lockers_of(kernel_locks(), fd)) {
     auto process = process_state(pid);
     if (!process) return "pid " + std::to_string(pid) + " took it (gone; a child of it has it still)";
     bool stopped = process->state == 'T' || process->state == 't';

@@ -85,8 +85,16 @@ void sweep_inner_directories(const ClaimStoreOptions& options, const std::string
     else if (!lies_in.empty() && ::access(lies_in.c_str(), F_OK) != 0 && errno == ENOENT) remove(root.get(), name);
   }
   if (ours.empty()) return;
-  for (const model::Holding& holding : held()) std::erase(ours, holding.id);
-  for (const std::string& name : ours) remove(root.get(), name);
+  for (const model::Holding& holding : held()) {
+    if (holding.id.empty()) return;   // somebody's note is damaged: his claim could be any of these
+    std::erase(ours, holding.id);
+  }
+  for (const std::string& name : ours) {
+    StateDir directory;
+    directory.path = personal_root(options) + "/" + name;
+    directory.fd = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (directory.fd && directory.unused()) remove(root.get(), name);   // else somebody inside lives on: next time
+  }
 }
 
 }  // namespace thole::host

@@ -1,7 +1,9 @@
 #include "host/claims/kernel_locks.hpp"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -72,11 +74,16 @@ std::vector<KernelLock> parse_kernel_locks(std::string_view text) {
 
 std::vector<KernelLock> kernel_locks() { return parse_kernel_locks(read_file("/proc/locks").value_or("")); }
 
-std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, dev_t dev, ino_t ino) {
+std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd) {
   std::vector<pid_t> pids;
+  struct stat file;
+  struct statfs system;
+  if (fd < 0 || ::fstat(fd, &file) != 0 || ::fstatfs(fd, &system) != 0) return pids;
+  // btrfs alone gives stat(2) another device number (of the subvolume) than /proc/locks. Elsewhere the number must agree: files
+  // of other file systems have the same inode numbers.
+  bool any_device = static_cast<unsigned long>(system.f_type) == BTRFS_SUPER_MAGIC;
   for (const KernelLock& lock : locks)
-    // btrfs gives stat(2) another device number than /proc/locks (subvolumes are anonymous devices, major 0).
-    if (lock.ino == ino && (lock.dev == dev || major(dev) == 0)) pids.push_back(lock.pid);
+    if (lock.ino == file.st_ino && (lock.dev == file.st_dev || any_device)) pids.push_back(lock.pid);
   return pids;
 }
 

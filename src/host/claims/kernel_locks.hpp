@@ -24,8 +24,8 @@ struct KernelLock {
 std::vector<KernelLock> kernel_locks();
 std::vector<KernelLock> parse_kernel_locks(std::string_view text);
 
-// The pids that hold a flock of this file.
-std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, dev_t dev, ino_t ino);
+// The pids that hold a flock of this open file.
+std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd);
 
 // The process as it is now: start time (clock ticks since boot), state letter, effective uid; nothing when there is none.
 struct ProcessState {

@@ -28,12 +28,6 @@ struct HeldLock {
   std::vector<pid_t> lockers;   // by the kernel; empty in another pid namespace
 };
 
-std::vector<pid_t> lockers(int fd, const std::vector<KernelLock>& locks) {
-  struct stat node;
-  if (fd < 0 || ::fstat(fd, &node) != 0) return {};
-  return lockers_of(locks, node.st_dev, node.st_ino);
-}
-
 // Exact: trial locks, under alloc.
 std::vector<HeldLock> try_all(FifoStore& store) {
   std::vector<HeldLock> held;
@@ -47,10 +41,10 @@ std::vector<HeldLock> try_all(FifoStore& store) {
     if (nodes.slots()[slot].empty()) continue;
     SlotLook::Held state = look.try_slot(slot);
     if (state == SlotLook::Held::exclusively)
-      held.push_back({slot, 0, lockers(nodes.open_gpu(slot, O_RDONLY).get(), locks)});
+      held.push_back({slot, 0, lockers_of(locks, nodes.open_gpu(slot, O_RDONLY).get())});
     if (state == SlotLook::Held::by_sharers)
       for (unsigned place : look.live_share_places(slot))
-        held.push_back({slot, place + 1, lockers(nodes.open_share(slot, place, O_RDONLY).get(), locks)});
+        held.push_back({slot, place + 1, lockers_of(locks, nodes.open_share(slot, place, O_RDONLY).get())});
     look.drop(slot);
   }
   return held;
@@ -64,11 +58,11 @@ std::vector<HeldLock> read_only_view(ClaimDirectory& nodes) {
     if (nodes.slots()[slot].empty()) continue;
     bool shared = false;
     for (unsigned place = 0; place < model::share_places; ++place) {
-      auto pids = lockers(nodes.open_share(slot, place, O_RDONLY).get(), locks);
+      auto pids = lockers_of(locks, nodes.open_share(slot, place, O_RDONLY).get());
       if (!pids.empty()) held.push_back({slot, place + 1, pids});
       shared = shared || !pids.empty();
     }
-    auto pids = lockers(nodes.open_gpu(slot, O_RDONLY).get(), locks);
+    auto pids = lockers_of(locks, nodes.open_gpu(slot, O_RDONLY).get());
     if (!shared && !pids.empty()) held.push_back({slot, 0, pids});
   }
   return held;
@@ -169,7 +163,7 @@ std::vector<model::Waiting> FifoStore::waiting() {
   std::vector<model::Waiting> waiting;
   for (const Ticket& ticket : queue.tickets()) {
     Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
-    std::vector<pid_t> pids = lockers(turn.get(), locks);
+    std::vector<pid_t> pids = lockers_of(locks, turn.get());
     bool alive = section ? turn && ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 : !pids.empty();
     if (!alive) continue;
     model::Waiting line;

@@ -42,10 +42,8 @@ std::vector<unsigned> SlotLook::live_share_places(unsigned slot) const {
 }
 
 std::uint32_t SlotLook::uid_of(int fd, std::uint32_t noted) {
-  struct stat node;
-  if (fd < 0 || ::fstat(fd, &node) != 0) return noted;
   if (!locks_) locks_ = kernel_locks();
-  for (pid_t pid : lockers_of(*locks_, node.st_dev, node.st_ino))
+  for (pid_t pid : lockers_of(*locks_, fd))
     if (auto process = process_state(pid)) return process->uid;
   return noted;
 }

@@ -71,6 +71,26 @@ TEST_F(Inner, TheClaimsOfAnotherMachineAreNotSwept) {
   EXPECT_FALSE(has_directory(there.id)) << "but when the machine itself is gone";
 }
 
+TEST_F(Inner, NothingIsSweptWhileANoteIsDamagedOrSomebodyInsideLivesOn) {
+  auto store = machine();
+  auto outer = entry({"GPU-0"}), next = entry({"GPU-1"});
+  outer.id = "00000000000000c1";
+  next.id = "00000000000000c2";
+  auto first = try_claim(*store, outer), second = try_claim(*store, next);
+  auto within_first = try_claim(*store->within(outer.id), entry({"GPU-0"}));
+  ASSERT_EQ(::truncate((directory + "/who").c_str(), 0), 0);
+  store->within(next.id);
+  EXPECT_TRUE(has_directory(outer.id)) << "whose claims these are cannot be told";
+  first.reset();
+  second.reset();
+  auto third = try_claim(*store, next);
+  store->within(next.id);
+  EXPECT_TRUE(has_directory(outer.id)) << "its claim is over, but a claim inside is not";
+  within_first.reset();
+  store->within(next.id);
+  EXPECT_FALSE(has_directory(outer.id));
+}
+
 TEST_F(Inner, AnIdIsOnePlainComponent) {
   auto store = machine();
   for (const char* id : {"", "..", "../../etc", "0123456789abcdeF", "0123456789abcdef/", "machine"})

@@ -139,6 +139,16 @@ TEST(KernelLocks, FlocksInForceAreReadWaitersAndOthersAreNot) {
   EXPECT_FALSE(locks[1].exclusive);
 }
 
+TEST(KernelLocks, AFileOfAnotherFileSystemWithTheSameNumberIsAnotherFile) {
+  test::TemporaryFolder folder;
+  Fd fd = open_at(AT_FDCWD, (folder.path + "/file").c_str(), O_RDWR | O_CREAT, 0600);
+  struct stat file;
+  ASSERT_EQ(::fstat(fd.get(), &file), 0);
+  std::vector<KernelLock> locks{{file.st_dev, file.st_ino, 11, true}, {file.st_dev + 1, file.st_ino, 22, true},
+                                {file.st_dev, file.st_ino + 1, 33, true}};
+  EXPECT_EQ(lockers_of(locks, fd.get()), (std::vector<pid_t>{11}));
+}
+
 TEST(KernelLocks, ThisProcessLivesAndAnotherStartTimeIsAnotherProcess) {
   ProcessIdentity me = own_identity();
   EXPECT_TRUE(lives(me, me.boot));
