@@ -17,7 +17,10 @@ ninja ninja-build
 python3 python3'
 test_program_packages='pkg-config pkg-config
 git git
-vim vim'
+vim vim
+zsh zsh
+fish fish
+groff groff-base'
 header_packages='fmt/core.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
 toml++/toml.h libtomlplusplus-dev'
