@@ -113,6 +113,7 @@ void echo(Board& board, int from) {
       ++board.wakes;
     }
     double claimed = now_us();
+    place->pass_on();
     if (waited) {
       --board.waiting;
       unsigned n = board.handed++;
@@ -123,8 +124,10 @@ void echo(Board& board, int from) {
     board.pinged = now_us();
     (void)!::write(ping, "!", 1);
     ::usleep(500);
+    unsigned before = board.handed;
     board.released = now_us();
     won.reset();
+    while (board.handed == before && board.handed < rounds) ::usleep(200);   // not to be in the next owner's way
   }
   ::_exit(0);
 }

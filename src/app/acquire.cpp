@@ -111,6 +111,7 @@ class Acquisition {
     for (;;) {
       std::optional<port::Claim> claim = place_->step([&](const auto& queue, auto mine, auto now) { return choice_(queue, mine, now); });
       if (claim) {
+        place_->pass_on();
         if (auto trouble = still_used(); trouble.empty()) return hand_over(std::move(*claim));
         else if (options_.caution) options_.caution(trouble);
         claim.reset();                          // give back; the place in line is kept

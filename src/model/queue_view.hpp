@@ -32,17 +32,21 @@ struct SlotView {
   std::vector<SlotHolder> holders;                  // empty: nobody has claimed it
 };
 
-struct TicketView {
-  std::uint64_t number = 0;                         // order of arrival
-  std::uint32_t uid = 0;
+// What a waiter wants of the slots.
+struct Wants {
   SlotSet eligible;                                 // slots that would do
-  unsigned count = 0;                               // slots wanted, all or nothing
+  unsigned count = 1;                               // slots wanted, all or nothing
+  std::uint32_t uid = 0;
   bool shared = false;
   bool share_with_any = false;
   bool trust_claims = false;                        // this waiter does not mind unclaimed use
-  bool stopped = false;                             // it has been able to start for longer than the grace time and has not
   std::uint64_t memory_mib = 0;                     // shared: its budget
   std::optional<Seconds> time;                      // declared length
+};
+
+struct TicketView : Wants {
+  std::uint64_t number = 0;                         // order of arrival
+  bool stopped = false;                             // it has been able to start for longer than the grace time and has not
   WallTime since{};
 };
 

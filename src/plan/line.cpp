@@ -58,10 +58,7 @@ Line::Line(const model::QueueView& queue, const std::vector<SlotState>& states, 
       mine_ = waiters_.size();
       add(ticket.number, *wants, false);
     } else {
-      add(ticket.number,
-          Wants{ticket.eligible, ticket.count, ticket.uid, ticket.shared, ticket.share_with_any, ticket.trust_claims,
-                ticket.memory_mib, ticket.time},
-          ticket.stopped);
+      add(ticket.number, ticket, ticket.stopped);
     }
   }
   if (wants && mine_ == static_cast<std::size_t>(-1)) {

@@ -19,7 +19,7 @@ bool compatible(const Wants& wants, std::uint32_t uid, bool with_any);
 
 struct Waiter {
   std::uint64_t number = 0;                    // 0: mine, which has no ticket yet
-  Wants wants;
+  const Wants& wants;                          // of the QueueView, or the caller's
   bool stopped = false;
   model::SlotSet possible;                     // slots it could use if every claim were released
   bool passed_over = false;                    // does not hold up those behind it

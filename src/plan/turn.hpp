@@ -30,14 +30,7 @@ struct SlotState {
   std::uint64_t unclaimed_mib = 0;             // used by nobody's claim
 };
 
-struct Wants {
-  model::SlotSet eligible;
-  unsigned count = 1;
-  std::uint32_t uid = 0;
-  bool shared = false, share_with_any = false, trust_claims = false;
-  std::uint64_t memory_mib = 0;
-  std::optional<Seconds> time;
-};
+using model::Wants;
 
 inline constexpr std::uint64_t share_context_mib = 512;   // charged to every sharer on top of its budget
 

@@ -51,6 +51,10 @@ class Place {
   virtual std::optional<Claim> step(const model::Rule& rule) = 0;
   virtual const model::Decision& decision() const = 0;   // of the last step
 
+  // After a Take: tells the one behind that this place in line is empty. The next step and the destructor do it too; whoever
+  // keeps the place a while calls this as soon as the claim is safe, so that the owner is not held up by the waking of others.
+  virtual void pass_on() = 0;
+
   // Sleeps until something watched happens, one of `also` becomes readable or hangs up, or the deadline passes.
   // Looks again by itself after 2 s (Wake::again), the only timed wake-up.
   virtual Wake sleep(std::span<const int> also, std::optional<SteadyTime> deadline) = 0;

@@ -106,6 +106,7 @@ class FakeStore final : public port::ClaimStore {
     port::Wake sleep(std::span<const int>, std::optional<SteadyTime>) override {
       return store_.on_sleep ? store_.on_sleep() : port::Wake::deadline;
     }
+    void pass_on() override {}
     unsigned progress_by_timeout() const override { return 0; }
 
    private:

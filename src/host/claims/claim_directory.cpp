@@ -221,18 +221,17 @@ void ClaimDirectory::load_slots(const std::string& text) {
 
 bool ClaimDirectory::refresh_slots() {
   struct stat found;
-  if (::fstatat(state_.fd.get(), "devices", &found, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  std::array<std::int64_t, 4> stamp{static_cast<std::int64_t>(found.st_ino), found.st_size, found.st_mtim.tv_sec,
-                                    found.st_mtim.tv_nsec};
-  if (stamp == devices_stamp_) return false;
-  if (!S_ISREG(found.st_mode) || found.st_uid != state_.owner)
-    throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/devices").hint(init_hint);
+  // It is only ever replaced: the one we have open is the present one as long as it has a name.
+  if (devices_ && ::fstat(devices_.get(), &found) == 0 && found.st_nlink != 0) return false;
   Fd fd = open_node("devices", O_RDONLY);
+  if (!fd) return false;
+  if (::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != state_.owner)
+    throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/devices").hint(init_hint);
   std::string text(32768, '\0');
-  ssize_t size = fd ? ::pread(fd.get(), text.data(), text.size(), 0) : 0;
+  ssize_t size = ::pread(fd.get(), text.data(), text.size(), 0);
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   load_slots(text);
-  devices_stamp_ = stamp;
+  devices_ = std::move(fd);
   return true;
 }
 

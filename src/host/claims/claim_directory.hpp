@@ -82,7 +82,7 @@ class ClaimDirectory {
   Fd alloc_, queue_, who_;
   SlotKeys keys_;
   std::array<std::string, model::max_slots> gpu_names_;
-  std::array<std::int64_t, 4> devices_stamp_{};  // inode, size, mtime of the `devices` read last
+  Fd devices_;                         // the one that keys_ was read from
 };
 
 }  // namespace thole::host

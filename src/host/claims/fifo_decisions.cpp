@@ -23,8 +23,7 @@ std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 
 
 // ---- Take ----
 
-FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim,
-                                   std::optional<Turn>& left) {
+FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim) {
   if (overtakes_the_dead(pass)) return Outcome::again;
   claim.emplace();
   claim->id = entry_.id;
@@ -48,7 +47,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   write_notes(pass, decision, places);
   store_.hook("noted");
   nudge(pass, decision.nudge);
-  leave(pass, left);
+  leave(pass);
   store_.hook("left");
   return Outcome::done;
 }

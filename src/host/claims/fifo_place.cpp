@@ -33,28 +33,26 @@ FifoPlace::FifoPlace(FifoStore& store, port::Entry entry) : store_(store), maker
 
 FifoPlace::~FifoPlace() {
   if (!turn_ || static_cast<std::uint32_t>(::getpid()) != maker_) return;
-  std::optional<Turn> left;
   try {
     Pass pass(store_);
     pass.queue.read();
-    leave(pass, left);
+    leave(pass);
   } catch (const Error&) {
     // Then the ticket stays as one of the dead, which the next who meets it drops.
   }
 }
 
 std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
-  if (static_cast<std::uint32_t>(::getpid()) != maker_)
-    throw Error(ErrorCode::internal, "a place in line cannot be used by a child of its process");
+  pass_on();
   for (unsigned restart = 0; restart < 5; ++restart) {
     std::optional<port::Claim> claim;
-    std::optional<Turn> left;   // closed after alloc is left: that wakes the next in line
-    Outcome outcome = try_step(rule, claim, left);
+    Outcome outcome = try_step(rule, claim);
+    if (!claim) pass_on();   // never under alloc: whoever wakes would only wait for it
     if (outcome != Outcome::moved) {
       // Won by the clock alone? Then neither a watch nor the mailbox tells of what made it possible. (HUP may come some us
       // after the unlock, and the clock may have run out just as it came.)
       bool by_clock = claim && last_wake_ == port::Wake::again && !excused_;
-      if (by_clock && !(left && readable(left->fd.get())) && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
+      if (by_clock && !(spent_ && readable(spent_->fd.get())) && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
       return claim;
     }
     turn_.reset();
@@ -65,11 +63,13 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
   throw Error(ErrorCode::unavailable, "the state directory keeps being replaced").about(store_.about().directory);
 }
 
-FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim, std::optional<Turn>& left) {
+FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim) {
   // Before alloc: it may take a while, and only safe-gpu's users are to wait for us meanwhile.
   SafeGpuLock neighbours(store_.options().neighbours, neighbours_patience,
                          [this](const std::string& text) { store_.caution(text); });
   Pass pass(store_);
+  if (store_.me().pid != maker_)
+    throw Error(ErrorCode::internal, "a place in line cannot be used by a child of its process");
   pass.nodes.refresh_slots();
   eligible_ = store_.slots_of(entry_.eligible);
   look_at_queue(pass);
@@ -78,9 +78,9 @@ FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<po
     show_queue(pass);
     decision_ = rule(pass.view, turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt, pass.now);
     Outcome outcome = Outcome::done;
-    if (auto* decided = std::get_if<model::Take>(&decision_)) outcome = take(pass, model::Take(*decided), claim, left);
+    if (auto* decided = std::get_if<model::Take>(&decision_)) outcome = take(pass, model::Take(*decided), claim);
     else if (auto* waiting = std::get_if<model::Wait>(&decision_)) outcome = wait(pass, *waiting);
-    else leave(pass, left);
+    else leave(pass);
     if (outcome != Outcome::again) {
       pass.who.write_mask();
       return outcome;
@@ -170,11 +170,11 @@ void FifoPlace::join(Pass& pass) {
   store_.caution("all " + std::to_string(turn_places) + " waiting places are taken: waiting without order");
 }
 
-void FifoPlace::leave(Pass& pass, std::optional<Turn>& left) {
+void FifoPlace::leave(Pass& pass) {
   if (!turn_) return;
   const Ticket* mine = pass.find(turn_->ticket.view.number);
   if (mine && mine->place == turn_->ticket.place) pass.queue.wipe(turn_->ticket.place);
-  left = std::move(turn_);
+  spent_ = std::move(turn_);
   turn_.reset();
 }
 

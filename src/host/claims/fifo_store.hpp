@@ -79,6 +79,7 @@ class FifoPlace : public port::Place {
 
   std::optional<port::Claim> step(const model::Rule& rule) override;
   const model::Decision& decision() const override { return decision_; }
+  void pass_on() override { spent_.reset(); }
   port::Wake sleep(std::span<const int> also, std::optional<SteadyTime> deadline) override;
   unsigned progress_by_timeout() const override { return progress_by_timeout_; }
 
@@ -98,11 +99,11 @@ class FifoPlace : public port::Place {
   struct Pass;
   enum class Outcome { done, again, moved };
 
-  Outcome try_step(const model::Rule& rule, std::optional<port::Claim>& claim, std::optional<Turn>& left);
+  Outcome try_step(const model::Rule& rule, std::optional<port::Claim>& claim);
   void look_at_queue(Pass& pass);
   void show_queue(Pass& pass);
   bool drop_dead(Pass& pass);
-  Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim, std::optional<Turn>& left);
+  Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   bool lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places);
   void write_notes(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places);
   bool overtakes_the_dead(Pass& pass);
@@ -112,7 +113,7 @@ class FifoPlace : public port::Place {
   bool watch_slot(Pass& pass, unsigned slot, Watches& watches);
   bool behind_is_stopped(Pass& pass, const model::Wait& decision);
   void join(Pass& pass);
-  void leave(Pass& pass, std::optional<Turn>& left);
+  void leave(Pass& pass);
   void nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const;
   Ticket my_ticket(std::uint64_t number, unsigned place, WallTime since) const;
   bool is_stopped(const model::TicketView& ticket);
@@ -123,6 +124,7 @@ class FifoPlace : public port::Place {
   model::SlotSet eligible_;
   model::Decision decision_ = model::Wait{};
   std::optional<Turn> turn_;
+  std::optional<Turn> spent_;            // left, not yet closed: closing wakes the next in line (pass_on)
   std::optional<Ticket> first_ticket_;   // number and time of my first: I keep them when I give back and come again
   Watches watches_;
   std::vector<Stopped> stopped_;
