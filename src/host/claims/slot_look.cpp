@@ -41,24 +41,30 @@ std::vector<unsigned> SlotLook::live_share_places(unsigned slot) const {
   return places;
 }
 
-std::uint32_t SlotLook::uid_of(int fd, std::uint32_t noted) {
+std::uint32_t SlotLook::uid_of(int fd, const std::optional<HolderNote>& note) {
   if (!locks_) locks_ = kernel_locks();
-  for (pid_t pid : lockers_of(*locks_, fd))
-    if (auto process = process_state(pid)) return process->uid;
-  return noted;
+  for (pid_t pid : lockers_of(*locks_, fd)) {
+    auto process = process_state(pid);
+    // The taker may be gone, a child of it hold on, and the pid be somebody else's by now.
+    bool used_again = process && note && note->process.pid == static_cast<std::uint32_t>(pid) &&
+                      note->process.start != process->start;
+    if (process && !used_again) return process->uid;
+  }
+  return note ? note->process.uid : static_cast<std::uint32_t>(-1);
 }
 
 model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
   model::SlotHolder holder;
   holder.shared = place != 0;
   holder.uid = static_cast<std::uint32_t>(-1);
-  if (auto note = who_.read(slot, place, directory_.slots()[slot])) {
+  const auto note = who_.read(slot, place, directory_.slots()[slot]);
+  if (note) {
     holder.uid = note->process.uid;
     holder.share_with_any = note->share_with_any;
     holder.until = note->until;
     if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
   }
-  if (ask_kernel_ && place != 0) holder.uid = uid_of(directory_.open_share(slot, place - 1, O_RDONLY).get(), holder.uid);
+  if (ask_kernel_ && place != 0) holder.uid = uid_of(directory_.open_share(slot, place - 1, O_RDONLY).get(), note);
   return holder;
 }
 

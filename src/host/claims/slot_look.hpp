@@ -37,7 +37,7 @@ class SlotLook {
  private:
   void add_holders(model::SlotView& view, unsigned slot, Held held);
   model::SlotHolder holder_of(unsigned slot, unsigned place);
-  std::uint32_t uid_of(int fd, std::uint32_t noted);
+  std::uint32_t uid_of(int fd, const std::optional<HolderNote>& note);
 
   const ClaimDirectory& directory_;
   WhoFile& who_;
