@@ -15,12 +15,12 @@ MAY_INCLUDE = {
     "cli": {"base", "model", "app", "wire"},
     "capi": {"base", "model", "app", "wire"},
 }
-# A third-party header appears in one module only (prefix of the include -> module).
+# A third-party header appears in one module, or one folder of it, only (prefix of the include -> folder).
 THIRD_PARTY = {
     "fmt/": "base",
     "nlohmann/": "model",
     "toml": "wire",
-    "hwloc": "host",
+    "hwloc": "host/topology",
     "sqlite3": "host",
 }
 VENDORS = ("nvidia", "amd", "intel")
@@ -52,7 +52,7 @@ def problems(root):
                     yield f"{where}: {vendor} may not include {other} ({header})"
             else:
                 for prefix, owner in THIRD_PARTY.items():
-                    if header.startswith(prefix) and module != owner:
+                    if header.startswith(prefix) and not "/".join(parts).startswith(owner + "/"):
                         yield f"{where}: <{header}> belongs in {owner} only"
 
 

@@ -5,6 +5,11 @@
 
 namespace thole::app {
 
+namespace {
+// What the topology gets when the drivers have used up all patience: it is read once a boot, mostly in some 10 ms.
+constexpr Millis least_patience{300};
+}  // namespace
+
 Observer::Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, port::TopologySource* topology,
                    const port::Clock& clock, bool simulated)
     : readings_(backends.size()), topology_(topology), clock_(clock) {
@@ -23,8 +28,7 @@ const model::Snapshot& Observer::look(Millis patience) {
     source.read_before = true;
     news = true;
   }
-  if (news) merge();
-  if (news && snapshot_.simulated) adopt_topology();
+  if (news) merge(std::max(std::chrono::duration_cast<Millis>(give_up - clock_.steady()), least_patience));
   snapshot_.taken_at = clock_.wall();
   return snapshot_;
 }
@@ -33,33 +37,23 @@ void Observer::rest() {
   for (Source& source : sources_) source.backend->rest();
 }
 
-void Observer::read_topology() {
-  if (!topology_read_) adopt_topology();
-}
-
-void Observer::adopt_topology() {
-  if (!topology_) return;
-  model::Machine machine = topology_->read();
-  machine.gpus = std::move(snapshot_.machine.gpus);
-  snapshot_.machine = std::move(machine);
-  topology_read_ = true;
-}
+std::string Observer::topology_problem() const { return topology_ ? topology_->problem() : ""; }
 
 // GPUs of every source in PCI order: an index means the same whatever the vendors are. Those without an address come last,
 // in the order of their source.
-void Observer::merge() {
-  snapshot_.machine.gpus.clear();
+void Observer::merge(Millis patience) {
+  std::vector<model::Gpu> gpus;
   snapshot_.observations.clear();
   for (const port::Reading& reading : readings_) {
-    auto& gpus = snapshot_.machine.gpus;
     gpus.insert(gpus.end(), reading.gpus.begin(), reading.gpus.end());
     snapshot_.observations.push_back(reading.observation);
   }
   const auto place = [](const model::Gpu& gpu) {
     return std::make_tuple(!gpu.pci, gpu.pci.value_or(model::PciAddress{}), gpu.part.value_or(0));
   };
-  std::stable_sort(snapshot_.machine.gpus.begin(), snapshot_.machine.gpus.end(),
-                   [&](const model::Gpu& a, const model::Gpu& b) { return place(a) < place(b); });
+  std::stable_sort(gpus.begin(), gpus.end(), [&](const model::Gpu& a, const model::Gpu& b) { return place(a) < place(b); });
+  if (topology_) snapshot_.machine = topology_->around(std::move(gpus), patience);
+  else snapshot_.machine.gpus = std::move(gpus);
   units_ = model::units(snapshot_.machine);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "model/machine.hpp"
@@ -22,9 +23,8 @@ class Observer {
   // Reads again what can have changed. The reference stays valid until the next look.
   const model::Snapshot& look(Millis patience);
 
-  // Adds CPUs, memory nodes and NICs to the snapshot. A live machine is asked once and only here, since they are not needed to
-  // claim; a simulated one gives them with every look.
-  void read_topology();
+  // Why the CPUs of the snapshot are not known; "" when they are.
+  std::string topology_problem() const;
 
   void rest();  // see port::GpuBackend::rest
 
@@ -37,14 +37,12 @@ class Observer {
     std::unique_ptr<port::GpuBackend> backend;
     bool read_before = false;
   };
-  void merge();
-  void adopt_topology();
+  void merge(Millis patience);
 
   std::vector<Source> sources_;
   std::vector<port::Reading> readings_;        // parallel to sources_
   port::TopologySource* topology_;             // may be null; not owned: a machine file is a backend too
   const port::Clock& clock_;
-  bool topology_read_ = false;
   model::Snapshot snapshot_;
   std::vector<model::Unit> units_;
 };

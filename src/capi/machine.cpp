@@ -117,7 +117,6 @@ char* thole_snapshot(thole_machine* machine, thole_error** error) {
     thole::capi::Wires::Lease wire(machine->wires);
     thole::app::Observer& observer = wire->observer();
     observer.look(wire->settings().status_patience);
-    observer.read_topology();
     const auto json = thole::model::status_json(observer.snapshot(), wire->store().holdings(), wire->store().waiting());
     return thole::capi::owned_text(thole::model::dump(json));
   });

@@ -29,7 +29,6 @@ std::string as_machine_file(const model::Json& machine) {
 int capture(Context& context) {
   const CaptureOptions& options = context.invocation.capture;
   app::Observer& observer = context.wire.observer();
-  observer.read_topology();
   const model::Snapshot& snapshot = observer.look(context.wire.settings().probe_cold);
   for (const model::Observation& observation : snapshot.observations)
     if (!observation.problem.empty()) context.warn(fmt::format("{}: {}", observation.backend, printable(observation.problem)));

@@ -82,8 +82,6 @@ app::Overview look_over(Context& context) {
 
 int status(Context& context) {
   if (context.invocation.status.watch) watch(context, *context.invocation.status.watch);
-  const bool whole = context.invocation.global.json || !context.invocation.words.empty();
-  if (whole) context.wire.observer().read_topology();  // takes a few ms on a large machine; the table does not need it
   const app::Overview overview = look_over(context);
   if (context.invocation.global.json)
     context.print_json(json_of(context, overview));

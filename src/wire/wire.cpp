@@ -17,9 +17,9 @@
 #include "host/gpu/file/search.hpp"
 #include "host/gpu/intel/backend.hpp"
 #include "host/gpu/nvidia/backend.hpp"
-#include "host/machine/sysfs_topology.hpp"
 #include "host/process/local_processes.hpp"
 #include "host/process/tree.hpp"
+#include "host/topology/live.hpp"
 
 namespace thole::wire {
 
@@ -63,7 +63,7 @@ struct Wire::Parts {
   host::InheritedSignals inherited = host::InheritedSignals::capture();
   host::SystemClock clock;
   host::MachineFile* file = nullptr;             // owned by the observer
-  std::unique_ptr<host::SysfsTopology> topology;
+  std::unique_ptr<host::LiveTopology> topology;
   std::unique_ptr<app::Observer> observer;
   std::unique_ptr<port::ClaimStore> store;
   std::unique_ptr<port::Processes> processes;
@@ -83,7 +83,8 @@ app::Observer& Wire::observer() {
   port::TopologySource* topology = nullptr;
   if (settings_.machine.empty()) {
     backends = live_backends(settings_, personal_root(settings_.uid));
-    parts_->topology = std::make_unique<host::SysfsTopology>(settings_.sysroot);
+    parts_->topology = std::make_unique<host::LiveTopology>(host::LiveTopologyOptions{
+        settings_.sysroot, {settings_.program, personal_root(settings_.uid), settings_.hwloc_library}});
     topology = parts_->topology.get();
   } else {
     auto file = std::make_unique<host::MachineFile>(settings_.machine,

@@ -5,7 +5,7 @@
 #include "fuzz.hpp"
 #include "host/drm/clients.hpp"
 #include "host/gpu/amd/translate.hpp"
-#include "host/machine/nics.hpp"
+#include "host/topology/nics.hpp"
 #include "host/sysfs/tree.hpp"
 
 using namespace thole::host;

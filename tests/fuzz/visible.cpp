@@ -14,8 +14,7 @@ namespace {
 model::Snapshot read(const char* name) {
   host::MachineFile file(name, {THOLE_SOURCE_DIR "/machines"});
   model::Snapshot snapshot;
-  snapshot.machine = file.read();
-  snapshot.machine.gpus = file.read(Millis(0)).gpus;
+  snapshot.machine = file.around(file.read(Millis(0)).gpus, Millis(0));
   return snapshot;
 }
 

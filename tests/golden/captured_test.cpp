@@ -7,8 +7,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/gpu/amd/backend.hpp"
-#include "host/machine/sysfs_topology.hpp"
-#include "host/pci/devices.hpp"
+#include "host/topology/live.hpp"
 #include "model/json.hpp"
 #include "topologies/captured.hpp"
 
@@ -17,9 +16,9 @@ namespace {
 
 // One line for each CPU, node, GPU and NIC.
 std::string show(const std::string& root) {
-  model::Machine machine = host::SysfsTopology(root).read();
-  machine.gpus = host::AmdBackend({root}).read(Millis(1000)).gpus;
-  host::link(host::Tree(root), machine);
+  host::LiveTopology topology({root, {THOLE_BINARY_DIR "/fake/fake_probe", "", ""}});
+  const model::Machine machine = topology.around(host::AmdBackend({root}).read(Millis(1000)).gpus, Millis(10'000));
+  EXPECT_EQ(topology.problem().empty(), !machine.cpus.empty());
   std::string text;
   const model::Json json = model::to_json(machine);
   for (const auto& [key, value] : json.items()) {

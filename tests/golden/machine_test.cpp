@@ -60,9 +60,8 @@ std::string lines(const model::Json& status) {
 std::string show(const std::string& name) {
   host::MachineFile file(name, {shipped});
   model::Snapshot snapshot;
-  snapshot.machine = file.read();
   port::Reading reading = file.read(Millis(0));
-  snapshot.machine.gpus = reading.gpus;
+  snapshot.machine = file.around(reading.gpus, Millis(0));
   reading.observation.source = name + ".json";
   snapshot.observations = {reading.observation};
   snapshot.simulated = true;
@@ -89,8 +88,7 @@ TEST_P(ShippedMachine, IsReadListedAndPrintedAsRecorded) {
 
 TEST_P(ShippedMachine, PrintsWhatReadsBackAsItself) {
   host::MachineFile file(GetParam(), {shipped});
-  model::Machine machine = file.read();
-  machine.gpus = file.read(Millis(0)).gpus;
+  const model::Machine machine = file.around(file.read(Millis(0)).gpus, Millis(0));
   EXPECT_EQ(model::machine_from_json(model::parse_json(show(GetParam()), "status")), machine);
 }
 

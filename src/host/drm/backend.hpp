@@ -29,7 +29,7 @@ struct FileVendor {
   const char* name;                        // "amd"
   const char* source;                      // for the observation: "kfd, sysfs"
   bool (*present)(const Tree& tree);
-  // Identity, links, place in the machine, health as far as permissions tell it.
+  // Identity, the vendor's own links, health as far as permissions tell it.
   std::vector<model::Gpu> (*identify)(const Tree& tree);
   // Present use, and health as the hardware tells it: emits each GPU as soon as it has been read, from any thread.
   void (*observe)(const Tree& tree, const std::function<void(model::Gpu)>& emit);

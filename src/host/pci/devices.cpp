@@ -42,6 +42,11 @@ void count_bridges_on_card(const Tree& tree, PciDevice& device) {
     if (id16(tree, devices_directory + bridge->to_string() + "/vendor") != device.vendor) return;
 }
 
+bool is_pci(model::LinkKind kind) {
+  using enum model::LinkKind;
+  return kind == pix || kind == pxb || kind == phb || kind == node || kind == sys;
+}
+
 bool same_memory_node(const PciDevice& a, const PciDevice& b) {
   if (a.numa && b.numa) return *a.numa == *b.numa;
   // Without NUMA (numa_node is -1 everywhere) all devices are local to all CPUs.
@@ -127,36 +132,41 @@ model::NearCpus near_cpus(const PciDevice& device, const std::vector<model::Cpu>
   return near;
 }
 
-void locate(const Tree& tree, const std::vector<model::Cpu>& cpus, std::vector<model::Gpu>& gpus) {
+const PciDevice* find(const PciDevices& devices, const std::optional<model::PciAddress>& address) {
+  if (!address) return nullptr;
+  const auto found = devices.find(*address);
+  return found == devices.end() ? nullptr : &found->second;
+}
+
+void locate(const PciDevices& devices, const std::vector<model::Cpu>& cpus, std::vector<model::Gpu>& gpus) {
   for (model::Gpu& gpu : gpus) {
-    if (!gpu.pci) continue;
-    auto device = pci_device(tree, *gpu.pci);
+    const PciDevice* device = find(devices, gpu.pci);
     if (!device) continue;
     if (!gpu.numa) gpu.numa = device->numa;
-    model::NearCpus near = near_cpus(*device, cpus);
+    const model::NearCpus near = near_cpus(*device, cpus);
     if (!gpu.near_cpus.node) gpu.near_cpus.node = near.node;
     if (!gpu.near_cpus.package) gpu.near_cpus.package = near.package;
   }
 }
 
-void link(const Tree& tree, model::Machine& machine) {
-  std::map<model::PciAddress, PciDevice> devices;  // partitions of one GPU share a device
-  auto remember = [&](const std::optional<model::PciAddress>& address) {
-    if (!address || devices.contains(*address)) return;
-    if (auto device = pci_device(tree, *address)) devices.emplace(*address, std::move(*device));
-  };
-  for (const model::Gpu& gpu : machine.gpus) remember(gpu.pci);
-  for (const model::Nic& nic : machine.nics) remember(nic.pci);
+void link(const PciDevices& devices, model::Machine& machine) {
+  std::map<model::PciAddress, const PciDevice*> ends;  // partitions of one GPU share a device
+  for (const model::Gpu& gpu : machine.gpus)
+    if (const PciDevice* device = find(devices, gpu.pci)) ends[*gpu.pci] = device;
+  for (const model::Nic& nic : machine.nics)
+    if (const PciDevice* device = find(devices, nic.pci)) ends[*nic.pci] = device;
   for (model::Gpu& gpu : machine.gpus) {
-    auto self = gpu.pci ? devices.find(*gpu.pci) : devices.end();
-    if (self == devices.end()) continue;
+    const PciDevice* self = find(devices, gpu.pci);
+    if (!self) continue;
     std::set<std::string> linked;
-    for (const model::Link& link : gpu.links) linked.insert(link.to);
-    for (const auto& [address, device] : devices) {
-      if (address == *gpu.pci || linked.contains(address.to_string())) continue;
-      model::Link& link = gpu.links.emplace_back();
+    for (const model::Link& link : gpu.links)
+      if (is_pci(link.kind)) linked.insert(link.to);
+    for (const auto& [address, device] : ends) {
+      if (address == *gpu.pci) continue;
+      model::Link link;
       link.to = address.to_string();
-      link.kind = pci_link(self->second, device);
+      link.kind = pci_link(*self, *device);
+      if (!linked.contains(link.to)) gpu.links.push_back(std::move(link));
     }
   }
 }

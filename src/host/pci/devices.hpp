@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct PciDevice {
   std::vector<model::PciAddress> bridges;       // from the host bridge down, the device not included
   std::size_t bridges_on_card = 0;              // how many of the last ones belong to the card itself
   bool virtual_function = false;                // an SR-IOV function whose parent this machine also has
+  bool operator==(const PciDevice&) const = default;
 };
 
 // Display controllers (0x03xxxx) and processing accelerators (0x1200xx, where AMD Instinct is found).
@@ -51,10 +53,14 @@ model::LinkKind pci_link(const PciDevice& a, const PciDevice& b);
 // node: the CPUs that the platform calls local to the device. package: all CPUs of the packages those belong to.
 model::NearCpus near_cpus(const PciDevice& device, const std::vector<model::Cpu>& cpus);
 
-// Fills `numa` and `near_cpus` of GPUs that have a PCI address, where they are not yet known.
-void locate(const Tree& tree, const std::vector<model::Cpu>& cpus, std::vector<model::Gpu>& gpus);
+// What is known of some devices, by address.
+using PciDevices = std::map<model::PciAddress, PciDevice>;
+const PciDevice* find(const PciDevices& devices, const std::optional<model::PciAddress>& address);
 
-// Adds to every GPU its PCI connection to each other GPU and NIC for which it has no link yet (NVLink and xGMI win).
-void link(const Tree& tree, model::Machine& machine);
+// Fills `numa` and `near_cpus` of GPUs that are among the devices, where they are not yet known.
+void locate(const PciDevices& devices, const std::vector<model::Cpu>& cpus, std::vector<model::Gpu>& gpus);
+
+// Adds to every GPU its PCI connection to each other GPU and NIC, beside the NVLink or xGMI that may join them too.
+void link(const PciDevices& devices, model::Machine& machine);
 
 }  // namespace thole::host

@@ -10,6 +10,7 @@
 #include "host/gpu/amd/backend.hpp"
 #include "host/gpu/intel/backend.hpp"
 #include "host/gpu/nvidia/probe.hpp"
+#include "host/topology/reader.hpp"
 
 namespace thole::host {
 
@@ -50,6 +51,7 @@ int probe_main(const std::string& name) {
   if (name == "nvidia") return nvidia::serve_probe(ProbeChannel::take_over_stdio());
   if (name == "amd") return serve_probe(amd::vendor, ProbeChannel::take_over_stdio());
   if (name == "intel") return serve_probe(intel::vendor, ProbeChannel::take_over_stdio());
+  if (name == "topology") return serve_topology_probe(ProbeChannel::take_over_stdio());
   return 64;
 }
 

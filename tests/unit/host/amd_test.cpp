@@ -71,7 +71,6 @@ TEST_F(OneGpu, IsReadFromFiles) {
   EXPECT_EQ(gpu.model, "AMD GPU [1002:744c]");
   EXPECT_EQ(gpu.health, model::Health::ok);
   EXPECT_EQ(gpu.cuda_index, std::nullopt);
-  EXPECT_EQ(gpu.near_cpus.node, model::CpuSet::parse("0-3"));
   EXPECT_EQ(gpu.use.utilization_percent, 97.0);
   EXPECT_EQ(gpu.use.memory_utilization_percent, 40.0);
   EXPECT_EQ(gpu.use.temperature_c, 61.0);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host/topology/live.hpp"
 #include "nvidia_machine.hpp"
 
 namespace thole::host {
@@ -315,18 +316,18 @@ TEST(NvidiaBackend, LinksAreNvlinkWhereTheyEndAtTheOtherAndNvswitchWhereBothReac
       "gpus 4\n"
       "gpu 0 link 0 00000000:0F:00.0\ngpu 0 link 1 00000000:0F:00.0\ngpu 1 link 0 00000000:07:00.0\ngpu 1 link 1 00000000:07:00.0\n"
       "gpu 2 link 0 FFFFFFFF:FF:FF.0\ngpu 3 link 0 FFFFFFFF:FF:FF.0\ngpu 2 nvswitch 18\ngpu 3 nvswitch 18\n");
-  port::Reading reading = read(machine);
+  const auto gpus = LiveTopology({machine.root(), {}}).around(read(machine).gpus, Millis(0)).gpus;
   auto between = [&](std::size_t a, int b) {
     std::string all;
-    for (const model::Link& link : reading.gpus[a].links)
+    for (const model::Link& link : gpus[a].links)
       if (link.to == NvidiaMachine::pci(b)) all += fmt::format("{} {};", model::to_string(link.kind), link.count.value_or(0));
     return all;
   };
-  EXPECT_EQ(between(0, 1), "nvlink 2;");
-  EXPECT_EQ(between(2, 3), "nvswitch 18;");
-  EXPECT_EQ(between(0, 2), "node 0;");                     // by PCI
-  EXPECT_EQ(reading.gpus[0].numa, 0);
-  EXPECT_EQ(reading.gpus[0].near_cpus.node->to_string(), "0-7");
+  EXPECT_EQ(between(0, 1), "nvlink 2;node 0;");            // beside the connection by PCI
+  EXPECT_EQ(between(2, 3), "nvswitch 18;node 0;");
+  EXPECT_EQ(between(0, 2), "node 0;");
+  EXPECT_EQ(gpus[0].numa, 0);
+  EXPECT_EQ(gpus[0].near_cpus.node->to_string(), "0-7");
 }
 
 TEST(NvidiaBackend, NearCpusComeFromTheLibraryWhereSysfsNamesNone) {

@@ -4,9 +4,6 @@
 #include <map>
 
 #include "host/drm/device.hpp"
-#include "host/machine/cpus.hpp"
-#include "host/machine/nics.hpp"
-#include "host/pci/devices.hpp"
 #include "host/sysfs/attribute.hpp"
 
 namespace thole::host::amd {
@@ -43,15 +40,6 @@ void number_as_rocm(std::vector<AmdGpu>& gpus) {
   for (std::size_t index = 0; index < order.size(); ++index) gpus[order[index]].gpu.cuda_index = static_cast<int>(index);
 }
 
-void place_in_machine(const Tree& tree, std::vector<AmdGpu>& gpus) {
-  model::Machine machine;
-  for (AmdGpu& entry : gpus) machine.gpus.push_back(std::move(entry.gpu));
-  machine.nics = read_nics(tree);
-  locate(tree, read_cpus(tree), machine.gpus);
-  link(tree, machine);
-  for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].gpu = std::move(machine.gpus[i]);
-}
-
 }  // namespace
 
 std::vector<AmdGpu> identify(const Tree& tree, Detail detail) {
@@ -68,7 +56,6 @@ std::vector<AmdGpu> identify(const Tree& tree, Detail detail) {
     entry.gpu.model = model_name(tree, entry, ids);
     entry.gpu.display = drives_display(tree, device_directory(*entry.gpu.pci));
   }
-  place_in_machine(tree, gpus);
   return gpus;
 }
 

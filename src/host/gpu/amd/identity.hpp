@@ -7,7 +7,7 @@
 
 namespace thole::host::amd {
 
-enum class Detail { full, brief };  // brief: without links and near CPUs, for the probe, which only needs to find the files
+enum class Detail { full, brief };  // brief: without names, for the probe, which only needs to find the files
 
 // In machine order. `cuda_index` is set where ROCm's own numbering (KFD order among the GPUs that this process may open)
 // differs from the position here.

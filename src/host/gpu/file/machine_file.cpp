@@ -91,9 +91,9 @@ port::Reading MachineFile::read(Millis) {
   return reading;
 }
 
-model::Machine MachineFile::read() {
+model::Machine MachineFile::around(std::vector<model::Gpu> gpus, Millis) {
   model::Machine machine = machine_;
-  machine.gpus.clear();
+  machine.gpus = std::move(gpus);
   return machine;
 }
 

@@ -29,8 +29,8 @@ class MachineFile final : public port::GpuBackend, public port::TopologySource {
   bool changed() override;                        // one stat and one small read per watched process
   port::Reading read(Millis patience) override;   // never waits: a file's "hung" GPU only reads as one that did not answer
 
-  // The machine without its GPUs.
-  model::Machine read() override;
+  model::Machine around(std::vector<model::Gpu> gpus, Millis patience) override;
+  std::string problem() const override { return ""; }   // a file without CPUs is a machine without known CPUs, not a fault
 
   const std::string& path() const { return path_; }   // "" for a shorthand
   const std::string& machine_name() const { return machine_.name; }

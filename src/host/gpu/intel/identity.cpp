@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "host/drm/device.hpp"
-#include "host/machine/cpus.hpp"
-#include "host/machine/nics.hpp"
 #include "host/pci/devices.hpp"
 
 namespace thole::host::intel {
@@ -69,17 +67,11 @@ std::vector<IntelGpu> tiles_of(const Tree& tree, const PciDevice& device, const 
 }
 
 void describe(const Tree& tree, std::vector<IntelGpu>& gpus) {
-  model::Machine machine;
   for (IntelGpu& entry : gpus) {
     auto id = pci_device(tree, *entry.gpu.pci);
     entry.gpu.model = product_name(id ? id->device.value_or(0) : 0);
     entry.gpu.display = drives_display(tree, entry.device);
-    machine.gpus.push_back(std::move(entry.gpu));
   }
-  machine.nics = read_nics(tree);
-  locate(tree, read_cpus(tree), machine.gpus);
-  link(tree, machine);
-  for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].gpu = std::move(machine.gpus[i]);
 }
 
 }  // namespace

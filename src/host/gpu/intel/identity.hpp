@@ -19,7 +19,7 @@ struct IntelGpu {
   unsigned tile = 0, tiles = 1;
 };
 
-enum class Detail { full, brief };           // brief: without near CPUs, links and names, for the probe
+enum class Detail { full, brief };           // brief: without names, for the probe
 
 // In machine order. Intel's GPUs tell no UUID in files: the key is made of the PCI address and the tile.
 // * Each tile of a Max (Ponte Vecchio) is a GPU of its own, `part` its number: so Level Zero's default hierarchy (FLAT) has it.

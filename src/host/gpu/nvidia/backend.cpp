@@ -9,9 +9,6 @@
 #include "host/gpu/nvidia/merge.hpp"
 #include "host/gpu/nvidia/probe.hpp"
 #include "host/gpu/process_names.hpp"
-#include "host/machine/cpus.hpp"
-#include "host/machine/nics.hpp"
-#include "host/pci/devices.hpp"
 
 namespace thole::host {
 namespace {
@@ -66,32 +63,8 @@ port::Reading NvidiaBackend::read(Millis patience) {
     }
   }
   port::Reading reading = nvidia::merge(observed);
-  place(reading.gpus);
   if (!observed.pids_foreign) name_processes(tree_, reading.gpus);
   return reading;
-}
-
-// Adds where the GPUs are: computed once for a set of addresses, since it takes a file or more for every CPU.
-void NvidiaBackend::place(std::vector<model::Gpu>& gpus) {
-  auto same = [](const model::Gpu& a, const model::Gpu& b) { return a.pci == b.pci; };
-  if (!std::equal(gpus.begin(), gpus.end(), place_.gpus.begin(), place_.gpus.end(), same)) {
-    place_ = {};
-    for (const model::Gpu& gpu : gpus) place_.gpus.emplace_back().pci = gpu.pci;
-    place_.nics = read_nics(tree_);
-    locate(tree_, read_cpus(tree_), place_.gpus);
-    link(tree_, place_);
-  }
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const model::Gpu& known = place_.gpus[i];
-    model::Gpu& gpu = gpus[i];
-    if (!gpu.numa) gpu.numa = known.numa;
-    if (known.near_cpus.node) gpu.near_cpus.node = known.near_cpus.node;
-    if (known.near_cpus.package) gpu.near_cpus.package = known.near_cpus.package;
-    for (const model::Link& link : known.links) {           // NVLink wins over the PCI connection of the same pair
-      bool linked = std::any_of(gpu.links.begin(), gpu.links.end(), [&](const model::Link& l) { return l.to == link.to; });
-      if (!linked) gpu.links.push_back(link);
-    }
-  }
 }
 
 // Asks the probe; once more when it crashed, with the GPUs it crashed on read last, so that the others are read.

@@ -34,13 +34,11 @@ class NvidiaBackend : public port::GpuBackend {
   void ask(nvidia::Observed& observed, Millis patience);
   std::vector<std::uint32_t> recall_doubtful() const;
   void note_doubtful(const nvidia::Observed& observed) const;
-  void place(std::vector<model::Gpu>& gpus);
 
   NvidiaOptions options_;
   Tree tree_;
   ProbeRunner probe_;
   bool asked_before_ = false;
-  model::Machine place_;                                   // addresses, near CPUs and PCI connections: they do not change
 };
 
 }  // namespace thole::host

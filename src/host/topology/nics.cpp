@@ -1,6 +1,5 @@
-#include "host/machine/nics.hpp"
+#include "host/topology/nics.hpp"
 
-#include <algorithm>
 #include <map>
 
 #include "base/text.hpp"
@@ -15,9 +14,13 @@ const std::string infiniband = "/sys/class/infiniband/", network = "/sys/class/n
 std::optional<double> infiniband_rate(const Tree& tree, const std::string& name) {
   const std::string ports = infiniband + name + "/ports/";
   std::optional<double> best;
-  for (unsigned port : tree.numbered(ports, ""))
-    if (auto text = tree.text(ports + std::to_string(port) + "/rate"))
-      if (auto rate = parse_infiniband_rate(*text); rate && (!best || *rate > *best)) best = rate;
+  for (unsigned port : tree.numbered(ports, "")) {
+    const std::string directory = ports + std::to_string(port);
+    // A port that is down still has a rate, that of a link nobody negotiated: "4: ACTIVE", "1: DOWN".
+    if (auto state = tree.text(directory + "/state"); state && !state->ends_with("ACTIVE")) continue;
+    auto text = tree.text(directory + "/rate");
+    if (auto rate = text ? parse_infiniband_rate(*text) : std::nullopt; rate && (!best || *rate > *best)) best = rate;
+  }
   return best;
 }
 
@@ -53,6 +56,10 @@ std::optional<double> parse_infiniband_rate(std::string_view text) {
   if (unit == text.npos) return std::nullopt;
   auto rate = parse_double(trim(text.substr(0, unit)));
   return rate && *rate > 0 ? rate : std::nullopt;
+}
+
+std::optional<double> nic_rate(const Tree& tree, const std::string& name) {
+  return tree.exists(infiniband + name) ? infiniband_rate(tree, name) : ethernet_rate(tree, name);
 }
 
 std::vector<model::Nic> read_nics(const Tree& tree) {

@@ -1,0 +1,81 @@
+#include "host/topology/hwloc_library.hpp"
+
+#include <dlfcn.h>
+
+#include "base/text.hpp"
+
+namespace thole::host {
+
+namespace {
+
+constexpr const char* soname = "libhwloc.so.15";
+
+// libhwloc asks for libudev.so.1 by name. The archive's own copy is found only if it is loaded before, by path.
+void* open(const std::string& place) {
+  if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  const auto slash = place.rfind('/');
+  if (slash == place.npos || !::dlopen((place.substr(0, slash + 1) + "libudev.so.1").c_str(), RTLD_NOW | RTLD_LOCAL))
+    return nullptr;
+  return ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+class Binder {
+ public:
+  explicit Binder(void* library) : library_(library) {}
+
+  template <class Function>
+  void operator()(Function& slot, const char* name) {
+    slot = reinterpret_cast<Function>(::dlsym(library_, name));
+    if (!slot && missing_.empty()) missing_ = name;
+  }
+  const std::string& missing() const { return missing_; }  // the first, "" when there is none
+
+ private:
+  void* library_;
+  std::string missing_;
+};
+
+std::variant<HwlocFunctions, HwlocFailure> bind_all(void* library, const std::string& place) {
+  HwlocFunctions call;
+  Binder bind(library);
+  bind(call.api_version, "hwloc_get_api_version");
+  bind(call.init, "hwloc_topology_init");
+  bind(call.destroy, "hwloc_topology_destroy");
+  bind(call.load, "hwloc_topology_load");
+  bind(call.set_flags, "hwloc_topology_set_flags");
+  bind(call.set_io_types_filter, "hwloc_topology_set_io_types_filter");
+  bind(call.set_xmlbuffer, "hwloc_topology_set_xmlbuffer");
+  bind(call.type_depth, "hwloc_get_type_depth");
+  bind(call.count, "hwloc_get_nbobjs_by_depth");
+  bind(call.object, "hwloc_get_obj_by_depth");
+  bind(call.bitmap_next, "hwloc_bitmap_next");
+  bind(call.distances, "hwloc_distances_get");
+  bind(call.distances_name, "hwloc_distances_get_name");
+  bind(call.release_distances, "hwloc_distances_release");
+  if (!bind.missing().empty()) return HwlocFailure{fmt::format("{} has no {}", place, bind.missing())};
+  if (const unsigned version = call.api_version(); version >> 16 != HWLOC_API_VERSION >> 16)
+    return HwlocFailure{fmt::format("{} is hwloc {}.{}, not {}", place, version >> 16, version >> 8 & 0xff, HWLOC_API_VERSION >> 16)};
+  return call;
+}
+
+}  // namespace
+
+std::vector<std::string> hwloc_places(const std::string& named, const std::string& program) {
+  if (!named.empty()) return {named};
+  std::vector<std::string> places;
+  if (const auto slash = program.rfind('/'); slash != program.npos)
+    places.push_back(program.substr(0, slash) + "/../lib/thole/" + soname);
+  places.emplace_back(soname);
+  return places;
+}
+
+std::variant<HwlocFunctions, HwlocFailure> load_hwloc(const std::vector<std::string>& places) {
+  HwlocFailure failure{"no place to look for it"};
+  for (const std::string& place : places) {
+    if (void* library = open(place)) return bind_all(library, place);
+    if (const char* why = ::dlerror()) failure.why = why;  // that of the last place, the system's, tells most
+  }
+  return failure;
+}
+
+}  // namespace thole::host

@@ -1,0 +1,36 @@
+#include "host/topology/live.hpp"
+
+#include "host/topology/nics.hpp"
+
+namespace thole::host {
+
+LiveTopology::LiveTopology(LiveTopologyOptions options)
+    : root_(options.root), tree_(options.root), reader_(options.reader), cache_(options.reader.runtime_dir) {}
+
+void LiveTopology::refresh(Millis patience) {
+  std::string key = topology_key(tree_);
+  if (known_ && key == key_) return;
+  key_ = std::move(key);
+  known_ = cache_.find(key_);
+  if (known_) {
+    // A link that was down when the cache was written may be up by now.
+    for (model::Nic& nic : known_->nics)
+      if (!nic.rate_gbps) nic.rate_gbps = nic_rate(tree_, nic.name);
+    return;
+  }
+  known_ = reader_.read_machine(root_, patience);
+  if (known_->problem.empty()) cache_.keep(key_, *known_);
+}
+
+model::Machine LiveTopology::around(std::vector<model::Gpu> gpus, Millis patience) {
+  refresh(patience);
+  // A GPU that came after the topology was read, or whose probe failed: where it is can be read without hwloc.
+  for (const model::Gpu& gpu : gpus)
+    if (gpu.pci && !find(known_->devices, gpu.pci))
+      if (auto device = pci_device(tree_, *gpu.pci)) known_->devices.emplace(*gpu.pci, std::move(*device));
+  model::Machine machine = host::around(*known_, std::move(gpus));
+  machine.name = tree_.text("/proc/sys/kernel/hostname").value_or("");
+  return machine;
+}
+
+}  // namespace thole::host
