@@ -23,7 +23,8 @@ fish fish
 groff groff-base'
 header_packages='fmt/core.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
-toml++/toml.h libtomlplusplus-dev'
+toml++/toml.h libtomlplusplus-dev
+hwloc.h libhwloc-dev'
 test_header_packages='gtest/gtest.h libgtest-dev
 gmock/gmock.h libgmock-dev
 rapidcheck.h librapidcheck-dev'
