@@ -162,10 +162,12 @@ NumaNode node_from(const Field& field) {
 
 Nic nic_from(const Field& field) {
   field.must_be_object();
-  return {.name = field.at("name").text(),
+  Nic nic{.name = field.at("name").text(),
           .pci = pci_at(field),
           .numa = field.at("numa").maybe_int(),
           .rate_gbps = field.at("rate_gbps").maybe_number()};
+  field.at("links").each([&](const Field& f) { nic.links.push_back(link_from(f)); });
+  return nic;
 }
 
 // An index is a position in PCI order everywhere, and a key belongs to one unit.

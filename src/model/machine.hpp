@@ -135,6 +135,7 @@ struct Nic {
   std::optional<PciAddress> pci;
   std::optional<int> numa;
   std::optional<double> rate_gbps;
+  std::vector<Link> links = {};               // to other NICs; how GPUs reach this one stands with the GPUs
   bool operator==(const Nic&) const = default;
 };
 

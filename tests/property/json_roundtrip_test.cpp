@@ -115,7 +115,9 @@ Machine any_machine() {
   });
   machine.numa = list(3, [] { return NumaNode{.id = small(), .memory_mib = maybe(mib)}; });
   for (int index = 0, n = *inRange(0, 4); index < n; ++index) machine.gpus.push_back(gpu(index));
-  machine.nics = list(2, [] { return Nic{.name = text(), .pci = maybe([] { return pci(3); }), .numa = maybe(small), .rate_gbps = maybe(number)}; });
+  machine.nics = list(2, [] {
+    return Nic{.name = text(), .pci = maybe([] { return pci(3); }), .numa = maybe(small), .rate_gbps = maybe(number), .links = list(2, link)};
+  });
   machine.outer = {.visible_devices = maybe(text), .allowed_cpus = maybe(cpus)};
   return machine;
 }
