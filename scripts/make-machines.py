@@ -54,11 +54,12 @@ def idle(temperature, power=None, limit=None):
 
 def machine(name, cpu, numa_mib):
     return {"schema": "thole/machine/1", "name": name, "cpus": cpu,
-            "numa": [{"id": i, "memory_mib": m} for i, m in enumerate(numa_mib)], "gpus": [], "nics": [],
+            "numa": [{"id": i, "memory_mib": m} for i, m in enumerate(numa_mib)], "gpus": [], "nics": [], "under": {},
             "outer": {"visible_devices": None, "allowed_cpus": None}}
 
 
-def add_gpu(m, vendor, model, pci, memory_mib, numa, power=None, limit=None, **more):
+def add_gpu(m, vendor, model, pci, memory_mib, numa, power=None, limit=None, under=None, **more):
+    """`under`: the host bridge and the switches above it, as "bridge/switch/port"; see pci_link."""
     index = len(m["gpus"])
     uuid = {"nvidia": nvidia_uuid(m["name"], index), "amd": "GPU-" + digest(m["name"], index)[:16], "intel": None}[vendor]
     gpu = {"uuid": uuid, "vendor": vendor, "model": model, "pci": pci,
@@ -70,10 +71,12 @@ def add_gpu(m, vendor, model, pci, memory_mib, numa, power=None, limit=None, **m
         gpu["unsupported"] = ["compute_mode"]
     gpu.update(more)
     m["gpus"].append(gpu)
+    m["under"][pci] = (numa, under or pci)
 
 
-def add_nic(m, name, pci, numa, rate_gbps):
+def add_nic(m, name, pci, numa, rate_gbps, under=None):
     m["nics"].append({"name": name, "pci": pci, "numa": numa, "rate_gbps": rate_gbps})
+    m["under"][pci] = (numa, under or pci)
 
 
 def link(gpu, to, kind, count=None, weight=None):
@@ -82,22 +85,37 @@ def link(gpu, to, kind, count=None, weight=None):
         entry["count"] = count
     if weight:
         entry["weight"] = weight
-    gpu["links"].append(entry)
+    gpu.setdefault("links", []).append(entry)
 
 
-def link_gpus(m, rule):
-    """rule(i, j) -> (kind, count) for each ordered pair."""
-    for i, a in enumerate(m["gpus"]):
-        for j, b in enumerate(m["gpus"]):
-            if i != j:
-                link(a, b["pci"], *rule(i, j))
+def pci_link(a, b):
+    """The kind of link, as `nvidia-smi topo -m` defines them, from the nodes and paths of two devices. Paths that are equal to
+    the end share the last switch (pix), those that part below a switch several (pxb), those that part at once the bridge."""
+    (node_a, under_a), (node_b, under_b) = a, b
+    if node_a != node_b:
+        return "sys"
+    path_a, path_b = under_a.split("/"), under_b.split("/")
+    if path_a[0] != path_b[0]:
+        return "node"
+    if len(path_a) == 1 or len(path_b) == 1 or path_a[1] != path_b[1]:
+        return "phb"
+    return "pix" if path_a == path_b else "pxb"
 
 
-def link_nics(m, rule):
+def link_all(m, fast=lambda i, j: None):
+    """Links between all devices with a PCI address: fast(i, j) -> (kind, count, weight) or None for two GPUs, and beside it
+    the PCI path. Between two NICs they stand with the NICs, once for each end."""
+    under = m["under"]
     for i, gpu in enumerate(m["gpus"]):
-        for j, nic in enumerate(m["nics"]):
-            if nic["pci"]:
-                link(gpu, nic["pci"], rule(i, j))
+        for j, other in enumerate(m["gpus"]):
+            if i != j:
+                if fast(i, j):
+                    link(gpu, other["pci"], *fast(i, j))
+                link(gpu, other["pci"], pci_link(under[gpu["pci"]], under[other["pci"]]))
+    for end in m["gpus"] + m["nics"]:
+        for nic in m["nics"]:
+            if end["pci"] and nic["pci"] and end is not nic:
+                link(end, nic["pci"], pci_link(under[end["pci"]], under[nic["pci"]]))
 
 
 def dgx1v():
@@ -105,12 +123,11 @@ def dgx1v():
     (Apache-2.0) and NVIDIA/gpu_affinity's tests. PCI addresses, NICs, 2 x E5-2698 v4, 512 GB: DGX-1 user guide."""
     m = machine("dgx1v", cpus(40, 2, 2, 20), [257872, 258041])
     for i, bus in enumerate(("06", "07", "0a", "0b", "85", "86", "89", "8a")):
-        add_gpu(m, "nvidia", "Tesla V100-SXM2-32GB", f"0000:{bus}:00.0", 32768, i // 4, 43, 300)
+        add_gpu(m, "nvidia", "Tesla V100-SXM2-32GB", f"0000:{bus}:00.0", 32768, i // 4, 43, 300, under=f"bridge/{i // 2}")
     for i, bus in enumerate(("05", "0c", "84", "8b")):
-        add_nic(m, f"mlx5_{i}", f"0000:{bus}:00.0", i // 2, 100)
+        add_nic(m, f"mlx5_{i}", f"0000:{bus}:00.0", i // 2, 100, under=f"bridge/{i}")
     lanes = ["x1122---", "1x21-2--", "12x2--1-", "212x---1", "2---x112", "-2--1x21", "--1-12x2", "---1212x"]
-    link_gpus(m, lambda i, j: ("sys", None) if lanes[i][j] == "-" else ("nvlink", int(lanes[i][j])))
-    link_nics(m, lambda i, n: "pix" if i // 2 == n else "phb" if i // 4 == n // 2 else "sys")
+    link_all(m, lambda i, j: None if lanes[i][j] == "-" else ("nvlink", int(lanes[i][j])))
     return m
 
 
@@ -120,13 +137,11 @@ def dgx_a100():
     user guide; how much of it Linux leaves each node is chosen."""
     m = machine("dgx-a100", cpus(128, 8, 2, 4), [257602, 258039, 258039, 258027, 258039, 258039, 258039, 258032])
     for i, (bus, node) in enumerate((("07", 3), ("0f", 3), ("47", 1), ("4e", 1), ("87", 7), ("90", 7), ("b7", 5), ("bd", 5))):
-        add_gpu(m, "nvidia", "NVIDIA A100-SXM4-80GB", f"0000:{bus}:00.0", 81920, node, 62, 400)
+        add_gpu(m, "nvidia", "NVIDIA A100-SXM4-80GB", f"0000:{bus}:00.0", 81920, node, 62, 400, under=f"{node}/switch/gpu{i}")
     for i, (pci, node) in enumerate((("0c:00.0", 3), ("12:00.0", 3), ("4b:00.0", 1), ("54:00.0", 1), ("61:00.0", 0), ("61:00.1", 0),
                                      ("8d:00.0", 7), ("94:00.0", 7), ("ba:00.0", 5), ("cc:00.0", 5), ("e1:00.0", 4), ("e1:00.1", 4))):
-        add_nic(m, f"mlx5_{i}", f"0000:{pci}", node, 200)
-    near_pair = {0: 0, 1: 0, 2: 1, 3: 1, 6: 2, 7: 2, 8: 3, 9: 3}
-    link_gpus(m, lambda i, j: ("nvlink", 12))
-    link_nics(m, lambda i, n: "pxb" if near_pair.get(n) == i // 2 else "sys")
+        add_nic(m, f"mlx5_{i}", f"0000:{pci}", node, 200, under=f"{node}/switch/{pci[:5]}")
+    link_all(m, lambda i, j: ("nvswitch", 12))
     return m
 
 
@@ -135,13 +150,12 @@ def dgx_h100():
     2 TB: DGX H100/H200 user guide. Shape of the matrix: github.com/HazyResearch/ThunderKittens/issues/167."""
     m = machine("dgx-h100", cpus(112, 2, 2, 56), [1031671, 1032158])
     for i, bus in enumerate(("1b", "43", "52", "61", "9d", "c3", "d1", "df")):
-        add_gpu(m, "nvidia", "NVIDIA H100 80GB HBM3", f"0000:{bus}:00.0", 81559, i // 4, 70, 700)
+        add_gpu(m, "nvidia", "NVIDIA H100 80GB HBM3", f"0000:{bus}:00.0", 81559, i // 4, 70, 700, under=f"{i}/switch/gpu")
     beside = ("18", "40", "4f", "5e", "9a", "c0", "ce", "dc")
     for i, bus in enumerate(("18", "29", "40", "4f", "5e", "9a", "aa", "c0", "ce", "dc")):
-        add_nic(m, f"mlx5_{i}", f"0000:{bus}:00.0", i // 5, 400)
-    link_gpus(m, lambda i, j: ("nvlink", 18))
-    link_nics(m, lambda i, n: "pxb" if m["nics"][n]["pci"] == f"0000:{beside[i]}:00.0"
-              else "node" if m["nics"][n]["numa"] == i // 4 else "sys")
+        under = f"{beside.index(bus)}/switch/nic" if bus in beside else None
+        add_nic(m, f"mlx5_{i}", f"0000:{bus}:00.0", i // 5, 400, under=under)
+    link_all(m, lambda i, j: ("nvswitch", 18))
     return m
 
 
@@ -150,10 +164,9 @@ def hgx_h200():
     github.com/sgl-project/sglang/issues/13973 (GPUs 6 and 7 by symmetry). PCI addresses, NICs and memory are chosen."""
     m = machine("hgx-h200", cpus(96, 4, 2, 48), [515487, 516069, 516030, 516066])
     for i, (bus, node) in enumerate((("19", 0), ("3b", 0), ("4c", 0), ("5d", 1), ("9b", 2), ("bb", 2), ("cb", 2), ("db", 3))):
-        add_gpu(m, "nvidia", "NVIDIA H200", f"0000:{bus}:00.0", 143771, node, 77, 700)
-        add_nic(m, f"mlx5_{i}", f"0000:{int(bus, 16) - 1:02x}:00.0", node, 400)
-    link_gpus(m, lambda i, j: ("nvlink", 18))
-    link_nics(m, lambda i, n: "pix" if i == n else "node" if m["nics"][n]["numa"] == m["gpus"][i]["numa"] else "sys")
+        add_gpu(m, "nvidia", "NVIDIA H200", f"0000:{bus}:00.0", 143771, node, 77, 700, under=f"{i}/switch")
+        add_nic(m, f"mlx5_{i}", f"0000:{int(bus, 16) - 1:02x}:00.0", node, 400, under=f"{i}/switch")
+    link_all(m, lambda i, j: ("nvswitch", 18))
     return m
 
 
@@ -163,10 +176,9 @@ def mixed_workstation():
     m = machine("mixed-workstation", cpus(24, 1, 1, 3), [257600])
     for bus, model, mib, cuda, limit in (("01", "NVIDIA GeForce RTX 3060", 12288, 3, 170), ("21", "NVIDIA GeForce RTX 3090", 24576, 1, 350),
                                          ("41", "NVIDIA GeForce RTX 3090", 24576, 2, 350), ("61", "NVIDIA GeForce RTX 4090", 24564, 0, 450)):
-        add_gpu(m, "nvidia", model, f"0000:{bus}:00.0", mib, 0, 18, limit, cuda_index=cuda)
-    link_gpus(m, lambda i, j: ("nvlink", 4) if {i, j} == {1, 2} else ("phb", None))
-    add_nic(m, "enp66s0", "0000:42:00.0", 0, 10)
-    link_nics(m, lambda i, n: "phb")
+        add_gpu(m, "nvidia", model, f"0000:{bus}:00.0", mib, 0, 18, limit, under="bridge", cuda_index=cuda)
+    add_nic(m, "enp66s0", "0000:42:00.0", 0, 10, under="bridge")
+    link_all(m, lambda i, j: ("nvlink", 4) if {i, j} == {1, 2} else None)
     return m
 
 
@@ -186,7 +198,7 @@ def mig_a100():
                              "instance": [gi, 0], "use": use})
     first["use"].update(utilization_percent=None, memory_utilization_percent=None,
                         unsupported=["utilization_percent", "memory_utilization_percent"])
-    link_gpus(m, lambda i, j: ("sys", None))
+    link_all(m)
     return m
 
 
@@ -195,12 +207,11 @@ def mi250x():
     addresses, NICs: LLNL/mpibind topo-xml/eas-tioga.xml (MIT), where every pair of devices is one xGMI hop apart (KFD weight 15);
     four links join the two devices of a module (AMD CDNA 2 white paper)."""
     m = machine("mi250x", cpus(64, 4, 1, 8), [128489, 128972, 129015, 128999])
-    for bus, node in (("c1", 3), ("c6", 3), ("c9", 1), ("ce", 1), ("d1", 0), ("d6", 0), ("d9", 2), ("de", 2)):
-        add_gpu(m, "amd", "AMD Instinct MI250X", f"0000:{bus}:00.0", 65520, node, 90, 560)
+    for i, (bus, node) in enumerate((("c1", 3), ("c6", 3), ("c9", 1), ("ce", 1), ("d1", 0), ("d6", 0), ("d9", 2), ("de", 2))):
+        add_gpu(m, "amd", "AMD Instinct MI250X", f"0000:{bus}:00.0", 65520, node, 90, 560, under=f"{node}{'ab'[i % 2]}")
     for i, (bus, node) in enumerate((("c5", 3), ("cd", 1), ("d5", 0), ("dd", 2))):
-        add_nic(m, f"hsi{i}", f"0000:{bus}:00.0", node, 200)
-    link_gpus(m, lambda i, j: ("xgmi", 4 if i // 2 == j // 2 else None, 15))
-    link_nics(m, lambda i, n: "phb" if i == 2 * n + 1 else "node" if i == 2 * n else "sys")
+        add_nic(m, f"hsi{i}", f"0000:{bus}:00.0", node, 200, under=f"{node}b")
+    link_all(m, lambda i, j: ("xgmi", 4 if i // 2 == j // 2 else None, 15))
     return m
 
 
@@ -213,7 +224,7 @@ def intel_max():
         add_gpu(m, "intel", "Intel(R) Data Center GPU Max 1550", f"{i // 3:04x}:{('18', '42', '6c')[i % 3]}:00.0", 131072, i // 3, 130, 600)
     for i in range(8):
         add_nic(m, f"hsn{i}", None, i // 4, 200)
-    link_gpus(m, lambda i, j: ("node" if i // 3 == j // 3 else "sys", None))
+    link_all(m)
     return m
 
 

@@ -36,7 +36,7 @@ int capture(Context& context) {
   if (options.output.empty() || options.output == "-") {
     context.print(text);
   } else {
-    write_file(options.output, text);
+    context.write_result(options.output, text);
     context.note(fmt::format("{} GPUs written; try it: thole --machine {} status", snapshot.machine.gpus.size(),
                              shell_quote(options.output)));
   }

@@ -11,6 +11,7 @@ int run(Context& context);
 int claim(Context& context);
 int release(Context& context);
 int extend(Context& context);
+int topo(Context& context);
 int doctor(Context& context);
 int capture(Context& context);
 int init(Context& context);

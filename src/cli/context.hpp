@@ -21,6 +21,8 @@ struct Context {
 
   void print(std::string_view text) const;         // a result, on stdout; throws when it cannot be written
   void print_json(const model::Json& json) const;  // … as one document
+  // … into a file, whole or not at all; "-" is stdout, and a device or a pipe is written to as it is.
+  void write_result(const std::string& path, std::string_view text) const;
   void note(std::string_view text) const;          // for people, on stderr; not under -q
   void detail(std::string_view text) const;        // only under -v
   void warn(std::string_view text) const;          // always

@@ -51,6 +51,11 @@ struct CaptureOptions {
   bool anonymous = false;
 };
 
+struct TopoOptions {
+  std::string svg;  // "" = text, "-" = the picture on stdout
+  bool matrix = false;
+};
+
 struct InitOptions {
   std::string group;  // nodes become 0660 of this group; "" = 0666
 };
@@ -63,6 +68,7 @@ struct Invocation {
   RunOptions run;  // `claim` shares dry_run and ids
   ClaimOptions claim;
   CaptureOptions capture;
+  TopoOptions topo;
   InitOptions init;
   std::vector<std::string> words;  // GPUs, a claim, or the command to run with its arguments
 };

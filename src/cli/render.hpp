@@ -25,8 +25,14 @@ model::Json gpus_to_json(const app::Overview& overview, std::span<const std::siz
 
 // Pieces.
 std::string short_model(std::string_view model);                                 // "NVIDIA A100-SXM4-80GB" -> "A100-SXM4-80GB"
+std::string brief_model(const std::string& name);                                // … -> "A100-80GB"
+Ink ink_of(app::State state);
 std::string figure(const model::Metric<double>& metric, std::string_view unit);  // "97%"; "-" unsupported, "?" not known
 std::string memory_use(const model::Metric<std::uint64_t>& used, std::optional<std::uint64_t> total);  // "11.2/80G"
 std::string holder_name(const model::Holding& holding);  // "anna"; "?anna" when the record could not be verified
+
+std::string sum_of(const app::Overview& overview);                                // "2 free, 5 claimed, 1 sick; yours: 0,3"
+std::string outer_mask(const app::Overview& overview, const Screen& screen);      // what an outer allotment leaves, a paragraph
+std::string problems_of(const app::Overview& overview, const Screen& screen);     // of drivers and claims, paragraphs
 
 }  // namespace thole::cli

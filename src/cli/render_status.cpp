@@ -20,17 +20,6 @@ constexpr Squeeze squeezes[] = {{owner, 16}, {command, 50},    {since, 0},  {com
                                 {until, 0},  {command, 14},    {owner, 8},  {model_name, 14}, {command, 8},
                                 {owner, 6},  {model_name, 10}, {command, 1}};
 
-Ink ink_of(State state) {
-  switch (state) {
-    case State::idle: return Ink::green;
-    case State::sick: return Ink::red;
-    case State::foreign:
-    case State::overdue:
-    case State::unknown: return Ink::yellow;
-    default: return Ink::plain;
-  }
-}
-
 std::string upper(std::string text) {
   for (char& c : text)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
@@ -58,15 +47,6 @@ Cell until_when(const std::optional<WallTime>& time, WallTime now) {
   std::string brief =
       text.size() > 5 && text.size() < 16 && colon >= 2 ? text.substr(0, 3) + text.substr(colon - 2, 2) + "h" : brief_day(text);
   return {text, brief};
-}
-
-std::string brief_model(const std::string& name) {
-  constexpr std::string_view fillers[] = {
-      "Data Center GPU ", "GeForce ", "Instinct ", " Generation", "Quadro ", "-PCIE", "-SXM2", "-SXM4", " HBM3", "-SXM3"};
-  std::string text = name;
-  for (std::string_view filler : fillers)
-    if (std::size_t at = text.find(filler); at != std::string::npos) text.erase(at, filler.size());
-  return text;
 }
 
 class StatusTable {
@@ -162,59 +142,12 @@ class StatusTable {
   std::vector<Row> rows_;
 };
 
-std::string labels(const std::vector<UnitOverview>& units, bool (*wanted)(const UnitOverview&)) {
-  std::string text;
-  for (const UnitOverview& unit : units)
-    if (wanted(unit)) text += (text.empty() ? "" : ",") + unit.unit.label;
-  return text;
-}
-
-// "2 free, 5 claimed, 1 sick; yours: 0,3"
-std::string sum(const app::Overview& overview) {
-  constexpr std::pair<State, std::string_view> words[] = {
-      {State::idle, "free"},       {State::claimed, "claimed"}, {State::shared, "shared"},  {State::overdue, "overdue"},
-      {State::foreign, "foreign"}, {State::sick, "sick"},       {State::unknown, "unknown"}};
-  std::string text;
-  for (auto [state, word] : words) {
-    const auto count = std::count_if(overview.units.begin(), overview.units.end(),
-                                     [s = state](const UnitOverview& u) { return u.state == s; });
-    if (count != 0 || state == State::idle) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, word);
-  }
-  const std::string mine = labels(overview.units, [](const UnitOverview& unit) { return unit.mine; });
-  return mine.empty() ? text : text + "; yours: " + mine;
-}
-
 std::string notes(const app::Overview& overview, const Screen& screen) {
   std::string text;
   for (const UnitOverview& unit : overview.units) {
     if (unit.why.empty() || (unit.state == State::foreign && !unit.strangers.empty())) continue;
     text += paragraph(screen, fmt::format("GPU {}: {}", unit.unit.label, printable(unit.why)));
   }
-  return text;
-}
-
-std::string outer_mask(const app::Overview& overview, const Screen& screen) {
-  std::string text;
-  if (!overview.outer.named_by.empty()) {
-    const std::string visible = labels(overview.units, [](const UnitOverview& unit) { return unit.visible; });
-    text = paragraph(
-        screen, fmt::format("{} leaves you {} here.", overview.outer.named_by, visible.empty() ? "no GPU" : "GPU " + visible));
-  }
-  for (const std::string& caution : overview.outer.cautions) text += paragraph(screen, printable(caution));
-  return text;
-}
-
-std::string problems(const app::Overview& overview, const Screen& screen) {
-  std::string text;
-  for (const model::Observation& observation : overview.snapshot.observations) {
-    std::string problem = observation.problem;
-    if (observation.age) {
-      const Seconds age = std::chrono::duration_cast<Seconds>(*observation.age);
-      problem += fmt::format("{}memory, load and processes are {} old", problem.empty() ? "" : "; ", format_duration(age));
-    }
-    if (!problem.empty()) text += paragraph(screen, fmt::format("{}: {}", observation.backend, printable(problem)));
-  }
-  if (!overview.claims_problem.empty()) text += paragraph(screen, "claims: " + overview.claims_problem);
   return text;
 }
 
@@ -263,12 +196,12 @@ std::string render_status(const app::Overview& overview, const Screen& screen) {
     text = fmt::format("{}simulated machine\n", name.empty() ? "" : printable(name, 60) + ", ");
   }
   if (overview.snapshot.machine.gpus.empty() && overview.unseen.empty()) {
-    text += "This machine has no GPU that thole can see.\n" + problems(overview, screen);
+    text += "This machine has no GPU that thole can see.\n" + problems_of(overview, screen);
     return text + "Try a simulated one: thole --machine dgx-a100 status\n";
   }
   text += StatusTable(overview, screen).text();
-  text +=
-      paragraph(screen, sum(overview)) + outer_mask(overview, screen) + notes(overview, screen) + problems(overview, screen);
+  text += paragraph(screen, sum_of(overview)) + outer_mask(overview, screen) + notes(overview, screen) +
+          problems_of(overview, screen);
   return text + queue(overview, screen);
 }
 

@@ -83,6 +83,13 @@ constexpr Option status_rows[] = {
    Offer::nothing, {}, is_seconds},
 };
 
+constexpr Option topo_rows[] = {
+  {0, "svg", "FILE", "draw it as a vector picture into FILE (- is stdout)",
+   [](I& i, const W& w) { i.topo.svg = text_of(w); }, Offer::files},
+  {0, "matrix", "", "how every two devices are joined, in the table of `nvidia-smi topo -m`, for every vendor",
+   [](I& i, const W&) { i.topo.matrix = true; }},
+};
+
 constexpr Option run_rows[] = {
   dry_run_row, ids_row,
   {0, "in", "CLAIM", "run inside a claim made by `thole claim`",
@@ -143,6 +150,11 @@ constexpr Example extend_examples[] = {
   {"thole extend 2h", "the claim of this shell ends two hours from now"},
   {"thole extend 5f2c19d0a4e8b731 30m", "the claim with this id ends half an hour from now"},
 };
+constexpr Example topo_examples[] = {
+  {"thole topo", "CPUs, memory, GPUs and NICs, what is near what, and who has which GPU"},
+  {"thole topo --svg machine.svg", "the same as a picture"},
+  {"thole --machine mi250x topo --matrix", "how GPUs and NICs are joined, pair by pair"},
+};
 constexpr Example doctor_examples[] = {
   {"thole doctor", "what is wrong on this machine and how to mend it"},
   {"thole doctor --json", "the same for a program"},
@@ -166,6 +178,7 @@ constexpr Verb verb_rows[] = {
   {"claim", "run", "claim GPUs without a command", "", claim_rows, request_rows, claim_examples},
   {"release", "run", "give a claim back", "[CLAIM...]", {}, {}, release_examples, Offer::claims, 0, 128},
   {"extend", "run", "give a claim a new end", "[CLAIM] TIME", {}, {}, extend_examples, Offer::claims, 1, 2},
+  {"topo", "machine", "draw the machine: what is near what, and who has it", "", topo_rows, {}, topo_examples},
   {"doctor", "machine", "what is wrong, and how to mend it", "", {}, {}, doctor_examples},
   {"capture", "machine", "this machine as a file", "", capture_rows, {}, capture_examples},
   {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},

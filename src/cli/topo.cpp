@@ -1,0 +1,53 @@
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/overview.hpp"
+#include "cli/render.hpp"
+#include "cli/topo.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+// Whether the locale that is set has another encoding than UTF-8. None set: what terminals have today.
+bool speaks_ascii_only(const plan::Environment& environment) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const auto variable = environment.find(name);
+    if (variable == environment.end() || variable->second.empty()) continue;
+    const std::string value = to_lower(variable->second);
+    return value.find("utf-8") == std::string::npos && value.find("utf8") == std::string::npos;
+  }
+  return false;
+}
+
+void check(const Invocation& invocation) {
+  const TopoOptions& options = invocation.topo;
+  if (!options.svg.empty() && (options.matrix || invocation.global.json))
+    throw Error(ErrorCode::usage, "--svg draws one picture")
+        .about(options.matrix ? "--matrix" : "--json")
+        .hint("leave one of the two out, or call thole twice");
+}
+
+}  // namespace
+
+int topo(Context& context) {
+  check(context.invocation);
+  const TopoOptions& options = context.invocation.topo;
+  const app::Overview overview = look_over(context);
+  const std::string problem = context.wire.observer().topology_problem();
+  if (!problem.empty()) context.warn("topology: " + printable(problem));
+  if (options.matrix) {
+    if (context.invocation.global.json) context.print_json(matrix_to_json(overview.snapshot.machine));
+    else context.print(render_matrix(overview.snapshot.machine));
+  } else if (context.invocation.global.json) {
+    context.print_json(status_to_json(overview));
+  } else if (!options.svg.empty()) {
+    context.write_result(options.svg, render_topo_svg(overview));
+  } else {
+    const std::string text = render_topo(overview, context.screen);
+    context.print(speaks_ascii_only(context.wire.settings().environment) ? in_ascii(text) : text);
+  }
+  return 0;
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,132 @@
+// What the drawings of a machine say about its parts.
+#include <algorithm>
+#include <set>
+
+#include "base/text.hpp"
+#include "cli/render.hpp"
+#include "cli/topo.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+std::string count(std::size_t number, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", number, number == 1 ? one : many);
+}
+
+std::size_t cores_in(const model::Machine& machine) {
+  std::set<int> cores;
+  std::size_t alone = 0;  // of PUs whose core is not told
+  for (const model::Cpu& cpu : machine.cpus)
+    if (cpu.core) cores.insert(*cpu.core);
+    else ++alone;
+  return cores.size() + alone;
+}
+
+// As taskset -c takes it: "0-3,16-19", and "0-38:2" where every second CPU is meant.
+std::string list_of(const model::CpuSet& cpus) {
+  const std::vector<unsigned> ids = cpus.to_vector();
+  if (ids.size() < 3 || ids[1] - ids[0] < 2) return cpus.to_string();
+  for (std::size_t i = 2; i < ids.size(); ++i)
+    if (ids[i] - ids[i - 1] != ids[1] - ids[0]) return cpus.to_string();
+  return fmt::format("{}-{}:{}", ids.front(), ids.back(), ids[1] - ids[0]);
+}
+
+std::string memory_in(const model::Machine& machine) {
+  std::uint64_t sum = 0;
+  for (const model::NumaNode& node : machine.numa) {
+    if (!node.memory_mib) return "";  // a sum without it would be wrong
+    sum += *node.memory_mib;
+  }
+  return sum == 0 ? "" : size_of(sum);
+}
+
+}  // namespace
+
+std::string title_of(const app::Overview& overview) {
+  const std::string name = printable(overview.snapshot.machine.name, 60);
+  if (overview.snapshot.simulated) return name.empty() ? "simulated machine" : name + ", simulated machine";
+  return name.empty() ? "this machine" : name;
+}
+
+std::string summary_of(const model::Machine& machine) {
+  std::vector<std::string> parts;
+  std::set<int> packages, nodes;
+  for (const model::Cpu& cpu : machine.cpus)
+    if (cpu.package) packages.insert(*cpu.package);
+  for (const model::NumaNode& node : machine.numa) nodes.insert(node.id);
+  if (!packages.empty()) parts.push_back(count(packages.size(), "package", "packages"));
+  if (!nodes.empty()) parts.push_back(count(nodes.size(), "NUMA node", "NUMA nodes"));
+  if (!machine.cpus.empty()) {
+    const std::size_t cores = cores_in(machine);
+    parts.push_back(count(cores, "core", "cores") +
+                    (machine.cpus.size() > cores ? fmt::format(" ({} threads)", machine.cpus.size()) : ""));
+  }
+  if (const std::string memory = memory_in(machine); !memory.empty()) parts.push_back(memory);
+  parts.push_back(machine.gpus.empty() ? "no GPU" : count(machine.gpus.size(), "GPU", "GPUs"));
+  if (!machine.nics.empty()) parts.push_back(count(machine.nics.size(), "NIC", "NICs"));
+  return join(parts, ", ");
+}
+
+std::string holders_of(const app::UnitOverview& unit) {
+  using app::State;
+  std::string names;
+  for (const model::Holding& holding : unit.holdings)
+    names += (names.empty() ? "" : ", ") + (unit.mine && unit.holdings.size() == 1 ? "you" : holder_name(holding));
+  switch (unit.state) {
+    case State::idle: return "free";
+    case State::claimed:
+    case State::shared: return names;
+    case State::overdue: return names + ", overdue";
+    case State::sick: return names.empty() ? "SICK" : "SICK, " + names;
+    case State::unknown: return "unknown";
+    case State::foreign: break;
+  }
+  std::set<std::string> users;
+  for (const model::GpuProcess& process : unit.strangers) users.insert(process.user.empty() ? "?" : printable(process.user, 32));
+  for (const std::string& user : users) names += (names.empty() ? "" : ", ") + user;
+  return names.empty() ? "in use, no claim" : names + ", no claim";
+}
+
+std::string gpu_name(const model::Gpu& gpu, bool brief) {
+  const std::string name = printable(short_model(gpu.model), 40);
+  if (name.empty()) return "?";
+  return brief ? brief_model(name) : name;
+}
+
+std::string size_of(std::uint64_t mib) {
+  const double gib = static_cast<double>(mib) / 1024;
+  if (gib < 10) return fmt::format("{:.1f}G", gib);
+  return gib < 10000 ? fmt::format("{:.0f}G", gib) : fmt::format("{:.1f}T", gib / 1024);
+}
+
+std::string rate_of(const model::Nic& nic) { return nic.rate_gbps ? fmt::format("{:g} Gb/s", *nic.rate_gbps) : ""; }
+
+std::string node_name(const app::Place& place) {
+  return place.numa ? fmt::format("NUMA {}", *place.numa) : "NUMA node unknown";
+}
+
+std::string cores_of(const std::vector<model::CpuSet>& cores) {
+  std::vector<std::string> parts;  // one for each number of threads: hybrid CPUs have two
+  std::set<std::size_t, std::greater<>> widths;
+  for (const model::CpuSet& core : cores) widths.insert(core.size());
+  for (const std::size_t width : widths) {
+    std::size_t number = 0;
+    model::CpuSet all, first;
+    for (const model::CpuSet& core : cores) {
+      if (core.size() != width) continue;
+      ++number;
+      all = all | core;
+      first.add(core.to_vector().front());
+    }
+    const std::string every = list_of(all), one = list_of(first), others = list_of(all - first);
+    std::string text = count(number, "core", "cores") + " ";
+    if (width == 1) text += every;
+    else if (every.size() < one.size()) text += fmt::format("{} ({} threads each)", every, width);
+    else text += fmt::format("{} (SMT {})", one, others);
+    parts.push_back(std::move(text));
+  }
+  return join(parts, ", ");
+}
+
+}  // namespace thole::cli
