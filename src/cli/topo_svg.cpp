@@ -185,7 +185,8 @@ class Picture {
     double x = 0, y = 0, row = 0;
     for (const app::CoreGroup& group : place.groups) {
       const std::size_t number = group.cores.size();
-      const std::size_t across = std::min({number, in_a_row, !grouped ? number : number <= 4 ? 2 : number <= 16 ? 4 : in_a_row});
+      const std::size_t square = number == 4 ? 2 : number <= 16 ? 4 : in_a_row;
+      const std::size_t across = std::min({number, in_a_row, grouped ? square : number});
       const double width = static_cast<double>(across) * pitch - 2 + 2 * frame;
       const double height = static_cast<double>((number + across - 1) / across) * pitch - 2 + 2 * frame;
       if (x > 0 && x + width > room) {
