@@ -10,9 +10,10 @@ namespace thole::app {
 
 namespace {
 
-std::vector<KeptClaim> kept_claims(Site& site, const ClaimDirectory& directory) {
+std::vector<KeptClaim> kept_claims(const ClaimSearch& search) {
   std::map<std::string, KeptClaim> by_id;
-  for (const model::Holding& holding : site.store.holdings()) {
+  if (!search.store) return {};
+  for (const model::Holding& holding : search.store->holdings()) {
     if (!holding.held || holding.id.empty()) continue;
     KeptClaim& claim = by_id[holding.id];
     claim.id = holding.id;
@@ -23,7 +24,7 @@ std::vector<KeptClaim> kept_claims(Site& site, const ClaimDirectory& directory) 
   }
   std::vector<KeptClaim> all;
   for (auto& [id, claim] : by_id) {
-    claim.directory = directory(id, claim.uid);
+    claim.directory = search.directory(id, claim.uid);
     all.push_back(std::move(claim));
   }
   return all;
@@ -43,12 +44,11 @@ KeptClaim only_one(std::vector<KeptClaim> found, const std::string& what, const 
 }
 
 // Claims on the GPU that the word names; none when it names no GPU.
-std::vector<KeptClaim> on_gpu(Site& site, const std::string& word, const std::vector<KeptClaim>& all) {
-  site.observer.look(site.patience);
-  const auto& units = site.observer.units();
+std::vector<KeptClaim> on_gpu(const Observer& gpus, const std::string& word, const std::vector<KeptClaim>& all) {
+  const auto& units = gpus.units();
   std::vector<KeptClaim> found;
   try {
-    for (std::size_t unit : plan::resolve(word, site.observer.snapshot(), units))
+    for (std::size_t unit : plan::resolve(word, gpus.snapshot(), units))
       for (const KeptClaim& claim : all)
         if (std::find(claim.keys.begin(), claim.keys.end(), units[unit].key) != claim.keys.end() &&
             std::none_of(found.begin(), found.end(), [&](const KeptClaim& other) { return other.id == claim.id; }))
@@ -60,9 +60,9 @@ std::vector<KeptClaim> on_gpu(Site& site, const std::string& word, const std::ve
 }
 
 // The claim this command was typed in: the outermost part of THOLE_CLAIM, which is what the machine's store knows.
-std::string here(const Site& site) {
-  const auto named = site.environment.find("THOLE_CLAIM");
-  return named == site.environment.end() ? std::string() : named->second.substr(0, named->second.find('/'));
+std::string here(const plan::Environment& environment) {
+  const auto named = environment.find("THOLE_CLAIM");
+  return named == environment.end() ? std::string() : named->second.substr(0, named->second.find('/'));
 }
 
 model::Json gpus_json(const Site& site, const Acquired& acquired) {
@@ -119,13 +119,13 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
 
 }  // namespace
 
-KeptClaim find_claim(Site& site, const std::string& word, const ClaimDirectory& directory) {
-  const std::vector<KeptClaim> all = kept_claims(site, directory);
-  const std::string name = word.empty() ? here(site) : word;
+KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
+  const std::vector<KeptClaim> all = kept_claims(search);
+  const std::string name = word.empty() ? here(search.environment) : word;
   std::vector<KeptClaim> found;
   for (const KeptClaim& claim : all)
-    if (name.empty() ? claim.uid == site.uid : claim.id.starts_with(name.substr(0, name.find('/')))) found.push_back(claim);
-  if (found.empty() && !word.empty()) found = on_gpu(site, word, all);
+    if (name.empty() ? claim.uid == search.uid : claim.id.starts_with(name.substr(0, name.find('/')))) found.push_back(claim);
+  if (found.empty() && !word.empty() && !all.empty()) found = on_gpu(search.gpus(), word, all);
   return only_one(std::move(found), word.empty() ? "which claim?" : word, all);
 }
 
@@ -141,11 +141,11 @@ model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& eve
   return model::parse_json(message, "the holder's answer");
 }
 
-void release(const RunPorts& ports, const KeptClaim& claim) { ports.control.release(claim.directory); }
+void release(port::ClaimControl& control, const KeptClaim& claim) { control.release(claim.directory); }
 
-WallTime extend(const RunPorts& ports, const KeptClaim& claim, Seconds by) {
-  const WallTime until = ports.site.clock.wall() + by;
-  ports.control.extend(claim.directory, until);
+WallTime extend(port::ClaimControl& control, const port::Clock& clock, const KeptClaim& claim, Seconds by) {
+  const WallTime until = clock.wall() + by;
+  control.extend(claim.directory, until);
   return until;
 }
 

@@ -20,9 +20,18 @@ struct KeptClaim {
   std::string directory;               // of its socket
 };
 
+// What a claim is found by. To give one back or to extend it no driver is needed, so that both work while it hangs.
+struct ClaimSearch {
+  port::ClaimStore* store = nullptr;   // null: there is none, so there are no claims
+  const plan::Environment& environment;
+  uid_t uid = 0;                       // who we are
+  ClaimDirectory directory;
+  std::function<const Observer&()> gpus;   // one that has looked; asked only for a word that is no claim's id
+};
+
 // The claim a word names: its id or a unique prefix, or a GPU it holds (index, UUID, PCI address). "" = the one we are inside
 // (THOLE_CLAIM), else our only claim without a command. Throws Error(usage) naming what there is.
-KeptClaim find_claim(Site& site, const std::string& word, const ClaimDirectory& directory);
+KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
 
 struct HoldRequest {
   model::Request request;
@@ -36,10 +45,10 @@ struct HoldRequest {
 model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel);
 
 // Asks the keeper to let go; returns when the GPUs are free.
-void release(const RunPorts& ports, const KeptClaim& claim);
+void release(port::ClaimControl& control, const KeptClaim& claim);
 
 // Moves the declared end to `by` from now. Returns the new end.
-WallTime extend(const RunPorts& ports, const KeptClaim& claim, Seconds by);
+WallTime extend(port::ClaimControl& control, const port::Clock& clock, const KeptClaim& claim, Seconds by);
 
 // "thole/claim/1", also what --json prints of a claim made.
 model::Json claim_json(const Site& site, const Acquired& acquired, const plan::Variables& variables, std::optional<WallTime> until);

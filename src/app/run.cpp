@@ -18,9 +18,13 @@ std::string command_line(const std::vector<std::string>& argv) {
 
 // A claim that is kept by somebody of ours, joined by copies of its locks.
 Acquired join_claim(RunPorts& ports, const std::string& word) {
-  const KeptClaim kept = find_claim(ports.site, word, ports.directory);
+  const auto gpus = [&ports]() -> const Observer& {
+    ports.site.observer.look(ports.site.patience);
+    return ports.site.observer;
+  };
+  const KeptClaim kept = find_claim({&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus}, word);
   Acquired joined;
-  ports.site.observer.look(ports.site.patience);
+  gpus();
   joined.claim.id = kept.id;
   joined.claim.keys = kept.keys;
   joined.claim.locks = ports.control.descriptors(kept.directory);

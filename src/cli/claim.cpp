@@ -10,8 +10,13 @@ namespace thole::cli {
 
 namespace {
 
-app::ClaimDirectory directory_of(Context& context) {
-  return [&context](const std::string& id, uid_t owner) { return context.wire.claim_directory(id, owner); };
+app::ClaimSearch search(Context& context) {
+  const wire::Settings& settings = context.wire.settings();
+  return {.store = context.wire.find_store(),
+          .environment = settings.environment,
+          .uid = settings.uid,
+          .directory = [&context](const std::string& id, uid_t owner) { return context.wire.claim_directory(id, owner); },
+          .gpus = [&context]() -> const app::Observer& { return context.wire.glance(); }};
 }
 
 // Lines for `eval` in any POSIX shell (and fish, which knows `export`).
@@ -76,10 +81,10 @@ int release(Context& context) {
   std::vector<std::string> words = context.invocation.words;
   if (words.empty()) words.emplace_back();  // the claim we are in
   std::vector<app::KeptClaim> claims;       // all must exist before one is released
-  for (const std::string& word : words) claims.push_back(app::find_claim(context.wire.site(), word, directory_of(context)));
+  for (const std::string& word : words) claims.push_back(app::find_claim(search(context), word));
   model::Json released = model::Json::array();
   for (const app::KeptClaim& claim : claims) {
-    app::release(context.wire.run_ports(), claim);
+    app::release(context.wire.control(), claim);
     released.push_back(claim.id);
     if (context.invocation.global.json) continue;
     context.note(fmt::format("released {}", claim.id));
@@ -96,8 +101,8 @@ int extend(Context& context) {
     throw Error(ErrorCode::usage,
                 fmt::format("extend: expected a time such as 2h or 30m, got \"{}\"", printable(words.back(), 60)));
   const app::KeptClaim claim =
-      app::find_claim(context.wire.site(), words.size() == 2 ? words.front() : std::string(), directory_of(context));
-  const WallTime until = app::extend(context.wire.run_ports(), claim, *by);
+      app::find_claim(search(context), words.size() == 2 ? words.front() : std::string());
+  const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, *by);
   if (context.invocation.global.json)
     context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
   else

@@ -65,7 +65,6 @@ class Here {
 
   void add_claims() {
     wire::Wire wire(config_.settings);
-    wire.observer().look(patience);
     port::ClaimStore* store = wire.find_store();
     if (!store) return;
     std::vector<std::string> seen;

@@ -27,13 +27,14 @@ namespace {
 
 using Backends = std::vector<std::unique_ptr<port::GpuBackend>>;
 
-// The vendors' backends of the live machine; one that has nothing here is left out.
-Backends live_backends(const Settings& settings, const std::string& personal_root) {
+// The vendors' backends of the live machine; one that has nothing here is left out. Without a program to run as the probe they
+// read files alone.
+Backends live_backends(const Settings& settings, const std::string& program, const std::string& personal_root) {
   Backends all;
   all.push_back(std::make_unique<host::NvidiaBackend>(
-      host::NvidiaOptions{settings.sysroot, settings.nvml_library, settings.program, personal_root}));
-  all.push_back(std::make_unique<host::AmdBackend>(host::FileOptions{settings.sysroot, settings.program, personal_root}));
-  all.push_back(std::make_unique<host::IntelBackend>(host::FileOptions{settings.sysroot, settings.program, personal_root}));
+      host::NvidiaOptions{settings.sysroot, settings.nvml_library, program, personal_root}));
+  all.push_back(std::make_unique<host::AmdBackend>(host::FileOptions{settings.sysroot, program, personal_root}));
+  all.push_back(std::make_unique<host::IntelBackend>(host::FileOptions{settings.sysroot, program, personal_root}));
   Backends present;
   for (auto& backend : all)
     if (backend->present()) present.push_back(std::move(backend));
@@ -64,7 +65,7 @@ struct Wire::Parts {
   host::SystemClock clock;
   host::MachineFile* file = nullptr;             // owned by the observer
   std::unique_ptr<host::LiveTopology> topology;
-  std::unique_ptr<app::Observer> observer;
+  std::unique_ptr<app::Observer> observer, glance;
   std::unique_ptr<port::ClaimStore> store;
   std::unique_ptr<port::Processes> processes;
   std::unique_ptr<port::ClaimControl> control;
@@ -78,13 +79,29 @@ Wire::~Wire() = default;
 const port::Clock& Wire::clock() const { return parts_->clock; }
 
 app::Observer& Wire::observer() {
-  if (parts_->observer) return *parts_->observer;
+  if (!parts_->observer) parts_->observer = make_observer(true);
+  return *parts_->observer;
+}
+
+const app::Observer& Wire::glance() {
+  if (!settings_.machine.empty()) {  // a file in any case
+    observer().look(settings_.probe_cold);
+    return observer();
+  }
+  if (!parts_->glance) parts_->glance = make_observer(false);
+  parts_->glance->look(Millis{0});
+  return *parts_->glance;
+}
+
+std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
   Backends backends;
   port::TopologySource* topology = nullptr;
   if (settings_.machine.empty()) {
-    backends = live_backends(settings_, personal_root(settings_.uid));
-    parts_->topology = std::make_unique<host::LiveTopology>(host::LiveTopologyOptions{
-        settings_.sysroot, {settings_.program, personal_root(settings_.uid), settings_.hwloc_library}});
+    const std::string root = personal_root(settings_.uid);
+    backends = live_backends(settings_, ask_drivers ? settings_.program : std::string(), root);
+    if (!parts_->topology)
+      parts_->topology = std::make_unique<host::LiveTopology>(
+          host::LiveTopologyOptions{settings_.sysroot, {settings_.program, root, settings_.hwloc_library}});
     topology = parts_->topology.get();
   } else {
     auto file = std::make_unique<host::MachineFile>(settings_.machine,
@@ -92,8 +109,7 @@ app::Observer& Wire::observer() {
     topology = parts_->file = file.get();
     backends.push_back(std::move(file));
   }
-  parts_->observer = std::make_unique<app::Observer>(std::move(backends), topology, parts_->clock, !settings_.machine.empty());
-  return *parts_->observer;
+  return std::make_unique<app::Observer>(std::move(backends), topology, parts_->clock, !settings_.machine.empty());
 }
 
 std::string Wire::personal_root(uid_t owner) const {
@@ -114,17 +130,20 @@ host::StateLocation Wire::state_location() {
 }
 
 host::ClaimStoreOptions Wire::store_options() {
-  if (observer().snapshot().taken_at == WallTime{}) observer().look(settings_.probe_cold);  // else a hung driver is waited for twice
   host::ClaimStoreOptions options;
   options.location = state_location();
   options.personal_root = personal_root(settings_.uid);
   if (settings_.machine.empty()) options.neighbours = host::safe_gpu_lock_files();
-  for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);
   return options;
 }
 
+// A directory that is ours to make gets nodes for the units of the machine.
 port::ClaimStore& Wire::store() {
-  if (!parts_->store) parts_->store = host::open_claim_store(store_options());
+  if (parts_->store) return *parts_->store;
+  host::ClaimStoreOptions options = store_options();
+  if (observer().snapshot().taken_at == WallTime{}) observer().look(settings_.probe_cold);  // else a hung driver is waited for twice
+  for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);
+  parts_->store = host::open_claim_store(std::move(options));
   return *parts_->store;
 }
 

@@ -21,7 +21,7 @@ struct StateLocation;
 
 namespace thole::wire {
 
-// Adapters are made when first asked for: status of a hung driver needs no supervisor, `release` no backends.
+// Adapters are made when first asked for: status of a hung driver needs no supervisor, `release` no driver.
 class Wire {
  public:
   explicit Wire(Settings settings);   // first thing in main: it notes the signals that were ignored at start
@@ -32,8 +32,9 @@ class Wire {
   const Settings& settings() const { return settings_; }
   const port::Clock& clock() const;
   app::Observer& observer();
+  const app::Observer& glance();   // what files and the last answers tell of the GPUs; asks no driver, so it cannot hang
   port::ClaimStore& store();       // throws Error(unavailable) when no state directory can be used
-  port::ClaimStore* find_store();  // for looking only: makes no directory; null where there is none
+  port::ClaimStore* find_store();  // for looking only: makes no directory and asks no driver; null where there is none
   port::Processes& processes();
   port::ClaimControl& control();
   app::Site& site();               // of observer, store, clock and the settings
@@ -52,6 +53,7 @@ class Wire {
   host::StateLocation state_location();
 
  private:
+  std::unique_ptr<app::Observer> make_observer(bool ask_drivers);
   host::ClaimStoreOptions store_options();
 
   struct Parts;
