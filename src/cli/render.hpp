@@ -15,6 +15,9 @@ namespace thole::cli {
 std::string render_status(const app::Overview& overview, const Screen& screen);
 model::Json status_to_json(const app::Overview& overview);
 
+// What can be said before the driver has answered: who holds what, and the queue.
+std::string render_claims(const app::Overview& overview, const Screen& screen);
+
 // `status --list`: index, UUID and name, tab-separated.
 std::string render_list(const app::Overview& overview);
 model::Json list_to_json(const app::Overview& overview);

@@ -49,6 +49,12 @@ Cell until_when(const std::optional<WallTime>& time, WallTime now) {
   return {text, brief};
 }
 
+std::string what_it_is_for(const model::Holding& holding) {
+  const std::string command = printable(holding.command);
+  if (!holding.shared || !holding.memory_mib) return command;
+  return fmt::format("[{:.3g}G] {}", static_cast<double>(*holding.memory_mib) / 1024, command);
+}
+
 class StatusTable {
  public:
   StatusTable(const app::Overview& overview, const Screen& screen) : overview_(overview), screen_(screen) {}
@@ -131,10 +137,7 @@ class StatusTable {
   void add_holding(Row& row, const model::Holding& holding) const {
     row.cells.insert(row.cells.end(),
                      {{holder_name(holding)}, when(holding.since, overview_.now), until_when(holding.until, overview_.now)});
-    std::string what = printable(holding.command);
-    if (holding.shared && holding.memory_mib)
-      what = fmt::format("[{:.3g}G] {}", static_cast<double>(*holding.memory_mib) / 1024, what);
-    row.cells.push_back({std::move(what)});
+    row.cells.push_back({what_it_is_for(holding)});
   }
 
   const app::Overview& overview_;
@@ -187,6 +190,23 @@ std::string queue(const app::Overview& overview, const Screen& screen) {
   return "\n" + table(screen, heads, std::move(rows), steps);
 }
 
+std::string claims(const app::Overview& overview, const Screen& screen) {
+  constexpr Column heads[] = {{"GPU"}, {"OWNER"}, {"SINCE"}, {"UNTIL"}, {"COMMAND"}};
+  constexpr Squeeze steps[] = {{1, 16}, {4, 50}, {2, 0}, {4, 24}, {3, 0}, {0, 16}, {1, 8}, {4, 1}};
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& gpu, const model::Holding& holding, bool mine) {
+    Row row;
+    row.color = mine ? Ink::bold : Ink::plain;
+    row.cells = {{gpu}, {holder_name(holding)}, when(holding.since, overview.now), until_when(holding.until, overview.now),
+                 {what_it_is_for(holding)}};
+    rows.push_back(std::move(row));
+  };
+  for (const UnitOverview& unit : overview.units)
+    for (const model::Holding& holding : unit.holdings) add(unit.unit.label, holding, unit.mine);
+  for (const model::Holding& holding : overview.unseen) add(printable(holding.key, 40), holding, holding.uid == overview.uid);
+  return rows.empty() ? "" : table(screen, heads, std::move(rows), steps);
+}
+
 }  // namespace
 
 std::string render_status(const app::Overview& overview, const Screen& screen) {
@@ -203,6 +223,15 @@ std::string render_status(const app::Overview& overview, const Screen& screen) {
   text += paragraph(screen, sum_of(overview)) + outer_mask(overview, screen) + notes(overview, screen) +
           problems_of(overview, screen);
   return text + queue(overview, screen);
+}
+
+std::string render_claims(const app::Overview& overview, const Screen& screen) {
+  const std::string held = claims(overview, screen);
+  std::string text = paragraph(screen, fmt::format("The driver has not answered yet. {}",
+                                                   !overview.claims_problem.empty() ? "claims: " + overview.claims_problem
+                                                   : held.empty()                   ? "Nobody has claimed a GPU."
+                                                                                    : "Claimed are:"));
+  return text + held + queue(overview, screen);
 }
 
 }  // namespace thole::cli

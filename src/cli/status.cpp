@@ -2,15 +2,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/meanwhile.hpp"
 #include "cli/overview.hpp"
 #include "cli/render.hpp"
 
 namespace thole::cli {
 
 namespace {
+
+constexpr Millis unnoticed{300};  // a driver that answers within this is not worth a word
 
 std::string text_of(Context& context, const app::Overview& overview, const Screen& screen) {
   const std::vector<std::string>& words = context.invocation.words;
@@ -58,16 +62,12 @@ std::string over_the_last(std::string_view text, std::size_t rows) {
   }
 }
 
-}  // namespace
-
-app::Overview look_over(Context& context) {
-  const wire::Settings& settings = context.wire.settings();
-  app::Observer& observer = context.wire.observer();
-  observer.look(settings.status_patience);
+app::Overview overview_of(wire::Wire& wire, const app::Observer& observer) {
+  const wire::Settings& settings = wire.settings();
   port::ClaimStore* store = nullptr;
   std::string problem;
-  try {  // after the driver, which may take seconds: who has what is shown as it is now
-    store = context.wire.find_store();
+  try {
+    store = wire.find_store();
   } catch (const Error& error) {  // the GPUs are worth seeing even where nothing can be claimed
     problem = error.full();
   }
@@ -76,13 +76,35 @@ app::Overview look_over(Context& context) {
                          .claims_problem = problem,
                          .environment = settings.environment,
                          .policy = settings.free_policy,
-                         .clock = context.wire.clock(),
+                         .clock = wire.clock(),
                          .uid = settings.uid});
+}
+
+// Who has what does not depend on the driver, so that nobody waits for it longer than he must. What is said is the beginning of
+// the result: the table follows when the driver has answered, or when it has had its time.
+void say_claims(const Context& context) {
+  try {
+    wire::Wire wire(context.wire.settings());  // a Wire serves one thread
+    context.print(render_claims(overview_of(wire, wire.glance()), context.screen) + "\n");
+  } catch (const Error&) {  // the table will say the same
+  }
+}
+
+}  // namespace
+
+app::Overview look_over(Context& context) {
+  app::Observer& observer = context.wire.observer();
+  observer.look(context.wire.settings().status_patience);
+  return overview_of(context.wire, observer);  // after the driver, which may take seconds: who has what is shown as it is now
 }
 
 int status(Context& context) {
   if (context.invocation.status.watch) watch(context, *context.invocation.status.watch);
+  const bool table = !context.invocation.global.json && !context.invocation.status.list && context.invocation.words.empty();
+  std::optional<Meanwhile> meanwhile;
+  if (table) meanwhile.emplace(unnoticed, [&context] { say_claims(context); });
   const app::Overview overview = look_over(context);
+  meanwhile.reset();
   if (context.invocation.global.json)
     context.print_json(json_of(context, overview));
   else

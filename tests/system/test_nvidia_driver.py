@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from fake_nvidia import BUILD, Driver
+from fake_nvidia import BUILD, STATUS_LIMIT, THOLE, Driver
+from run_tools import Started
 
 
 @pytest.fixture
@@ -88,6 +89,55 @@ def test_while_the_driver_hangs_the_last_answer_is_shown_with_its_age(driver):
     assert not observation(status)["answered"]
     assert [p["pid"] for p in status["gpus"][1]["use"]["processes"]] == [4711]
     assert health(status) == ["hung"] * 8
+
+
+def claim(driver, *words):
+    done = driver.thole("claim", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_claims_are_extended_and_released_at_once_while_the_driver_hangs(driver):
+    first, second = claim(driver, "--on", "2", "--time", "1h"), claim(driver, "--on", "5", "--time", "1h")
+    driver.configure("gpus 8", "hang nvmlInit_v2")
+    asked = (driver.environment["XDG_RUNTIME_DIR"] + "/thole/probe-nvidia.lock")
+    before = pathlib.Path(asked).read_text()
+    begin = time.monotonic()
+    for words in (["extend", first, "2h"], ["release", first], ["extend", "5", "2h"], ["release", driver.uuid(5)]):
+        done = driver.thole(*words)
+        assert done.returncode == 0, done.stderr
+    assert time.monotonic() - begin < 5, "one look at the driver takes 10 s"
+    assert pathlib.Path(asked).read_text() == before, "no probe was asked"
+    assert driver.thole("release", second).returncode == 64
+    assert driver.status()["claims"] == []
+
+
+def test_while_the_driver_hangs_status_shows_claims_and_the_queue_at_once(driver):
+    held = claim(driver, "--on", "2", "--time", "1h")
+    with Started([THOLE, "run", "--on", "2", "--trust-claims", "true"], env=driver.environment) as waiting:
+        waiting.error_until("waiting")
+        driver.configure("gpus 8", "hang nvmlInit_v2")
+        begin = time.monotonic()
+        with Started([THOLE, "status"], env=driver.environment) as status:
+            lines = []
+            while "1 of GPU 2" not in "".join(lines[-1:]):
+                lines.append(status.line())
+                assert lines[-1] or len(lines) < 20
+            took = time.monotonic() - begin
+            assert took < 2.5, "it stands before the table, which waits 4 s for the driver"
+            assert "not answered yet" in lines[0]
+            assert [line.split()[0] for line in lines if "(claim)" in line] == ["2"]
+            rest = status.process.stdout.read().decode()
+            assert status.wait() == 0
+            assert time.monotonic() - begin < STATUS_LIMIT
+        assert rest.count("UNKNOWN") == 7 and "2   A100" in rest
+        assert "not answered" not in driver.thole("status", "--list").stdout
+        assert driver.thole("release", held).returncode == 0
+        assert waiting.wait() == 0
+
+
+def test_a_driver_that_answers_is_not_called_late(driver):
+    assert "not answered" not in driver.thole("status").stdout
 
 
 def probes(driver):

@@ -63,8 +63,27 @@ TEST_F(Status, FitsItsScreenWhateverTheValues) {
     app::Overview overview = every_state();
     for (model::Gpu& gpu : overview.snapshot.machine.gpus) gpu.model = model;
     for (std::size_t columns = 80; columns <= 200; columns += 7)
-      EXPECT_LE(widest(render_status(overview, {columns, 0, false})), columns) << model;
+      EXPECT_LE(widest(render_status(overview, {columns, 0, false}) + render_claims(overview, {columns, 0, false})), columns) << model;
   }
+}
+
+TEST_F(Status, BeforeTheDriverAnswersClaimsAndTheQueueAreShown) {
+  EXPECT_EQ(render_claims(every_state(), narrow), R"(The driver has not answered yet. Claimed are:
+GPU OWNER            SINCE UNTIL     COMMAND
+0   anna             10:00 13:30     python train.py --config configs/very/deep…
+1   me               11:59 -         jupyter-lab
+2   bob              Sat   Thu 19:33 [8G] python
+2   me               Sat   Thu 19:33 [16G] python
+6   ?eve_with_a_rat… 10-13 11:50     ./a.out
+
+WAITING USER SINCE STARTS BY WANTS
+      1 dora 11:50 -         4 GPUs
+      2 me   11:59 13:30     1 of GPU 0,1, 20.0 GiB, for 2h
+)");
+  EXPECT_EQ(render_claims(overview_of(2), narrow), "The driver has not answered yet. Nobody has claimed a GPU.\n");
+  app::Overview unread = overview_of(2);
+  unread.claims_problem = "cannot open: /run/thole";
+  EXPECT_THAT(render_claims(unread, narrow), HasSubstr("claims: cannot open: /run/thole"));
 }
 
 TEST_F(Status, UsesAWiderScreen) {
