@@ -121,6 +121,24 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
   }
 }
 
+// The mailboxes of those whose promises a changed end of these slots changes: of the waiters that want one of them the first
+// one that can act, and any stopped one before it. Whoever is woken and cannot start wakes every later one that can
+// (plan/turn.cpp), also those behind it for other slots.
+std::vector<Fd> concerned(const ClaimDirectory& nodes, QueueFile& queue, const model::SlotSet& slots) {
+  std::vector<Fd> mailboxes;
+  queue.read();
+  for (const Ticket& ticket : queue.tickets()) {
+    if ((ticket.view.eligible & slots).none()) continue;
+    Fd turn = nodes.open_turn(ticket.place, O_RDWR);
+    const bool alive = turn && ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0;
+    if (!alive) continue;
+    mailboxes.push_back(std::move(turn));
+    const auto process = process_state(static_cast<pid_t>(ticket.pid));
+    if (process && process->state != 'T' && process->state != 't') break;
+  }
+  return mailboxes;
+}
+
 }  // namespace
 
 std::vector<model::Holding> FifoStore::holdings() {
@@ -188,15 +206,18 @@ std::vector<model::Waiting> FifoStore::waiting() {
 
 void FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) {
   std::string id = claim.id.substr(claim.id.rfind('/') + 1);
-  Section section(*this);
+  std::optional<Section> section(std::in_place, *this);
   WhoFile who(nodes_->who());
+  model::SlotSet changed;
   for (const std::string& key : claim.keys) {
     auto slot = nodes_->slot_of(key);
     for (unsigned place = 0; slot && place < who_places; ++place) {
       auto note = who.read(*slot, place, key);
       if (!note || note->id != id) continue;
-      if (!overdue) note->until = until;
-      else {
+      if (!overdue) {
+        if (note->until != until) changed.set(*slot);
+        note->until = until;
+      } else {
         note->overdue = true;
         note->process.pid = static_cast<std::uint32_t>(*overdue);
         const auto process = process_state(*overdue);
@@ -205,6 +226,10 @@ void FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, s
       who.write(*note, *slot, place, key);
     }
   }
+  if (changed.none()) return;
+  const std::vector<Fd> mailboxes = concerned(*nodes_, *queue_, changed);
+  section.reset();  // whoever wakes would only wait for alloc
+  for (const Fd& mailbox : mailboxes) (void)!::write(mailbox.get(), "!", 1);
 }
 
 }  // namespace thole::host

@@ -169,6 +169,42 @@ TEST_F(Line, ANudgeWakesTheOneItNames) {
   EXPECT_EQ(second->sleep({}, std::nullopt), port::Wake::nudge);
 }
 
+// A head that was promised nothing, behind a holder without an end, keeps everybody else from what is free; a new end makes a promise
+// possible, and with it backfill. The head cannot start itself, but sees to those behind it.
+TEST_F(Line, AChangedEndWakesTheFirstThatWaitsForIt) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto other = entry({"GPU-1"}), mine = entry({"GPU-0"});
+  auto elsewhere = try_claim(*store, other);
+  auto unconcerned = store->enter(other), first = store->enter(mine), second = store->enter(mine);
+  EXPECT_FALSE(unconcerned->step(fifo_rule(other)));
+  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  EXPECT_FALSE(second->step(fifo_rule(mine)));
+  const auto soon = std::chrono::steady_clock::now() + Millis(1500);  // before the look that everybody takes after 2 s
+  store->amend(*held, WallTime(Seconds(2'000'000'000)));
+  EXPECT_EQ(first->sleep({}, soon), port::Wake::nudge);
+  store->amend(*held, WallTime(Seconds(2'000'000'000)));
+  EXPECT_EQ(first->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline) << "nothing has changed";
+  EXPECT_EQ(second->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline) << "the first sees to the second";
+  EXPECT_EQ(unconcerned->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline);
+}
+
+TEST_F(Line, AChangedEndWakesBeyondAStoppedWaiter) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto first = waiter(*store, entry({"GPU-0"}), held);
+  ASSERT_EQ(first->hear(), 'w');
+  auto mine = entry({"GPU-0"});
+  auto second = store->enter(mine);
+  EXPECT_FALSE(second->step(fifo_rule(mine)));
+  first->kill(SIGSTOP);
+  ASSERT_TRUE(eventually([&] {
+    return read_file("/proc/" + std::to_string(first->pid()) + "/stat")->find(") T ") != std::string::npos;
+  }));
+  store->amend(*held, WallTime(Seconds(2'000'000'000)));
+  EXPECT_EQ(second->sleep({}, std::chrono::steady_clock::now() + Millis(1500)), port::Wake::nudge);
+}
+
 TEST_F(Line, TheLeavingOfAFollowedTicketWakes) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
