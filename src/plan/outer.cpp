@@ -20,6 +20,10 @@ using model::Vendor;
 
 namespace {
 
+constexpr const char* no_gpu_here = "none";
+
+std::string_view first_label(std::string_view host) { return host.substr(0, host.find('.')); }
+
 const std::string* find(const Environment& environment, const std::string& name) {
   const auto it = environment.find(name);
   return it == environment.end() ? nullptr : &it->second;
@@ -146,6 +150,7 @@ void Allotment::engines(const Environment& environment) {
   }
   if (const std::string* text = find(environment, "PBS_GPUFILE")) {
     if (text->starts_with("/")) outer_.cautions.push_back("PBS_GPUFILE could not be read, so it narrows nothing");
+    else if (*text == no_gpu_here) narrow("PBS_GPUFILE", [](const Unit&) { return true; }, {});
     else engine("PBS_GPUFILE", words(*text));
   }
 }
@@ -170,6 +175,21 @@ void Allotment::read(const Environment& environment) {
 }
 
 }  // namespace
+
+std::string gpus_of_host(std::string_view gpu_file, std::string_view host) {
+  std::vector<std::string> here;
+  bool elsewhere = false;
+  for (std::string_view line : split_lines(gpu_file)) {
+    line = trim(line);
+    if (line.empty()) continue;
+    const std::size_t dash = line.rfind('-');   // host names have dashes too
+    if (dash == std::string_view::npos || to_lower(first_label(line.substr(0, dash))) == to_lower(first_label(host)))
+      here.emplace_back(line.substr(dash == std::string_view::npos ? 0 : dash + 1));
+    else
+      elsewhere = true;
+  }
+  return here.empty() && elsewhere ? no_gpu_here : join(here, ",");
+}
 
 Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units, const Environment& environment) {
   Allotment allotment(snapshot, units);

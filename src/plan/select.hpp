@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -16,13 +17,17 @@ using Environment = std::map<std::string, std::string>;
 
 // The outer allotment, as parsed from CUDA_VISIBLE_DEVICES, ROCR_…/HIP_…, ZE_AFFINITY_MASK, SLURM_*, SGE/PBS variables and the
 // machine's own `outer`. It narrows and never widens; `named_by` says which variable narrowed ("" = nothing did).
-// PBS_GPUFILE names a file: the caller puts the file's text into the environment in its place.
+// PBS_GPUFILE names a file: the caller puts what of it concerns this host into the environment in its place.
 struct Outer {
   std::vector<bool> visible;                   // by unit, parallel to units(machine)
   std::string named_by;
   std::vector<std::string> cautions;           // "CUDA_VISIBLE_DEVICES names GPU 9, which this machine does not have"
 };
 Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const Environment& environment);
+
+// The GPUs of `host` in the text of PBS_GPUFILE, one "host-gpuN" a line for all hosts of the job: "gpu1,gpu2"; "none" when the
+// job has GPUs on other hosts only. Host names agree when their first labels do ("node1", "node1.cluster.edu").
+std::string gpus_of_host(std::string_view gpu_file, std::string_view host);
 
 // The GPU or unit a word names: index "3", instance "3:1", UUID or unique prefix, PCI address, MIG UUID (old form too).
 // A word that names nothing throws Error(usage) with the nearest names; an ambiguous prefix lists the candidates.

@@ -152,6 +152,15 @@ void apply_variables(Config& config, const plan::Environment& environment) {
   }
 }
 
+// PBS names a file; what it says takes the name's place. Unread, the name stays, and the allotment says so.
+void read_gpu_file(plan::Environment& environment) {
+  const auto named = environment.find("PBS_GPUFILE");
+  if (named == environment.end() || !named->second.starts_with('/')) return;
+  char host[256] = "";
+  if (::gethostname(host, sizeof host - 1) != 0) return;
+  if (const auto text = read_file(named->second, 1u << 20)) named->second = plan::gpus_of_host(*text, host);
+}
+
 }  // namespace
 
 std::span<const ConfigKey> config_keys() { return key_rows; }
@@ -183,6 +192,7 @@ std::vector<std::string> config_files(const plan::Environment& environment) {
 Config read_config(const plan::Environment& environment, const std::vector<std::string>& files) {
   Config config;
   config.settings.environment = environment;
+  read_gpu_file(config.settings.environment);
   config.settings.uid = ::geteuid();
   for (const std::string& file : files) apply_file(config, file);
   apply_variables(config, environment);

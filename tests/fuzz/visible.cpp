@@ -32,8 +32,9 @@ int fuzz_one(const std::uint8_t* data, std::size_t size) {
     std::size_t equals = line.find('=');
     if (equals == std::string::npos) words.push_back(line);
     else if (line.starts_with("outer=")) snapshot.machine.outer.visible_devices = line.substr(equals + 1);
-    else if (!line.starts_with("PBS_GPUFILE=")) environment[line.substr(0, equals)] = line.substr(equals + 1);  // that one names a file
+    else environment[line.substr(0, equals)] = line.substr(equals + 1);
   }
+  if (auto pbs = environment.find("PBS_GPUFILE"); pbs != environment.end()) pbs->second = plan::gpus_of_host(pbs->second, "node1");
   plan::Outer outer = plan::outer_allotment(snapshot, units, environment);
   fuzz::check(outer.visible.size() == units.size(), "an allotment says yes or no of every unit");
   bool all = std::find(outer.visible.begin(), outer.visible.end(), false) == outer.visible.end();

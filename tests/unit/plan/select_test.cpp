@@ -228,9 +228,26 @@ TEST(Outer, EnginesLists) {
          {"Grid Engine's map", {{"SGE_HGR_gpu", "gpu0 gpu3"}}, "0,3", "SGE_HGR_gpu"},
          {"whatever the site calls it", {{"SGE_HGR_m_gpu_card", "1"}}, "1", "SGE_HGR_m_gpu_card"},
          {"another resource", {{"SGE_HGR_licence", "1"}}, "0,1,2,3", ""},
-         {"PBS", {{"PBS_GPUFILE", "node1-gpu1\nnode1-gpu2\n"}}, "1,2", "PBS_GPUFILE"},
+         {"PBS", {{"PBS_GPUFILE", "gpu1,gpu2"}}, "1,2", "PBS_GPUFILE"},
+         {"PBS, with GPUs elsewhere only", {{"PBS_GPUFILE", "none"}}, "", "PBS_GPUFILE"},
+         {"PBS and a variable that reaches outside", {{"PBS_GPUFILE", "gpu1"}, {"CUDA_VISIBLE_DEVICES", "1,2"}}, "1",
+          "CUDA_VISIBLE_DEVICES and PBS_GPUFILE"},
          {"PBS, unread", {{"PBS_GPUFILE", "/var/spool/pbs/aux/12gpu"}}, "0,1,2,3", "", "PBS_GPUFILE could not be read, so it narrows nothing"},
          {"NVIDIA_VISIBLE_DEVICES is the runtime's", {{"NVIDIA_VISIBLE_DEVICES", "0"}}, "0,1,2,3", ""}});
+}
+
+TEST(Outer, OfAGpuFileTheLinesOfThisHostCount) {
+  struct Row { const char* text; const char* host; const char* here; };
+  for (const Row& row : {Row{"node1-gpu1\nnode1-gpu2\n", "node1", "gpu1,gpu2"},
+                         Row{"node1-gpu0\nnode2-gpu3\n", "node2", "gpu3"},
+                         Row{"node1.cluster.edu-gpu0\n", "node1", "gpu0"},
+                         Row{"Node1-gpu0\r\n", "node1.cluster.edu", "gpu0"},
+                         Row{"gpu-node-1-gpu2\n", "gpu-node-1", "gpu2"},
+                         Row{"node10-gpu0\n", "node1", "none"},
+                         Row{"3\n", "node1", "3"},
+                         Row{"", "node1", ""},
+                         Row{"-", "node1", "none"}})
+    EXPECT_EQ(plan::gpus_of_host(row.text, row.host), row.here) << row.text << " on " << row.host;
 }
 
 TEST(Outer, AmdLayersCompose) {

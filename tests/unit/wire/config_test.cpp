@@ -55,6 +55,14 @@ TEST_F(ConfigFile, NoFileAndNoVariableIsTheDefaults) {
   EXPECT_FALSE(config.request.wait);
 }
 
+TEST_F(ConfigFile, TheGpuFileOfPbsIsRead) {
+  char host[256] = "";
+  ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
+  const std::string gpus = file("gpus", std::string(host) + "-gpu1\nelsewhere-gpu0\n");
+  EXPECT_EQ(read_config({{"PBS_GPUFILE", gpus}}, {}).settings.environment.at("PBS_GPUFILE"), "gpu1");
+  EXPECT_EQ(read_config({{"PBS_GPUFILE", "/nonexistent"}}, {}).settings.environment.at("PBS_GPUFILE"), "/nonexistent");
+}
+
 TEST_F(ConfigFile, EveryKindOfValueIsRead) {
   Config config = read_config({}, {file("a.toml", R"(
 machine = "dgx-a100"
