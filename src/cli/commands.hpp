@@ -15,6 +15,7 @@ int topo(Context& context);
 int doctor(Context& context);
 int capture(Context& context);
 int init(Context& context);
+int plan(Context& context);
 
 // Machinery: no configuration, no machine.
 int completion(const Invocation& invocation);

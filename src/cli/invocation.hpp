@@ -56,6 +56,10 @@ struct TopoOptions {
   bool matrix = false;
 };
 
+struct PlanOptions {
+  bool batch = false;
+};
+
 struct InitOptions {
   std::string group;  // nodes become 0660 of this group; "" = 0666
 };
@@ -70,6 +74,7 @@ struct Invocation {
   CaptureOptions capture;
   TopoOptions topo;
   InitOptions init;
+  PlanOptions plan;
   std::vector<std::string> words;  // GPUs, a claim, or the command to run with its arguments
 };
 

@@ -27,7 +27,8 @@ struct Command {
 };
 constexpr Command commands[] = {{"status", cli::status}, {"why", cli::why},         {"run", cli::run},
                                 {"claim", cli::claim},   {"release", cli::release}, {"extend", cli::extend},
-                                {"topo", cli::topo}, {"doctor", cli::doctor}, {"capture", cli::capture}, {"init", cli::init}};
+                                {"topo", cli::topo},     {"doctor", cli::doctor},   {"capture", cli::capture},
+                                {"init", cli::init},     {"plan", cli::plan}};
 
 // Without a verb: who has what.
 std::string_view verb_of(const Invocation& invocation) { return invocation.verb ? invocation.verb->name : "status"; }

@@ -59,6 +59,11 @@ constexpr Option request_rows[] = {
   {0, "pick", "ORDER", "which of the free GPUs: pack (default), first, last, random, load or memory",
    [](I& i, const W& w) { i.request.pick = *model::parse_pick(choice_of(w, "pack|first|last|random|load|memory")); },
    Offer::choices, "pack|first|last|random|load|memory"},
+  {0, "shape", "SHAPE", "how they talk to each other: collective (default), pairwise or independent",
+   [](I& i, const W& w) { i.request.shape = *model::parse_shape(choice_of(w, "collective|pairwise|independent")); },
+   Offer::choices, "collective|pairwise|independent"},
+  {0, "order", "GPU,...", "take these first, in this order, before any other",
+   [](I& i, const W& w) { i.request.order = list_of(w); }, Offer::gpus},
   {0, "trust-claims", "", "only claims count; do not ask the driver who uses the GPUs",
    [](I& i, const W&) { i.request.trust_claims = true; }},
   {0, "wait", "TIME", "wait at most this long, such as 30m (default: as long as it takes)",
@@ -123,6 +128,11 @@ constexpr Option init_rows[] = {
    [](I& i, const W& w) { i.init.group = text_of(w); }, Offer::groups},
 };
 
+constexpr Option plan_rows[] = {
+  {0, "batch", "", "read one JSON request a line from stdin and write one JSON answer a line to stdout",
+   [](I& i, const W&) { i.plan.batch = true; }},
+};
+
 constexpr Example status_examples[] = {
   {"thole", "who has what"},
   {"thole status 3", "all that is known of GPU 3"},
@@ -169,6 +179,10 @@ constexpr Example init_examples[] = {
   {"sudo thole init --group gpu", "the same, for members of the group gpu only"},
 };
 
+constexpr Example plan_examples[] = {
+  {"thole plan --batch < requests > answers", "{\"machine\": \"dgx-a100\", \"gpus\": 4, \"ranks\": 4, \"bind\": {\"mode\": \"exclusive\"}}"},
+};
+
 constexpr Verb verb_rows[] = {
   {"status", "see", "who has what: one line a GPU", "[GPU...]", status_rows, {}, status_examples, Offer::gpus, 0, 128},
   {"why", "see", "explain a GPU's state, or what a request waits for", "[GPU...]", {}, request_rows, why_examples,
@@ -182,6 +196,7 @@ constexpr Verb verb_rows[] = {
   {"doctor", "machine", "what is wrong, and how to mend it", "", {}, {}, doctor_examples},
   {"capture", "machine", "this machine as a file", "", capture_rows, {}, capture_examples},
   {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},
+  {"plan", "", "which GPUs and CPUs it would be, for programs that ask for many machines", "", plan_rows, {}, plan_examples},
   {"completion", "", "print the completion script for a shell", "bash|zsh|fish", {}, {}, {}, Offer::nothing, 1, 1},
   {"__complete", "", "what completion asks", "", {}, {}, {}, Offer::nothing, 0, 0, true},
   {"__probe", "", "the process that calls vendor libraries", "", {}, {}, {}, Offer::nothing, 0, 0, true},

@@ -47,6 +47,8 @@ constexpr Key keys[] = {
     {"max_load_percent", [](Request& r, const Field& f) { r.max_load_percent = percent(f); }},
     {"max_memory_percent", [](Request& r, const Field& f) { r.max_memory_percent = percent(f); }},
     {"pick", [](Request& r, const Field& f) { r.pick = f.one_of(parse_pick, "pack, first, last, random, load, memory"); }},
+    {"shape", [](Request& r, const Field& f) { r.shape = f.one_of(parse_shape, "collective, pairwise, independent"); }},
+    {"order", [](Request& r, const Field& f) { r.order = words(f); }},
     {"trust_claims", [](Request& r, const Field& f) { r.trust_claims = f.flag(); }},
 };
 

@@ -37,6 +37,21 @@ std::optional<Pick> parse_pick(std::string_view text) {
   return std::nullopt;
 }
 
+const char* to_string(Shape shape) {
+  switch (shape) {
+    case Shape::collective: return "collective";
+    case Shape::pairwise: return "pairwise";
+    case Shape::independent: return "independent";
+  }
+  return "collective";
+}
+
+std::optional<Shape> parse_shape(std::string_view text) {
+  for (Shape shape : {Shape::collective, Shape::pairwise, Shape::independent})
+    if (text == to_string(shape)) return shape;
+  return std::nullopt;
+}
+
 std::string Request::describe() const {
   std::string what = model.empty() ? (gpus == 1 ? "GPU" : "GPUs") : model;
   std::string text = fmt::format("{} {}", gpus, what);

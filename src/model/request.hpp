@@ -14,11 +14,16 @@ namespace thole::model {
 enum class Beside { none, mine, any };     // unclaimed processes tolerated on a GPU I take
 enum class Pick { pack, first, last, random, load, memory };
 enum class ShareWith { same_user, any };
+// How the GPUs of one request talk to each other: all in step (the slowest link counts), each with each (the sum counts), or
+// not at all.
+enum class Shape { collective, pairwise, independent };
 
 std::optional<Beside> parse_beside(std::string_view text);
 std::optional<Pick> parse_pick(std::string_view text);
+std::optional<Shape> parse_shape(std::string_view text);
 const char* to_string(Beside beside);
 const char* to_string(Pick pick);
+const char* to_string(Shape shape);
 
 struct Request {
   unsigned gpus = 1;                        // how many units; 0 claims none
@@ -30,6 +35,8 @@ struct Request {
   Beside beside = Beside::none;
   std::optional<double> max_load_percent, max_memory_percent;  // thresholds of --beside; default 50
   Pick pick = Pick::pack;
+  Shape shape = Shape::collective;          // for Pick::pack
+  std::vector<std::string> order;           // named as in `on`: take these first, in this order; empty = by `pick`
   bool trust_claims = false;                // only claims count; do not look at the driver's processes
   std::optional<Seconds> time;              // declared length (and, where enforced, the limit)
   std::optional<Millis> wait;               // give up after this long; nothing = wait for ever; 0 = --no-wait

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <variant>
+#include <vector>
 
 #include "model/binding.hpp"
 #include "model/machine.hpp"
@@ -13,5 +14,9 @@
 namespace thole::plan {
 
 std::variant<model::BindingPlan, model::BindRefusal> bind(const model::Machine& machine, const model::BindRequest& request);
+
+// Which GPUs each of `ranks` ranks drives: runs of equal length, lower ranks the longer ones; with more ranks than GPUs lower
+// GPUs get the more ranks. No GPUs: ranks without any.
+std::vector<std::vector<std::size_t>> deal_ranks(const std::vector<std::size_t>& gpus, std::size_t ranks);
 
 }  // namespace thole::plan

@@ -1,7 +1,6 @@
 #include "plan/bind_cores.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/text.hpp"
@@ -14,100 +13,89 @@ namespace {
 
 struct Sibling {
   long key;                                    // PUs with one key are one core
-  const model::Cpu* cpu;
+  model::Cpu cpu;
 };
 
-// Every PU with the core it belongs to, core by core. Core numbers are made apart from those of lone PUs by their sign.
-std::vector<Sibling> by_core(const model::Machine& machine) {
+// Every PU with the core it belongs to, core by core. Core numbers are kept apart from those of lone PUs by their sign.
+std::vector<Sibling> by_core(const std::vector<model::Cpu>& cpus) {
   std::vector<Sibling> siblings;
-  siblings.reserve(machine.cpus.size());
-  for (const model::Cpu& cpu : machine.cpus)
-    siblings.push_back({cpu.core ? static_cast<long>(*cpu.core) : -1 - static_cast<long>(cpu.id), &cpu});
+  siblings.reserve(cpus.size());
+  for (const model::Cpu& cpu : cpus) siblings.push_back({cpu.core ? long{*cpu.core} : -1 - static_cast<long>(cpu.id), cpu});
   std::sort(siblings.begin(), siblings.end(), [](const Sibling& a, const Sibling& b) {
-    return a.key != b.key ? a.key < b.key : a.cpu->id < b.cpu->id;
+    return a.key != b.key ? a.key < b.key : a.cpu.id < b.cpu.id;
   });
   return siblings;
 }
 
-// "node 3", "nodes 0,1"; "" when one of the numbers is not known.
-template <class Number>
-std::string numbered(const char* what, const CoreList& list, const std::vector<Core>& cores, Number number) {
-  std::set<int> numbers;
-  for (const std::size_t core : list) {
-    if (!number(cores[core])) return "";
-    numbers.insert(*number(cores[core]));
+std::vector<model::Cpu> cpus_of_machine(const model::Machine& machine, const std::optional<CpuSet>& allowed) {
+  if (!machine.cpus.empty()) return machine.cpus;
+  CpuSet known = allowed.value_or(CpuSet());
+  if (!allowed)
+    for (const model::Gpu& gpu : machine.gpus)
+      known = known | gpu.near_cpus.node.value_or(CpuSet()) | gpu.near_cpus.package.value_or(CpuSet());
+  std::vector<model::Cpu> cpus;
+  for (const unsigned id : known.to_vector()) cpus.push_back({.id = id, .core = {}, .l3 = {}, .numa = {}, .package = {}});
+  return cpus;
+}
+
+// All online cores, ascending, with all their PUs.
+std::vector<Core> online_cores(const std::vector<model::Cpu>& cpus) {
+  const std::vector<Sibling> siblings = by_core(cpus);
+  std::vector<Core> cores;
+  for (std::size_t i = 0; i < siblings.size();) {
+    const model::Cpu& first = siblings[i].cpu;
+    Core& core = cores.emplace_back();
+    core.first = first.id;
+    core.l3 = first.l3, core.numa = first.numa, core.package = first.package;
+    for (const long key = siblings[i].key; i < siblings.size() && siblings[i].key == key; ++i)
+      if (core.pus.empty() || core.pus.back() != siblings[i].cpu.id) core.pus.push_back(siblings[i].cpu.id);
+    core.threads = static_cast<unsigned>(core.pus.size());
   }
+  std::sort(cores.begin(), cores.end(), [](const Core& a, const Core& b) { return a.first < b.first; });
+  return cores;
+}
+
+bool any_in(const std::vector<unsigned>& pus, const CpuSet& cpus) {
+  return std::any_of(pus.begin(), pus.end(), [&](unsigned pu) { return cpus.contains(pu); });
+}
+
+// Which of the cores, online and in order, are nobody's.
+std::vector<bool> reserved(const std::vector<Core>& cores, const model::Reserve& reserve) {
+  std::vector<bool> taken(cores.size());
+  std::set<int> seen;                          // L3 caches
+  for (std::size_t i = 0; i < cores.size(); ++i) {
+    if (const auto* list = std::get_if<CpuSet>(&reserve)) taken[i] = any_in(cores[i].pus, *list);
+    if (std::holds_alternative<model::FirstOfL3>(reserve)) taken[i] = cores[i].l3 && seen.insert(*cores[i].l3).second;
+  }
+  return taken;
+}
+
+// "node 3", "nodes 0,1"; "" when a number is not known.
+std::string numbered(const char* what, const std::set<std::optional<int>>& numbers) {
+  if (numbers.contains(std::nullopt)) return "";
   std::vector<std::string> texts;
-  for (const int n : numbers) texts.push_back(std::to_string(n));
+  for (const auto& number : numbers) texts.push_back(std::to_string(*number));
   return fmt::format("{}{} {}", what, texts.size() == 1 ? "" : "s", join(texts, ","));
 }
 
 }  // namespace
 
 Cores::Cores(const model::Machine& machine, const std::optional<CpuSet>& allowed, const model::Reserve& reserve) {
-  const std::vector<Sibling> siblings = by_core(machine);
-  for (std::size_t i = 0; i < siblings.size();) {
-    const model::Cpu& first = *siblings[i].cpu;
-    Core core;
-    core.first = first.id;
-    core.threads = 0;
-    core.l3 = first.l3, core.numa = first.numa, core.package = first.package;
-    CpuSet together;
-    for (const long key = siblings[i].key; i < siblings.size() && siblings[i].key == key; ++i) {
-      const unsigned cpu = siblings[i].cpu->id;
-      online_.add(cpu);
-      together.add(cpu);
-      ++core.threads;
-      if (!allowed || allowed->contains(cpu)) core.cpus.add(cpu);
-    }
-    if (core.cpus.empty() && !std::holds_alternative<model::FirstOfL3>(reserve)) continue;
-    cores_.push_back(std::move(core));
-    siblings_.push_back(std::move(together));
+  std::vector<Core> online = online_cores(cpus_of_machine(machine, allowed));
+  const std::vector<bool> kept_free = reserved(online, reserve);
+  std::vector<Core> left;
+  for (std::size_t i = 0; i < online.size(); ++i) {
+    for (const unsigned pu : online[i].pus) online_.add(pu);
+    if (allowed) std::erase_if(online[i].pus, [&](unsigned pu) { return !allowed->contains(pu); });
+    if (online[i].pus.empty()) continue;
+    (kept_free[i] ? left : cores_).push_back(std::move(online[i]));
   }
-  if (machine.cpus.empty() && allowed) {
-    online_ = *allowed;
-    for (const unsigned cpu : allowed->to_vector()) {
-      Core core;
-      core.cpus.add(cpu);
-      core.first = cpu;
-      cores_.push_back(core);
-      siblings_.push_back(core.cpus);
-    }
-  }
-  take_out(reserve);
-}
-
-// Also puts the cores into their order, and drops those that have nothing to give.
-void Cores::take_out(const model::Reserve& reserve) {
-  std::vector<std::size_t> order;
-  std::map<int, std::size_t> first_of;         // L3 cache -> its first core
-  for (std::size_t i = 0; i < cores_.size(); ++i) {
-    order.push_back(i);
-    if (!cores_[i].l3) continue;
-    const auto [known, fresh] = first_of.try_emplace(*cores_[i].l3, i);
-    if (!fresh && cores_[i].first < cores_[known->second].first) known->second = i;
-  }
-  const auto reserved = [&](std::size_t i) {
-    if (const auto* list = std::get_if<CpuSet>(&reserve)) return !(siblings_[i] & *list).empty();
-    if (std::holds_alternative<model::FirstOfL3>(reserve)) return cores_[i].l3 && first_of.at(*cores_[i].l3) == i;
-    return false;
-  };
-  if (std::holds_alternative<model::FirstOfL3>(reserve) && first_of.empty() && !cores_.empty())
+  if (std::holds_alternative<model::FirstOfL3>(reserve) && left.empty() && !cores_.empty() && !cores_.front().l3)
     trouble_ = "the L3 caches are not known, so none of their cores is reserved";
-  std::erase_if(order, [&](std::size_t i) { return cores_[i].cpus.empty(); });
-  std::vector<std::size_t> left;
-  for (const std::size_t i : order)
-    if (!reserved(i)) left.push_back(i);
-  if (left.empty() && !order.empty()) {
+  if (cores_.empty() && !left.empty()) {
     trouble_ = "every allowed core is reserved, so the reserve is ignored";
-    left = order;
+    cores_ = std::move(left);
   }
-  std::sort(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return cores_[a].first < cores_[b].first; });
-  std::vector<Core> kept;
-  kept.reserve(left.size());
-  for (const std::size_t i : left) kept.push_back(std::move(cores_[i]));
-  cores_ = std::move(kept);
-  siblings_.clear();
 }
 
 CoreList Cores::every() const {
@@ -119,14 +107,14 @@ CoreList Cores::every() const {
 CoreList Cores::in(const CpuSet& cpus) const {
   CoreList list;
   for (std::size_t i = 0; i < cores_.size(); ++i)
-    if (!(cores_[i].cpus & cpus).empty()) list.push_back(i);
+    if (any_in(cores_[i].pus, cpus)) list.push_back(i);
   return list;
 }
 
 CpuSet Cores::cpus_of(const CoreList& list, model::Smt smt) const {
   CpuSet cpus;
   for (const std::size_t core : list) {
-    for (const unsigned cpu : cores_[core].cpus.to_vector()) {
+    for (const unsigned cpu : cores_[core].pus) {
       cpus.add(cpu);
       if (smt == model::Smt::one) break;
     }
@@ -136,10 +124,16 @@ CpuSet Cores::cpus_of(const CoreList& list, model::Smt smt) const {
 
 std::string Cores::place_of(const CoreList& list) const {
   if (list.empty()) return "no CPU";
-  std::string text = numbered("node", list, cores_, [](const Core& core) { return core.numa; });
-  if (text.empty()) text = numbered("package", list, cores_, [](const Core& core) { return core.package; });
-  if (text.empty()) text = "CPUs " + cpus_of(list, model::Smt::all).to_string();
-  return text;
+  std::set<std::optional<int>> nodes, packages;
+  for (const std::size_t core : list) nodes.insert(cores_[core].numa), packages.insert(cores_[core].package);
+  const auto in_packages = static_cast<std::size_t>(
+      std::count_if(cores_.begin(), cores_.end(), [&](const Core& core) { return packages.contains(core.package); }));
+  const std::string node = numbered("node", nodes), package = numbered("package", packages);
+  const bool whole = in_packages == list.size() && !package.empty();
+  if (nodes.size() == 1 && !node.empty()) return node;
+  if (whole) return package;
+  if (!node.empty()) return node;
+  return package.empty() ? "CPUs " + cpus_of(list, model::Smt::all).to_string() : package;
 }
 
 }  // namespace thole::plan

@@ -1,4 +1,6 @@
 // The cores of a machine that a plan may use: online, allowed, not reserved; whole ones, at any number of threads a core.
+//
+// Where a machine names no CPUs at all, those allowed, else those that are near some GPU, are taken for cores.
 #pragma once
 
 #include <optional>
@@ -11,7 +13,7 @@
 namespace thole::plan {
 
 struct Core {
-  model::CpuSet cpus;                          // its usable PUs
+  std::vector<unsigned> pus;                   // its usable PUs, ascending
   unsigned first = 0;                          // lowest online PU, allowed or not: the order of cores
   unsigned threads = 1;                        // online PUs, allowed or not: tells big cores from small ones on hybrid machines
   std::optional<int> l3, numa, package;
@@ -21,7 +23,7 @@ using CoreList = std::vector<std::size_t>;     // indices into Cores::all(), asc
 
 class Cores {
  public:
-  // A PU whose core is not known is a core of its own. Without any PU known, those of `allowed` are taken as such.
+  // A PU whose core is not known is a core of its own.
   Cores(const model::Machine& machine, const std::optional<model::CpuSet>& allowed, const model::Reserve& reserve);
 
   const std::vector<Core>& all() const { return cores_; }
@@ -31,13 +33,10 @@ class Cores {
   CoreList every() const;
   CoreList in(const model::CpuSet& cpus) const;  // those with a PU in the set
   model::CpuSet cpus_of(const CoreList& cores, model::Smt smt) const;
-  std::string place_of(const CoreList& cores) const;  // "node 3", "nodes 0,1", "package 0", "CPUs 0-3" where nothing is known
+  std::string place_of(const CoreList& cores) const;  // "node 3", "package 0", "nodes 0,1", "CPUs 0-3" where nothing is known
 
  private:
-  void take_out(const model::Reserve& reserve);
-
   std::vector<Core> cores_;                    // ascending by `first`
-  std::vector<model::CpuSet> siblings_;        // of each, all online PUs
   model::CpuSet online_;
   std::string trouble_;
 };

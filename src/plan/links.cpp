@@ -1,6 +1,7 @@
 #include "plan/links.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/text.hpp"
 
@@ -79,6 +80,8 @@ Links::Links(const model::Machine& machine, const std::vector<model::Unit>& unit
 bool Links::any_fast() const {
   return std::any_of(scores_.begin(), scores_.end(), [](int score) { return score >= 100; });
 }
+
+long Links::sum() const { return std::accumulate(scores_.begin(), scores_.end(), 0L) / 2; }
 
 std::string Links::name(std::size_t a, std::size_t b) const {
   if (same_gpu_[a * size_ + b]) return "same GPU";

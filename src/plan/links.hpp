@@ -21,6 +21,7 @@ class Links {
   int score(std::size_t a, std::size_t b) const { return scores_[a * size_ + b]; }
   bool fast(std::size_t a, std::size_t b) const { return score(a, b) >= 100; }
   bool any_fast() const;
+  long sum() const;                            // over all pairs
   bool one_switch(std::size_t a, std::size_t b) const { return pcie_[a * size_ + b] >= 50; }  // on one PCIe switch or board
   std::string name(std::size_t a, std::size_t b) const;   // "NV12", "XGMI", "PIX", "SYS", "same GPU"
 

@@ -1,11 +1,15 @@
 // The search for the best set of units, for place(). Internal to it.
 //
-// How this works. Sets of candidates are compared by a list of numbers (Merit); the first difference decides. Up to 16
-// candidates every set of the size is looked at; above, sets are grown from several starts and improved by exchanges. What is
-// left for others needs no search: the links among the rest are all links, less those that touch the set.
+// How this works. Sets of candidates are compared by a list of criteria; the first that differs decides, and among equals the set
+// that comes first in PCI order. Up to 16 candidates every set of the size is compared, with tables over all 2^n sets in which
+// each entry is made from two smaller ones. Above (packing_large.cpp) sets are grown from several starts and improved by
+// exchanges, where candidates that nothing tells apart count as one class.
+//
+// Where some pair has a fast link, what is left for others is asked before how far the CPUs are spread: the other way round, a
+// third GPU would break up the pair next door rather than take a leftover beyond (tests/property/place_fragmentation_test.cpp).
 #pragma once
 
-#include <array>
+#include <cstdint>
 #include <vector>
 
 #include "plan/links.hpp"
@@ -15,39 +19,43 @@ namespace thole::plan {
 
 using Members = std::vector<std::size_t>;      // positions among the candidates, ascending
 
-// What a set is worth; smaller is better, compared from the first on.
-using Merit = std::array<long, 8>;
-
-class Packing {
- public:
-  // `candidates` in PCI order; `size` of them are wanted.
-  Packing(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const std::vector<Candidate>& candidates,
-          std::size_t size);
-  Members best();
-  bool exact() const { return candidates_.size() <= most_exact; }   // best() is proven
-  const Links& links() const { return links_; }
-
- private:
-  static constexpr std::size_t most_exact = 16;
-  struct Group { std::size_t total = 0, free = 0; };  // units of one GPU or one PCIe switch, and how many are candidates
-
-  void find_groups(const model::Machine& machine, const std::vector<model::Unit>& units);
-  Merit merit(const Members& set);
-  Members by_exhaustion();
-  Members by_growth();
-  void improve(Members& set, Merit& value);
-
-  const std::vector<Candidate>& candidates_;
-  std::size_t size_;
-  Links links_;
-  bool any_fast_;
-  long all_links_ = 0;                         // sum over all pairs of candidates
-  std::vector<long> row_;                      // sum over a candidate's pairs
-  std::vector<int> node_, package_;            // -1 unknown
-  std::vector<bool> instance_;
-  std::vector<std::size_t> group_;
-  std::vector<Group> groups_;
-  std::vector<std::size_t> taken_;             // per group, scratch of merit()
+enum class Criterion {                         // all as numbers of which the smaller is better
+  last_resort,                                 // how many drive displays
+  instances,                                   // how many are instances where whole GPUs would do
+  weakest,                                     // the weakest link inside
+  inside,                                      // the sum of links inside
+  nodes, packages,                             // how many their near CPUs are spread over
+  left,                                        // the sum of links among the free GPUs that remain
+  broken,                                      // boards, switches and partitioned GPUs that are neither whole nor used up
 };
+
+// The criteria in their order, for requests of this shape.
+std::vector<Criterion> criteria(model::Shape shape, bool any_fast);
+
+// What the search knows of each candidate.
+struct Traits {
+  bool last_resort = false, instance = false;
+  int node = -1, package = -1;                 // small numbers from 0; candidates of unknown place share one
+  std::size_t group = 0;                       // of its board, switch or partitioned GPU
+  long row = 0;                                // the sum of its links to all that are free
+};
+
+struct Group { std::size_t total = 0, free = 0; };  // units in it, and how many are free
+
+struct Pool {                                  // what there is to choose from
+  Links links;                                 // between the candidates
+  std::vector<Traits> traits;                  // by candidate
+  std::vector<Group> groups;
+  std::size_t size() const { return traits.size(); }
+};
+
+// `candidates` in PCI order; links to those that are not eligible count as what is left.
+Pool pool_of(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const std::vector<Candidate>& candidates);
+
+inline constexpr std::size_t most_exact = 16;
+
+// The best set of `size` candidates, 1 or more and no more than there are.
+Members best_of_all(const Pool& pool, const std::vector<Criterion>& order, std::size_t size);
+Members best_grown(const Pool& pool, const std::vector<Criterion>& order, std::size_t size);
 
 }  // namespace thole::plan

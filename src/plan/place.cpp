@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/text.hpp"
 #include "plan/packing.hpp"
+#include "plan/place_explain.hpp"
+#include "plan/select.hpp"
 
 namespace thole::plan {
 
@@ -13,9 +14,20 @@ using model::Unit;
 
 namespace {
 
+// Each unit's place in the user's list; those that are not in it come after.
+std::vector<std::size_t> preferences(const model::Request& request, const model::Snapshot& snapshot, const std::vector<Unit>& units) {
+  std::vector<std::size_t> place(units.size(), units.size());
+  std::size_t next = 0;
+  for (const std::string& word : request.order)
+    for (const std::size_t unit : resolve(word, snapshot, units))
+      if (place[unit] == units.size()) place[unit] = next++;
+  return place;
+}
+
 // The other orders are a key for each candidate.
 Members in_order(const model::Request& request, const model::Snapshot& snapshot, const std::vector<Unit>& units,
                  const std::vector<Candidate>& candidates) {
+  const std::vector<std::size_t> preferred = preferences(request, snapshot, units);
   Members order(candidates.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto scrambled = [&](std::size_t i) {  // splitmix64 of seed and place: the same seed gives the same choice
@@ -28,6 +40,7 @@ Members in_order(const model::Request& request, const model::Snapshot& snapshot,
     constexpr double unknown = 1e18;           // what cannot be read is not known to be little
     const Unit& unit = units[candidates[i].unit];
     const model::Use& use = unit.use_of(snapshot.machine);
+    if (!request.order.empty()) return 0;
     switch (request.pick) {
       case Pick::last: return -static_cast<double>(candidates[i].unit);
       case Pick::random: return scrambled(i);
@@ -42,7 +55,7 @@ Members in_order(const model::Request& request, const model::Snapshot& snapshot,
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const auto rank = [&](std::size_t i) {
-      return std::tuple(candidates[i].last_resort, units[candidates[i].unit].instance.has_value(), key(i));
+      return std::tuple(preferred[candidates[i].unit], candidates[i].last_resort, units[candidates[i].unit].instance.has_value(), key(i));
     };
     return rank(a) < rank(b);
   });
@@ -51,80 +64,31 @@ Members in_order(const model::Request& request, const model::Snapshot& snapshot,
   return order;
 }
 
-std::string nodes_of(const Members& set, const model::Snapshot& snapshot, const std::vector<Unit>& units,
-                     const std::vector<Candidate>& candidates) {
-  std::vector<int> nodes;
-  for (const std::size_t i : set) {
-    const auto node = units[candidates[i].unit].gpu_of(snapshot.machine).numa;
-    if (!node) return "";
-    nodes.push_back(*node);
-  }
-  std::sort(nodes.begin(), nodes.end());
-  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-  if (nodes.size() == 1) return fmt::format("on NUMA node {}", nodes[0]);
-  std::vector<std::string> texts;
-  for (const int node : nodes) texts.push_back(std::to_string(node));
-  return "across NUMA nodes " + join(texts, ",");
-}
-
-// The weakest link of the set, and whether all are alike.
-std::string links_of(const Members& set, const Links& links) {
-  std::size_t a = set[0], b = set[1];
-  bool alike = true;
-  for (std::size_t x = 0; x < set.size(); ++x)
-    for (std::size_t y = x + 1; y < set.size(); ++y) {
-      alike = alike && links.score(set[x], set[y]) == links.score(set[0], set[1]);
-      if (links.score(set[x], set[y]) < links.score(a, b)) a = set[x], b = set[y];
-    }
-  if (set.size() == 2) return links.name(a, b) + " pair";
-  return (alike ? "all joined by " : "weakest link ") + links.name(a, b);
-}
-
-std::string reason(const model::Request& request, const Members& set, const Packing* packing) {
-  switch (request.pick) {
-    case Pick::pack: break;
-    case Pick::first: return "first in PCI order";
-    case Pick::last: return "last in PCI order";
-    case Pick::random: return fmt::format("at random, seed {}", request.seed);
-    case Pick::load: return "least load";
-    case Pick::memory: return "least memory in use";
-  }
-  if (set.size() >= 2) return links_of(set, packing->links());
-  return packing->links().any_fast() ? "leaves the free GPUs the most links" : "first of equals in PCI order";
-}
-
 }  // namespace
 
 std::optional<Placement> place(const model::Request& request, const model::Snapshot& snapshot, const std::vector<Unit>& units,
                                const std::vector<Candidate>& given) {
-  if (given.size() < request.gpus) return std::nullopt;
-  Placement placement;
-  if (request.gpus == 0) return placement;
   std::vector<Candidate> candidates = given;
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.unit < b.unit; });
+  std::vector<Candidate> eligible;
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(eligible), [](const Candidate& c) { return c.eligible; });
+  if (eligible.size() < request.gpus) return std::nullopt;
+  Placement placement;
+  if (request.gpus == 0) return placement;
 
-  std::optional<Packing> packing;
   Members set;
-  if (request.pick == Pick::pack) {
-    packing.emplace(snapshot, units, candidates, request.gpus);
-    set = packing->best();
+  if (request.pick == Pick::pack && request.order.empty() && eligible.size() > request.gpus) {
+    const Pool pool = pool_of(snapshot, units, candidates);
+    const std::vector<Criterion> order = criteria(request.shape, pool.links.any_fast());
+    placement.exact = eligible.size() <= most_exact;
+    set = placement.exact ? best_of_all(pool, order, request.gpus) : best_grown(pool, order, request.gpus);
   } else {
-    set = in_order(request, snapshot, units, candidates);
+    set = in_order(request, snapshot, units, eligible);
   }
-  std::vector<std::string> labels;
-  std::size_t last_resort = 0;
-  for (const std::size_t i : set) {
-    placement.units.push_back(candidates[i].unit);
-    labels.push_back(units[candidates[i].unit].label);
-    last_resort += candidates[i].last_resort;
-  }
-  placement.explain = join(labels, ",") + ": ";
-  if (given.size() == request.gpus) placement.explain += given.size() == 1 ? "the only free one" : "all that are free";
-  else placement.explain += reason(request, set, packing ? &*packing : nullptr);
-  if (const std::string nodes = nodes_of(set, snapshot, units, candidates); !nodes.empty()) placement.explain += ", " + nodes;
-  if (last_resort == 1) placement.explain += "; one drives a display or has graphics";
-  if (last_resort > 1) placement.explain += "; some drive displays or have graphics";
-  if (packing && !packing->exact()) placement.explain += fmt::format("; not proven best among {}", candidates.size());
+  for (const std::size_t i : set) placement.units.push_back(eligible[i].unit);
+  const Links links(snapshot.machine, units, placement.units);
+  placement.score = links.sum();
+  placement.explain = explain(request, snapshot, units, candidates, placement, links);
   return placement;
 }
 

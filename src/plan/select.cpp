@@ -271,6 +271,7 @@ Selection eligible(const model::Request& request, const model::Snapshot& snapsho
                    const Outer& outer) {
   Narrowing narrowing(request, snapshot, units);
   if (request.gpus == 0) return {};
+  for (const std::string& word : request.order) (void)resolve(word, snapshot, units);   // a wrong one is told now
   if (narrowing.too_few()) {
     for (const model::Observation& observation : snapshot.observations)
       if (units.empty() && !observation.problem.empty())

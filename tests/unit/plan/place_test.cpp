@@ -47,38 +47,38 @@ model::Snapshot dgx1v() {
 }
 
 TEST(Place, TheStrongestWeakestLink) {
-  EXPECT_EQ(placed(bridged(), 2, all8), "0,2: NV12 pair, on NUMA node 0");
-  EXPECT_EQ(placed(bridged(), 2, {1, 2, 3}), "1,3: NV12 pair, on NUMA node 0");
-  EXPECT_EQ(placed(bridged(), 4, all8), "0,1,2,3: weakest link NODE, on NUMA node 0");
-  EXPECT_EQ(placed(dgx1v(), 2, all8), "0,3: NV2 pair, on NUMA node 0");
-  EXPECT_EQ(placed(dgx1v(), 4, all8), "0,1,2,3: weakest link NV1, on NUMA node 0");
+  EXPECT_EQ(placed(bridged(), 2, all8), "0,2: NV12 pair on node 0; leaves three whole pairs free");
+  EXPECT_EQ(placed(bridged(), 2, {1, 2, 3}), "1,3: NV12 pair on node 0; leaves one free");
+  EXPECT_EQ(placed(bridged(), 4, all8), "0,1,2,3: weakest link NODE on node 0; leaves two whole pairs free");
+  EXPECT_EQ(placed(dgx1v(), 2, all8), "0,3: NV2 pair on node 0; leaves six free");
+  EXPECT_EQ(placed(dgx1v(), 4, all8), "0,1,2,3: weakest link NV1 on node 0; leaves four free");
 }
 
 TEST(Place, OneGpuTakesTheLeftover) {
-  EXPECT_EQ(placed(bridged(), 1, {0, 1, 3, 4, 6}), "0: leaves the free GPUs the most links, on NUMA node 0");
-  EXPECT_EQ(placed(bridged(), 1, {0, 2, 5, 4, 6}), "5: leaves the free GPUs the most links, on NUMA node 1");
-  EXPECT_EQ(placed(bridged(), 1, {5}), "5: the only free one, on NUMA node 1");
+  EXPECT_EQ(placed(bridged(), 1, {0, 1, 3, 4, 6}), "0: the one that others would miss least on node 0; leaves two whole pairs free");
+  EXPECT_EQ(placed(bridged(), 1, {0, 2, 5, 4, 6}), "5: the one that others would miss least on node 1; leaves two whole pairs free");
+  EXPECT_EQ(placed(bridged(), 1, {5}), "5: the only free one on node 1");
 }
 
 TEST(Place, WithoutFastLinksNearnessComesFirst) {
   model::Snapshot snapshot = machine({"ab", "cd"});
   link(snapshot, 1, 2, LinkKind::pix);         // a bridge across nodes: odd, but only PCIe
-  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2, 3}), "0,1: NODE pair, on NUMA node 0");
-  EXPECT_EQ(placed(snapshot, 2, {1, 2, 3}), "2,3: NODE pair, on NUMA node 1");
-  EXPECT_EQ(placed(snapshot, 3, {0, 1, 2, 3}), "0,1,2: weakest link SYS, across NUMA nodes 0,1");
+  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2, 3}), "0,1: NODE pair on node 0; leaves two free");
+  EXPECT_EQ(placed(snapshot, 2, {1, 2, 3}), "2,3: NODE pair on node 1; leaves one free");
+  EXPECT_EQ(placed(snapshot, 3, {0, 1, 2, 3}), "0,1,2: weakest link SYS across nodes 0,1; leaves one free");
 }
 
 TEST(Place, NvswitchJoinsAllAlike) {
   model::Snapshot snapshot = machine({"abcd", "efgh"});
   for (std::size_t i = 0; i < 8; ++i) snapshot.machine.gpus[i].links.push_back({"0000:c4:00.0", LinkKind::nvswitch, 12, {}});
-  EXPECT_EQ(placed(snapshot, 4, {0, 2, 4, 5, 6, 7}), "4,5,6,7: all joined by NV12, on NUMA node 1");
+  EXPECT_EQ(placed(snapshot, 4, {0, 2, 4, 5, 6, 7}), "4,5,6,7: all joined by NV12 on node 1; leaves two free");
 }
 
 TEST(Place, XgmiByWeight) {
   model::Snapshot snapshot = machine({"abc"});
   link(snapshot, 0, 1, LinkKind::xgmi, 1, 30);
   link(snapshot, 1, 2, LinkKind::xgmi, 1, 15);
-  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2}), "1,2: XGMI pair, on NUMA node 0");
+  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2}), "1,2: XGMI pair on node 0; leaves one free");
 }
 
 TEST(Place, TheSlowerEndOfALinkCounts) {
@@ -86,18 +86,18 @@ TEST(Place, TheSlowerEndOfALinkCounts) {
   link(snapshot, 0, 1, LinkKind::nvlink, 4);
   snapshot.machine.gpus[0].links[0].count = 1;   // its other end says 4
   link(snapshot, 2, 3, LinkKind::nvlink, 2);
-  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2, 3}), "2,3: NV2 pair, on NUMA node 0");
+  EXPECT_EQ(placed(snapshot, 2, {0, 1, 2, 3}), "2,3: NV2 pair on node 0; leaves one whole pair free");
 }
 
 TEST(Place, DisplaysAndInstancesComeLast) {
-  EXPECT_EQ(placed(machine({"abc"}), 1, {0, 1, 2}, {}, {0}), "1: first of equals in PCI order, on NUMA node 0");
+  EXPECT_EQ(placed(machine({"abc"}), 1, {0, 1, 2}, {}, {0}), "1: the one that others would miss least on node 0; leaves two free");
   EXPECT_EQ(placed(machine({"ab"}), 2, {0, 1}, {}, {0}),
-            "0,1: all that are free, on NUMA node 0; one drives a display or has graphics");
+            "0,1: all that are free, NODE pair on node 0; one drives a display or has graphics");
   model::Snapshot parts = machine({"abc"});
   partition(parts, 0, {"3g.40gb", "3g.40gb"});
   partition(parts, 1, {"3g.40gb", "3g.40gb"});
-  EXPECT_EQ(placed(parts, 1, {0, 1, 2, 3, 4}), "2: first of equals in PCI order, on NUMA node 0");
-  EXPECT_EQ(placed(parts, 1, {0, 1, 3}), "1:1: first of equals in PCI order, on NUMA node 0") << "a GPU that is begun is used up first";
+  EXPECT_EQ(placed(parts, 1, {0, 1, 2, 3, 4}), "2: the one that others would miss least on node 0; leaves two whole GPUs free");
+  EXPECT_EQ(placed(parts, 1, {0, 1, 3}), "1:1: the one that others would miss least on node 0; leaves one whole GPU free") << "a GPU that is begun is used up first";
 }
 
 TEST(Place, OtherOrders) {
@@ -111,11 +111,11 @@ TEST(Place, OtherOrders) {
   }
   const auto by = [](model::Pick pick, std::uint64_t seed = 0) { model::Request r; r.pick = pick; r.seed = seed; return r; };
   const std::vector<std::size_t> all{0, 1, 2, 3};
-  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::first)), "0,1: first in PCI order, on NUMA node 0");
-  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::last)), "2,3: last in PCI order, on NUMA node 0");
-  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::load)), "1,2: least load, on NUMA node 0");
-  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::memory)), "0,3: least memory in use, on NUMA node 0");
-  EXPECT_EQ(placed(snapshot, 1, all, by(model::Pick::first), {0}), "1: first in PCI order, on NUMA node 0");
+  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::first)), "0,1: first in PCI order on node 0");
+  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::last)), "2,3: last in PCI order on node 0");
+  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::load)), "1,2: least load on node 0");
+  EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::memory)), "0,3: least memory in use on node 0");
+  EXPECT_EQ(placed(snapshot, 1, all, by(model::Pick::first), {0}), "1: first in PCI order on node 0");
   std::set<std::string> seen;
   for (std::uint64_t seed = 0; seed < 50; ++seed) seen.insert(placed(snapshot, 1, all, by(model::Pick::random, seed)).substr(0, 1));
   EXPECT_EQ(seen.size(), 4u) << "every GPU has its chance";
@@ -131,8 +131,8 @@ TEST(Place, AboveSixteenItSaysThatItDidNotTryAll) {
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < 24; ++i) all.push_back(i);
   for (std::size_t i = 0; i < 24; i += 2) link(snapshot, i, i + 1, LinkKind::nvlink, 4);
-  EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair, on NUMA node 0; not proven best among 24");
-  EXPECT_EQ(placed(snapshot, 12, all), "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE, on NUMA node 0; not proven best among 24");
+  EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair on node 0; not proven best among 24");
+  EXPECT_EQ(placed(snapshot, 12, all), "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE on node 0; not proven best among 24");
 }
 
 }  // namespace
