@@ -122,6 +122,8 @@ THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole
  *   "beside": "none"              unclaimed processes tolerated on it: "none", "mine", "any", within
  *   "max_load_percent": 50, "max_memory_percent": 50
  *   "pick": "pack"                which of the free ones: "pack", "first", "last", "random", "load", "memory"
+ *   "shape": "collective"         how they talk to each other: "collective", "pairwise", "independent"
+ *   "order": []                   take these first, in this order
  *   "trust_claims": false         do not look whether somebody uses them without a claim
  *   "ids": "auto"                 how the environment names them: "auto", "uuid", "index"
  *   "command": "training"         what others see the GPU is used for; the program's own command line if absent

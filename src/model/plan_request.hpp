@@ -1,4 +1,4 @@
-// One line of `thole plan --batch` and its answer, as values and as JSON. docs/plan.md describes both.
+// One question of `thole plan --batch` and its answer. json_plan.hpp reads and writes them; docs/plan.md describes them.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "model/binding.hpp"
-#include "model/json.hpp"
 #include "model/machine.hpp"
 #include "model/request.hpp"
 
@@ -38,12 +37,5 @@ struct PlanRefusal {
   std::string message;
   std::optional<std::size_t> rank;
 };
-
-// Strict: an unknown field is a mistake, answered with the nearest known one. Only of an object that is a machine less is asked
-// than of a machine file: for a plan it needs neither schema nor the GPUs' vendors and names. Throws Error(usage).
-PlanRequest plan_request_from_json(const Json& json);
-
-Json to_json(const PlanAnswer& answer);
-Json to_json(const PlanRefusal& refusal);
 
 }  // namespace thole::model

@@ -1,4 +1,4 @@
-#include "model/plan_request.hpp"
+#include "model/json_plan.hpp"
 
 #include <algorithm>
 
