@@ -91,12 +91,8 @@ int plan(Context& context) {
   wire::Machines machines(context.wire.settings());
   const auto named = [&](const std::string& name) -> const model::Snapshot& {
     if (!name.empty()) return machines.named(name);
-    app::Observer& here = context.wire.observer();
-    if (here.snapshot().machine.cpus.empty()) {
-      here.read_topology();
-      here.look(context.wire.settings().probe_cold);
-    }
-    return here.snapshot();
+    app::Observer& here = context.wire.observer();  // looked at once: what is busy, a request says itself
+    return here.snapshot().taken_at == WallTime{} ? here.look(context.wire.settings().probe_cold) : here.snapshot();
   };
   Lines lines;
   Line line;

@@ -95,7 +95,7 @@ std::vector<Draft> by_territory(const Machine& machine, const BindRequest& reque
   return drafts;
 }
 
-// Ranks on one GPU, in order, get runs of its share. With more ranks than cores some share a core.
+// Ranks on one GPU (one at least), in order, get runs of its share. With more ranks than cores some share a core.
 void cut_among(const Share& share, const std::vector<std::size_t>& ranks, std::size_t gpu, const Cores& cores,
                std::vector<Draft>& drafts) {
   const std::vector<CoreList> runs = cut(share.cores, ranks.size(), cores);
@@ -121,7 +121,8 @@ std::vector<Draft> by_share(const Machine& machine, const BindRequest& request, 
     for (const std::size_t gpu : request.ranks[rank]) ranks_of[gpu].push_back(rank);
   std::vector<Draft> drafts(request.ranks.size());
   if (options.mode != BindMode::core) {
-    for (std::size_t gpu = 0; gpu < shares.size(); ++gpu) cut_among(shares[gpu], ranks_of[gpu], gpu, cores, drafts);
+    for (std::size_t gpu = 0; gpu < shares.size(); ++gpu)
+      if (!ranks_of[gpu].empty()) cut_among(shares[gpu], ranks_of[gpu], gpu, cores, drafts);
     return drafts;
   }
   for (std::size_t rank = 0; rank < drafts.size(); ++rank) {

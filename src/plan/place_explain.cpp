@@ -36,7 +36,7 @@ std::string links_text(const Links& links, std::size_t size) {
   bool alike = true;
   for (std::size_t x = 0; x < size; ++x)
     for (std::size_t y = x + 1; y < size; ++y) {
-      alike = alike && links.score(x, y) == links.score(0, 1);
+      alike = alike && links.name(x, y) == links.name(0, 1);
       if (links.score(x, y) < links.score(a, b)) a = x, b = y;
     }
   if (size == 2) return links.name(a, b) + " pair";

@@ -15,9 +15,7 @@ const model::Snapshot& Machines::named(const std::string& name) {
   Known& known = found->second;
   if (!known.file->changed()) return known.snapshot;
   known.snapshot.simulated = true;
-  std::vector<model::Gpu> gpus = known.file->read(Millis{0}).gpus;
-  known.snapshot.machine = known.file->read();
-  known.snapshot.machine.gpus = std::move(gpus);
+  known.snapshot.machine = known.file->around(known.file->read(Millis{0}).gpus, Millis{0});
   return known.snapshot;
 }
 
