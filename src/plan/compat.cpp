@@ -6,14 +6,14 @@
 // Made to equal gpu_affinity 5d5e28b, its surprises included: one GPU without cores fails all ranks; overlapping sets are an
 // error; CPU numbers beyond 64 * ceil(online CPUs / 64) do not exist, for that is the mask the original asks NVML for; with
 // `balanced` much is left idle on uneven machines. It deviates where the original is wrong without doubt: a GPU that finds no
-// free core under single_unique is an error (there, later ranks get its neighbours' cores), and cores may have more than two
+// free core under single_unique is an error (there, later ranks get their neighbours' cores), and cores may have more than two
 // threads (there, POWER's four are taken for two cores and more).
 #include "plan/compat.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <map>
-#include <set>
-#include <string>
 
 #include "base/text.hpp"
 #include "plan/bind_near.hpp"
@@ -29,12 +29,32 @@ using model::Scope;
 
 namespace {
 
-using Core = std::vector<unsigned>;            // its CPUs, ascending
-using Cores = std::vector<Core>;
-using Bundle = Cores;                          // the core near a GPU first, then those dealt to it
-using Bundles = std::vector<Bundle>;
-
 constexpr unsigned mask_word = 64;             // NVML hands out masks in words of 64 CPUs
+
+// Some CPUs of one physical core. As the tuple of CPU numbers that the original compares and sorts by.
+struct Core {
+  unsigned lowest = 0;                         // its first CPU
+  unsigned physical = 0;
+  std::uint64_t threads = 0;                   // which of the physical core's siblings
+
+  bool operator==(const Core&) const = default;
+  bool operator<(const Core& other) const {
+    if (physical != other.physical || lowest != other.lowest) return lowest < other.lowest;
+    const int differ = std::countr_zero(threads ^ other.threads);
+    if (differ == mask_word) return false;
+    const bool mine = threads >> differ & 1;   // who has the smaller CPU there comes first, unless the other has ended
+    const std::uint64_t rest = (mine ? other.threads : threads) >> differ;
+    return mine ? rest != 0 : rest == 0;
+  }
+};
+using Cores = std::vector<Core>;
+
+// What each GPU is given, as numbers of bundles; a bundle has its head first.
+using Numbers = std::vector<std::size_t>;
+struct Bundles {
+  std::vector<Cores> contents;
+  std::vector<Numbers> lists;                  // by GPU
+};
 
 class Original {
  public:
@@ -45,39 +65,61 @@ class Original {
  private:
   std::optional<BindRefusal> read(Scope scope, std::vector<Cores>& lists) const;
   Cores grouped(const CpuSet& cpus) const;
+  std::variant<std::vector<CpuSet>, BindRefusal> counted(std::vector<Cores> lists, std::size_t least,
+                                                         std::optional<std::size_t> most, model::Smt smt) const;
 
   const Machine& machine_;
   const std::vector<std::size_t>& gpus_;
   std::optional<CpuSet> available_;            // nothing: all that is known about CPUs is what is near the GPUs
-  std::map<unsigned, Core> siblings_;
+  std::vector<std::vector<unsigned>> siblings_;  // of each physical core, in the order of these lists
+  std::vector<unsigned> physical_;             // by CPU; for those that are in a core
 };
 
 Original::Original(const Machine& machine, const std::optional<CpuSet>& allowed, const std::vector<std::size_t>& gpus)
     : machine_(machine), gpus_(gpus), available_(allowed) {
-  if (machine.cpus.empty()) return;
   const std::size_t limit = (machine.cpus.size() + mask_word - 1) / mask_word * mask_word;
-  std::map<int, Core> by_number;
-  CpuSet online;
+  CpuSet online, known;
+  std::map<long, std::vector<unsigned>> by_number;
   for (const model::Cpu& cpu : machine.cpus) {
     if (cpu.id < limit) online.add(cpu.id);
-    if (cpu.core) by_number[*cpu.core].push_back(cpu.id);
+    known.add(cpu.id);
+    const long alone = -1 - static_cast<long>(cpu.id);
+    const long number = cpu.core ? long{*cpu.core} : alone;
+    const bool crowded = by_number[number].size() == mask_word;   // more than any core has: the numbers are wrong
+    by_number[crowded ? alone : number].push_back(cpu.id);
   }
-  available_ = allowed ? online & *allowed : online;
+  if (!machine.cpus.empty()) available_ = allowed ? online & *allowed : online;
+  else
+    for (const std::size_t gpu : gpus)
+      for (const auto& near : {near_node(machine, machine.gpus[gpu]), near_package(machine, machine.gpus[gpu])})
+        for (const unsigned cpu : near.value_or(CpuSet()).to_vector()) {
+          known.add(cpu);
+          by_number[cpu] = {cpu};
+        }
   for (auto& [number, siblings] : by_number) {
     std::sort(siblings.begin(), siblings.end());
-    for (const unsigned cpu : siblings) siblings_[cpu] = siblings;
+    siblings_.push_back(std::move(siblings));
   }
+  std::sort(siblings_.begin(), siblings_.end());
+  physical_.resize(known.empty() ? 0 : known.to_vector().back() + 1);
+  for (unsigned physical = 0; physical < siblings_.size(); ++physical)
+    for (const unsigned cpu : siblings_[physical]) physical_[cpu] = physical;
 }
 
 // A set as its cores, in the order of all their online siblings.
 Cores Original::grouped(const CpuSet& cpus) const {
-  std::map<Core, Core> by_siblings;
-  for (const unsigned cpu : cpus.to_vector()) {
-    const auto known = siblings_.find(cpu);
-    by_siblings[known == siblings_.end() ? Core{cpu} : known->second].push_back(cpu);
-  }
   Cores cores;
-  for (auto& [siblings, core] : by_siblings) cores.push_back(std::move(core));
+  std::vector<std::size_t> place(siblings_.size(), siblings_.size());  // of each physical core in the list
+  for (const unsigned cpu : cpus.to_vector()) {
+    const unsigned physical = physical_[cpu];
+    if (place[physical] == siblings_.size()) {
+      place[physical] = cores.size();
+      cores.push_back({cpu, physical, 0});
+    }
+    const auto& siblings = siblings_[physical];
+    cores[place[physical]].threads |= std::uint64_t{1} << (std::find(siblings.begin(), siblings.end(), cpu) - siblings.begin());
+  }
+  std::sort(cores.begin(), cores.end(), [](const Core& a, const Core& b) { return a.physical < b.physical; });
   return cores;
 }
 
@@ -99,80 +141,90 @@ std::optional<BindRefusal> Original::read(Scope scope, std::vector<Cores>& lists
   return std::nullopt;
 }
 
-// Each GPU's bundles, one for every core in its `node` list.
-std::vector<Bundles> bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& node) {
-  std::map<Core, Bundle> bundle_of;
-  for (std::size_t gpu = 0; gpu < package.size(); ++gpu) {
-    if (std::find(package.begin(), package.begin() + static_cast<std::ptrdiff_t>(gpu), package[gpu]) !=
-        package.begin() + static_cast<std::ptrdiff_t>(gpu))
-      continue;                                // this package has had its turn
-    std::set<Core> owned;
-    for (std::size_t other = gpu; other < package.size(); ++other)
-      if (package[other] == package[gpu]) owned.insert(node[other].begin(), node[other].end());
-    std::vector<Bundle*> heads;
-    for (const Core& core : owned) {
-      heads.push_back(&bundle_of[core]);
-      heads.back()->push_back(core);
-    }
-    if (heads.empty()) continue;
-    std::size_t turn = 0;
-    for (const Core& core : std::set<Core>(package[gpu].begin(), package[gpu].end()))
-      if (!owned.contains(core)) heads[turn++ % heads.size()]->push_back(core);
-  }
-  std::vector<Bundles> result;
-  for (const Cores& mine : node) {
-    Bundles& list = result.emplace_back();
-    for (const Core& core : mine) list.push_back(bundle_of.at(core));
-  }
-  return result;
+Cores sorted(Cores cores) {
+  std::sort(cores.begin(), cores.end());
+  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+  return cores;
 }
 
-// Opens bundles: their heads, or all layers that every bundle of the GPU has.
-std::vector<Cores> opened(const std::vector<Bundles>& bundles, Scope scope) {
+Bundles bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& node) {
+  Bundles bundles;
+  std::map<Core, std::size_t> number;          // of the bundle that a core heads
+  for (std::size_t gpu = 0; gpu < package.size(); ++gpu) {
+    if (std::find(package.begin(), package.end(), package[gpu]) - package.begin() < static_cast<std::ptrdiff_t>(gpu))
+      continue;                                // this package has had its turn
+    Cores owned;
+    for (std::size_t other = gpu; other < package.size(); ++other)
+      if (package[other] == package[gpu]) owned.insert(owned.end(), node[other].begin(), node[other].end());
+    owned = sorted(std::move(owned));
+    if (owned.empty()) continue;
+    Numbers heads;
+    for (const Core& core : owned) {
+      const auto [known, fresh] = number.try_emplace(core, bundles.contents.size());
+      if (fresh) bundles.contents.emplace_back();
+      bundles.contents[known->second].push_back(core);
+      heads.push_back(known->second);
+    }
+    std::size_t turn = 0;
+    for (const Core& core : sorted(package[gpu]))
+      if (!std::binary_search(owned.begin(), owned.end(), core)) bundles.contents[heads[turn++ % heads.size()]].push_back(core);
+  }
+  for (const Cores& mine : node) {
+    Numbers& list = bundles.lists.emplace_back();
+    for (const Core& core : mine) list.push_back(number.at(core));
+  }
+  return bundles;
+}
+
+// Opens the bundles of each list: their heads, or all layers that every bundle of the list has.
+std::vector<Cores> opened(const Bundles& bundles, const std::vector<Numbers>& lists, Scope scope) {
   std::vector<Cores> result;
-  for (const auto& list : bundles) {
+  for (const Numbers& list : lists) {
     Cores& cores = result.emplace_back();
-    std::size_t layers = list.empty() ? 0 : 1;
-    if (scope == Scope::socket && !list.empty())
-      layers = std::min_element(list.begin(), list.end(), [](const Bundle& a, const Bundle& b) { return a.size() < b.size(); })->size();
+    std::size_t layers = 1;
+    if (scope == Scope::socket && !list.empty()) {
+      layers = bundles.contents[list.front()].size();
+      for (const std::size_t bundle : list) layers = std::min(layers, bundles.contents[bundle].size());
+    }
     for (std::size_t layer = 0; layer < layers; ++layer)
-      for (const Bundle& bundle : list) cores.push_back(bundle[layer]);
+      for (const std::size_t bundle : list) cores.push_back(bundles.contents[bundle][layer]);
   }
   return result;
 }
 
 // Everything in the lists, what is near some GPU's node first.
 std::vector<Cores> near_first(std::vector<Cores> lists, const std::vector<Cores>& node) {
-  std::set<Core> near;
-  for (const Cores& list : node) near.insert(list.begin(), list.end());
-  for (Cores& list : lists)
-    std::sort(list.begin(), list.end(), [&](const Core& a, const Core& b) {
-      const bool far_a = !near.contains(a), far_b = !near.contains(b);
-      return far_a != far_b ? far_b : a < b;
-    });
+  Cores near;
+  for (const Cores& list : node) near.insert(near.end(), list.begin(), list.end());
+  near = sorted(std::move(near));
+  for (Cores& list : lists) {
+    std::sort(list.begin(), list.end());
+    std::stable_partition(list.begin(), list.end(),
+                          [&](const Core& core) { return std::binary_search(near.begin(), near.end(), core); });
+  }
   return lists;
 }
 
 // One bundle each that no GPU before has; fewer lists than GPUs where one finds none.
-std::vector<Bundles> first_not_taken(const std::vector<Bundles>& bundles) {
-  std::vector<Bundles> result;
-  std::set<Bundle> taken;
-  for (const auto& list : bundles) {
-    const auto free = std::find_if(list.begin(), list.end(), [&](const Bundle& bundle) { return !taken.contains(bundle); });
+std::vector<Numbers> first_not_taken(const Bundles& bundles) {
+  std::vector<Numbers> result;
+  std::vector<bool> taken(bundles.contents.size());
+  for (const Numbers& list : bundles.lists) {
+    const auto free = std::find_if(list.begin(), list.end(), [&](std::size_t bundle) { return !taken[bundle]; });
     if (free == list.end()) break;
-    taken.insert(*free);
+    taken[*free] = true;
     result.push_back({*free});
   }
   return result;
 }
 
 // GPUs with equal lists divide them; under `balanced` nobody gets more than the poorest.
-std::vector<Bundles> divided(const std::vector<Bundles>& bundles, bool interleaved, bool balanced) {
-  std::map<Bundles, std::vector<std::size_t>> sharers;
-  for (std::size_t gpu = 0; gpu < bundles.size(); ++gpu) sharers[bundles[gpu]].push_back(gpu);
-  std::size_t poorest = bundles.front().size();
+std::vector<Numbers> divided(const Bundles& bundles, bool interleaved, bool balanced) {
+  std::map<Numbers, std::vector<std::size_t>> sharers;
+  for (std::size_t gpu = 0; gpu < bundles.lists.size(); ++gpu) sharers[bundles.lists[gpu]].push_back(gpu);
+  std::size_t poorest = bundles.contents.size();
   for (const auto& [list, gpus] : sharers) poorest = std::min(poorest, list.size() / gpus.size());
-  std::vector<Bundles> result(bundles.size());
+  std::vector<Numbers> result(bundles.lists.size());
   for (const auto& [list, gpus] : sharers) {
     const std::size_t count = balanced ? poorest : list.size() / gpus.size();
     const std::size_t end = balanced ? gpus.size() * poorest : list.size();
@@ -188,8 +240,8 @@ std::vector<Bundles> divided(const std::vector<Bundles>& bundles, bool interleav
 }
 
 // The ranks' lists cut to their bounds; a list that is too short, or empty, fails all.
-std::variant<std::vector<CpuSet>, BindRefusal> counted(std::vector<Cores> lists, std::size_t least,
-                                                       std::optional<std::size_t> most, model::Smt smt) {
+std::variant<std::vector<CpuSet>, BindRefusal> Original::counted(std::vector<Cores> lists, std::size_t least,
+                                                                 std::optional<std::size_t> most, model::Smt smt) const {
   for (std::size_t rank = 0; rank < lists.size(); ++rank)
     if (lists[rank].size() < least)
       return BindRefusal{fmt::format("{} cores for rank {}, which is less than {}", lists[rank].size(), rank, least), rank};
@@ -198,11 +250,12 @@ std::variant<std::vector<CpuSet>, BindRefusal> counted(std::vector<Cores> lists,
     if (most && cores.size() > *most) cores.resize(*most);
     if (cores.empty()) return BindRefusal{fmt::format("no cores for rank {}", result.size()), result.size()};
     CpuSet& cpus = result.emplace_back();
-    for (const Core& core : cores)
-      for (const unsigned cpu : core) {
-        cpus.add(cpu);
-        if (smt == model::Smt::one) break;
-      }
+    for (const Core& core : cores) {
+      cpus.add(core.lowest);
+      if (smt == model::Smt::one) continue;
+      for (std::uint64_t rest = core.threads; rest != 0; rest &= rest - 1)
+        cpus.add(siblings_[core.physical][static_cast<std::size_t>(std::countr_zero(rest))]);
+    }
   }
   return result;
 }
@@ -217,16 +270,17 @@ std::variant<std::vector<CpuSet>, BindRefusal> Original::assign(const CompatOpti
   }
   if (auto refusal = read(Scope::socket, package)) return *refusal;
   if (auto refusal = read(Scope::node, node)) return *refusal;
-  const std::vector<Bundles> bundles = bundles_of(package, node);
-  if (options.affinity == Affinity::single) return counted(opened(bundles, options.scope), 1, 1, smt);
+  const Bundles bundles = bundles_of(package, node);
+  if (options.affinity == Affinity::single) return counted(opened(bundles, bundles.lists, options.scope), 1, 1, smt);
   if (options.affinity == Affinity::single_unique) {
-    const std::vector<Bundles> single = first_not_taken(bundles);
-    if (single.size() < bundles.size())
+    const std::vector<Numbers> single = first_not_taken(bundles);
+    if (single.size() < bundles.lists.size())
       return BindRefusal{fmt::format("no core is left for rank {} that no other rank has", single.size()), single.size()};
-    return counted(opened(single, options.scope), 1, 1, smt);
+    return counted(opened(bundles, single, options.scope), 1, 1, smt);
   }
   const bool interleaved = options.affinity == Affinity::unique_interleaved;
-  return counted(opened(divided(bundles, interleaved, options.balanced), options.scope), options.min_cores, options.max_cores, smt);
+  return counted(opened(bundles, divided(bundles, interleaved, options.balanced), options.scope), options.min_cores,
+                 options.max_cores, smt);
 }
 
 }  // namespace
