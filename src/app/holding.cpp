@@ -106,6 +106,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());
   inner = std::move(acquired.inner_store);
   port::ClaimStore& store = inner ? *inner : ports.site.store;
+  held.door.held = [&store] { return store.holdings(); };
   held.door.amend = [&store, id = acquired.claim.id, keys = acquired.claim.keys](std::optional<WallTime> end) {
     store.amend(port::Claim{id, keys, {}}, end);
   };

@@ -56,6 +56,7 @@ std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acqu
   spec.about = {acquired.claim.id, 0, false, until};
   for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
   port::ClaimStore& store = acquired.inner_store ? *acquired.inner_store : ports.site.store;
+  spec.held = [&store] { return store.holdings(); };
   spec.amend = [&store, &acquired](std::optional<WallTime> end) { store.amend(acquired.claim, end); };
   try {
     return ports.control.open(std::move(spec));

@@ -38,6 +38,7 @@ struct DoorSpec {
   ClaimAbout about;
   std::vector<int> locks;                // what `descriptors` hands out
   std::function<void(std::optional<WallTime>)> amend;   // records a new end before it is confirmed
+  std::function<std::vector<model::Holding>()> held;    // all that is held; asked where a killed keeper left its directory behind
 };
 
 // A claim without a command: how long it is held, besides its declared end (DoorSpec::about.until, known once it starts).

@@ -2,12 +2,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -70,6 +72,36 @@ void remove_inner_directory(const std::string& path) {
   if (slash == std::string::npos || !is_claim_id(path.substr(slash + 1))) return;
   Fd root = open_at(AT_FDCWD, path.substr(0, slash).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (root) remove(root.get(), path.substr(slash + 1));
+}
+
+bool hold_as_keeper(int directory) {
+  struct stat found;
+  while (::flock(directory, LOCK_SH) != 0)  // a sweep has it for a moment
+    if (errno != EINTR) return true;        // a file system without locks: nothing is swept there
+  return ::fstat(directory, &found) == 0 && found.st_nlink != 0;
+}
+
+void sweep_dead_sockets(const std::string& root_path, const std::function<std::vector<model::Holding>()>& held) {
+  Fd root = open_at(AT_FDCWD, root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  struct stat found;
+  if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
+  std::vector<std::pair<std::string, Fd>> dead;  // locked: no new keeper comes in before we are done
+  for (const std::string& name : entries(root.get())) {
+    if (!is_claim_id(name)) continue;
+    Fd directory = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!directory || ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (entries(directory.get()) == std::vector<std::string>{"control"}) dead.emplace_back(name, std::move(directory));
+  }
+  if (dead.empty()) return;
+  const std::vector<model::Holding> claims = held();  // after the listing: a claim that comes meanwhile is not in question
+  for (const model::Holding& claim : claims)
+    if (claim.id.empty()) return;                     // somebody's note is damaged: his claim could be any of these
+  for (const auto& [name, directory] : dead) {
+    const auto is_this = [&name = name](const model::Holding& claim) { return claim.id == name; };
+    if (std::any_of(claims.begin(), claims.end(), is_this)) continue;  // its command lives on and may claim inside
+    ::unlinkat(directory.get(), "control", 0);
+    ::unlinkat(root.get(), name.c_str(), AT_REMOVEDIR);
+  }
 }
 
 void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,

@@ -76,7 +76,9 @@ Fd open_claim_directory(const std::string& path, bool make) {
 
 std::string control_path(int directory_fd) { return "/proc/self/fd/" + std::to_string(directory_fd) + "/control"; }
 
-Door::Door(port::DoorSpec spec) : spec_(std::move(spec)), directory_(open_claim_directory(spec_.directory, true)) {
+Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
+  do directory_ = open_claim_directory(spec_.directory, true);
+  while (!hold_as_keeper(directory_.get()));
   listener_ = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ready_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   if (!listener_ || !ready_) cannot_open(spec_.directory, errno);
@@ -93,6 +95,11 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)), directory_(open_claim_
 Door::~Door() {
   ::unlinkat(directory_.get(), "control", 0);
   if (::rmdir(spec_.directory.c_str()) != 0 && over_) remove_inner_directory(spec_.directory);  // claims were made inside
+  if (!over_ || !spec_.held) return;
+  try {
+    sweep_dead_sockets(spec_.directory.substr(0, spec_.directory.rfind('/')), spec_.held);
+  } catch (const Error&) {  // claims cannot be read now: the next one sweeps
+  }
 }
 
 port::Order Door::serve() {

@@ -6,6 +6,7 @@
 //   extend MS             ok until=MS         MS: milliseconds since 1970; recorded before it is confirmed
 //   descriptors           ok N                with the N locked descriptors (SCM_RIGHTS)
 //   release               ok released         when the locks are free, which may take a command's patience
+// The keeper holds a shared flock on that directory as long as it lives (claims/inner.hpp: sweeping after killed ones).
 // A refusal is "no REASON". Clients are served without blocking: one that sends nothing, or does not read, delays nobody.
 #pragma once
 

@@ -176,6 +176,54 @@ TEST_F(Control, ASocketOfAKilledKeeperIsReplaced) {
   EXPECT_EQ(LocalControl().describe(directory_).pid, ::getpid());
 }
 
+// What a keeper leaves that is killed before its claim ends.
+std::string killed_keeper(const std::string& root, const char* id) {
+  port::DoorSpec spec;
+  spec.directory = root + "/" + id;
+  Pipe opened = make_pipe();
+  const pid_t keeper = ::fork();
+  if (keeper == 0) {
+    Door door(spec);
+    (void)!::write(opened.write.get(), "!", 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char c;
+  EXPECT_EQ(::read(opened.read.get(), &c, 1), 1);
+  ::kill(keeper, SIGKILL);
+  ::waitpid(keeper, nullptr, 0);
+  EXPECT_TRUE(std::filesystem::exists(spec.directory + "/control"));
+  return spec.directory;
+}
+
+TEST_F(Control, WhatKilledKeepersLeftIsSweptWhenTheNextClaimEnds) {
+  const std::string dead = killed_keeper(root_, "00000000000000d1"), held = killed_keeper(root_, "00000000000000a1"),
+                    used = killed_keeper(root_, "00000000000000b1");
+  write_file(used + "/outer", "/run/thole");
+  port::DoorSpec other = door_spec();
+  other.directory = root_ + "/00000000000000c1";
+  Door living(other);
+  bool damaged = true;
+  const auto close_one = [&] {
+    port::DoorSpec spec = door_spec();
+    spec.held = [&] {
+      model::Holding still;
+      still.id = damaged ? "" : "00000000000000a1";
+      return std::vector<model::Holding>{still};
+    };
+    Door door(spec);
+    door.let_go();
+  };
+  close_one();
+  EXPECT_TRUE(std::filesystem::exists(dead)) << "whose claim the damaged note tells of is not known";
+  damaged = false;
+  close_one();
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  EXPECT_TRUE(std::filesystem::exists(held)) << "its command lives on";
+  EXPECT_TRUE(std::filesystem::exists(used)) << "claims were made inside: swept by those rules";
+  EXPECT_TRUE(std::filesystem::exists(other.directory + "/control")) << "its keeper lives";
+}
+
 TEST_F(Control, DirectoriesThatCannotBeTrustedAreRefused) {
   ASSERT_EQ(::mkdir(directory_.c_str(), 0700), 0);
   ASSERT_EQ(::chmod(directory_.c_str(), 0755), 0);
