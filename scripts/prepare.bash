@@ -24,7 +24,8 @@ groff groff-base'
 header_packages='fmt/core.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
 toml++/toml.h libtomlplusplus-dev
-hwloc.h libhwloc-dev'
+hwloc.h libhwloc-dev
+pugixml.hpp libpugixml-dev'
 test_header_packages='gtest/gtest.h libgtest-dev
 gmock/gmock.h libgmock-dev
 rapidcheck.h librapidcheck-dev'

@@ -21,6 +21,7 @@ THIRD_PARTY = {
     "nlohmann/": "model",
     "toml": "wire",
     "hwloc": "host/topology",
+    "pugixml": "host/topology",
     "sqlite3": "host",
 }
 VENDORS = ("nvidia", "amd", "intel")

@@ -1,6 +1,7 @@
 #include "app/doctor.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.hpp"
 
@@ -20,6 +21,7 @@ class Examination {
     check_drivers();
     check_observations();
     check_gpus();
+    check_cpus();
     check_state_directory();
     check_container();
     check_outer();
@@ -127,6 +129,22 @@ class Examination {
     if (!machine.gpus.empty() && std::all_of(machine.gpus.begin(), machine.gpus.end(),
                                              [](const model::Gpu& gpu) { return gpu.health == model::Health::ok; }))
       add("health", Result::ok, fmt::format("{}, none of them sick", gpus(machine.gpus.size())));
+  }
+
+  void check_cpus() {
+    const model::Machine& machine = overview().snapshot.machine;
+    if (!findings_.topology_problem.empty()) return add("CPUs", Result::warning, findings_.topology_problem);
+    if (machine.cpus.empty()) return add("CPUs", Result::ok, "none are named for this machine, so nothing is bound to CPUs");
+    std::set<int> cores;
+    for (const model::Cpu& cpu : machine.cpus)
+      if (cpu.core) cores.insert(*cpu.core);
+    std::string text = fmt::format("{} online", machine.cpus.size());
+    if (!cores.empty()) text += fmt::format(" in {} cores", cores.size());
+    add("CPUs", Result::ok, fmt::format("{}, {} memory nodes, {} NICs", text, machine.numa.size(), machine.nics.size()));
+    const auto lost = std::count_if(machine.gpus.begin(), machine.gpus.end(), [](const model::Gpu& gpu) { return !gpu.near_cpus.node; });
+    if (lost > 0)
+      add("near CPUs", Result::warning,
+          fmt::format("the platform names no near CPUs for {} of {}: they are bound to all CPUs allowed", lost, gpus(machine.gpus.size())));
   }
 
   static std::string name_of(const model::Gpu& gpu, std::size_t index) {

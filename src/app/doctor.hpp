@@ -25,6 +25,7 @@ struct Findings {
   std::vector<std::string> config_files;  // read
   std::vector<std::string> config_cautions;
   Millis look{0};  // how long the look at the GPUs took
+  std::string topology_problem{};         // why the CPUs are not known; "" when they are
 };
 
 // In the order in which to mend them.

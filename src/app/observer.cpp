@@ -18,7 +18,7 @@ Observer::Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, port
 }
 
 const model::Snapshot& Observer::look(Millis patience) {
-  bool news = false;
+  bool news = snapshot_.taken_at == WallTime{};  // a machine without GPUs has CPUs all the same
   const SteadyTime give_up = clock_.steady() + patience;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     Source& source = sources_[i];

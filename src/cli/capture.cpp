@@ -3,6 +3,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "wire/import.hpp"
 
 namespace thole::cli {
 
@@ -24,20 +25,26 @@ std::string as_machine_file(const model::Json& machine) {
   return text + "\n}\n";
 }
 
-}  // namespace
-
-int capture(Context& context) {
-  const CaptureOptions& options = context.invocation.capture;
+model::Machine look(Context& context) {
   app::Observer& observer = context.wire.observer();
   const model::Snapshot& snapshot = observer.look(context.wire.settings().probe_cold);
   for (const model::Observation& observation : snapshot.observations)
     if (!observation.problem.empty()) context.warn(fmt::format("{}: {}", observation.backend, printable(observation.problem)));
-  const std::string text = as_machine_file(model::to_json(app::captured(snapshot.machine, {options.use, options.anonymous})));
+  if (const std::string problem = observer.topology_problem(); !problem.empty()) context.warn(printable(problem));
+  return snapshot.machine;
+}
+
+}  // namespace
+
+int capture(Context& context) {
+  const CaptureOptions& options = context.invocation.capture;
+  const model::Machine machine = options.from.empty() ? look(context) : wire::import_machine(context.wire.settings(), options.from);
+  const std::string text = as_machine_file(model::to_json(app::captured(machine, {options.use, options.anonymous})));
   if (options.output.empty() || options.output == "-") {
     context.print(text);
   } else {
     context.write_result(options.output, text);
-    context.note(fmt::format("{} GPUs written; try it: thole --machine {} status", snapshot.machine.gpus.size(),
+    context.note(fmt::format("{} GPUs written; try it: thole --machine {} status", machine.gpus.size(),
                              shell_quote(options.output)));
   }
   return 0;

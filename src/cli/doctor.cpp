@@ -67,7 +67,8 @@ int doctor(Context& context) {
                                                   .store = store,
                                                   .config_files = context.config.files,
                                                   .config_cautions = context.config.cautions,
-                                                  .look = took});
+                                                  .look = took,
+                                                  .topology_problem = context.wire.observer().topology_problem()});
   if (context.invocation.global.json)
     context.print_json(to_json(checks));
   else

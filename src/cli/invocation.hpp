@@ -47,6 +47,7 @@ struct ClaimOptions {
 
 struct CaptureOptions {
   std::string output;  // "" = stdout
+  std::string from;    // another program's file or a folder; "" = this machine
   bool use = false;
   bool anonymous = false;
 };

@@ -118,6 +118,8 @@ constexpr Option claim_rows[] = {
 constexpr Option capture_rows[] = {
   {'o', "output", "FILE", "write to FILE instead of stdout",
    [](I& i, const W& w) { i.capture.output = text_of(w); }, Offer::files},
+  {0, "from", "FILE|DIR", "take the machine from hwloc XML, nvidia-smi topo -m, nvidia-smi -q -x, or a folder with its /sys and /proc",
+   [](I& i, const W& w) { i.capture.from = text_of(w); }, Offer::files},
   {0, "use", "", "keep the present use too: memory, load, processes", [](I& i, const W&) { i.capture.use = true; }},
   {0, "anonymous", "", "leave out the machine's and the users' names and the command lines; number the UUIDs",
    [](I& i, const W&) { i.capture.anonymous = true; }},
@@ -170,8 +172,8 @@ constexpr Example doctor_examples[] = {
   {"thole doctor --json", "the same for a program"},
 };
 constexpr Example capture_examples[] = {
-  {"thole capture -o lab.json", "this machine as a file"},
-  {"thole --machine lab.json status", "use it anywhere"},
+  {"thole capture -o lab.json", "this machine as a file; elsewhere: thole --machine lab.json"},
+  {"thole capture --from node7.xml -o node7.json", "another one, from what lstopo node7.xml wrote there"},
   {"thole capture --use --anonymous", "with the present use, without names; to attach to a report"},
 };
 constexpr Example init_examples[] = {
@@ -194,7 +196,7 @@ constexpr Verb verb_rows[] = {
   {"extend", "run", "give a claim a new end", "[CLAIM] TIME", {}, {}, extend_examples, Offer::claims, 1, 2},
   {"topo", "machine", "draw the machine: what is near what, and who has it", "", topo_rows, {}, topo_examples},
   {"doctor", "machine", "what is wrong, and how to mend it", "", {}, {}, doctor_examples},
-  {"capture", "machine", "this machine as a file", "", capture_rows, {}, capture_examples},
+  {"capture", "machine", "this machine, or another, as a file", "", capture_rows, {}, capture_examples},
   {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},
   {"plan", "", "which GPUs and CPUs it would be, for programs that ask for many machines", "", plan_rows, {}, plan_examples},
   {"completion", "", "print the completion script for a shell", "bash|zsh|fish", {}, {}, {}, Offer::nothing, 1, 1},

@@ -104,8 +104,10 @@ std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
           host::LiveTopologyOptions{settings_.sysroot, {settings_.program, root, settings_.hwloc_library}});
     topology = parts_->topology.get();
   } else {
+    const host::TopologyReader reader({settings_.program, "", settings_.hwloc_library});
     auto file = std::make_unique<host::MachineFile>(settings_.machine,
-                                                    host::machine_directories(settings_.machines_dir, settings_.program));
+                                                    host::machine_directories(settings_.machines_dir, settings_.program),
+                                                    [reader](const std::string& xml) { return reader.read_xml(xml); });
     topology = parts_->file = file.get();
     backends.push_back(std::move(file));
   }

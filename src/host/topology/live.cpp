@@ -24,10 +24,7 @@ void LiveTopology::refresh(Millis patience) {
 
 model::Machine LiveTopology::around(std::vector<model::Gpu> gpus, Millis patience) {
   refresh(patience);
-  // A GPU that came after the topology was read, or whose probe failed: where it is can be read without hwloc.
-  for (const model::Gpu& gpu : gpus)
-    if (gpu.pci && !find(known_->devices, gpu.pci))
-      if (auto device = pci_device(tree_, *gpu.pci)) known_->devices.emplace(*gpu.pci, std::move(*device));
+  add_devices(tree_, gpus, *known_);
   model::Machine machine = host::around(*known_, std::move(gpus));
   machine.name = tree_.text("/proc/sys/kernel/hostname").value_or("");
   return machine;

@@ -30,6 +30,12 @@ void place_by_hwloc(const HwlocScan& scan, Topology& topology) {
 
 }  // namespace
 
+void add_devices(const Tree& tree, const std::vector<model::Gpu>& gpus, Topology& topology) {
+  for (const model::Gpu& gpu : gpus)
+    if (gpu.pci && !find(topology.devices, gpu.pci))
+      if (auto device = pci_device(tree, *gpu.pci)) topology.devices.emplace(*gpu.pci, std::move(*device));
+}
+
 model::Machine around(const Topology& topology, std::vector<model::Gpu> gpus) {
   model::Machine machine;
   machine.cpus = topology.cpus;

@@ -29,6 +29,10 @@ struct Topology {
 // driver has not said.
 model::Machine around(const Topology& topology, std::vector<model::Gpu> gpus);
 
+// Adds the devices of these GPUs that the topology lacks, read from the files under `tree`: a GPU that came after the topology was
+// read, or whose vendor does not show in a captured tree.
+void add_devices(const Tree& tree, const std::vector<model::Gpu>& gpus, Topology& topology);
+
 std::string to_text(const Topology& topology);
 std::optional<Topology> topology_from_text(std::string_view text);  // nothing when any line is not as to_text() writes it
 

@@ -21,6 +21,7 @@ struct Patient {
   std::optional<port::StoreAbout> store = port::StoreAbout{"/run/thole", "system", {}};
   std::vector<std::string> files, cautions;
   Millis look{20};
+  std::string topology;
 
   Patient() {
     surroundings.drivers = {
@@ -31,7 +32,7 @@ struct Patient {
     overview.outer.visible = {true, true};
   }
 
-  std::vector<Check> checks() const { return examine({overview, surroundings, store, files, cautions, look}); }
+  std::vector<Check> checks() const { return examine({overview, surroundings, store, files, cautions, look, topology}); }
 
   // The checks that are not ok, in one text.
   std::string complaints() const {
@@ -96,6 +97,14 @@ INSTANTIATE_TEST_SUITE_P(
                   p.overview.units[0].strangers = {process(7, "bob", "y")};
                 },
                 "claimed by one and used by another", "thole why 0"},
+        Ailment{"UnknownCpus", [](Patient& p) { p.topology = "libhwloc is missing: sudo apt-get install libhwloc15"; },
+                "warning CPUs: libhwloc is missing", "apt-get install libhwloc15"},
+        Ailment{"NoNearCpus",
+                [](Patient& p) {
+                  p.overview.snapshot.machine.cpus.resize(4);
+                  p.overview.snapshot.machine.gpus[0].near_cpus.node = model::CpuSet::parse("0-3");
+                },
+                "warning near CPUs: the platform names no near CPUs for 1 of 2 GPUs", ""},
         Ailment{"NoDirectory", [](Patient& p) { p.store.reset(); }, "warning state directory: none yet", "sudo thole init"},
         Ailment{"ClosedDirectory",
                 [](Patient& p) {

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "host/gpu/file/search.hpp"
 #include "host/gpu/file/shorthand.hpp"
+#include "host/topology/import.hpp"
 #include "model/json.hpp"
 
 namespace thole::host {
@@ -25,7 +26,8 @@ namespace {
 
 }  // namespace
 
-MachineFile::MachineFile(const std::string& name, const std::vector<std::string>& directories) {
+MachineFile::MachineFile(const std::string& name, const std::vector<std::string>& directories, ReadTopology read_topology)
+    : read_topology_(std::move(read_topology)) {
   if (auto path = machine_path(name, directories)) {
     path_ = *path;
     load();
@@ -53,8 +55,17 @@ void MachineFile::load() {
   if (!text)
     throw Error(ErrorCode::usage, "cannot read the machine file").about(printable(path_, 200)).because(errno);
   machine_ = model::machine_from_json(model::parse_json(*text, printable(path_, 200)), printable(path_, 200));
+  if (!machine_.hwloc_xml.empty()) add_topology();
   if (machine_.name.empty()) machine_.name = path_.substr(path_.rfind('/') + 1);
   watch_.follow(machine_.gpus);
+}
+
+void MachineFile::add_topology() {
+  std::string xml = machine_.hwloc_xml;
+  if (!xml.starts_with('/') && path_.find('/') != path_.npos) xml = path_.substr(0, path_.rfind('/') + 1) + xml;
+  if (!read_topology_) throw Error(ErrorCode::usage, "hwloc_xml: this program cannot read it").about(printable(path_, 200));
+  complete(machine_, read_topology_(xml));
+  machine_.hwloc_xml.clear();   // what it says is here now; elsewhere the path would lead nowhere
 }
 
 void MachineFile::refresh() {

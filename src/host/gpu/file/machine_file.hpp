@@ -8,6 +8,7 @@
 
 #include <sys/stat.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,11 +19,14 @@
 
 namespace thole::host {
 
+// Reads the topology that a machine file names by "hwloc_xml". Throws Error.
+using ReadTopology = std::function<model::Machine(const std::string& path)>;
+
 class MachineFile final : public port::GpuBackend, public port::TopologySource {
  public:
   // `name`: a path, the name of a file in `directories`, or a shorthand such as "8xA100". Throws Error(usage) when it is
   // none of these (with the nearest names) or when the file is no valid machine (with the place of the mistake).
-  MachineFile(const std::string& name, const std::vector<std::string>& directories);
+  MachineFile(const std::string& name, const std::vector<std::string>& directories, ReadTopology read_topology = {});
 
   std::string name() const override { return "file"; }
   bool present() const override { return true; }
@@ -47,6 +51,9 @@ class MachineFile final : public port::GpuBackend, public port::TopologySource {
   void load();                                    // throws Error(usage)
   void refresh();                                 // load() if the file has changed; keeps the last good on trouble
 
+  void add_topology();                            // of the file named by hwloc_xml
+
+  ReadTopology read_topology_;
   std::string path_;
   model::Machine machine_;
   std::optional<Stamp> loaded_;                   // of the content last tried; nothing: look again in any case

@@ -1,0 +1,258 @@
+// How this works: the header names the columns; everything before the word "Affinity" columns is a GPU or a NIC. A row is its
+// label, one cell for each of those, and what is left: CPU, NUMA and GPU NUMA columns. Rows are split at any white space,
+// because the number of tabs between the last columns depends on the length of the words; when one word is missing there it is the
+// CPU affinity, which is empty inside a cpuset without CPUs near that GPU.
+#include "host/topology/from_matrix.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Cell {
+  bool self = false;
+  std::optional<model::LinkKind> kind;   // absent where the driver could not tell ("N/A")
+  std::optional<int> count;
+};
+
+struct Row {
+  std::vector<Cell> cells;
+  std::optional<model::CpuSet> cpus;
+  std::optional<int> numa;
+  bool coherent = false;                 // its memory is a NUMA node of its own
+};
+
+// Without "ESC [ … letter": the header is underlined also when nobody looks.
+std::string without_escapes(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b' && i + 1 < text.size() && text[i + 1] == '[') {
+      i += 2;
+      while (i < text.size() && !(text[i] >= '@' && text[i] <= '~')) ++i;
+    } else {
+      plain += text[i] == '\r' ? ' ' : text[i];
+    }
+  }
+  return plain;
+}
+
+Words words_of(std::string_view line) {
+  Words words;
+  std::size_t at = 0;
+  while ((at = line.find_first_not_of(" \t", at)) != line.npos) {
+    const auto end = line.find_first_of(" \t", at);
+    words.emplace_back(line.substr(at, end - at));
+    if (end == line.npos) break;
+    at = end;
+  }
+  return words;
+}
+
+std::optional<std::uint64_t> number_after(std::string_view word, std::string_view prefix) {
+  return word.starts_with(prefix) ? parse_u64(word.substr(prefix.size())) : std::nullopt;
+}
+
+std::optional<Cell> parse_cell(std::string_view word) {
+  if (word == "X") return Cell{true, std::nullopt, std::nullopt};
+  if (word == "N/A") return Cell{};
+  if (auto count = number_after(word, "NV"); count && *count > 0 && *count <= 64)
+    return Cell{false, model::LinkKind::nvlink, static_cast<int>(*count)};
+  if (word == "SOC") word = "SYS";       // drivers before 387
+  if (word == "C2C") return Cell{false, model::LinkKind::c2c, std::nullopt};
+  for (auto kind : {model::LinkKind::pix, model::LinkKind::pxb, model::LinkKind::phb, model::LinkKind::node, model::LinkKind::sys})
+    if (to_lower(word) == model::to_string(kind)) return Cell{false, kind, std::nullopt};
+  return std::nullopt;
+}
+
+bool is_header(const Words& words) {
+  return words.size() >= 2 && words[0] == "GPU0" && !parse_cell(words[1]) &&
+         (words[1] == "GPU1" || std::find(words.begin(), words.end(), "Affinity") != words.end());
+}
+
+class Table {
+ public:
+  Table(const std::string& text, const std::string& what) : lines_(split_lines(text)), what_(what) {}
+
+  model::Machine machine() {
+    read_header();
+    read_rows();
+    model::Machine machine;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (is_gpu(i)) machine.gpus.push_back(gpu(i));
+      else machine.nics.push_back(nic(i));
+    }
+    add_cpus(machine);
+    return machine;
+  }
+
+ private:
+  [[noreturn]] void fail(std::size_t line, const std::string& why) const {
+    throw Error(ErrorCode::usage, fmt::format("line {}: {}", line + 1, why)).about(printable(what_, 200))
+        .hint("give the whole output of nvidia-smi topo -m, unwrapped");
+  }
+
+  bool is_gpu(std::size_t column) const { return number_after(names_[column], "GPU").has_value(); }
+
+  void read_header() {
+    while (header_ < lines_.size() && !is_header(words_of(lines_[header_]))) ++header_;
+    if (header_ == lines_.size()) fail(0, "no header that begins with GPU0");
+    for (const std::string& word : words_of(lines_[header_])) {
+      if (word == "CPU" || word == "NUMA") break;
+      if (std::find(names_.begin(), names_.end(), word) != names_.end()) fail(header_, printable(word, 40) + " is there twice");
+      names_.push_back(word);
+    }
+    for (std::string_view column : {"CPU Affinity", "NUMA Affinity", "GPU NUMA ID"})
+      if (lines_[header_].find(column) != std::string_view::npos) columns_.emplace_back(column);
+    if (names_.size() > 512) fail(header_, "more than 512 devices");
+  }
+
+  void read_rows() {
+    rows_.resize(names_.size());
+    for (std::size_t line = header_ + 1; line < lines_.size(); ++line) {
+      const Words words = words_of(lines_[line]);
+      if (words.empty()) continue;
+      if (is_header(words)) break;                         // a second table
+      if (words[0].ends_with(":")) read_legend(words);     // "NIC0: mlx5_0"
+      const auto name = std::find(names_.begin(), names_.end(), words[0]);
+      if (name == names_.end()) continue;                  // "Legend:" and its lines
+      std::optional<Row>& row = rows_[static_cast<std::size_t>(name - names_.begin())];
+      if (row) fail(line, printable(words[0], 40) + " is there twice");
+      row = read_row(line, words);
+    }
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      if (is_gpu(i) && !rows_[i]) fail(header_, printable(names_[i], 40) + " has no line of its own");
+  }
+
+  Row read_row(std::size_t line, const Words& words) const {
+    Row row;
+    std::size_t next = 1;
+    for (; next < words.size() && row.cells.size() < names_.size(); ++next) take_cells(line, words[next], row);
+    if (row.cells.size() != names_.size())
+      fail(line, fmt::format("{} has {} of {} connections", printable(words[0], 40), row.cells.size(), names_.size()));
+    take_columns(line, {words.begin() + static_cast<std::ptrdiff_t>(next), words.end()}, row);
+    return row;
+  }
+
+  // Some tools that expand the tabs join two cells: "NODENODE", "NODEPIX".
+  void take_cells(std::size_t line, std::string_view word, Row& row) const {
+    while (!word.empty()) {
+      std::size_t length = word.size();
+      while (length > 0 && !parse_cell(word.substr(0, length))) --length;
+      if (length == 0) fail(line, "no kind of connection: " + printable(word, 40));
+      row.cells.push_back(*parse_cell(word.substr(0, length)));
+      word.remove_prefix(length);
+    }
+  }
+
+  void take_columns(std::size_t line, Words words, Row& row) const {
+    if (words.size() + 1 == columns_.size() && columns_.front() == "CPU Affinity") words.insert(words.begin(), "");
+    for (std::size_t i = 0; i < words.size() && i < columns_.size(); ++i) {
+      const std::string& word = words[i];
+      if (word.empty() || word == "N/A") continue;
+      const auto number = parse_u64(word);
+      if (columns_[i] == "CPU Affinity") {
+        row.cpus = model::CpuSet::parse(word);
+        if (!row.cpus) fail(line, "no list of CPUs: " + printable(word, 40));
+      } else if (columns_[i] == "NUMA Affinity" && number && *number < 1024) {
+        row.numa = static_cast<int>(*number);              // "0-1" is no one node
+      } else if (columns_[i] == "GPU NUMA ID") {
+        row.coherent = number.has_value();
+      }
+    }
+  }
+
+  void read_legend(const Words& words) {
+    const std::string name = words[0].substr(0, words[0].size() - 1);
+    for (std::size_t i = 0; i < names_.size() && words.size() == 2; ++i)
+      if (names_[i] == name && !is_gpu(i)) called_[i] = words[1];
+  }
+
+  model::PciAddress address(std::size_t column) const {
+    const auto position = std::count_if(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(column),
+                                        [&](const std::string& name) { return number_after(name, "GPU").has_value() == is_gpu(column); });
+    model::PciAddress address;
+    address.domain = is_gpu(column) ? 0xff00 : 0xff01;
+    address.bus = static_cast<std::uint8_t>(position & 0xff);
+    address.device = static_cast<std::uint8_t>(position >> 8 & 0x1f);
+    return address;
+  }
+
+  model::Gpu gpu(std::size_t column) const {
+    constexpr int most_links = 18;                         // of any one GPU up to now (Hopper, Blackwell)
+    const Row& row = *rows_[column];
+    model::Gpu gpu;
+    gpu.vendor = model::Vendor::nvidia;
+    gpu.pci = address(column);
+    gpu.numa = row.numa;
+    gpu.near_cpus.node = row.cpus;
+    gpu.coherent = row.coherent;
+    int links = 0;
+    for (const Cell& cell : row.cells) links += cell.count.value_or(0);
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const Cell& cell = row.cells[i];
+      if (i == column || cell.self || !cell.kind) continue;
+      model::Link& link = gpu.links.emplace_back();
+      link.to = address(i).to_string();
+      link.kind = cell.kind == model::LinkKind::nvlink && links > most_links ? model::LinkKind::nvswitch : *cell.kind;
+      link.count = cell.count;
+    }
+    return gpu;
+  }
+
+  model::Nic nic(std::size_t column) const {
+    model::Nic nic;
+    nic.name = called_.contains(column) ? called_.at(column) : names_[column];
+    nic.pci = address(column);
+    return nic;
+  }
+
+  void add_cpus(model::Machine& machine) const {
+    std::map<unsigned, std::optional<int>> nodes;
+    std::set<int> numa;
+    for (const std::optional<Row>& row : rows_) {
+      if (!row) continue;
+      if (row->numa) numa.insert(*row->numa);
+      if (row->cpus)
+        for (unsigned cpu : row->cpus->to_vector()) nodes.emplace(cpu, row->numa);
+    }
+    for (const auto& [id, node] : nodes) {
+      model::Cpu& cpu = machine.cpus.emplace_back();
+      cpu.id = id;
+      cpu.numa = node;
+    }
+    for (int id : numa) machine.numa.emplace_back().id = id;
+  }
+
+  std::vector<std::string_view> lines_;
+  const std::string& what_;
+  std::size_t header_ = 0;
+  Words names_;                          // of the columns that are devices
+  std::vector<std::string> columns_;     // the others
+  std::vector<std::optional<Row>> rows_;
+  std::map<std::size_t, std::string> called_;
+};
+
+}  // namespace
+
+bool has_matrix(std::string_view text) {
+  const std::string plain = without_escapes(text);
+  const auto lines = split_lines(plain);
+  return std::any_of(lines.begin(), lines.end(), [](std::string_view line) { return is_header(words_of(line)); });
+}
+
+model::Machine machine_of_matrix(std::string_view text, const std::string& what) {
+  const std::string plain = without_escapes(text);
+  return Table(plain, what).machine();
+}
+
+}  // namespace thole::host

@@ -1,0 +1,141 @@
+#include "host/topology/import.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "host/topology/from_matrix.hpp"
+#include "host/topology/from_nvidia_smi.hpp"
+
+namespace thole::host {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t largest = 256u << 20;
+
+// "/home/anna/node7.topology.xml" -> "node7.topology"
+std::string name_of(const std::string& path) {
+  fs::path file = fs::path(path).lexically_normal();
+  if (!file.has_filename()) file = file.parent_path();
+  return file.has_stem() && !fs::is_directory(path) ? file.stem().string() : file.filename().string();
+}
+
+bool is_packed(std::string_view text) {
+  using namespace std::string_view_literals;
+  return text.starts_with("\x1f\x8b"sv) || text.starts_with("BZh"sv) || text.starts_with("\xfd" "7zXZ"sv) ||
+         text.starts_with("\x28\xb5\x2f\xfd"sv) || (text.size() > 262 && text.substr(257, 5) == "ustar");
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& text) {
+  Error error = Error(ErrorCode::usage, text.empty() ? "the file is empty" : "no kind of topology that thole reads").about(printable(path, 200));
+  if (is_packed(text)) throw std::move(error).hint("unpack it first and give the folder: tar xf FILE -C DIR");
+  throw std::move(error).hint("hwloc XML (lstopo FILE.xml), nvidia-smi topo -m, nvidia-smi -q -x, or a folder with the /sys and /proc "
+                              "of a machine (hwloc-gather-topology)");
+}
+
+bool has_kernel_files(const fs::path& root) {
+  return fs::is_directory(root / "sys/devices") || fs::is_directory(root / "sys/class") || fs::is_directory(root / "proc/driver/nvidia");
+}
+
+// A display controller that also computes, going by its class and the driver's nodes. Consoles and graphics inside CPUs are VGA
+// controllers without a render node, or without any driver.
+bool computes(const Tree& tree, const PciDevice& device) {
+  constexpr std::uint32_t vga = 0x0300;
+  if (!device.class_code || !is_gpu_class(*device.class_code)) return false;
+  if (device.vendor == pci_vendor::nvidia || (*device.class_code >> 8) != vga) return true;
+  return !tree.numbered("/sys/bus/pci/devices/" + device.address.to_string() + "/drm", "renderD").empty();
+}
+
+std::optional<model::Vendor> vendor_of(const PciDevice& device) {
+  if (device.vendor == pci_vendor::nvidia) return model::Vendor::nvidia;
+  if (device.vendor == pci_vendor::amd) return model::Vendor::amd;
+  if (device.vendor == pci_vendor::intel) return model::Vendor::intel;
+  return std::nullopt;
+}
+
+void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<std::string>& addresses) {
+  if (gpu.uuid.empty()) gpu.uuid = known.uuid;
+  if (gpu.model.empty()) gpu.model = known.model;
+  if (!gpu.memory_mib) gpu.memory_mib = known.memory_mib;
+  if (!gpu.numa) gpu.numa = known.numa;
+  if (!gpu.near_cpus.node) gpu.near_cpus.node = known.near_cpus.node;
+  if (!gpu.near_cpus.package) gpu.near_cpus.package = known.near_cpus.package;
+  if (!gpu.links.empty()) return;
+  for (const model::Link& link : known.links)
+    if (addresses.contains(link.to)) gpu.links.push_back(link);
+}
+
+}  // namespace
+
+model::Machine import_file(const std::string& path, const TopologyReader& reader) {
+  const auto text = read_file(path, largest);
+  if (!text) throw Error(ErrorCode::usage, "cannot read the topology file").about(printable(path, 200)).because(errno);
+  const std::string_view start = std::string_view(*text).substr(0, 4096);
+  model::Machine machine;
+  if (start.find("<topology") != start.npos || start.find("<root>") != start.npos) machine = reader.read_xml(path);
+  else if (start.find("<nvidia_smi_log") != start.npos) machine = machine_of_nvidia_smi(*text, path);
+  else if (has_matrix(*text)) machine = machine_of_matrix(*text, path);
+  else refuse(path, *text);
+  machine.name = name_of(path);
+  return machine;
+}
+
+std::string root_in(const std::string& directory) {
+  if (has_kernel_files(directory)) return directory;
+  std::error_code unreadable;
+  std::vector<std::string> found;
+  for (fs::directory_iterator entry(directory, unreadable), end; !unreadable && entry != end; entry.increment(unreadable))
+    if (has_kernel_files(entry->path())) found.push_back(entry->path().string());
+  if (found.size() == 1) return found.front();
+  throw Error(ErrorCode::usage, found.empty() ? "no /sys of a machine in this folder" : "more than one machine in this folder")
+      .about(printable(directory, 200))
+      .hint(found.empty() ? "give the folder that has sys and proc in it" : "give one of " + join(found, ", "));
+}
+
+model::Machine import_tree(const std::string& root, std::vector<model::Gpu> gpus, const TopologyReader& reader) {
+  constexpr Millis patience{60'000};
+  Topology topology = reader.read_machine(root, patience);
+  if (!topology.problem.empty()) throw Error(ErrorCode::unavailable, topology.problem).about(printable(root, 200));
+  const Tree tree(root);
+  add_devices(tree, gpus, topology);
+  for (const auto& [address, device] : topology.devices) {
+    const bool listed = std::any_of(gpus.begin(), gpus.end(), [&, at = address](const model::Gpu& gpu) { return gpu.pci == at; });
+    const auto vendor = vendor_of(device);
+    if (listed || !vendor || device.virtual_function || !computes(tree, device)) continue;
+    model::Gpu& gpu = gpus.emplace_back();
+    gpu.vendor = *vendor;
+    gpu.pci = address;
+  }
+  std::stable_sort(gpus.begin(), gpus.end(), [](const model::Gpu& a, const model::Gpu& b) {
+    return std::tuple(!a.pci, a.pci.value_or(model::PciAddress{}), a.part.value_or(0)) <
+           std::tuple(!b.pci, b.pci.value_or(model::PciAddress{}), b.part.value_or(0));
+  });
+  model::Machine machine = around(topology, std::move(gpus));
+  machine.name = name_of(root);
+  return machine;
+}
+
+void complete(model::Machine& machine, const model::Machine& topology) {
+  machine.cpus = topology.cpus;
+  machine.numa = topology.numa;
+  if (machine.nics.empty()) machine.nics = topology.nics;
+  if (machine.gpus.empty()) machine.gpus = topology.gpus;
+  std::set<std::string> addresses;
+  for (const model::Gpu& gpu : machine.gpus)
+    if (gpu.pci) addresses.insert(gpu.pci->to_string());
+  for (const model::Nic& nic : machine.nics)
+    if (nic.pci) addresses.insert(nic.pci->to_string());
+  for (model::Gpu& gpu : machine.gpus)
+    for (const model::Gpu& known : topology.gpus)
+      if (gpu.pci && gpu.pci == known.pci) complete(gpu, known, addresses);
+}
+
+}  // namespace thole::host

@@ -1,0 +1,27 @@
+// Machines from what other programs say of them: the formats behind `thole capture --from` and `hwloc_xml` in machine files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/topology/reader.hpp"
+#include "model/machine.hpp"
+
+namespace thole::host {
+
+// A file: XML exported by hwloc (lstopo --of xml), the report of nvidia-smi -q -x, the table of nvidia-smi topo -m. Told apart by
+// their content. The machine is named after the file. Throws Error(usage) for anything else, naming what could be given.
+model::Machine import_file(const std::string& path, const TopologyReader& reader);
+
+// A folder with the /sys and /proc of a machine, itself or one level down, as hwloc-gather-topology packs it. Throws
+// Error(usage) when it is none.
+std::string root_in(const std::string& directory);
+
+// The machine below such a root. `gpus`: those that the vendors' drivers have left traces of; other GPUs on its PCI bus are added.
+model::Machine import_tree(const std::string& root, std::vector<model::Gpu> gpus, const TopologyReader& reader);
+
+// What a machine file lacks, taken from a topology of the same machine: CPUs and memory nodes wholly; NICs and GPUs where the
+// file lists none; and of the GPUs listed, found by PCI address, whatever is not known.
+void complete(model::Machine& machine, const model::Machine& topology);
+
+}  // namespace thole::host

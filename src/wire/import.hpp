@@ -1,0 +1,15 @@
+// Machines from other programs' files, for `capture --from`.
+#pragma once
+
+#include <string>
+
+#include "model/machine.hpp"
+#include "wire/settings.hpp"
+
+namespace thole::wire {
+
+// `path`: a file of one of the kinds that host/topology/import.hpp names, or a folder with a machine's /sys and /proc.
+// Throws Error(usage) when it is none of them.
+model::Machine import_machine(const Settings& settings, const std::string& path);
+
+}  // namespace thole::wire
