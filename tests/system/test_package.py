@@ -58,6 +58,24 @@ def test_the_tree_needs_nothing_but_glibc(tree):
         assert {name.split(".so")[0] for name in needed(path)} <= {"libc", "libm", "ld-linux-x86-64", "ld-linux-aarch64"}
 
 
+def test_the_tree_reads_the_machine_with_its_own_libhwloc(tree, tmp_path):
+    """libhwloc and libudev lie in the tree with their licences, and are what the probe loads."""
+    for library in ("libhwloc.so.15", "libudev.so.1"):
+        assert {name.split(".so")[0] for name in needed(tree / "lib/thole" / library)} <= {"libc", "libm", "libudev", "ld-linux-x86-64",
+                                                                                           "ld-linux-aarch64"}
+    assert {path.name for path in (tree / "share/doc/thole/licences").iterdir()} == {"libhwloc15", "libudev1", "LGPL-2.1"}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path),
+                   "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(tmp_path / "loaded")}
+    captured = subprocess.run([tree / "bin/thole", "capture"], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(captured.stdout)["cpus"]
+    loaded = "".join(path.read_text() for path in tmp_path.glob("loaded.*"))
+    assert "lib/thole/libhwloc.so.15" in loaded
+
+
+def test_the_package_depends_on_libhwloc(packages):
+    assert "libhwloc15" in run("dpkg-deb", "--field", packages[".deb"], "Depends")
+
+
 def test_the_tree_works_from_a_home_directory_without_root(tree, tmp_path):
     """As a user who owns nothing but a home directory, with nothing of ours in the environment."""
     become = {}

@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "host/topology/from_matrix.hpp"
 #include "host/topology/from_nvidia_smi.hpp"
+#include "model/json.hpp"
 
 namespace thole::host {
 
@@ -40,6 +41,8 @@ bool is_packed(std::string_view text) {
   throw std::move(error).hint("hwloc XML (lstopo FILE.xml), nvidia-smi topo -m, nvidia-smi -q -x, or a folder with the /sys and /proc "
                               "of a machine (hwloc-gather-topology)");
 }
+
+bool start_has(std::string_view text, std::string_view word) { return text.substr(0, 4096).find(word) != text.npos; }
 
 bool has_kernel_files(const fs::path& root) {
   return fs::is_directory(root / "sys/devices") || fs::is_directory(root / "sys/class") || fs::is_directory(root / "proc/driver/nvidia");
@@ -78,14 +81,19 @@ void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<std::stri
 model::Machine import_file(const std::string& path, const TopologyReader& reader) {
   const auto text = read_file(path, largest);
   if (!text) throw Error(ErrorCode::usage, "cannot read the topology file").about(printable(path, 200)).because(errno);
-  const std::string_view start = std::string_view(*text).substr(0, 4096);
-  model::Machine machine;
-  if (start.find("<topology") != start.npos || start.find("<root>") != start.npos) machine = reader.read_xml(path);
-  else if (start.find("<nvidia_smi_log") != start.npos) machine = machine_of_nvidia_smi(*text, path);
-  else if (has_matrix(*text)) machine = machine_of_matrix(*text, path);
-  else refuse(path, *text);
+  const bool hwloc = start_has(*text, "<topology") || start_has(*text, "<root>");
+  model::Machine machine = hwloc ? reader.read_xml(path) : import_text(*text, path);
   machine.name = name_of(path);
   return machine;
+}
+
+model::Machine import_text(const std::string& text, const std::string& what) {
+  model::Machine machine;
+  if (start_has(text, "<nvidia_smi_log")) machine = machine_of_nvidia_smi(text, what);
+  else if (has_matrix(text)) machine = machine_of_matrix(text, what);
+  else refuse(what, text);
+  // Whatever the text said, what is written of it can be read: every GPU has an identity, and one of its own.
+  return model::machine_from_json(model::to_json(machine), printable(what, 200));
 }
 
 std::string root_in(const std::string& directory) {

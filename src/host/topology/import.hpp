@@ -13,6 +13,9 @@ namespace thole::host {
 // their content. The machine is named after the file. Throws Error(usage) for anything else, naming what could be given.
 model::Machine import_file(const std::string& path, const TopologyReader& reader);
 
+// The same of a text that is not hwloc's; `what` names it in errors.
+model::Machine import_text(const std::string& text, const std::string& what);
+
 // A folder with the /sys and /proc of a machine, itself or one level down, as hwloc-gather-topology packs it. Throws
 // Error(usage) when it is none.
 std::string root_in(const std::string& directory);
