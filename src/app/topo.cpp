@@ -50,7 +50,8 @@ void add_packages(const model::Machine& machine, Arrangement& chart) {
     Package& package = chart.packages.emplace_back();
     package.number = number;
     for (const auto& [numa, cpus] : nodes) {
-      package.places.push_back({numa, memory_of(machine, numa), groups_of(cpus), {}});
+      const bool told = std::all_of(cpus.begin(), cpus.end(), [](const model::Cpu* cpu) { return cpu->core.has_value(); });
+      package.places.push_back({numa, memory_of(machine, numa), told, groups_of(cpus), {}});
       if (numa && ++packages_of_node[*numa] == 2) chart.split.push_back(*numa);
     }
   }
@@ -62,7 +63,7 @@ void add_bare_nodes(const model::Machine& machine, Arrangement& chart) {
   for (const model::Cpu& cpu : machine.cpus)
     if (cpu.numa) drawn.insert(*cpu.numa);
   for (const model::NumaNode& node : machine.numa)
-    if (drawn.insert(node.id).second) chart.apart.push_back({node.id, node.memory_mib, {}, {}});
+    if (drawn.insert(node.id).second) chart.apart.push_back({node.id, node.memory_mib, true, {}, {}});
 }
 
 bool holds(const Place& place, const model::CpuSet& cpus) {
@@ -84,7 +85,7 @@ Place& place_of(const Number& numa, const std::optional<model::CpuSet>& near, Ar
   }
   for (Place& place : chart.apart)
     if (place.numa == numa) return place;
-  chart.apart.push_back({numa, std::nullopt, {}, {}});
+  chart.apart.push_back({numa, std::nullopt, true, {}, {}});
   return chart.apart.back();
 }
 

@@ -28,6 +28,7 @@ struct Cluster {
 struct Place {
   std::optional<int> numa;
   std::optional<std::uint64_t> memory_mib;
+  bool cores_told = true;        // else each CPU stands as a core of its own, though it may be a thread of one
   std::vector<CoreGroup> groups;
   std::vector<Cluster> clusters;
 

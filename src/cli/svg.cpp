@@ -74,6 +74,7 @@ void Svg::arc(double x, double y1, double y2, double depth, std::string_view str
 }
 
 void Svg::text(double x, double y, std::string_view text, const Font& font, double room) {
+  if (text.empty()) return;
   std::string shown = printable(text);
   if (room > 0 && width_of(shown, font.size, font.bold) > room)
     for (std::size_t columns = columns_of(shown); columns > 1; --columns) {

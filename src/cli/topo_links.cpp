@@ -2,7 +2,7 @@
 //
 // How this works: the joins of one kind are sorted by strength (links of a pair, or PCIe distance). For each strength the
 // GPUs fall into groups joined at least that well. On regular machines each group is complete (every two of it are joined so),
-// and naming the groups says all: "12 links: 0,1  2,3". Where one is not, as in the DGX-1's cube mesh, a table does.
+// and naming the groups says all: "0,1 2,3: 12 links". Where one is not, as in the DGX-1's cube mesh, a table does.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -77,11 +77,11 @@ Grouping grouping(const Joins& joins, std::size_t gpus, const Strength& strength
 std::string named(const Step& step, bool first) {
   if (step.everybody) return first ? "every two GPUs" : "all others";
   std::string text;
-  for (const model::CpuSet& group : step.groups) text += (!text.empty() ? "  " : first ? "GPU " : "") + group.to_string();
+  for (const model::CpuSet& group : step.groups) text += (!text.empty() ? " " : first ? "GPU " : "") + group.to_string();
   return text;
 }
 
-// "GPU 0,1  2,3: 4 links; all others: …"
+// "GPU 0,1 2,3: 4 links; all others: …"
 std::string phrase(const Grouping& grouping, const std::function<std::string(int)>& word) {
   std::string text;
   for (const Step& step : grouping.steps)
@@ -101,7 +101,7 @@ std::vector<std::string> table(const Joins& joins, std::size_t gpus, const std::
 
 bool is_nvlink(const Join& join) { return join.fast == LinkKind::nvlink || join.fast == LinkKind::nvswitch; }
 
-constexpr std::size_t widest_table = 20;  // GPUs; a table of more does not fit 80 columns
+constexpr std::size_t widest_table = 16;  // GPUs; a table of more does not fit 60 columns
 
 // Links of one kind: strength = twice their number, 1 where that is not told. A fabric: they end in switches, not at another GPU.
 void add_fast(std::string what, bool fabric, const std::function<bool(const Join&)>& mine, const Joins& joins, std::size_t gpus,
@@ -128,7 +128,10 @@ void add_fast(std::string what, bool fabric, const std::function<bool(const Join
   }
 }
 
+constexpr int of_one_gpu = static_cast<int>(LinkKind::sys) + 2;  // nearer than any PCIe distance
+
 std::string pcie_word(int strength) {
+  if (strength == of_one_gpu) return "one GPU";
   switch (static_cast<LinkKind>(static_cast<int>(LinkKind::sys) + 1 - strength)) {
     case LinkKind::pix: return "one switch (PIX)";
     case LinkKind::pxb: return "several switches (PXB)";
@@ -171,7 +174,7 @@ std::vector<LinkFact> link_facts(const model::Machine& machine, const Joins& joi
   add_fast("C2C", false, [](const Join& join) { return join.fast == LinkKind::c2c; }, joins, gpus, facts);
   if (all_fast(joins, gpus)) return facts;
   const Strength near = [](const Join& join) {
-    return join.pcie ? static_cast<int>(LinkKind::sys) + 1 - static_cast<int>(*join.pcie) : 0;
+    return join.same ? of_one_gpu : join.pcie ? static_cast<int>(LinkKind::sys) + 1 - static_cast<int>(*join.pcie) : 0;
   };
   if (const Grouping groups = grouping(joins, gpus, near); !groups.empty()) facts.push_back({"PCIe", phrase(groups, pcie_word), {}});
   return facts;

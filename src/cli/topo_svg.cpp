@@ -2,17 +2,16 @@
 //
 // How this works: everything stands in columns, so that a picture is as wide for sixteen GPUs as for two and only gets longer.
 // From the left: packages with their NUMA nodes and cores; PCIe switches; GPUs and NICs, each beside the node it is near
-// to; at the right the fast links, as arcs whose width tells how many, or as lines into a switch. Each place is a row as high
-// as its node or its devices need. Links come last, when all GPUs have their spots.
+// to; at the right the fast links. Each place is a row as high as its node or its devices need. Links come last, when all GPUs
+// have their spots.
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "base/text.hpp"
-#include "cli/help.hpp"
 #include "cli/render.hpp"
 #include "cli/svg.hpp"
 #include "cli/topo.hpp"
+#include "cli/topo_link_picture.hpp"
 
 namespace thole::cli {
 
@@ -29,7 +28,7 @@ using Box = Svg::Box;
 constexpr double margin = 20, package_x = margin, package_width = 290, node_x = package_x + 12, node_width = package_width - 24;
 constexpr double switch_x = 344, switch_width = 40, device_x = 408, gpu_width = 240, nic_width = 170, links_x = device_x + gpu_width;
 constexpr double gpu_height = 38, part_height = 18, nic_height = 19, gap = 6, cluster_gap = 12, place_gap = 10, heading_height = 20;
-constexpr double line_height = 14, core_pitches[] = {22, 18, 14, 11};
+constexpr double line_height = 14, core_pitches[] = {18, 14, 11};
 constexpr std::string_view ink_color = "#1f2328", faint = "#59636e", wire = "#8c959f";
 
 struct Look {
@@ -40,36 +39,14 @@ Look look_of(const UnitOverview& unit) {
   if (unit.mine && unit.state != State::sick) return {"#bfdbfe", "#1d4ed8", "yours"};
   switch (unit.state) {
     case State::idle: return {"#e3f5e6", "#2f855a", "free"};
-    case State::claimed: return {"#e6eef8", "#5b7ea6", "claimed"};
-    case State::shared: return {"#eee7f8", "#7d5ba6", "shared"};
+    case State::claimed: return {"#e6eef8", "#2f5f93", "claimed"};
+    case State::shared: return {"#eee7f8", "#6b46a0", "shared"};
     case State::overdue: return {"#fdf0cf", "#b7791f", "overdue"};
     case State::foreign: return {"#fde2cc", "#c05621", "used without a claim"};
     case State::sick: return {"#fbd5d5", "#c53030", "sick"};
     case State::unknown: break;
   }
   return {"#ececec", "#6b7280", "unknown"};
-}
-
-std::string_view color_of(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::xgmi: return "#b45309";
-    case LinkKind::c2c: return "#7c3aed";
-    default: return "#0f766e";
-  }
-}
-
-std::string_view name_of(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::xgmi: return "xGMI";
-    case LinkKind::c2c: return "C2C";
-    default: return "NVLink";
-  }
-}
-
-double stroke_of(int links) { return std::min(1.4 * std::pow(std::max(links, 1), 0.65), 10.0); }
-
-std::string link_words(LinkKind kind, int links) {
-  return links == 0 ? std::string(name_of(kind)) : fmt::format("{} × {}", name_of(kind), links);
 }
 
 // Lines that fit the room, broken at blanks.
@@ -105,10 +82,9 @@ class Picture {
       draw(place, chart_.packages.empty() ? "#f6f8fa" : "#ffffff", true);
       y_ += place_gap;
     }
-    draw_fabric();
-    draw_arcs();
-    draw_legend();
-    return svg_.document(std::max(width_ + margin, 720.0), y_ + margin, title_of(overview_));
+    const LinkPicture links = draw_links(svg_, spots_, joins_, links_x, through_switch(joins_, machine_.gpus.size()));
+    draw_legend(links);
+    return svg_.document(std::max(links.right + margin, 720.0), y_ + margin, title_of(overview_));
   }
 
  private:
@@ -131,7 +107,7 @@ class Picture {
   double height_of(const Place& place) const { return std::max(node_height(place), devices_height(place)); }
 
   std::vector<std::string> core_lines(const Place& place) const {
-    return place.groups.empty() ? std::vector<std::string>{} : lines_of(cores_of(place.cores()), 10, node_width - 20);
+    return place.groups.empty() ? std::vector<std::string>{} : lines_of(cores_of(place), 10, node_width - 20);
   }
 
   double node_height(const Place& place) const {
@@ -161,10 +137,7 @@ class Picture {
   void draw(const Place& place, std::string_view fill, bool dashed) {
     const double height = height_of(place);
     svg_.box({node_x, y_, node_width, height}, {.fill = fill, .stroke = "#8c959f", .dashed = dashed, .round = 4}, "node");
-    std::string heading = node_name(place);
-    if (place.memory_mib) heading += " · " + size_of(*place.memory_mib);
-    if (place.groups.empty() && place.memory_mib && !machine_.cpus.empty()) heading += " · no CPUs";
-    svg_.text(node_x + 10, y_ + 16, heading, {.size = 12, .bold = true}, node_width - 20);
+    svg_.text(node_x + 10, y_ + 16, heading_of(place, chart_, machine_), {.size = 12, .bold = true}, node_width - 20);
     double at = y_ + heading_height;
     std::vector<std::string> lines = core_lines(place);
     for (std::size_t i = 0; i < std::min<std::size_t>(lines.size(), 3); ++i, at += line_height)
@@ -301,7 +274,8 @@ class Picture {
     svg_.text(box.x + 8, y + 16, label, {.size = 12, .bold = true});
     const double name_x = box.x + 8 + width_of(label, 12, true) + 8;
     const std::string memory = gpu.memory_mib && parts.size() == 1 ? size_of(*gpu.memory_mib) : "";
-    svg_.text(name_x, y + 16, gpu_name(gpu), {.size = 11}, box.right() - name_x - 16 - width_of(memory, 11));
+    const double room = box.right() - name_x - 16 - width_of(memory, 11);
+    svg_.text(name_x, y + 16, gpu_name(gpu, width_of(gpu_name(gpu), 11) > room), {.size = 11}, room);
     svg_.text(box.right() - 8, y + 16, memory, {.size = 11, .fill = faint, .anchor = "end"});
     if (in_parts(body)) return draw_parts(units, box);
     if (!units.empty())
@@ -315,7 +289,7 @@ class Picture {
       svg_.box({box.x + 6, y, box.width - 12, part_height - 2}, paint_of(*unit), "part");
       const std::string name = unit->unit.instance ? unit->unit.gpu_of(machine_).mig[*unit->unit.instance].profile : "";
       const double middle = box.x + 110;
-      svg_.text(box.x + 12, y + 12, unit->unit.label + "  " + printable(name, 20), {.size = 10}, middle - box.x - 16);
+      svg_.text(box.x + 12, y + 12, unit->unit.label + (name.empty() ? "" : "  " + printable(name, 20)), {.size = 10}, middle - box.x - 16);
       svg_.text(middle, y + 12, holders_of(*unit), {.size = 10, .bold = true, .fill = look_of(*unit).edge}, box.right() - middle - 12);
       y += part_height;
     }
@@ -328,86 +302,11 @@ class Picture {
     return {.fill = look.fill, .stroke = look.edge, .stroke_width = unit.mine ? 2.2 : 1.4, .dashed = !unit.visible, .round = 4};
   }
 
-  // --- links ------------------------------------------------------------------------------------------------------------
-  bool drawn_as_fabric(const app::Join& join) const {
-    return fabric_ && (join.fast == LinkKind::nvlink || join.fast == LinkKind::nvswitch);
-  }
-
-  // NVSwitches: one box beside all GPUs that reach each other through them.
-  void draw_fabric() {
-    fabric_ = through_switch(joins_, machine_.gpus.size());
-    std::vector<std::size_t> left;
-    for (const auto& [body, box] : spots_) left.push_back(body);
-    while (fabric_ && !left.empty()) {
-      std::vector<std::size_t> members{left.front()}, others;
-      int links = 0;
-      for (const std::size_t body : left) {
-        if (body == members.front()) continue;
-        const app::Join& join = joins_.between(members.front(), body);
-        (drawn_as_fabric(join) ? members : others).push_back(body);
-        if (drawn_as_fabric(join)) links = std::max(links, join.count.value_or(1));
-      }
-      left = others;
-      if (members.size() > 1) draw_fabric(members, links);
-    }
-  }
-
-  void draw_fabric(const std::vector<std::size_t>& members, int links) {
-    double top = spots_[members.front()].y, bottom = top;
-    for (const std::size_t body : members) {
-      top = std::min(top, spots_[body].y);
-      bottom = std::max(bottom, spots_[body].bottom());
-      svg_.line(links_x, spots_[body].middle(), links_x + 64, spots_[body].middle(), color_of(LinkKind::nvlink), stroke_of(links));
-    }
-    const Box box{links_x + 64, top, 30, bottom - top};
-    svg_.box(box, {.fill = "#e0f2f1", .stroke = color_of(LinkKind::nvlink), .stroke_width = 1.4, .round = 4}, "fabric");
-    svg_.text(box.x + 11, box.middle(), fmt::format("NVSwitch · {} links a GPU", links),
-              {.size = 11, .bold = true, .fill = color_of(LinkKind::nvlink), .anchor = "middle", .upright = true}, box.height - 8);
-    width_ = std::max(width_, box.right());
-    samples_.insert({{LinkKind::nvlink, links}, true});
-  }
-
-  struct Arc {
-    std::size_t a, b;
-    LinkKind kind;
-    int links;  // 0: not told
-  };
-
-  void draw_arcs() {
-    std::vector<Arc> arcs;
-    for (const auto& [a, upper] : spots_)
-      for (const auto& [b, lower] : spots_) {
-        const app::Join& join = joins_.between(a, b);
-        if (a < b && join.fast && !drawn_as_fabric(join)) arcs.push_back({a, b, *join.fast, join.count.value_or(0)});
-      }
-    // Where arcs leave a GPU: those that go up above those that go down, and the far ones between the near, so that none cross here.
-    std::map<std::size_t, std::vector<std::pair<double, std::size_t>>> ends;
-    const auto place = [&](double from, double to) { return to < from ? from - to : 1e6 - (to - from); };
-    for (const Arc& arc : arcs) {
-      ends[arc.a].emplace_back(place(spots_[arc.a].y, spots_[arc.b].y), arc.b);
-      ends[arc.b].emplace_back(place(spots_[arc.b].y, spots_[arc.a].y), arc.a);
-    }
-    for (auto& [body, list] : ends) std::sort(list.begin(), list.end());
-    const auto port = [&](std::size_t from, std::size_t to) {
-      const auto& list = ends[from];
-      const auto at = std::find_if(list.begin(), list.end(), [&](const auto& end) { return end.second == to; }) - list.begin();
-      return spots_[from].y + spots_[from].height * static_cast<double>(at + 1) / static_cast<double>(list.size() + 1);
-    };
-    std::stable_sort(arcs.begin(), arcs.end(), [](const Arc& x, const Arc& y) { return x.links < y.links; });
-    for (const Arc& arc : arcs) {
-      const double y1 = port(arc.a, arc.b), y2 = port(arc.b, arc.a), depth = std::min(16 + 0.26 * std::abs(y2 - y1), 260.0);
-      svg_.arc(links_x, y1, y2, depth, color_of(arc.kind), stroke_of(arc.links),
-               fmt::format("GPU {} - GPU {}: {}", arc.a, arc.b, link_words(arc.kind, arc.links)));
-      width_ = std::max(width_, links_x + depth + 6);
-      samples_.insert({{arc.kind, arc.links}, false});
-    }
-  }
-
   // --- legend -----------------------------------------------------------------------------------------------------------
-  void draw_legend() {
+  void draw_legend(const LinkPicture& links) {
     double x = margin;
     y_ += 6;
-    const double right = std::max(width_, 700.0);
+    const double right = std::max(links.right, 700.0);
     const auto item = [&](std::string_view says, auto draw) {
       const double needed = 30 + width_of(says, 10) + 18;
       if (x > margin && x + needed > right) {
@@ -425,11 +324,10 @@ class Picture {
     };
     for (const auto& [says, look] : shown_) swatch(look, false);
     if (hidden_) swatch({"#ffffff", "#6b7280", "not yours to take"}, true);
-    for (const auto& [sample, fabric] : samples_) {
-      const auto [kind, links] = sample;
-      item(link_words(kind, links),
-           [&] { svg_.line(x, y_ + 6.5, x + 24, y_ + 6.5, color_of(sample.first), stroke_of(sample.second)); });
-    }
+    if (machine_.outer.allowed_cpus)
+      item("core not yours to use", [&] { svg_.box({x + 5, y_, 12, 12}, {.fill = "#ffffff", .stroke = "#7d8b99", .round = 1}, "sample"); });
+    for (const LinkPicture::Sample& sample : links.samples)
+      item(sample.says, [&] { svg_.line(x, y_ + 6.5, x + 24, y_ + 6.5, sample.color, sample.width); });
     for (const LinkKind kind : {LinkKind::pix, LinkKind::pxb})
       if (std::count(pcie_.begin(), pcie_.end(), kind) != 0)
         item(kind == LinkKind::pix ? "PIX: one PCIe switch" : "PXB: several PCIe switches", [&] {
@@ -453,12 +351,10 @@ class Picture {
   const app::Arrangement chart_;
   std::vector<std::size_t> body_of_;  // GPU -> the first part of its PCI function
   Svg svg_;
-  double y_ = 0, width_ = links_x;
-  double core_pitch_ = 14;
-  bool fabric_ = false, hidden_ = false;
+  double y_ = 0, core_pitch_ = 14;
+  bool hidden_ = false;
   std::map<std::size_t, Box> spots_;  // of bodies
   std::map<std::string_view, Look> shown_;
-  std::map<std::pair<LinkKind, int>, bool> samples_;
   std::vector<LinkKind> pcie_;
 };
 

@@ -1,11 +1,12 @@
 // The machine as text.
 //
 // How this works: each package becomes a box with a section for each of its NUMA nodes, and what belongs to no package a box
-// below. A section is rows: cores, level-3 groups, GPUs (with who has them), NICs. Boxes of equal height stand side by side, as
-// many as the screen has room for; the columns within rows are the same in all of them.
+// below. A section is rows: cores, level-3 groups, GPUs (with who has them), NICs. As many boxes stand side by side as the
+// screen has room for; the columns within rows are the same in all of them.
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "cli/boxes.hpp"
 #include "cli/render.hpp"
 #include "cli/topo.hpp"
 
@@ -19,49 +20,9 @@ using app::UnitOverview;
 
 constexpr std::size_t narrowest_box = 38, widest_box = 60, widest_alone = 100;
 
-struct Piece {
-  std::string text;
-  Ink color = Ink::plain;
-};
-using Line = std::vector<Piece>;
-
-struct Row {
-  Line left;
-  std::string right = {};  // at the right edge
-};
-
-struct Section {
-  std::string title;
-  std::vector<Row> rows;
-};
-
-struct Box {
-  std::string title;
-  std::vector<Section> sections;  // the first has no title of its own where the box's says it
-};
-
-std::string repeat(std::string_view text, std::size_t times) {
-  std::string all;
-  for (std::size_t i = 0; i < times; ++i) all += text;
-  return all;
-}
-
 std::string padded(std::string text, std::size_t width) {
   const std::size_t used = columns_of(text);
   return used < width ? text + std::string(width - used, ' ') : text;
-}
-
-// Breaks a list after a comma or a blank; more than `most` lines end in an ellipsis.
-std::vector<std::string> broken(std::string text, std::size_t width, std::size_t most) {
-  std::vector<std::string> lines;
-  while (columns_of(text) > width && lines.size() + 1 < most) {
-    const std::size_t at = text.find_last_of(", ", width - 1);
-    if (at == std::string::npos || at == 0) break;
-    lines.push_back(text.substr(0, text[at] == ' ' ? at : at + 1));
-    text.erase(0, at + 1);
-  }
-  lines.push_back(printable(text, width));
-  return lines;
 }
 
 // The columns of device rows, the same in every box.
@@ -83,11 +44,11 @@ class Drawing {
     if (!chart_.packages.empty()) {
       const std::size_t number = one_package() ? chart_.packages[0].places.size() : chart_.packages.size();
       const std::size_t columns = make_room_for(number);
-      text += drawn(one_package() ? boxes_of_nodes() : boxes_of_packages(), columns);
+      text += boxes(screen_, one_package() ? boxes_of_nodes() : boxes_of_packages(), columns, width_);
     }
     if (!chart_.apart.empty()) {
       make_room_for(1);
-      text += drawn({box_apart()}, 1);
+      text += boxes(screen_, {box_apart()}, 1, width_);
     }
     return text + links();
   }
@@ -106,66 +67,13 @@ class Drawing {
     return columns;
   }
 
-  std::string drawn(const std::vector<Box>& boxes, std::size_t columns) const {
-    std::string text;
-    for (std::size_t first = 0; first < boxes.size(); first += columns) {
-      std::vector<std::vector<Line>> beside;
-      std::size_t height = 0;
-      for (std::size_t b = first; b < std::min(first + columns, boxes.size()); ++b) {
-        beside.push_back(lines_of(boxes[b]));
-        height = std::max(height, beside.back().size());
-      }
-      for (std::size_t row = 0; row < height; ++row) {
-        Line line;
-        for (auto& box : beside) {
-          if (!line.empty()) line.push_back({" "});
-          const Line part = row + 1 == height ? box.back() : row + 1 < box.size() ? box[row] : framed({});
-          line.insert(line.end(), part.begin(), part.end());
-        }
-        for (const Piece& piece : line) text += ink(screen_, piece.color, piece.text);
-        text += "\n";
-      }
-    }
-    return text;
-  }
+  std::size_t inside() const { return width_ - box_frame; }
 
-  std::size_t inside() const { return width_ - 4; }
-
-  Line ruled(std::string_view left, const std::string& title, std::string_view right) const {
-    const std::string shown = title.empty() ? "" : " " + printable(title, width_ - 6) + " ";
-    return {{std::string(left) + "─", Ink::dim}, {shown, Ink::bold},
-            {repeat("─", width_ - 3 - columns_of(shown)) + std::string(right), Ink::dim}};
-  }
-
-  Line framed(const Row& row) const {
-    Line line{{"│ ", Ink::dim}};
-    std::size_t used = 0;
-    const std::size_t room = inside() - (row.right.empty() ? 0 : columns_of(row.right) + 1);
-    for (const Piece& piece : row.left) {
-      line.push_back({printable(piece.text, room - std::min(used, room)), piece.color});
-      used += columns_of(line.back().text);
-    }
-    line.push_back({std::string(inside() - used - columns_of(row.right), ' ')});
-    line.push_back({row.right, Ink::dim});
-    line.push_back({" │", Ink::dim});
-    return line;
-  }
-
-  std::vector<Line> lines_of(const Box& box) const {
-    std::vector<Line> lines{ruled("┌", box.title, "┐")};
-    for (const Section& section : box.sections) {
-      if (!section.title.empty()) lines.push_back(ruled("├", section.title, "┤"));
-      for (const Row& row : section.rows) lines.push_back(framed(row));
-    }
-    lines.push_back(ruled("└", "", "┘"));
-    return lines;
-  }
-
-  std::vector<Box> boxes_of_packages() const {
-    std::vector<Box> boxes;
+  std::vector<TextBox> boxes_of_packages() const {
+    std::vector<TextBox> boxes;
     for (const app::Package& package : chart_.packages) {
-      Box box{package.number ? fmt::format("Package {}", *package.number) : "CPUs", {}};
-      for (const Place& place : package.places) box.sections.push_back({place.numa ? heading(place) : "", rows_of(place)});
+      TextBox box{package.number ? fmt::format("Package {}", *package.number) : "CPUs", {}};
+      for (const Place& place : package.places) box.sections.push_back({place.numa ? heading_of(place, chart_, machine_) : "", rows_of(place)});
       if (box.sections.size() == 1 && !box.sections[0].title.empty()) {
         box.title += " · " + box.sections[0].title;
         box.sections[0].title.clear();
@@ -175,35 +83,26 @@ class Drawing {
     return boxes;
   }
 
-  std::vector<Box> boxes_of_nodes() const {
-    std::vector<Box> boxes;
-    for (const Place& place : chart_.packages[0].places) boxes.push_back({heading(place), {{"", rows_of(place)}}});
+  std::vector<TextBox> boxes_of_nodes() const {
+    std::vector<TextBox> boxes;
+    for (const Place& place : chart_.packages[0].places) boxes.push_back({heading_of(place, chart_, machine_), {{"", rows_of(place)}}});
     return boxes;
   }
 
-  Box box_apart() const {
-    Box box{chart_.packages.empty() ? "CPUs not known" : "In no package", {}};
+  TextBox box_apart() const {
+    TextBox box{chart_.packages.empty() ? "CPUs not known" : "In no package", {}};
     std::string memory;  // nodes that hold nothing else
     for (const Place& place : chart_.apart)
-      if (place.has_devices() || machine_.cpus.empty()) box.sections.push_back({heading(place), rows_of(place)});
+      if (place.has_devices() || machine_.cpus.empty()) box.sections.push_back({heading_of(place, chart_, machine_), rows_of(place)});
       else memory += (memory.empty() ? "" : ", ") + node_name(place) + (place.memory_mib ? " " + size_of(*place.memory_mib) : "");
     if (!memory.empty()) box.sections.push_back({"Memory without CPUs", {}});
-    for (std::string& line : broken(memory, inside(), 3))
+    for (std::string& line : broken_list(memory, inside(), 3))
       if (!memory.empty()) box.sections.back().rows.push_back({{{std::move(line)}}});
     if (box.sections.size() == 1) {
       box.title = box.sections[0].title;
       box.sections[0].title.clear();
     }
     return box;
-  }
-
-  std::string heading(const Place& place) const {
-    std::string text = node_name(place);
-    const bool split = place.numa && std::find(chart_.split.begin(), chart_.split.end(), *place.numa) != chart_.split.end();
-    if (place.memory_mib) text += " · " + size_of(*place.memory_mib);
-    if (split) text += place.groups.empty() ? " · shared by packages" : " · shared";
-    else if (place.groups.empty() && place.memory_mib && !machine_.cpus.empty()) text += " · no CPUs";
-    return text;
   }
 
   // --- rows -------------------------------------------------------------------------------------------------------------
@@ -236,10 +135,10 @@ class Drawing {
     if (!fits()) widths_.model -= std::min(widths_.model - 1, bracket + widths_.all() + 1 + names - inside());
   }
 
-  std::vector<Row> rows_of(const Place& place) const {
-    std::vector<Row> rows;
+  std::vector<BoxRow> rows_of(const Place& place) const {
+    std::vector<BoxRow> rows;
     if (!place.groups.empty())
-      for (std::string& line : broken(cores_of(place.cores()), inside(), 3)) rows.push_back({{{std::move(line)}}});
+      for (std::string& line : broken_list(cores_of(place), inside(), 3)) rows.push_back({{{std::move(line)}}});
     if (const std::string caches = l3_of(place); !caches.empty()) rows.push_back({{{caches}}});
     std::vector<std::size_t> single_nics;
     for (const Cluster& cluster : place.clusters) {
@@ -250,8 +149,8 @@ class Drawing {
     return rows;
   }
 
-  void add_cluster(const Cluster& cluster, std::vector<Row>& rows) const {
-    std::vector<Row> own;
+  void add_cluster(const Cluster& cluster, std::vector<BoxRow>& rows) const {
+    std::vector<BoxRow> own;
     for (const std::size_t gpu : cluster.gpus) add_gpu(gpu, own);
     for (std::string& line : nic_lines(cluster.nics, inside() - (cluster.kind ? 6 : 0))) own.push_back({{{std::move(line)}}});
     if (cluster.kind) label(own, class_of(cluster));
@@ -264,7 +163,7 @@ class Drawing {
   }
 
   // At the right of the lowest row that has room for it.
-  void label(std::vector<Row>& rows, const std::string& text) const {
+  void label(std::vector<BoxRow>& rows, const std::string& text) const {
     for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
       std::size_t used = 2;  // the bracket
       for (const Piece& piece : row->left) used += columns_of(piece.text);
@@ -274,15 +173,21 @@ class Drawing {
     }
   }
 
+  bool one_gpu(const Cluster& cluster) const {
+    return cluster.nics.empty() && !cluster.gpus.empty() && std::all_of(cluster.gpus.begin(), cluster.gpus.end(), [&](std::size_t gpu) {
+             return gpu == cluster.gpus[0] || joins_.between(gpu, cluster.gpus[0]).same;
+           });
+  }
+
   std::string class_of(const Cluster& cluster) const {
-    if (cluster.gpus.size() > 1 && cluster.nics.empty() && joins_.between(cluster.gpus[0], cluster.gpus[1]).same) return "one GPU";
+    if (one_gpu(cluster)) return "one GPU";
     return *cluster.kind == model::LinkKind::pix ? "PIX" : "PXB";
   }
 
-  void add_gpu(std::size_t index, std::vector<Row>& rows) const {
+  void add_gpu(std::size_t index, std::vector<BoxRow>& rows) const {
     const model::Gpu& gpu = machine_.gpus[index];
     const bool parts = gpu.mig_mode || !gpu.mig.empty();
-    Row row{device(fmt::format("GPU {}", index), gpu_name(gpu, widths_.brief), gpu.memory_mib)};
+    BoxRow row{device(fmt::format("GPU {}", index), gpu_name(gpu, widths_.brief), gpu.memory_mib)};
     if (parts) row.left.push_back({gpu.mig.empty() ? "MIG, no instances" : "MIG"});
     for (const UnitOverview& unit : overview_.units)
       if (unit.unit.gpu == index && !unit.unit.instance) add_holders(unit, row);
@@ -290,20 +195,20 @@ class Drawing {
     for (const UnitOverview& unit : overview_.units) {
       if (unit.unit.gpu != index || !unit.unit.instance) continue;
       const model::Instance& instance = gpu.mig[*unit.unit.instance];
-      Row part{device("  " + unit.unit.label, printable(instance.profile, 20), instance.memory_mib)};
+      BoxRow part{device("  " + unit.unit.label, printable(instance.profile, 20), instance.memory_mib)};
       add_holders(unit, part);
       rows.push_back(std::move(part));
     }
   }
 
-  Line device(std::string label, std::string name, std::optional<std::uint64_t> mib) const {
-    Line line{{padded(std::move(label), widths_.label) + " "}};
+  std::vector<Piece> device(std::string label, std::string name, std::optional<std::uint64_t> mib) const {
+    std::vector<Piece> line{{padded(std::move(label), widths_.label) + " "}};
     line.push_back({padded(printable(name, widths_.model), widths_.model) + " "});
     if (widths_.memory != 0) line.push_back({fmt::format("{:>{}} ", mib ? size_of(*mib) : "?", widths_.memory)});
     return line;
   }
 
-  static void add_holders(const UnitOverview& unit, Row& row) {
+  static void add_holders(const UnitOverview& unit, BoxRow& row) {
     const Ink color = unit.mine ? Ink::bold : !unit.visible ? Ink::dim : ink_of(unit.state);
     row.left.push_back({holders_of(unit), color});
   }
@@ -319,7 +224,7 @@ class Drawing {
     }
     std::vector<std::string> lines;
     for (const auto& [rate, names] : by_rate) {
-      for (std::string& line : broken(names, width, 3)) lines.push_back(std::move(line));
+      for (std::string& line : broken_list(names, width, 3)) lines.push_back(std::move(line));
       if (rate.empty()) continue;
       if (columns_of(lines.back()) + 1 + rate.size() > width) lines.push_back("   ");
       lines.back() += " " + rate;
@@ -357,14 +262,15 @@ class Drawing {
     }
     const bool pix = has_cluster(model::LinkKind::pix), pxb = has_cluster(model::LinkKind::pxb);
     if (pix || pxb)
-      text += ink(screen_, Ink::dim, fmt::format("{}{}{}", pix ? "PIX: behind one PCIe switch" : "", pix && pxb ? "; " : "",
-                                                 pxb ? "PXB: behind several PCIe switches" : "")) + "\n";
+      text += ink(screen_, Ink::dim, fmt::format("{}{}{}", pix ? "PIX: one PCIe switch" : "", pix && pxb ? "; " : "",
+                                                 pxb ? "PXB: several PCIe switches" : "")) + "\n";
     return text;
   }
 
   bool has_cluster(model::LinkKind kind) const {
     const auto in = [&](const Place& place) {
-      return std::any_of(place.clusters.begin(), place.clusters.end(), [&](const Cluster& cluster) { return cluster.kind == kind; });
+      return std::any_of(place.clusters.begin(), place.clusters.end(),
+                         [&](const Cluster& cluster) { return cluster.kind == kind && !one_gpu(cluster); });
     };
     return std::any_of(chart_.apart.begin(), chart_.apart.end(), in) ||
            std::any_of(chart_.packages.begin(), chart_.packages.end(),

@@ -14,13 +14,15 @@ std::string count(std::size_t number, std::string_view one, std::string_view man
   return fmt::format("{} {}", number, number == 1 ? one : many);
 }
 
-std::size_t cores_in(const model::Machine& machine) {
+// "128 cores (256 threads)"; "256 CPUs" where the cores are not told.
+std::string processors_in(const model::Machine& machine) {
   std::set<int> cores;
-  std::size_t alone = 0;  // of PUs whose core is not told
-  for (const model::Cpu& cpu : machine.cpus)
-    if (cpu.core) cores.insert(*cpu.core);
-    else ++alone;
-  return cores.size() + alone;
+  for (const model::Cpu& cpu : machine.cpus) {
+    if (!cpu.core) return count(machine.cpus.size(), "CPU", "CPUs");
+    cores.insert(*cpu.core);
+  }
+  return count(cores.size(), "core", "cores") +
+         (machine.cpus.size() > cores.size() ? fmt::format(" ({} threads)", machine.cpus.size()) : "");
 }
 
 // As taskset -c takes it: "0-3,16-19", and "0-38:2" where every second CPU is meant.
@@ -57,11 +59,7 @@ std::string summary_of(const model::Machine& machine) {
   for (const model::NumaNode& node : machine.numa) nodes.insert(node.id);
   if (!packages.empty()) parts.push_back(count(packages.size(), "package", "packages"));
   if (!nodes.empty()) parts.push_back(count(nodes.size(), "NUMA node", "NUMA nodes"));
-  if (!machine.cpus.empty()) {
-    const std::size_t cores = cores_in(machine);
-    parts.push_back(count(cores, "core", "cores") +
-                    (machine.cpus.size() > cores ? fmt::format(" ({} threads)", machine.cpus.size()) : ""));
-  }
+  if (!machine.cpus.empty()) parts.push_back(processors_in(machine));
   if (const std::string memory = memory_in(machine); !memory.empty()) parts.push_back(memory);
   parts.push_back(machine.gpus.empty() ? "no GPU" : count(machine.gpus.size(), "GPU", "GPUs"));
   if (!machine.nics.empty()) parts.push_back(count(machine.nics.size(), "NIC", "NICs"));
@@ -106,24 +104,37 @@ std::string node_name(const app::Place& place) {
   return place.numa ? fmt::format("NUMA {}", *place.numa) : "NUMA node unknown";
 }
 
-std::string cores_of(const std::vector<model::CpuSet>& cores) {
+std::string heading_of(const app::Place& place, const app::Arrangement& chart, const model::Machine& machine) {
+  std::string text = node_name(place);
+  if (place.memory_mib) text += " · " + size_of(*place.memory_mib);
+  if (place.numa && std::find(chart.split.begin(), chart.split.end(), *place.numa) != chart.split.end())
+    text += place.groups.empty() ? " · shared by packages" : " · shared";
+  else if (place.groups.empty() && place.memory_mib && !machine.cpus.empty())
+    text += " · no CPUs";
+  return text;
+}
+
+std::string cores_of(const app::Place& place) {
+  const std::vector<model::CpuSet> cores = place.cores();
   std::vector<std::string> parts;  // one for each number of threads: hybrid CPUs have two
   std::set<std::size_t, std::greater<>> widths;
   for (const model::CpuSet& core : cores) widths.insert(core.size());
   for (const std::size_t width : widths) {
     std::size_t number = 0;
+    bool together = true;  // threads of a core have neighbouring numbers
     model::CpuSet all, first;
     for (const model::CpuSet& core : cores) {
       if (core.size() != width) continue;
       ++number;
       all = all | core;
-      first.add(core.to_vector().front());
+      const std::vector<unsigned> threads = core.to_vector();
+      first.add(threads.front());
+      together = together && threads.back() - threads.front() == width - 1;
     }
-    const std::string every = list_of(all), one = list_of(first), others = list_of(all - first);
-    std::string text = count(number, "core", "cores") + " ";
-    if (width == 1) text += every;
-    else if (every.size() < one.size()) text += fmt::format("{} ({} threads each)", every, width);
-    else text += fmt::format("{} (SMT {})", one, others);
+    std::string text = (place.cores_told ? count(number, "core", "cores") : count(number, "CPU", "CPUs")) + " ";
+    if (width == 1) text += list_of(all);
+    else if (together) text += fmt::format("{} ({} threads each)", list_of(all), width);
+    else text += fmt::format("{} (SMT {})", list_of(first), list_of(all - first));
     parts.push_back(std::move(text));
   }
   return join(parts, ", ");

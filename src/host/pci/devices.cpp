@@ -155,20 +155,21 @@ void link(const PciDevices& devices, model::Machine& machine) {
     if (const PciDevice* device = find(devices, gpu.pci)) ends[*gpu.pci] = device;
   for (const model::Nic& nic : machine.nics)
     if (const PciDevice* device = find(devices, nic.pci)) ends[*nic.pci] = device;
-  for (model::Gpu& gpu : machine.gpus) {
-    const PciDevice* self = find(devices, gpu.pci);
-    if (!self) continue;
-    std::set<std::string> linked;
-    for (const model::Link& link : gpu.links)
-      if (is_pci(link.kind)) linked.insert(link.to);
-    for (const auto& [address, device] : ends) {
-      if (address == *gpu.pci) continue;
-      model::Link link;
-      link.to = address.to_string();
-      link.kind = pci_link(*self, *device);
-      if (!linked.contains(link.to)) gpu.links.push_back(std::move(link));
-    }
-  }
+  const auto add = [&](const model::PciAddress& own, const PciDevice& self, const model::PciAddress& address,
+                       const PciDevice& device, std::vector<model::Link>& links) {
+    model::Link link;
+    link.to = address.to_string();
+    link.kind = pci_link(self, device);
+    const bool told = std::any_of(links.begin(), links.end(), [&](const model::Link& l) { return is_pci(l.kind) && l.to == link.to; });
+    if (address != own && !told) links.push_back(std::move(link));
+  };
+  for (model::Gpu& gpu : machine.gpus)
+    if (const PciDevice* self = find(devices, gpu.pci))
+      for (const auto& [address, device] : ends) add(*gpu.pci, *self, address, *device, gpu.links);
+  for (model::Nic& nic : machine.nics)
+    if (const PciDevice* self = find(devices, nic.pci))
+      for (const model::Nic& other : machine.nics)
+        if (const PciDevice* device = find(devices, other.pci)) add(*nic.pci, *self, *other.pci, *device, nic.links);
 }
 
 }  // namespace thole::host

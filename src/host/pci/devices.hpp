@@ -60,7 +60,8 @@ const PciDevice* find(const PciDevices& devices, const std::optional<model::PciA
 // Fills `numa` and `near_cpus` of GPUs that are among the devices, where they are not yet known.
 void locate(const PciDevices& devices, const std::vector<model::Cpu>& cpus, std::vector<model::Gpu>& gpus);
 
-// Adds to every GPU its PCI connection to each other GPU and NIC, beside the NVLink or xGMI that may join them too.
+// Adds to every GPU its PCI connection to each other GPU and NIC, beside the NVLink or xGMI that may join them too; to every
+// NIC that to each other NIC.
 void link(const PciDevices& devices, model::Machine& machine);
 
 }  // namespace thole::host

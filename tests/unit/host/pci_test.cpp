@@ -99,6 +99,23 @@ TEST_F(Links, ArePciBesideNvlink) {
   }
 }
 
+TEST_F(Links, ArePciBetweenNicsToo) {
+  model::Machine machine;
+  PciDevices devices;
+  for (const char* address : {"03:00.0", "04:00.0", "81:00.0"}) {
+    machine.nics.emplace_back().pci = at(address);
+    devices.emplace(at(address), *pci_device(Tree(tree.root()), at(address)));
+  }
+  machine.nics.emplace_back();  // one without an address
+  for (int again = 0; again < 2; ++again) {
+    link(devices, machine);
+    ASSERT_EQ(machine.nics[0].links.size(), 2u);
+    EXPECT_EQ(machine.nics[0].links[0], (model::Link{"0000:04:00.0", LinkKind::pix, {}, {}}));
+    EXPECT_EQ(machine.nics[0].links[1], (model::Link{"0000:81:00.0", LinkKind::sys, {}, {}}));
+    EXPECT_TRUE(machine.nics[3].links.empty());
+  }
+}
+
 TEST_F(Links, GpusAreFoundByVendorInPciOrder) {
   tree.pci("pci0000:80/0000:80:01.0", "0000:82:00.0", "0x10de", "0x1234", "0x020000");  // not a GPU
   tree.pci("pci0000:80/0000:80:01.0", "0000:09:00.0", "0x1002", "0x74a1", "0x120000");  // an accelerator
