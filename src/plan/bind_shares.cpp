@@ -26,6 +26,7 @@ struct Cell {
 
 // Gives `cores` to `takers`, each core to the one that has least, as runs in the order of takers.
 void deal(const CoreList& cores, const Gpus& takers, std::vector<CoreList>& lists) {
+  if (takers.empty()) return;
   std::vector<std::size_t> counts(takers.size());
   for (std::size_t i = 0; i < cores.size(); ++i) {
     std::size_t least = 0;
