@@ -68,7 +68,7 @@ std::string page_of(const Verb& verb, const std::string& directory) {
   text += fmt::format(".SH NAME\nthole\\-{} \\- {}\n.SH SYNOPSIS\n\\fB{}\\fR\n", verb.name, escape(verb.summary),
                       escape(cli::synopsis(verb)));
   text += ".SH DESCRIPTION\n" + roff(prose.description);
-  text += options("OPTIONS", verb.own) + options("THE REQUEST", verb.request);
+  text += options("OPTIONS", verb.own) + options("THE REQUEST", verb.request) + options("BINDING", verb.binding);
   text += "Options of every command are in \\fBthole\\fR(1).\n";
   return text + examples(verb) + roff(prose.sections) + see_also(verb.name);
 }
@@ -134,6 +134,7 @@ std::string commands_page(const std::string& directory) {
     text += fmt::format("\n## thole {}\n\n`{}`: {}.\n\n{}", verb.name, cli::synopsis(verb), verb.summary, prose.description);
     if (!verb.own.empty()) text += "\n" + in_cells(markdown_options(verb.own));
     if (!verb.request.empty()) text += "\nAnd the words of [a request](#a-request).\n";
+    if (!verb.binding.empty()) text += "\nAnd the words about [binding](#binding).\n";
     text += "\n";
     for (const Example& example : verb.examples) text += fmt::format("    {:<56} # {}\n", example.line, example.says);
     std::string sections = prose.sections;
@@ -141,6 +142,7 @@ std::string commands_page(const std::string& directory) {
     if (!sections.empty()) text += "\n" + sections;
   }
   text += "\n## A request\n\n" + in_cells(markdown_options(cli::find_verb("run")->request));
+  text += "\n## Binding\n\nWhat they mean: [binding](binding.md).\n\n" + in_cells(markdown_options(cli::find_verb("run")->binding));
   return text;
 }
 

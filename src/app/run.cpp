@@ -36,6 +36,12 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
   return joined;
 }
 
+// Nothing where nothing is to be bound: the topology is not even read then.
+std::optional<Binding> binding_for(const RunPorts& ports, const RunRequest& wanted, const Acquired& acquired) {
+  if (acquired.chosen.empty() || !wants_binding(wanted.bind)) return std::nullopt;
+  return plan_binding(ports.site.observer, ports.bind, ports.site.environment, wanted.bind, {gpus_of(acquired.units, acquired.chosen)});
+}
+
 port::ProcessSpec spec_for(const Site& site, const RunRequest& wanted, const Acquired& acquired) {
   port::ProcessSpec spec;
   spec.argv = wanted.argv;
@@ -78,7 +84,10 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   Acquired acquired = wanted.in.empty() ? acquire(ports.site, wanted.request, options) : join_claim(ports, wanted.in);
   if (events.got) events.got(acquired);
 
-  const port::ProcessSpec spec = spec_for(ports.site, wanted, acquired);
+  const std::optional<Binding> binding = binding_for(ports, wanted, acquired);
+  if (binding && events.bound) events.bound(*binding);
+  port::ProcessSpec spec = spec_for(ports.site, wanted, acquired);
+  if (binding) put_into(spec, *binding, 0, events.bound_otherwise);
   ports.site.observer.rest();                // no probe of ours beside the job, nor among the processes we wait for
   if (!wanted.supervised) ports.processes.become(spec);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/acquire.hpp"
+#include "app/binding.hpp"
 #include "port/claim_control.hpp"
 #include "port/processes.hpp"
 
@@ -20,6 +21,7 @@ struct RunRequest {
   plan::Ids ids = plan::Ids::automatic;
   bool linger = false;                 // wait for what the command leaves behind instead of ending it
   bool supervised = true;              // false: replace this process by the command
+  model::BindOptions bind;             // how it is bound; a claim of no GPU is not
   std::string in;                      // run inside this claim (id or unique prefix) instead of making one
   std::map<std::string, std::string> carry;   // further variables for the job: THOLE_MACHINE, THOLE_STATE_DIR
 };
@@ -29,6 +31,8 @@ struct RunEvents {
   std::function<void(const Standing&)> waiting;
   std::function<void(const std::string&)> caution;
   std::function<void(const Acquired&)> got;
+  std::function<void(const Binding&)> bound;   // the plan, before the command starts
+  std::function<void(const std::vector<std::string>&)> bound_otherwise;  // how the kernel's answer differs from it
   std::function<void(const std::vector<std::string>&)> left_behind;
 };
 
@@ -37,6 +41,7 @@ struct RunPorts {
   port::Processes& processes;
   port::ClaimControl& control;
   ClaimDirectory directory;
+  BindSite bind;
 };
 
 // Returns how the command ended; the claim is free by then. Throws what acquire throws, and Error(not_found | not_executable).

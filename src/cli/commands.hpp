@@ -8,6 +8,7 @@ namespace thole::cli {
 int status(Context& context);
 int why(Context& context);
 int run(Context& context);
+int bind(Context& context);
 int claim(Context& context);
 int release(Context& context);
 int extend(Context& context);

@@ -51,6 +51,10 @@ plan::Ids Context::ids() const {
   return plan::parse_ids(form).value_or(plan::Ids::automatic);  // checked where it was read
 }
 
+model::BindOptions Context::binding(const model::BindOptions& fallback) const {
+  return invocation.binding.over(config.binding.over(fallback));
+}
+
 std::map<std::string, std::string> Context::carry() const {
   std::map<std::string, std::string> variables;
   const wire::Settings& settings = wire.settings();

@@ -27,6 +27,9 @@ struct Context {
   void detail(std::string_view text) const;        // only under -v
   void warn(std::string_view text) const;          // always
 
+  // What the line says about binding, else the configuration, else the default of this use.
+  model::BindOptions binding(const model::BindOptions& fallback) const;
+
   plan::Ids ids() const;                             // --ids, else the configuration's
   std::map<std::string, std::string> carry() const;  // variables by which a job's own thole finds the same machine and claims
 };

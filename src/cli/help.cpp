@@ -91,6 +91,7 @@ std::string help_of(const Verb& verb) {
   if (!verb.examples.empty()) text += "\nexamples\n" + examples(verb);
   if (!verb.own.empty()) text += "\noptions\n" + rows(verb.own);
   if (!verb.request.empty()) text += "\nthe request: which GPUs, and how long to wait\n" + rows(verb.request);
+  if (!verb.binding.empty()) text += "\nbinding: the CPUs, memory and NICs it uses\n" + rows(verb.binding);
   std::string globals;
   for (const Option& option : global_options()) globals += (globals.empty() ? "" : ", ") + spelling(option);
   return text + "\noptions of every command (see: thole --help)\n  " + wrap(globals, width, 2, 2) + "\n";

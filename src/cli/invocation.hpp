@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "model/bind_wishes.hpp"
 #include "model/request.hpp"
 
 namespace thole::cli {
@@ -65,12 +66,19 @@ struct InitOptions {
   std::string group;  // nodes become 0660 of this group; "" = 0666
 };
 
+struct BindCommandOptions {
+  std::optional<pid_t> pid;             // a process that runs, instead of a command
+  std::optional<unsigned> local_rank, ranks;
+};
+
 struct Invocation {
   const Verb* verb = nullptr;
   Globals global;
   model::Request request;  // starts as the configuration's defaults
   StatusOptions status;
   RunOptions run;  // `claim` shares dry_run and ids
+  model::BindWishes binding;
+  BindCommandOptions bind;
   ClaimOptions claim;
   CaptureOptions capture;
   TopoOptions topo;

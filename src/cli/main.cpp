@@ -26,9 +26,9 @@ struct Command {
   int (*call)(Context&);
 };
 constexpr Command commands[] = {{"status", cli::status}, {"why", cli::why},         {"run", cli::run},
-                                {"claim", cli::claim},   {"release", cli::release}, {"extend", cli::extend},
-                                {"topo", cli::topo},     {"doctor", cli::doctor},   {"capture", cli::capture},
-                                {"init", cli::init},     {"plan", cli::plan}};
+                                {"bind", cli::bind},     {"claim", cli::claim},     {"release", cli::release},
+                                {"extend", cli::extend}, {"topo", cli::topo},       {"plan", cli::plan},
+                                {"doctor", cli::doctor}, {"capture", cli::capture}, {"init", cli::init}};
 
 // Without a verb: who has what.
 std::string_view verb_of(const Invocation& invocation) { return invocation.verb ? invocation.verb->name : "status"; }

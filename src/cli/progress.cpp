@@ -5,6 +5,8 @@
 #include "app/why.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "cli/help.hpp"
+#include "cli/render_binding.hpp"
 #include "cli/render_run.hpp"
 
 namespace thole::cli {
@@ -34,6 +36,8 @@ app::RunEvents Progress::events() {
   events.waiting = [this](const app::Standing& standing) { waiting(standing); };
   events.got = [this](const app::Acquired& acquired) { got(acquired); };
   events.caution = [this](const std::string& text) { caution(text); };
+  events.bound = [this](const app::Binding& binding) { bound(binding, 0); };
+  events.bound_otherwise = [this](const std::vector<std::string>& differences) { bound_otherwise(differences); };
   events.left_behind = [this](const std::vector<std::string>& processes) { left_behind(processes); };
   return events;
 }
@@ -79,6 +83,20 @@ void Progress::caution(const std::string& text) {
     context_.warn(printable(text));
 }
 
+void Progress::bound(const app::Binding& binding, std::size_t rank) {
+  if (context_.invocation.global.json) return say("bound", {{"rank", rank}, {"binding", binding_to_json(binding)}});
+  if (context_.invocation.global.verbose) {
+    for (const std::string& line : describe_binding(binding, rank)) context_.detail(line.substr(2));
+    return;
+  }
+  for (const std::string& trouble : binding.troubles_of(rank)) context_.note(wrap(printable(trouble), 80, 2, 7));
+}
+
+void Progress::bound_otherwise(const std::vector<std::string>& differences) {
+  if (context_.invocation.global.json) return say("bound-otherwise", {{"differences", differences}});
+  for (const std::string& difference : differences) context_.note(wrap(printable(difference), 80, 2, 7));
+}
+
 void Progress::left_behind(const std::vector<std::string>& processes) {
   if (context_.invocation.global.json) return say("left-behind", {{"processes", processes}});
   std::string text = fmt::format(
@@ -104,13 +122,20 @@ int show_preview(Context& context) {
     variables = app::variables(site, as_if, context.invocation.request, context.ids());
     variables.set.erase("THOLE_CLAIM");  // there is none
   }
+  std::optional<app::Binding> binding;  // only `run` binds
+  if (context.invocation.verb->name == "run" && !preview.chosen.empty()) {
+    const model::BindOptions options = context.binding(model::BindOptions::for_command());
+    binding = app::plan_binding(site.observer, context.wire.bind_site(), site.environment, options,
+                                {app::gpus_of(preview.units, preview.chosen)});
+    for (const auto& [name, value] : binding->effects.front().set) variables.set[name] = value;
+  }
   std::vector<std::string> why;
   if (const auto* wait = std::get_if<model::Wait>(&preview.decision)) why = why_waiting(context, *wait);
   const model::Snapshot& snapshot = site.observer.snapshot();
   if (context.invocation.global.json)
-    context.print_json(preview_to_json(preview, variables, snapshot, why));
+    context.print_json(preview_to_json(preview, binding, variables, snapshot, why));
   else
-    context.print(render_preview(preview, variables, snapshot, why));
+    context.print(render_preview(preview, binding, variables, snapshot, why));
   return 0;
 }
 

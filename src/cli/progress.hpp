@@ -14,6 +14,8 @@ class Progress {
 
   app::RunEvents events();  // refer to this object
   void ended(const port::Ended& ended);
+  void bound(const app::Binding& binding, std::size_t rank);        // said of one rank only where it lacks something, or under -v
+  void bound_otherwise(const std::vector<std::string>& differences);
 
  private:
   bool waits_not() const;          // --no-wait: what is told is why not, not how to leave

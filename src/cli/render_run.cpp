@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "cli/help.hpp"
 #include "cli/render.hpp"
+#include "cli/render_binding.hpp"
 
 namespace thole::cli {
 
@@ -49,23 +50,26 @@ Json waiting_to_json(const model::Wait& wait, const std::vector<std::string>& wh
           {"why", why}};
 }
 
-std::string render_preview(const app::Preview& preview, const plan::Variables& variables, const model::Snapshot& snapshot,
-                           const std::vector<std::string>& why) {
+std::string render_preview(const app::Preview& preview, const std::optional<app::Binding>& binding,
+                           const plan::Variables& variables, const model::Snapshot& snapshot, const std::vector<std::string>& why) {
   if (std::holds_alternative<model::Wait>(preview.decision)) return "would be " + render_waiting(why) + "\n";
   std::string text = fmt::format("would claim {}\n", name_units(preview.units, preview.chosen, snapshot));
   if (!preview.explain.empty()) text += fmt::format("  {}\n", printable(preview.explain));
+  if (binding)
+    for (const std::string& line : describe_binding(*binding, 0)) text += line + "\n";
   for (const auto& [name, value] : variables.set) text += fmt::format("  {}={}\n", name, shell_quote(value));
   return text;
 }
 
-Json preview_to_json(const app::Preview& preview, const plan::Variables& variables, const model::Snapshot& snapshot,
-                     const std::vector<std::string>& why) {
+Json preview_to_json(const app::Preview& preview, const std::optional<app::Binding>& binding,
+                     const plan::Variables& variables, const model::Snapshot& snapshot, const std::vector<std::string>& why) {
   const auto* wait = std::get_if<model::Wait>(&preview.decision);
   return {{"schema", "thole/plan/1"},
           {"would", wait ? "wait" : "claim"},
           {"gpus", units_to_json(preview.units, preview.chosen, snapshot)},
           {"why", preview.explain.empty() ? Json(nullptr) : Json(preview.explain)},
           {"wait", wait ? waiting_to_json(*wait, why) : Json(nullptr)},
+          {"binding", binding ? binding_to_json(*binding) : Json(nullptr)},
           {"set", variables.set},
           {"unset", variables.unset}};
 }

@@ -37,6 +37,7 @@ int run(Context& context) {
   wanted.linger = invocation.run.linger;
   wanted.supervised = !invocation.run.no_supervisor;
   wanted.in = invocation.run.in;
+  wanted.bind = context.binding(model::BindOptions::for_command());
   wanted.carry = context.carry();
 
   const std::vector<int> cancel{context.wire.interruption()};

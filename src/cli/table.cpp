@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "cli/binding_words.hpp"
 #include "cli/words.hpp"
 
 namespace thole::cli {
@@ -107,6 +108,46 @@ constexpr Option run_rows[] = {
    [](I& i, const W& w) { i.run.status_file = text_of(w); }, Offer::files},
 };
 
+constexpr Option binding_rows[] = {
+  {0, "bind", "MODE", "the CPUs it gets: none, node, package, exclusive, l3, core:N or compat (default node, the package where the "
+   "node is short of cores)",
+   [](I& i, const W& w) { set_bind_mode(i.binding, w); }, Offer::choices, "none|node|package|exclusive|l3|core:1|compat"},
+  {0, "mem", "POLICY", "memory: first-touch (default), or preferred, bind, interleave on its nodes; :NODES names others",
+   [](I& i, const W& w) { set_memory_policy(i.binding, w); }, Offer::choices, "first-touch|preferred|bind|interleave"},
+  {0, "smt", "THREADS", "all threads of its cores, or one (default all)",
+   [](I& i, const W& w) { i.binding.smt = *model::parse_smt(choice_of(w, "all|one")); }, Offer::choices, "all|one"},
+  {0, "nic", "WHICH", "UCX_NET_DEVICES and NCCL_IB_HCA name the near NICs (default), all, or none",
+   [](I& i, const W& w) { i.binding.nic = *model::parse_nic_mode(choice_of(w, "near|all|none")); },
+   Offer::choices, "near|all|none"},
+  {0, "threads", "N|auto", "set OMP_NUM_THREADS and its like, where unset, to N or to the number of cores",
+   [](I& i, const W& w) { set_threads(i.binding, w); }, Offer::choices, "auto|keep"},
+  {0, "reserve", "CPUS", "cores nobody gets: a list such as 0,64, or first-of-l3",
+   [](I& i, const W& w) { set_reserve(i.binding, w); }, Offer::choices, "first-of-l3|none"},
+  {0, "lend", "", "with exclusive: cores of nodes without a GPU go to the nearest GPUs",
+   [](I& i, const W&) { i.binding.lend = true; }},
+  {0, "balanced", "", "with exclusive: every GPU gets as many cores as the poorest",
+   [](I& i, const W&) { i.binding.balanced = true; }},
+  {0, "strict", "", "exit 69 before the command starts where it would get less than this",
+   [](I& i, const W&) { i.binding.strict = true; }},
+  {0, "no-bind", "", "leave CPUs, memory and variables for NICs and threads as they are",
+   [](I& i, const W&) { i.binding.off = true; }},
+};
+
+constexpr Option bind_rows[] = {
+  {'g', "gpus", "N", "how many of them each rank uses (default 1)",
+   [](I& i, const W& w) { i.request.gpus = number_of(w, 1, 4096); }},
+  {0, "on", "GPU,...", "next to these GPUs (default: those that the environment allots)",
+   [](I& i, const W& w) { i.request.on = list_of(w); }, Offer::gpus},
+  {0, "pid", "PID", "bind a process that runs, with all its threads",
+   [](I& i, const W& w) { i.bind.pid = pid_of(w); }},
+  {0, "local-rank", "R", "which rank of this machine it is, from 0 (default: what the launcher says)",
+   [](I& i, const W& w) { i.bind.local_rank = number_of(w, 0, 65535); }},
+  {0, "ranks", "N", "how many ranks this machine has (default: what the launcher says)",
+   [](I& i, const W& w) { i.bind.ranks = number_of(w, 1, 65536); }},
+  {0, "dry-run", "", "show the plan of all ranks, and bind nothing",
+   [](I& i, const W&) { i.run.dry_run = true; }},
+};
+
 constexpr Option claim_rows[] = {
   {0, "shell", "", "tie the claim to the calling shell and print the exports: eval \"$(thole claim --shell)\"",
    [](I& i, const W&) { i.claim.shell = true; }},
@@ -167,6 +208,11 @@ constexpr Example topo_examples[] = {
   {"thole topo --svg machine.svg", "the same as a picture"},
   {"thole --machine mi250x topo --matrix", "how GPUs and NICs are joined, pair by pair"},
 };
+constexpr Example bind_examples[] = {
+  {"thole bind ./app", "in the place of ./app under srun, mpirun or torchrun: each rank next to its GPU"},
+  {"thole bind --pid 4711 --on 3", "a process that runs already, next to GPU 3"},
+  {"thole bind --ranks 8 --dry-run", "what each of eight ranks would get"},
+};
 constexpr Example doctor_examples[] = {
   {"thole doctor", "what is wrong on this machine and how to mend it"},
   {"thole doctor --json", "the same for a program"},
@@ -190,11 +236,13 @@ constexpr Verb verb_rows[] = {
   {"why", "see", "explain a GPU's state, or what a request waits for", "[GPU...]", {}, request_rows, why_examples,
    Offer::gpus, 0, 128},
   {"run", "run", "claim GPUs, wait if needed, run a command", "COMMAND [ARGUMENT...]", run_rows, request_rows, run_examples,
-   Offer::command, 1, ~std::size_t{0}},
+   Offer::command, 1, ~std::size_t{0}, false, binding_rows},
   {"claim", "run", "claim GPUs without a command", "", claim_rows, request_rows, claim_examples},
   {"release", "run", "give a claim back", "[CLAIM...]", {}, {}, release_examples, Offer::claims, 0, 128},
   {"extend", "run", "give a claim a new end", "[CLAIM] TIME", {}, {}, extend_examples, Offer::claims, 1, 2},
   {"topo", "machine", "draw the machine: what is near what, and who has it", "", topo_rows, {}, topo_examples},
+  {"bind", "run", "bind a rank that another launcher starts, or a running process", "[COMMAND [ARGUMENT...]]", bind_rows, {},
+   bind_examples, Offer::command, 0, ~std::size_t{0}, false, binding_rows},
   {"doctor", "machine", "what is wrong, and how to mend it", "", {}, {}, doctor_examples},
   {"capture", "machine", "this machine, or another, as a file", "", capture_rows, {}, capture_examples},
   {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},
@@ -218,7 +266,7 @@ const Verb* find_verb(std::string_view name) {
 
 std::vector<const Option*> options_of(const Verb& verb) {
   std::vector<const Option*> all;
-  for (std::span<const Option> rows : {verb.own, verb.request, global_options()})
+  for (std::span<const Option> rows : {verb.own, verb.request, verb.binding, global_options()})
     for (const Option& row : rows) all.push_back(&row);
   return all;
 }

@@ -48,6 +48,7 @@ struct Verb {
   Offer offer = Offer::nothing;  // what its words are; `command` ends the options at the first word
   std::size_t min_words = 0, max_words = 0;
   bool raw = false;  // machinery: every word after the verb is its own
+  std::span<const Option> binding = {};  // how its processes are bound, where it starts or binds some
 };
 
 std::span<const Verb> verbs();

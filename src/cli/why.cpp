@@ -67,7 +67,7 @@ int of_request(Context& context, const app::Overview& overview) {
     model::Json json = {{"schema", "thole/why/1"},
                         {"request", request.describe()},
                         {"refused", why.refused.empty() ? model::Json(nullptr) : model::Json(why.refused)}};
-    json["plan"] = why.preview ? preview_to_json(*why.preview, {}, overview.snapshot, why.waiting) : model::Json(nullptr);
+    json["plan"] = why.preview ? preview_to_json(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting) : model::Json(nullptr);
     json["units"] = model::Json::array();
     for (const UnitWhy& unit : why.units) json["units"].push_back(to_json(unit));
     context.print_json(json);
@@ -77,7 +77,7 @@ int of_request(Context& context, const app::Overview& overview) {
   if (!why.refused.empty())
     text += paragraph(context.screen, "would be refused: " + why.refused);
   else
-    text += render_preview(*why.preview, {}, overview.snapshot, why.waiting);
+    text += render_preview(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting);
   text += "\n";
   text += render(why.units, context.screen);
   context.print(text);

@@ -38,6 +38,12 @@ unsigned count_of(const Word& word) {
   return static_cast<unsigned>(*count);
 }
 
+unsigned number_of(const Word& word, unsigned least, unsigned most) {
+  auto number = parse_u64(word.text);
+  if (!number || *number < least || *number > most) throw_expected(word, fmt::format("a number from {} to {}", least, most));
+  return static_cast<unsigned>(*number);
+}
+
 pid_t pid_of(const Word& word) {
   auto pid = parse_u64(word.text);
   if (!pid || *pid == 0 || *pid > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max()))

@@ -15,6 +15,7 @@ Seconds duration_of(const Word& word);  // "90s", "1h30m", "0"
 Seconds positive_duration_of(const Word& word);
 std::uint64_t size_mib_of(const Word& word);                        // "20G", more than 0
 double percent_of(const Word& word);                                // 0 … 100
+unsigned number_of(const Word& word, unsigned least, unsigned most);
 std::vector<std::string> list_of(const Word& word);                 // "0,GPU-5c2f": no empty pieces
 std::string text_of(const Word& word);                              // anything but ""
 std::string choice_of(const Word& word, std::string_view choices);  // one of "a|b|c"

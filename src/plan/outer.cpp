@@ -7,6 +7,7 @@
 // the others (as many GPUs are shown as it names) it says nothing more.
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "base/text.hpp"
 #include "plan/select.hpp"
@@ -38,6 +39,7 @@ class Allotment {
 
   void read(const Environment& environment);
   Outer take() && { return std::move(outer_); }
+  void put_in_order(const Environment& environment);
 
  private:
   bool has(Vendor vendor) const {
@@ -54,6 +56,7 @@ class Allotment {
   const model::Machine& machine_;
   const std::vector<Unit>& units_;
   VisibleLists lists_;
+  std::map<Vendor, std::vector<Device>> numbered_;  // as the vendor's variable lists them, where there is one
   Outer outer_;
 };
 
@@ -73,6 +76,7 @@ void Allotment::narrow(const std::string& name, const std::function<bool(const U
 
 void Allotment::narrow(const std::string& name, Vendor vendor, const Listed& listed) {
   if (!listed.caution.empty()) outer_.cautions.push_back(name + " " + listed.caution);
+  numbered_[vendor] = listed.devices;
   narrow(name, [&](const Unit& unit) { return unit.gpu_of(machine_).vendor == vendor; }, listed.devices);
 }
 
@@ -174,6 +178,18 @@ void Allotment::read(const Environment& environment) {
     outer_.cautions.push_back("NVIDIA_VISIBLE_DEVICES=" + *container + ": this container was made without NVIDIA GPUs");
 }
 
+void Allotment::put_in_order(const Environment& environment) {
+  const std::string* order = find(environment, "CUDA_DEVICE_ORDER");
+  for (const Vendor vendor : {Vendor::nvidia, Vendor::amd, Vendor::intel}) {
+    const auto listed = numbered_.find(vendor);
+    const bool by_pci = vendor == Vendor::nvidia && order && *order == "PCI_BUS_ID";
+    const auto devices = listed != numbered_.end() ? listed->second : by_pci ? lists_.in_pci_order(vendor) : lists_.in_runtime_order(vendor);
+    for (const Device& device : devices)
+      for (const std::size_t unit : device)
+        if (outer_.visible[unit]) outer_.order.push_back(unit);
+  }
+}
+
 }  // namespace
 
 std::string gpus_of_host(std::string_view gpu_file, std::string_view host) {
@@ -194,6 +210,7 @@ std::string gpus_of_host(std::string_view gpu_file, std::string_view host) {
 Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units, const Environment& environment) {
   Allotment allotment(snapshot, units);
   allotment.read(environment);
+  allotment.put_in_order(environment);
   return std::move(allotment).take();
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/time.hpp"
-#include "model/cpu_set.hpp"
+#include "model/bound.hpp"
 
 namespace thole::port {
 
@@ -20,7 +20,9 @@ struct ProcessSpec {
   std::map<std::string, std::string> set;        // variables to set …
   std::vector<std::string> unset;                // … and to remove, on top of the caller's environment
   std::string cwd;                               // "" = unchanged
-  std::optional<model::CpuSet> cpus;             // affinity to apply before exec
+  model::Binding binding;                           // applied in the new process before it execs, and read back there
+  bool strict = false;                           // a binding that is refused or comes out otherwise is an error: no start
+  std::function<void(const model::Bound&)> bound;  // told once what was read back; may be empty
   std::vector<int> keep;                         // descriptors the child gets, as copies at 10 and above (the claim's locks)
 };
 
@@ -53,7 +55,8 @@ class Processes {
  public:
   virtual ~Processes() = default;
 
-  // Starts it (vfork style) in the same terminal and process group. Throws Error(not_found | not_executable | internal).
+  // Starts it (vfork style) in the same terminal and process group. Throws Error(not_found | not_executable | internal), and
+  // under `strict` Error(unavailable).
   // From here to the end of supervise all signals are blocked in this thread.
   virtual pid_t start(const ProcessSpec& spec) = 0;
 

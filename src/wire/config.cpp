@@ -83,6 +83,26 @@ constexpr ConfigKey key_rows[] = {
    [](C& c, const V& v, const S& w) {
      c.ids = one(v, w);
      if (c.ids != "auto" && c.ids != "uuid" && c.ids != "index") throw_expected(w, "auto, uuid or index", v); }},
+  {"bind.mode", "THOLE_BIND", "MODE", "--bind where the line says nothing; none leaves the CPUs alone",
+   [](C& c, const V& v, const S& w) { if (!c.binding.set_mode(one(v, w))) throw_expected(w, model::bind_modes, v); }},
+  {"bind.mem", "THOLE_MEM", "POLICY", "--mem where the line says nothing",
+   [](C& c, const V& v, const S& w) {
+     if (!c.binding.set_memory(join(v, ","))) throw_expected(w, "first-touch, preferred, bind or interleave", v); }, true},
+  {"bind.smt", "THOLE_SMT", "THREADS", "--smt where the line says nothing",
+   [](C& c, const V& v, const S& w) { c.binding.smt = must(model::parse_smt(one(v, w)), "all or one", v, w); }},
+  {"bind.nic", "THOLE_NIC", "WHICH", "--nic where the line says nothing",
+   [](C& c, const V& v, const S& w) { c.binding.nic = must(model::parse_nic_mode(one(v, w)), "near, all or none", v, w); }},
+  {"bind.threads", "THOLE_THREADS", "N|auto", "--threads where the line says nothing",
+   [](C& c, const V& v, const S& w) { c.binding.threads = must(model::parse_threads(one(v, w)), "a number, auto or keep", v, w); }},
+  {"bind.reserve", "THOLE_RESERVE", "CPUS", "--reserve where the line says nothing",
+   [](C& c, const V& v, const S& w) {
+     c.binding.reserve = must(model::parse_reserve(join(v, ",")), "a CPU list, first-of-l3 or none", v, w); }, true},
+  {"bind.lend", "THOLE_LEND", "true|false", "--lend always",
+   [](C& c, const V& v, const S& w) { c.binding.lend = flag(v, w); }},
+  {"bind.balanced", "THOLE_BALANCED", "true|false", "--balanced always",
+   [](C& c, const V& v, const S& w) { c.binding.balanced = flag(v, w); }},
+  {"bind.strict", "THOLE_STRICT", "true|false", "--strict always",
+   [](C& c, const V& v, const S& w) { c.binding.strict = flag(v, w); }},
   {"free.ignore_processes", "THOLE_IGNORE_PROCESSES", "NAME,...", "processes that do not make a GPU busy",
    [](C& c, const V& v, const S&) { c.settings.free_policy.ignore_processes = v; }, true},
   {"free.ignore_memory", "THOLE_IGNORE_MEMORY", "SIZE", "memory in use by nobody up to which a GPU is free",

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/bind_wishes.hpp"
 #include "wire/settings.hpp"
 
 namespace thole::wire {
@@ -13,6 +14,7 @@ namespace thole::wire {
 struct Config {
   Settings settings;
   model::Request request;             // the defaults a request starts from: wait, pick, beside, …
+  model::BindWishes binding;          // likewise of how jobs are bound
   std::string ids;                    // "auto", "uuid", "index"
   std::vector<std::string> files;     // those that were found and read
   std::vector<std::string> cautions;  // "THOLE_MASHINE is not known; did you mean THOLE_MACHINE?", for doctor

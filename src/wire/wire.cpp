@@ -17,6 +17,7 @@
 #include "host/gpu/file/search.hpp"
 #include "host/gpu/intel/backend.hpp"
 #include "host/gpu/nvidia/backend.hpp"
+#include "host/process/local_binder.hpp"
 #include "host/process/local_processes.hpp"
 #include "host/process/tree.hpp"
 #include "host/topology/live.hpp"
@@ -70,6 +71,7 @@ struct Wire::Parts {
   std::unique_ptr<port::Processes> processes;
   std::unique_ptr<port::ClaimControl> control;
   std::unique_ptr<host::Interruption> interruption;
+  host::LocalBinder binder;
   std::unique_ptr<app::Site> site;
 };
 
@@ -184,8 +186,13 @@ app::Site& Wire::site() {
 }
 
 app::RunPorts Wire::run_ports() {
-  return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return claim_directory(id, owner); }};
+  return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return claim_directory(id, owner); }, bind_site()};
 }
+
+// A captured tree is another machine as much as a machine file is.
+app::BindSite Wire::bind_site() { return {parts_->binder, settings_.machine.empty() && settings_.sysroot.empty()}; }
+
+app::RankSite Wire::rank_site() { return {observer(), bind_site(), settings_.environment, settings_.probe_cold}; }
 
 pid_t calling_shell() { return host::calling_shell(); }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/acquire.hpp"
+#include "app/bind_rank.hpp"
 #include "app/observer.hpp"
 #include "app/run.hpp"
 #include "port/claim_control.hpp"
@@ -37,6 +38,8 @@ class Wire {
   port::ClaimStore* find_store();  // for looking only: makes no directory and asks no driver; null where there is none
   port::Processes& processes();
   port::ClaimControl& control();
+  app::BindSite bind_site();
+  app::RankSite rank_site();       // for `bind`: needs no state directory
   app::Site& site();               // of observer, store, clock and the settings
   app::RunPorts run_ports();
 

@@ -79,7 +79,7 @@ std::vector<std::string> job_environment(const char* const* base, const port::Pr
 }
 
 Launch::Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited)
-    : spec_(spec), inherited_(inherited), environment_(job_environment(environ, spec)) {
+    : spec_(spec), inherited_(inherited), environment_(job_environment(environ, spec)), binding_(spec.binding, spec.strict) {
   if (spec.argv.empty()) throw Error(ErrorCode::usage, "no command to run");
   candidates_ = paths_to_try(spec.argv[0], path_of(environment_));
   // Each execve that fails is a moment in which Ctrl-Z would stop the child while it still holds us up.
@@ -89,11 +89,6 @@ Launch::Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited)
   argv_.push_back(nullptr);
   shell_argv_ = {const_cast<char*>("/bin/sh"), nullptr};
   shell_argv_.insert(shell_argv_.end(), argv_.begin() + 1, argv_.end());
-  if (!spec.cpus) return;
-  for (unsigned cpu : spec.cpus->to_vector()) {
-    if (cpu / 8 >= cpu_mask_.size()) cpu_mask_.resize((cpu / 64 + 1) * 8);  // whole words: the kernel counts in longs
-    cpu_mask_[cpu / 8] = static_cast<unsigned char>(cpu_mask_[cpu / 8] | 1u << cpu % 8);
-  }
 }
 
 int Launch::exec_any() {
@@ -113,20 +108,23 @@ int Launch::exec_any() {
   return denied ? EACCES : reason;
 }
 
-Launch::Failure Launch::run() {
+Launch::Failure Launch::prepare() {
   for (int fd : spec_.keep)
     if (::fcntl(fd, F_DUPFD, first_kept) < 0) return {Stage::descriptors, errno};
-  if (!cpu_mask_.empty() &&
-      ::sched_setaffinity(0, cpu_mask_.size(), reinterpret_cast<const cpu_set_t*>(cpu_mask_.data())) != 0)
-    return {Stage::affinity, errno};
+  switch (binding_.apply()) {
+    case BindingStep::Failed::nothing: break;
+    case BindingStep::Failed::cpus: return {Stage::cpus, 0};
+    case BindingStep::Failed::memory: return {Stage::memory, 0};
+  }
   if (!spec_.cwd.empty() && ::chdir(spec_.cwd.c_str()) != 0) return {Stage::directory, errno};
   inherited_.restore();
-  return {Stage::exec, exec_any()};
+  return {Stage::none, 0};
 }
 
 int Launch::child(void* launch) {
   auto& self = *static_cast<Launch*>(launch);
-  Failure failure = self.run();
+  Failure failure = self.prepare();
+  if (failure.stage == Stage::none) failure = {Stage::exec, self.exec_any()};
   [[maybe_unused]] ssize_t n = ::write(self.failures_.write.get(), &failure, sizeof failure);
   ::_exit(127);
 }
@@ -148,26 +146,56 @@ pid_t Launch::start() {
   ssize_t n;
   do { n = ::read(failures_.read.get(), &failure, sizeof failure); } while (n < 0 && errno == EINTR);
   failures_.read.reset();
-  if (n != sizeof failure) return pid;
+  if (n != sizeof failure) {
+    tell_bound();
+    return pid;
+  }
   ::waitpid(pid, nullptr, 0);
   report(failure);
 }
 
-void Launch::become() { report(run()); }
+void Launch::become() {
+  Failure failure = prepare();
+  if (failure.stage != Stage::none) report(failure);
+  tell_bound();
+  report({Stage::exec, exec_any()});
+}
+
+void Launch::tell_bound() const {
+  if (spec_.bound) spec_.bound(binding_.bound());
+}
 
 void Launch::report(const Failure& failure) const {
   switch (failure.stage) {
     case Stage::descriptors:
       throw Error(ErrorCode::internal, "cannot hand the claim to the command")
           .because(failure.reason).hint("raise the descriptor limit: ulimit -n");
-    case Stage::affinity:
-      throw Error(ErrorCode::internal, "cannot bind the command to its CPUs")
-          .about(spec_.cpus->to_string()).because(failure.reason).hint("see which CPUs are allowed here: taskset -cp $$");
+    case Stage::cpus: report_cpus();
+    case Stage::memory: report_memory();
     case Stage::directory:
       throw Error(ErrorCode::internal, "cannot enter the working directory").about(spec_.cwd).because(failure.reason);
+    case Stage::none:
     case Stage::exec: break;
   }
   report_exec(failure.reason);
+}
+
+// Only under `strict` is a binding that was refused, or that came out otherwise, an error.
+void Launch::report_cpus() const {
+  const model::Bound bound = binding_.bound();
+  Error error(ErrorCode::unavailable, fmt::format("cannot bind the command to CPUs {}{}", spec_.binding.cpus->to_string(),
+                                                  bound.cpus_refused == 0 && bound.got.cpus
+                                                      ? fmt::format(": the kernel gave {}", bound.got.cpus->to_string())
+                                                      : ""));
+  throw std::move(error).because(bound.cpus_refused).hint("see which CPUs are allowed here: taskset -cp $$; or leave out --strict");
+}
+
+void Launch::report_memory() const {
+  const model::Bound bound = binding_.bound();
+  Error error(ErrorCode::unavailable,
+              fmt::format("cannot set the memory policy \"{}\"{}", to_string(*spec_.binding.memory),
+                          bound.memory_refused == 0 && bound.got.memory ? fmt::format(": the kernel gave {}", to_string(*bound.got.memory)) : ""));
+  throw std::move(error).because(bound.memory_refused).hint("in a container it takes --cap-add SYS_NICE; or leave out --strict");
 }
 
 // env(1): 127 when the command does not exist, 126 when it is there and cannot be run.

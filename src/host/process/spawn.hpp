@@ -1,7 +1,7 @@
 // Starting a program: looks it up, prepares everything beforehand, and reports why it could not run.
 //
 // How it works. The child of a vfork-style clone shares our memory until it execs, so it may call async-signal-safe functions
-// only: the environment, the paths to try and the CPU mask are made by the parent. What fails goes up a CLOEXEC pipe as
+// only: the environment, the paths to try and the masks are made by the parent. What fails goes up a CLOEXEC pipe as
 // {stage, errno}; an empty pipe means that the program runs. A vfork-style start costs 0.26 ms whatever the parent's size; fork()
 // from a process of 1 GiB costs 23 ms (measured on a 2-CPU virtual machine, Linux 6.18).
 #pragma once
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "host/process/binding_step.hpp"
 #include "host/process/signals.hpp"
 #include "port/processes.hpp"
 
@@ -28,20 +29,23 @@ class Launch {
   [[noreturn]] void become();  // in this process
 
  private:
-  enum class Stage { descriptors, affinity, directory, exec };
+  enum class Stage { none, descriptors, cpus, memory, directory, exec };
   struct Failure { Stage stage; int reason; };
 
-  Failure run();               // returns only when something failed; async-signal-safe
+  Failure prepare();           // all that comes before exec; async-signal-safe like the next
   int exec_any();              // the errno that execvp would report
   static int child(void* launch);
+  void tell_bound() const;
   [[noreturn]] void report(const Failure& failure) const;
+  [[noreturn]] void report_cpus() const;
+  [[noreturn]] void report_memory() const;
   [[noreturn]] void report_exec(int reason) const;
 
   const port::ProcessSpec& spec_;
   const InheritedSignals& inherited_;
   std::vector<std::string> environment_, candidates_;
   std::vector<char*> argv_, envp_, shell_argv_;  // shell_argv_: "/bin/sh", a place for the path, then argv[1…]
-  std::vector<unsigned char> cpu_mask_;
+  BindingStep binding_;
   Pipe failures_;
 };
 

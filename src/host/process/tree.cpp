@@ -13,16 +13,22 @@
 namespace thole::host {
 namespace {
 
+// The directory's entries that are numbers.
+std::vector<pid_t> numbers_in(const std::string& path) {
+  std::vector<pid_t> numbers;
+  std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+  while (directory) {
+    const dirent* entry = ::readdir(directory.get());
+    if (!entry) break;
+    if (auto number = parse_u64(entry->d_name)) numbers.push_back(static_cast<pid_t>(*number));
+  }
+  return numbers;
+}
+
 std::vector<ProcessStat> all_processes() {
   std::vector<ProcessStat> all;
-  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
-  while (proc) {
-    const dirent* entry = ::readdir(proc.get());
-    if (!entry) break;
-    auto pid = parse_u64(entry->d_name);
-    if (!pid) continue;
-    if (auto process = read_process(static_cast<pid_t>(*pid))) all.push_back(std::move(*process));
-  }
+  for (pid_t pid : numbers_in("/proc"))
+    if (auto process = read_process(pid)) all.push_back(std::move(*process));
   return all;
 }
 
@@ -72,6 +78,8 @@ std::optional<std::vector<pid_t>> listed_children() {
     if (auto pid = parse_u64(trim(word))) children.push_back(static_cast<pid_t>(*pid));
   return children;
 }
+
+std::vector<pid_t> threads_of(pid_t pid) { return numbers_in("/proc/" + std::to_string(pid) + "/task"); }
 
 std::vector<ProcessStat> descendants(pid_t root) {
   auto all = all_processes();

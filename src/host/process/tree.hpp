@@ -24,6 +24,9 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text);
 // The direct children of this thread, zombies too; nothing where the kernel does not list them (CONFIG_PROC_CHILDREN).
 std::optional<std::vector<pid_t>> listed_children();
 
+// The threads of a process; empty when there is no such process.
+std::vector<pid_t> threads_of(pid_t pid);
+
 // All living descendants of `root` (not itself, no zombies), parents before children. Needs no kernel option, unlike /proc/PID/task/*/children.
 std::vector<ProcessStat> descendants(pid_t root);
 

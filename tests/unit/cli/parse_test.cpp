@@ -116,6 +116,21 @@ TEST(Parse, OptionsOverrideTheDefaults) {
   EXPECT_EQ(parse_line("run --pick first x", defaults).request.pick, model::Pick::first);
 }
 
+TEST(Parse, WordsAboutBindingAreWishes) {
+  const model::BindWishes wishes = parse_line("run --bind core:4 --mem bind:0,2-3 --smt one --nic all --threads auto --reserve 0,64 "
+                                              "--lend --balanced --strict x").binding;
+  const model::BindOptions options = wishes.over(model::BindOptions::for_command());
+  EXPECT_EQ(options.mode, model::BindMode::core);
+  EXPECT_EQ(options.cores, 4u);
+  EXPECT_EQ(options.memory, model::MemoryPolicy::bind);
+  EXPECT_THAT(*options.memory_nodes, ElementsAre(0, 2, 3));
+  EXPECT_EQ(options.smt, model::Smt::one);
+  EXPECT_EQ(options.nic, model::NicMode::all);
+  EXPECT_EQ(options.threads.mode, model::Threads::Mode::automatic);
+  EXPECT_EQ(std::get<model::CpuSet>(options.reserve).to_string(), "0,64");
+  EXPECT_TRUE(options.lend && options.balanced && options.strict);
+}
+
 TEST(Parse, WatchTakesATimeOnlyWhenOneFollows) {
   EXPECT_EQ(parse_line("status --watch").status.watch, Seconds{2});
   EXPECT_EQ(parse_line("status --watch 5").status.watch, Seconds{5});
@@ -153,7 +168,15 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"satus", "unknown command \"satus\"", "did you mean status?"},
         Mistake{"python t.py", "unknown command \"python\"", "thole run"},
         Mistake{"run --gpu 2 x", "unknown option \"--gpu\"", "--gpus"},
-        Mistake{"run --mem 20G x", "unknown option \"--mem\"", "--memory"},
+        Mistake{"run --mem 20G x", "--mem: expected a memory policy, got \"20G\"", "--memory 20G"},
+        Mistake{"run --mem bnd x", "--mem: \"bnd\"", "bind"}, Mistake{"run --mem bind: x", "--mem: \"bind:\"", "bind:NODES"},
+        Mistake{"run --bind socket x", "--bind: \"socket\"", "package"}, Mistake{"run --bind core:0 x", "--bind: \"core:0\"", "core:N"},
+        Mistake{"run --threads 0 x", "--threads: expected a number of 1 or more", ""},
+        Mistake{"run --reserve first x", "--reserve: expected CPUs", "first-of-l3"},
+        Mistake{"run --no-bind --strict x", "--no-bind leaves nothing", ""},
+        Mistake{"bind", "a command or --pid missing", "thole bind ./app"}, Mistake{"bind --pid 1 true", "exclude each other", ""},
+        Mistake{"bind --pid 1 --mem bind", "cannot be set from outside", "thole run --mem"},
+        Mistake{"bind --local-rank 2 --ranks 2 x", "ranks count from 0", ""}, Mistake{"bind --ranks 0 x", "a number from 1", ""},
         Mistake{"run -z x", "unknown option \"-z\"", "thole run --help"},
         Mistake{"-g 2 run x", "-g belongs after its command", "thole why -g"},
         Mistake{"--jsn status", "unknown option \"--jsn\"", "--json"},

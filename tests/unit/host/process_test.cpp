@@ -142,8 +142,8 @@ TEST(Start, BindsToTheCpusBeforeTheProgramRuns) {
   for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &allowed)) last = cpu;
   auto spec = command({"sh", "-c", "grep Cpus_allowed_list /proc/self/status"});
-  spec.cpus.emplace();
-  spec.cpus->add(last);
+  spec.binding.cpus.emplace();
+  spec.binding.cpus->add(last);
   EXPECT_EQ(outcome_of(spec).output, fmt::format("Cpus_allowed_list:\t{}\n", last));
   EXPECT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
 }
@@ -168,8 +168,9 @@ TEST(Start, SaysWhyItCannot) {
   auto in_directory = command({"true"});
   in_directory.cwd = "/no/such/directory";
   auto on_cpus = command({"true"});
-  on_cpus.cpus.emplace();
-  on_cpus.cpus->add(4095);
+  on_cpus.strict = true;
+  on_cpus.binding.cpus.emplace();
+  on_cpus.binding.cpus->add(4095);
   auto with_closed = command({"true"});
   with_closed.keep = {987};
   const Refusal table[] = {
@@ -180,7 +181,7 @@ TEST(Start, SaysWhyItCannot) {
       {"empty", command({""}), ErrorCode::not_found, "no such command"},
       {"nothing", command({}), ErrorCode::usage, "no command"},
       {"cwd", in_directory, ErrorCode::internal, "working directory"},
-      {"cpus", on_cpus, ErrorCode::internal, "CPUs"},
+      {"cpus", on_cpus, ErrorCode::unavailable, "CPUs"},
       {"descriptor", with_closed, ErrorCode::internal, "claim"},
   };
   for (const auto& row : table) {

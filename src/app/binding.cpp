@@ -1,0 +1,92 @@
+#include "app/binding.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "plan/bind.hpp"
+
+namespace thole::app {
+
+namespace {
+
+std::string why_no_policy(int refused) {
+  if (refused == 0) return "";
+  if (refused == EPERM) return "not permitted here; in a container it takes --cap-add SYS_NICE";
+  if (refused == ENOSYS) return "this kernel has none";
+  return std::strerror(refused);
+}
+
+plan::HostLimits limits_of(const BindSite& site, const model::BindOptions& options) {
+  plan::HostLimits host;
+  host.cpus = site.binder.allowed_cpus();
+  host.simulated = !site.same_machine;
+  if (options.memory == model::MemoryPolicy::first_touch) return host;
+  port::MemoryAccess memory = site.binder.memory();
+  host.memory_nodes = std::move(memory.nodes);
+  host.no_memory_policy = why_no_policy(memory.refused);
+  return host;
+}
+
+[[noreturn]] void throw_refusal(const model::BindRefusal& refusal, const model::BindOptions& options) {
+  Error error(options.strict ? ErrorCode::unavailable : ErrorCode::usage, refusal.message);
+  if (options.strict) throw std::move(error).hint("without --strict the command gets what there is");
+  throw error;
+}
+
+}  // namespace
+
+std::vector<std::string> Binding::troubles_of(std::size_t rank) const {
+  std::vector<std::string> all;
+  if (plan.ranks[rank].degraded) all.push_back(plan.ranks[rank].why);
+  all.insert(all.end(), effects[rank].lacks.begin(), effects[rank].lacks.end());
+  return all;
+}
+
+std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen) {
+  std::vector<std::size_t> gpus;
+  for (std::size_t unit : chosen)
+    if (std::find(gpus.begin(), gpus.end(), units[unit].gpu) == gpus.end()) gpus.push_back(units[unit].gpu);
+  return gpus;
+}
+
+bool wants_binding(const model::BindOptions& options) {
+  return options.mode != model::BindMode::none || options.memory != model::MemoryPolicy::first_touch ||
+         options.nic != model::NicMode::none || options.threads.mode != model::Threads::Mode::keep;
+}
+
+Binding plan_binding(Observer& observer, const BindSite& site, const plan::Environment& environment,
+                     const model::BindOptions& options, std::vector<std::vector<std::size_t>> ranks) {
+  observer.read_topology();
+  const model::Machine& machine = observer.snapshot().machine;
+  const plan::HostLimits host = limits_of(site, options);
+  model::BindRequest request;
+  request.options = options;
+  request.allowed = site.same_machine ? std::optional(host.cpus) : machine.outer.allowed_cpus;
+  request.ranks = std::move(ranks);
+  auto answer = plan::bind(machine, request);
+  if (const auto* refusal = std::get_if<model::BindRefusal>(&answer)) throw_refusal(*refusal, options);
+
+  Binding binding{options, std::get<model::BindingPlan>(std::move(answer)), {}};
+  for (const model::RankPlan& rank : binding.plan.ranks) binding.effects.push_back(plan::effect(rank, binding.plan, host, environment));
+  for (std::size_t i = 0; options.strict && i < binding.effects.size(); ++i)
+    if (const auto troubles = binding.troubles_of(i); !troubles.empty())
+      throw_refusal({(binding.effects.size() > 1 ? fmt::format("rank {}: ", i) : "") + join(troubles, "; "), i}, options);
+  return binding;
+}
+
+void put_into(port::ProcessSpec& spec, const Binding& binding, std::size_t rank,
+              std::function<void(const std::vector<std::string>&)> told) {
+  const plan::Effect& effect = binding.effects[rank];
+  spec.binding = effect.binding;
+  spec.strict = binding.options.strict;
+  for (const auto& [name, value] : effect.set) spec.set[name] = value;
+  spec.bound = [asked = effect.binding, told = std::move(told)](const model::Bound& bound) {
+    const auto found = plan::differences(asked, bound);
+    if (!found.empty() && told) told(found);
+  };
+}
+
+}  // namespace thole::app

@@ -1,0 +1,47 @@
+// Binding a job's processes: the plan for all its ranks, made once, after the claim; and what of it goes to each process.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/acquire.hpp"
+#include "model/binding.hpp"
+#include "plan/effect.hpp"
+#include "port/binder.hpp"
+#include "port/processes.hpp"
+
+namespace thole::app {
+
+// A host whose processes are bound, and whether the machine that is observed is that host.
+struct BindSite {
+  port::Binder& binder;
+  bool same_machine = true;                      // false: a simulated or captured one
+};
+
+struct Binding {
+  model::BindOptions options;
+  model::BindingPlan plan;
+  std::vector<plan::Effect> effects;             // parallel to plan.ranks
+
+  // Worth telling although nobody asked: what a rank does not get of what was wanted.
+  std::vector<std::string> troubles_of(std::size_t rank) const;
+};
+
+// The GPUs of these units, each once: several MIG instances are one place.
+std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen);
+
+// Whether anything at all is to be bound or set; if not, the topology need not be read.
+bool wants_binding(const model::BindOptions& options);
+
+// Plans for ranks with these GPUs each. Reads the topology. Throws Error(usage) where the request has no answer, and
+// Error(unavailable) under strict where a rank would get less than was wanted.
+Binding plan_binding(Observer& observer, const BindSite& site, const plan::Environment& environment,
+                     const model::BindOptions& options, std::vector<std::vector<std::size_t>> ranks);
+
+// Puts what a rank gets into its process. `told` hears how the kernel's answer differs, if it does; under strict that is
+// an Error(unavailable) of the start instead.
+void put_into(port::ProcessSpec& spec, const Binding& binding, std::size_t rank,
+              std::function<void(const std::vector<std::string>& differences)> told);
+
+}  // namespace thole::app

@@ -1,0 +1,137 @@
+#include "cli/render_binding.hpp"
+
+#include <set>
+
+#include "base/text.hpp"
+#include "cli/help.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+using model::Json;
+using model::MemoryPolicy;
+
+std::string counted(std::size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+
+std::string cpu_line(const model::RankPlan& rank) {
+  if (!rank.bound) return rank.why;
+  return fmt::format("CPUs {} ({}): {}", rank.cpus.to_string(), counted(rank.cores, "core"), rank.why);
+}
+
+std::string numbers(const std::vector<int>& nodes) {
+  std::vector<std::string> words;
+  for (int node : nodes) words.push_back(std::to_string(node));
+  return join(words, ",");
+}
+
+// What a simulated machine has and this host has not; nothing where they are one.
+std::string absent_line(const model::CpuSet& cpus, const std::vector<int>& nodes) {
+  std::vector<std::string> things;
+  if (!cpus.empty()) things.push_back("CPUs " + cpus.to_string());
+  if (!nodes.empty()) things.push_back("memory nodes " + numbers(nodes));
+  return things.empty() ? "" : fmt::format("simulated: {} {} not on this host and left out", join(things, " and "),
+                                           cpus.size() + nodes.size() == 1 ? "is" : "are");
+}
+
+std::string memory_line(const model::RankPlan& rank) {
+  if (rank.memory == MemoryPolicy::first_touch || rank.memory_nodes.empty()) return "memory where it is first touched";
+  return fmt::format("memory {} on node{} {}", to_string(rank.memory), rank.memory_nodes.size() == 1 ? "" : "s", numbers(rank.memory_nodes));
+}
+
+std::string in_lines(const std::string& text) { return "  " + wrap(printable(text), 80, 4, 2); }
+
+Json rank_to_json(const model::RankPlan& rank, const plan::Effect& effect) {
+  const auto& asked = effect.binding;
+  return {{"rank", rank.rank},
+          {"gpus", rank.gpus},
+          {"cpus", rank.bound ? Json(rank.cpus.to_string()) : Json(nullptr)},
+          {"cores", rank.bound ? Json(rank.cores) : Json(nullptr)},
+          {"degraded", rank.degraded},
+          {"why", rank.why},
+          {"memory", to_string(rank.memory)},
+          {"memory_nodes", rank.memory_nodes},
+          {"nics", rank.nics},
+          {"threads", rank.threads ? Json(*rank.threads) : Json(nullptr)},
+          {"asked",
+           {{"cpus", asked.cpus ? Json(asked.cpus->to_string()) : Json(nullptr)},
+            {"memory", asked.memory ? Json(to_string(*asked.memory)) : Json(nullptr)},
+            {"memory_nodes", asked.memory_nodes}}},
+          {"set", effect.set},
+          {"lacks", effect.lacks},
+          {"kept", effect.kept},
+          {"absent_cpus", effect.absent_cpus.to_string()},
+          {"absent_nodes", effect.absent_nodes}};
+}
+
+std::vector<std::string> describe_rank(const app::Binding& binding, std::size_t index) {
+  const model::RankPlan& rank = binding.plan.ranks[index];
+  const plan::Effect& effect = binding.effects[index];
+  std::vector<std::string> lines{in_lines(cpu_line(rank)), in_lines(memory_line(rank))};
+  if (!rank.nics.empty()) lines.push_back(in_lines(fmt::format("NIC{} {}", rank.nics.size() == 1 ? "" : "s", join(rank.nics, ", "))));
+  if (rank.threads) lines.push_back(in_lines(counted(*rank.threads, "thread") + " for OpenMP and its like"));
+  for (const std::string& lack : effect.lacks) lines.push_back(in_lines("but " + lack));
+  for (const std::string& kept : effect.kept) lines.push_back(in_lines(kept));
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> describe_binding(const app::Binding& binding, std::size_t index) {
+  std::vector<std::string> lines = describe_rank(binding, index);
+  const plan::Effect& effect = binding.effects[index];
+  if (const std::string absent = absent_line(effect.absent_cpus, effect.absent_nodes); !absent.empty()) lines.push_back(in_lines(absent));
+  return lines;
+}
+
+std::string render_ranks(const app::Binding& binding) {
+  std::string text;
+  model::CpuSet absent_cpus;                     // said once, not for each rank
+  std::set<int> absent_nodes;
+  for (std::size_t i = 0; i < binding.plan.ranks.size(); ++i) {
+    std::vector<std::string> gpus;
+    for (std::size_t gpu : binding.plan.ranks[i].gpus) gpus.push_back(std::to_string(gpu));
+    text += fmt::format("rank {}, {}\n", i, gpus.empty() ? "no GPU" : "GPU " + join(gpus, ","));
+    for (const std::string& line : describe_rank(binding, i)) text += line + "\n";
+    absent_cpus = absent_cpus | binding.effects[i].absent_cpus;
+    absent_nodes.insert(binding.effects[i].absent_nodes.begin(), binding.effects[i].absent_nodes.end());
+  }
+  const std::string absent = absent_line(absent_cpus, {absent_nodes.begin(), absent_nodes.end()});
+  return absent.empty() ? text : text + wrap(absent, 80, 2, 0) + "\n";
+}
+
+Json binding_to_json(const app::Binding& binding) {
+  Json ranks = Json::array();
+  for (std::size_t i = 0; i < binding.plan.ranks.size(); ++i) ranks.push_back(rank_to_json(binding.plan.ranks[i], binding.effects[i]));
+  return {{"mode", bind_name(binding.options)},
+          {"smt", to_string(binding.options.smt)},
+          {"strict", binding.options.strict},
+          {"nics", binding.plan.nics},
+          {"ranks", std::move(ranks)}};
+}
+
+std::string render_rebound(const app::Rebound& rebound, pid_t pid) {
+  const model::RankPlan& rank = rebound.binding.plan.ranks.front();
+  std::vector<std::string> masks;
+  for (const auto& [mask, threads] : rebound.process.masks) masks.push_back(mask.to_string());
+  std::string text = wrap(fmt::format("process {}: {} on CPUs {}, {}", pid, counted(rebound.process.threads, "thread"), join(masks, " and "),
+                                      printable(rank.why)), 80, 2, 0) + "\n";
+  const plan::Effect& effect = rebound.binding.effects.front();
+  if (const std::string absent = absent_line(effect.absent_cpus, {}); !absent.empty()) text += in_lines(absent) + "\n";
+  for (const std::string& difference : rebound.differences) text += in_lines("but " + difference) + "\n";
+  return text;
+}
+
+Json rebound_to_json(const app::Rebound& rebound, pid_t pid) {
+  Json masks = Json::array();
+  for (const auto& [mask, threads] : rebound.process.masks) masks.push_back({{"cpus", mask.to_string()}, {"threads", threads}});
+  return {{"schema", "thole/bound/1"},
+          {"pid", pid},
+          {"gpus_by", rebound.gpus_by},
+          {"binding", binding_to_json(rebound.binding)},
+          {"threads", rebound.process.threads},
+          {"got", std::move(masks)},
+          {"differences", rebound.differences}};
+}
+
+}  // namespace thole::cli

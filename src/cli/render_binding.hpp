@@ -1,0 +1,25 @@
+// How processes are bound, for people and as JSON: the plan with its reasons, and what of it is not to be had.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/bind_rank.hpp"
+#include "model/json.hpp"
+
+namespace thole::cli {
+
+// Lines for --dry-run and -v, each indented by two blanks: CPUs, memory, NICs, threads, and what differs.
+std::vector<std::string> describe_binding(const app::Binding& binding, std::size_t rank);
+
+// All ranks, for `bind --dry-run`.
+std::string render_ranks(const app::Binding& binding);
+
+// {"mode": …, "ranks": [{"rank": 0, "gpus": [0], "cpus": "0-3", …, "asked": {…}, "set": {…}, "lacks": [], "kept": []}]}
+model::Json binding_to_json(const app::Binding& binding);
+
+// `bind --pid`
+std::string render_rebound(const app::Rebound& rebound, pid_t pid);
+model::Json rebound_to_json(const app::Rebound& rebound, pid_t pid);
+
+}  // namespace thole::cli
