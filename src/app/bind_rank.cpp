@@ -82,8 +82,7 @@ Rank plan_rank(RankSite& site, const RankRequest& wanted) {
   return {plan_binding(site.observer, site.bind, site.environment, wanted.options, std::move(ranks)), rank.rank, rank.named_by};
 }
 
-void become_rank(port::Processes& processes, const Rank& rank, const std::vector<std::string>& argv,
-                 std::function<void(const std::vector<std::string>&)> told) {
+void become_rank(port::Processes& processes, const Rank& rank, const std::vector<std::string>& argv, OnReadBack told) {
   port::ProcessSpec spec;
   spec.argv = argv;
   put_into(spec, rank.binding, rank.rank, std::move(told));

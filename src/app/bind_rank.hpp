@@ -34,8 +34,7 @@ struct Rank {
 Rank plan_rank(RankSite& site, const RankRequest& wanted);
 
 // Replaces this process by the command, bound; returns only by throwing. `told` as in put_into.
-void become_rank(port::Processes& processes, const Rank& rank, const std::vector<std::string>& argv,
-                              std::function<void(const std::vector<std::string>&)> told);
+void become_rank(port::Processes& processes, const Rank& rank, const std::vector<std::string>& argv, OnReadBack told);
 
 // A process that runs. Its GPUs: `on`, else those that the driver sees it use, else those its own variables allot.
 struct Rebound {

@@ -40,7 +40,10 @@ plan::HostLimits limits_of(const BindSite& site, const model::BindOptions& optio
 
 std::vector<std::string> Binding::troubles_of(std::size_t rank) const {
   std::vector<std::string> all;
-  if (plan.ranks[rank].degraded) all.push_back(plan.ranks[rank].why);
+  if (plan.ranks[rank].degraded) {
+    all.push_back(plan.ranks[rank].why);
+    if (!topology_problem.empty()) all.push_back(topology_problem);
+  }
   all.insert(all.end(), effects[rank].lacks.begin(), effects[rank].lacks.end());
   return all;
 }
@@ -59,7 +62,6 @@ bool wants_binding(const model::BindOptions& options) {
 
 Binding plan_binding(Observer& observer, const BindSite& site, const plan::Environment& environment,
                      const model::BindOptions& options, std::vector<std::vector<std::size_t>> ranks) {
-  observer.read_topology();
   const model::Machine& machine = observer.snapshot().machine;
   const plan::HostLimits host = limits_of(site, options);
   model::BindRequest request;
@@ -69,7 +71,7 @@ Binding plan_binding(Observer& observer, const BindSite& site, const plan::Envir
   auto answer = plan::bind(machine, request);
   if (const auto* refusal = std::get_if<model::BindRefusal>(&answer)) throw_refusal(*refusal, options);
 
-  Binding binding{options, std::get<model::BindingPlan>(std::move(answer)), {}};
+  Binding binding{options, std::get<model::BindingPlan>(std::move(answer)), {}, observer.topology_problem()};
   for (const model::RankPlan& rank : binding.plan.ranks) binding.effects.push_back(plan::effect(rank, binding.plan, host, environment));
   for (std::size_t i = 0; options.strict && i < binding.effects.size(); ++i)
     if (const auto troubles = binding.troubles_of(i); !troubles.empty())
@@ -77,15 +79,13 @@ Binding plan_binding(Observer& observer, const BindSite& site, const plan::Envir
   return binding;
 }
 
-void put_into(port::ProcessSpec& spec, const Binding& binding, std::size_t rank,
-              std::function<void(const std::vector<std::string>&)> told) {
+void put_into(port::ProcessSpec& spec, const Binding& binding, std::size_t rank, OnReadBack told) {
   const plan::Effect& effect = binding.effects[rank];
   spec.binding = effect.binding;
   spec.strict = binding.options.strict;
   for (const auto& [name, value] : effect.set) spec.set[name] = value;
   spec.bound = [asked = effect.binding, told = std::move(told)](const model::Bound& bound) {
-    const auto found = plan::differences(asked, bound);
-    if (!found.empty() && told) told(found);
+    if (told) told({bound.got, plan::differences(asked, bound)});
   };
 }
 

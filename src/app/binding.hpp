@@ -23,6 +23,7 @@ struct Binding {
   model::BindOptions options;
   model::BindingPlan plan;
   std::vector<plan::Effect> effects;             // parallel to plan.ranks
+  std::string topology_problem;                  // why the machine's CPUs are not known; "" when they are
 
   // Worth telling although nobody asked: what a rank does not get of what was wanted.
   std::vector<std::string> troubles_of(std::size_t rank) const;
@@ -31,17 +32,23 @@ struct Binding {
 // The GPUs of these units, each once: several MIG instances are one place.
 std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen);
 
-// Whether anything at all is to be bound or set; if not, the topology need not be read.
+// Whether anything at all is to be bound or set.
 bool wants_binding(const model::BindOptions& options);
 
-// Plans for ranks with these GPUs each. Reads the topology. Throws Error(usage) where the request has no answer, and
+// Plans for ranks with these GPUs each, by the last look at the machine. Throws Error(usage) where the request has no answer, and
 // Error(unavailable) under strict where a rank would get less than was wanted.
 Binding plan_binding(Observer& observer, const BindSite& site, const plan::Environment& environment,
                      const model::BindOptions& options, std::vector<std::vector<std::size_t>> ranks);
 
-// Puts what a rank gets into its process. `told` hears how the kernel's answer differs, if it does; under strict that is
-// an Error(unavailable) of the start instead.
-void put_into(port::ProcessSpec& spec, const Binding& binding, std::size_t rank,
-              std::function<void(const std::vector<std::string>& differences)> told);
+// What the kernel gave a rank, and how it differs from what was asked for: sentences, none when it does not.
+struct ReadBack {
+  model::Binding got;
+  std::vector<std::string> differences;
+};
+using OnReadBack = std::function<void(const ReadBack&)>;
+
+// Puts what a rank gets into its process. `told` hears what came of it; under strict a difference is an Error(unavailable) of
+// the start instead.
+void put_into(port::ProcessSpec& spec, const Binding& binding, std::size_t rank, OnReadBack told);
 
 }  // namespace thole::app

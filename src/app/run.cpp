@@ -36,7 +36,6 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
   return joined;
 }
 
-// Nothing where nothing is to be bound: the topology is not even read then.
 std::optional<Binding> binding_for(const RunPorts& ports, const RunRequest& wanted, const Acquired& acquired) {
   if (acquired.chosen.empty() || !wants_binding(wanted.bind)) return std::nullopt;
   return plan_binding(ports.site.observer, ports.bind, ports.site.environment, wanted.bind, {gpus_of(acquired.units, acquired.chosen)});
@@ -85,9 +84,9 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   if (events.got) events.got(acquired);
 
   const std::optional<Binding> binding = binding_for(ports, wanted, acquired);
-  if (binding && events.bound) events.bound(*binding);
+  if (binding && events.binding) events.binding(*binding);
   port::ProcessSpec spec = spec_for(ports.site, wanted, acquired);
-  if (binding) put_into(spec, *binding, 0, events.bound_otherwise);
+  if (binding) put_into(spec, *binding, 0, [&](const ReadBack& answer) { if (events.bound) events.bound(*binding, answer); });
   ports.site.observer.rest();                // no probe of ours beside the job, nor among the processes we wait for
   if (!wanted.supervised) ports.processes.become(spec);
 

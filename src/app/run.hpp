@@ -31,8 +31,8 @@ struct RunEvents {
   std::function<void(const Standing&)> waiting;
   std::function<void(const std::string&)> caution;
   std::function<void(const Acquired&)> got;
-  std::function<void(const Binding&)> bound;   // the plan, before the command starts
-  std::function<void(const std::vector<std::string>&)> bound_otherwise;  // how the kernel's answer differs from it
+  std::function<void(const Binding&)> binding;  // the plan, before the command starts
+  std::function<void(const Binding&, const ReadBack&)> bound;  // what came of it
   std::function<void(const std::vector<std::string>&)> left_behind;
 };
 

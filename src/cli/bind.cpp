@@ -49,9 +49,9 @@ int bind(Context& context) {
   if (invocation.run.dry_run) return show_ranks(context, rank);
 
   Progress progress(context);
-  progress.bound(rank.binding, rank.rank);
+  progress.binding(rank.binding, rank.rank);
   app::become_rank(context.wire.processes(), rank, invocation.words,
-                   [&progress](const std::vector<std::string>& differences) { progress.bound_otherwise(differences); });
+                   [&](const app::ReadBack& answer) { progress.bound(rank.binding, rank.rank, answer); });
   return 0;  // not reached
 }
 

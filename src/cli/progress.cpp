@@ -36,8 +36,8 @@ app::RunEvents Progress::events() {
   events.waiting = [this](const app::Standing& standing) { waiting(standing); };
   events.got = [this](const app::Acquired& acquired) { got(acquired); };
   events.caution = [this](const std::string& text) { caution(text); };
-  events.bound = [this](const app::Binding& binding) { bound(binding, 0); };
-  events.bound_otherwise = [this](const std::vector<std::string>& differences) { bound_otherwise(differences); };
+  events.binding = [this](const app::Binding& plan) { binding(plan, 0); };
+  events.bound = [this](const app::Binding& plan, const app::ReadBack& answer) { bound(plan, 0, answer); };
   events.left_behind = [this](const std::vector<std::string>& processes) { left_behind(processes); };
   return events;
 }
@@ -83,18 +83,18 @@ void Progress::caution(const std::string& text) {
     context_.warn(printable(text));
 }
 
-void Progress::bound(const app::Binding& binding, std::size_t rank) {
-  if (context_.invocation.global.json) return say("bound", {{"rank", rank}, {"binding", binding_to_json(binding)}});
-  if (context_.invocation.global.verbose) {
+void Progress::binding(const app::Binding& binding, std::size_t rank) {
+  if (context_.invocation.global.json) return;   // told with the answer
+  if (context_.invocation.global.verbose)
     for (const std::string& line : describe_binding(binding, rank)) context_.detail(line.substr(2));
-    return;
-  }
-  for (const std::string& trouble : binding.troubles_of(rank)) context_.note(wrap(printable(trouble), 80, 2, 7));
+  else
+    for (const std::string& trouble : binding.troubles_of(rank)) context_.note(wrap(printable(trouble), 80, 2, 7));
 }
 
-void Progress::bound_otherwise(const std::vector<std::string>& differences) {
-  if (context_.invocation.global.json) return say("bound-otherwise", {{"differences", differences}});
-  for (const std::string& difference : differences) context_.note(wrap(printable(difference), 80, 2, 7));
+void Progress::bound(const app::Binding& binding, std::size_t rank, const app::ReadBack& answer) {
+  if (context_.invocation.global.json) return say("bound", bound_to_json(binding, rank, answer));
+  for (const std::string& difference : answer.differences) context_.note(wrap(printable(difference), 80, 2, 7));
+  if (answer.got.cpus) context_.detail(fmt::format("read back: {}", describe(answer.got)));
 }
 
 void Progress::left_behind(const std::vector<std::string>& processes) {

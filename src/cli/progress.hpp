@@ -14,8 +14,8 @@ class Progress {
 
   app::RunEvents events();  // refer to this object
   void ended(const port::Ended& ended);
-  void bound(const app::Binding& binding, std::size_t rank);        // said of one rank only where it lacks something, or under -v
-  void bound_otherwise(const std::vector<std::string>& differences);
+  void binding(const app::Binding& binding, std::size_t rank);  // before the start: what it lacks, and under -v all of it
+  void bound(const app::Binding& binding, std::size_t rank, const app::ReadBack& answer);
 
  private:
   bool waits_not() const;          // --no-wait: what is told is why not, not how to leave

@@ -34,15 +34,20 @@ std::string absent_line(const model::CpuSet& cpus, const std::vector<int>& nodes
                                            cpus.size() + nodes.size() == 1 ? "is" : "are");
 }
 
-std::string memory_line(const model::RankPlan& rank) {
-  if (rank.memory == MemoryPolicy::first_touch || rank.memory_nodes.empty()) return "memory where it is first touched";
-  return fmt::format("memory {} on node{} {}", to_string(rank.memory), rank.memory_nodes.size() == 1 ? "" : "s", numbers(rank.memory_nodes));
+std::string memory_line(MemoryPolicy policy, const std::vector<int>& nodes) {
+  if (policy == MemoryPolicy::first_touch || nodes.empty()) return "memory where it is first touched";
+  return fmt::format("memory {} on node{} {}", to_string(policy), nodes.size() == 1 ? "" : "s", numbers(nodes));
 }
 
 std::string in_lines(const std::string& text) { return "  " + wrap(printable(text), 80, 4, 2); }
 
+Json to_json(const model::Binding& binding) {
+  return {{"cpus", binding.cpus ? Json(binding.cpus->to_string()) : Json(nullptr)},
+          {"memory", binding.memory ? Json(to_string(*binding.memory)) : Json(nullptr)},
+          {"memory_nodes", binding.memory_nodes}};
+}
+
 Json rank_to_json(const model::RankPlan& rank, const plan::Effect& effect) {
-  const auto& asked = effect.binding;
   return {{"rank", rank.rank},
           {"gpus", rank.gpus},
           {"cpus", rank.bound ? Json(rank.cpus.to_string()) : Json(nullptr)},
@@ -53,10 +58,7 @@ Json rank_to_json(const model::RankPlan& rank, const plan::Effect& effect) {
           {"memory_nodes", rank.memory_nodes},
           {"nics", rank.nics},
           {"threads", rank.threads ? Json(*rank.threads) : Json(nullptr)},
-          {"asked",
-           {{"cpus", asked.cpus ? Json(asked.cpus->to_string()) : Json(nullptr)},
-            {"memory", asked.memory ? Json(to_string(*asked.memory)) : Json(nullptr)},
-            {"memory_nodes", asked.memory_nodes}}},
+          {"asked", to_json(effect.binding)},
           {"set", effect.set},
           {"lacks", effect.lacks},
           {"kept", effect.kept},
@@ -67,7 +69,7 @@ Json rank_to_json(const model::RankPlan& rank, const plan::Effect& effect) {
 std::vector<std::string> describe_rank(const app::Binding& binding, std::size_t index) {
   const model::RankPlan& rank = binding.plan.ranks[index];
   const plan::Effect& effect = binding.effects[index];
-  std::vector<std::string> lines{in_lines(cpu_line(rank)), in_lines(memory_line(rank))};
+  std::vector<std::string> lines{in_lines(cpu_line(rank)), in_lines(memory_line(rank.memory, rank.memory_nodes))};
   if (!rank.nics.empty()) lines.push_back(in_lines(fmt::format("NIC{} {}", rank.nics.size() == 1 ? "" : "s", join(rank.nics, ", "))));
   if (rank.threads) lines.push_back(in_lines(counted(*rank.threads, "thread") + " for OpenMP and its like"));
   for (const std::string& lack : effect.lacks) lines.push_back(in_lines("but " + lack));
@@ -108,6 +110,17 @@ Json binding_to_json(const app::Binding& binding) {
           {"strict", binding.options.strict},
           {"nics", binding.plan.nics},
           {"ranks", std::move(ranks)}};
+}
+
+std::string describe(const model::Binding& got) {
+  std::vector<std::string> things;
+  if (got.cpus) things.push_back("CPUs " + got.cpus->to_string());
+  if (got.memory) things.push_back(memory_line(*got.memory, got.memory_nodes));
+  return join(things, ", ");
+}
+
+Json bound_to_json(const app::Binding& binding, std::size_t rank, const app::ReadBack& answer) {
+  return {{"rank", rank}, {"binding", binding_to_json(binding)}, {"got", to_json(answer.got)}, {"differences", answer.differences}};
 }
 
 std::string render_rebound(const app::Rebound& rebound, pid_t pid) {

@@ -18,6 +18,12 @@ std::string render_ranks(const app::Binding& binding);
 // {"mode": …, "ranks": [{"rank": 0, "gpus": [0], "cpus": "0-3", …, "asked": {…}, "set": {…}, "lacks": [], "kept": []}]}
 model::Json binding_to_json(const app::Binding& binding);
 
+// What the kernel gave: "CPUs 0-3, memory bind on node 0"
+std::string describe(const model::Binding& got);
+
+// {"rank": 0, "binding": …, "got": {"cpus": …, "memory": …, "memory_nodes": []}, "differences": []}
+model::Json bound_to_json(const app::Binding& binding, std::size_t rank, const app::ReadBack& answer);
+
 // `bind --pid`
 std::string render_rebound(const app::Rebound& rebound, pid_t pid);
 model::Json rebound_to_json(const app::Rebound& rebound, pid_t pid);

@@ -209,7 +209,7 @@ constexpr Example topo_examples[] = {
   {"thole --machine mi250x topo --matrix", "how GPUs and NICs are joined, pair by pair"},
 };
 constexpr Example bind_examples[] = {
-  {"thole bind ./app", "in the place of ./app under srun, mpirun or torchrun: each rank next to its GPU"},
+  {"thole bind ./app", "for ./app under srun, mpirun or torchrun: each rank by its GPU"},
   {"thole bind --pid 4711 --on 3", "a process that runs already, next to GPU 3"},
   {"thole bind --ranks 8 --dry-run", "what each of eight ranks would get"},
 };

@@ -54,8 +54,8 @@ def test_run_leaves_stdout_to_its_command(tmp_path):
     ran = thole("--machine", "2xA100", "--state-dir", str(tmp_path / "s"), "run", "--json", "echo", "hello")
     assert ran.stdout == "hello\n"
     events = [json.loads(line) for line in ran.stderr.splitlines()]
-    assert [event["event"] for event in events] == ["claimed", "ended"]
-    assert events[1]["exit_code"] == 0
+    assert [event["event"] for event in events] == ["claimed", "bound", "ended"]
+    assert events[2]["exit_code"] == 0
     failed = thole("--machine", "2xA100", "--state-dir", str(tmp_path / "s"), "run", "--json", "-g", "3", "echo", "hello")
     assert failed.stdout == "" and failed.returncode == 64
 
