@@ -228,7 +228,7 @@ constexpr Example init_examples[] = {
 };
 
 constexpr Example plan_examples[] = {
-  {"thole plan --batch < requests > answers", "{\"machine\": \"dgx-a100\", \"gpus\": 4, \"ranks\": 4, \"bind\": {\"mode\": \"exclusive\"}}"},
+  {"thole plan --batch < requests > answers", "what each of many requests would get; docs/plan.md"},
 };
 
 constexpr Verb verb_rows[] = {

@@ -133,7 +133,7 @@ std::string explain(const model::Request& request, const model::Snapshot& snapsh
   });
   if (last_resort == 1) text += "; one drives a display or has graphics";
   if (last_resort > 1) text += "; some drive displays or have graphics";
-  if (!placement.exact) text += "; not proven best, there are too many to compare all sets";
+  if (!placement.exact) text += "; not proven best, there are too many sets to compare";
   return text;
 }
 

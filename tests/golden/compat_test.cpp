@@ -119,8 +119,9 @@ TEST(Compat, WithFourThreadsACoreKeepsCoresWholeApartAndNear) {
         for (const model::Cpu& cpu : machine.machine.cpus)
           if (rank.cpus.contains(cpu.id)) mine.insert(*cpu.core);
         for (const model::Cpu& cpu : machine.machine.cpus)
-          if (row[4] == "all_logical" && mine.contains(*cpu.core) && allowed.contains(cpu.id))
+          if (row[4] == "all_logical" && mine.contains(*cpu.core) && allowed.contains(cpu.id)) {
             EXPECT_TRUE(rank.cpus.contains(cpu.id)) << "part of a core: " << one.request.dump();
+          }
         for (const int core : mine) EXPECT_TRUE(taken.insert(core).second || !apart) << one.request.dump();
       }
     }

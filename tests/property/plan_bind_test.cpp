@@ -111,10 +111,14 @@ void divides_fairly(const Scene& scene, const BindOptions& options, const Bindin
       EXPECT_TRUE(its_own || lent || rank.degraded) << "rank " << rank.rank << " has far cores without a word: " << rank.why;
     }
   const std::size_t all = cores_of(core_of, usable).size();
-  if (all >= plan.ranks.size()) EXPECT_TRUE(shared.empty()) << "a core is in two ranks though there are enough";
+  if (all >= plan.ranks.size()) {
+    EXPECT_TRUE(shared.empty()) << "a core is in two ranks though there are enough";
+  }
   for (const RankPlan& rank : plan.ranks)
     for (const long core : cores_of(core_of, rank.cpus))
-      if (shared.contains(core)) EXPECT_TRUE(rank.degraded || all >= plan.ranks.size()) << rank.why;
+      if (shared.contains(core)) {
+        EXPECT_TRUE(rank.degraded || all >= plan.ranks.size()) << rank.why;
+      }
   if (options.balanced) return;
   for (const long core : options.lend && !plan.ranks.empty() ? cores_of(core_of, usable) : near_some)
     EXPECT_TRUE(taken.contains(core)) << "core " << core << " is lost";

@@ -121,6 +121,37 @@ TEST(Place, OtherOrders) {
   EXPECT_EQ(seen.size(), 4u) << "every GPU has its chance";
 }
 
+TEST(Place, TheShapeSaysWhichLinksCount) {
+  // A chain of strong links against a triangle of weak ones: the chain has the larger sum, the triangle the stronger weakest link.
+  model::Snapshot snapshot = machine({"abcdef"});
+  link(snapshot, 0, 1, LinkKind::nvlink, 8);
+  link(snapshot, 1, 2, LinkKind::nvlink, 8);
+  link(snapshot, 3, 4, LinkKind::nvlink, 2);
+  link(snapshot, 4, 5, LinkKind::nvlink, 2);
+  link(snapshot, 3, 5, LinkKind::nvlink, 2);
+  const auto shaped = [](model::Shape shape) { model::Request r; r.shape = shape; return r; };
+  const std::vector<std::size_t> all{0, 1, 2, 3, 4, 5};
+  EXPECT_EQ(placed(snapshot, 3, all), "3,4,5: all joined by NV2 on node 0; leaves one whole group free");
+  EXPECT_EQ(placed(snapshot, 3, all, shaped(model::Shape::pairwise)), "0,1,2: weakest link NODE on node 0; leaves one whole group free");
+  EXPECT_EQ(placed(snapshot, 2, all, shaped(model::Shape::independent)),
+            "3,4: independent, least missed by others on node 0; leaves one whole group free");
+}
+
+TEST(Place, TheUsersOrderComesBeforeAllElse) {
+  model::Request request;
+  request.order = {"6", "2", "0"};
+  EXPECT_EQ(placed(bridged(), 2, all8, request), "2,6: first in your order across nodes 0,1");
+  EXPECT_EQ(placed(bridged(), 4, {0, 1, 3, 5, 6, 7}, request), "0,1,3,6: first in your order across nodes 0,1") << "then PCI order";
+}
+
+TEST(Place, FreeGpusThatAreNotForThisRequestAreLeftWholeToo) {
+  const auto snapshot = bridged();
+  const auto units = units_of(snapshot);
+  model::Request request;
+  std::vector<plan::Candidate> candidates{{0}, {1}, {2, false, false}};
+  EXPECT_EQ(plan::place(request, snapshot, units, candidates)->units, std::vector<std::size_t>{1}) << "0 and 2 stay a pair";
+}
+
 TEST(Place, TooFewIsNothingAndNoneIsEmpty) {
   EXPECT_EQ(placed(machine({"ab"}), 3, {0, 1}), "none");
   EXPECT_EQ(placed(machine({"ab"}), 0, {0, 1}), "");
@@ -131,8 +162,9 @@ TEST(Place, AboveSixteenItSaysThatItDidNotTryAll) {
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < 24; ++i) all.push_back(i);
   for (std::size_t i = 0; i < 24; i += 2) link(snapshot, i, i + 1, LinkKind::nvlink, 4);
-  EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair on node 0; not proven best among 24");
-  EXPECT_EQ(placed(snapshot, 12, all), "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE on node 0; not proven best among 24");
+  const std::string unproven = "; not proven best, there are too many sets to compare";
+  EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair on node 0; leaves 11 whole pairs free" + unproven);
+  EXPECT_EQ(placed(snapshot, 12, all), "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE on node 0; leaves six whole pairs free" + unproven);
 }
 
 }  // namespace
