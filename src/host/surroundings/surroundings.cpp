@@ -17,7 +17,7 @@ model::DeviceNode node(const Tree& tree, std::string path) {
 
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun …", also the open flavour "… Open Kernel Module for x86_64
 // 580…".
-std::string nvidia_version(const std::string& text) {
+std::string nvidia_version(std::string_view text) {
   for (std::string_view word : split(text.substr(0, text.find('\n')), ' '))
     if (!word.empty() && word.front() >= '0' && word.front() <= '9' && word.find('.') != std::string_view::npos)
       return std::string(word);
