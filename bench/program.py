@@ -55,6 +55,7 @@ def main():
             "true": [true],
             "thole --version": [thole, "--version"],
             "thole run -- true": [thole, "run", "--", true],
+            "thole run --no-bind -- true": [thole, "run", "--no-bind", "--", true],
             "thole run -g 8 -- true": [thole, "run", "-g", "8", "--", true],
             "thole status": [thole, "status"],
         }
@@ -63,13 +64,14 @@ def main():
             for name, command in commands.items():
                 times[name].append(spawn_ms(command, environment, null))
         pss = supervisor_pss_kib(thole, environment)
-    print(f"{'':24} {'p50 ms':>8} {'p95 ms':>8}   {arguments.rounds} rounds, interleaved")
+    print(f"{'':28} {'p50 ms':>8} {'p95 ms':>8}   {arguments.rounds} rounds, interleaved")
     median = {}
     for name, values in times.items():
         median[name] = statistics.median(values)
-        print(f"{name:24} {median[name]:8.2f} {statistics.quantiles(values, n=20)[18]:8.2f}")
+        print(f"{name:28} {median[name]:8.2f} {statistics.quantiles(values, n=20)[18]:8.2f}")
     print(f"start of the program       {median['thole --version'] - median['true']:6.2f} ms more than true")
     print(f"thole run -- true          {median['thole run -- true'] - median['true']:6.2f} ms more than true")
+    print(f"binding                    {median['thole run -- true'] - median['thole run --no-bind -- true']:6.2f} ms more than --no-bind")
     print(f"supervisor                 {pss / 1024:6.2f} MiB (PSS)")
 
 

@@ -55,6 +55,19 @@ void ask_memory(const RankPlan& rank, const HostLimits& host, Effect& effect) {
   effect.binding.memory_nodes = here;
 }
 
+// A card goes by the name of its RDMA device where it has one; these are names of network interfaces, as the kernel and systemd
+// (predictable names) give them: cards that UCX's and NCCL's RDMA transports cannot use.
+bool has_rdma(const std::string& nic) {
+  for (const char* interface : {"en", "eth", "wl", "ww", "hsn", "bond", "usb"})
+    if (nic.starts_with(interface)) return false;
+  return true;
+}
+
+std::vector<std::string> rdma_of(std::vector<std::string> nics) {
+  std::erase_if(nics, [](const std::string& nic) { return !has_rdma(nic); });
+  return nics;
+}
+
 class Variables {
  public:
   Variables(const Environment& environment, Effect& effect) : environment_(environment), effect_(effect) {}
@@ -79,8 +92,9 @@ Effect effect(const RankPlan& rank, const model::BindingPlan& plan, const HostLi
   ask_memory(rank, host, effect);
   Variables variables(environment, effect);
   // UCX wants the port, too. For NCCL "=" makes the names exact: else mlx5_1 is mlx5_10 as well.
-  if (!rank.nics.empty()) variables.offer("UCX_NET_DEVICES", join(rank.nics, ":1,") + ":1");
-  if (!plan.nics.empty()) variables.offer("NCCL_IB_HCA", "=" + join(plan.nics, ","));
+  const auto own = rdma_of(rank.nics), everyones = rdma_of(plan.nics);
+  if (!own.empty()) variables.offer("UCX_NET_DEVICES", join(own, ":1,") + ":1");
+  if (!everyones.empty()) variables.offer("NCCL_IB_HCA", "=" + join(everyones, ","));
   if (rank.threads) {
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"})
       variables.offer(name, std::to_string(*rank.threads));

@@ -218,6 +218,20 @@ def test_a_memory_policy_reaches_the_command(site, policy, shown):
     assert shown not in site.run("run", "--on", "0", "cat", "/proc/self/numa_maps").stdout, "first touch sets none"
 
 
+def test_an_offline_cpu_is_not_planned_with(tmp_path):
+    machine = two_node_machine()
+    machine["gpus"][0]["near_cpus"] = {"node": f"{ALLOWED[0]},{ALLOWED[1]}"}
+    machine["gpus"][1]["near_cpus"] = {"node": str(ALLOWED[1])}
+    del machine["cpus"][1]                       # online are those that the machine lists
+    site = Site(tmp_path, machine)
+    assert site.cpus("run", "--on", "0") == [ALLOWED[0]]
+    wider = site.run("run", "--on", "1", *SHOW)
+    assert cpus_in(wider.stdout) == [ALLOWED[0]]
+    assert "no CPU near GPU 1 is online" in " ".join(wider.stderr.split())
+    strict = site.run("run", "--on", "1", "--strict", "echo", "ran")
+    assert (strict.returncode, strict.stdout) == (69, "") and "without --strict" in strict.stderr
+
+
 # Variables.
 
 
@@ -245,6 +259,24 @@ def test_threads_sets_what_is_unset_and_nothing_else(site):
     assert variables(own.stdout) | {"OMP_NUM_THREADS": "3"} == variables(own.stdout)
     assert variables(own.stdout)["MKL_NUM_THREADS"] == "7"
     assert "OMP_NUM_THREADS=3 was set already and is kept" in own.stderr
+
+
+def test_the_near_nics_are_named_to_ucx_and_nccl(tmp_path):
+    machine = two_node_machine()
+    machine["nics"] = [{"name": f"mlx5_{i}", "pci": f"0000:{0x40 + i:02x}:00.0", "numa": i, "rate_gbps": 200} for i in (0, 1)]
+    machine["nics"].append({"name": "eth0", "pci": "0000:50:00.0", "numa": 0, "rate_gbps": 100})
+    site = Site(tmp_path, machine)
+
+    def named(*words, env=None):
+        text = site.run(*words, "env", env=env).stdout
+        return sorted(line for line in text.splitlines() if line.startswith(("UCX_NET", "NCCL_IB")))
+
+    assert named("run", "--on", "1") == ["NCCL_IB_HCA==mlx5_1", "UCX_NET_DEVICES=mlx5_1:1"]
+    ranks = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    assert named("bind", env=ranks) == ["NCCL_IB_HCA==mlx5_0,mlx5_1", "UCX_NET_DEVICES=mlx5_1:1"]
+    assert named("run", "--on", "1", "--nic", "none") == named("run", "--on", "1", "--no-bind") == []
+    own = {"NCCL_IB_HCA": "mlx5_9", "UCX_NET_DEVICES": "all"}
+    assert named("run", "--on", "1", env=own) == ["NCCL_IB_HCA=mlx5_9", "UCX_NET_DEVICES=all"]
 
 
 def test_a_site_can_have_its_own_defaults(site, tmp_path):

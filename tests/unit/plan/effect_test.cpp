@@ -100,6 +100,16 @@ TEST(Effect, NamesNicsToUcxWithTheirPortAndToNcclExactly) {
             "NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_10 UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1");
 }
 
+TEST(Effect, NamesNoCardWithoutRdma) {
+  model::RankPlan rank = rank_on("0");
+  rank.nics = {"eth0", "mlx5_0"};
+  model::BindingPlan plan;
+  plan.nics = {"enp1s0", "hsn0", "mlx5_0"};
+  EXPECT_EQ(variables(plan::effect(rank, plan, host("0"), {}).set), "NCCL_IB_HCA==mlx5_0 UCX_NET_DEVICES=mlx5_0:1");
+  rank.nics = plan.nics = {"eno1", "ens3"};
+  EXPECT_EQ(variables(plan::effect(rank, plan, host("0"), {}).set), "");
+}
+
 TEST(Effect, KeepsWhatTheUserHasSet) {
   model::RankPlan rank = rank_on("0-3");
   rank.threads = 4;
