@@ -101,22 +101,25 @@ void Joins::agree() {
 void Joins::complete_pcie(const model::Machine& machine) {
   const std::vector<Address> addresses = addresses_of(machine);
   const std::vector<std::optional<int>> nodes = nodes_of(machine);
-  const std::vector<Join> told = joins_;
+  std::vector<char> told(size_ * size_);
   for (std::size_t a = 0; a < size_; ++a)
     for (std::size_t b = 0; b < size_; ++b) {
       if (a == b) continue;
       Join& join = at(a, b);
+      told[a * size_ + b] = join.pcie.has_value();
       join.same = addresses[a] && addresses[a] == addresses[b];
       if (join.pcie) continue;
       if (one_card(addresses[a], addresses[b])) join.pcie = LinkKind::pix;
-      for (std::size_t c = 0; c < size_; ++c) {
-        const Join &left = told[a * size_ + c], &right = told[c * size_ + b];
-        if (left.pcie && right.pcie) join.pcie = agreed(join.pcie, std::optional(std::max(*left.pcie, *right.pcie)), smaller);
-      }
-      if (!nodes[a] || !nodes[b]) continue;
-      const LinkKind by_node = nodes[a] == nodes[b] ? LinkKind::node : LinkKind::sys;
-      join.pcie = agreed(join.pcie, std::optional(by_node), smaller);
+      else if (nodes[a] && nodes[b]) join.pcie = nodes[a] == nodes[b] ? LinkKind::node : LinkKind::sys;
     }
+  for (std::size_t over = 0; over < size_; ++over)  // Floyd and Warshall, with the longest step as the length of a way
+    for (std::size_t a = 0; a < size_; ++a)
+      for (std::size_t b = 0; b < size_; ++b) {
+        const auto &first = at(a, over).pcie, &second = at(over, b).pcie;
+        if (a == b || told[a * size_ + b] || !first || !second) continue;
+        Join& join = at(a, b);
+        join.pcie = agreed(join.pcie, std::optional(std::max(*first, *second)), smaller);
+      }
 }
 
 std::string Joins::label(std::size_t a, std::size_t b) const {

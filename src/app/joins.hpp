@@ -1,7 +1,7 @@
 // How any two devices of a machine are joined, as its links tell it: what `topo` draws and its matrix says.
 //
 // Both ends list a link; where they differ the slower one counts, and one end alone is believed. PCIe distances form a tree, so
-// a distance that nobody lists is at most the longer of the two over any third device, and exactly that where they differ.
+// a distance that nobody lists is at most the longest step of any way over other devices, and on the shortest such way mostly that.
 #pragma once
 
 #include <optional>

@@ -294,3 +294,51 @@ def test_the_matrix_as_json_says_the_same(words, name):
     for device, (name_of_row, columns) in zip(shown["devices"], near.items()):
         if name_of_row.startswith("GPU"):
             assert [device["near_cpus"] or "N/A", "N/A" if device["numa"] is None else str(device["numa"])] == columns
+
+
+# --- there and back again: what reads a table of nvidia-smi reads ours -----------------------------------------------------
+
+PUBLISHED = ROOT / "tests/topologies/nvsmi"
+
+
+def imported(text, tmp_path):
+    """The words that make thole use the machine of this table."""
+    table, machine = tmp_path / "table.txt", tmp_path / "imported.json"
+    table.write_text(text)
+    done = thole("capture", "--from", table, "-o", machine)
+    assert done.returncode == 0, done.stderr
+    return ["--machine", str(machine), "--state-dir", str(tmp_path / "state")]
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED + ODD if name != "none"])
+def test_the_matrix_read_back_gives_the_same_matrix(words, tmp_path, name):
+    first = thole(*words(name), "topo", "--matrix").stdout
+    assert thole(*imported(first, tmp_path), "topo", "--matrix").stdout == first
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in PUBLISHED.glob("*.txt")))
+def test_a_published_table_comes_out_as_it_went_in(tmp_path, name):
+    text = (PUBLISHED / f"{name}.txt").read_text()
+    machine = imported(text, tmp_path)
+    given, given_near = table_of(text)
+    shown, shown_near = table_of(thole(*machine, "topo", "--matrix").stdout)
+    assert [list(row.values()) for row in shown.values()] == [list(row.values()) for row in given.values()]
+    for gpu, (cpus, numa) in ((gpu, near) for gpu, near in shown_near.items() if near):
+        there = [column for column in given_near[gpu] if column]
+        assert cpus in there or not any(re.match(r"\d+[-,]", column) for column in there)
+        assert numa in there or len(there) < 2
+    drawing = thole(*machine, "topo").stdout
+    assert max(map(len, drawing.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name, table", [("dgx-a100", "dgx-a100"), ("dgx1v", "dgx1-volta"), ("dgx-h100", "8xh100-96c"), ("hgx-h200", "8xh200-snc2")])
+def test_a_shipped_machine_is_joined_as_the_published_one(words, name, table):
+    """GPUs among themselves; on the DGX A100, whose NICs were published, those too."""
+    shown, shown_near = table_of(thole(*words(name), "topo", "--matrix").stdout)
+    given, given_near = table_of((PUBLISHED / f"{table}.txt").read_text())
+    for a in given:
+        for b in given:
+            if a.startswith("GPU") and (b.startswith("GPU") or name == "dgx-a100"):
+                assert shown[a][b] == given[a][b], (a, b)
+    if name in ("dgx-a100", "hgx-h200"):
+        assert {gpu: near for gpu, near in shown_near.items() if near} == {gpu: near[:2] for gpu, near in given_near.items() if near}

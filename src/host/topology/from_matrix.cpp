@@ -69,6 +69,7 @@ std::optional<Cell> parse_cell(std::string_view word) {
     return Cell{false, model::LinkKind::nvlink, static_cast<int>(*count)};
   if (word == "SOC") word = "SYS";       // drivers before 387
   if (word == "C2C") return Cell{false, model::LinkKind::c2c, std::nullopt};
+  if (word == "XGMI") return Cell{false, model::LinkKind::xgmi, std::nullopt};  // as thole topo --matrix writes it
   for (auto kind : {model::LinkKind::pix, model::LinkKind::pxb, model::LinkKind::phb, model::LinkKind::node, model::LinkKind::sys})
     if (to_lower(word) == model::to_string(kind)) return Cell{false, kind, std::nullopt};
   return std::nullopt;
@@ -197,7 +198,10 @@ class Table {
     gpu.near_cpus.node = row.cpus;
     gpu.coherent = row.coherent;
     int links = 0;
-    for (const Cell& cell : row.cells) links += cell.count.value_or(0);
+    for (const Cell& cell : row.cells) {
+      links += cell.count.value_or(0);
+      if (cell.kind == model::LinkKind::xgmi) gpu.vendor = model::Vendor::amd;
+    }
     for (std::size_t i = 0; i < names_.size(); ++i) {
       const Cell& cell = row.cells[i];
       if (i == column || cell.self || !cell.kind) continue;
@@ -213,6 +217,10 @@ class Table {
     model::Nic nic;
     nic.name = called_.contains(column) ? called_.at(column) : names_[column];
     nic.pci = address(column);
+    for (std::size_t i = 0; rows_[column] && i < names_.size(); ++i) {
+      const Cell& cell = rows_[column]->cells[i];
+      if (i != column && !is_gpu(i) && cell.kind) nic.links.push_back({address(i).to_string(), *cell.kind, cell.count, std::nullopt});
+    }
     return nic;
   }
 

@@ -1,4 +1,4 @@
-// A machine file's machine from the table that `nvidia-smi topo -m` prints. Pure.
+// A machine file's machine from the table that `nvidia-smi topo -m` prints, and `thole topo --matrix`. Pure.
 #pragma once
 
 #include <string>

@@ -204,6 +204,12 @@ TEST(Matrix, ColumnsThatAreMissingOrEmptyAreUnknown) {
   const model::Machine bare = matrix("\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tPIX\tX\n");
   EXPECT_TRUE(bare.cpus.empty());
   EXPECT_EQ(bare.gpus[0].near_cpus.node, std::nullopt);
+  const model::Machine own = matrix("\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tXGMI\tPIX\tSYS\nGPU1\tXGMI\t X \tSYS\tPIX\n"
+                                    "NIC0\tPIX\tSYS\t X \tPXB\nNIC1\tSYS\tPIX\tPXB\t X \n");
+  EXPECT_EQ(own.gpus[0].links[0].kind, model::LinkKind::xgmi) << "as thole topo --matrix has it";
+  EXPECT_EQ(own.gpus[0].vendor, model::Vendor::amd);
+  ASSERT_EQ(own.nics[0].links.size(), 1u) << "GPUs list what joins them to a NIC";
+  EXPECT_EQ(own.nics[0].links[0], (model::Link{"ff01:01:00.0", model::LinkKind::pxb, {}, {}}));
   const model::Machine one = matrix("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-71\t0-1\t\t4\n");
   EXPECT_EQ(one.gpus[0].numa, std::nullopt);                       // two nodes are not one
   EXPECT_TRUE(one.gpus[0].coherent);                               // its memory is node 4 of the host
