@@ -10,10 +10,13 @@
 
 namespace thole::app {
 
-// The machine of a name, "" being this one. The reference is good until the next call. Throws Error when there is none.
-using MachineNamed = std::function<const model::Snapshot&(const std::string& name)>;
+// Where the machines come from. Both throw Error.
+struct PlanMachines {
+  std::function<const model::Snapshot&(const std::string& name)> named;  // "" is this one; good until the next call
+  std::function<void(model::Machine&)> complete;                         // adds the topology that one given as an object names
+};
 
 // Never throws Error: what is wrong with a line is its answer.
-model::Json answer_line(std::string_view line, const MachineNamed& machine_named);
+model::Json answer_line(std::string_view line, const PlanMachines& machines);
 
 }  // namespace thole::app

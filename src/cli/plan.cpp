@@ -89,7 +89,9 @@ int plan(Context& context) {
   if (!context.invocation.plan.batch)
     throw Error(ErrorCode::usage, "plan needs --batch").hint("to see what one command would get: thole run --dry-run COMMAND");
   wire::Machines machines(context.wire.settings());
-  const auto named = [&](const std::string& name) -> const model::Snapshot& {
+  app::PlanMachines from;
+  from.complete = [&](model::Machine& machine) { machines.complete(machine); };
+  from.named = [&](const std::string& name) -> const model::Snapshot& {
     if (!name.empty()) return machines.named(name);
     app::Observer& here = context.wire.observer();  // looked at once: what is busy, a request says itself
     return here.snapshot().taken_at == WallTime{} ? here.look(context.wire.settings().probe_cold) : here.snapshot();
@@ -97,7 +99,7 @@ int plan(Context& context) {
   Lines lines;
   Line line;
   while (lines.next(line)) {
-    const model::Json answer = line.too_long ? too_long() : app::answer_line(line.text, named);
+    const model::Json answer = line.too_long ? too_long() : app::answer_line(line.text, from);
     lines.answer(model::dump(answer, -1));
   }
   lines.flush();

@@ -22,11 +22,15 @@ class Machines {
   // A path, a shipped name or a shorthand. Throws Error(usage) when it is none of these. Valid until the next call.
   const model::Snapshot& named(const std::string& name);
 
+  // Adds what the machine's `hwloc_xml` says; a path without a leading / is meant from the working directory.
+  void complete(model::Machine& machine) const;
+
  private:
   struct Known {
     std::unique_ptr<host::MachineFile> file;
     model::Snapshot snapshot;
   };
+  const Settings& settings_;
   std::vector<std::string> directories_;
   std::map<std::string, Known> known_;
 };
