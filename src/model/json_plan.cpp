@@ -10,7 +10,7 @@ namespace thole::model {
 
 namespace {
 
-constexpr std::uint64_t most = 1u << 16;       // GPUs, ranks, cores
+constexpr std::uint64_t most = 4096;           // GPUs or ranks of one request
 
 std::vector<std::size_t> numbers(const Field& field) {
   std::vector<std::size_t> all;
@@ -78,8 +78,9 @@ constexpr Key<BindOptions> bind_keys[] = {
 void read_bind(PlanRequest& request, const Json& json, const Field& field) {
   const bool several = request.ranks.value_or(1) > 1;
   if (!field.null()) field.must_be_object();
-  const Field mode = field.at("mode");
-  if (mode.null()) request.bind = several ? BindOptions::for_ranks() : BindOptions::for_command();
+  const Field mode = field.at("mode"), affinity = field.at("affinity");
+  if (mode.null() && !affinity.null()) request.bind.mode = BindMode::compat;   // nothing else has one
+  else if (mode.null()) request.bind = several ? BindOptions::for_ranks() : BindOptions::for_command();
   else set_mode(request.bind, mode);
   if (!field.null()) read(request.bind, json, field, bind_keys);
 }

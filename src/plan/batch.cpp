@@ -40,7 +40,9 @@ std::vector<Candidate> candidates(const Snapshot& snapshot, const std::vector<Un
   for (std::size_t u = 0; u < units.size(); ++u) {
     const model::Gpu& gpu = units[u].gpu_of(snapshot.machine);
     if (units[u].instance || gpu.health != model::Health::ok || contains(request.busy, units[u].gpu)) continue;
-    const bool named = !request.on || contains(*request.on, units[u].gpu);
+    constexpr std::size_t most_gpus = 4096;        // every pair of them is looked at
+  if (machine.gpus.size() > most_gpus) return unsatisfiable(fmt::format("a machine of more than {} GPUs", most_gpus));
+  const bool named = !request.on || contains(*request.on, units[u].gpu);
     free.push_back({u, gpu.display.known() && *gpu.display, named && outer.visible[u]});
   }
   return free;
