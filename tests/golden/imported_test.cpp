@@ -25,9 +25,9 @@ std::string known(const std::optional<T>& value) { return value ? fmt::format("{
 std::string known(const std::optional<model::CpuSet>& set) { return set ? set->to_string() : "?"; }
 
 // "3 node, 1 nvlink2, 4 sys": how many of each kind there are.
-std::string links(const model::Gpu& gpu) {
+std::string links(const std::vector<model::Link>& all) {
   std::map<std::string, int> counts;
-  for (const model::Link& link : gpu.links)
+  for (const model::Link& link : all)
     ++counts[model::to_string(link.kind) + (link.count ? std::to_string(*link.count) : std::string())];
   std::vector<std::string> parts;
   for (const auto& [kind, count] : counts) parts.push_back(fmt::format("{} {}", count, kind));
@@ -47,9 +47,10 @@ std::string show(const model::Machine& machine) {
   for (const model::Gpu& gpu : machine.gpus)
     text += fmt::format("  {} {}{} \"{}\" {} MiB, node {}, near {} / {}; {}\n", model::to_string(gpu.vendor), gpu.pci->to_string(),
                         gpu.part ? fmt::format(".{}", *gpu.part) : "", gpu.model, known(gpu.memory_mib), known(gpu.numa),
-                        known(gpu.near_cpus.node), known(gpu.near_cpus.package), links(gpu));
+                        known(gpu.near_cpus.node), known(gpu.near_cpus.package), links(gpu.links));
   for (const model::Nic& nic : machine.nics)
-    text += fmt::format("  {} {}, node {}, {} Gb/s\n", nic.name, nic.pci ? nic.pci->to_string() : "?", known(nic.numa), known(nic.rate_gbps));
+    text += fmt::format("  {} {}, node {}, {} Gb/s; {}\n", nic.name, nic.pci ? nic.pci->to_string() : "?", known(nic.numa),
+                        known(nic.rate_gbps), links(nic.links));
   return text;
 }
 

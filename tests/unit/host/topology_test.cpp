@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <filesystem>
 #include <set>
 
+#include "base/text.hpp"
 #include "host/topology/live.hpp"
 #include "host/topology/reader.hpp"
 #include "topologies/captured.hpp"
@@ -127,6 +129,55 @@ TEST(Topology, OfThisMachineIsWholeWhateverWeAreBoundToAndHoweverHwlocIsSteered)
   ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
   EXPECT_EQ(topology.problem, "");
   EXPECT_EQ(static_cast<long>(topology.cpus.size()), ::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+// The node of Frontier: 64 cores, 8 caches, 4 memory nodes; the kernel names the 16 cores of a memory node as near.
+class CrayEx235a : public ::testing::Test {
+ protected:
+  CrayEx235a() {
+    tree.file("sys/devices/system/cpu/online", "0-63\n");
+    tree.file("sys/devices/system/node/online", "0-3\n");
+    for (unsigned cpu = 0; cpu < 64; ++cpu) {
+      const std::string directory = "sys/devices/system/cpu/cpu" + std::to_string(cpu);
+      tree.file(directory + "/topology/physical_package_id", "0\n");
+      tree.file(directory + "/topology/core_id", std::to_string(cpu) + "\n");
+      tree.file(directory + "/topology/core_siblings", mask(0, 63) + "\n");
+      tree.file(directory + "/topology/thread_siblings", mask(cpu, cpu) + "\n");
+      const std::string cache = directory + "/cache/index3/";
+      tree.file(cache + "level", "3\n");
+      tree.file(cache + "type", "Unified\n");
+      tree.file(cache + "size", "32768K\n");
+      tree.file(cache + "shared_cpu_map", mask(cpu / 8 * 8, cpu / 8 * 8 + 7) + "\n");
+    }
+    for (unsigned node = 0; node < 4; ++node) {
+      const std::string directory = "sys/devices/system/node/node" + std::to_string(node);
+      tree.file(directory + "/cpumap", mask(16 * node, 16 * node + 15) + "\n");
+      tree.file(directory + "/meminfo", "Node " + std::to_string(node) + " MemTotal: 131072000 kB\n");
+    }
+    tree.pci("pci0000:d0", "0000:d1:00.0", "0x1002", "0x7408", "0x038000", "0", "0-15");
+    tree.file("sys/devices/pci0000:d0/0000:d1:00.0/local_cpus", mask(0, 15) + "\n");
+  }
+
+  static std::string mask(unsigned first, unsigned last) {
+    std::uint64_t bits = 0;
+    for (unsigned cpu = first; cpu <= last; ++cpu) bits |= std::uint64_t{1} << cpu;
+    return fmt::format("{:08x},{:08x}", bits >> 32, bits & 0xffffffff);
+  }
+  std::optional<model::CpuSet> near() { return read(tree.root()).devices.at(*model::PciAddress::parse("0000:d1:00.0")).local_cpus; }
+
+  test::MadeUpTree tree;
+};
+
+TEST_F(CrayEx235a, GpusAreNearTheCacheThatHwlocKnows) {
+  EXPECT_EQ(near(), model::CpuSet::parse("0-15"));                 // any other board: what the kernel says
+  tree.file("sys/class/dmi/id/board_name", "HPE CRAY EX235A\n");
+  EXPECT_EQ(near(), model::CpuSet::parse("0-7"));                  // as in the export of such a machine, mpibind's eas-tioga.xml
+}
+
+TEST_F(CrayEx235a, WhatNobodyPlacesIsNearNoCpusRatherThanAll) {
+  std::filesystem::remove(tree.root() + "/sys/devices/pci0000:d0/0000:d1:00.0/local_cpulist");
+  std::filesystem::remove(tree.root() + "/sys/devices/pci0000:d0/0000:d1:00.0/local_cpus");
+  EXPECT_EQ(near(), std::nullopt);
 }
 
 TEST(Topology, WithoutTheLibraryOnlyTheCpusAreUnknown) {
