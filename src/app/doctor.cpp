@@ -108,6 +108,11 @@ class Examination {
         add(name, Result::problem,
             fmt::format("{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ": " + gpu.health_reason),
             health_fix(gpu));
+      if (gpu.last_xid)
+        add(name, gpu.health != model::Health::ok || is_programs_fault(*gpu.last_xid) ? Result::ok : Result::warning,
+            fmt::format("the last Xid that the driver reported is {}{}", *gpu.last_xid,
+                        is_programs_fault(*gpu.last_xid) ? ", most often a program's own fault" : ""),
+            gpu.health != model::Health::ok ? "" : "sudo dmesg | grep Xid");
       if (gpu.compute_mode.value_or("") == "exclusive-process")
         add(name, Result::warning,
             "compute mode is exclusive-process: programs with several processes on one GPU fail, and sharing cannot work",

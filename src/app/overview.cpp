@@ -98,6 +98,11 @@ const char* to_string(State state) {
   return "unknown";
 }
 
+bool is_programs_fault(int xid) {
+  constexpr int faults[] = {13, 31, 43, 45, 69};
+  return std::find(std::begin(faults), std::end(faults), xid) != std::end(faults);
+}
+
 Overview look_over(const OverviewSources& sources) {
   Overview overview;
   overview.uid = sources.uid;

@@ -21,6 +21,9 @@ namespace thole::app {
 enum class State { idle, claimed, shared, overdue, foreign, sick, unknown };
 const char* to_string(State state);  // "idle" …
 
+// Xids that tell of a program's own mistake or end; the GPU is none the worse (NVIDIA's Xid catalogue).
+bool is_programs_fault(int xid);
+
 struct UnitOverview {
   model::Unit unit;
   State state = State::unknown;

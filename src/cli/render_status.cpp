@@ -151,6 +151,10 @@ std::string notes(const app::Overview& overview, const Screen& screen) {
     if (unit.why.empty() || (unit.state == State::foreign && !unit.strangers.empty())) continue;
     text += paragraph(screen, fmt::format("GPU {}: {}", unit.unit.label, printable(unit.why)));
   }
+  const auto& gpus = overview.snapshot.machine.gpus;
+  for (std::size_t g = 0; g < gpus.size(); ++g)  // a sick one has its reason above
+    if (gpus[g].last_xid && gpus[g].health == model::Health::ok && !app::is_programs_fault(*gpus[g].last_xid))
+      text += paragraph(screen, fmt::format("GPU {}: the last Xid that the driver reported is {}", g, *gpus[g].last_xid));
   return text;
 }
 

@@ -1,4 +1,5 @@
 """The program over a faked NVIDIA driver: kernel files under a root prefix, a fake libnvidia-ml, and every way it can misbehave."""
+import json
 import pathlib
 import sys
 import time
@@ -134,6 +135,24 @@ def test_while_the_driver_hangs_status_shows_claims_and_the_queue_at_once(driver
         assert "not answered" not in driver.thole("status", "--list").stdout
         assert driver.thole("release", held).returncode == 0
         assert waiting.wait() == 0
+
+
+def test_a_fatal_xid_in_the_kernel_s_log_keeps_a_gpu_from_being_handed_out(driver):
+    driver.configure("gpus 8", "gpu * rc nvmlDeviceGetFieldValues 3")  # a driver that does not say itself which recovery is needed
+    driver.write("/dev/kmsg", "".join(f"<3>[ 1.0] NVRM: Xid (PCI:{driver.pci(gpu)[:-2]}): {xid}, pid=1, name=python\n"
+                                      for gpu, xid in ((1, 31), (2, 63), (3, 74))))
+    status = driver.status()
+    assert health(status) == ["reset-required" if i == 3 else "ok" for i in range(8)]
+    assert [gpu["last_xid"] for gpu in status["gpus"][:4]] == [None, 31, 63, 74]
+    text = driver.thole("status").stdout
+    assert "Xid 74" in text and "Xid that the driver reported is 63" in text and "31" not in text.partition("free")[2]
+    assert "last Xid 31" in driver.thole("status", "1").stdout
+    doctor = json.loads(driver.thole("doctor", "--json").stdout)["checks"]
+    assert {check["name"]: check["result"] for check in doctor if "last Xid" in check["text"]} == \
+        {"GPU 1": "ok", "GPU 2": "warning", "GPU 3": "ok"}
+    assert [gpu["last_xid"] for gpu in json.loads(driver.thole("capture", "--use").stdout)["gpus"][:4]] == [None, 31, 63, 74]
+    assert driver.thole("run", "--no-wait", "--on", "3", "--", "true").returncode in (69, 75)
+    assert driver.thole("run", "--no-wait", "-g", "7", "--", "true").returncode == 0
 
 
 def test_a_driver_that_answers_is_not_called_late(driver):

@@ -50,6 +50,8 @@ port::Reading NvidiaBackend::read(Millis patience) {
   Observed observed;
   observed.files = nvidia::read_files(tree_);
   observed.asked = is_worth_asking(observed.files);
+  if (observed.asked)
+    if (const auto log = nvidia::read_kernel_log(tree_)) observed.logged = nvidia::parse_xids(*log);
   observed.pids_foreign = nvidia::pids_are_foreign(tree_);
   observed.now = std::chrono::floor<Millis>(std::chrono::system_clock::now());
   if (auto text = tree_.text("/proc/meminfo"))

@@ -80,6 +80,20 @@ void show_earlier(Gpu& gpu, const RawReading& earlier) {
   }
 }
 
+// What the kernel's log adds. The log remembers what may have been mended since by a reset, so the library has the last word where
+// it can have one: a driver that says itself which recovery a GPU needs, and a GPU that answers has not fallen off the bus.
+void add_logged(Gpu& gpu, const LoggedXids& logged, const RawUse* use) {
+  constexpr int off_the_bus = 79;
+  if (!gpu.last_xid) gpu.last_xid = logged.last;
+  if (!logged.fatal || gpu.health != Health::ok || (use && use->recovery_action && use->recovery_action.value == 0)) return;
+  if (*logged.fatal != off_the_bus)
+    set_health(gpu, Health::reset_required,
+               fmt::format("the kernel's log has Xid {}: sudo nvidia-smi --gpu-reset -i {}, then sudo dmesg -C", *logged.fatal,
+                           gpu.pci ? gpu.pci->to_string() : "ID"));
+  else if (!use || !use->memory)
+    set_health(gpu, Health::lost, "the kernel's log has Xid 79: it has fallen off the bus: reboot the machine");
+}
+
 // The library answered and did not list it. True: it is not for us, leave it out.
 bool kept_from_us(Gpu& gpu, const Observed& o) {
   for (const RawUnlisted& unlisted : o.library.unlisted) {
@@ -140,6 +154,10 @@ port::Reading merge(const Observed& o) {
     if (auto use = o.library.uses.find(index); use != o.library.uses.end()) apply(*gpu, use->second);
     else if (identity.handle == abi::ok) mark_unanswered(*gpu, o.outcome, o.now);
     gpu->links = links[index];
+    if (const auto logged = gpu->pci ? o.logged.find(*gpu->pci) : o.logged.end(); logged != o.logged.end()) {
+      const auto use = o.library.uses.find(index);
+      add_logged(*gpu, logged->second, use == o.library.uses.end() ? nullptr : &use->second);
+    }
     if (gpu->coherent && !gpu->memory_mib) gpu->memory_mib = o.host_memory_mib;
     read.push_back(gpu->pci);
   }
@@ -151,6 +169,8 @@ port::Reading merge(const Observed& o) {
       else if (o.outcome.end == End::complete && kept_from_us(gpu, o)) return true;
       else mark_unanswered(gpu, o.outcome, o.now);
       if (gpu.health == Health::ok) set_health(gpu, Health::unreadable, "the driver said nothing about it");
+      if (const auto logged = gpu.pci ? o.logged.find(*gpu.pci) : o.logged.end(); logged != o.logged.end())
+        add_logged(gpu, logged->second, nullptr);
     }
     if (o.earlier && !gpu.use.processes && !gpu.use.memory_used_mib && o.outcome.end != End::complete) {
       show_earlier(gpu, *o.earlier);

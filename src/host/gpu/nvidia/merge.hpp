@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "host/gpu/nvidia/files.hpp"
+#include "host/gpu/nvidia/kernel_log.hpp"
 #include "host/gpu/nvidia/translate.hpp"
 #include "host/probe/runner.hpp"
 #include "port/gpu_backend.hpp"
@@ -19,6 +20,7 @@ struct Observed {
   bool asked = true;                                       // false: the library was not asked, the files say that it is pointless
   std::optional<RawReading> earlier;                       // the last complete answer, while there is no newer one
   Millis earlier_age{0};
+  std::map<model::PciAddress, LoggedXids> logged;          // from the kernel's log; empty where it cannot be read
   bool pids_foreign = false;
   std::optional<std::uint64_t> host_memory_mib;            // for GPUs without memory of their own
   WallTime now{};

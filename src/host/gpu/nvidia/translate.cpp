@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "host/gpu/nvidia/kernel_log.hpp"
 
 namespace thole::host::nvidia {
 namespace {
@@ -125,12 +126,6 @@ void sum_instances(model::Gpu& gpu) {
   if (!gpu.use.processes && all_processes) gpu.use.processes = processes;
 }
 
-// Xids after which the GPU computes no more until it is reset (NVIDIA's Xid catalogue; 79: fallen off the bus).
-bool is_fatal(std::uint64_t xid) {
-  constexpr std::array fatal{48, 62, 64, 74, 79, 95, 119, 120, 140, 154};
-  return std::find(fatal.begin(), fatal.end(), static_cast<int>(xid)) != fatal.end();
-}
-
 void set_health(model::Gpu& gpu, model::Health health, std::string reason) {
   if (gpu.health != model::Health::ok) return;             // the first finding is the cause
   gpu.health = health;
@@ -156,7 +151,7 @@ void judge_use(model::Gpu& gpu, const RawUse& raw) {
   for (std::uint64_t xid : raw.xids) {
     gpu.last_xid = static_cast<int>(xid);
     if (xid == 79) judge(gpu, abi::gpu_is_lost);
-    else if (is_fatal(xid))
+    else if (is_fatal_xid(xid))
       set_health(gpu, model::Health::reset_required, fmt::format("the driver reported Xid {}: reset the GPU", xid));
   }
 }
