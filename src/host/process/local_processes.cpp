@@ -34,7 +34,8 @@ pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
   ::signal(SIGCHLD, SIG_DFL);               // ignored, the kernel would keep the command's status from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);       // before it can leave anything behind
   witness_ = std::make_unique<Witness>();   // before any signal can be meant for the command
-  pid_t pid = launch.start();
+  cgroup_ = std::make_unique<JobCgroup>("");
+  pid_t pid = launch.start(cgroup_->directory());
   blocked_ = std::move(blocked);
   return pid;
 }
@@ -42,7 +43,9 @@ pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
 port::Ended LocalProcesses::supervise(pid_t pid, const port::SupervisePolicy& policy) {
   if (!blocked_) blocked_ = std::make_unique<AllSignalsBlocked>();
   if (!witness_) witness_ = std::make_unique<Witness>();
-  auto ended = supervise_command(pid, policy, inherited_, strangers_, *witness_);
+  if (!cgroup_) cgroup_ = std::make_unique<JobCgroup>();
+  auto ended = supervise_command(pid, policy, inherited_, strangers_, *witness_, *cgroup_);
+  cgroup_->remove();
   blocked_.reset();
   return ended;
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +57,17 @@ struct Stack {
   Stack& operator=(const Stack&) = delete;
   ~Stack() { if (base != MAP_FAILED) ::munmap(base, size); }
 };
+
+// clone3(2); -1 where the kernel refuses, for whatever reason: it is too old, a filter forbids it, the cgroup is none.
+pid_t fork_into(int cgroup) {
+  struct {
+    std::uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
+  } how = {};
+  how.flags = 0x200000000;  // CLONE_INTO_CGROUP; the libc's header lacks it
+  how.exit_signal = SIGCHLD;
+  how.cgroup = static_cast<std::uint64_t>(cgroup);
+  return static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
+}
 
 }  // namespace
 
@@ -129,16 +141,11 @@ int Launch::child(void* launch) {
   ::_exit(127);
 }
 
-pid_t Launch::start() {
+pid_t Launch::start(int cgroup) {
   failures_ = make_pipe();
-#ifdef THOLE_SANITIZED
-  pid_t pid = ::fork();  // the sanitizers keep state that a child with our memory would spoil
+  pid_t pid = cgroup >= 0 ? fork_into(cgroup) : -1;
   if (pid == 0) child(this);
-#else
-  Stack stack;
-  if (stack.base == MAP_FAILED) throw Error(ErrorCode::internal, "cannot start a process").because(errno);
-  pid_t pid = ::clone(&Launch::child, static_cast<char*>(stack.base) + Stack::size, CLONE_VM | CLONE_VFORK | SIGCHLD, this);
-#endif
+  if (pid < 0) pid = start_here();
   if (pid < 0)
     throw Error(ErrorCode::internal, "cannot start a process").because(errno).hint("see the limits: ulimit -u, ulimit -v");
   failures_.write.reset();
@@ -152,6 +159,18 @@ pid_t Launch::start() {
   }
   ::waitpid(pid, nullptr, 0);
   report(failure);
+}
+
+pid_t Launch::start_here() {
+#ifdef THOLE_SANITIZED
+  pid_t pid = ::fork();  // the sanitizers keep state that a child with our memory would spoil
+  if (pid == 0) child(this);
+  return pid;
+#else
+  Stack stack;
+  if (stack.base == MAP_FAILED) return -1;
+  return ::clone(&Launch::child, static_cast<char*>(stack.base) + Stack::size, CLONE_VM | CLONE_VFORK | SIGCHLD, this);
+#endif
 }
 
 void Launch::become() {

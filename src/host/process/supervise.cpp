@@ -35,7 +35,7 @@ void signal_process(const ProcessStat& process, int signal) {
 class Supervisor {
  public:
   Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-             const std::vector<pid_t>& strangers, Witness& witness);
+             const std::vector<pid_t>& strangers, Witness& witness, JobCgroup& cgroup);
   port::Ended run();
 
  private:
@@ -65,6 +65,7 @@ class Supervisor {
   const std::vector<pid_t>& strangers_;
   Fd signals_;
   Witness& witness_;
+  JobCgroup& cgroup_;
   Phase phase_ = Phase::running;
   int step_ = 0;                        // signals sent so far towards the end of the command, or of the rest
   std::optional<SteadyTime> deadline_;  // of the next step
@@ -74,8 +75,8 @@ class Supervisor {
 };
 
 Supervisor::Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                       const std::vector<pid_t>& strangers, Witness& witness)
-    : command_(command), policy_(policy), inherited_(inherited), strangers_(strangers), witness_(witness) {
+                       const std::vector<pid_t>& strangers, Witness& witness, JobCgroup& cgroup)
+    : command_(command), policy_(policy), inherited_(inherited), strangers_(strangers), witness_(witness), cgroup_(cgroup) {
   sigset_t watched;
   sigfillset(&watched);
   for (int signal = 1; signal <= SIGRTMAX; ++signal)
@@ -217,6 +218,7 @@ void Supervisor::next_step_against_command() {
   static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
   const int signal = steps[std::min(step_++, 2)];
   const pid_t its_group = ::getpgid(command_);
+  if (signal == SIGKILL) cgroup_.kill();  // what moved to another cgroup is found in the tree
   for (const auto& process : tree()) {
     if (signal == SIGINT && process.group != its_group) continue;
     signal_process(process, signal);
@@ -270,8 +272,9 @@ void Supervisor::next_step_against_rest() {
   if (now >= *give_up_ || tree().empty()) phase_ = Phase::over;
 }
 
-// First everything is frozen, so that nothing can fork while it is being found.
+// What is not in the cgroup is frozen first, so that nothing can fork while it is being found.
 void Supervisor::kill_rest() {
+  cgroup_.kill();
   std::size_t frozen = 0;
   for (int round = 0; round < 10; ++round) {
     const auto rest = tree();
@@ -299,8 +302,8 @@ std::vector<ProcessStat> Supervisor::tree() const {
 }  // namespace
 
 port::Ended supervise_command(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                              const std::vector<pid_t>& strangers, Witness& witness) {
-  return Supervisor(command, policy, inherited, strangers, witness).run();
+                              const std::vector<pid_t>& strangers, Witness& witness, JobCgroup& cgroup) {
+  return Supervisor(command, policy, inherited, strangers, witness, cgroup).run();
 }
 
 }  // namespace thole::host

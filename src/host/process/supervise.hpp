@@ -7,11 +7,12 @@
 // the command goes on and its copies of the locks keep the claim.
 //
 // The end of a command, by its limit or because the claim is asked back: INT to those of its tree in its process group, as
-// Ctrl-C would; `patience` later TERM, then KILL, to the whole tree. A supervisor that is itself stopped enforces nothing.
+// Ctrl-C would; `patience` later TERM, then KILL, to the whole tree, by its cgroup where it has one of its own (job_cgroup.hpp). A supervisor that is itself stopped enforces nothing.
 #pragma once
 
 #include <vector>
 
+#include "host/process/job_cgroup.hpp"
 #include "host/process/signals.hpp"
 #include "host/process/witness.hpp"
 #include "port/processes.hpp"
@@ -21,6 +22,6 @@ namespace thole::host {
 // `strangers`: children of ours from before the command (an abandoned probe); they are left alone. All signals must be blocked.
 // The witness is dismissed when the command has ended.
 port::Ended supervise_command(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                              const std::vector<pid_t>& strangers, Witness& witness);
+                              const std::vector<pid_t>& strangers, Witness& witness, JobCgroup& cgroup);
 
 }  // namespace thole::host
