@@ -81,6 +81,41 @@ model::Json gpus_json(const Site& site, const Acquired& acquired) {
   return gpus;
 }
 
+// Why no placeholder belongs on a unit; "" when one does.
+std::string unfit_for_placeholder(const Site& site, const model::Unit& unit) {
+  const model::Machine& machine = site.observer.snapshot().machine;
+  const model::Gpu& gpu = unit.gpu_of(machine);
+  if (site.observer.simulated()) return "a simulated GPU has no driver";
+  if (gpu.vendor != model::Vendor::nvidia) return "only NVIDIA GPUs have one";
+  if (unit.instance) return "a MIG instance shows its processes to nobody who counts GPUs";
+  if (gpu.compute_mode.value_or("") == "exclusive-process") return "its compute mode admits one process, which is to be yours";
+  return "";
+}
+
+// Those that others would take for free, with the reasons told for those that are left as they are. The claim stays in any case.
+void put_placeholder(const Site& site, const Acquired& acquired, port::Placeholder& placeholder, const RunEvents& events) {
+  const auto without = [&](const std::string& label, const std::string& why) {
+    if (events.caution) events.caution(fmt::format("no placeholder on GPU {}: {}", label, why));
+  };
+  std::vector<std::string> uuids, labels;
+  for (std::size_t index : acquired.chosen) {
+    const model::Unit& unit = acquired.units[index];
+    const std::string why = unfit_for_placeholder(site, unit);
+    if (!why.empty()) {
+      without(unit.label, why);
+      continue;
+    }
+    uuids.push_back(unit.key);
+    labels.push_back(unit.label);
+  }
+  if (uuids.empty()) return;
+  try {
+    placeholder.put(uuids);
+  } catch (const Error& error) {
+    without(join(labels, ","), error.full());
+  }
+}
+
 // Runs in the holder's process. `inner` keeps the store of an outer claim alive as long as the holder.
 port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, std::vector<int> cancel,
                              std::unique_ptr<port::ClaimStore>& inner) {
@@ -100,6 +135,10 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   for (const auto& [name, value] : wanted.carry) variables.set[name] = value;
 
   port::ToHold held;
+  if (wanted.placeholder) {
+    put_placeholder(ports.site, acquired, *wanted.placeholder, events);
+    held.ending = [placeholder = wanted.placeholder] { placeholder->end(); };
+  }
   held.message = claim_json(ports.site, acquired, variables, until).dump();
   held.door.directory = ports.directory(acquired.claim.id, ports.site.uid);
   held.door.about = {acquired.claim.id, 0, true, until};

@@ -7,6 +7,7 @@
 
 #include "app/run.hpp"
 #include "model/json.hpp"
+#include "port/placeholder.hpp"
 
 namespace thole::app {
 
@@ -39,6 +40,7 @@ struct HoldRequest {
   std::optional<pid_t> process;        // ends with it
   std::string command;                 // recorded: "(claim for shell 4711)"
   std::map<std::string, std::string> carry;
+  port::Placeholder* placeholder = nullptr;   // keeps the claimed GPUs looking used; null: they need not
 };
 
 // Starts a holder and returns what it has (schema thole/claim/1: id, gpus, keys, since, until, variables). Throws what acquire throws.

@@ -64,6 +64,7 @@ int claim(Context& context) {
   wanted.process = invocation.claim.shell ? std::optional<pid_t>(wire::calling_shell()) : invocation.claim.pid;
   wanted.command = recorded_as(invocation, wanted.process);
   wanted.carry = context.carry();
+  if (invocation.claim.placeholder) wanted.placeholder = &context.wire.placeholder();
 
   Progress progress(context);
   const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {});

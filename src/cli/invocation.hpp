@@ -44,6 +44,7 @@ struct RunOptions {
 struct ClaimOptions {
   bool shell = false;
   std::optional<pid_t> pid;
+  bool placeholder = false;
 };
 
 struct CaptureOptions {

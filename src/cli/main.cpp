@@ -98,6 +98,7 @@ int main_of(const std::vector<std::string_view>& arguments) {
       return write_all(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
     const std::string_view verb = verb_of(invocation);
     if (verb == "__probe") return wire::run_probe(invocation.words);
+    if (verb == "__placeholder") return wire::run_placeholder(invocation.words);
     if (verb == "completion") return cli::completion(invocation);
     const plan::Environment environment = wire::process_environment(environ);
     const wire::Config config = wire::read_config(environment, wire::config_files(environment));

@@ -187,6 +187,8 @@ class Parser {
     if (binding.off && (binding.mode || binding.memory || binding.smt || binding.nic || binding.threads || binding.reserve ||
                         binding.lend || binding.balanced || binding.strict))
       throw Error(ErrorCode::usage, "--no-bind leaves nothing for other words about binding to say");
+    if (result_.claim.placeholder && result_.request.share)
+      throw Error(ErrorCode::usage, "--placeholder and --share exclude each other").hint("a placeholder's memory is in no budget");
     if (result_.claim.shell && result_.claim.pid) throw Error(ErrorCode::usage, "--shell and --pid exclude each other");
     if (!result_.run.no_supervisor) return;
     for (std::string_view name : {"time", "linger", "status-file"})

@@ -153,6 +153,8 @@ constexpr Option claim_rows[] = {
    [](I& i, const W&) { i.claim.shell = true; }},
   {0, "pid", "PID", "hold the claim until the process PID ends",
    [](I& i, const W& w) { i.claim.pid = pid_of(w); }},
+  {0, "placeholder", "", "keep a CUDA context on each GPU (0.5 GiB), for safe-gpu and others that look at processes and not at claims",
+   [](I& i, const W&) { i.claim.placeholder = true; }},
   dry_run_row, ids_row,
 };
 
@@ -250,6 +252,7 @@ constexpr Verb verb_rows[] = {
   {"completion", "", "print the completion script for a shell", "bash|zsh|fish", {}, {}, {}, Offer::nothing, 1, 1},
   {"__complete", "", "what completion asks", "", {}, {}, {}, Offer::nothing, 0, 0, true},
   {"__probe", "", "the process that calls vendor libraries", "", {}, {}, {}, Offer::nothing, 0, 0, true},
+  {"__placeholder", "", "the process that makes claimed GPUs look used", "", {}, {}, {}, Offer::nothing, 0, 0, true},
 };
 // clang-format on
 

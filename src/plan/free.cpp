@@ -47,6 +47,7 @@ struct Seen {
 bool ignored(const GpuProcess& process, const model::FreePolicy& policy) {
   std::string_view word = std::string_view(process.command).substr(0, process.command.find(' '));
   if (const auto slash = word.rfind('/'); slash != std::string_view::npos) word.remove_prefix(slash + 1);
+  if (word == placeholder_name) return true;
   return std::any_of(policy.ignore_processes.begin(), policy.ignore_processes.end(),
                      [&](const std::string& name) { return word == name; });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/machine.hpp"
@@ -25,6 +26,10 @@ struct Verdict {
   std::uint64_t unclaimed_mib = 0;             // memory in use that no claim accounts for
   bool graphics = false;                       // graphics processes or a display: comes last in order
 };
+
+// The program name of the process that makes claimed GPUs look used (port/placeholder.hpp). It is no use, whatever else a site
+// ignores: claims inside the claim would wait for it for ever.
+inline constexpr std::string_view placeholder_name = "thole-placeholder";
 
 // Judges one unit for a request. `own_pids`: processes that belong to live claims on this unit (they are not foreign).
 // Rules and their order: docs/claims.md, "What counts as free".

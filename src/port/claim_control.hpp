@@ -52,6 +52,7 @@ struct ToHold {
   DoorSpec door;
   std::string message;                   // for the caller of hold()
   std::function<void()> overdue;         // the end came and the adopted process still runs: record it; may be empty
+  std::function<void()> ending;          // the claim is about to be let go; may be empty
 };
 
 // Requests are answered by the keeper only to the same user (and root). They throw Error(unavailable) when nobody keeps the claim

@@ -116,6 +116,8 @@ constexpr ConfigKey key_rows[] = {
    [](C& c, const V& v, const S& w) { c.settings.sysroot = unless_elevated(one(v, w)); }},
   {"", "THOLE_NVML", "FILE", "another libnvidia-ml (for tests)",
    [](C& c, const V& v, const S& w) { c.settings.nvml_library = unless_elevated(one(v, w)); }},
+  {"", "THOLE_CUDA", "FILE", "another libcuda (for tests)",
+   [](C& c, const V& v, const S& w) { c.settings.cuda_library = unless_elevated(one(v, w)); }},
   {"", "THOLE_HWLOC", "FILE", "another libhwloc (for tests)",
    [](C& c, const V& v, const S& w) { c.settings.hwloc_library = unless_elevated(one(v, w)); }},
 };

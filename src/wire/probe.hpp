@@ -8,4 +8,7 @@ namespace thole::wire {
 
 int run_probe(const std::vector<std::string>& words);
 
+// `thole __placeholder LIBRARY UUID...`: … that keeps a context on claimed GPUs.
+int run_placeholder(const std::vector<std::string>& words);
+
 }  // namespace thole::wire

@@ -18,6 +18,7 @@ struct Settings {
   std::string sysroot;             // THOLE_SYSROOT: prefix of every /proc, /sys and /dev read; ignored with elevated rights
   std::string nvml_library;        // THOLE_NVML: absolute path of another libnvidia-ml; ignored with elevated rights
   std::string hwloc_library;       // THOLE_HWLOC: absolute path of another libhwloc; ignored with elevated rights
+  std::string cuda_library;        // THOLE_CUDA: absolute path of another libcuda; ignored with elevated rights
   std::string machines_dir;        // THOLE_MACHINES: where shipped machines are looked for first
   std::string program;             // this program's own path, re-executed as the probe
   std::string runtime_dir;         // XDG_RUNTIME_DIR where it is ours, else ""

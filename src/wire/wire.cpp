@@ -17,10 +17,12 @@
 #include "host/gpu/file/search.hpp"
 #include "host/gpu/intel/backend.hpp"
 #include "host/gpu/nvidia/backend.hpp"
+#include "host/gpu/nvidia/placeholder.hpp"
 #include "host/process/local_binder.hpp"
 #include "host/process/local_processes.hpp"
 #include "host/process/tree.hpp"
 #include "host/topology/live.hpp"
+#include "plan/free.hpp"
 
 namespace thole::wire {
 
@@ -70,6 +72,7 @@ struct Wire::Parts {
   std::unique_ptr<port::ClaimStore> store;
   std::unique_ptr<port::Processes> processes;
   std::unique_ptr<port::ClaimControl> control;
+  std::unique_ptr<port::Placeholder> placeholder;
   std::unique_ptr<host::Interruption> interruption;
   host::LocalBinder binder;
   std::unique_ptr<app::Site> site;
@@ -164,6 +167,13 @@ port::Processes& Wire::processes() {
 port::ClaimControl& Wire::control() {
   if (!parts_->control) parts_->control = std::make_unique<host::LocalControl>(parts_->inherited);
   return *parts_->control;
+}
+
+port::Placeholder& Wire::placeholder() {
+  if (!parts_->placeholder)
+    parts_->placeholder = std::make_unique<host::NvidiaPlaceholder>(host::PlaceholderOptions{
+        settings_.program, std::string(plan::placeholder_name), settings_.cuda_library, settings_.probe_cold});
+  return *parts_->placeholder;
 }
 
 int Wire::interruption() {

@@ -12,6 +12,7 @@
 #include "port/claim_control.hpp"
 #include "port/claim_store.hpp"
 #include "port/clock.hpp"
+#include "port/placeholder.hpp"
 #include "port/processes.hpp"
 #include "wire/settings.hpp"
 
@@ -40,6 +41,7 @@ class Wire {
   port::ClaimControl& control();
   app::BindSite bind_site();
   app::RankSite rank_site();       // for `bind`: needs no state directory
+  port::Placeholder& placeholder();
   app::Site& site();               // of observer, store, clock and the settings
   app::RunPorts run_ports();
 

@@ -121,6 +121,7 @@ bool Holder::over() {
 
 void Holder::run() {
   while (!over()) {}
+  if (held_.ending) held_.ending();
   held_.claim.locks.clear();
   door_->let_go();
 }

@@ -1,0 +1,116 @@
+#include "host/gpu/nvidia/placeholder.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int channel_fd = 3;           // in the placeholder; its standard streams belong to the vendor's library
+constexpr int end_patience_ms = 2'000;
+
+// Only the claimed GPUs, numbered as everywhere, and nothing loaded that is not needed for a context.
+std::vector<std::string> environment(const std::vector<std::string>& uuids) {
+  std::vector<std::string> words;
+  for (char** at = environ; *at; ++at)
+    if (const std::string_view word = *at; !word.starts_with("CUDA_VISIBLE_DEVICES=") && !word.starts_with("CUDA_DEVICE_ORDER=") &&
+                                           !word.starts_with("CUDA_MODULE_LOADING="))
+      words.emplace_back(word);
+  words.push_back("CUDA_VISIBLE_DEVICES=" + join(uuids, ","));
+  words.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  words.emplace_back("CUDA_MODULE_LOADING=LAZY");
+  return words;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+}  // namespace
+
+void NvidiaPlaceholder::put(const std::vector<std::string>& uuids) {
+  end();
+  start(uuids);
+  const std::string said = answer();
+  if (said == "ready") return;
+  end();
+  throw Error(ErrorCode::unavailable, said.empty() ? "the CUDA library does not answer, or crashed" : printable(said));
+}
+
+void NvidiaPlaceholder::start(const std::vector<std::string>& uuids) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error(ErrorCode::unavailable, "cannot start the placeholder").because(errno);
+  Fd ours(ends[0]), theirs(ends[1]);
+  theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));  // a source of dup2 must not be its target
+  std::vector<std::string> words{options_.name, "__placeholder", options_.library}, variables = environment(uuids);
+  words.insert(words.end(), uuids.begin(), uuids.end());
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  for (int standard : {1, 2}) ::posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), channel_fd);
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  const int failed = ::posix_spawn(&pid_, options_.program.c_str(), &actions, &attributes, pointers(words).data(), pointers(variables).data());
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failed) {
+    pid_ = 0;
+    throw Error(ErrorCode::unavailable, "cannot start the placeholder").about(options_.program).because(failed);
+  }
+  channel_ = std::move(ours);
+}
+
+std::string NvidiaPlaceholder::answer() const {
+  const SteadyTime deadline = Clock::now() + options_.patience;
+  std::string line;
+  for (;;) {
+    const auto left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
+    pollfd watched{channel_.get(), POLLIN, 0};
+    const int ready = ::poll(&watched, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return "";
+    char bytes[512];
+    const ssize_t n = ::recv(channel_.get(), bytes, sizeof bytes, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return "";
+    line.append(bytes, static_cast<std::size_t>(n));
+    if (const std::size_t end = line.find('\n'); end != std::string::npos) return line.substr(0, end);
+  }
+}
+
+void NvidiaPlaceholder::end() {
+  if (pid_ == 0) return;
+  const pid_t pid = std::exchange(pid_, 0);
+  Fd alive = open_pidfd(pid);
+  channel_.reset();
+  ::kill(pid, SIGKILL);
+  pollfd watched{alive.get(), POLLIN, 0};
+  if (alive) ::poll(&watched, 1, end_patience_ms);
+  ::waitpid(pid, nullptr, WNOHANG);
+}
+
+}  // namespace thole::host
