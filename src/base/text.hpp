@@ -15,6 +15,8 @@ namespace thole {
 std::string_view trim(std::string_view text);
 std::vector<std::string_view> split(std::string_view text, char separator);  // keeps empty pieces
 std::vector<std::string_view> split_lines(std::string_view text);            // no empty last line
+std::vector<std::string_view> split(std::string&&, char) = delete;           // the pieces would outlive their text
+std::vector<std::string_view> split_lines(std::string&&) = delete;
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::string to_lower(std::string_view text);
 bool starts_with_ignoring_case(std::string_view text, std::string_view prefix);

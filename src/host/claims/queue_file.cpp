@@ -3,22 +3,51 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bitset>
+#include <cstring>
 
 namespace thole::host {
 
 void QueueFile::read() {
+  known_.swap(records_);
+  read_records();
+  if (!take_over_changes()) take_over_all();
+}
+
+void QueueFile::read_records() {
   // One call reads the header and, as a rule, all places in use: as many as last time, and a few more.
   struct { QueueHeader header; TicketRecord first[7]; } head{};
   ssize_t size = ::pread(fd_, &head, sizeof head, 0);
   header_ = sanitised(size >= static_cast<ssize_t>(sizeof(QueueHeader)) ? head.header : QueueHeader{});
   records_.assign(head.first, head.first + std::min<std::uint32_t>(header_.used, 7));
-  if (header_.used > 7) {
-    records_.resize(header_.used);
-    ssize_t more = ::pread(fd_, records_.data() + 7, (header_.used - 7) * sizeof(TicketRecord), ticket_offset(7));
-    std::size_t whole = 7 + (more > 0 ? static_cast<std::size_t>(more) / sizeof(TicketRecord) : 0);
-    std::fill(records_.begin() + static_cast<std::ptrdiff_t>(whole), records_.end(), TicketRecord{});
+  if (header_.used <= 7) return;
+  records_.resize(header_.used);
+  ssize_t more = ::pread(fd_, records_.data() + 7, (header_.used - 7) * sizeof(TicketRecord), ticket_offset(7));
+  std::size_t whole = 7 + (more > 0 ? static_cast<std::size_t>(more) / sizeof(TicketRecord) : 0);
+  std::fill(records_.begin() + static_cast<std::ptrdiff_t>(whole), records_.end(), TicketRecord{});
+}
+
+bool QueueFile::take_over_changes() {
+  static const TicketRecord nothing{};
+  std::array<unsigned, few_changes> changed;
+  std::size_t changes = 0;
+  for (unsigned place = 0; place < std::max(known_.size(), records_.size()); ++place) {
+    const TicketRecord& before = place < known_.size() ? known_[place] : nothing;
+    const TicketRecord& after = place < records_.size() ? records_[place] : nothing;
+    if (std::memcmp(&before, &after, sizeof before) == 0) continue;
+    if (changes == changed.size()) return false;
+    changed[changes++] = place;
   }
+  for (std::size_t i = 0; i < changes; ++i) {
+    forget(changed[i]);
+    Ticket ticket;
+    if (changed[i] < records_.size() && decode(records_[changed[i]], changed[i], ticket)) insert(ticket);
+  }
+  return true;
+}
+
+void QueueFile::take_over_all() {
   order_.clear();
   for (unsigned place = 0; place < records_.size(); ++place)
     if (records_[place].number != 0) order_.push_back({records_[place].number, place});
@@ -30,6 +59,19 @@ void QueueFile::read() {
   for (auto [number, place] : order_)
     if (decode(records_[place], place, tickets_[valid])) ++valid;
   tickets_.resize(valid);
+}
+
+void QueueFile::forget(unsigned place) {
+  auto found = std::find_if(tickets_.begin(), tickets_.end(), [&](const Ticket& ticket) { return ticket.place == place; });
+  if (found != tickets_.end()) tickets_.erase(found);
+}
+
+// In the order of (number, place), also where a forger has given two tickets one number.
+void QueueFile::insert(const Ticket& ticket) {
+  auto later = std::upper_bound(tickets_.begin(), tickets_.end(), ticket, [](const Ticket& a, const Ticket& b) {
+    return std::pair(a.view.number, a.place) < std::pair(b.view.number, b.place);
+  });
+  tickets_.insert(later, ticket);
 }
 
 std::uint64_t QueueFile::next_number() const {
@@ -56,17 +98,18 @@ bool QueueFile::write(const Ticket& ticket) {
   }
   TicketRecord record = encode(ticket);
   if (::pwrite(fd_, &record, sizeof record, ticket_offset(ticket.place)) != static_cast<ssize_t>(sizeof record)) return false;
-  std::erase_if(tickets_, [&](const Ticket& other) { return other.place == ticket.place; });
-  auto later = std::upper_bound(tickets_.begin(), tickets_.end(), ticket.view.number,
-                                [](std::uint64_t number, const Ticket& other) { return number < other.view.number; });
-  tickets_.insert(later, ticket);
+  if (records_.size() <= ticket.place) records_.resize(ticket.place + 1);
+  records_[ticket.place] = record;
+  forget(ticket.place);
+  insert(ticket);
   return true;
 }
 
 void QueueFile::wipe(unsigned place) {
   static const TicketRecord nothing{};
   (void)!::pwrite(fd_, &nothing, sizeof nothing, ticket_offset(place));
-  std::erase_if(tickets_, [&](const Ticket& ticket) { return ticket.place == place; });
+  if (place < records_.size()) records_[place] = nothing;
+  forget(place);
   if (place + 1 != header_.used) return;
   std::uint32_t used = 0;
   for (const Ticket& ticket : tickets_) used = std::max(used, ticket.place + 1);

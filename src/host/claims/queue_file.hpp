@@ -9,7 +9,8 @@
 
 namespace thole::host {
 
-// Keeps its buffers from one reading to the next: with hundreds of waiters their page faults would cost more than the reading.
+// Keeps what it read from one reading to the next and decodes only what has changed: with hundreds of waiters the owner-to-be
+// would otherwise spend more time on their tickets than on his own lock.
 class QueueFile {
  public:
   explicit QueueFile(int fd) : fd_(fd) {}
@@ -25,9 +26,18 @@ class QueueFile {
   void wipe(unsigned place);
 
  private:
+  static constexpr std::size_t few_changes = 16;   // more of them: decode everything
+
+  void read_records();
+  bool take_over_changes();            // of records_ against known_; false, with tickets_ as it was, when they are not few
+  void take_over_all();
+  void forget(unsigned place);
+  void insert(const Ticket& ticket);
+
   int fd_;
   QueueHeader header_{};
-  std::vector<TicketRecord> records_;
+  std::vector<TicketRecord> records_;  // as in the file now …
+  std::vector<TicketRecord> known_;    // … and as at the reading before
   std::vector<std::pair<std::uint64_t, unsigned>> order_;   // number, place
   std::vector<Ticket> tickets_;
 };
