@@ -40,9 +40,7 @@ std::vector<Candidate> candidates(const Snapshot& snapshot, const std::vector<Un
   for (std::size_t u = 0; u < units.size(); ++u) {
     const model::Gpu& gpu = units[u].gpu_of(snapshot.machine);
     if (units[u].instance || gpu.health != model::Health::ok || contains(request.busy, units[u].gpu)) continue;
-    constexpr std::size_t most_gpus = 4096;        // every pair of them is looked at
-  if (machine.gpus.size() > most_gpus) return unsatisfiable(fmt::format("a machine of more than {} GPUs", most_gpus));
-  const bool named = !request.on || contains(*request.on, units[u].gpu);
+    const bool named = !request.on || contains(*request.on, units[u].gpu);
     free.push_back({u, gpu.display.known() && *gpu.display, named && outer.visible[u]});
   }
   return free;
@@ -94,7 +92,9 @@ std::optional<PlanRefusal> name_into(PlanAnswer& answer, const Snapshot& snapsho
 }  // namespace
 
 std::variant<PlanAnswer, PlanRefusal> answer(const Snapshot& snapshot, const PlanRequest& request) {
+  constexpr std::size_t most_gpus = 4096;        // every pair of them is looked at
   const model::Machine& machine = snapshot.machine;
+  if (machine.gpus.size() > most_gpus) return unsatisfiable(fmt::format("a machine of more than {} GPUs", most_gpus));
   const bool named = request.bind.mode == BindMode::compat && !request.gpus;
   if (auto wrong = unknown_gpu("busy", request.busy, request.busy.size(), machine.gpus.size())) return *wrong;
   if (auto wrong = unknown_gpu("order", request.order, request.order.size(), machine.gpus.size())) return *wrong;
