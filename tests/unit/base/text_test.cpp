@@ -7,6 +7,8 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
+using namespace std::string_view_literals;
+
 TEST(Text, TrimsBlanksOnBothSides) {
   EXPECT_EQ(trim("  a b\t\n"), "a b");
   EXPECT_EQ(trim(" \n\t "), "");
@@ -14,10 +16,10 @@ TEST(Text, TrimsBlanksOnBothSides) {
 }
 
 TEST(Text, SplitsAndKeepsEmptyPieces) {
-  EXPECT_EQ(split("a,,b,", ','), (std::vector<std::string_view>{"a", "", "b", ""}));
-  EXPECT_EQ(split("", ','), (std::vector<std::string_view>{""}));
-  EXPECT_EQ(split_lines("a\n\nb\n"), (std::vector<std::string_view>{"a", "", "b"}));
-  EXPECT_TRUE(split_lines("").empty());
+  EXPECT_EQ(split("a,,b,"sv, ','), (std::vector<std::string_view>{"a", "", "b", ""}));
+  EXPECT_EQ(split(""sv, ','), (std::vector<std::string_view>{""}));
+  EXPECT_EQ(split_lines("a\n\nb\n"sv), (std::vector<std::string_view>{"a", "", "b"}));
+  EXPECT_TRUE(split_lines(""sv).empty());
 }
 
 TEST(Text, JoinsWithASeparatorBetween) {
