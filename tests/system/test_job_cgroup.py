@@ -9,7 +9,7 @@ import tempfile
 import pytest
 
 from run_programs import program, run  # noqa: F401 (fixtures)
-from run_tools import PROBE, Started, eventually, gone, only_child, python
+from run_tools import PROBE, Started, eventually, gone, only_child
 
 MOUNTS = [pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/sys/fs/cgroup/unified")]
 
@@ -89,19 +89,11 @@ def test_the_command_is_born_in_a_cgroup_of_its_own_which_goes_with_it(delegated
 
 
 # Never still: whoever looks for its members finds some that have forked and gone.
-RESTLESS = """
-import os, signal
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.write(1, b"ready\\n")
-if os.fork() == 0:
-    while True:
-        if os.fork(): os._exit(0)
-signal.pause()
-"""
+RESTLESS = "trap '' TERM; echo ready; f() { f & exit 0; }; f & exec sleep 1000000"
 
 
 def test_what_forks_without_end_is_killed_at_once(delegated, probe):
-    with Started(probe + ["--patience", "100", *python(RESTLESS)], preexec_fn=delegated.enter) as job:
+    with Started(probe + ["--patience", "100", "sh", "-c", RESTLESS], preexec_fn=delegated.enter) as job:
         assert job.line() == "ready"
         os.kill(only_child_but(job.pid), signal.SIGKILL)
         assert job.wait() == -signal.SIGKILL

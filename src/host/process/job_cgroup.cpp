@@ -11,16 +11,18 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <vector>
 
 #include "base/text.hpp"
+#include "base/time.hpp"
 
 namespace thole::host {
 namespace {
 
 constexpr std::string_view prefix = "thole-";  // and the supervisor's pid
-constexpr int removal_tries = 5, removal_pause_ms = 1;  // a process that has been waited for leaves its cgroup a moment later
+constexpr Millis emptying{2000};  // at most, from the last one's end to its leaving the cgroup: what forks without end takes long
 
 bool is_unified(int directory) {
   struct statfs about;
@@ -71,6 +73,21 @@ void sweep(int parent) {
   }
 }
 
+// A process that has been waited for leaves its cgroup a moment later. The kernel tells of it by POLLPRI on cgroup.events.
+void wait_until_empty(int directory) {
+  const Fd events = open_at(directory, "cgroup.events", O_RDONLY);
+  if (!events) return;
+  const auto until = std::chrono::steady_clock::now() + emptying;
+  for (;;) {
+    char text[256];
+    const ssize_t size = ::pread(events.get(), text, sizeof text, 0);
+    if (size <= 0 || std::string_view(text, static_cast<std::size_t>(size)).find("populated 0") != std::string_view::npos) return;
+    const auto left = std::chrono::ceil<Millis>(until - std::chrono::steady_clock::now());
+    pollfd change{events.get(), POLLPRI, 0};
+    if (left.count() <= 0 || ::poll(&change, 1, static_cast<int>(left.count())) == 0) return;
+  }
+}
+
 }  // namespace
 
 std::string unified_cgroup(const std::string& text) {
@@ -106,8 +123,9 @@ void JobCgroup::kill() {
 
 void JobCgroup::remove() {
   if (!parent_) return;
+  if (directory_) wait_until_empty(directory_.get());
   directory_.reset();
-  for (int tries = 0; tries < removal_tries && !remove_tree(parent_.get(), name_); ++tries) ::poll(nullptr, 0, removal_pause_ms);
+  remove_tree(parent_.get(), name_);
   parent_.reset();
 }
 
