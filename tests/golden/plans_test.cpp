@@ -47,8 +47,8 @@ struct Question {
   const char* request;
 };
 const Question questions[] = {
-    {"one GPU for a command", R"({"gpus": 1, "bind": {"mode": "node", "widen": true}})"},
-    {"half of the GPUs for a command", R"({"gpus": @h, "bind": {"mode": "node", "widen": true}})"},
+    {"one GPU for a command", R"({"gpus": 1})"},
+    {"half of the GPUs for a command", R"({"gpus": @h})"},
     {"a rank on every GPU, as thole starts them", R"({"gpus": @n, "ranks": @n, "bind": {"mode": "exclusive", "lend": true}})"},
     {"the same without lending, equal counts", R"({"gpus": @n, "ranks": @n, "bind": {"mode": "exclusive", "balanced": true}})"},
     {"two ranks on every GPU, one thread a core", R"({"gpus": @n, "ranks": @2, "bind": {"mode": "exclusive", "smt": "one"}})"},

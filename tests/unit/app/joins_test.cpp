@@ -57,15 +57,32 @@ TEST(Joins, FastLinkNamesAPairAndItsPcieStandsBeside) {
 
 TEST(Joins, WhatNobodyListsFollowsFromTheTreeOfPcie) {
   model::Snapshot snapshot = lab();
+  model::Gpu e = snapshot.machine.gpus[1];
+  e.pci->bus += 0x40;
+  snapshot.machine.gpus.push_back(e);
+  constexpr std::size_t of_node_0 = 4, ib0 = nic0 + 1, ib1 = nic1 + 1;
   reach(snapshot, 0, 0, LinkKind::pix);  // a and b are behind the switch of ib0 …
   reach(snapshot, 1, 0, LinkKind::pix);
-  reach(snapshot, 2, 0, LinkKind::phb);  // … c is beyond the bridge
+  reach(snapshot, of_node_0, 0, LinkKind::phb);  // … e is beyond the bridge
   const Joins joins(snapshot.machine);
   EXPECT_EQ(joins.label(0, 1), "PIX");
-  EXPECT_EQ(joins.label(0, 2), "PHB");
+  EXPECT_EQ(joins.label(0, of_node_0), "PHB");
   EXPECT_EQ(joins.label(2, 3), "NODE") << "of one node, and nothing else is told";
   EXPECT_EQ(joins.label(1, 3), "SYS") << "of two nodes";
-  EXPECT_EQ(joins.label(nic0, nic1), "SYS");
+  EXPECT_EQ(joins.label(ib0, ib1), "SYS");
+}
+
+TEST(Joins, WaysOfSeveralStepsAreAsLongAsTheirLongestStep) {
+  model::Snapshot snapshot = lab();
+  for (model::Gpu& gpu : snapshot.machine.gpus) gpu.numa.reset();
+  auto& nics = snapshot.machine.nics;
+  for (model::Nic& nic : nics) nic.numa.reset();
+  nics[0].links = {{nics[1].pci->to_string(), LinkKind::phb, {}, {}}};
+  reach(snapshot, 0, 0, LinkKind::pix);
+  reach(snapshot, 3, 1, LinkKind::pxb);
+  const Joins joins(snapshot.machine);
+  EXPECT_EQ(joins.label(0, 3), "PHB");
+  EXPECT_EQ(joins.label(0, 1), "N/A");
 }
 
 TEST(Joins, NicsMayListEachOther) {
