@@ -142,12 +142,17 @@ struct Task {
   TaskState state = TaskState::queued;
   bool paused = false;                           // stopped while running
   bool cancel_asked = false;                     // running, and somebody wants it to end
-  unsigned runs = 0;                             // how often it was started
+  unsigned runs = 0;                             // how often it was started; tries: since somebody queued it
+  unsigned tries = 0;
   std::uint64_t lane = 0;                        // whose claim it runs in, as the runner numbers them
+  unsigned place = 0;                            // of the lane's places at once
   std::optional<WallTime> started, ended;        // of the last run
   std::optional<WallTime> ready;                 // queued again: not before
   std::optional<int> exit_code, signal;
   std::string reason;                            // what the status does not tell: "time limit", "out of GPU memory", …
+  std::string log;                               // name of the file with its output, which begins at the offset
+  std::uint64_t log_offset = 0;
+  std::optional<std::uint64_t> log_length;       // unknown while it runs
   std::vector<std::string> gpus;                 // keys of the units it had
   std::optional<std::uint64_t> peak_memory_mib, peak_gpu_memory_mib;
 };
