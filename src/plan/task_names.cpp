@@ -104,9 +104,9 @@ class CycleSearch {
           continue;
         }
         const std::uint64_t next = (*here.others)[here.next++];
-        const auto on_path = std::find_if(path.begin(), path.end(), [&](const Step& step) { return step.job == next; });
-        if (on_path != path.end()) return circle(on_path, path.end());
-        if (!seen_.contains(next)) enter(path, next);
+        const auto known = seen_.find(next);
+        if (known == seen_.end()) enter(path, next);
+        else if (!known->second) return circle(path, next);
       }
     }
     return {};
@@ -121,20 +121,20 @@ class CycleSearch {
 
   void enter(std::vector<Step>& path, std::uint64_t job) {
     const auto found = waits_for_.find(job);
+    seen_[job] = found == waits_for_.end();
     if (found != waits_for_.end()) path.push_back({job, &found->second});
-    else seen_[job] = true;
   }
 
-  template <class Iterator>
-  static std::vector<std::uint64_t> circle(Iterator from, Iterator to) {
+  static std::vector<std::uint64_t> circle(const std::vector<Step>& path, std::uint64_t from) {
     std::vector<std::uint64_t> jobs;
-    for (Iterator step = from; step != to; ++step) jobs.push_back(step->job);
-    jobs.push_back(from->job);
+    for (const Step& step : path)
+      if (!jobs.empty() || step.job == from) jobs.push_back(step.job);
+    jobs.push_back(from);
     return jobs;
   }
 
   const Dependencies& waits_for_;
-  std::map<std::uint64_t, bool> seen_;           // searched to its end: no circle goes through it
+  std::map<std::uint64_t, bool> seen_;           // false: on the path; true: searched to its end, no circle goes through it
 };
 
 }  // namespace
