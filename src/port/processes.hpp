@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "base/time.hpp"
 #include "model/bound.hpp"
+#include "model/lane_record.hpp"
 
 namespace thole::port {
 
@@ -24,6 +26,12 @@ struct ProcessSpec {
   bool strict = false;                           // a binding that is refused or comes out otherwise is an error: no start
   std::function<void(const model::Bound&)> bound;  // told once what was read back; may be empty
   std::vector<int> keep;                         // descriptors the child gets, as copies at 10 and above (the claim's locks)
+  // For a command in the background, of the queue:
+  const std::vector<std::string>* base = nullptr;  // the environment that set and unset start from; null: the caller's
+  int output = -1;                               // its stdout and stderr, with an empty stdin; -1: ours, all three
+  bool own_group = false;                        // a process group of its own
+  std::optional<mode_t> mask;                    // of new files (umask)
+  std::atomic<model::TaskPhase>* reached = nullptr;  // set by the child itself when all that is left is execve
 };
 
 // How a command ended.

@@ -14,13 +14,6 @@
 
 namespace thole::port {
 
-// Where the text of a task's last run lies. Its middle may be a hole (the size cap): read with SEEK_DATA.
-struct LogPlace {
-  std::string path;
-  std::uint64_t start = 0;
-  std::optional<std::uint64_t> length;   // absent while it runs: to the end of the file
-};
-
 class QueueDoor {
  public:
   virtual ~QueueDoor() = default;
@@ -37,8 +30,8 @@ class QueueDoor {
   // The runner's process, where one lives.
   virtual std::optional<pid_t> runner() = 0;
 
-  // Nothing: this task has not run yet, or its log is gone.
-  virtual std::optional<LogPlace> log_of(model::JobId job, model::TaskIndex task) = 0;
+  // The path of a log by its name in the store (Task::log). Its middle may be a hole (the size cap): read with SEEK_DATA.
+  virtual std::string log_path(const std::string& name) const = 0;
 
   virtual void forget_logs(model::JobId job) = 0;
 };

@@ -48,6 +48,26 @@ std::vector<std::string> programs_in(const std::string& path) {
   return names;
 }
 
+void add_unless_changed(std::vector<std::string>& environment, const std::string& word, const port::ProcessSpec& spec) {
+  const std::string name = word.substr(0, word.find('='));
+  if (!spec.set.contains(name) && std::ranges::find(spec.unset, name) == spec.unset.end()) environment.push_back(word);
+}
+
+std::vector<std::string> environment_for(const port::ProcessSpec& spec) {
+  if (!spec.base) return job_environment(environ, spec);
+  std::vector<std::string> result;
+  for (const auto& word : *spec.base) add_unless_changed(result, word, spec);
+  for (const auto& [name, value] : spec.set) result.push_back(name + "=" + value);
+  return result;
+}
+
+// Both output streams, and nothing to read.
+bool redirect(int output) {
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  return nothing >= 0 && ::dup2(nothing, 0) >= 0 && ::dup2(output, 1) >= 0 && ::dup2(output, 2) >= 0 &&
+         (nothing <= 2 || ::close(nothing) == 0);
+}
+
 // A stack for the clone; its own pages, since the child runs on it while the parent's stack is shared.
 struct Stack {
   static constexpr std::size_t size = 64 * 1024;
@@ -80,18 +100,13 @@ std::vector<std::string> paths_to_try(const std::string& program, const std::str
 
 std::vector<std::string> job_environment(const char* const* base, const port::ProcessSpec& spec) {
   std::vector<std::string> result;
-  for (; base && *base; ++base) {
-    std::string word = *base;
-    std::string name = word.substr(0, word.find('='));
-    if (spec.set.contains(name) || std::ranges::find(spec.unset, name) != spec.unset.end()) continue;
-    result.push_back(std::move(word));
-  }
+  for (; base && *base; ++base) add_unless_changed(result, *base, spec);
   for (const auto& [name, value] : spec.set) result.push_back(name + "=" + value);
   return result;
 }
 
 Launch::Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited)
-    : spec_(spec), inherited_(inherited), environment_(job_environment(environ, spec)), binding_(spec.binding, spec.strict) {
+    : spec_(spec), inherited_(inherited), environment_(environment_for(spec)), binding_(spec.binding, spec.strict) {
   if (spec.argv.empty()) throw Error(ErrorCode::usage, "no command to run");
   candidates_ = paths_to_try(spec.argv[0], path_of(environment_));
   // Each execve that fails is a moment in which Ctrl-Z would stop the child while it still holds us up.
@@ -129,6 +144,9 @@ Launch::Failure Launch::prepare() {
     case BindingStep::Failed::memory: return {Stage::memory, 0};
   }
   if (!spec_.cwd.empty() && ::chdir(spec_.cwd.c_str()) != 0) return {Stage::directory, errno};
+  if (spec_.own_group) ::setpgid(0, 0);
+  if (spec_.mask) ::umask(*spec_.mask);
+  if (spec_.output >= 0 && !redirect(spec_.output)) return {Stage::descriptors, errno};
   inherited_.restore();
   return {Stage::none, 0};
 }
@@ -136,7 +154,10 @@ Launch::Failure Launch::prepare() {
 int Launch::child(void* launch) {
   auto& self = *static_cast<Launch*>(launch);
   Failure failure = self.prepare();
-  if (failure.stage == Stage::none) failure = {Stage::exec, self.exec_any()};
+  if (failure.stage == Stage::none) {
+    if (self.spec_.reached) self.spec_.reached->store(model::TaskPhase::reached);
+    failure = {Stage::exec, self.exec_any()};
+  }
   [[maybe_unused]] ssize_t n = ::write(self.failures_.write.get(), &failure, sizeof failure);
   ::_exit(127);
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -21,16 +21,6 @@ using std::chrono::steady_clock;
 // Helpers of the command that end by themselves with it (a pipe's other end, Python's resource tracker) are not left behind.
 constexpr Millis settling_time{200};
 constexpr Millis kill_again{100};  // between rounds against processes that fork faster than they are found
-
-// Through a pidfd, so that a pid reused since the picture was taken is not hit.
-void signal_process(const ProcessStat& process, int signal) {
-  Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  if (!fd && errno != ENOSYS) return;
-  auto now = read_process(process.pid);
-  if (!now || now->start_ticks != process.start_ticks) return;
-  if (fd) ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0);
-  else ::kill(process.pid, signal);
-}
 
 class Supervisor {
  public:

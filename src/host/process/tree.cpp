@@ -89,6 +89,7 @@ std::vector<ProcessStat> descendants(pid_t root) {
     for (const auto& process : all) {
       if (process.parent != parents[i] || process.pid == process.parent) continue;
       if (std::ranges::find(parents, process.pid) != parents.end()) continue;  // a reused pid in a torn picture
+      if (process.name == runner_name) continue;
       parents.push_back(process.pid);
       if (process.state != 'Z' && process.state != 'X') tree.push_back(process);
     }

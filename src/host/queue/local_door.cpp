@@ -1,0 +1,123 @@
+#include "host/queue/local_door.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "host/process/tree.hpp"
+#include "host/queue/log_files.hpp"
+
+namespace thole::host {
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (const auto& word : words) result.push_back(const_cast<char*>(word.c_str()));  // posix_spawn takes them as const
+  result.push_back(nullptr);
+  return result;
+}
+
+struct FileActions {
+  posix_spawn_file_actions_t actions;
+  FileActions() { ::posix_spawn_file_actions_init(&actions); }
+  ~FileActions() { ::posix_spawn_file_actions_destroy(&actions); }
+};
+
+// Signals as a fresh program expects them, whatever the caller ignores or blocks.
+struct Attributes {
+  posix_spawnattr_t attributes;
+  Attributes() {
+    ::posix_spawnattr_init(&attributes);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes, &none);
+    ::posix_spawnattr_setsigdefault(&attributes, &all);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~Attributes() { ::posix_spawnattr_destroy(&attributes); }
+};
+
+// A supervisor above us (a task's lane, `thole run`) would be given the runner as its own child.
+class NoSubreaper {
+ public:
+  NoSubreaper() {
+    ::prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    if (before_) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+  ~NoSubreaper() {
+    if (before_) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  NoSubreaper(const NoSubreaper&) = delete;
+  NoSubreaper& operator=(const NoSubreaper&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace
+
+void run_detached(const RunnerCommand& command) {
+  const Pipe complaints = make_pipe();
+  FileActions files;
+  ::posix_spawn_file_actions_addopen(&files.actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&files.actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&files.actions, complaints.write.get(), 2);
+  ::posix_spawn_file_actions_addclosefrom_np(&files.actions, 3);
+  const Attributes attributes;
+  const NoSubreaper our_children_only;
+  pid_t pid = 0;
+  const int failed = ::posix_spawn(&pid, command.argv.front().c_str(), &files.actions, &attributes.attributes,
+                                   pointers(command.argv).data(), pointers(command.environment).data());
+  if (failed != 0)
+    throw Error(ErrorCode::unavailable, "cannot start the runner").about(command.argv.front()).because(failed).hint("see the limits: ulimit -u");
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  if (status == 0) return;
+  char text[1024];
+  ::fcntl(complaints.read.get(), F_SETFL, O_NONBLOCK);
+  const ssize_t n = ::read(complaints.read.get(), text, sizeof text);
+  throw Error(ErrorCode::unavailable, "the runner of the queue did not start")
+      .about(printable(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0))));
+}
+
+void become_runner_process() {
+  const pid_t pid = ::fork();
+  if (pid < 0) throw Error(ErrorCode::internal, "cannot start the runner").because(errno).hint("see the limits: ulimit -u");
+  if (pid > 0) ::_exit(0);
+  ::prctl(PR_SET_NAME, runner_name);
+  Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
+  for (int standard = 0; standard <= 2; ++standard)
+    if (null && null.get() > 2) ::dup2(null.get(), standard);
+  if (::chdir("/") != 0) return;  // only a courtesy: the old directory stays busy
+}
+
+void LocalDoor::stir() {
+  if (!files_.tell_runner()) run_detached(command_);
+}
+
+void LocalDoor::nudge(std::uint64_t lane) {
+  if (!files_.tell_lane(static_cast<unsigned>(lane))) stir();
+}
+
+// The lock is not tried, which could keep a starting runner from it: the FIFO has a reader as long as one lives.
+std::optional<pid_t> LocalDoor::runner() {
+  const Fd wake = open_at(AT_FDCWD, (files_.directory() + "/wake").c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
+  if (!wake) return std::nullopt;
+  const auto text = read_file(files_.directory() + "/runner", 32);
+  const auto pid = parse_u64(trim(text.value_or("")));
+  if (!pid) return std::nullopt;
+  return static_cast<pid_t>(*pid);
+}
+
+void LocalDoor::forget_logs(model::JobId job) { remove_logs(files_.logs(), job); }
+
+}  // namespace thole::host

@@ -1,0 +1,43 @@
+// How commands reach runner and lanes on this machine: the real implementation of port::QueueDoor.
+//
+// How a runner is started. The program is run again as `thole __runner`, with nothing of the caller's: no descriptor (one could be a
+// lock of the claim we are inside of), no terminal, no session, and only those variables it needs. It forks once more at once,
+// so that it is nobody's child: whoever started it neither waits for it nor ends it with his own tree (tree.hpp knows its name).
+// When several are started at once all but one find the seat taken and end.
+#pragma once
+
+#include <map>
+
+#include "host/queue/queue_files.hpp"
+#include "port/queue_door.hpp"
+
+namespace thole::host {
+
+struct RunnerCommand {
+  std::vector<std::string> argv;                 // how the runner of this queue is started; argv[0] is a path
+  std::vector<std::string> environment;          // "NAME=value": all it gets
+};
+
+class LocalDoor : public port::QueueDoor {
+ public:
+  LocalDoor(std::string directory, RunnerCommand command) : files_(std::move(directory)), command_(std::move(command)) {}
+
+  void stir() override;
+  void nudge(std::uint64_t lane) override;
+  std::optional<pid_t> runner() override;
+  std::string log_path(const std::string& name) const override { return files_.logs() + "/" + name; }
+  void forget_logs(model::JobId job) override;
+
+ private:
+  QueueFiles files_;
+  RunnerCommand command_;
+};
+
+// Runs a program without anything of ours, in a session of its own; returns when its first process has ended, which must not take
+// long. Throws Error(unavailable) with what it said when that ended with another status than 0.
+void run_detached(const RunnerCommand& command);
+
+// In that first process: go on in a child that is nobody's, under the name by which supervisors leave it alone.
+void become_runner_process();
+
+}  // namespace thole::host

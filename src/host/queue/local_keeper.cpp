@@ -1,0 +1,205 @@
+#include "host/queue/local_keeper.hpp"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "host/process/signal_process.hpp"
+#include "host/process/spawn.hpp"
+
+namespace thole::host {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr Millis settling_time{200};  // as in host/process/supervise.cpp
+constexpr Millis kill_again{100};
+
+bool is_marked(pid_t pid, const std::string& mark) {
+  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
+  return environment && environment->find("THOLE_TASK=" + mark + '\0') != std::string::npos;
+}
+
+}  // namespace
+
+LocalKeeper::LocalKeeper(const InheritedSignals& inherited) : inherited_(inherited) {
+  ::signal(SIGCHLD, SIG_DFL);           // ignored, the kernel would keep the statuses from us
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t watched;
+  sigemptyset(&watched);
+  for (int signal : {SIGCHLD, SIGTERM}) sigaddset(&watched, signal);
+  signals_ = Fd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) throw Error(ErrorCode::internal, "cannot watch over tasks").because(errno).hint("raise the descriptor limit: ulimit -n");
+}
+
+pid_t LocalKeeper::start(const port::ProcessSpec& spec, const port::TaskRun& run) {
+  Launch launch(spec, inherited_);
+  const pid_t pid = launch.start();
+  Kept task;
+  task.run = run;
+  task.pid = pid;
+  task.result.place = run.place;
+  if (run.time_limit) task.deadline = steady_clock::now() + *run.time_limit;
+  tasks_.insert_or_assign(run.place, std::move(task));
+  return pid;
+}
+
+void LocalKeeper::stop(unsigned place) {
+  const auto found = tasks_.find(place);
+  if (found == tasks_.end() || found->second.phase != Phase::running || found->second.step > 0) return;
+  found->second.result.cancelled = true;
+  next_step_against_command(found->second);
+}
+
+void LocalKeeper::stop_all() {
+  for (auto& [place, task] : tasks_) stop(place);
+}
+
+void LocalKeeper::pause(unsigned place, bool paused) {
+  const auto found = tasks_.find(place);
+  if (found == tasks_.end() || found->second.phase != Phase::running || found->second.paused == paused) return;
+  Kept& task = found->second;
+  task.paused = paused;
+  for (const auto& process : tree(task)) signal_process(process, paused ? SIGSTOP : SIGCONT);
+  const auto now = steady_clock::now();
+  if (paused && task.deadline && task.step == 0) {
+    task.left = std::chrono::duration_cast<Millis>(*task.deadline - now);
+    task.deadline.reset();
+  } else if (!paused && task.run.time_limit && task.step == 0) {
+    task.deadline = now + task.left;
+  }
+}
+
+std::vector<port::TaskOver> LocalKeeper::wait(std::span<const int> also, std::optional<SteadyTime> deadline) {
+  std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
+  for (int fd : also) watched.push_back({fd, POLLIN, 0});
+  for (const auto& [place, task] : tasks_)
+    if (task.deadline && (!deadline || *task.deadline < *deadline)) deadline = task.deadline;
+  int timeout = -1;
+  if (deadline)
+    timeout = static_cast<int>(
+        std::clamp<long long>(std::chrono::ceil<Millis>(*deadline - steady_clock::now()).count(), 0, 3'600'000));
+  ::poll(watched.data(), watched.size(), timeout);
+  signalfd_siginfo signal;
+  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal)
+    if (signal.ssi_signo == SIGTERM) stop_all();  // the machine goes down, or somebody means this lane
+  reap();
+  const auto now = steady_clock::now();
+  std::vector<port::TaskOver> over;
+  for (auto& [place, task] : tasks_) {
+    if (task.deadline && now >= *task.deadline) deadline_passed(task, now);
+    if (task.phase == Phase::over) over.push_back(std::move(task.result));
+  }
+  for (const auto& done : over) tasks_.erase(done.place);
+  return over;
+}
+
+void LocalKeeper::reap() {
+  int status = 0;
+  rusage used{};
+  bool rest_changed = false;
+  for (pid_t pid; (pid = ::wait4(-1, &status, WNOHANG, &used)) > 0;) {
+    const auto of_pid = [&](const auto& entry) { return entry.second.pid == pid; };
+    const auto found = std::find_if(tasks_.begin(), tasks_.end(), of_pid);
+    rest_changed = true;
+    if (found == tasks_.end()) continue;
+    if (used.ru_maxrss > 0) found->second.result.peak_memory_kib = static_cast<std::uint64_t>(used.ru_maxrss);
+    command_ended(found->second, status);
+  }
+  if (!rest_changed) return;
+  for (auto& [place, task] : tasks_)
+    if (task.phase != Phase::running && task.phase != Phase::over) look_at_rest(task);
+}
+
+void LocalKeeper::command_ended(Kept& task, int status) {
+  if (WIFEXITED(status)) task.result.ended.exit_code = WEXITSTATUS(status);
+  else task.result.ended.signal = WTERMSIG(status);
+  task.result.ended.core = WIFSIGNALED(status) && WCOREDUMP(status);
+  task.pid = 0;
+  task.phase = Phase::settling;
+  task.step = 0;
+  task.deadline = steady_clock::now() + settling_time;
+}
+
+void LocalKeeper::deadline_passed(Kept& task, SteadyTime now) {
+  task.deadline.reset();
+  switch (task.phase) {
+    case Phase::running:
+      if (task.step == 0) task.result.ended.time_limit = true;
+      return next_step_against_command(task);
+    case Phase::settling: return name_rest(task, now);
+    case Phase::ending: return next_step_against_rest(task, now);
+    case Phase::lingering: case Phase::over: return;
+  }
+}
+
+void LocalKeeper::next_step_against_command(Kept& task) {
+  static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
+  const int signal = steps[std::min(task.step++, 2)];
+  for (const auto& process : tree(task)) {
+    if (signal == SIGINT && process.group != task.pid) continue;  // as Ctrl-C would
+    signal_process(process, signal);
+    if (signal != SIGKILL) signal_process(process, SIGCONT);      // a stopped one must run to hear it
+  }
+  task.deadline = steady_clock::now() + task.run.patience;
+}
+
+void LocalKeeper::look_at_rest(Kept& task) {
+  if (is_childless()) { task.phase = Phase::over; return; }
+  if (task.phase != Phase::settling && tree(task).empty()) task.phase = Phase::over;
+}
+
+// No child but the commands themselves: almost always so, and then /proc need not be searched.
+bool LocalKeeper::is_childless() const {
+  const auto children = listed_children();
+  if (!children) return false;
+  return std::ranges::all_of(*children, [&](pid_t child) {
+    return std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == child; });
+  });
+}
+
+void LocalKeeper::name_rest(Kept& task, SteadyTime now) {
+  const auto rest = tree(task);
+  if (rest.empty()) { task.phase = Phase::over; return; }
+  for (const auto& process : rest) task.result.ended.left_behind.push_back(describe_process(process));
+  task.phase = task.run.linger ? Phase::lingering : Phase::ending;
+  if (task.phase == Phase::ending) next_step_against_rest(task, now);
+}
+
+void LocalKeeper::next_step_against_rest(Kept& task, SteadyTime now) {
+  const bool first = task.step++ == 0;
+  if (!first && !task.give_up) task.give_up = now + task.run.patience;
+  for (const auto& process : tree(task)) {
+    signal_process(process, first ? SIGTERM : SIGKILL);
+    if (first) signal_process(process, SIGCONT);
+  }
+  task.deadline = now + (first ? task.run.patience : kill_again);
+  if (task.give_up && now >= *task.give_up) task.phase = Phase::over;
+}
+
+// Below the command, and what was left to us: by its mark, or for want of any other task.
+std::vector<ProcessStat> LocalKeeper::tree(const Kept& task) const {
+  std::vector<ProcessStat> its;
+  std::map<pid_t, bool> known;                    // parents come before children
+  const pid_t us = ::getpid();
+  for (auto& process : descendants(us)) {
+    bool ours = process.pid == task.pid;
+    if (!ours && process.parent != us) ours = known[process.parent];
+    else if (!ours) {
+      const bool a_command = std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == process.pid; });
+      ours = !a_command && (tasks_.size() == 1 || is_marked(process.pid, task.run.mark));
+    }
+    known[process.pid] = ours;
+    if (ours) its.push_back(std::move(process));
+  }
+  return its;
+}
+
+}  // namespace thole::host

@@ -1,0 +1,57 @@
+// The tasks of one lane as processes of this machine: the real implementation of port::TaskKeeper.
+//
+// How it works. A lane has no terminal: all signals are blocked and only SIGCHLD is looked for, on a descriptor. Each task has a
+// process group of its own. As subreaper the lane inherits what a task leaves behind; whose it is, its mark in the
+// environment tells (or, with a single task, nobody else's it can be). It is treated as a command's rest is by `thole run`
+// (host/process/supervise.hpp): a moment to end by itself, then TERM, and after the patience KILL.
+#pragma once
+
+#include <map>
+
+#include "host/process/signals.hpp"
+#include "host/process/tree.hpp"
+#include "port/task_keeper.hpp"
+
+namespace thole::host {
+
+class LocalKeeper : public port::TaskKeeper {
+ public:
+  explicit LocalKeeper(const InheritedSignals& inherited);   // blocks all signals as long as it lives
+
+  pid_t start(const port::ProcessSpec& spec, const port::TaskRun& run) override;
+  void stop(unsigned place) override;
+  void pause(unsigned place, bool paused) override;
+  void stop_all() override;
+  std::vector<port::TaskOver> wait(std::span<const int> also, std::optional<SteadyTime> deadline) override;
+
+ private:
+  enum class Phase { running, settling, lingering, ending, over };
+  struct Kept {
+    port::TaskRun run;
+    pid_t pid = 0;
+    Phase phase = Phase::running;
+    int step = 0;                                // signals sent so far towards its end, or that of its rest
+    bool paused = false;
+    std::optional<SteadyTime> deadline;          // of the next step
+    std::optional<SteadyTime> give_up;           // when even KILL does not help
+    Millis left{0};                              // of the limit, while paused
+    port::TaskOver result;
+  };
+
+  void reap();
+  void command_ended(Kept& task, int status);
+  void deadline_passed(Kept& task, SteadyTime now);
+  void next_step_against_command(Kept& task);
+  void next_step_against_rest(Kept& task, SteadyTime now);
+  void look_at_rest(Kept& task);
+  bool is_childless() const;
+  void name_rest(Kept& task, SteadyTime now);
+  std::vector<ProcessStat> tree(const Kept& task) const;   // what lives of it
+
+  const InheritedSignals& inherited_;
+  AllSignalsBlocked blocked_;
+  Fd signals_;
+  std::map<unsigned, Kept> tasks_;               // by place
+};
+
+}  // namespace thole::host

@@ -1,0 +1,126 @@
+#include "host/queue/local_lanes.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+namespace {
+
+// An empty record: whatever its last lane left has been settled, or there was none.
+void begin_record(model::LaneRecord& record, model::JobId job) {
+  for (auto& place : record.places) place.phase.store(model::TaskPhase::none);
+  record.pid = 0;
+  record.claimed.store(0);
+  record.yield.store(0);
+  record.job.store(job);
+  record.boot.fill('\0');
+  const std::string boot = boot_id();
+  std::copy_n(boot.begin(), std::min(boot.size(), record.boot.size() - 1), record.boot.begin());
+  record.magic = model::lane_magic;
+}
+
+bool carries(pid_t pid, const std::string& mark) {
+  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
+  if (!environment) return false;
+  const std::string word = "THOLE_TASK=" + mark + '\0';
+  const auto at = environment->find(word);
+  return at != std::string::npos && (at == 0 || (*environment)[at - 1] == '\0');
+}
+
+std::vector<pid_t> all_pids() {
+  std::vector<pid_t> pids;
+  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
+  while (proc) {
+    const dirent* entry = ::readdir(proc.get());
+    if (!entry) break;
+    if (const auto pid = parse_u64(entry->d_name)) pids.push_back(static_cast<pid_t>(*pid));
+  }
+  return pids;
+}
+
+}  // namespace
+
+// The FIFO is opened before the lock is tried: whoever finds nobody reading it may trust that the next runner looks at the store
+// after it has opened it.
+std::optional<port::RunnerSeat> LocalLanes::sit() {
+  files_.make();
+  port::RunnerSeat seat;
+  seat.wake = files_.open_wake();
+  seat.lock = files_.open_runner();
+  if (::flock(seat.lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return std::nullopt;
+    throw Error(ErrorCode::unavailable, "cannot lock the queue").about(files_.directory()).because(errno);
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(seat.lock.get(), 0) == 0 && ::pwrite(seat.lock.get(), pid.data(), pid.size(), 0) < 0) return seat;  // a full disk
+  return seat;
+}
+
+std::vector<port::LaneView> LocalLanes::look() {
+  std::vector<port::LaneView> lanes;
+  for (unsigned number : files_.lanes()) {
+    port::LaneView view;
+    view.number = number;
+    view.record = files_.map_record(number, false);
+    view.end = files_.watch_life(number);        // before the trial, so that the end of a holder is not missed in between
+    Fd trial = files_.open_life(number);
+    view.held = ::flock(trial.get(), LOCK_EX | LOCK_NB) != 0;
+    if (!view.held) view.end.reset();
+    lanes.push_back(std::move(view));
+  }
+  return lanes;
+}
+
+std::optional<port::LaneSeat> LocalLanes::take(unsigned number, model::JobId job) {
+  port::LaneSeat seat;
+  seat.number = number;
+  seat.life = files_.open_life(number);
+  if (::flock(seat.life.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
+  seat.mail = files_.open_mail(number);
+  seat.record = files_.map_record(number, true);
+  begin_record(*seat.record, job);
+  return seat;
+}
+
+pid_t LocalLanes::fork(port::LaneSeat seat, const std::vector<Fd*>& drop, const std::function<void(port::LaneSeat&)>& work) {
+  const pid_t pid = ::fork();
+  if (pid < 0) throw Error(ErrorCode::internal, "cannot start a lane").because(errno).hint("see the limits: ulimit -u");
+  if (pid > 0) return pid;
+  for (Fd* fd : drop) fd->reset();
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_NAME, "thole-lane");
+  seat.record->pid = ::getpid();
+  try {
+    work(seat);
+  } catch (const std::exception&) {   // its work has its own handler, which says what happened
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+// Found by the environment, because their parents may be gone and their descriptors closed.
+std::vector<Fd> LocalLanes::bearers(const std::string& mark) {
+  std::vector<Fd> ends;
+  for (pid_t pid : all_pids())
+    if (carries(pid, mark))
+      if (Fd end = open_pidfd(pid); end && carries(pid, mark)) ends.push_back(std::move(end));
+  return ends;
+}
+
+void LocalLanes::signal_bearers(const std::string& mark, int signal) {
+  for (const Fd& process : bearers(mark)) ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
+}
+
+}  // namespace thole::host

@@ -1,0 +1,24 @@
+// Seats and lanes in a queue's directory: the real implementation of port::Lanes.
+#pragma once
+
+#include "host/queue/queue_files.hpp"
+#include "port/lanes.hpp"
+
+namespace thole::host {
+
+class LocalLanes : public port::Lanes {
+ public:
+  explicit LocalLanes(std::string directory) : files_(std::move(directory)) {}
+
+  std::optional<port::RunnerSeat> sit() override;
+  std::vector<port::LaneView> look() override;
+  std::optional<port::LaneSeat> take(unsigned number, model::JobId job) override;
+  pid_t fork(port::LaneSeat seat, const std::vector<Fd*>& drop, const std::function<void(port::LaneSeat&)>& work) override;
+  std::vector<Fd> bearers(const std::string& mark) override;
+  void signal_bearers(const std::string& mark, int signal) override;
+
+ private:
+  QueueFiles files_;
+};
+
+}  // namespace thole::host

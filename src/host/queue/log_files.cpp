@@ -1,0 +1,129 @@
+#include "host/queue/log_files.hpp"
+
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/text.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr std::uint64_t block = 4096;            // holes are made of whole blocks
+constexpr Millis between_looks{1000};
+
+std::uint64_t size_of(int fd) {
+  struct stat about {};
+  return ::fstat(fd, &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
+}
+
+}  // namespace
+
+void remove_logs(const std::string& directory, model::JobId job) {
+  std::error_code ignored;                       // what cannot be removed stays; it is only room
+  std::filesystem::remove(fmt::format("{}/{}.log", directory, job), ignored);
+  std::filesystem::remove_all(fmt::format("{}/{}", directory, job), ignored);
+}
+
+std::optional<Hole> hole_for(std::uint64_t start, std::uint64_t length, std::uint64_t limit) {
+  if (limit == 0 || length <= limit) return std::nullopt;
+  const std::uint64_t from = (start + limit / 4 + block - 1) / block * block;
+  const std::uint64_t to = (start + length - limit / 2) / block * block;
+  if (to <= from) return std::nullopt;
+  return Hole{from, to - from};
+}
+
+bool LogFiles::open(Pack& pack, const port::LogUse& use, std::string& problem) const {
+  pack = Pack{};
+  pack.name = use.alone ? fmt::format("{}.log", use.job) : fmt::format("{}/{}-{}.log", use.job, use.lane, use.place);
+  pack.path = directory_ + "/" + pack.name;
+  const std::string folder = fmt::format("{}/{}", directory_, use.job);
+  const bool has_folder = use.alone || ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
+  if (has_folder) pack.file = open_at(AT_FDCWD, pack.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+  if (!pack.file) problem = fmt::format("{}: {}", pack.path, std::strerror(errno));
+  pack.job = use.job;
+  return static_cast<bool>(pack.file);
+}
+
+LogFiles::Spot LogFiles::next(const port::LogUse& use) {
+  Pack& pack = packs_[use.place];
+  Spot spot;
+  if ((!pack.file || pack.job != use.job) && !open(pack, use, spot.problem)) return spot;
+  spot.name = pack.name;
+  spot.offset = pack.start = size_of(pack.file.get());
+  return spot;
+}
+
+int LogFiles::begin(const port::LogUse& use, std::string_view header) {
+  Pack& pack = packs_[use.place];
+  if (!pack.file) return -1;
+  static_cast<void>(write_all(pack.file.get(), header));   // a full disk has no room for it
+  pack.limit = use.limit_mib.value_or(0) << 20;
+  if (pack.limit != 0) watch(pack);
+  return pack.file.get();
+}
+
+std::optional<std::uint64_t> LogFiles::end(const port::LogUse& use, std::string_view footer) {
+  Pack& pack = packs_[use.place];
+  if (!pack.file) return std::nullopt;
+  static_cast<void>(write_all(pack.file.get(), footer));
+  cut(pack);
+  return size_of(pack.file.get()) - pack.start;
+}
+
+std::string LogFiles::tail(const port::LogUse& use, std::size_t bytes) {
+  const Pack& pack = packs_[use.place];
+  if (!pack.file) return "";
+  const std::uint64_t end = size_of(pack.file.get()), from = std::max(pack.start, end > bytes ? end - bytes : 0);
+  std::string text(end - from, '\0');
+  const ssize_t n = ::pread(pack.file.get(), text.data(), text.size(), static_cast<off_t>(from));
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+// One notice, and then none until we ask again: a chatty task must not keep its lane awake.
+void LogFiles::watch(Pack& pack) {
+  if (!growth_) growth_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  pack.look_again.reset();
+  pack.watch = growth_ ? ::inotify_add_watch(growth_.get(), pack.path.c_str(), IN_MODIFY | IN_ONESHOT) : -1;
+}
+
+void LogFiles::cut(Pack& pack) const {
+  const auto hole = hole_for(pack.start, size_of(pack.file.get()) - pack.start, pack.limit);
+  if (hole)
+    ::fallocate(pack.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(hole->start),
+                static_cast<off_t>(hole->length));
+}
+
+std::optional<SteadyTime> LogFiles::trim(SteadyTime now) {
+  alignas(inotify_event) char events[4096];
+  for (ssize_t n; growth_ && (n = ::read(growth_.get(), events, sizeof events)) > 0;)
+    for (ssize_t at = 0; at < n;) {
+      inotify_event event;
+      std::memcpy(&event, events + at, sizeof event);
+      at += static_cast<ssize_t>(sizeof event + event.len);
+      for (auto& [place, pack] : packs_)
+        if (pack.watch == event.wd && (event.mask & IN_MODIFY)) {
+          cut(pack);
+          pack.watch = -1;
+          pack.look_again = now + between_looks;
+        }
+    }
+  std::optional<SteadyTime> next;
+  for (auto& [place, pack] : packs_) {
+    if (pack.look_again && *pack.look_again <= now) {
+      cut(pack);                                 // what was written since the last look
+      watch(pack);
+    }
+    if (pack.look_again && (!next || *pack.look_again < *next)) next = pack.look_again;
+  }
+  return next;
+}
+
+}  // namespace thole::host

@@ -1,0 +1,56 @@
+// The files by which the processes of a queue find each other, in the queue's directory (0700, ours).
+//
+//   runner        flock: the one runner; its text is the runner's pid
+//   wake          FIFO: a byte makes the runner look again; nobody reads it when none lives
+//   lanes/N       a lane's record (model/lane_record.hpp)
+//   lanes/N.life  FIFO, flocked by the lane; copies lie with its tasks. When the last one closes, the lock is free and whoever
+//                 polls the other end is woken, in this order
+//   lanes/N.mail  FIFO: a byte makes the lane read the store
+//   logs/         what the tasks wrote (log_files.hpp)
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "port/lanes.hpp"
+
+namespace thole::host {
+
+class QueueFiles {
+ public:
+  explicit QueueFiles(std::string directory) : directory_(std::move(directory)) {}
+
+  const std::string& directory() const { return directory_; }
+  std::string logs() const { return directory_ + "/logs"; }
+
+  void make() const;                             // the directories within; throws Error(unavailable)
+
+  Fd open_runner() const;                        // made when missing; throws
+  // A FIFO, made when missing: to read from (and to keep open for writers), or to tell somebody. Telling: false when nobody reads.
+  Fd open_wake() const { return open_fifo("wake"); }
+  bool tell_runner() const { return tell("wake"); }
+  Fd open_mail(unsigned lane) const { return open_fifo(lane_name(lane) + ".mail"); }
+  bool tell_lane(unsigned lane) const { return tell(lane_name(lane) + ".mail"); }
+  Fd open_life(unsigned lane) const { return open_fifo(lane_name(lane) + ".life"); }
+  Fd watch_life(unsigned lane) const;            // reading end only: hangs up at the end
+
+  std::vector<unsigned> lanes() const;           // numbers, ascending
+  port::MappedRecord map_record(unsigned lane, bool make) const;   // empty when there is none; throws when it cannot be made
+
+ private:
+  static std::string lane_name(unsigned lane) { return "lanes/" + std::to_string(lane); }
+  Fd open_fifo(const std::string& name) const;
+  bool tell(const std::string& name) const;
+  [[noreturn]] void cannot(const char* what, const std::string& name) const;
+
+  std::string directory_;
+};
+
+// Takes every byte out of a FIFO (non-blocking).
+void empty_fifo(int fd);
+
+// The kernel's boot id.
+std::string boot_id();
+
+}  // namespace thole::host

@@ -1,0 +1,58 @@
+// What a lane says of the tasks it runs, in memory that outlives it: a small file that every process of the user can map.
+//
+// How this works. A lane (the supervisor that runs a job's tasks) notes each step of a task here before anybody can ask about it:
+//
+//   taken      the store says that the task runs in this lane
+//   reached    the child is about to call execve, and writes this itself: from here on the command may have had effects
+//   ended      the lane has seen the end; how it ended is here before it is in the store
+//
+// Whoever finds the record of a dead lane therefore knows what to do with a task that the store still calls running: not named
+// here or only `taken`: it has never begun and is queued again; `ended`: the end is written to the store; `reached`: it is lost once
+// nothing of it lives. A store that takes no more writes (a full disk) loses no status that way either.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace thole::model {
+
+enum class TaskPhase : std::uint32_t { none, taken, reached, ended };
+
+// One task at a time; a lane with --per-gpu has several places.
+struct LanePlace {
+  std::atomic<TaskPhase> phase;
+  std::uint32_t runs;                        // which start of it, from 1
+  std::uint64_t job, task;
+  std::int32_t pid;                          // of the command; 0 until it is known
+  std::int32_t reserved;
+  std::int64_t started_ms;                   // since 1970
+  std::uint64_t log_start, log_length;       // in its log file; the length once it has ended
+  // The end.
+  std::int32_t exit_code, signal;            // -1: not by this way
+  std::uint32_t flags;                       // how_… below
+  std::uint32_t reserved_2;
+  std::int64_t ended_ms;
+  std::uint64_t peak_memory_kib, peak_gpu_mib;   // 0: not known
+};
+
+inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled = 4, how_no_start = 8;
+
+inline constexpr unsigned lane_places = 64;
+
+struct LaneRecord {
+  std::uint64_t magic;                       // lane_magic, or nobody has used this file
+  std::array<char, 40> boot;                 // of the kernel under which it was written, as /proc names it
+  std::int32_t pid;                          // of the lane
+  std::atomic<std::uint32_t> claimed;        // 1: it has what it waited for (written by the lane)
+  std::atomic<std::uint32_t> yield;          // 1: other work goes first: end after the present tasks (written by the runner)
+  std::uint32_t reserved;
+  std::atomic<std::uint64_t> job;            // whose tasks it runs
+  std::array<LanePlace, lane_places> places;
+};
+
+inline constexpr std::uint64_t lane_magic = 0x31656e616c686f74u;   // "tholane1"
+
+static_assert(std::atomic<TaskPhase>::is_always_lock_free && sizeof(LanePlace) % 8 == 0);
+
+}  // namespace thole::model

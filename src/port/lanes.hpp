@@ -1,0 +1,66 @@
+// Port: the seats of the processes that work on a queue. A seat is a lock that the kernel frees with the last process that has a
+// copy of it, so that nobody can be dead and seated.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/time.hpp"
+#include "model/job.hpp"
+#include "model/lane_record.hpp"
+
+namespace thole::port {
+
+// The one runner of a queue. Destroying it gives the seat up: the lock first, so that who could not get it sees that nobody has it.
+struct RunnerSeat {
+  Fd wake;                                       // readable when somebody stirs; empty() takes all that is there
+  Fd lock;
+  ~RunnerSeat() { lock.reset(); }
+  RunnerSeat() = default;
+  RunnerSeat(RunnerSeat&&) = default;
+  RunnerSeat& operator=(RunnerSeat&&) = default;
+};
+
+// A mapped record; unmapped with it.
+using MappedRecord = std::unique_ptr<model::LaneRecord, void (*)(model::LaneRecord*)>;
+
+// A lane's files, open. `life` is locked by whoever opened it with Lanes::take; its copies lie with every process of its tasks.
+struct LaneSeat {
+  unsigned number = 0;
+  Fd life, mail;
+  MappedRecord record{nullptr, nullptr};
+};
+
+// A lane seen from outside.
+struct LaneView {
+  unsigned number = 0;
+  bool held = false;                             // somebody has its lock: it lives, or something of its tasks
+  Fd end;                                        // when held: hangs up when nobody has it any more
+  MappedRecord record{nullptr, nullptr};
+};
+
+class Lanes {
+ public:
+  virtual ~Lanes() = default;
+
+  // Nothing: another runner lives.
+  virtual std::optional<RunnerSeat> sit() = 0;
+
+  virtual std::vector<LaneView> look() = 0;      // every lane that has files; for the runner only (a look tries locks)
+
+  // Makes a lane's seat with an empty record; nothing when somebody has its lock.
+  virtual std::optional<LaneSeat> take(unsigned number, model::JobId job) = 0;
+
+  // Forks a process that does `work` in a session of its own, without the runner's descriptors `drop`, and ends when it returns.
+  virtual pid_t fork(LaneSeat seat, const std::vector<Fd*>& drop, const std::function<void(LaneSeat&)>& work) = 0;
+
+  // Living processes that carry this mark of a task (THOLE_TASK), as descriptors that become readable when they end.
+  virtual std::vector<Fd> bearers(const std::string& mark) = 0;
+  virtual void signal_bearers(const std::string& mark, int signal) = 0;
+};
+
+}  // namespace thole::port

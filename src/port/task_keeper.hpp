@@ -1,0 +1,44 @@
+// Port: the tasks of one lane as processes: started, ended, stopped and watched, several at a time.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "port/processes.hpp"
+
+namespace thole::port {
+
+struct TaskRun {
+  unsigned place = 0;
+  std::string mark;                              // its THOLE_TASK
+  std::optional<Seconds> time_limit;             // INT, then TERM, then KILL, `patience` apart
+  Millis patience{10'000};
+  bool linger = false;                           // wait for what it leaves behind instead of ending it
+};
+
+struct TaskOver {
+  unsigned place = 0;
+  Ended ended;
+  bool cancelled = false;                        // it was asked to stop
+  std::optional<std::uint64_t> peak_memory_kib;  // of the largest of its processes that were waited for
+};
+
+class TaskKeeper {
+ public:
+  virtual ~TaskKeeper() = default;
+
+  // Starts a command; its pid. Throws as Processes::start.
+  virtual pid_t start(const ProcessSpec& spec, const TaskRun& run) = 0;
+
+  virtual void stop(unsigned place) = 0;         // as its time limit would
+  virtual void pause(unsigned place, bool paused) = 0;   // its whole tree; the limit stands still
+  virtual void stop_all() = 0;
+
+  // Sleeps until a task is over (the command has ended and nothing of it is left), one of `also` is readable, or the deadline.
+  virtual std::vector<TaskOver> wait(std::span<const int> also, std::optional<SteadyTime> deadline) = 0;
+};
+
+}  // namespace thole::port
