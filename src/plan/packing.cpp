@@ -161,13 +161,12 @@ std::vector<Criterion> criteria(model::Shape shape, bool any_fast) {
   std::vector<Criterion> order{last_resort, instances};
   const auto say = [&](std::initializer_list<Criterion> more) { order.insert(order.end(), more); };
   const bool links_count = shape != model::Shape::independent;
-  // Where no pair has a fast link, being near the same CPUs matters more than which PCIe bridge is between.
+  // Where no pair has a fast link, being near the same CPUs matters more than which PCIe bridge is between. Where one has, the sums
+  // are enough: they hold the PCIe classes, and so the nodes.
   if (!any_fast || !links_count) say({nodes, packages});
   if (shape == model::Shape::collective) say({weakest});
   if (links_count) say({inside});
-  say({left});
-  if (any_fast && links_count) say({nodes, packages});
-  say({broken});
+  say({left, broken});
   return order;
 }
 

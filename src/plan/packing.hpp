@@ -5,8 +5,9 @@
 // each entry is made from two smaller ones. Above (packing_large.cpp) sets are grown from several starts and improved by
 // exchanges, where candidates that nothing tells apart count as one class.
 //
-// Where some pair has a fast link, what is left for others is asked before how far the CPUs are spread: the other way round, a
-// third GPU would break up the pair next door rather than take a leftover beyond (tests/property/place_fragmentation_test.cpp).
+// Where some pair has a fast link, what is left for others is asked, and not how far the CPUs are spread: else a third GPU
+// would break up the pair next door rather than take a leftover beyond (tests/property/place_fragmentation_test.cpp). Of sets
+// equal in their links, the PCIe classes in the sums prefer one node anyway.
 #pragma once
 
 #include <cstdint>

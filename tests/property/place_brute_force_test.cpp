@@ -18,7 +18,7 @@ Merit merit(const LinkGraph& graph, Mask free, Mask set, Shape shape) {
   const long left = -graph.sum(free & ~set), nodes = graph.nodes(set), packages = graph.packages(set);
   if (shape == Shape::independent) return {nodes, packages, left};
   const long weakest = shape == Shape::collective && std::popcount(set) > 1 ? -graph.weakest(set) : 0, sum = -graph.sum(set);
-  if (graph.any_fast(free)) return {weakest, sum, left, nodes, packages};
+  if (graph.any_fast(free)) return {weakest, sum, left};
   return {nodes, packages, weakest, sum, left};
 }
 
