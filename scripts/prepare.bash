@@ -25,7 +25,8 @@ header_packages='fmt/core.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
 toml++/toml.h libtomlplusplus-dev
 hwloc.h libhwloc-dev
-pugixml.hpp libpugixml-dev'
+pugixml.hpp libpugixml-dev
+sqlite3.h libsqlite3-dev'
 test_header_packages='gtest/gtest.h libgtest-dev
 gmock/gmock.h libgmock-dev
 rapidcheck.h librapidcheck-dev'

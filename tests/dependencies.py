@@ -22,7 +22,7 @@ THIRD_PARTY = {
     "toml": "wire",
     "hwloc": "host/topology",
     "pugixml": "host/topology",
-    "sqlite3": "host",
+    "sqlite3": "host/store",
 }
 VENDORS = ("nvidia", "amd", "intel")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -128,6 +128,7 @@ struct Job {
   std::optional<WallTime> started, ended;        // of the first task; of the last one
   Millis busy{0};                                // sum of the run times of tasks that ended
   std::uint64_t ran = 0;                         // how many runs `busy` is the sum of
+  bool operator==(const Job&) const = default;
 };
 
 // Why no task of a job can go now, whatever GPUs are free. Nothing: one can.

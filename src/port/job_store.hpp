@@ -138,7 +138,7 @@ struct TakeWish {
   };
   model::JobId job = 0;
   std::uint64_t lane = 0;
-  std::vector<Place> places{1};                    // a task is wished for each
+  std::vector<Place> places = std::vector<Place>(1);   // a task is wished for each
   std::vector<std::string> gpus;                   // keys of the lane's units, for the record
 };
 struct TakenTask {

@@ -1,0 +1,43 @@
+// Where a user's queue lies: a directory of mode 0700 on a local disk, one for each host and each simulated machine.
+//
+// How this works. SQLite's log lives in memory that processes share, which network file systems do not give, and homes in labs are
+// on NFS. So the queue lies in the state home where that is on a local disk; otherwise in /var/lib/thole/UID, where `thole init`
+// made it, or else in /var/tmp/thole-UID. A queue that is there stays where it is, whatever could be chosen now.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace thole::host {
+
+enum class Disk { local, gone_after_reboot, foreign };   // a local disk; memory; a network or an unknown file system
+
+// Of the file system that holds `path`, or would hold it: that of the nearest directory above which exists.
+Disk disk_of(const std::string& path);
+
+struct QueuePlaces {
+  std::string named;                             // --queue-dir, THOLE_QUEUE_DIR: this directory itself; "" = choose
+  std::string state_home;                        // XDG_STATE_HOME, ~/.local/state; "" = there is no home
+  std::string library = "/var/lib/thole", temporary = "/var/tmp";
+  std::string host;                              // one home, several hosts: each has its queue
+  std::string machine;                           // a simulated machine or a state directory of its own has one too; "" = this machine
+  uid_t uid = 0;
+  Disk (*disk)(const std::string& path) = disk_of;
+};
+
+struct QueueDir {
+  std::string path;
+  bool moved = false;                            // not in the state home
+  std::vector<std::string> cautions;             // what doctor says about it
+};
+
+// Makes it where there is none. Throws Error(unavailable) that names the fix.
+QueueDir open_queue_dir(const QueuePlaces& places);
+
+// The same for looking: makes nothing; nothing where no queue has been made.
+std::optional<QueueDir> find_queue_dir(const QueuePlaces& places);
+
+}  // namespace thole::host

@@ -1,0 +1,92 @@
+#include "host/store/queue_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+
+namespace thole::host {
+
+QueueFile::QueueFile(std::string directory, const char* vfs, SchemaSteps steps)
+    : directory_(std::move(directory)), vfs_(vfs), steps_(steps), watchers_(watch_directory()) {}
+
+Database& QueueFile::database() {
+  if (database_) return *database_;
+  const std::string path = directory_ + "/queue.db";
+  // Made here, so that nobody else can read it whatever the umask; SQLite gives its other files the same mode.
+  Fd made = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (!made) throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
+  made.reset();
+  guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
+  if (guard_) ::flock(guard_.get(), LOCK_SH | LOCK_NB);
+  turnstile_.emplace(directory_ + "/turnstile");
+  database_.emplace(path, vfs_);
+  try {
+    // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole submit`
+    // would pay every time. 256 pages are about fifty submissions, and what a first opener has to read through.
+    sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    database_->execute("PRAGMA wal_autocheckpoint = 256; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
+    if (!schema_is_current(*database_, steps_)) {
+      const Turnstile::Pass pass = turnstile_->pass();
+      bring_up_to_date(*database_, steps_);
+    }
+  } catch (...) {
+    close();
+    throw;
+  }
+  return *database_;
+}
+
+void QueueFile::close() {
+  database_.reset();
+  turnstile_.reset();
+  guard_.reset();
+  durable_.reset();
+}
+
+void QueueFile::make_durable(bool durable) {
+  if (durable_ == durable) return;
+  if (durable) database_->run("PRAGMA synchronous = FULL");
+  else database_->run("PRAGMA synchronous = NORMAL");
+  durable_ = durable;
+}
+
+QueueFile::Reading::~Reading() {
+  try {
+    if (db_.in_transaction()) db_.run("COMMIT");
+  } catch (const Error&) {   // nothing was changed, so nothing is lost
+  }
+}
+
+QueueFile::Writing::Writing(QueueFile& file, bool durable) : file_(file) {
+  Database& db = file.database();
+  file.make_durable(durable);
+  pass_.emplace(file.turnstile_->pass());
+  db.run("BEGIN IMMEDIATE");
+  changes_before_ = sqlite3_total_changes64(db.handle());
+  // A newer thole may have changed the file since it was opened.
+  try {
+    schema_is_current(db, file.steps_);
+  } catch (...) {
+    db.run("ROLLBACK");
+    throw;
+  }
+}
+
+QueueFile::Writing::~Writing() {
+  if (!pass_) return;
+  try {
+    if (file_.database_->in_transaction()) file_.database_->run("ROLLBACK");
+  } catch (const Error&) {   // what is not committed is not there, whatever becomes of the rollback
+  }
+}
+
+void QueueFile::Writing::commit(bool some_job_ended) {
+  file_.database_->run("COMMIT");
+  pass_.reset();
+  if (sqlite3_total_changes64(file_.database_->handle()) != changes_before_) file_.watchers_.tell(some_job_ended);
+}
+
+}  // namespace thole::host

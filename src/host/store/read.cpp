@@ -1,0 +1,170 @@
+// Looking: lists of jobs and tasks, and what is known of one of them.
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "host/store/job_row.hpp"
+#include "host/store/job_store.hpp"
+#include "model/job_json.hpp"
+
+namespace thole::host {
+
+using model::JobId;
+using model::TaskState;
+
+namespace {
+
+[[noreturn]] void no_such_job(JobId job) {
+  throw Error(ErrorCode::usage, fmt::format("there is no job {}", job)).hint("thole jobs --all");
+}
+
+constexpr const char* count_columns[] = {"queued", "held_tasks", "running", "done", "failed", "lost", "cancelled", "skipped"};
+
+// The text of a query and the words that go into it; numbers stand in the text.
+struct Conditions {
+  std::string text;
+  std::vector<std::string_view> words;
+  void add(const std::string& condition) { text += (text.empty() ? " WHERE " : " AND ") + condition; }
+};
+
+Conditions conditions_of(const port::JobQuery& query) {
+  Conditions all;
+  if (!query.ids.empty()) {
+    std::string any;
+    for (const port::Selection& ids : query.ids)
+      any += fmt::format("{}job.id BETWEEN {} AND {}", any.empty() ? "" : " OR ", ids.first, ids.last);
+    all.add("(" + any + ")");
+  }
+  if (!query.states.empty()) {
+    std::string any;
+    for (TaskState state : query.states)
+      any += fmt::format("{}job.{} > 0", any.empty() ? "" : " OR ", count_columns[static_cast<std::size_t>(state)]);
+    all.add("(" + any + ")");
+  }
+  for (const std::string& tag : query.tags) {
+    all.add("EXISTS (SELECT 1 FROM job_tag WHERE tag = ? AND job = job.id)");
+    all.words.push_back(tag);
+  }
+  if (!query.name.empty()) {
+    all.add("job.name = ?");
+    all.words.push_back(query.name);
+  }
+  if (query.unended_only) all.add("job.ended IS NULL");
+  if (query.ended_since)
+    all.add(fmt::format("(job.ended IS NULL OR job.ended >= {})", query.ended_since->time_since_epoch().count()));
+  return all;
+}
+
+void add_dependencies(Database& db, model::Job& job) {
+  Rows rows = db.query("SELECT on_job, condition FROM dependency WHERE job = ?", job.id);
+  while (rows.next()) job.terms.after.push_back({rows.count(0), static_cast<model::After>(rows.integer(1))});
+}
+
+std::optional<JobRow> find_row(Database& db, JobId job) {
+  Rows rows = db.query("SELECT NULL, NULL, job.* FROM job WHERE id = ?", job);
+  return rows.next() ? std::optional(job_row(rows)) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<model::Job> SqliteJobStore::jobs(const port::JobQuery& query) {
+  Database& db = file_.database();
+  const QueueFile::Reading reading(db);
+  const Conditions conditions = conditions_of(query);
+  Rows rows = db.query_once("SELECT command, job_spec.tags, job.* FROM job JOIN job_spec ON job_spec.id = job.id" + conditions.text +
+                            (query.newest_first ? " ORDER BY job.id DESC" : " ORDER BY job.id") +
+                            fmt::format(" LIMIT {}", query.limit));
+  int place = 0;
+  for (std::string_view word : conditions.words) rows.bind(++place, word);
+  std::vector<model::Job> jobs;
+  while (rows.next()) {
+    jobs.push_back(job_row(rows).job);
+    add_dependencies(db, jobs.back());
+  }
+  return jobs;
+}
+
+model::JobSpec SqliteJobStore::spec(JobId job) {
+  Database& db = file_.database();
+  Rows rows = db.query("SELECT spec, content, time_s FROM job_spec JOIN job ON job.id = job_spec.id "
+                       "LEFT JOIN environment ON environment.id = job_spec.environment WHERE job_spec.id = ?", job);
+  if (!rows.next()) no_such_job(job);
+  model::JobSpec spec = model::unpack_job_spec(rows.blob(0), fmt::format("job {} in {}/queue.db", job, file_.directory()));
+  for (std::string_view rest = rows.blob(1); !rest.empty();) {
+    const std::size_t end = rest.find('\0');
+    spec.environment.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end, rest.size() - 1) + 1);
+  }
+  if (const auto time = rows.maybe(2)) spec.request.time = Seconds(*time);
+  return spec;
+}
+
+std::vector<model::Task> SqliteJobStore::tasks(JobId job, model::TaskIndex from, std::uint64_t limit,
+                                               const std::set<TaskState>& states) {
+  Database& db = file_.database();
+  std::string only;
+  for (TaskState state : states) only += fmt::format("{}{}", only.empty() ? "" : ", ", static_cast<int>(state));
+  // All but done ones are in an index by state.
+  const bool indexed = !states.empty() && !states.contains(TaskState::done);
+  Rows rows = db.query_once(fmt::format("SELECT place.gpus, task.* FROM task{} LEFT JOIN place ON place.id = task.place "
+                                        "WHERE task.job = {} AND task.idx >= {}{} ORDER BY task.idx LIMIT {}",
+                                        indexed ? " INDEXED BY task_not_done" : "", job, from,
+                                        states.empty() ? std::string() : fmt::format(" AND state IN ({}){}", only, indexed ? " AND state <> 3" : ""),
+                                        std::min(limit, ~std::uint64_t{0} >> 1)));
+  std::vector<model::Task> tasks;
+  while (rows.next()) tasks.push_back(task_row(rows));
+  return tasks;
+}
+
+std::optional<model::Task> SqliteJobStore::task(JobId job, model::TaskIndex index) {
+  Database& db = file_.database();
+  const QueueFile::Reading reading(db);
+  {
+    Rows rows = db.query("SELECT place.gpus, task.* FROM task LEFT JOIN place ON place.id = task.place "
+                         "WHERE task.job = ? AND task.idx = ?", job, index);
+    if (rows.next()) return task_row(rows);
+  }
+  const auto row = find_row(db, job);
+  if (!row || index >= row->job.tasks) return std::nullopt;
+  model::Task plain;
+  plain.job = job;
+  plain.index = index;
+  plain.state = row->rest;
+  return plain;
+}
+
+std::vector<std::string> SqliteJobStore::cells(JobId job, std::uint64_t item) {
+  const std::uint64_t number = item / model::Items::rows_per_chunk;
+  if (chunk_.job != job || chunk_.number != number) {
+    Rows rows = file_.database().query("SELECT bytes, columns FROM item_chunk JOIN job_spec ON job_spec.id = item_chunk.job "
+                                       "WHERE job = ? AND chunk = ?", job, number);
+    if (!rows.next()) throw Error(ErrorCode::usage, fmt::format("job {} has no item {}", job, item));
+    chunk_ = {job, number, static_cast<std::size_t>(rows.count(1)), std::string(rows.blob(0))};
+  }
+  return model::Items::row_of(chunk_.bytes, chunk_.columns, item % model::Items::rows_per_chunk);
+}
+
+std::uint64_t SqliteJobStore::ahead_of(JobId job) {
+  Database& db = file_.database();
+  const QueueFile::Reading reading(db);
+  const auto row = find_row(db, job);
+  if (!row) no_such_job(job);
+  Rows rows = db.query("SELECT count(*) FROM job INDEXED BY job_order WHERE open = 1 AND class = ?1 AND "
+                       "(priority > ?2 OR (priority = ?2 AND id < ?3))", row->job.request_class, row->job.terms.priority, job);
+  rows.next();
+  return rows.count(0);
+}
+
+std::vector<JobId> SqliteJobStore::dependents(JobId job) {
+  Rows rows = file_.database().query("SELECT DISTINCT job FROM dependency WHERE on_job = ? ORDER BY job", job);
+  std::vector<JobId> jobs;
+  while (rows.next()) jobs.push_back(rows.count(0));
+  return jobs;
+}
+
+bool SqliteJobStore::draining() { return file_.database().integer("SELECT draining FROM queue") != 0; }
+
+std::unique_ptr<port::JobWatch> SqliteJobStore::watch(port::Changes what) {
+  file_.database();
+  return make_watch(file_.watch_directory(), what);
+}
+
+}  // namespace thole::host

@@ -1,0 +1,113 @@
+// How the tables work.
+//
+// A job has one short row that changes with every task (`job`) and one long row that never changes (`job_spec`). A task has a row
+// only once it has left the plain queued state: the tasks from `job.next` on that have no row are all in state `job.rest`. So a
+// million tasks are submitted and cancelled by changing one row. Counters per state stand in the job's row, so nothing is ever
+// counted.
+//
+// Which jobs may go is read from an index that holds only jobs that nothing but time holds back (`open`), in the order in which
+// they go; `due` is the time before which they may not. The two, like every indexed column, are written only when they change: a
+// task's end and the next one's start touch the task's row, the job's row and one small index.
+//
+// States are the numbers of model::TaskState: 0 queued, 1 held, 2 running, 3 done, 4 failed, 5 lost, 6 cancelled, 7 skipped.
+// Times are milliseconds since 1970.
+#include "host/store/schema.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+
+namespace {
+
+constexpr std::int64_t application = 0x74686f6c;   // "thol": PRAGMA application_id of a queue's file
+
+constexpr const char* version_1 = R"(
+CREATE TABLE job(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT,                              -- null: none
+  class INTEGER NOT NULL, gpus INTEGER NOT NULL,
+  priority INTEGER NOT NULL, held INTEGER NOT NULL, begin INTEGER, at_most INTEGER, time_s INTEGER,
+  unmet INTEGER NOT NULL,
+  tasks INTEGER NOT NULL, per_item INTEGER NOT NULL,   -- tasks for each row of items; 0: no items
+  next INTEGER NOT NULL DEFAULT 0, rest INTEGER NOT NULL DEFAULT 0,
+  queued INTEGER NOT NULL, held_tasks INTEGER NOT NULL DEFAULT 0, running INTEGER NOT NULL DEFAULT 0,
+  done INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0, skipped INTEGER NOT NULL DEFAULT 0,
+  ready INTEGER,                          -- null: some queued task waits for no pause
+  submitted INTEGER NOT NULL, started INTEGER, ended INTEGER,
+  busy_ms INTEGER NOT NULL DEFAULT 0, ran INTEGER NOT NULL DEFAULT 0,
+  open INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX job_order ON job(class, priority DESC, id, due) WHERE open = 1;
+CREATE INDEX job_due ON job(due) WHERE open = 1 AND due > 0;
+CREATE INDEX job_name ON job(name) WHERE name IS NOT NULL AND ended IS NULL;
+CREATE INDEX job_unended ON job(id) WHERE ended IS NULL;
+CREATE INDEX job_ended ON job(ended) WHERE ended IS NOT NULL;
+
+CREATE TABLE job_spec(id INTEGER PRIMARY KEY, command TEXT NOT NULL, tags TEXT NOT NULL, environment INTEGER NOT NULL,
+                      columns INTEGER NOT NULL, spec BLOB NOT NULL);
+CREATE INDEX job_environment ON job_spec(environment);
+CREATE TABLE job_tag(tag TEXT NOT NULL, job INTEGER NOT NULL, PRIMARY KEY(tag, job)) WITHOUT ROWID;
+CREATE TABLE item_chunk(job INTEGER NOT NULL, chunk INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY(job, chunk));
+CREATE TABLE dependency(job INTEGER NOT NULL, on_job INTEGER NOT NULL, condition INTEGER NOT NULL,
+                        met INTEGER NOT NULL,   -- 0: not yet, 1: met, 2: can no longer be
+                        PRIMARY KEY(job, on_job, condition)) WITHOUT ROWID;
+CREATE INDEX dependency_on ON dependency(on_job, job);
+
+-- What many rows share, kept once.
+CREATE TABLE request_class(id INTEGER PRIMARY KEY, request TEXT NOT NULL UNIQUE);
+CREATE TABLE environment(id INTEGER PRIMARY KEY, hash INTEGER NOT NULL, content BLOB NOT NULL);
+CREATE INDEX environment_hash ON environment(hash);
+CREATE TABLE place(id INTEGER PRIMARY KEY, gpus TEXT NOT NULL UNIQUE);
+
+CREATE TABLE task(
+  job INTEGER NOT NULL, idx INTEGER NOT NULL,
+  state INTEGER NOT NULL, flags INTEGER NOT NULL DEFAULT 0,      -- 1: paused, 2: asked to end
+  runs INTEGER NOT NULL DEFAULT 0, tries INTEGER NOT NULL DEFAULT 0, lane INTEGER NOT NULL DEFAULT 0,
+  lane_place INTEGER NOT NULL DEFAULT 0,
+  started INTEGER, ended INTEGER,
+  ready INTEGER NOT NULL DEFAULT 0,       -- not 0 only while queued
+  exit_code INTEGER, signal INTEGER, reason TEXT, place INTEGER, log TEXT, log_offset INTEGER, log_length INTEGER,
+  peak_memory INTEGER, peak_gpu_memory INTEGER,
+  PRIMARY KEY(job, idx)) WITHOUT ROWID;
+CREATE INDEX task_not_done ON task(state, job, ready, idx) WHERE state <> 3;
+
+CREATE TABLE queue(draining INTEGER NOT NULL);
+INSERT INTO queue VALUES(0);
+)";
+
+constexpr const char* steps[] = {version_1};
+
+}  // namespace
+
+SchemaSteps schema_steps() { return steps; }
+
+bool schema_is_current(Database& db, SchemaSteps known) {
+  const std::int64_t version = db.integer("PRAGMA user_version");
+  const std::int64_t kind = db.integer("PRAGMA application_id");
+  const auto newest = static_cast<std::int64_t>(known.size());
+  const char* name = sqlite3_db_filename(db.handle(), nullptr);
+  if (version != 0 && kind == application && version > newest)
+    throw Error(ErrorCode::unavailable, fmt::format("the queue's file is of a newer thole (version {}; this one knows {})",
+                                                    version, newest)).about(name).hint("use the newer thole");
+  if (kind != application && (version != 0 || db.integer("SELECT count(*) FROM sqlite_schema") != 0))
+    throw Error(ErrorCode::unavailable, "this is no queue of thole").about(name).hint("name another directory: --queue-dir");
+  return version == newest;
+}
+
+void bring_up_to_date(Database& db, SchemaSteps known) {
+  if (schema_is_current(db, known)) return;   // another process was here first
+  auto version = static_cast<std::size_t>(db.integer("PRAGMA user_version"));
+  if (version == 0) db.execute("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL");
+  db.execute("PRAGMA synchronous = FULL; BEGIN IMMEDIATE");
+  try {
+    for (; version < known.size(); ++version) db.execute(known[version]);
+    db.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application, version).c_str());
+    db.execute("COMMIT");
+  } catch (...) {
+    if (db.in_transaction()) db.execute("ROLLBACK");
+    throw;
+  }
+}
+
+}  // namespace thole::host

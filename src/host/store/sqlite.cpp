@@ -1,0 +1,135 @@
+#include "host/store/sqlite.hpp"
+
+#include <cerrno>
+
+#include "base/error.hpp"
+
+namespace thole::host {
+
+namespace {
+
+[[noreturn]] void fail(sqlite3* db, int code) {
+  const char* name = db ? sqlite3_db_filename(db, nullptr) : nullptr;
+  const std::string file = name ? name : "the queue's file";
+  const int system = db ? sqlite3_system_errno(db) : 0;
+  const int kind = code & 0xff;
+  if (kind == SQLITE_FULL || (kind == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT)))
+    throw Error(ErrorCode::unavailable, "the queue cannot be written").about(file)
+        .because(system == EDQUOT ? EDQUOT : ENOSPC).hint("free some space there, then try again; nothing was changed");
+  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB)
+    throw Error(ErrorCode::unavailable, "the queue's file is damaged").about(file)
+        .hint("set it aside: mv " + file + " " + file + ".damaged");
+  if (kind == SQLITE_NOMEM) throw std::bad_alloc();
+  const std::string message = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+  throw Error(ErrorCode::unavailable, "the queue cannot be used (" + message + ")").about(file).because(system);
+}
+
+// Another process may be putting the file's index together after a crash: the one case where SQLite itself has to wait. Writers
+// queue at the turnstile before they get here.
+constexpr int patience_ms = 10'000;
+
+}  // namespace
+
+Rows::~Rows() {
+  if (!statement_) return;
+  if (owned_) {
+    sqlite3_finalize(statement_);
+  } else {
+    sqlite3_reset(statement_);
+    sqlite3_clear_bindings(statement_);
+  }
+}
+
+bool Rows::next() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  fail(sqlite3_db_handle(statement_), sqlite3_extended_errcode(sqlite3_db_handle(statement_)));
+}
+
+std::optional<std::int64_t> Rows::maybe(int column) const {
+  if (sqlite3_column_type(statement_, column) == SQLITE_NULL) return std::nullopt;
+  return integer(column);
+}
+
+std::optional<WallTime> Rows::maybe_time(int column) const {
+  const auto ms = maybe(column);
+  return ms ? std::optional(WallTime(Millis(*ms))) : std::nullopt;
+}
+
+std::string_view Rows::text(int column) const {
+  const auto* bytes = sqlite3_column_text(statement_, column);
+  if (!bytes) return {};
+  return {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+}
+
+std::string_view Rows::blob(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_, column);
+  if (!bytes) return {};
+  return {static_cast<const char*>(bytes), static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+}
+
+namespace {
+void check(sqlite3_stmt* statement, int code) {
+  if (code != SQLITE_OK) fail(sqlite3_db_handle(statement), code);
+}
+}  // namespace
+
+void Rows::bind(int place, std::nullptr_t) { check(statement_, sqlite3_bind_null(statement_, place)); }
+void Rows::bind_integer(int place, std::int64_t number) { check(statement_, sqlite3_bind_int64(statement_, place, number)); }
+void Rows::bind(int place, std::string_view text) {
+  check(statement_, sqlite3_bind_text64(statement_, place, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
+}
+void Rows::bind(int place, Blob blob) {
+  check(statement_, sqlite3_bind_blob64(statement_, place, blob.bytes.data() ? blob.bytes.data() : "", blob.bytes.size(),
+                                        SQLITE_STATIC));
+}
+
+Database::Database(std::string path, const char* vfs) : path_(std::move(path)) {
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  const int code = sqlite3_open_v2(path_.c_str(), &handle_, flags, vfs);
+  if (code != SQLITE_OK) {
+    const int system = handle_ ? sqlite3_system_errno(handle_) : 0;
+    sqlite3_close(handle_);
+    throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path_).because(system);
+  }
+  sqlite3_busy_timeout(handle_, patience_ms);
+}
+
+Database::~Database() {
+  for (auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  sqlite3_close(handle_);
+}
+
+void Database::execute(const char* script) {
+  const int code = sqlite3_exec(handle_, script, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail(handle_, code);
+}
+
+std::int64_t Database::integer(const char* sql) {
+  Rows rows = query(sql);
+  return rows.next() ? rows.integer(0) : 0;
+}
+
+sqlite3_stmt* Database::prepared(const char* sql) {
+  auto [place, is_new] = statements_.try_emplace(sql, nullptr);
+  if (is_new) {
+    try {
+      place->second = prepare(sql, SQLITE_PREPARE_PERSISTENT);
+    } catch (...) {
+      statements_.erase(place);
+      throw;
+    }
+  }
+  if (sqlite3_stmt_busy(place->second) != 0) throw Error(ErrorCode::internal, "a statement used within itself").about(sql);
+  return place->second;
+}
+
+sqlite3_stmt* Database::prepare(const char* sql, unsigned flags) {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v3(handle_, sql, -1, flags, &statement, nullptr);
+  if (code != SQLITE_OK) fail(handle_, code);
+  return statement;
+}
+
+}  // namespace thole::host

@@ -1,0 +1,34 @@
+// The turnstile: writers of the queue's file go through it one by one, in the kernel's order and asleep, so that SQLite, which
+// would have them try again and again, never finds the file busy.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/fd.hpp"
+
+namespace thole::host {
+
+class Turnstile {
+ public:
+  explicit Turnstile(const std::string& path);   // makes the file (0600) where there is none
+
+  // Passed through while it lives.
+  class Pass {
+   public:
+    explicit Pass(int fd) : fd_(fd) {}
+    Pass(Pass&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Pass& operator=(Pass&&) = delete;
+    ~Pass();
+
+   private:
+    int fd_;
+  };
+  Pass pass();
+
+ private:
+  std::string path_;
+  Fd file_;
+};
+
+}  // namespace thole::host

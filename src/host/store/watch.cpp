@@ -1,0 +1,81 @@
+#include "host/store/watch.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+
+namespace {
+
+const char* prefix_of(port::Changes what) { return what == port::Changes::any ? "any" : "end"; }
+
+class FifoWatch : public port::JobWatch {
+ public:
+  FifoWatch(std::string path, Fd fifo) : path_(std::move(path)), fifo_(std::move(fifo)) {}
+  ~FifoWatch() override { ::unlink(path_.c_str()); }
+  FifoWatch(const FifoWatch&) = delete;
+  FifoWatch& operator=(const FifoWatch&) = delete;
+
+  int fd() const override { return fifo_.get(); }
+  void drain() override {
+    char bytes[256];
+    while (::read(fifo_.get(), bytes, sizeof bytes) > 0) {
+    }
+  }
+
+ private:
+  std::string path_;
+  Fd fifo_;
+};
+
+}  // namespace
+
+std::unique_ptr<port::JobWatch> make_watch(const std::string& directory, port::Changes what) {
+  ::mkdir(directory.c_str(), 0700);
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<std::uint64_t>(::getpid());
+  std::string path = fmt::format("{}/{}.{}.{:016x}", directory, prefix_of(what), ::getpid(), number);
+  if (::mkfifo(path.c_str(), 0600) != 0)
+    throw Error(ErrorCode::unavailable, "cannot watch the queue").about(path).because(errno);
+  // Open for both, so that it never hangs up: a writer closing is no change.
+  Fd fifo = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+  if (!fifo) {
+    const int why = errno;
+    ::unlink(path.c_str());
+    throw Error(ErrorCode::unavailable, "cannot watch the queue").about(path).because(why);
+  }
+  return std::make_unique<FifoWatch>(std::move(path), std::move(fifo));
+}
+
+Watchers::~Watchers() {
+  if (open_) ::closedir(static_cast<DIR*>(open_));
+}
+
+void Watchers::tell(bool some_job_ended) {
+  if (!open_) open_ = ::opendir(directory_.c_str());
+  if (!open_) return;                            // nobody has ever watched
+  DIR* directory = static_cast<DIR*>(open_);
+  ::rewinddir(directory);
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    const bool wants = name.starts_with("any.") || (some_job_ended && name.starts_with("end."));
+    if (!wants) continue;
+    Fd fifo = open_at(::dirfd(directory), entry->d_name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
+    if (fifo) {
+      [[maybe_unused]] const bool told = ::write(fifo.get(), "!", 1) == 1;   // not: it is full, and so awake
+    } else if (errno == ENXIO) {
+      ::unlinkat(::dirfd(directory), entry->d_name, 0);
+    }
+  }
+}
+
+}  // namespace thole::host

@@ -1,0 +1,183 @@
+// The runner's side: which jobs may go next, and the turn a lane takes between two tasks.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "host/store/job_row.hpp"
+#include "host/store/job_store.hpp"
+
+namespace thole::host {
+
+using model::JobId;
+using model::TaskIndex;
+using model::TaskState;
+
+namespace {
+
+constexpr int flag_cancel = 2;
+
+// What the row of a running task says that its end depends on.
+struct Run {
+  unsigned runs = 0;
+  bool cancel_asked = false;
+  std::int64_t started = 0;
+};
+
+std::optional<Run> going_on(Database& db, const port::TaskEnd& end) {
+  Rows rows = db.query("SELECT runs, flags, started FROM task WHERE job = ? AND idx = ? AND state = 2", end.job, end.index);
+  if (!rows.next()) return std::nullopt;
+  const Run run{static_cast<unsigned>(rows.integer(0)), (rows.integer(1) & flag_cancel) != 0, rows.integer(2)};
+  if (end.runs != 0 && end.runs != run.runs) return std::nullopt;
+  return run;
+}
+
+// Somebody's wish that it end goes before any further run; what was done by then is done.
+TaskState state_after(const port::TaskEnd& end, const Run& run) {
+  return run.cancel_asked && end.state != TaskState::done ? TaskState::cancelled : end.state;
+}
+
+void record_end(Database& db, Ledger& ledger, const port::TaskEnd& end) {
+  const auto run = going_on(db, end);
+  if (!run) return;
+  JobRow* row = ledger.find(end.job);
+  if (!row) return;
+  const TaskState state = state_after(end, *run);
+  --row->job.counts[TaskState::running];
+  ++row->job.counts[state];
+  if (end.unstarted) {
+    db.run("UPDATE task SET state = ?3, flags = 0, runs = runs - 1, tries = tries - 1, started = NULL, ready = ?4, log = NULL "
+           "WHERE job = ?1 AND idx = ?2", end.job, end.index, static_cast<int>(state),
+           state == TaskState::queued && end.ready ? end.ready->time_since_epoch().count() : 0);
+    return;
+  }
+  const std::int64_t ready = state == TaskState::queued && end.ready ? end.ready->time_since_epoch().count() : 0;
+  db.run("UPDATE task SET state = ?3, flags = 0, ended = ?4, ready = ?5, exit_code = ?6, signal = ?7, reason = ?8, log_length = ?9, "
+         "peak_memory = ?10, peak_gpu_memory = ?11 WHERE job = ?1 AND idx = ?2",
+         end.job, end.index, static_cast<int>(state), end.at, ready, end.exit_code, end.signal,
+         end.reason.empty() ? std::nullopt : std::optional<std::string_view>(end.reason), end.log_length, end.peak_memory_mib,
+         end.peak_gpu_memory_mib);
+  row->job.busy += Millis(std::max<std::int64_t>(0, end.at.time_since_epoch().count() - run->started));
+  ++row->job.ran;
+}
+
+// The next task of a job: one that is queued again, or the first that has no row.
+struct Next {
+  TaskIndex index = 0;
+  bool has_row = false;
+  unsigned runs = 0, tries = 0;
+};
+
+std::optional<Next> next_task(Database& db, JobRow& row, WallTime now) {
+  {
+    Rows again = db.query("SELECT idx, runs, tries FROM task WHERE state = 0 AND state <> 3 AND job = ? AND ready <= ? "
+                          "ORDER BY ready, idx LIMIT 1", row.job.id, now);
+    if (again.next())
+      return Next{again.count(0), true, static_cast<unsigned>(again.integer(1)), static_cast<unsigned>(again.integer(2))};
+  }
+  if (!row.plain_left()) return std::nullopt;
+  {
+    Rows taken = db.query("SELECT idx FROM task WHERE job = ? AND idx >= ? ORDER BY idx", row.job.id, row.next);
+    while (row.next < row.job.tasks && taken.next() && taken.count(0) == row.next) ++row.next;
+  }
+  if (!row.plain_left()) return std::nullopt;
+  return Next{row.next++};
+}
+
+std::optional<std::int64_t> place_of(Database& db, const std::vector<std::string>& gpus) {
+  if (gpus.empty()) return std::nullopt;
+  const std::string text = join(gpus, "\n");
+  {
+    Rows rows = db.query("SELECT id FROM place WHERE gpus = ?", text);
+    if (rows.next()) return rows.integer(0);
+  }
+  db.run("INSERT INTO place(gpus) VALUES(?)", text);
+  return db.last_id();
+}
+
+port::TakenTask start(Database& db, JobRow& row, const Next& next, const port::TakeWish& wish, const port::TakeWish::Place& place,
+                      WallTime now) {
+  const auto gpus = place_of(db, wish.gpus);
+  const auto log = place.log.empty() ? std::nullopt : std::optional<std::string_view>(place.log);
+  if (next.has_row) {
+    db.run("UPDATE task SET state = 2, flags = 0, runs = runs + 1, tries = tries + 1, lane = ?3, lane_place = ?4, started = ?5, "
+           "ended = NULL, ready = 0, exit_code = NULL, signal = NULL, reason = NULL, place = ?6, log = ?7, log_offset = ?8, "
+           "log_length = NULL, peak_memory = NULL, peak_gpu_memory = NULL WHERE job = ?1 AND idx = ?2",
+           row.job.id, next.index, wish.lane, place.number, now, gpus, log, place.log_offset);
+  } else {
+    db.run("INSERT INTO task(job, idx, state, runs, tries, lane, lane_place, started, place, log, log_offset) "
+           "VALUES(?, ?, 2, 1, 1, ?, ?, ?, ?, ?, ?)",
+           row.job.id, next.index, wish.lane, place.number, now, gpus, log, place.log_offset);
+  }
+  --row.job.counts[TaskState::queued];
+  ++row.job.counts[TaskState::running];
+  if (!row.job.started) row.job.started = now;
+  return {row.job.id, next.index, place.number, next.runs + 1, next.tries + 1, {}, row.job.terms.time};
+}
+
+std::vector<port::TakenTask> take(Database& db, Ledger& ledger, const port::TakeWish& wish, WallTime now) {
+  std::vector<port::TakenTask> taken;
+  JobRow* row = ledger.find(wish.job);
+  if (!row || db.integer("SELECT draining FROM queue") != 0) return taken;
+  for (const port::TakeWish::Place& place : wish.places) {
+    row->job.ready.reset();                      // by the clock of each task; see next_task
+    if (model::held_back(row->job, now)) break;
+    const auto next = next_task(db, *row, now);
+    if (!next) break;
+    taken.push_back(start(db, *row, *next, wish, place, now));
+  }
+  return taken;
+}
+
+}  // namespace
+
+std::vector<model::Job> SqliteJobStore::candidates(WallTime now, unsigned per_class) {
+  Database& db = file_.database();
+  const QueueFile::Reading reading(db);
+  std::vector<model::Job> jobs;
+  if (db.integer("SELECT draining FROM queue") != 0) return jobs;
+  for (std::int64_t last = 0;;) {
+    {
+      Rows next = db.query("SELECT class FROM job INDEXED BY job_order WHERE open = 1 AND class > ? ORDER BY class LIMIT 1", last);
+      if (!next.next()) break;
+      last = next.integer(0);
+    }
+    Rows rows = db.query("SELECT command, job_spec.tags, job.* FROM job INDEXED BY job_order JOIN job_spec ON job_spec.id = job.id "
+                         "WHERE open = 1 AND class = ? AND due <= ? ORDER BY priority DESC, job.id LIMIT ?", last, now, per_class);
+    while (rows.next()) jobs.push_back(job_row(rows).job);
+  }
+  std::stable_sort(jobs.begin(), jobs.end(), [](const model::Job& a, const model::Job& b) {
+    return a.terms.priority != b.terms.priority ? a.terms.priority > b.terms.priority : a.id < b.id;
+  });
+  return jobs;
+}
+
+std::optional<WallTime> SqliteJobStore::next_due(WallTime now) {
+  Rows rows = file_.database().query("SELECT min(due) FROM job INDEXED BY job_due WHERE open = 1 AND due > 0 AND due > ?", now);
+  return rows.next() ? rows.maybe_time(0) : std::nullopt;
+}
+
+std::vector<model::Task> SqliteJobStore::running() {
+  Rows rows = file_.database().query("SELECT place.gpus, task.* FROM task INDEXED BY task_not_done "
+                                     "LEFT JOIN place ON place.id = task.place WHERE state = 2 AND state <> 3");
+  std::vector<model::Task> tasks;
+  while (rows.next()) tasks.push_back(task_row(rows));
+  return tasks;
+}
+
+port::Turn SqliteJobStore::turn(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish, WallTime now) {
+  Database& db = file_.database();
+  port::Turn result;
+  QueueFile::Writing writing(file_, false);
+  Ledger ledger(db, now);
+  for (const port::TaskEnd& end : ends) record_end(db, ledger, end);
+  if (wish) result.taken = take(db, ledger, *wish, now);
+  for (port::TakenTask& task : result.taken)
+    if (const std::uint64_t per_item = ledger.find(task.job)->per_item; per_item > 0)
+      task.cells = cells(task.job, task.index / per_item);
+  result.ended = ledger.settle();
+  writing.commit(!result.ended.empty());
+  return result;
+}
+
+void SqliteJobStore::rest() { file_.close(); }
+
+}  // namespace thole::host
