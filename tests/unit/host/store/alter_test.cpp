@@ -1,0 +1,287 @@
+#include <gmock/gmock.h>
+
+#include "base/error.hpp"
+#include "unit/host/store/queue_fixture.hpp"
+
+namespace thole::host {
+
+using model::After;
+using model::TaskState;
+using port::Verb;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Alter = QueueTest;
+
+TEST_F(Alter, CancelledBeforeItsStartATaskIsNotTaken) {
+  const auto id = submit(3);
+  EXPECT_EQ(alter(id, Verb::cancel).at(0).changed, 3u);
+  EXPECT_THAT(take(id), IsEmpty());
+  EXPECT_THAT(candidate_ids(), IsEmpty());
+  EXPECT_EQ(count(id, TaskState::cancelled), 3u);
+  EXPECT_EQ(look(id).ended, at(3));
+}
+
+TEST_F(Alter, ARunningTaskIsAskedToEndAndItsLaneIsNamed) {
+  const auto id = submit(3);
+  take(id);
+  const auto altered = alter(id, Verb::cancel).at(0);
+  EXPECT_EQ(altered.changed, 3u);
+  ASSERT_EQ(altered.running.size(), 1u);
+  EXPECT_EQ(altered.running[0].lane, 7u);
+  EXPECT_TRUE(altered.running[0].cancel_asked);
+  EXPECT_TRUE(store->running().at(0).cancel_asked);
+}
+
+TEST_F(Alter, WhoIsAskedToEndDoesNotRunAgain) {
+  const auto id = submit();
+  take(id);
+  alter(id, Verb::cancel);
+  EXPECT_THAT(finish(id, 0, TaskState::queued, at(4), at(60)).ended, ElementsAre(id));
+  EXPECT_EQ(store->task(id, 0)->state, TaskState::cancelled);
+}
+
+TEST_F(Alter, WhatWasDoneBeforeItCouldBeCancelledIsDone) {
+  const auto id = submit();
+  take(id);
+  alter(id, Verb::cancel);
+  finish(id, 0, TaskState::done);
+  EXPECT_EQ(count(id, TaskState::done), 1u);
+}
+
+TEST_F(Alter, SomeTasksAreCancelledAndTheOthersGo) {
+  const auto id = submit(6);
+  take(id);
+  EXPECT_EQ(alter(id, 2, 3, Verb::cancel).at(0).changed, 2u);
+  EXPECT_EQ(alter(id, 2, 3, Verb::cancel).size(), 0u);
+  EXPECT_EQ(take(id).at(0).index, 1u);
+  EXPECT_EQ(take(id).at(0).index, 4u);
+  EXPECT_EQ(take(id).at(0).index, 5u);
+  EXPECT_THAT(take(id), IsEmpty());
+  EXPECT_EQ(count(id, TaskState::cancelled), 2u);
+}
+
+TEST_F(Alter, TasksBeyondTheLastAreNoTasks) {
+  const auto id = submit(3);
+  EXPECT_EQ(alter(id, 2, 99, Verb::cancel).at(0).changed, 1u);
+  EXPECT_THAT(alter(id, 3, 99, Verb::cancel), IsEmpty());
+  EXPECT_EQ(look(id).counts.total(), 3u);
+}
+
+TEST_F(Alter, AJobThatIsHeldWaitsUntilItIsResumed) {
+  const auto id = submit(2);
+  EXPECT_EQ(alter(id, Verb::hold).at(0).changed, 2u);
+  EXPECT_THAT(alter(id, Verb::hold), IsEmpty());
+  EXPECT_TRUE(look(id).terms.held);
+  EXPECT_THAT(take(id), IsEmpty());
+  EXPECT_EQ(alter(id, Verb::resume).at(0).changed, 2u);
+  EXPECT_EQ(take(id).size(), 1u);
+}
+
+TEST_F(Alter, HoldingKeepsWhatRuns) {
+  const auto id = submit(2);
+  take(id);
+  alter(id, Verb::hold);
+  finish(id, 0, TaskState::done);
+  EXPECT_EQ(count(id, TaskState::done), 1u);
+  EXPECT_FALSE(look(id).ended);
+}
+
+TEST_F(Alter, ATaskThatIsHeldWaitsUntilItIsResumed) {
+  const auto id = submit(2);
+  EXPECT_EQ(alter(id, 0, 0, Verb::hold).at(0).changed, 1u);
+  EXPECT_EQ(take(id).at(0).index, 1u);
+  EXPECT_THAT(take(id), IsEmpty());
+  EXPECT_THAT(candidate_ids(), IsEmpty());
+  EXPECT_EQ(alter(id, 0, 1, Verb::resume).at(0).changed, 1u);
+  EXPECT_EQ(take(id).at(0).index, 0u);
+}
+
+TEST_F(Alter, PausedIsAMarkOfARunningTask) {
+  const auto id = submit(2);
+  take(id);
+  EXPECT_EQ(alter(id, Verb::pause).at(0).running.size(), 1u);
+  EXPECT_TRUE(store->task(id, 0)->paused);
+  alter(id, Verb::proceed);
+  EXPECT_FALSE(store->task(id, 0)->paused);
+  alter(id, Verb::pause);
+  finish(id, 0, TaskState::failed);
+  EXPECT_FALSE(store->task(id, 0)->paused);
+}
+
+TEST_F(Alter, RetryQueuesWhatDidNotSucceed) {
+  const auto id = submit(4);
+  take(id, 3);
+  finish(id, 0, TaskState::done);
+  finish(id, 1, TaskState::failed);
+  finish(id, 2, TaskState::lost);
+  alter(id, Verb::cancel);
+  EXPECT_TRUE(look(id).ended);
+  EXPECT_EQ(alter(id, Verb::retry).at(0).changed, 3u);
+  EXPECT_FALSE(look(id).ended);
+  const auto again = take(id, 4);
+  ASSERT_EQ(again.size(), 3u);
+  EXPECT_EQ(again[0].index, 1u);
+  EXPECT_EQ(again[0].runs, 2u);
+  EXPECT_EQ(again[0].tries, 1u);
+  EXPECT_EQ(again[2].index, 3u);
+  EXPECT_EQ(store->task(id, 1)->exit_code, std::nullopt);
+}
+
+TEST_F(Alter, ADoneTaskRunsAgainOnlyWhenItIsNamed) {
+  const auto id = submit(2);
+  run_all(id);
+  EXPECT_THAT(alter(id, Verb::retry), IsEmpty());
+  EXPECT_EQ(alter(id, 1, 1, Verb::retry).at(0).changed, 1u);
+  EXPECT_EQ(take(id).at(0).index, 1u);
+}
+
+TEST_F(Alter, ASkippedJobAsksAgainWhatItWaitsFor) {
+  const auto first = submit();
+  port::Submission next = job();
+  next.terms.after = {{first, After::ok}};
+  const auto id = submit(next);
+  run_all(first, TaskState::failed);
+  ASSERT_EQ(count(id, TaskState::skipped), 1u);
+  try {
+    alter(id, Verb::retry);
+    FAIL() << "it cannot run";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.full(), HasSubstr("job 2 waits for job 1 (ok)"));
+  }
+  alter(first, Verb::retry);
+  alter(id, Verb::retry);
+  EXPECT_THAT(candidate_ids(), ElementsAre(first));
+  run_all(first);
+  EXPECT_THAT(candidate_ids(), ElementsAre(id));
+}
+
+TEST_F(Alter, ARangeOfJobs) {
+  for (int i = 0; i < 5; ++i) submit();
+  const port::Selection some{2, 4, std::nullopt};
+  EXPECT_EQ(store->alter({&some, 1}, Verb::cancel, at(1)).size(), 3u);
+  EXPECT_THAT(candidate_ids(), ElementsAre(1, 5));
+}
+
+using Edit = QueueTest;
+
+TEST_F(Edit, ChangesTheTermsOfWhatHasNotStarted) {
+  const auto a = submit(), b = submit(2);
+  port::TermsChange change;
+  change.priority = 3;
+  change.at_most = 1;
+  change.time = Seconds(60);
+  store->edit(b, change, at(1));
+  EXPECT_THAT(candidate_ids(), ElementsAre(b, a));
+  const auto taken = take(b, 2);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].time, Seconds(60));
+  EXPECT_EQ(store->spec(b).request.time, Seconds(60));
+  change = {};
+  change.begin = at(50);
+  store->edit(a, change, at(1));
+  EXPECT_EQ(store->next_due(at(1)), at(50));
+  change.begin = std::optional<WallTime>();
+  store->edit(a, change, at(1));
+  EXPECT_THAT(candidate_ids(), ElementsAre(a));
+}
+
+TEST_F(Edit, WhatHasEndedIsNotChanged) {
+  const auto id = submit();
+  run_all(id);
+  EXPECT_THROW(store->edit(id, {}, at(1)), Error);
+  EXPECT_THROW(store->edit(99, {}, at(1)), Error);
+}
+
+TEST_F(Edit, ACycleOfDependenciesIsNamed) {
+  const auto a = submit(), b = submit(), c = submit();
+  port::TermsChange change;
+  change.after = {{a, After::ok}};
+  store->edit(b, change, at(1));
+  change.after = {{b, After::any}};
+  store->edit(c, change, at(1));
+  for (auto [job, on, text] : {std::tuple(a, c, "job 1 cannot wait for job 3, which waits for it"), std::tuple(a, a, "cannot wait for itself")}) {
+    change.after = {{on, After::ok}};
+    try {
+      store->edit(job, change, at(1));
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.full(), HasSubstr(text));
+    }
+  }
+  EXPECT_THAT(look(a).terms.after, IsEmpty());
+  change.after.emplace();
+  store->edit(b, change, at(1));
+  EXPECT_THAT(candidate_ids(), ElementsAre(a, b));
+}
+
+TEST_F(Edit, ASkippedJobMayBeGivenOtherDependencies) {
+  const auto first = submit();
+  port::Submission next = job();
+  next.terms.after = {{first, After::ok}};
+  const auto id = submit(next);
+  run_all(first, TaskState::failed);
+  port::TermsChange change;
+  change.after.emplace();
+  store->edit(id, change, at(5));
+  alter(id, Verb::retry);
+  EXPECT_THAT(candidate_ids(), ElementsAre(id));
+}
+
+using Prune = QueueTest;
+
+TEST_F(Prune, ForgetsWhatEndedLongAgo) {
+  const auto old = submit(job(3, "old"), at(0));
+  run_all(old);
+  const auto waiting = submit();
+  port::Submission late = job();
+  const auto young = submit(late);
+  take(young);
+  finish(young, 0, TaskState::done, at(90));
+  port::Keep keep;
+  keep.ended_for = Seconds(50);
+  EXPECT_THAT(store->prune(keep, at(100)), ElementsAre(old));
+  ASSERT_EQ(store->jobs({}).size(), 2u);
+  EXPECT_FALSE(store->task(old, 0));
+  EXPECT_EQ(store->jobs({}).at(0).id, waiting);
+}
+
+TEST_F(Prune, KeepsTheNewestSoMany) {
+  for (int i = 0; i < 5; ++i) run_all(submit());
+  port::Keep keep;
+  keep.jobs = 2;
+  EXPECT_THAT(store->prune(keep, at(100)), ElementsAre(1, 2, 3));
+}
+
+TEST_F(Prune, KeepsWhatSomebodyWaitsFor) {
+  const auto a = submit(), b = submit();
+  port::Submission last = job();
+  last.terms.after = {{a, After::any}, {b, After::any}};
+  submit(last);
+  run_all(a);
+  port::Keep keep;
+  keep.jobs = 0;
+  EXPECT_THAT(store->prune(keep, at(100)), IsEmpty());
+}
+
+TEST_F(Prune, ALargeJobGoesPieceByPiece) {
+  const auto id = submit(25);
+  run_all(id);
+  port::Keep keep;
+  keep.jobs = 0;
+  keep.at_once = 10;
+  EXPECT_THAT(store->prune(keep, at(100)), IsEmpty());
+  EXPECT_THAT(store->prune(keep, at(100)), IsEmpty());
+  EXPECT_THAT(store->prune(keep, at(100)), ElementsAre(id));
+}
+
+TEST_F(Prune, ANumberIsNeverGivenTwice) {
+  run_all(submit());
+  port::Keep keep;
+  keep.jobs = 0;
+  store->prune(keep, at(100));
+  EXPECT_EQ(submit(), 2u);
+}
+
+}  // namespace thole::host

@@ -1,0 +1,171 @@
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "unit/host/store/queue_fixture.hpp"
+
+namespace thole::host {
+
+using model::TaskState;
+using port::Changes;
+using port::Verb;
+using ::testing::ElementsAre;
+
+namespace {
+
+std::vector<model::JobId> ids(const std::vector<model::Job>& jobs) {
+  std::vector<model::JobId> all;
+  for (const model::Job& job : jobs) all.push_back(job.id);
+  return all;
+}
+
+bool readable(const port::JobWatch& watch) {
+  pollfd poll{watch.fd(), POLLIN, 0};
+  return ::poll(&poll, 1, 0) == 1;
+}
+
+}  // namespace
+
+class Look : public QueueTest {
+ protected:
+  // 1 ended, 2 running, 3 held and tagged, 4 to 6 queued.
+  Look() {
+    run_all(submit(job(1, "first")));
+    take(submit(std::uint64_t{2}));
+    port::Submission tagged = job(1, "tagged");
+    tagged.spec.tags = {"night", "big"};
+    tagged.terms.held = true;
+    submit(tagged);
+    for (int i = 0; i < 3; ++i) submit();
+  }
+  port::JobQuery query;
+};
+
+TEST_F(Look, AllInOrder) { EXPECT_THAT(ids(store->jobs(query)), ElementsAre(1, 2, 3, 4, 5, 6)); }
+
+TEST_F(Look, ThoseThatHaveNotEnded) {
+  query.unended_only = true;
+  EXPECT_THAT(ids(store->jobs(query)), ElementsAre(2, 3, 4, 5, 6));
+}
+
+TEST_F(Look, TheNewestFew) {
+  query.newest_first = true;
+  query.limit = 2;
+  EXPECT_THAT(ids(store->jobs(query)), ElementsAre(6, 5));
+}
+
+TEST_F(Look, ByRangesOfNumbers) {
+  query.ids = {{1, 2, {}}, {5, 5, {}}, {99, 100, {}}};
+  EXPECT_THAT(ids(store->jobs(query)), ElementsAre(1, 2, 5));
+}
+
+TEST_F(Look, ByStateOfTheirTasks) {
+  query.states = {TaskState::done, TaskState::running};
+  EXPECT_THAT(ids(store->jobs(query)), ElementsAre(1, 2));
+}
+
+TEST_F(Look, ByTagsAndByName) {
+  query.tags = {"night"};
+  EXPECT_THAT(ids(store->jobs(query)), ElementsAre(3));
+  query.tags = {"night", "small"};
+  EXPECT_THAT(ids(store->jobs(query)), ElementsAre());
+  query.tags.clear();
+  query.name = "first";
+  EXPECT_THAT(ids(store->jobs(query)), ElementsAre(1));
+}
+
+TEST_F(Look, EndedOnesSince) {
+  query.ended_since = at(3);
+  EXPECT_THAT(ids(store->jobs(query)), ElementsAre(2, 3, 4, 5, 6));
+}
+
+TEST_F(Look, TasksByStateFromSomewhereOn) {
+  const auto id = submit(10);
+  take(id, 6);
+  for (model::TaskIndex i : {1u, 3u, 5u}) finish(id, i, TaskState::failed);
+  finish(id, 2, TaskState::done);
+  const auto failed = store->tasks(id, 2, 10, {TaskState::failed});
+  ASSERT_EQ(failed.size(), 2u);
+  EXPECT_EQ(failed[0].index, 3u);
+  EXPECT_EQ(failed[1].index, 5u);
+  EXPECT_EQ(store->tasks(id, 0, 100, {}).size(), 6u);
+  EXPECT_EQ(store->tasks(id, 0, 2, {}).size(), 2u);
+  EXPECT_EQ(store->tasks(id, 0, 100, {TaskState::done, TaskState::failed}).size(), 4u);
+  EXPECT_EQ(store->task(id, 9)->state, TaskState::queued);
+  EXPECT_EQ(store->task(id, 10), std::nullopt);
+}
+
+TEST_F(Look, WhoGoesBefore) {
+  EXPECT_EQ(store->ahead_of(6), 3u);   // 2, 4 and 5
+  EXPECT_EQ(store->ahead_of(2), 0u);
+}
+
+TEST_F(Look, AJobThatDoesNotExistIsSaidSo) {
+  EXPECT_THROW(store->spec(99), Error);
+  EXPECT_THROW(store->ahead_of(99), Error);
+}
+
+using Watching = QueueTest;
+
+TEST_F(Watching, AChangeOfAnotherProcessWakes) {
+  const auto watch = store->watch(Changes::any);
+  EXPECT_FALSE(readable(*watch));
+  SqliteJobStore other(JobStoreOptions{.directory = directory});
+  const port::Submission one = job();
+  other.submit({&one, 1}, at(0));
+  EXPECT_TRUE(readable(*watch));
+  watch->drain();
+  EXPECT_FALSE(readable(*watch));
+  other.drain(true);
+  EXPECT_TRUE(readable(*watch));
+}
+
+TEST_F(Watching, WhatChangesNothingWakesNobody) {
+  const auto id = submit();
+  const auto watch = store->watch(Changes::any);
+  alter(id, Verb::resume);
+  store->drain(false);
+  EXPECT_FALSE(readable(*watch));
+}
+
+TEST_F(Watching, WhoWaitsForEndsIsWokenByEndsOnly) {
+  const auto id = submit(2);
+  const auto watch = store->watch(Changes::job_ended);
+  take(id, 2);
+  finish(id, 0, TaskState::done);
+  EXPECT_FALSE(readable(*watch));
+  finish(id, 1, TaskState::done);
+  EXPECT_TRUE(readable(*watch));
+}
+
+TEST_F(Watching, AWatcherThatWasKilledLeavesNothingBehind) {
+  submit();
+  const Pipe ready = make_pipe();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto watch = make_watch(directory + "/watch", Changes::any);
+    write_all(ready.write.get(), "!");
+    for (;;) ::pause();
+  }
+  char byte;
+  ASSERT_EQ(::read(ready.read.get(), &byte, 1), 1);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(std::filesystem::is_empty(directory + "/watch"));
+  submit();
+  EXPECT_TRUE(std::filesystem::is_empty(directory + "/watch"));
+}
+
+TEST_F(Watching, AWatcherThatNeverDrainsHoldsUpNobody) {
+  const auto watch = store->watch(Changes::any);
+  Watchers watchers(directory + "/watch");
+  for (int i = 0; i < 70'000; ++i) watchers.tell(false);   // more bytes than a FIFO holds
+  EXPECT_TRUE(readable(*watch));
+}
+
+}  // namespace thole::host
