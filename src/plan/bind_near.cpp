@@ -30,15 +30,6 @@ CpuSet all_cpus(const Machine& machine) {
   return cpus;
 }
 
-const char* name(Reach reach) {
-  switch (reach) {
-    case Reach::node: return "node";
-    case Reach::package: return "package";
-    case Reach::machine: break;
-  }
-  return "machine";
-}
-
 }  // namespace
 
 std::optional<CpuSet> near_node(const Machine& machine, const Gpu& gpu) {
@@ -81,7 +72,6 @@ Territory territory(const Machine& machine, std::size_t gpu, Reach asked, const 
     const bool package_is_next = reach == Reach::node && !near && machine.gpus[gpu].near_cpus.package;
     if (!found.lack.empty() || package_is_next) continue;
     if (!near) found.lack = fmt::format("which CPUs are near GPU {} is not known", gpu);
-    else if (near->empty()) found.lack = fmt::format("no CPU is in the {} of GPU {}", name(reach), gpu);
     else if ((*near & cores.online()).empty()) found.lack = fmt::format("no CPU near GPU {} is online", gpu);
     else found.lack = fmt::format("no CPU near GPU {} ({}) is allowed", gpu, near->to_string());
   }

@@ -53,6 +53,12 @@ bool same_memory_node(const PciDevice& a, const PciDevice& b) {
   return !a.numa && !b.numa && a.local_cpus && b.local_cpus && *a.local_cpus == *b.local_cpus;
 }
 
+bool any_cpu_is_offline(const Tree& tree) {
+  const std::string directory = "/sys/devices/system/cpu/";
+  const auto present = tree.cpu_list(directory + "present"), online = tree.cpu_list(directory + "online");
+  return present && online && !(*present - *online).empty();
+}
+
 }  // namespace
 
 bool is_gpu_class(std::uint32_t class_code) { return (class_code >> 16) == 0x03 || (class_code >> 8) == 0x1200; }
@@ -69,7 +75,8 @@ std::optional<PciDevice> pci_device(const Tree& tree, const model::PciAddress& a
   device.numa = tree.node(directory + "/numa_node");
   device.local_cpus = tree.cpu_list(directory + "/local_cpulist");
   if (!device.local_cpus) device.local_cpus = tree.cpu_mask(directory + "/local_cpus");
-  if (device.local_cpus && device.local_cpus->empty()) device.local_cpus.reset();
+  // Empty: the CPUs of its node are offline; or it is at a node of memory only, which says nothing.
+  if (device.local_cpus && device.local_cpus->empty() && !any_cpu_is_offline(tree)) device.local_cpus.reset();
   device.virtual_function = tree.exists(directory + "/physfn");
   read_path(tree, directory, device);
   count_bridges_on_card(tree, device);
@@ -113,7 +120,7 @@ model::LinkKind pci_link(const PciDevice& a, const PciDevice& b) {
 
 model::NearCpus near_cpus(const PciDevice& device, const std::vector<model::Cpu>& cpus) {
   model::NearCpus near;
-  if (device.local_cpus) {
+  if (device.local_cpus && !device.local_cpus->empty()) {
     near.node = device.local_cpus;
   } else if (device.numa) {
     model::CpuSet of_node;
@@ -121,6 +128,7 @@ model::NearCpus near_cpus(const PciDevice& device, const std::vector<model::Cpu>
       if (cpu.numa == device.numa) of_node.add(cpu.id);
     if (!of_node.empty()) near.node = of_node;
   }
+  if (!near.node) near.node = device.local_cpus;  // of a node whose CPUs are all offline: known to be none
   if (!near.node) return near;
   std::set<int> packages;
   for (const model::Cpu& cpu : cpus)

@@ -24,7 +24,7 @@ struct PciDevice {
   std::optional<std::uint16_t> vendor, device;
   std::optional<std::uint32_t> class_code;      // 0x030200: class, subclass, programming interface
   std::optional<int> numa;                      // absent when the platform does not say (-1)
-  std::optional<model::CpuSet> local_cpus;      // absent when the platform names none
+  std::optional<model::CpuSet> local_cpus;      // absent when the platform tells nothing; empty: of a node without a CPU online
   std::string host_bridge;                      // "pci0000:00"; "" when the path is not known
   std::vector<model::PciAddress> bridges;       // from the host bridge down, the device not included
   std::size_t bridges_on_card = 0;              // how many of the last ones belong to the card itself

@@ -27,8 +27,8 @@ void place_by_hwloc(const HwlocScan& scan, Topology& topology) {
   for (auto& [address, device] : topology.devices) {
     const PciDevice* placed = find(scan.devices, address);
     if (!placed || !placed->local_cpus || *placed->local_cpus == all) continue;
-    const bool within = device.local_cpus && (*placed->local_cpus - *device.local_cpus).empty();
-    if (!device.local_cpus || within) device.local_cpus = placed->local_cpus;
+    const bool told = device.local_cpus && !device.local_cpus->empty();
+    if (!told || (*placed->local_cpus - *device.local_cpus).empty()) device.local_cpus = placed->local_cpus;
     if (!device.numa) device.numa = placed->numa;
   }
 }

@@ -17,6 +17,11 @@ std::string word(const std::optional<T>& value) {
   return value ? fmt::format("{}", *value) : "-";
 }
 std::string word(const std::string& text) { return text.empty() ? "-" : text; }
+constexpr std::string_view no_cpu = "none";
+std::string word(const std::optional<model::CpuSet>& cpus) {
+  if (!cpus) return "-";
+  return cpus->empty() ? std::string(no_cpu) : cpus->to_string();
+}
 std::string word(const std::optional<model::PciAddress>& address) { return address ? address->to_string() : "-"; }
 std::string hex_word(const std::optional<std::uint32_t>& value) { return value ? fmt::format("{:x}", *value) : "-"; }
 std::string hex_word(const std::optional<std::uint16_t>& value) { return value ? fmt::format("{:x}", *value) : "-"; }
@@ -106,7 +111,7 @@ void read_device(Words& words, Topology& topology) {
   words.whole(device.class_code, 16, 0xffffff);
   words.whole(device.numa);
   if (const std::string_view list = words.text(); list != "-") {
-    device.local_cpus = model::CpuSet::parse(list);
+    device.local_cpus = model::CpuSet::parse(list == no_cpu ? "" : list);
     words.expect(device.local_cpus.has_value());
   }
   if (const std::string_view bridge = words.text(); bridge != "-") device.host_bridge = bridge;
@@ -141,7 +146,7 @@ std::string to_text(const Topology& topology) {
   for (const auto& [address, device] : topology.devices)
     text += fmt::format("device {} {} {} {} {} {} {} {} {} {}\n", address.to_string(), hex_word(device.vendor),
                         hex_word(device.device), hex_word(device.class_code), word(device.numa),
-                        device.local_cpus ? word(device.local_cpus->to_string()) : "-", word(device.host_bridge),
+                        word(device.local_cpus),  word(device.host_bridge),
                         word(device.bridges), device.bridges_on_card, device.virtual_function ? 1 : 0);
   return text;
 }

@@ -163,6 +163,23 @@ TEST(PciDevice, CpuMaskServesWhereThereIsNoList) {
   EXPECT_EQ(*gpu->local_cpus, CpuSet::parse("88-103"));
 }
 
+TEST(PciDevice, WithoutNearCpusThereAreNoneOnlyWhileSomeAreOffline) {
+  test::MadeUpTree tree;
+  tree.pci("pci0000:60", "0000:61:00.0", "0x10de", "0x20b2", "0x030200", "2", "");
+  tree.file("sys/devices/system/cpu/present", "0-15\n");
+  tree.file("sys/devices/system/cpu/online", "0-15\n");
+  EXPECT_FALSE(pci_device(Tree(tree.root()), at("61:00.0"))->local_cpus) << "a node of memory only says nothing";
+  tree.file("sys/devices/system/cpu/online", "0-7,12-15\n");
+  const auto device = pci_device(Tree(tree.root()), at("61:00.0"));
+  ASSERT_TRUE(device->local_cpus);
+  EXPECT_TRUE(device->local_cpus->empty());
+  std::vector<model::Cpu> cpus(8);
+  for (unsigned i = 0; i < cpus.size(); ++i) cpus[i].id = i, cpus[i].numa = static_cast<int>(i / 4);
+  EXPECT_EQ(near_cpus(*device, cpus).node, CpuSet());
+  cpus.back().numa = 2;                        // one of its node came back since the list was read
+  EXPECT_EQ(near_cpus(*device, cpus).node, CpuSet::parse("7"));
+}
+
 TEST(NearCpus, PackageIsAllCpusOfThePackagesOfTheLocalOnes) {
   std::vector<model::Cpu> cpus(12);
   for (unsigned i = 0; i < cpus.size(); ++i) {

@@ -76,6 +76,17 @@ TEST_P(Machines, AreTheSameAfterTheTextForm) {
   EXPECT_EQ(topology_from_text(to_text(topology)), topology);
 }
 
+TEST(Topology, KnownToBeNearNoCpuIsNotUnknownAfterTheTextForm) {
+  Topology topology;
+  for (std::uint8_t bus = 1; bus <= 2; ++bus) {
+    PciDevice device;
+    device.address = {0, bus, 0, 0};
+    if (bus == 1) device.local_cpus = model::CpuSet();
+    topology.devices.emplace(device.address, device);
+  }
+  EXPECT_EQ(topology_from_text(to_text(topology)), topology);
+}
+
 TEST(Topology, OfflinePusAreNotThere) {
   const auto cpus = read(captured("offline-cpu0-node0")).cpus;
   ASSERT_EQ(cpus.size(), 17u);
