@@ -72,6 +72,7 @@ port::Entry entry_for(const Site& site, const model::Request& request, const Acq
   entry.trust_claims = request.trust_claims;
   entry.memory_mib = request.share ? request.memory_mib.value_or(0) : 0;
   if (options.enforced) entry.time = request.time;
+  entry.leave = request.leave;
   entry.command = options.command;
   return entry;
 }

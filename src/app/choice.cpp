@@ -53,6 +53,7 @@ plan::Wants Choice::wants() const {
   wants.trust_claims = request_.trust_claims;
   wants.memory_mib = request_.share ? request_.memory_mib.value_or(0) : 0;
   wants.time = request_.time;
+  wants.leave = request_.leave;
   return wants;
 }
 

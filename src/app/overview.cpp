@@ -75,6 +75,7 @@ struct Rebuilt {
     ticket.shared = waiting.shared;
     ticket.memory_mib = waiting.memory_mib.value_or(0);
     ticket.time = waiting.time;
+    ticket.leave = waiting.leave;
     ticket.since = waiting.since;
     for (std::size_t slot = 0; slot < view.slots.size(); ++slot)
       if (std::find(waiting.eligible.begin(), waiting.eligible.end(), view.slots[slot].key) != waiting.eligible.end())

@@ -41,6 +41,7 @@ struct Waiting {
   bool shared = false;
   std::optional<std::uint64_t> memory_mib;
   std::optional<Seconds> time;              // declared length
+  unsigned leave = 0;                       // units it leaves free for others
   WallTime since{};
   bool mine = false;
 };

@@ -42,6 +42,7 @@ struct Wants {
   bool trust_claims = false;                        // this waiter does not mind unclaimed use
   std::uint64_t memory_mib = 0;                     // shared: its budget
   std::optional<Seconds> time;                      // declared length
+  unsigned leave = 0;                               // eligible slots that stay unclaimed when it starts: it gives way
 };
 
 struct TicketView : Wants {

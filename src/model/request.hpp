@@ -38,6 +38,7 @@ struct Request {
   Shape shape = Shape::collective;          // for Pick::pack
   std::vector<std::string> order;           // named as in `on`: take these first, in this order; empty = by `pick`
   bool trust_claims = false;                // only claims count; do not look at the driver's processes
+  unsigned leave = 0;                       // units that stay free for others when it starts
   std::optional<Seconds> time;              // declared length (and, where enforced, the limit)
   std::optional<Millis> wait;               // give up after this long; nothing = wait for ever; 0 = --no-wait
   std::uint64_t seed = 0;                   // for Pick::random

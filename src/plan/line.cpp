@@ -49,9 +49,14 @@ Line::Line(const model::QueueView& queue, const std::vector<SlotState>& states, 
   }
   waiters_.reserve(queue.tickets.size() + 1);
   mine_ = static_cast<std::size_t>(-1);
+  SlotSet wanted_before;
   const auto add = [&](std::uint64_t number, const Wants& wanted, bool stopped) {
     Waiter& waiter = waiters_.emplace_back(Waiter{number, wanted, stopped, possible(wanted), false});
-    waiter.passed_over = stopped || waiter.possible.count() < wanted.count;
+    const bool never = stopped || waiter.possible.count() < wanted.count;
+    waiter.gives_way = !never && wanted.leave > 0;
+    waiter.passed_over = never || (waiter.gives_way && ((wanted.eligible & wanted_before).any() ||
+                                                        open_to(wanted).count() < wanted.count));
+    if (!waiter.passed_over) wanted_before |= wanted.eligible;
   };
   for (const model::TicketView& ticket : queue.tickets) {
     if (wants && mine == ticket.number) {
@@ -94,10 +99,16 @@ SlotSet Line::possible(const Wants& wants) const {
 SlotSet Line::open_to(const Wants& wants) const {
   SlotSet set = wants.eligible & named_;
   if (!wants.trust_claims) set &= usable_;
-  if (!wants.shared) return set & ~claimed_;
+  if (!wants.shared) return without_left(wants, set & ~claimed_);
   for_each(set, queue_.slots.size(),
            [&](unsigned s) { set[s] = places_for(wants, slot(s).holders, state_for(wants, s)) > 0; });
-  return set;
+  return without_left(wants, set);
+}
+
+// --leave: unclaimed slots only while enough of them stay unclaimed.
+SlotSet Line::without_left(const Wants& wants, SlotSet open) const {
+  if (wants.leave == 0) return open;
+  return (open & ~claimed_).count() < std::size_t{wants.count} + wants.leave ? open & claimed_ : open;
 }
 
 bool Line::can_start(std::size_t i) const { return open_to(waiters_[i].wants).count() >= waiters_[i].wants.count; }

@@ -22,7 +22,8 @@ struct Waiter {
   const Wants& wants;                          // of the QueueView, or the caller's
   bool stopped = false;
   model::SlotSet possible;                     // slots it could use if every claim were released
-  bool passed_over = false;                    // does not hold up those behind it
+  bool passed_over = false;                    // does not hold up those behind it …
+  bool gives_way = false;                      // … but counts in what they are promised: it may go first when it can
 };
 
 // The queue as sets. Refers to the QueueView and the states it was made from.
@@ -50,6 +51,7 @@ class Line {
 
  private:
   model::SlotSet possible(const Wants& wants) const;
+  model::SlotSet without_left(const Wants& wants, model::SlotSet open) const;
 
   const model::QueueView& queue_;
   const std::vector<SlotState>& states_;

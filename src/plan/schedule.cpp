@@ -10,9 +10,10 @@ Schedule::Schedule(const Line& line, std::size_t count, std::size_t slots, WallT
     : line_(line), slots_(slots), now_(now), starts_(count) {
   std::vector<std::optional<std::size_t>> kinds(count);
   for (std::size_t i = 0; i < count; ++i)
-    if (!line[i].passed_over) kinds[i] = kind_of(line[i]);
+    if (!line[i].passed_over && !line[i].gives_way) kinds[i] = kind_of(line[i]);
   for (std::size_t i = 0; i < count; ++i) {
-    if (line[i].passed_over) continue;
+    if (line[i].gives_way) give_way(line[i]);
+    if (line[i].passed_over || line[i].gives_way) continue;
     if (!kinds[i]) give_up(i, now_);
     else if ((line[i].wants.eligible & hopeless_).any()) give_up(i, kinds_[*kinds[i]].settled);
     else promise(i, kinds_[*kinds[i]]);
@@ -117,6 +118,14 @@ void Schedule::promise(std::size_t waiter, Kind& own) {
     if (cost == 0) continue;
     kind.places -= cost;
     if (who.wants.time) add_gain(kind, end_of(start, *who.wants.time), cost);
+  }
+}
+
+// Nobody waits for it, but it may start before anybody behind it, at a moment that nobody can name.
+void Schedule::give_way(const Waiter& who) {
+  for (Kind& kind : kinds_) {
+    const std::size_t slots = std::min<std::size_t>(who.wants.count, (kind.possible & who.possible).count());
+    kind.places -= static_cast<long>(slots) * cost_of_a_slot(who.wants, kind);
   }
 }
 

@@ -66,6 +66,7 @@ class Schedule {
   std::optional<std::size_t> kind_of(const Waiter& waiter);
   void count_holders(Kind& kind) const;
   void promise(std::size_t waiter, Kind& kind);
+  void give_way(const Waiter& who);
   void give_up(std::size_t waiter, WallTime held_up_until);
   static bool earliest(Kind& kind, long need);
   static long cost_of_a_slot(const Wants& taker, const Kind& kind);

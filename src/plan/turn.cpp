@@ -3,8 +3,10 @@
 //   * every claimed slot that a waiter wants is watched by it, or is wanted by the waiter it stands behind, who sees to it
 //     in the same way: so a release wakes the first in line for that slot, and no herd. Whoever starts while others wait
 //     nudges those whose watch must now cover what it took;
-//   * each ticket that leaves has a follower: the first later one that overlaps it. Only it and those behind it can gain
-//     by the leaving, which also covers a start: to become a holder takes from everybody, to leave the line gives;
+//   * slot by slot, everybody follows the one next before him. So each ticket that leaves has a follower, the first later one
+//     that overlaps it, and who has lost the one before him looks again and finds whom to follow now. Only the first follower
+//     and those behind it can gain by the leaving, which also covers a start: to become a holder takes from everybody, to
+//     leave the line gives. (One exception: what is taken may make a waiter that leaves slots to others give way.)
 //   * whoever is woken and cannot start nudges every later waiter that can; one that starts leaves, so its follower does.
 // tests/property/plan_turn_test.cpp plays this without any time-out.
 #include "plan/turn.hpp"
@@ -30,7 +32,11 @@ using Slots = std::vector<unsigned>;
 std::optional<Refuse> never(const Wants& wants, const QueueView& queue, const std::vector<SlotState>& states) {
   if (wants.eligible.count() < wants.count)
     return Refuse{true, fmt::format("{} asked for, but only {} would do", wants.count, wants.eligible.count())};
-  if (!wants.shared) return std::nullopt;
+  if (!wants.shared) {
+    if (wants.eligible.count() >= std::size_t{wants.count} + wants.leave) return std::nullopt;
+    return Refuse{true, fmt::format("{} asked for and {} left to others, but only {} would do", wants.count, wants.leave,
+                                    wants.eligible.count())};
+  }
   unsigned too_small = 0, unknown = 0;
   for_each(wants.eligible, queue.slots.size(), [&](unsigned s) {
     const std::uint64_t memory = s < states.size() ? states[s].memory_mib : 0;
@@ -76,7 +82,8 @@ std::optional<Slots> backfill(const Line& line, std::size_t i, const SlotSet& fr
   return pick(line, wants, allowed, choose);
 }
 
-// Those who want a slot that I take now, and neither watch it yet nor stand behind one who does.
+// Those who want a slot that I take now, and neither watch it yet nor stand behind one who does; and those behind a waiter
+// that may no longer start now, and so gives way.
 std::vector<std::uint64_t> must_watch(const Line& line, const Slots& taken) {
   SlotSet slots;
   for (const unsigned s : taken) slots.set(s);
@@ -86,20 +93,21 @@ std::vector<std::uint64_t> must_watch(const Line& line, const Slots& taken) {
     const auto before = line.before(i);
     if (before && *before == line.mine()) continue;  // my leaving wakes it
     const SlotSet wanted = line[i].wants.eligible & slots;
-    if ((before ? wanted & ~line[*before].wants.eligible : wanted).any()) result.push_back(line[i].number);
+    if (before && line[*before].gives_way && (line[*before].wants.eligible & slots).any()) result.push_back(line[i].number);
+    else if ((before ? wanted & ~line[*before].wants.eligible : wanted).any()) result.push_back(line[i].number);
   }
   return result;
 }
 
-// Earlier waiters that only I would notice leaving: nobody between us overlaps them.
+// The earlier waiters that are next before me for some slot: nobody who reacts stands between us for it.
 std::vector<std::uint64_t> to_follow(const Line& line, std::size_t i, std::optional<std::size_t> before) {
   std::vector<std::uint64_t> result;
   const SlotSet& mine = line[i].wants.eligible;
-  SlotSet between;                             // wanted by those between j and me who will react
-  for (std::size_t j = i; j-- > 0 && (mine & ~between).any();) {
+  SlotSet open = mine;                         // not wanted by anybody between j and me who will react
+  for (std::size_t j = i; j-- > 0 && open.any();) {
     const SlotSet& other = line[j].wants.eligible;
-    if (before != j && (other & mine).any() && (other & between).none()) result.push_back(line[j].number);
-    if (!line[j].stopped) between |= other;
+    if (before != j && (other & open).any()) result.push_back(line[j].number);
+    if (!line[j].stopped) open &= ~other;
   }
   return result;
 }
@@ -137,10 +145,11 @@ Wait wait(const Line& line, const QueueView& queue, const SlotSet& free, std::op
   }
   result.follow = to_follow(line, me, before);
   for_each(wants.eligible & ~free, queue.slots.size(), [&](unsigned s) {
-    SlotState unused = line.state_for(wants, s);
+    const SlotState seen = line.state_for(wants, s);
+    SlotState unused = seen;
     unused.usable = true;
     unused.unclaimed_mib = 0;
-    result.observe[s] = admits(line.slot(s), unused, wants);
+    result.observe[s] = admits(line.slot(s), unused, wants) && !admits(line.slot(s), seen, wants);
   });
   for (std::size_t i = 0; i < me; ++i)
     if (!line[i].passed_over && (line[i].wants.eligible & wants.eligible).any()) ++result.position;

@@ -3,12 +3,16 @@
 //
 // How this works. Tickets are taken in order of arrival. A ticket is blocked by an earlier live ticket whose eligible set
 // overlaps its own, unless that one is passed over: it is stopped, or even with every claim released it could not start
-// (foreign use or sickness holds it back). An unblocked ticket starts when enough of its slots are free. Every other ticket
-// may start only by backfill: it has a declared time, it fits on free slots, and with it running until then the
-// schedule promises every earlier ticket a start no later than without it. In that schedule holders without a declared
-// end never end and tickets without a declared time never end once started; a ticket that can be promised
-// no start at all lets pass only what ends before it could be its turn: before the last promise made to those it stands
-// behind; if it stands behind nobody, nothing may use its slots.
+// (foreign use or sickness holds it back), or it leaves slots to others and may not start now. An unblocked ticket starts
+// when enough of its slots are free. Every other ticket may start only by backfill: it has a declared time, it fits on free
+// slots, and with it running until then the schedule promises every earlier ticket a start no later than without it. In that
+// schedule holders without a declared end never end and tickets without a declared time never end once started; a ticket
+// that can be promised no start at all lets pass only what ends before it could be its turn: before the last promise made to
+// those it stands behind; if it stands behind nobody, nothing may use its slots.
+//
+// A ticket that leaves N to others starts only while N of its eligible slots stay unclaimed beside those it takes. It is
+// promised no start and keeps nobody waiting, but at the moment when it may start, it goes before those behind it; what they
+// are promised allows for that.
 //
 // A promise is a latest start: it is kept if the holders and those before keep their declared ends, whatever they choose
 // and however early they end. It is broken only by what no rule can foresee: strangers' use, sickness, a

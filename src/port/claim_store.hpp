@@ -32,6 +32,7 @@ struct Entry {
   bool trust_claims = false;
   std::uint64_t memory_mib = 0;        // shared: the budget recorded in `who`
   std::optional<Seconds> time;         // declared length; recorded as `until` when the claim starts
+  unsigned leave = 0;                  // units that stay free for others
   std::string command;                 // for people, cut to fit
 };
 

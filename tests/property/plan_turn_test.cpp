@@ -30,6 +30,7 @@ struct Dice {
 struct Habits {
   bool declare = true;                         // some requests have a time
   bool share = true;                           // some are sharers, of two users
+  bool leave = false;                          // some leave slots to others
 };
 
 class Play {
@@ -94,6 +95,8 @@ class Play {
     }
     if (habits_.declare && dice_.roll(4) != 0) ticket.time = Seconds{1 + dice_.roll(40)};
     ticket.trust_claims = dice_.roll(10) == 0;
+    if (habits_.leave && dice_.roll(3) == 0)   // more than there are is refused
+      ticket.leave = dice_.roll(static_cast<std::uint32_t>(ticket.eligible.count() - ticket.count) + 1);
     ticket.since = now_;
     // The first look has no ticket yet.
     step(ticket, false);
@@ -229,20 +232,35 @@ class Play {
       }
       RC_ASSERT(!ticket.shared || (used <= 40960 && (one_user || all_any)));
     }
+    unsigned unclaimed = 0, taken = 0;
+    for (unsigned s = 0; s < queue_.slots.size(); ++s)
+      unclaimed += ticket.eligible[s] && (states_[s].usable || ticket.trust_claims) && queue_.slots[s].holders.empty();
+    for (const unsigned s : slots) taken += queue_.slots[s].holders.empty();
+    RC_ASSERT(taken == 0u || unclaimed >= taken + ticket.leave);
   }
 
   // Without a declared time nobody passes an earlier one that overlaps, unless strangers alone keep that one.
   void is_its_turn(const model::TicketView& ticket) {
-    bool passes = false;
+    model::SlotSet waited_for;                 // by those who hold up whoever is behind them
     for (const model::TicketView& other : queue_.tickets) {
       if (other.number == ticket.number) break;
       unsigned possible = 0;
       for (std::size_t s = 0; s < queue_.slots.size(); ++s)
         possible += other.eligible[s] && (states_[s].usable || other.trust_claims);
-      passes = passes || ((other.eligible & ticket.eligible).any() && possible >= other.count);
+      if (possible < other.count || (other.leave > 0 && ((other.eligible & waited_for).any() || leaves_too_few(other)))) continue;
+      waited_for |= other.eligible;
     }
+    const bool passes = (waited_for & ticket.eligible).any();
     RC_ASSERT(!passes || ticket.time.has_value());
     out_of_turn += passes;
+  }
+
+  // It leaves slots to others, and too few are free for that.
+  bool leaves_too_few(const model::TicketView& ticket) const {
+    unsigned open = 0;
+    for (std::size_t s = 0; s < queue_.slots.size(); ++s)
+      open += ticket.eligible[s] && (states_[s].usable || ticket.trust_claims) && queue_.slots[s].holders.empty();
+    return open < ticket.count + ticket.leave;
   }
 
   void nobody_sleeps_through_his_chance() {
@@ -293,6 +311,13 @@ void play(Habits habits, const char* label) {
 
 RC_GTEST_PROP(TurnProperty, NobodySleepsForEverAndNoPromiseIsBroken, ()) { play({.declare = true, .share = true}, "all"); }
 RC_GTEST_PROP(TurnProperty, ExclusiveClaimsWithDeclaredTimes, ()) { play({.declare = true, .share = false}, "exclusive"); }
+
+RC_GTEST_PROP(TurnProperty, WhoLeavesSomeToOthersGivesWayAndMovesNoPromise, ()) {
+  play({.declare = true, .share = false, .leave = true}, "leaving");
+}
+RC_GTEST_PROP(TurnProperty, SharersThatLeaveSomeToOthers, ()) {
+  play({.declare = true, .share = true, .leave = true}, "sharing and leaving");
+}
 
 // First come, first served where nothing is declared: out_of_turn counts what passed an earlier overlapping ticket.
 RC_GTEST_PROP(TurnProperty, NothingDeclaredIsPlainOrder, ()) {

@@ -60,6 +60,7 @@ struct Scene {
     return *this;
   }
   Scene& stopped() { queue.tickets.back().stopped = true; return *this; }
+  Scene& leaving(unsigned n) { queue.tickets.back().leave = n; return *this; }
   Scene& trusting() { queue.tickets.back().trust_claims = true; return *this; }
   Scene& as(std::uint32_t who) { uid = who; return *this; }
 
@@ -73,7 +74,7 @@ struct Scene {
 
 inline plan::Wants wants_of(const model::TicketView& ticket) {
   return {ticket.eligible,     ticket.count,      ticket.uid, ticket.shared, ticket.share_with_any,
-          ticket.trust_claims, ticket.memory_mib, ticket.time};
+          ticket.trust_claims, ticket.memory_mib, ticket.time, ticket.leave};
 }
 
 // The lowest slots.

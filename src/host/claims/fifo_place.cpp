@@ -140,6 +140,7 @@ Ticket FifoPlace::my_ticket(std::uint64_t number, unsigned place, WallTime since
   ticket.view.trust_claims = entry_.trust_claims;
   ticket.view.memory_mib = entry_.memory_mib;
   ticket.view.time = entry_.time;
+  ticket.view.leave = entry_.leave;
   ticket.view.since = since;
   ticket.place = place;
   ticket.pid = store_.me().pid;

@@ -87,9 +87,10 @@ TicketRecord encode(const Ticket& ticket) {
   record.memory_mib = clamped<std::uint32_t>(ticket.view.memory_mib);
   record.time_s = ticket.view.time ? std::max(1u, clamped<std::uint32_t>(ticket.view.time->count())) : 0;
   record.count = clamped<std::uint16_t>(ticket.view.count);
-  record.flags = static_cast<std::uint16_t>((ticket.view.shared ? shared_flag : 0u) |
-                                            (ticket.view.share_with_any ? share_with_any_flag : 0u) |
-                                            (ticket.view.trust_claims ? trust_claims_flag : 0u));
+  record.leave = clamped<std::uint8_t>(ticket.view.leave);
+  record.flags = static_cast<std::uint8_t>((ticket.view.shared ? shared_flag : 0u) |
+                                           (ticket.view.share_with_any ? share_with_any_flag : 0u) |
+                                           (ticket.view.trust_claims ? trust_claims_flag : 0u));
   record.since_ms = to_ms(ticket.view.since);
   record.number = ticket.view.number;
   record.check = ticket_check(record);
@@ -107,6 +108,7 @@ bool decode(const TicketRecord& record, unsigned place, Ticket& ticket) {
   ticket.view.trust_claims = (record.flags & trust_claims_flag) != 0;
   ticket.view.memory_mib = record.memory_mib;
   ticket.view.time = record.time_s != 0 ? std::optional(Seconds(record.time_s)) : std::nullopt;
+  ticket.view.leave = record.leave;
   ticket.view.since = from_ms(record.since_ms);
   ticket.place = place;
   ticket.pid = record.pid;

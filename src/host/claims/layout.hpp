@@ -41,7 +41,8 @@ struct TicketRecord {
   std::uint32_t memory_mib;
   std::uint32_t time_s;            // 0: not declared
   std::uint16_t count;
-  std::uint16_t flags;
+  std::uint8_t flags;
+  std::uint8_t leave;
   std::uint32_t check;             // of all other fields
   std::int64_t since_ms;
   std::uint64_t number;            // last: without it the record is none

@@ -195,6 +195,7 @@ std::vector<model::Waiting> FifoStore::waiting() {
     line.shared = ticket.view.shared;
     if (ticket.view.shared) line.memory_mib = ticket.view.memory_mib;
     line.time = ticket.view.time;
+    line.leave = ticket.view.leave;
     line.since = ticket.view.since;
     line.mine = line.uid == ::geteuid();
     waiting.push_back(std::move(line));

@@ -22,6 +22,7 @@ Ticket ticket(std::uint64_t number, unsigned place) {
   made.view.uid = 1000;
   made.view.shared = true;
   made.view.memory_mib = 8192;
+  made.view.leave = 3;
   made.view.time = Seconds(90);
   made.view.since = WallTime(Millis(1'700'000'000'123));
   made.place = place;
@@ -36,6 +37,7 @@ TEST(ClaimLayout, ATicketSurvivesTheWayThroughItsRecord) {
   EXPECT_EQ(read->view.number, 5u);
   EXPECT_EQ(read->view.eligible, ticket(5, 3).view.eligible);
   EXPECT_EQ(read->view.count, 2u);
+  EXPECT_EQ(read->view.leave, 3u);
   EXPECT_EQ(read->view.time, Seconds(90));
   EXPECT_EQ(read->view.since, ticket(5, 3).view.since);
   EXPECT_TRUE(read->view.shared);

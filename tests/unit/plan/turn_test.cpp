@@ -121,6 +121,26 @@ TEST(Turn, EveryReleaseHasOneWhoListens) {
       {"the next in line wakes by itself", scene(".").ticket("0", 1).ticket("0", 1), 1, "take 0"},
       {"a ticket that nobody between overlaps is followed", scene("hh").ticket("0", 1).ticket("1", 1).ticket("01", 1), 3,
        "wait behind 2, place 3, follow 1, watch 0"},
+      {"who stands between for one slot does not for another",
+       scene("...h").ticket("3", 1).ticket("0123", 3, minutes(9)).ticket("1", 1).ticket("13", 1, minutes(2)), 4,
+       "wait behind 3, place 4, follow 2, watch 3"},
+  });
+}
+
+TEST(Turn, WhoLeavesSomeToOthersKeepsThemFreeAndGivesWay) {
+  check({
+      {"three of four, one is left", scene("hh..").ticket("0123", 1).leaving(1), 1, "take 2"},
+      {"the last is left", scene("hhh.").ticket("0123", 1).leaving(1), 1, "wait watch 012"},
+      {"which others take at once", scene("hhh.").ticket("0123", 1).leaving(1).ticket("0123", 1), 2, "take 3, nudge 1"},
+      {"in its turn it goes first", scene("hh..").ticket("0123", 1).leaving(1).ticket("0123", 2), 2,
+       "wait behind 1, place 2, which could start, fits 366d"},
+      {"it keeps nobody behind who is himself kept by another", scene("hh..").ticket("01", 1).ticket("0123", 1).leaving(1)
+       .ticket("23", 1), 3, "take 2, nudge 2"},
+      {"others are promised less by what it may take first", scene("ab.").ticket("012", 1).leaving(2).ticket("012", 2), 2,
+       "wait follow 1, watch 01, promise 20m"},
+      {"a sharer may go where one is", scene("h.").as(7).sharing("01", 100).leaving(1), 1, "wait watch 0"},
+      {"more than would do", scene("..").ticket("01", 1).leaving(2), 1,
+       "never: 1 asked for and 2 left to others, but only 2 would do"},
   });
 }
 
