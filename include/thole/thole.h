@@ -125,7 +125,6 @@ THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole
  *   "shape": "collective"         how they talk to each other: "collective", "pairwise", "independent"
  *   "order": []                   take these first, in this order
  *   "trust_claims": false         do not look whether somebody uses them without a claim
- *   "leave": 0                    start only while so many of those that would do stay free for others
  *   "ids": "auto"                 how the environment names them: "auto", "uuid", "index"
  *   "command": "training"         what others see the GPU is used for; the program's own command line if absent
  * wait_ms: how long to wait at most; 0 does not wait. cancel_fd: a descriptor that ends the wait when it becomes readable or is

@@ -67,8 +67,6 @@ constexpr Option request_rows[] = {
    [](I& i, const W& w) { i.request.order = list_of(w); }, Offer::gpus},
   {0, "trust-claims", "", "only claims count; do not ask the driver who uses the GPUs",
    [](I& i, const W&) { i.request.trust_claims = true; }},
-  {0, "leave", "N", "start only while N GPUs that would do stay free for others; gives way to whoever can start",
-   [](I& i, const W& w) { i.request.leave = number_of(w, 0, 128); }},
   {0, "wait", "TIME", "wait at most this long, such as 30m (default: as long as it takes)",
    [](I& i, const W& w) { i.request.wait = duration_of(w); }},
   {0, "no-wait", "", "do not wait: exit 75 when not enough are free",

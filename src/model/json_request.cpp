@@ -50,7 +50,6 @@ constexpr Key keys[] = {
     {"shape", [](Request& r, const Field& f) { r.shape = f.one_of(parse_shape, "collective, pairwise, independent"); }},
     {"order", [](Request& r, const Field& f) { r.order = words(f); }},
     {"trust_claims", [](Request& r, const Field& f) { r.trust_claims = f.flag(); }},
-    {"leave", [](Request& r, const Field& f) { r.leave = static_cast<unsigned>(f.whole(most_gpus)); }},
 };
 
 [[noreturn]] void unknown(const std::string& name) {

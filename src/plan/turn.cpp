@@ -7,7 +7,8 @@
 //     that overlaps it, and who has lost the one before him looks again and finds whom to follow now. Only the first follower
 //     and those behind it can gain by the leaving, which also covers a start: to become a holder takes from everybody, to
 //     leave the line gives. (One exception: what is taken may make a waiter that leaves slots to others give way.)
-//   * whoever is woken and cannot start nudges every later waiter that can; one that starts leaves, so its follower does.
+//   * whoever is woken and cannot start nudges the first later waiter that can, of each set that compete; one that starts
+//     leaves, so its follower looks for the next. So one free slot does not wake all who would like it.
 // tests/property/plan_turn_test.cpp plays this without any time-out.
 #include "plan/turn.hpp"
 
@@ -112,15 +113,20 @@ std::vector<std::uint64_t> to_follow(const Line& line, std::size_t i, std::optio
   return result;
 }
 
-// Later waiters that could start at this moment. Exactly those whose own decision would be to start.
+// Later waiters that could start at this moment: exactly those whose own decision would be to start. Of those that compete
+// the first, and two more in case it sleeps longer than we can see; when it has started, its follower looks for the next.
 std::vector<std::uint64_t> can_start_behind(const Line& line, std::size_t i, const QueueView& queue,
                                             std::optional<Schedule>& schedule, WallTime now) {
   std::vector<std::uint64_t> result;
   if (i + 1 >= line.size() || line.could_admit_a_claim().none()) return result;
   const std::vector<bool> held_up = line.held_up();
+  SlotSet nudged;                              // wanted by the first ones
+  unsigned more = 2;
   for (std::size_t k = i + 1; k < line.size(); ++k) {
     const Waiter& other = line[k];
     if (other.stopped || (held_up[k] && !other.wants.time)) continue;
+    const bool competes = (other.wants.eligible & nudged).any();
+    if (competes && more == 0) continue;
     const SlotSet free = line.open_to(other.wants);
     if (free.count() < other.wants.count) continue;
     if (held_up[k]) {
@@ -128,6 +134,8 @@ std::vector<std::uint64_t> can_start_behind(const Line& line, std::size_t i, con
       if (schedule->harmless(k, free, schedule->end_of(now, *other.wants.time)).count() < other.wants.count) continue;
     }
     result.push_back(other.number);
+    nudged |= other.wants.eligible;
+    more -= competes;
   }
   return result;
 }
