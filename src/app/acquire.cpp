@@ -267,6 +267,12 @@ Preview preview(Site& site, const model::Request& asked) {
   return seen;
 }
 
+std::vector<std::string> usable_keys(const Site& site, const model::Request& request) {
+  std::vector<std::string> keys;
+  for (std::size_t unit : select(site, request, nullptr).units) keys.push_back(site.observer.units()[unit].key);
+  return keys;
+}
+
 plan::Variables variables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
   const model::Snapshot& snapshot = site.observer.snapshot();
   // Indices are certain when every GPU of the machine answered and none is partitioned: the driver then numbers what we number.

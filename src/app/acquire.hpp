@@ -68,6 +68,9 @@ struct Preview {
 };
 Preview preview(Site& site, const model::Request& request);
 
+// Keys of the units that would do for a request, whoever has them now. Throws Error(usage) when it can never be met.
+std::vector<std::string> usable_keys(const Site& site, const model::Request& request);
+
 // The variables for a job with this claim.
 plan::Variables variables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids);
 

@@ -12,6 +12,7 @@
 #include "cli/help.hpp"
 #include "cli/parse.hpp"
 #include "wire/probe.hpp"
+#include "wire/queue.hpp"
 
 extern char** environ;
 
@@ -79,6 +80,12 @@ int call(const Invocation& invocation, const wire::Config& config) {
   }
 }
 
+int run_runner(const wire::Config& config) {
+  wire::Wire wire(config.settings);
+  wire.queue().run();
+  return 0;
+}
+
 // Whether a line that could not be read asked for JSON before its command began.
 bool asked_for_json(const std::vector<std::string_view>& arguments) {
   for (std::string_view argument : arguments) {
@@ -98,10 +105,12 @@ int main_of(const std::vector<std::string_view>& arguments) {
       return write_all(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
     const std::string_view verb = verb_of(invocation);
     if (verb == "__probe") return wire::run_probe(invocation.words);
+    if (verb == "__runner") wire::become_runner_process();
     if (verb == "__placeholder") return wire::run_placeholder(invocation.words);
     if (verb == "completion") return cli::completion(invocation);
     const plan::Environment environment = wire::process_environment(environ);
     const wire::Config config = wire::read_config(environment, wire::config_files(environment));
+    if (verb == "__runner") return run_runner(configure(invocation, config));
     if (verb == "__complete") return cli::complete(invocation, configure(invocation, config));
     invocation = cli::parse(arguments, config.request);
     return call(invocation, configure(invocation, config));

@@ -44,8 +44,8 @@ struct LaneRecord {
   std::uint64_t magic;                       // lane_magic, or nobody has used this file
   std::array<char, 40> boot;                 // of the kernel under which it was written, as /proc names it
   std::int32_t pid;                          // of the lane
-  std::atomic<std::uint32_t> claimed;        // 1: it has what it waited for (written by the lane)
-  std::atomic<std::uint32_t> yield;          // 1: other work goes first: end after the present tasks (written by the runner)
+  std::atomic<std::uint32_t> claimed;        // 1: it has what it waited for, and a task (written by the lane)
+  std::atomic<std::uint32_t> yield;          // 1: give way: leave the line, or end after the present tasks (by the runner)
   std::uint32_t reserved;
   std::atomic<std::uint64_t> job;            // whose tasks it runs
   std::array<LanePlace, lane_places> places;

@@ -38,8 +38,9 @@ struct LaneSeat {
 // A lane seen from outside.
 struct LaneView {
   unsigned number = 0;
-  bool held = false;                             // somebody has its lock: it lives, or something of its tasks
-  Fd end;                                        // when held: hangs up when nobody has it any more
+  bool alive = false;                            // its process is there
+  bool held = false;                             // somebody has its lock: it, or something of its tasks
+  Fd end;                                        // when held: hangs up when nobody has the lock any more
   MappedRecord record{nullptr, nullptr};
 };
 
@@ -55,12 +56,19 @@ class Lanes {
   // Makes a lane's seat with an empty record; nothing when somebody has its lock.
   virtual std::optional<LaneSeat> take(unsigned number, model::JobId job) = 0;
 
-  // Forks a process that does `work` in a session of its own, without the runner's descriptors `drop`, and ends when it returns.
-  virtual pid_t fork(LaneSeat seat, const std::vector<Fd*>& drop, const std::function<void(LaneSeat&)>& work) = 0;
+  virtual LaneView look_at(unsigned number) = 0;
+
+  // Forks a process that does `work` in a process group of its own, without the runner's seat, and ends with the status it returns.
+  virtual pid_t fork(LaneSeat seat, RunnerSeat& runner, const std::function<int(LaneSeat&)>& work) = 0;
+
+  virtual bool tell(unsigned lane) = 0;          // to look at its record and the store; false: the lane is dead
 
   // Living processes that carry this mark of a task (THOLE_TASK), as descriptors that become readable when they end.
   virtual std::vector<Fd> bearers(const std::string& mark) = 0;
   virtual void signal_bearers(const std::string& mark, int signal) = 0;
+
+  // A command for the shell, in the background and nobody's child; what becomes of it is not known.
+  virtual void run_aside(const std::string& command, const std::string& directory, const std::vector<std::string>& environment) = 0;
 };
 
 }  // namespace thole::port

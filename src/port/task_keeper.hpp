@@ -35,7 +35,6 @@ class TaskKeeper {
 
   virtual void stop(unsigned place) = 0;         // as its time limit would
   virtual void pause(unsigned place, bool paused) = 0;   // its whole tree; the limit stands still
-  virtual void stop_all() = 0;
 
   // Sleeps until a task is over (the command has ended and nothing of it is left), one of `also` is readable, or the deadline.
   virtual std::vector<TaskOver> wait(std::span<const int> also, std::optional<SteadyTime> deadline) = 0;

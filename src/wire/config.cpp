@@ -64,6 +64,13 @@ constexpr ConfigKey key_rows[] = {
    [](C& c, const V& v, const S& w) { c.settings.machine = one(v, w); }},
   {"state_dir", "THOLE_STATE_DIR", "DIR", "where claims and the queue are kept",
    [](C& c, const V& v, const S& w) { c.settings.state_dir = one(v, w); }},
+  {"queue.dir", "THOLE_QUEUE_DIR", "DIR", "where the queue and its logs are kept",
+   [](C& c, const V& v, const S& w) { c.settings.queue_dir = one(v, w); }},
+  {"queue.keep", "THOLE_QUEUE_KEEP", "TIME", "how long ended jobs and their logs are kept (default 90d)",
+   [](C& c, const V& v, const S& w) { c.settings.queue_keep = std::chrono::ceil<Seconds>(duration(v, w)); }},
+  {"queue.cpu_tasks", "THOLE_CPU_TASKS", "N", "tasks of jobs without GPUs at once (default: one for each CPU)",
+   [](C& c, const V& v, const S& w) {
+     c.settings.cpu_tasks = static_cast<unsigned>(must(parse_u64(one(v, w)), "a number", v, w)); }},
   {"machines_dir", "THOLE_MACHINES", "DIR", "where machine names are looked for first",
    [](C& c, const V& v, const S& w) { c.settings.machines_dir = one(v, w); }},
   {"request.wait", "THOLE_WAIT", "TIME", "--wait where the line says nothing; 0 = --no-wait",
@@ -124,7 +131,7 @@ constexpr ConfigKey key_rows[] = {
 // clang-format on
 
 // Variables thole itself gives to jobs, or reads elsewhere.
-constexpr std::string_view other_variables[] = {"THOLE_CLAIM", "THOLE_GPUS"};
+constexpr std::string_view other_variables[] = {"THOLE_CLAIM", "THOLE_GPUS", "THOLE_TASK", "THOLE_JOB", "THOLE_TASK_INDEX", "THOLE_RUN"};
 
 void apply_file(Config& config, const std::string& path) {
   auto text = read_file(path);

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace thole::wire {
 struct Settings {
   std::string machine;             // --machine, THOLE_MACHINE: a simulated machine's file or name; "" = this machine
   std::string state_dir;           // --state-dir, THOLE_STATE_DIR: "" = the machine's own
+  std::string queue_dir;           // --queue-dir, THOLE_QUEUE_DIR: "" = the user's own of this machine
+  Seconds queue_keep{90 * 24 * 3600};  // ended jobs and their logs are kept this long
+  std::optional<unsigned> cpu_tasks;   // tasks without GPUs at once; absent = as many as there are CPUs
   std::string sysroot;             // THOLE_SYSROOT: prefix of every /proc, /sys and /dev read; ignored with elevated rights
   std::string nvml_library;        // THOLE_NVML: absolute path of another libnvidia-ml; ignored with elevated rights
   std::string hwloc_library;       // THOLE_HWLOC: absolute path of another libhwloc; ignored with elevated rights

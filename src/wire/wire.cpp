@@ -22,7 +22,9 @@
 #include "host/process/local_processes.hpp"
 #include "host/process/tree.hpp"
 #include "host/topology/live.hpp"
+#include "host/store/queue_dir.hpp"
 #include "plan/free.hpp"
+#include "wire/queue.hpp"
 
 namespace thole::wire {
 
@@ -76,6 +78,7 @@ struct Wire::Parts {
   std::unique_ptr<host::Interruption> interruption;
   host::LocalBinder binder;
   std::unique_ptr<app::Site> site;
+  std::unique_ptr<Queue> queue;
 };
 
 Wire::Wire(Settings settings) : settings_(std::move(settings)), parts_(std::make_unique<Parts>()) {}
@@ -186,6 +189,40 @@ void Wire::die_if_interrupted() {
   const std::optional<int> signal = parts_->interruption->taken();
   parts_->interruption.reset();
   if (signal) host::die_by(*signal);
+}
+
+// A simulated machine has a queue of its own, and so have the claims of a directory of their own.
+host::QueuePlaces Wire::queue_places() {
+  host::QueuePlaces places;
+  places.named = settings_.queue_dir;
+  const auto variable = [this](const char* name) {
+    const auto found = settings_.environment.find(name);
+    return found == settings_.environment.end() ? std::string() : found->second;
+  };
+  const std::string xdg = variable("XDG_STATE_HOME"), home = variable("HOME");
+  if (xdg.starts_with('/')) places.state_home = xdg;
+  else if (home.starts_with('/')) places.state_home = home + "/.local/state";
+  char host[256] = "";
+  if (::gethostname(host, sizeof host - 1) == 0) places.host = host;
+  if (!settings_.machine.empty()) {
+    observer();
+    places.machine = machine_state_name(settings_.machine, parts_->file->path());
+  }
+  if (!settings_.state_dir.empty()) places.machine += machine_state_name("claims", settings_.state_dir);
+  places.uid = settings_.uid;
+  return places;
+}
+
+Queue& Wire::queue() {
+  if (!parts_->queue) parts_->queue = std::make_unique<Queue>(*this, host::open_queue_dir(queue_places()).path);
+  return *parts_->queue;
+}
+
+Queue* Wire::find_queue() {
+  if (parts_->queue) return parts_->queue.get();
+  const auto found = host::find_queue_dir(queue_places());
+  if (found) parts_->queue = std::make_unique<Queue>(*this, found->path);
+  return parts_->queue.get();
 }
 
 app::Site& Wire::site() {

@@ -19,9 +19,12 @@
 namespace thole::host {
 struct ClaimStoreOptions;
 struct StateLocation;
+struct QueuePlaces;
 }
 
 namespace thole::wire {
+
+class Queue;
 
 // Adapters are made when first asked for: status of a hung driver needs no supervisor, `release` no driver.
 class Wire {
@@ -44,6 +47,8 @@ class Wire {
   port::Placeholder& placeholder();
   app::Site& site();               // of observer, store, clock and the settings
   app::RunPorts run_ports();
+  Queue& queue();                  // made where there is none; throws Error(unavailable)
+  Queue* find_queue();             // for looking only; null where there is none
 
   // From here on INT, TERM, HUP and QUIT make this descriptor readable instead of ending the program, so that a wait can be left
   // in order; die_if_interrupted() then ends it as the signal would have.
@@ -60,6 +65,7 @@ class Wire {
  private:
   std::unique_ptr<app::Observer> make_observer(bool ask_drivers);
   host::ClaimStoreOptions store_options();
+  host::QueuePlaces queue_places();
 
   struct Parts;
   Settings settings_;

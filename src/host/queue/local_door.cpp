@@ -1,6 +1,7 @@
 #include "host/queue/local_door.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -9,9 +10,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/process/memory_policy.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/log_files.hpp"
 
@@ -98,6 +101,11 @@ void become_runner_process() {
   for (int standard = 0; standard <= 2; ++standard)
     if (null && null.get() > 2) ::dup2(null.get(), standard);
   if (::chdir("/") != 0) return;  // only a courtesy: the old directory stays busy
+  // Whoever started us may be bound; the jobs of others are not to be. The kernel cuts this to our cpuset.
+  cpu_set_t all[16];
+  std::memset(all, 0xff, sizeof all);
+  ::sched_setaffinity(0, sizeof all, all);
+  set_memory_policy(model::MemoryPolicy::first_touch, {});
 }
 
 void LocalDoor::stir() {

@@ -34,7 +34,7 @@ LocalKeeper::LocalKeeper(const InheritedSignals& inherited) : inherited_(inherit
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t watched;
   sigemptyset(&watched);
-  for (int signal : {SIGCHLD, SIGTERM}) sigaddset(&watched, signal);
+  sigaddset(&watched, SIGCHLD);
   signals_ = Fd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) throw Error(ErrorCode::internal, "cannot watch over tasks").because(errno).hint("raise the descriptor limit: ulimit -n");
 }
@@ -56,10 +56,6 @@ void LocalKeeper::stop(unsigned place) {
   if (found == tasks_.end() || found->second.phase != Phase::running || found->second.step > 0) return;
   found->second.result.cancelled = true;
   next_step_against_command(found->second);
-}
-
-void LocalKeeper::stop_all() {
-  for (auto& [place, task] : tasks_) stop(place);
 }
 
 void LocalKeeper::pause(unsigned place, bool paused) {
@@ -88,8 +84,7 @@ std::vector<port::TaskOver> LocalKeeper::wait(std::span<const int> also, std::op
         std::clamp<long long>(std::chrono::ceil<Millis>(*deadline - steady_clock::now()).count(), 0, 3'600'000));
   ::poll(watched.data(), watched.size(), timeout);
   signalfd_siginfo signal;
-  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal)
-    if (signal.ssi_signo == SIGTERM) stop_all();  // the machine goes down, or somebody means this lane
+  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {}
   reap();
   const auto now = steady_clock::now();
   std::vector<port::TaskOver> over;

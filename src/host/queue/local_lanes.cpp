@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/queue/local_door.hpp"
 
 namespace thole::host {
 namespace {
@@ -70,17 +71,20 @@ std::optional<port::RunnerSeat> LocalLanes::sit() {
 
 std::vector<port::LaneView> LocalLanes::look() {
   std::vector<port::LaneView> lanes;
-  for (unsigned number : files_.lanes()) {
-    port::LaneView view;
-    view.number = number;
-    view.record = files_.map_record(number, false);
-    view.end = files_.watch_life(number);        // before the trial, so that the end of a holder is not missed in between
-    Fd trial = files_.open_life(number);
-    view.held = ::flock(trial.get(), LOCK_EX | LOCK_NB) != 0;
-    if (!view.held) view.end.reset();
-    lanes.push_back(std::move(view));
-  }
+  for (unsigned number : files_.lanes()) lanes.push_back(look_at(number));
   return lanes;
+}
+
+port::LaneView LocalLanes::look_at(unsigned number) {
+  port::LaneView view;
+  view.number = number;
+  view.record = files_.map_record(number, false);
+  view.alive = files_.lane_listens(number);      // its tasks have no copy of that
+  view.end = files_.watch_life(number);          // before the trial, so that the end of a holder is not missed in between
+  Fd trial = files_.open_life(number);
+  view.held = ::flock(trial.get(), LOCK_EX | LOCK_NB) != 0;
+  if (!view.held) view.end.reset();
+  return view;
 }
 
 std::optional<port::LaneSeat> LocalLanes::take(unsigned number, model::JobId job) {
@@ -94,20 +98,21 @@ std::optional<port::LaneSeat> LocalLanes::take(unsigned number, model::JobId job
   return seat;
 }
 
-pid_t LocalLanes::fork(port::LaneSeat seat, const std::vector<Fd*>& drop, const std::function<void(port::LaneSeat&)>& work) {
+pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std::function<int(port::LaneSeat&)>& work) {
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ErrorCode::internal, "cannot start a lane").because(errno).hint("see the limits: ulimit -u");
   if (pid > 0) return pid;
-  for (Fd* fd : drop) fd->reset();
+  runner.lock.reset();
+  runner.wake.reset();
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "thole-lane");
   seat.record->pid = ::getpid();
+  int status = 125;
   try {
-    work(seat);
-  } catch (const std::exception&) {   // its work has its own handler, which says what happened
-    ::_exit(1);
+    status = work(seat);
+  } catch (const std::exception&) {   // a bug, or no memory; the runner looks after what is left
   }
-  ::_exit(0);
+  ::_exit(status);
 }
 
 // Found by the environment, because their parents may be gone and their descriptors closed.
@@ -121,6 +126,10 @@ std::vector<Fd> LocalLanes::bearers(const std::string& mark) {
 
 void LocalLanes::signal_bearers(const std::string& mark, int signal) {
   for (const Fd& process : bearers(mark)) ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
+}
+
+void LocalLanes::run_aside(const std::string& command, const std::string& directory, const std::vector<std::string>& environment) {
+  run_detached({{"/bin/sh", "-c", fmt::format("cd {} && {{ {}\n}} >/dev/null 2>&1 &", shell_quote(directory), command)}, environment});
 }
 
 }  // namespace thole::host

@@ -13,9 +13,12 @@ class LocalLanes : public port::Lanes {
   std::optional<port::RunnerSeat> sit() override;
   std::vector<port::LaneView> look() override;
   std::optional<port::LaneSeat> take(unsigned number, model::JobId job) override;
-  pid_t fork(port::LaneSeat seat, const std::vector<Fd*>& drop, const std::function<void(port::LaneSeat&)>& work) override;
+  port::LaneView look_at(unsigned number) override;
+  pid_t fork(port::LaneSeat seat, port::RunnerSeat& runner, const std::function<int(port::LaneSeat&)>& work) override;
+  bool tell(unsigned lane) override { return files_.tell_lane(lane); }
   std::vector<Fd> bearers(const std::string& mark) override;
   void signal_bearers(const std::string& mark, int signal) override;
+  void run_aside(const std::string& command, const std::string& directory, const std::vector<std::string>& environment) override;
 
  private:
   QueueFiles files_;

@@ -48,9 +48,14 @@ Fd QueueFiles::open_fifo(const std::string& name) const {
   return fifo;
 }
 
+// Empty when nobody reads.
+Fd QueueFiles::open_to_tell(const std::string& name) const {
+  return open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
+}
+
 // A full FIFO has bytes enough to be woken by.
 bool QueueFiles::tell(const std::string& name) const {
-  Fd fifo = open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
+  Fd fifo = open_to_tell(name);
   if (!fifo) return false;
   return ::write(fifo.get(), "!", 1) == 1 || errno == EAGAIN;
 }

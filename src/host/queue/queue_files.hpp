@@ -32,6 +32,7 @@ class QueueFiles {
   bool tell_runner() const { return tell("wake"); }
   Fd open_mail(unsigned lane) const { return open_fifo(lane_name(lane) + ".mail"); }
   bool tell_lane(unsigned lane) const { return tell(lane_name(lane) + ".mail"); }
+  bool lane_listens(unsigned lane) const { return static_cast<bool>(open_to_tell(lane_name(lane) + ".mail")); }
   Fd open_life(unsigned lane) const { return open_fifo(lane_name(lane) + ".life"); }
   Fd watch_life(unsigned lane) const;            // reading end only: hangs up at the end
 
@@ -41,6 +42,7 @@ class QueueFiles {
  private:
   static std::string lane_name(unsigned lane) { return "lanes/" + std::to_string(lane); }
   Fd open_fifo(const std::string& name) const;
+  Fd open_to_tell(const std::string& name) const;
   bool tell(const std::string& name) const;
   [[noreturn]] void cannot(const char* what, const std::string& name) const;
 

@@ -1,0 +1,31 @@
+// What the record of a dead lane says about a task that the store still calls running (the rules: app/runner.hpp).
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "model/job.hpp"
+#include "model/lane_record.hpp"
+#include "plan/task_fate.hpp"
+#include "port/job_store.hpp"
+
+namespace thole::app {
+
+struct NeverBegan {};
+struct Ended {
+  plan::TaskEnding ending;
+  WallTime at{};
+  std::optional<std::uint64_t> peak_memory_kib;
+};
+struct Unknown {                                 // it began, and nobody saw its end
+  bool same_boot = true;                         // something of it may live
+};
+using Remains = std::variant<NeverBegan, Ended, Unknown>;
+
+// `record`: null where it is missing.
+Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot);
+
+// The end that goes into the store.
+port::TaskEnd end_of(const model::Task& task, const Remains& remains, const model::Retry& retry, WallTime now);
+
+}  // namespace thole::app

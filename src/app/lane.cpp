@@ -1,0 +1,382 @@
+#include "app/lane.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "app/notify.hpp"
+#include "app/task_text.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "plan/sweep.hpp"
+#include "plan/task_fate.hpp"
+
+namespace thole::app {
+
+namespace {
+
+using model::TaskPhase;
+
+constexpr Millis between_looks_at_the_line{20};  // a look takes the claims' mutex; shorter tasks need not each have one
+constexpr std::size_t tail_for_signs = 64 * 1024;
+constexpr std::uint64_t default_log_limit_mib = 1024;
+constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
+
+std::int64_t in_ms(WallTime time) { return time.time_since_epoch().count(); }
+
+class Lane {
+ public:
+  Lane(const QueuePorts& ports, port::LaneSeat& seat) : ports_(ports), seat_(seat), site_(ports.site()) {}
+
+  LaneEnd run(model::JobId first);
+
+ private:
+  // A task in one of our places.
+  struct Running {
+    port::TakenTask task;
+    port::LogUse log;
+    WallTime started{};
+    bool paused = false;
+  };
+
+  bool claim(model::JobId first);
+  bool empty_mail();
+  std::optional<model::Job> best_job(std::uint64_t request_class);
+  void prepare(const model::Job& job);
+  void turn(bool take);
+  void begin(const port::TakenTask& taken);
+  void declare_end(const Running& running);
+  void could_not_begin(Running& running, const Error& error);
+  port::ProcessSpec spec_for(const Running& running, std::vector<std::string> argv);
+  std::string header_for(const Running& running, const std::vector<std::string>& argv) const;
+  void over(const port::TaskOver& over);
+  void read_orders();
+  bool somebody_waits();
+  bool may_go_on();
+  bool has_free_place() const;
+  void wait();
+  model::LanePlace& place(unsigned number) { return seat_.record->places[number]; }
+  std::optional<port::TakeWish> wish();
+
+  const QueuePorts& ports_;
+  port::LaneSeat& seat_;
+  Site& site_;
+  Acquired acquired_;
+  model::JobSpec spec_;
+  model::JobId job_ = 0;
+  bool alone_ = true;
+  std::optional<Binding> binding_;
+  plan::Variables variables_;
+  std::vector<std::string> gpu_names_, gpu_keys_;
+  std::unique_ptr<port::TaskKeeper> keeper_;
+  std::map<unsigned, Running> running_;          // by place
+  std::vector<port::TaskEnd> ends_;              // not yet in the store
+  std::optional<SteadyTime> retry_at_;           // of a turn that the store had no room for
+  Millis retry_pause_ = first_retry;
+  std::optional<SteadyTime> looked_at_line_, trim_at_;
+  bool somebody_waits_ = false;
+  std::optional<WallTime> declared_;             // the end of our claim, as others know it
+};
+
+// False when the runner has called us back.
+bool Lane::claim(model::JobId first) {
+  const model::JobSpec spec = ports_.jobs.spec(first);
+  AcquireOptions options;
+  options.command = printable(join(spec.argv, " "), 200);
+  options.enforced = spec.request.time.has_value();
+  options.cancel = {seat_.mail.get()};
+  options.caution = ports_.say;
+  while (seat_.record->yield.load() == 0) {
+    try {
+      acquired_ = acquire(site_, spec.request, options);
+      return seat_.record->yield.load() == 0;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::interrupted) throw;
+      empty_mail();
+    }
+  }
+  return false;
+}
+
+bool Lane::empty_mail() {
+  char bytes[64];
+  bool had_some = false;
+  while (::read(seat_.mail.get(), bytes, sizeof bytes) > 0) had_some = true;
+  return had_some;
+}
+
+std::optional<model::Job> Lane::best_job(std::uint64_t request_class) {
+  for (model::Job& job : ports_.jobs.candidates(site_.clock.wall(), 1))
+    if (job.request_class == request_class) return std::move(job);
+  return std::nullopt;
+}
+
+// All that is the same for every task of the job.
+void Lane::prepare(const model::Job& job) {
+  job_ = job.id;
+  seat_.record->job.store(job.id);
+  spec_ = ports_.jobs.spec(job.id);
+  alone_ = job.tasks == 1;
+  variables_ = variables(site_, acquired_, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
+  if (!acquired_.chosen.empty() && wants_binding(spec_.bind))
+    binding_ = plan_binding(site_.observer, ports_.bind, site_.environment, spec_.bind, {gpus_of(acquired_.units, acquired_.chosen)});
+  for (std::size_t index : acquired_.chosen) {
+    const model::Unit& unit = acquired_.units[index];
+    gpu_names_.push_back(fmt::format("{} ({})", unit.label, unit.model_of(site_.observer.snapshot().machine)));
+    gpu_keys_.push_back(unit.key);
+  }
+  site_.observer.rest();
+}
+
+// Free places, with the logs their tasks will write to.
+std::optional<port::TakeWish> Lane::wish() {
+  port::TakeWish wish;
+  wish.job = job_;
+  wish.lane = seat_.number;
+  wish.gpus = gpu_keys_;
+  wish.places.clear();
+  const unsigned places = std::clamp(spec_.per_gpu, 1u, model::lane_places);
+  for (unsigned number = 0; number < places; ++number) {
+    if (running_.contains(number)) continue;
+    port::LogUse use{job_, alone_, seat_.number, number, spec_.log_limit_mib.value_or(default_log_limit_mib)};
+    port::TaskLogs::Spot spot = ports_.logs.next(use);
+    if (!spot.problem.empty()) ports_.say(fmt::format("job {}: no log: {}", job_, spot.problem));
+    wish.places.push_back({number, std::move(spot.name), spot.offset});
+  }
+  if (wish.places.empty()) return std::nullopt;
+  return wish;
+}
+
+// What ended goes into the store and what is next comes out of it, in one transaction. A store without room is asked again later:
+// until then the ends stand in the record.
+void Lane::turn(bool take) {
+  const WallTime now = site_.clock.wall();
+  std::optional<port::TakeWish> wanted;
+  if (take) wanted = wish();
+  if (ends_.empty() && !wanted) return;
+  port::Turn turn;
+  try {
+    turn = ports_.jobs.turn(ends_, wanted, now);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unavailable) throw;
+    ports_.say(fmt::format("job {}: {}", job_, error.full()));
+    retry_at_ = site_.clock.steady() + retry_pause_;
+    retry_pause_ = std::min(retry_pause_ * 2, longest_retry);
+    return;
+  }
+  retry_at_.reset();
+  retry_pause_ = first_retry;
+  const bool others_concerned = !turn.ended.empty() || std::ranges::any_of(ends_, [](const auto& end) { return end.ready.has_value(); });
+  ends_.clear();
+  for (const port::TakenTask& taken : turn.taken) begin(taken);
+  const bool first = !turn.taken.empty() && seat_.record->claimed.exchange(1) == 0;
+  for (model::JobId job : turn.ended) notify(ports_, job);
+  if (first || others_concerned) ports_.door.stir();   // the next lane may start, or what waited for this job
+}
+
+void Lane::begin(const port::TakenTask& taken) {
+  Running running;
+  running.task = taken;
+  running.log = {job_, alone_, seat_.number, taken.place, spec_.log_limit_mib.value_or(default_log_limit_mib)};
+  running.started = site_.clock.wall();
+  declare_end(running);
+  model::LanePlace& record = place(taken.place);
+  record.phase.store(TaskPhase::none);           // the fields below are of nobody while they change
+  record.job = taken.job;
+  record.task = taken.index;
+  record.runs = taken.runs;
+  record.pid = 0;
+  record.started_ms = in_ms(running.started);
+  record.phase.store(TaskPhase::taken);
+  try {
+    std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
+    port::ProcessSpec spec = spec_for(running, std::move(argv));
+    spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
+    port::TaskRun run{taken.place, task_mark(ports_.queue, taken.job, taken.index, taken.runs), taken.time, spec_.patience, spec_.linger};
+    record.pid = keeper_->start(spec, run);
+    running_.emplace(taken.place, std::move(running));
+  } catch (const Error& error) {
+    could_not_begin(running, error);
+  }
+}
+
+// Others plan with the end of the claim, and that moves on with each task. A task's worth of it was told with the claim.
+void Lane::declare_end(const Running& running) {
+  if (!running.task.time || acquired_.claim.locks.empty()) return;
+  const WallTime until = running.started + *running.task.time;
+  if (declared_ && until - *declared_ >= Seconds{1}) site_.store.amend(acquired_.claim, until);
+  if (!declared_ || until - *declared_ >= Seconds{1}) declared_ = until;
+}
+
+// No such command, no such directory …: an end like any other, with the statuses that env(1) would give.
+void Lane::could_not_begin(Running& running, const Error& error) {
+  port::TaskOver ended;
+  ended.place = running.task.place;
+  ended.ended.exit_code = exit_status(error.code());
+  model::LanePlace& record = place(running.task.place);
+  record.exit_code = *ended.ended.exit_code;
+  record.signal = -1;
+  record.flags = model::how_no_start;
+  record.ended_ms = in_ms(site_.clock.wall());
+  record.phase.store(TaskPhase::ended);
+  port::TaskEnd end;
+  end.job = running.task.job;
+  end.index = running.task.index;
+  end.runs = running.task.runs;
+  end.at = site_.clock.wall();
+  end.exit_code = ended.ended.exit_code;
+  const plan::TaskFate fate = plan::fate_of({end.exit_code, {}, false, false, false, false}, spec_.retry, running.task.tries, end.at);
+  end.state = fate.state;
+  end.ready = fate.ready;
+  end.reason = error.full();
+  end.log_length = ports_.logs.end(running.log, fmt::format("# not started: {}\n", error.full()));
+  ends_.push_back(std::move(end));
+}
+
+port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string> argv) {
+  port::ProcessSpec spec;
+  spec.argv = std::move(argv);
+  spec.base = &spec_.environment;
+  spec.set = variables_.set;
+  spec.unset = variables_.unset;
+  for (const auto& [name, value] : ports_.carry) spec.set[name] = value;
+  spec.set["THOLE_TASK"] = task_mark(ports_.queue, running.task.job, running.task.index, running.task.runs);
+  spec.set["THOLE_JOB"] = std::to_string(running.task.job);
+  spec.set["THOLE_TASK_INDEX"] = std::to_string(running.task.index);
+  spec.set["THOLE_RUN"] = std::to_string(running.task.tries);
+  spec.cwd = spec_.directory;
+  spec.own_group = true;
+  spec.mask = spec_.umask;
+  spec.reached = &place(running.task.place).phase;
+  for (const Fd& lock : acquired_.claim.locks) spec.keep.push_back(lock.get());
+  spec.keep.push_back(seat_.life.get());
+  if (binding_) put_into(spec, *binding_, 0, nullptr);
+  return spec;
+}
+
+std::string Lane::header_for(const Running& running, const std::vector<std::string>& argv) const {
+  TaskHeader header;
+  header.name = alone_ ? std::to_string(job_) : fmt::format("{}.{}", job_, running.task.index);
+  header.runs = running.task.runs;
+  header.argv = argv;
+  header.directory = spec_.directory;
+  header.host = ports_.host;
+  header.gpus = gpu_names_;
+  if (binding_ && !binding_->plan.ranks.empty() && binding_->plan.ranks.front().bound)
+    header.cpus = binding_->plan.ranks.front().cpus.to_string();
+  header.started = running.started;
+  return header_text(header);
+}
+
+void Lane::over(const port::TaskOver& over) {
+  auto found = running_.find(over.place);
+  if (found == running_.end()) return;
+  const Running& running = found->second;
+  const WallTime now = site_.clock.wall();
+  model::LanePlace& record = place(over.place);
+  record.exit_code = over.ended.exit_code.value_or(-1);
+  record.signal = over.ended.signal.value_or(-1);
+  record.flags = (over.ended.core ? model::how_core : 0) | (over.ended.time_limit ? model::how_time_limit : 0) |
+                 (over.cancelled ? model::how_cancelled : 0);
+  record.ended_ms = in_ms(now);
+  record.peak_memory_kib = over.peak_memory_kib.value_or(0);
+  record.phase.store(TaskPhase::ended);
+
+  plan::TaskEnding ending{over.ended.exit_code, over.ended.signal, over.ended.time_limit, over.cancelled, false, false};
+  if (over.ended.exit_code != 0) ending.gpu_out_of_memory = plan::says_gpu_out_of_memory(ports_.logs.tail(running.log, tail_for_signs));
+  const plan::TaskFate fate = plan::fate_of(ending, spec_.retry, running.task.tries, now);
+  port::TaskEnd end;
+  end.job = running.task.job;
+  end.index = running.task.index;
+  end.runs = running.task.runs;
+  end.state = fate.state;
+  end.at = now;
+  end.ready = fate.ready;
+  end.exit_code = over.ended.exit_code;
+  end.signal = over.ended.signal;
+  end.reason = fate.reason;
+  if (over.peak_memory_kib) end.peak_memory_mib = (*over.peak_memory_kib + 1023) / 1024;
+  const Millis ran = std::max(Millis{0}, now - running.started);
+  const std::string next = fate.state != model::TaskState::queued ? ""
+                           : fate.ready ? "runs again at " + format_iso(*fate.ready) : "runs again";
+  end.log_length = ports_.logs.end(running.log, footer_text({over, ran, now, fate.reason, next}));
+  ends_.push_back(std::move(end));
+  running_.erase(found);
+}
+
+// The store says what people asked of our tasks.
+void Lane::read_orders() {
+  for (auto& [number, running] : running_) {
+    const std::optional<model::Task> task = ports_.jobs.task(running.task.job, running.task.index);
+    if (!task || task->runs != running.task.runs) continue;
+    if (task->cancel_asked) keeper_->stop(number);
+    else if (task->paused != running.paused) keeper_->pause(number, running.paused = task->paused);
+  }
+}
+
+bool Lane::somebody_waits() {
+  const SteadyTime now = site_.clock.steady();
+  if (acquired_.claim.keys.empty()) return false;
+  if (looked_at_line_ && now - *looked_at_line_ < between_looks_at_the_line) return somebody_waits_;
+  looked_at_line_ = now;
+  const pid_t us = ::getsid(0);
+  somebody_waits_ = std::ranges::any_of(site_.store.waiting(), [&](const model::Waiting& waiting) {
+    return ::getsid(waiting.pid) != us && std::ranges::any_of(waiting.eligible, [&](const std::string& key) {
+      return std::ranges::find(acquired_.claim.keys, key) != acquired_.claim.keys.end();
+    });
+  });
+  return somebody_waits_;
+}
+
+bool Lane::may_go_on() { return seat_.record->yield.load() == 0 && !somebody_waits(); }
+
+void Lane::wait() {
+  std::vector<int> also{seat_.mail.get()};
+  if (ports_.logs.growth() >= 0) also.push_back(ports_.logs.growth());
+  std::optional<SteadyTime> deadline = retry_at_;
+  if (trim_at_ && (!deadline || *trim_at_ < *deadline)) deadline = trim_at_;
+  for (const port::TaskOver& ended : keeper_->wait(also, deadline)) over(ended);
+  if (empty_mail()) read_orders();
+  if (ports_.logs.growth() >= 0) trim_at_ = ports_.logs.trim(site_.clock.steady());
+}
+
+bool Lane::has_free_place() const { return running_.size() < std::clamp(spec_.per_gpu, 1u, model::lane_places); }
+
+LaneEnd Lane::run(model::JobId first) {
+  port::JobQuery query;
+  query.ids = {{first, first, {}}};
+  const std::vector<model::Job> jobs = ports_.jobs.jobs(query);
+  if (jobs.empty() || !claim(first)) return LaneEnd::nothing_to_do;
+  const std::optional<model::Job> job = best_job(jobs.front().request_class);
+  if (!job) return LaneEnd::nothing_to_do;
+  prepare(*job);
+  keeper_ = ports_.keeper();
+  bool take = true;                              // until others go first
+  for (bool first_turn = true;; first_turn = false) {
+    if (!retry_at_) {
+      if (take && !first_turn && has_free_place()) take = may_go_on();
+      turn(take);
+      if (!ends_.empty() && !retry_at_) continue;   // some could not even begin
+    }
+    if (running_.empty() && ends_.empty()) return LaneEnd::worked;   // the job has no more that may go now
+    wait();
+    if (retry_at_ && site_.clock.steady() >= *retry_at_) retry_at_.reset();
+  }
+}
+
+}  // namespace
+
+LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, model::JobId first) {
+  try {
+    return Lane(ports, seat).run(first);
+  } catch (const Error& error) {
+    ports.say(fmt::format("a lane of job {} ended: {}", first, error.full()));
+    return LaneEnd::no_claim;
+  }
+}
+
+std::string task_mark(const std::string& queue, model::JobId job, model::TaskIndex task, unsigned runs) {
+  return fmt::format("{}.{}.{}@{}", job, task, runs, queue);
+}
+
+}  // namespace thole::app

@@ -1,0 +1,38 @@
+// What the runner and its lanes work with: the machine, the store of jobs, and each other.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "app/acquire.hpp"
+#include "app/binding.hpp"
+#include "port/job_store.hpp"
+#include "port/lanes.hpp"
+#include "port/queue_door.hpp"
+#include "port/task_keeper.hpp"
+#include "port/task_logs.hpp"
+
+namespace thole::app {
+
+struct QueuePorts {
+  std::function<Site&()> site;                   // made when first asked for: a queue may be empty and its driver slow
+  port::JobStore& jobs;
+  port::Lanes& lanes;
+  port::QueueDoor& door;
+  port::TaskLogs& logs;
+  std::function<std::unique_ptr<port::TaskKeeper>()> keeper;   // made in the lane's own process
+  BindSite bind;
+  const port::Clock& clock;
+  std::map<std::string, std::string> carry;      // variables by which a job's own thole finds the same machine and queue
+  std::string queue;                             // the directory of the queue, in the marks of its tasks
+  std::string host;                              // the machine's name, for people
+  std::string boot;                              // the kernel's boot id
+  std::function<void(const std::string&)> say;   // into the runner's own log
+};
+
+// The mark of one start of a task, in its environment and that of all it starts (THOLE_TASK).
+std::string task_mark(const std::string& queue, model::JobId job, model::TaskIndex task, unsigned runs);
+
+}  // namespace thole::app

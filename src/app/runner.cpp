@@ -1,0 +1,363 @@
+#include "app/runner.hpp"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <set>
+
+#include "app/crash_rules.hpp"
+#include "app/lane.hpp"
+#include "app/notify.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "plan/lanes.hpp"
+
+namespace thole::app {
+
+namespace {
+
+constexpr Seconds first_back_off{15}, longest_back_off{600};   // of jobs whose GPUs cannot be had at all now
+constexpr Seconds longest_trouble_pause{30};
+constexpr Seconds patience_with_orphans{10};                   // between TERM and KILL
+
+bool is_readable(const Fd& fd) {
+  pollfd one{fd.get(), POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable); }
+
+class Runner {
+ public:
+  Runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOptions& options, port::RunnerSeat seat)
+      : ports_(ports), alarm_(alarm), options_(options), seat_(std::move(seat)) {}
+
+  void run();
+
+ private:
+  // A lane that lives.
+  struct LaneKnown {
+    plan::LaneState state;
+    pid_t child = 0;                             // ours; 0: of a runner before us
+    Fd end;                                      // pidfd
+    port::MappedRecord record{nullptr, nullptr};
+  };
+  // What is left of a task whose lane is dead.
+  struct Orphan {
+    model::Task task;
+    std::vector<Fd> processes;
+    Fd lock;                                     // hangs up when nothing has the lane's lock; empty: nothing has it
+    std::optional<SteadyTime> kill_at;           // it was cancelled
+  };
+  struct BackOff {
+    SteadyTime until;
+    Seconds pause{0};
+  };
+
+  void adopt();
+  void adopt_lane(port::LaneView view, Fd end);
+  void look_after();                             // ends of lanes and of what they left
+  void lane_ended(unsigned number, bool refused);
+  void settle();
+  void settle_task(const model::Task& task, const model::LaneRecord* record);
+  void look_after_orphans();
+  void record_end(const model::Task& task, const Remains& remains);
+  void plan();
+  void start(const model::Job& job);
+  void give_way(unsigned number);
+  bool overlap(std::uint64_t one, std::uint64_t other);
+  void learn_class(const model::Job& job);
+  std::string mark_of(const model::Task& task) const { return task_mark(ports_.queue, task.job, task.index, task.runs); }
+  port::LaneSeat free_seat(model::JobId job);
+  bool idle() const { return lanes_.empty() && unsettled_.empty() && orphans_.empty() && !anything_to_do_; }
+  void sleep(std::optional<SteadyTime> deadline);
+  std::optional<SteadyTime> next_look() const;
+  void pass();
+
+  const QueuePorts& ports_;
+  port::WallAlarm& alarm_;
+  const RunnerOptions& options_;
+  port::RunnerSeat seat_;
+  std::map<unsigned, LaneKnown> lanes_;
+  std::map<unsigned, port::MappedRecord> unsettled_;   // of dead lanes
+  std::vector<Orphan> orphans_;
+  std::map<std::uint64_t, std::set<std::string>> classes_;   // the units that would do for each request class
+  std::map<std::uint64_t, BackOff> back_offs_;               // by request class
+  bool anything_to_do_ = true;
+  std::optional<SteadyTime> try_again_;          // the store could not be written
+  Seconds trouble_pause_{0};
+};
+
+// Lanes of runners before us. Tasks that the store says run in a lane of which there are not even files are settled, too.
+void Runner::adopt() {
+  std::set<std::uint64_t> known;
+  for (port::LaneView& view : ports_.lanes.look()) {
+    known.insert(view.number);
+    Fd end = view.alive && view.record ? open_pidfd(view.record->pid) : Fd();
+    if (end) adopt_lane(std::move(view), std::move(end));
+    else unsettled_.emplace(view.number, std::move(view.record));
+  }
+  for (const model::Task& task : ports_.jobs.running())
+    if (!known.contains(task.lane)) unsettled_.emplace(static_cast<unsigned>(task.lane), port::MappedRecord(nullptr, nullptr));
+}
+
+void Runner::adopt_lane(port::LaneView view, Fd end) {
+  LaneKnown lane;
+  lane.state.number = view.number;
+  lane.state.job = view.record->job.load();
+  lane.state.leaving = view.record->yield.load() != 0;
+  port::JobQuery query;
+  query.ids = {{lane.state.job, lane.state.job, {}}};
+  for (const model::Job& job : ports_.jobs.jobs(query)) {
+    lane.state.request_class = job.request_class;
+    lane.state.priority = job.terms.priority;
+    lane.state.gpus = job.gpus;
+    learn_class(job);
+  }
+  lane.end = std::move(end);
+  lane.record = std::move(view.record);
+  lanes_.insert_or_assign(lane.state.number, std::move(lane));
+}
+
+void Runner::look_after() {
+  std::vector<std::pair<unsigned, bool>> ended;
+  for (auto& [number, lane] : lanes_) {
+    if (!is_readable(lane.end)) continue;
+    int status = 0;
+    if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
+    const bool refused = lane.child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(LaneEnd::no_claim);
+    ended.emplace_back(number, refused);
+  }
+  for (const auto& [number, refused] : ended) lane_ended(number, refused);
+  settle();
+  look_after_orphans();
+}
+
+void Runner::lane_ended(unsigned number, bool refused) {
+  LaneKnown lane = std::move(lanes_.at(number));
+  lanes_.erase(number);
+  if (refused) {
+    BackOff& back_off = back_offs_[lane.state.request_class];
+    back_off.pause = std::clamp(back_off.pause * 2, first_back_off, longest_back_off);
+    back_off.until = std::chrono::steady_clock::now() + back_off.pause;
+  }
+  unsettled_.insert_or_assign(number, std::move(lane.record));
+}
+
+// A dead lane is forgotten when all its tasks are explained; a store without room is asked again.
+void Runner::settle() {
+  if (unsettled_.empty()) return;
+  const auto is_orphan = [this](const model::Task& task) {
+    return std::ranges::any_of(orphans_, [&](const Orphan& orphan) { return orphan.task.job == task.job && orphan.task.index == task.index; });
+  };
+  for (const model::Task& task : ports_.jobs.running()) {
+    const auto found = unsettled_.find(static_cast<unsigned>(task.lane));
+    if (found != unsettled_.end() && !is_orphan(task)) settle_task(task, found->second.get());
+  }
+  unsettled_.clear();
+}
+
+void Runner::settle_task(const model::Task& task, const model::LaneRecord* record) {
+  const Remains remains = remains_of(task, record, ports_.boot);
+  const auto* unknown = std::get_if<Unknown>(&remains);
+  if (!unknown || !unknown->same_boot) return record_end(task, remains);
+  Orphan orphan{task, ports_.lanes.bearers(mark_of(task)), std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end), {}};
+  if (orphan.processes.empty() && !orphan.lock) return record_end(task, remains);
+  orphans_.push_back(std::move(orphan));
+}
+
+void Runner::record_end(const model::Task& task, const Remains& remains) {
+  const model::JobSpec spec = ports_.jobs.spec(task.job);
+  const WallTime now = ports_.clock.wall();
+  const port::TaskEnd end = end_of(task, remains, spec.retry, now);
+  ports_.say(fmt::format("job {}.{}: its lane died; {}", task.job, task.index, model::to_string(end.state)));
+  const port::Turn turn = ports_.jobs.turn({&end, 1}, std::nullopt, now);
+  for (model::JobId job : turn.ended) notify(ports_, job);
+}
+
+void Runner::look_after_orphans() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  for (std::size_t i = orphans_.size(); i-- > 0;) {
+    Orphan& orphan = orphans_[i];
+    const std::string mark = mark_of(orphan.task);
+    if (any_ended(orphan.processes)) orphan.processes = ports_.lanes.bearers(mark);
+    if (orphan.lock && is_readable(orphan.lock)) orphan.lock.reset();
+    if (orphan.processes.empty() && !orphan.lock) {
+      record_end(orphan.task, Unknown{});
+      orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    const auto task = ports_.jobs.task(orphan.task.job, orphan.task.index);
+    if (task && task->cancel_asked && !orphan.kill_at) {
+      ports_.lanes.signal_bearers(mark, SIGTERM);
+      orphan.kill_at = now + patience_with_orphans;
+    } else if (orphan.kill_at && now >= *orphan.kill_at) {
+      ports_.lanes.signal_bearers(mark, SIGKILL);
+      orphan.kill_at = now + patience_with_orphans;
+    }
+  }
+}
+
+void Runner::learn_class(const model::Job& job) {
+  if (job.gpus == 0 || classes_.contains(job.request_class)) return;
+  std::set<std::string>& units = classes_[job.request_class];
+  try {
+    Site& site = ports_.site();
+    site.observer.look(site.patience);
+    for (const std::string& key : usable_keys(site, ports_.jobs.spec(job.id).request)) units.insert(key);
+    site.observer.rest();
+  } catch (const Error& error) {
+    ports_.say(fmt::format("job {}: {}", job.id, error.full()));   // its lane will meet the same, and back off
+  }
+}
+
+bool Runner::overlap(std::uint64_t one, std::uint64_t other) {
+  if (one == other) return true;
+  const auto &first = classes_[one], &second = classes_[other];
+  return std::ranges::any_of(first, [&](const std::string& key) { return second.contains(key); });
+}
+
+// The lowest number that belongs to no task that has to be explained yet.
+port::LaneSeat Runner::free_seat(model::JobId job) {
+  for (unsigned number = 0;; ++number) {
+    const auto is_orphans = [&](const Orphan& orphan) { return orphan.task.lane == number; };
+    if (lanes_.contains(number) || unsettled_.contains(number) || std::ranges::any_of(orphans_, is_orphans)) continue;
+    if (std::optional<port::LaneSeat> seat = ports_.lanes.take(number, job)) return std::move(*seat);
+  }
+}
+
+void Runner::give_way(unsigned number) {
+  LaneKnown& lane = lanes_.at(number);
+  lane.state.leaving = true;
+  if (lane.record) lane.record->yield.store(1);
+  ports_.lanes.tell(number);
+}
+
+void Runner::plan() {
+  const WallTime now = ports_.clock.wall();
+  const SteadyTime steady = std::chrono::steady_clock::now();
+  std::vector<model::Job> candidates = ports_.jobs.candidates(now, options_.cpu_lanes + 1);
+  anything_to_do_ = !candidates.empty();
+  const std::optional<WallTime> due = ports_.jobs.next_due(now);
+  alarm_.set(due);
+  anything_to_do_ = anything_to_do_ || due.has_value();
+  std::erase_if(candidates, [&](const model::Job& job) {
+    const auto found = back_offs_.find(job.request_class);
+    return found != back_offs_.end() && steady < found->second.until;
+  });
+  for (const model::Job& job : candidates) learn_class(job);
+  std::vector<plan::LaneState> states;
+  for (auto& [number, lane] : lanes_) {
+    if (lane.record) {
+      lane.state.claimed = lane.record->claimed.load() != 0;
+      lane.state.job = lane.record->job.load();
+      if (lane.state.claimed) back_offs_.erase(lane.state.request_class);
+    }
+    states.push_back(lane.state);
+  }
+  const plan::LanePlan plan = plan::plan_lanes(candidates, states, options_.cpu_lanes,
+                                               [this](std::uint64_t one, std::uint64_t other) { return overlap(one, other); });
+  for (unsigned number : plan.give_way) give_way(number);
+  for (model::JobId id : plan.start)
+    for (const model::Job& job : candidates)
+      if (job.id == id) start(job);
+}
+
+// The store is put away first: no connection may be shared with the lane.
+void Runner::start(const model::Job& job) {
+  LaneKnown lane;
+  port::LaneSeat seat = free_seat(job.id);
+  const unsigned number = seat.number;
+  lane.record = ports_.lanes.look_at(number).record;
+  lane.state = {number, job.id, job.request_class, job.terms.priority, job.gpus, false, false};
+  if (job.gpus > 0) ports_.site();               // once, not in every lane
+  ports_.jobs.rest();
+  lane.child = ports_.lanes.fork(std::move(seat), seat_, [this, id = job.id](port::LaneSeat& ours) {
+    return static_cast<int>(run_lane(ports_, ours, id));
+  });
+  lane.end = open_pidfd(lane.child);
+  lanes_.insert_or_assign(number, std::move(lane));
+}
+
+std::optional<SteadyTime> Runner::next_look() const {
+  std::optional<SteadyTime> next;
+  const auto consider = [&](SteadyTime time) { if (!next || time < *next) next = time; };
+  for (const auto& [request_class, back_off] : back_offs_)
+    if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
+  if (try_again_) consider(*try_again_);
+  for (const Orphan& orphan : orphans_)
+    if (orphan.kill_at) consider(*orphan.kill_at);
+  return next;
+}
+
+void Runner::sleep(std::optional<SteadyTime> deadline) {
+  std::vector<pollfd> watched{{seat_.wake.get(), POLLIN, 0}, {alarm_.fd(), POLLIN, 0}};
+  for (const auto& [number, lane] : lanes_) watched.push_back({lane.end.get(), POLLIN, 0});
+  for (const Orphan& orphan : orphans_) {
+    for (const Fd& process : orphan.processes) watched.push_back({process.get(), POLLIN, 0});
+    watched.push_back({orphan.lock.get(), POLLIN, 0});   // -1 is skipped
+  }
+  int timeout = -1;
+  if (deadline)
+    timeout = static_cast<int>(std::clamp<long long>(
+        std::chrono::ceil<Millis>(*deadline - std::chrono::steady_clock::now()).count(), 0, 3'600'000));
+  ::poll(watched.data(), watched.size(), timeout);
+  char bytes[4096];
+  while (::read(seat_.wake.get(), bytes, sizeof bytes) > 0) {}
+}
+
+// The store may have no room for what we have to tell it: we say so and try again later, with all that is known kept.
+void Runner::pass() {
+  try {
+    look_after();
+    plan();
+    trouble_pause_ = Seconds{0};
+    try_again_.reset();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unavailable) throw;
+    ports_.say(error.full());
+    trouble_pause_ = std::clamp(trouble_pause_ * 2, Seconds{1}, longest_trouble_pause);
+    try_again_ = std::chrono::steady_clock::now() + trouble_pause_;
+  }
+}
+
+void Runner::run() {
+  adopt();
+  SteadyTime busy_until = std::chrono::steady_clock::now();
+  for (;;) {
+    pass();
+    const SteadyTime now = std::chrono::steady_clock::now();
+    std::optional<SteadyTime> deadline = next_look();
+    if (!idle() || try_again_) {
+      busy_until = now;
+    } else {
+      ports_.jobs.rest();
+      const SteadyTime leave_at = busy_until + options_.grace;
+      if (now >= leave_at) return;
+      deadline = deadline ? std::min(*deadline, leave_at) : leave_at;
+    }
+    sleep(deadline);
+  }
+}
+
+}  // namespace
+
+// Who stirs after we have left the seat starts another runner; who did before has his work in the store, where it is looked for now.
+void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOptions& options) {
+  for (;;) {
+    std::optional<port::RunnerSeat> seat = ports.lanes.sit();
+    if (!seat) return;
+    Runner(ports, alarm, options, std::move(*seat)).run();
+    const WallTime now = ports.clock.wall();
+    for (model::JobId job : ports.jobs.prune(options.keep, now)) ports.door.forget_logs(job);
+    const bool more = !ports.jobs.candidates(now, 1).empty() || ports.jobs.next_due(now) || !ports.jobs.running().empty();
+    ports.jobs.rest();
+    if (!more) return;
+  }
+}
+
+}  // namespace thole::app

@@ -1,0 +1,49 @@
+#include "app/task_text.hpp"
+
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+std::string precise(Millis duration) {
+  const auto ms = duration.count();
+  return ms < 60'000 ? fmt::format("{}.{:03} s", ms / 1000, ms % 1000) : format_duration(std::chrono::round<Seconds>(duration));
+}
+
+}  // namespace
+
+std::string header_text(const TaskHeader& header) {
+  std::vector<std::string> words;
+  for (const std::string& word : header.argv) words.push_back(shell_quote(word));
+  std::string text = fmt::format("# thole job {}{} on {}, {}\n", header.name, header.runs > 1 ? fmt::format(", run {}", header.runs) : "",
+                                 header.host, format_iso(header.started));
+  text += "# command: " + printable(join(words, " "), 4096) + "\n";
+  text += "# directory: " + printable(header.directory, 4096) + "\n";
+  text += "# GPUs: " + (header.gpus.empty() ? "none" : join(header.gpus, ", ")) +
+          (header.cpus.empty() ? "" : "; CPUs: " + header.cpus) + "\n";
+  return text;
+}
+
+std::string ending_text(const port::Ended& ended) {
+  if (ended.exit_code) return fmt::format("exit status {}", *ended.exit_code);
+  if (!ended.signal) return "exit status unknown";
+  const char* name = ::strsignal(*ended.signal);
+  return fmt::format("killed by signal {} ({}){}", *ended.signal, name ? name : "?", ended.core ? ", core dumped" : "");
+}
+
+std::string footer_text(const TaskFooter& footer) {
+  const port::Ended& ended = footer.over.ended;
+  std::string text = fmt::format("# ended {} after {}: {}", format_iso(footer.ended), precise(footer.ran), ending_text(ended));
+  if (footer.over.cancelled) text += ", cancelled";
+  else if (!footer.reason.empty()) text += ", " + footer.reason;
+  if (footer.over.peak_memory_kib) text += fmt::format("; peak memory {}", format_mib((*footer.over.peak_memory_kib + 1023) / 1024));
+  text += "\n";
+  for (const std::string& process : ended.left_behind) text += "# left behind: " + printable(process, 200) + "\n";
+  if (!footer.next.empty()) text += "# " + footer.next + "\n";
+  return text;
+}
+
+}  // namespace thole::app

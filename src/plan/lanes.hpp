@@ -1,0 +1,43 @@
+// Which lanes a runner starts, and which are to give way.
+//
+// The rule. A lane works for one job at a time. At most one lane waits in the machine's claim queue for each overlapping set of GPUs, so
+// that one user's sweep takes turns with everybody's runs; jobs without GPUs wait for nobody and only count against the
+// CPUs. Jobs go by priority, then age. A lane that waits for a job of lower standing is called back when a better one needs
+// overlapping GPUs (of the same request class it need not: with its claim a lane serves the best job of its class), and lanes that
+// hold such GPUs end after their present task for a job of higher priority. Older jobs of the same priority do not make
+// younger ones give way: those started when the older one could not.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/job.hpp"
+#include "model/queue_view.hpp"
+
+namespace thole::plan {
+
+struct LaneState {
+  unsigned number = 0;
+  model::JobId job = 0;
+  std::uint64_t request_class = 0;
+  int priority = 0;
+  unsigned gpus = 0;
+  bool claimed = false;                          // it has its GPUs and a task; else it waits for them
+  bool leaving = false;                          // it was asked to give way
+};
+
+struct LanePlan {
+  std::vector<model::JobId> start;
+  std::vector<unsigned> give_way;                // waiting ones leave the line, others end after their present task
+};
+
+// May jobs of these two classes want the same GPU?
+using Overlap = std::function<bool(std::uint64_t one, std::uint64_t other)>;
+
+// `candidates`: jobs that nothing holds back, in their order. `cpu_lanes`: how many lanes without GPUs there may be.
+LanePlan plan_lanes(std::span<const model::Job> candidates, std::span<const LaneState> lanes, unsigned cpu_lanes,
+                    const Overlap& overlap);
+
+}  // namespace thole::plan

@@ -1,0 +1,124 @@
+#include "wire/queue.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "app/runner.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "host/clock/timer_alarm.hpp"
+#include "host/queue/local_door.hpp"
+#include "host/queue/local_keeper.hpp"
+#include "host/queue/local_lanes.hpp"
+#include "host/queue/log_files.hpp"
+#include "host/store/job_store.hpp"
+#include "wire/config.hpp"
+#include "wire/wire.hpp"
+
+namespace thole::wire {
+
+namespace {
+
+constexpr std::size_t longest_runner_log = 1u << 20;
+
+std::string from_anywhere(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
+
+std::string host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+// What a runner takes of its starter's environment: who and where we are, and the configuration. Not the claim, the task or the
+// masks of the place it was started from: each job brings its own environment.
+bool belongs_to_runner(std::string_view name) {
+  static constexpr std::string_view exact[] = {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+                                               "DBUS_SESSION_BUS_ADDRESS"};
+  if (std::ranges::find(exact, name) != std::end(exact) || name.starts_with("LC_") || name.starts_with("XDG_")) return true;
+  if (!name.starts_with("THOLE_")) return false;
+  return std::ranges::any_of(config_keys(), [&](const ConfigKey& key) { return key.variable == name; });
+}
+
+}  // namespace
+
+struct Queue::Parts {
+  host::SqliteJobStore jobs;
+  host::LocalDoor door;
+  host::LocalLanes lanes;
+  host::LogFiles logs;
+  host::InheritedSignals inherited = host::InheritedSignals::capture();
+};
+
+Queue::Queue(Wire& wire, std::string directory) : wire_(wire), directory_(std::move(directory)) {
+  const Settings& settings = wire.settings();
+  host::RunnerCommand command;
+  command.argv = {settings.program, "__runner"};
+  std::map<std::string, std::string> variables = carry();
+  for (const auto& [name, value] : settings.environment)
+    if (belongs_to_runner(name)) variables.emplace(name, value);
+  for (const auto& [name, value] : variables) command.environment.push_back(name + "=" + value);
+  parts_.reset(new Parts{.jobs = host::SqliteJobStore({.directory = directory_}),
+                         .door = {directory_, std::move(command)},
+                         .lanes = host::LocalLanes(directory_),
+                         .logs = host::LogFiles(directory_ + "/logs")});
+}
+
+Queue::~Queue() = default;
+
+port::JobStore& Queue::jobs() { return parts_->jobs; }
+port::QueueDoor& Queue::door() { return parts_->door; }
+
+// By these a job's own thole, and the runner itself, find the same machine, claims and queue.
+std::map<std::string, std::string> Queue::carry() const {
+  const Settings& settings = wire_.settings();
+  std::map<std::string, std::string> variables{{"THOLE_QUEUE_DIR", directory_}};
+  if (!settings.machine.empty())
+    variables["THOLE_MACHINE"] = settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
+  if (!settings.state_dir.empty()) variables["THOLE_STATE_DIR"] = from_anywhere(settings.state_dir);
+  return variables;
+}
+
+app::QueuePorts Queue::ports() {
+  Parts& parts = *parts_;
+  return {.site = [this]() -> app::Site& { return wire_.site(); },
+          .jobs = parts.jobs,
+          .lanes = parts.lanes,
+          .door = parts.door,
+          .logs = parts.logs,
+          .keeper = [&parts] { return std::make_unique<host::LocalKeeper>(parts.inherited); },
+          .bind = wire_.bind_site(),
+          .clock = wire_.clock(),
+          .carry = carry(),
+          .queue = directory_,
+          .host = host_name(),
+          .boot = host::boot_id(),
+          .say = [this](const std::string& text) {
+            const Fd log = open_at(AT_FDCWD, (directory_ + "/runner.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+            if (log && static_cast<std::size_t>(std::max<off_t>(::lseek(log.get(), 0, SEEK_END), 0)) > longest_runner_log &&
+                ::ftruncate(log.get(), 0) != 0)
+              return;
+            write_all(log.get(), fmt::format("{} {}\n", format_iso(wire_.clock().wall()), printable(text, 2000)));
+          }};
+}
+
+void Queue::run() {
+  const Settings& settings = wire_.settings();
+  host::TimerAlarm alarm;
+  app::RunnerOptions options;
+  options.cpu_lanes = settings.cpu_tasks.value_or(std::max(1u, std::thread::hardware_concurrency()));
+  options.keep.ended_for = settings.queue_keep;
+  const app::QueuePorts all = ports();
+  try {
+    app::run_runner(all, alarm, options);
+  } catch (const std::exception& error) {
+    all.say(fmt::format("the runner ended: {}", error.what()));
+    throw;
+  }
+}
+
+void become_runner_process() { host::become_runner_process(); }
+
+}  // namespace thole::wire
