@@ -98,8 +98,10 @@ bool schema_is_current(Database& db, SchemaSteps known) {
 void bring_up_to_date(Database& db, SchemaSteps known) {
   if (schema_is_current(db, known)) return;   // another process was here first
   auto version = static_cast<std::size_t>(db.integer("PRAGMA user_version"));
+  // EXTRA: the journal that SQLite uses before there is a log must not come back with the power, it would empty the file.
+  db.execute("PRAGMA synchronous = EXTRA");
   if (version == 0) db.execute("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL");
-  db.execute("PRAGMA synchronous = FULL; BEGIN IMMEDIATE");
+  db.execute("BEGIN IMMEDIATE");
   try {
     for (; version < known.size(); ++version) db.execute(known[version]);
     db.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application, version).c_str());

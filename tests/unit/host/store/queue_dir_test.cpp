@@ -1,0 +1,157 @@
+#include "host/store/queue_dir.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "host/store/job_store.hpp"
+
+namespace thole::host {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+namespace {
+
+// In these tests a path with "nfs" in it is on a network, one with "ram" in memory.
+Disk by_name(const std::string& path) {
+  if (path.find("nfs") != std::string::npos) return Disk::foreign;
+  return path.find("ram") != std::string::npos ? Disk::gone_after_reboot : Disk::local;
+}
+
+class QueueDirectory : public ::testing::Test {
+ protected:
+  QueueDirectory() {
+    std::string pattern = std::filesystem::temp_directory_path() / "thole_dir_XXXXXX";
+    root = ::mkdtemp(pattern.data());
+    places.state_home = root + "/home";
+    places.library = root + "/lib";
+    places.temporary = root + "/tmp";
+    places.host = "box";
+    places.uid = ::geteuid();
+    places.disk = by_name;
+    user = std::to_string(places.uid);
+  }
+  ~QueueDirectory() override { std::filesystem::remove_all(root); }
+
+  std::string refusal() {
+    try {
+      open_queue_dir(places);
+    } catch (const Error& error) {
+      return error.full();
+    }
+    return "";
+  }
+
+  std::string root, user;
+  QueuePlaces places;
+};
+
+}  // namespace
+
+TEST_F(QueueDirectory, IsInTheStateHomeOfALocalDisk) {
+  const QueueDir dir = open_queue_dir(places);
+  EXPECT_EQ(dir.path, root + "/home/thole/queue/box");
+  EXPECT_FALSE(dir.moved);
+  EXPECT_THAT(dir.cautions, IsEmpty());
+  struct stat made;
+  ASSERT_EQ(::stat(dir.path.c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 0777, 0700u);
+}
+
+TEST_F(QueueDirectory, IsMovedToALocalDiskFromAHomeOnTheNetwork) {
+  places.state_home = root + "/nfs/home";
+  const QueueDir dir = open_queue_dir(places);
+  EXPECT_EQ(dir.path, root + "/tmp/thole-" + user + "/queue/box");
+  EXPECT_TRUE(dir.moved);
+  EXPECT_THAT(dir.cautions, ElementsAre(HasSubstr("nfs/home is on no local disk")));
+  EXPECT_FALSE(std::filesystem::exists(places.state_home));
+}
+
+TEST_F(QueueDirectory, IsMovedToWhatInitMade) {
+  places.state_home = root + "/nfs/home";
+  std::filesystem::create_directories(root + "/lib/" + user);
+  std::filesystem::permissions(root + "/lib/" + user, std::filesystem::perms(0700));
+  EXPECT_EQ(open_queue_dir(places).path, root + "/lib/" + user + "/queue/box");
+}
+
+TEST_F(QueueDirectory, OfAQueueThatIsThereStays) {
+  places.state_home = root + "/nfs/home";
+  const std::string first = open_queue_dir(places).path;
+  { std::ofstream(first + "/queue.db"); }
+  std::filesystem::create_directories(root + "/lib/" + user);
+  std::filesystem::permissions(root + "/lib/" + user, std::filesystem::perms(0700));
+  EXPECT_EQ(open_queue_dir(places).path, first);
+  EXPECT_EQ(find_queue_dir(places)->path, first);
+}
+
+TEST_F(QueueDirectory, OfAUserWithoutAHomeIsOnALocalDisk) {
+  places.state_home.clear();
+  EXPECT_EQ(open_queue_dir(places).path, root + "/tmp/thole-" + user + "/queue/box");
+}
+
+TEST_F(QueueDirectory, IsOneForEachHostAndEachSimulatedMachine) {
+  const std::string here = open_queue_dir(places).path;
+  places.machine = "dgx/h100";
+  EXPECT_EQ(open_queue_dir(places).path, here + "+dgx_h100");
+  places.host = "other";
+  EXPECT_NE(open_queue_dir(places).path, here);
+}
+
+TEST_F(QueueDirectory, ThatIsNamedIsTaken) {
+  places.named = root + "/mine";
+  EXPECT_EQ(open_queue_dir(places).path, root + "/mine");
+  places.named = root + "/nfs/mine";
+  EXPECT_THAT(refusal(), HasSubstr("a queue needs a local disk"));
+}
+
+TEST_F(QueueDirectory, InMemoryIsUsedWithACaution) {
+  places.named = root + "/ram";
+  EXPECT_THAT(open_queue_dir(places).cautions, ElementsAre(HasSubstr("gone after a reboot")));
+}
+
+TEST_F(QueueDirectory, ThatOthersCanLookIntoIsRefused) {
+  places.state_home.clear();
+  std::filesystem::create_directories(root + "/tmp/thole-" + user);
+  ::chmod((root + "/tmp/thole-" + user).c_str(), 0755);
+  EXPECT_THAT(refusal(), HasSubstr("chmod 700"));
+}
+
+TEST_F(QueueDirectory, ThatIsALinkIsRefused) {
+  places.state_home.clear();
+  std::filesystem::create_directories(root + "/tmp");
+  std::filesystem::create_directory_symlink(root, root + "/tmp/thole-" + user);
+  EXPECT_THAT(refusal(), HasSubstr("is no directory"));
+}
+
+TEST_F(QueueDirectory, OfSomebodyElseIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of somebody else";
+  places.state_home.clear();
+  std::filesystem::create_directories(root + "/tmp/thole-" + user);
+  ASSERT_EQ(::chown((root + "/tmp/thole-" + user).c_str(), 12345, 12345), 0);
+  EXPECT_THAT(refusal(), HasSubstr("belongs to somebody else"));
+}
+
+TEST_F(QueueDirectory, IsNotMadeByLooking) {
+  EXPECT_FALSE(find_queue_dir(places));
+  EXPECT_FALSE(std::filesystem::exists(root + "/home"));
+}
+
+TEST_F(QueueDirectory, OnADiskThatFillsNoRoleIsSaidSo) {
+  places.state_home = root + "/nfs/home";
+  places.temporary = root + "/nfs/tmp";
+  EXPECT_THAT(refusal(), HasSubstr("no local disk was found"));
+}
+
+TEST(DiskOf, KnowsTheNearestDirectoryThatExists) {
+  EXPECT_EQ(disk_of("/proc/does/not/exist"), Disk::foreign);
+  EXPECT_EQ(disk_of("/does/not/exist"), disk_of("/"));
+}
+
+}  // namespace thole::host
