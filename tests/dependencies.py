@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Keeps the dependency table: which module may include which, and where third-party headers may appear."""
+"""Keeps the dependency table: which module may include which, and where third-party headers may appear. And no two headers define
+a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both."""
 import pathlib
 import re
 import sys
@@ -27,8 +28,26 @@ THIRD_PARTY = {
 VENDORS = ("nvidia", "amd", "intel")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
+TYPE = re.compile(r"^(?:class|struct|enum class|enum) (\w+)\b(?!::)[^;]*$")
+
+
+def types_of_one_name(root):
+    seen = {}
+    for path in sorted((root / "src").rglob("*.hpp")):
+        namespace = ""
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if match := NAMESPACE.match(line):
+                namespace = match[1]
+            if match := TYPE.match(line):
+                where = f"{path.relative_to(root)}:{number}"
+                first = seen.setdefault((namespace, match[1]), where)
+                if first != where:
+                    yield f"{where}: {namespace}::{match[1]} is also defined in {first}"
+
 
 def problems(root):
+    yield from types_of_one_name(root)
     for path in sorted((root / "src").rglob("*")):
         if path.suffix not in (".hpp", ".cpp", ".h", ".c"):
             continue

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "host/store/queue_file.hpp"
+#include "host/store/job_database.hpp"
 #include "port/job_store.hpp"
 
 namespace thole::host {
@@ -53,7 +53,7 @@ class SqliteJobStore : public port::JobStore {
     std::size_t columns = 0;
     std::string bytes;
   };
-  QueueFile file_;
+  JobDatabase file_;
   Chunk chunk_;
 };
 

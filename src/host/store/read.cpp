@@ -67,7 +67,7 @@ std::optional<JobRow> find_row(Database& db, JobId job) {
 
 std::vector<model::Job> SqliteJobStore::jobs(const port::JobQuery& query) {
   Database& db = file_.database();
-  const QueueFile::Reading reading(db);
+  const JobDatabase::Reading reading(db);
   const Conditions conditions = conditions_of(query);
   Rows rows = db.query_once("SELECT command, job_spec.tags, job.* FROM job JOIN job_spec ON job_spec.id = job.id" + conditions.text +
                             (query.newest_first ? " ORDER BY job.id DESC" : " ORDER BY job.id") +
@@ -116,7 +116,7 @@ std::vector<model::Task> SqliteJobStore::tasks(JobId job, model::TaskIndex from,
 
 std::optional<model::Task> SqliteJobStore::task(JobId job, model::TaskIndex index) {
   Database& db = file_.database();
-  const QueueFile::Reading reading(db);
+  const JobDatabase::Reading reading(db);
   {
     Rows rows = db.query("SELECT place.gpus, task.* FROM task LEFT JOIN place ON place.id = task.place "
                          "WHERE task.job = ? AND task.idx = ?", job, index);
@@ -144,7 +144,7 @@ std::vector<std::string> SqliteJobStore::cells(JobId job, std::uint64_t item) {
 
 std::uint64_t SqliteJobStore::ahead_of(JobId job) {
   Database& db = file_.database();
-  const QueueFile::Reading reading(db);
+  const JobDatabase::Reading reading(db);
   const auto row = find_row(db, job);
   if (!row) no_such_job(job);
   Rows rows = db.query("SELECT count(*) FROM job INDEXED BY job_order WHERE open = 1 AND class = ?1 AND "

@@ -131,7 +131,7 @@ std::vector<port::TakenTask> take(Database& db, Ledger& ledger, const port::Take
 
 std::vector<model::Job> SqliteJobStore::candidates(WallTime now, unsigned per_class) {
   Database& db = file_.database();
-  const QueueFile::Reading reading(db);
+  const JobDatabase::Reading reading(db);
   std::vector<model::Job> jobs;
   if (db.integer("SELECT draining FROM queue") != 0) return jobs;
   for (std::int64_t last = 0;;) {
@@ -166,7 +166,7 @@ std::vector<model::Task> SqliteJobStore::running() {
 port::Turn SqliteJobStore::turn(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish, WallTime now) {
   Database& db = file_.database();
   port::Turn result;
-  QueueFile::Writing writing(file_, false);
+  JobDatabase::Writing writing(file_, false);
   Ledger ledger(db, now);
   for (const port::TaskEnd& end : ends) record_end(db, ledger, end);
   if (wish) result.taken = take(db, ledger, *wish, now);

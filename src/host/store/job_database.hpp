@@ -11,9 +11,9 @@
 
 namespace thole::host {
 
-class QueueFile {
+class JobDatabase {
  public:
-  QueueFile(std::string directory, const char* vfs, SchemaSteps steps);
+  JobDatabase(std::string directory, const char* vfs, SchemaSteps steps);
 
   const std::string& directory() const { return directory_; }
   std::string watch_directory() const { return directory_ + "/watch"; }
@@ -36,7 +36,7 @@ class QueueFile {
   // (not a crash) may undo it.
   class Writing {
    public:
-    Writing(QueueFile& file, bool durable);
+    Writing(JobDatabase& file, bool durable);
     ~Writing();
     Writing(const Writing&) = delete;
     Writing& operator=(const Writing&) = delete;
@@ -44,7 +44,7 @@ class QueueFile {
     void commit(bool some_job_ended);            // and tells who watches
 
    private:
-    QueueFile& file_;
+    JobDatabase& file_;
     std::optional<Turnstile::Pass> pass_;
     std::int64_t changes_before_ = 0;
   };

@@ -1,4 +1,4 @@
-#include "host/store/queue_file.hpp"
+#include "host/store/job_database.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,10 +9,10 @@
 
 namespace thole::host {
 
-QueueFile::QueueFile(std::string directory, const char* vfs, SchemaSteps steps)
+JobDatabase::JobDatabase(std::string directory, const char* vfs, SchemaSteps steps)
     : directory_(std::move(directory)), vfs_(vfs), steps_(steps), watchers_(watch_directory()) {}
 
-Database& QueueFile::database() {
+Database& JobDatabase::database() {
   if (database_) return *database_;
   const std::string path = directory_ + "/queue.db";
   // Made here, so that nobody else can read it whatever the umask; SQLite gives its other files the same mode.
@@ -39,28 +39,28 @@ Database& QueueFile::database() {
   return *database_;
 }
 
-void QueueFile::close() {
+void JobDatabase::close() {
   database_.reset();
   turnstile_.reset();
   guard_.reset();
   durable_.reset();
 }
 
-void QueueFile::make_durable(bool durable) {
+void JobDatabase::make_durable(bool durable) {
   if (durable_ == durable) return;
   if (durable) database_->run("PRAGMA synchronous = FULL");
   else database_->run("PRAGMA synchronous = NORMAL");
   durable_ = durable;
 }
 
-QueueFile::Reading::~Reading() {
+JobDatabase::Reading::~Reading() {
   try {
     if (db_.in_transaction()) db_.run("COMMIT");
   } catch (const Error&) {   // nothing was changed, so nothing is lost
   }
 }
 
-QueueFile::Writing::Writing(QueueFile& file, bool durable) : file_(file) {
+JobDatabase::Writing::Writing(JobDatabase& file, bool durable) : file_(file) {
   Database& db = file.database();
   file.make_durable(durable);
   pass_.emplace(file.turnstile_->pass());
@@ -75,7 +75,7 @@ QueueFile::Writing::Writing(QueueFile& file, bool durable) : file_(file) {
   }
 }
 
-QueueFile::Writing::~Writing() {
+JobDatabase::Writing::~Writing() {
   if (!pass_) return;
   try {
     if (file_.database_->in_transaction()) file_.database_->run("ROLLBACK");
@@ -83,7 +83,7 @@ QueueFile::Writing::~Writing() {
   }
 }
 
-void QueueFile::Writing::commit(bool some_job_ended) {
+void JobDatabase::Writing::commit(bool some_job_ended) {
   file_.database_->run("COMMIT");
   pass_.reset();
   if (sqlite3_total_changes64(file_.database_->handle()) != changes_before_) file_.watchers_.tell(some_job_ended);
