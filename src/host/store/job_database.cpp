@@ -27,7 +27,8 @@ Database& JobDatabase::database() {
     // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole submit`
     // would pay every time. 256 pages are about fifty submissions, and what a first opener has to read through.
     sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-    database_->execute("PRAGMA wal_autocheckpoint = 256; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
+    database_->execute("PRAGMA wal_autocheckpoint = 256; PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -1024; "
+                       "PRAGMA temp_store = MEMORY");
     if (!schema_is_current(*database_, steps_)) {
       const Turnstile::Pass pass = turnstile_->pass();
       bring_up_to_date(*database_, steps_);

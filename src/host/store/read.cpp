@@ -1,4 +1,6 @@
 // Looking: lists of jobs and tasks, and what is known of one of them.
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "host/store/job_row.hpp"
@@ -100,17 +102,30 @@ model::JobSpec SqliteJobStore::spec(JobId job) {
 std::vector<model::Task> SqliteJobStore::tasks(JobId job, model::TaskIndex from, std::uint64_t limit,
                                                const std::set<TaskState>& states) {
   Database& db = file_.database();
-  std::string only;
-  for (TaskState state : states) only += fmt::format("{}{}", only.empty() ? "" : ", ", static_cast<int>(state));
-  // All but done ones are in an index by state.
-  const bool indexed = !states.empty() && !states.contains(TaskState::done);
-  Rows rows = db.query_once(fmt::format("SELECT place.gpus, task.* FROM task{} LEFT JOIN place ON place.id = task.place "
-                                        "WHERE task.job = {} AND task.idx >= {}{} ORDER BY task.idx LIMIT {}",
-                                        indexed ? " INDEXED BY task_not_done" : "", job, from,
-                                        states.empty() ? std::string() : fmt::format(" AND state IN ({}){}", only, indexed ? " AND state <> 3" : ""),
-                                        std::min(limit, ~std::uint64_t{0} >> 1)));
+  const QueueFile::Reading reading(db);
+  limit = std::min(limit, ~std::uint64_t{0} >> 1);
   std::vector<model::Task> tasks;
-  while (rows.next()) tasks.push_back(task_row(rows));
+  const auto add = [&](Rows rows) {
+    while (rows.next()) tasks.push_back(task_row(rows));
+  };
+  if (states.empty())
+    add(db.query("SELECT place.gpus, task.* FROM task LEFT JOIN place ON place.id = task.place "
+                 "WHERE task.job = ? AND task.idx >= ? ORDER BY task.idx LIMIT ?", job, from, limit));
+  // State by state, each in its order in the index: a few failed ones are found at once among a million.
+  for (TaskState state : states) {
+    if (state == TaskState::done)
+      add(db.query("SELECT place.gpus, task.* FROM task LEFT JOIN place ON place.id = task.place "
+                   "WHERE task.job = ? AND task.idx >= ? AND state = 3 ORDER BY task.idx LIMIT ?", job, from, limit));
+    else if (state == TaskState::queued)         // with their pauses
+      add(db.query("SELECT place.gpus, task.* FROM task INDEXED BY task_not_done LEFT JOIN place ON place.id = task.place "
+                   "WHERE state = 0 AND state <> 3 AND job = ? AND idx >= ? ORDER BY idx LIMIT ?", job, from, limit));
+    else
+      add(db.query("SELECT place.gpus, task.* FROM task INDEXED BY task_not_done LEFT JOIN place ON place.id = task.place "
+                   "WHERE state = ? AND state <> 3 AND job = ? AND ready = 0 AND idx >= ? ORDER BY idx LIMIT ?",
+                   static_cast<int>(state), job, from, limit));
+  }
+  std::sort(tasks.begin(), tasks.end(), [](const model::Task& a, const model::Task& b) { return a.index < b.index; });
+  if (tasks.size() > limit) tasks.resize(limit);
   return tasks;
 }
 
