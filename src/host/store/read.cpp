@@ -102,7 +102,7 @@ model::JobSpec SqliteJobStore::spec(JobId job) {
 std::vector<model::Task> SqliteJobStore::tasks(JobId job, model::TaskIndex from, std::uint64_t limit,
                                                const std::set<TaskState>& states) {
   Database& db = file_.database();
-  const QueueFile::Reading reading(db);
+  const JobDatabase::Reading reading(db);
   limit = std::min(limit, ~std::uint64_t{0} >> 1);
   std::vector<model::Task> tasks;
   const auto add = [&](Rows rows) {
