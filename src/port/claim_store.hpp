@@ -77,6 +77,9 @@ class ClaimStore {
   virtual std::unique_ptr<Place> enter(Entry entry) = 0;
   virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
+  // The processes whose tickets want one of this claim's units. For after every task: one small read without the mutex, so that
+  // one that has died may be among them.
+  virtual std::vector<pid_t> wanted_by(const Claim& claim) = 0;
   // Records a new declared end; or, with `overdue`, that the end has come and this process, for which the claim was made, still
   // runs: holdings() says so until it ends or the unit is claimed again.
   virtual void amend(const Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;

@@ -29,6 +29,7 @@ struct ProcessSpec {
   // For a command in the background, of the queue:
   const std::vector<std::string>* base = nullptr;  // the environment that set and unset start from; null: the caller's
   int output = -1;                               // its stdout and stderr, with an empty stdin; -1: ours, all three
+  int errors = -1;                               // its stderr, where that is to be another one than `output`
   bool own_group = false;                        // a process group of its own
   std::optional<mode_t> mask;                    // of new files (umask)
   std::atomic<model::TaskPhase>* reached = nullptr;  // set by the child itself when all that is left is execve

@@ -53,6 +53,7 @@ class FakeStore final : public port::ClaimStore {
   std::vector<Held> held;
   std::function<port::Wake()> on_sleep;         // what happens while somebody sleeps
   std::map<std::string, std::vector<Held>> inner;
+  std::vector<pid_t> wanting;                   // who waits for whatever is claimed
   int steps = 0;
 
   std::unique_ptr<port::Place> enter(port::Entry entry) override { return std::make_unique<FakePlace>(*this, std::move(entry)); }
@@ -70,6 +71,7 @@ class FakeStore final : public port::ClaimStore {
     return all;
   }
   std::vector<model::Waiting> waiting() override { return {}; }
+  std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
   void amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override {}
   port::StoreAbout about() const override { return {"memory", "private", {}}; }
   std::unique_ptr<port::ClaimStore> within(const std::string& id) override {

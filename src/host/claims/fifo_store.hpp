@@ -30,6 +30,7 @@ class FifoStore : public port::ClaimStore {
   std::unique_ptr<port::Place> enter(port::Entry entry) override;
   std::vector<model::Holding> holdings() override;
   std::vector<model::Waiting> waiting() override;
+  std::vector<pid_t> wanted_by(const port::Claim& claim) override;
   void amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
   port::StoreAbout about() const override;
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;

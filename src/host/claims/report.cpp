@@ -205,6 +205,22 @@ std::vector<model::Waiting> FifoStore::waiting() {
   return waiting;
 }
 
+std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
+  if (claim.locks.empty()) return {};  // nothing is held here: it would not help them
+  adopt_after_fork();
+  std::lock_guard lock(threads_);
+  QueueFile queue(nodes_->queue());
+  queue.read();
+  if (queue.tickets().empty()) return {};
+  model::SlotSet held;
+  for (const std::string& key : claim.keys)
+    if (auto slot = nodes_->slot_of(key)) held.set(*slot);
+  std::vector<pid_t> waiters;
+  for (const Ticket& ticket : queue.tickets())
+    if ((ticket.view.eligible & held).any()) waiters.push_back(static_cast<pid_t>(ticket.pid));
+  return waiters;
+}
+
 void FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) {
   std::string id = claim.id.substr(claim.id.rfind('/') + 1);
   std::optional<Section> section(std::in_place, *this);

@@ -61,22 +61,14 @@ std::vector<std::string> environment_for(const port::ProcessSpec& spec) {
   return result;
 }
 
-// Both output streams, and nothing to read.
-bool redirect(int output) {
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  return nothing >= 0 && ::dup2(nothing, 0) >= 0 && ::dup2(output, 1) >= 0 && ::dup2(output, 2) >= 0 &&
-         (nothing <= 2 || ::close(nothing) == 0);
-}
+constexpr std::size_t stack_size = 64 * 1024;       // of a child that runs on its own while ours is shared
 
-// A stack for the clone; its own pages, since the child runs on it while the parent's stack is shared.
-struct Stack {
-  static constexpr std::size_t size = 64 * 1024;
-  void* base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  Stack() = default;
-  Stack(const Stack&) = delete;
-  Stack& operator=(const Stack&) = delete;
-  ~Stack() { if (base != MAP_FAILED) ::munmap(base, size); }
-};
+// Both output streams, and nothing to read.
+bool redirect(int output, int errors) {
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing < 0 || ::dup2(nothing, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(errors >= 0 ? errors : output, 2) < 0) return false;
+  return nothing <= 2 || ::close(nothing) == 0;
+}
 
 // clone3(2); -1 where the kernel refuses, for whatever reason: it is too old, a filter forbids it, the cgroup is none.
 pid_t fork_into(int cgroup) {
@@ -90,6 +82,19 @@ pid_t fork_into(int cgroup) {
 }
 
 }  // namespace
+
+Pages::~Pages() {
+  if (begin_) ::munmap(begin_, stack_size);
+}
+
+void* Pages::end() {
+  if (!begin_) {
+    void* made = ::mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (made == MAP_FAILED) return nullptr;
+    begin_ = made;
+  }
+  return static_cast<char*>(begin_) + stack_size;
+}
 
 std::vector<std::string> paths_to_try(const std::string& program, const std::string& path) {
   if (program.empty() || program.find('/') != std::string::npos) return {program};
@@ -107,15 +112,22 @@ std::vector<std::string> job_environment(const char* const* base, const port::Pr
 
 Launch::Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited)
     : spec_(spec), inherited_(inherited), environment_(environment_for(spec)), binding_(spec.binding, spec.strict) {
-  if (spec.argv.empty()) throw Error(ErrorCode::usage, "no command to run");
-  candidates_ = paths_to_try(spec.argv[0], path_of(environment_));
+  envp_ = pointers(environment_);
+  arguments_changed();
+}
+
+void Launch::arguments_changed() {
+  if (spec_.argv.empty()) throw Error(ErrorCode::usage, "no command to run");
+  argv_.clear();
+  for (const auto& word : spec_.argv) argv_.push_back(const_cast<char*>(word.c_str()));  // execve takes them as const
+  argv_.push_back(nullptr);
+  shell_argv_.assign({const_cast<char*>("/bin/sh"), nullptr});
+  shell_argv_.insert(shell_argv_.end(), argv_.begin() + 1, argv_.end());
+  if (program_ == spec_.argv[0] && !candidates_.empty()) return;
+  program_ = spec_.argv[0];
+  candidates_ = paths_to_try(program_, path_of(environment_));
   // Each execve that fails is a moment in which Ctrl-Z would stop the child while it still holds us up.
   std::erase_if(candidates_, [](const std::string& path) { return path.starts_with('/') && ::access(path.c_str(), F_OK) != 0 && errno == ENOENT; });
-  envp_ = pointers(environment_);
-  for (const auto& word : spec.argv) argv_.push_back(const_cast<char*>(word.c_str()));  // execve takes them as const
-  argv_.push_back(nullptr);
-  shell_argv_ = {const_cast<char*>("/bin/sh"), nullptr};
-  shell_argv_.insert(shell_argv_.end(), argv_.begin() + 1, argv_.end());
 }
 
 int Launch::exec_any() {
@@ -146,7 +158,7 @@ Launch::Failure Launch::prepare() {
   if (!spec_.cwd.empty() && ::chdir(spec_.cwd.c_str()) != 0) return {Stage::directory, errno};
   if (spec_.own_group) ::setpgid(0, 0);
   if (spec_.mask) ::umask(*spec_.mask);
-  if (spec_.output >= 0 && !redirect(spec_.output)) return {Stage::descriptors, errno};
+  if (spec_.output >= 0 && !redirect(spec_.output, spec_.errors)) return {Stage::descriptors, errno};
   inherited_.restore();
   return {Stage::none, 0};
 }
@@ -158,7 +170,8 @@ int Launch::child(void* launch) {
     if (self.spec_.reached) self.spec_.reached->store(model::TaskPhase::reached);
     failure = {Stage::exec, self.exec_any()};
   }
-  [[maybe_unused]] ssize_t n = ::write(self.failures_.write.get(), &failure, sizeof failure);
+  self.failure_ = failure;
+  [[maybe_unused]] ssize_t n = self.failures_.write ? ::write(self.failures_.write.get(), &failure, sizeof failure) : 0;
   ::_exit(127);
 }
 
@@ -166,7 +179,7 @@ pid_t Launch::start(int cgroup) {
   failures_ = make_pipe();
   pid_t pid = cgroup >= 0 ? fork_into(cgroup) : -1;
   if (pid == 0) child(this);
-  if (pid < 0) pid = start_here();
+  if (pid < 0) pid = start_here(nullptr);
   if (pid < 0)
     throw Error(ErrorCode::internal, "cannot start a process").because(errno).hint("see the limits: ulimit -u, ulimit -v");
   failures_.write.reset();
@@ -182,16 +195,39 @@ pid_t Launch::start(int cgroup) {
   report(failure);
 }
 
-pid_t Launch::start_here() {
+pid_t Launch::start_here(int* end) {
 #ifdef THOLE_SANITIZED
   pid_t pid = ::fork();  // the sanitizers keep state that a child with our memory would spoil
   if (pid == 0) child(this);
+  if (end && pid > 0) *end = open_pidfd(pid).release();
   return pid;
 #else
-  Stack stack;
-  if (stack.base == MAP_FAILED) return -1;
-  return ::clone(&Launch::child, static_cast<char*>(stack.base) + Stack::size, CLONE_VM | CLONE_VFORK | SIGCHLD, this);
+  void* stack = stack_.end();
+  if (!stack) return -1;
+  return ::clone(&Launch::child, stack, CLONE_VM | CLONE_VFORK | SIGCHLD | (end ? CLONE_PIDFD : 0), this, end);
 #endif
+}
+
+// Only a child that shares our memory has left its failure there by now.
+pid_t Launch::start_again(Fd& end) {
+#ifdef THOLE_SANITIZED
+  const pid_t pid = start();
+  end = open_pidfd(pid);
+#else
+  failure_ = {Stage::none, 0};
+  int descriptor = -1;
+  const pid_t pid = start_here(&descriptor);
+  if (pid < 0)
+    throw Error(ErrorCode::internal, "cannot start a process").because(errno).hint("see the limits: ulimit -u, ulimit -n, ulimit -v");
+  end = Fd(descriptor);
+  if (failure_.stage != Stage::none) {
+    ::waitpid(pid, nullptr, 0);
+    report(failure_);
+  }
+  tell_bound();
+#endif
+  if (!end) end = open_pidfd(pid);
+  return pid;
 }
 
 void Launch::become() {

@@ -19,6 +19,19 @@
 
 namespace thole::host {
 
+// Pages of memory for a stack; mapped when first used.
+class Pages {
+ public:
+  Pages() = default;
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages();
+  void* end();                 // null with errno set when there are none to be had
+
+ private:
+  void* begin_ = nullptr;
+};
+
 // A ProcessSpec turned into what execve and its neighbours want.
 class Launch {
  public:
@@ -31,13 +44,18 @@ class Launch {
   pid_t start(int cgroup = -1);
   [[noreturn]] void become();  // in this process
 
+  // For many starts of one spec: as start, without a cgroup, and without what costs a system call more than it must. `end` becomes
+  // readable when the process has ended. Before it, whenever spec.argv was changed: arguments_changed().
+  pid_t start_again(Fd& end);
+  void arguments_changed();
+
  private:
   enum class Stage { none, descriptors, cpus, memory, directory, exec };
   struct Failure { Stage stage; int reason; };
 
   Failure prepare();           // all that comes before exec; async-signal-safe like the next
   int exec_any();              // the errno that execvp would report
-  pid_t start_here();          // -1 with errno set
+  pid_t start_here(int* end);  // -1 with errno set
   static int child(void* launch);
   void tell_bound() const;
   [[noreturn]] void report(const Failure& failure) const;
@@ -49,8 +67,11 @@ class Launch {
   const InheritedSignals& inherited_;
   std::vector<std::string> environment_, candidates_;
   std::vector<char*> argv_, envp_, shell_argv_;  // shell_argv_: "/bin/sh", a place for the path, then argv[1…]
+  std::string program_;        // whose paths the candidates are
   BindingStep binding_;
-  Pipe failures_;
+  Pages stack_;                // of the child that shares our memory
+  Pipe failures_;              // from a child that does not …
+  Failure failure_{};          // … and from one that does
 };
 
 // The paths execvp would try for `program` under this PATH, in order; the program itself when it has a slash.

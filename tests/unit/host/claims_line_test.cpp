@@ -57,6 +57,20 @@ TEST_F(Line, ServesInOrderOfArrival) {
   ::munmap(board, sizeof(Board));
 }
 
+TEST_F(Line, AnOwnerSeesWhoWantsHisUnits) {
+  auto store = open();
+  std::optional<port::Claim> zero = try_claim(*store, entry({"GPU-0"})), one = try_claim(*store, entry({"GPU-1"}));
+  EXPECT_TRUE(store->wanted_by(*zero).empty());
+  auto child = waiter(*store, entry({"GPU-0"}), zero);
+  ASSERT_EQ(child->hear(), 'w');
+  EXPECT_EQ(store->wanted_by(*zero), std::vector<pid_t>{child->pid()});
+  EXPECT_TRUE(store->wanted_by(*one).empty()) << "it does not wait for that one";
+  zero.reset();
+  ASSERT_EQ(child->hear(), 'c');
+  child->say('q');
+  EXPECT_EQ(child->wait(), 0);
+}
+
 TEST_F(Line, FiveHundredWaitersAllGetTheirTurn) {
   auto store = open();
   std::optional<port::Claim> held = try_claim(*store, entry({"GPU-0"}));
