@@ -10,12 +10,6 @@ namespace thole::app {
 
 namespace {
 
-std::string command_line(const std::vector<std::string>& argv) {
-  std::vector<std::string> words;
-  for (const std::string& word : argv) words.push_back(shell_quote(word));
-  return join(words, " ");
-}
-
 // A claim that is kept by somebody of ours, joined by copies of its locks.
 Acquired join_claim(RunPorts& ports, const std::string& word) {
   const auto gpus = [&ports]() -> const Observer& {
@@ -52,9 +46,17 @@ port::ProcessSpec spec_for(const Site& site, const RunRequest& wanted, const Acq
   return spec;
 }
 
-// The claim's socket, for release and extend. A claim without one still works: say so and go on.
-std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, const RunEvents& events,
-                                           std::optional<WallTime> until) {
+}  // namespace
+
+std::string command_line(const std::vector<std::string>& argv) {
+  std::vector<std::string> words;
+  for (const std::string& word : argv) words.push_back(shell_quote(word));
+  return join(words, " ");
+}
+
+// A claim without a socket still works: say so and go on.
+std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, std::optional<WallTime> until,
+                                           const std::function<void(const std::string&)>& caution) {
   if (acquired.reused || acquired.claim.locks.empty()) return nullptr;
   port::DoorSpec spec;
   spec.directory = ports.directory(acquired.claim.id, ports.site.uid);
@@ -66,12 +68,10 @@ std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acqu
   try {
     return ports.control.open(std::move(spec));
   } catch (const Error& error) {
-    if (events.caution) events.caution("release and extend will not reach this claim: " + error.full());
+    if (caution) caution("release and extend will not reach this claim: " + error.full());
     return nullptr;
   }
 }
-
-}  // namespace
 
 port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& events, const std::vector<int>& cancel) {
   AcquireOptions options;
@@ -92,7 +92,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
 
   std::optional<WallTime> until;
   if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
-  std::unique_ptr<port::ClaimDoor> door = open_door(ports, acquired, events, until);
+  std::unique_ptr<port::ClaimDoor> door = open_door(ports, acquired, until, events.caution);
   port::SupervisePolicy policy;
   policy.time_limit = wanted.request.time;
   policy.linger = wanted.linger;

@@ -17,6 +17,7 @@ int doctor(Context& context);
 int capture(Context& context);
 int init(Context& context);
 int plan(Context& context);
+int map(Context& context);
 
 // Machinery: no configuration, no machine.
 int completion(const Invocation& invocation);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/map_wishes.hpp"
 #include "base/time.hpp"
 #include "model/bind_wishes.hpp"
 #include "model/request.hpp"
@@ -59,6 +60,15 @@ struct TopoOptions {
   bool matrix = false;
 };
 
+struct MapOptions {
+  unsigned lanes = 0;  // 0 = as many as get GPUs; without GPUs one for each CPU
+  unsigned per_gpu = 1;
+  std::string file;    // of items; "" = stdin
+  bool zero = false, csv = false;
+  bool keep_order = false, ungroup = false, line_buffer = false;
+  app::MapWishes wishes;
+};
+
 struct PlanOptions {
   bool batch = false;
 };
@@ -85,6 +95,7 @@ struct Invocation {
   TopoOptions topo;
   InitOptions init;
   PlanOptions plan;
+  MapOptions map;
   std::vector<std::string> words;  // GPUs, a claim, or the command to run with its arguments
 };
 

@@ -29,7 +29,8 @@ struct Command {
 constexpr Command commands[] = {{"status", cli::status}, {"why", cli::why},         {"run", cli::run},
                                 {"bind", cli::bind},     {"claim", cli::claim},     {"release", cli::release},
                                 {"extend", cli::extend}, {"topo", cli::topo},       {"plan", cli::plan},
-                                {"doctor", cli::doctor}, {"capture", cli::capture}, {"init", cli::init}};
+                                {"doctor", cli::doctor}, {"capture", cli::capture}, {"init", cli::init},
+                                {"map", cli::map}};
 
 // Without a verb: who has what.
 std::string_view verb_of(const Invocation& invocation) { return invocation.verb ? invocation.verb->name : "status"; }

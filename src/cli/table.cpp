@@ -173,6 +173,35 @@ constexpr Option init_rows[] = {
    [](I& i, const W& w) { i.init.group = text_of(w); }, Offer::groups},
 };
 
+constexpr Option map_rows[] = {
+  {'j', "jobs", "N", "at most N lanes, each on GPUs of its own (default: as many as get GPUs; with -g 0 one for each CPU)",
+   [](I& i, const W& w) { i.map.lanes = number_of(w, 1, 4096); }},
+  {0, "per-gpu", "K", "K tasks at once on the GPUs of each lane",
+   [](I& i, const W& w) { i.map.per_gpu = number_of(w, 1, 1024); }},
+  {'a', "arg-file", "FILE", "read items from FILE, one a line (default: stdin)",
+   [](I& i, const W& w) { i.map.file = text_of(w); }, Offer::files},
+  {'0', "null", "", "items end with a zero byte, as from find -print0", [](I& i, const W&) { i.map.zero = true; }},
+  {0, "csv", "", "items are rows; the first row names their columns: {name}", [](I& i, const W&) { i.map.csv = true; }},
+  {'k', "keep-order", "", "show output in the order of the items (default: whole, task by task, as they end)",
+   [](I& i, const W&) { i.map.keep_order = true; }},
+  {0, "line-buffer", "", "show output line by line as it comes", [](I& i, const W&) { i.map.line_buffer = true; }},
+  {'u', "ungroup", "", "tasks write straight to stdout and stderr", [](I& i, const W&) { i.map.ungroup = true; }},
+  {0, "joblog", "FILE", "write a line for each task to FILE, in GNU parallel's format",
+   [](I& i, const W& w) { i.map.wishes.joblog = text_of(w); }, Offer::files},
+  {0, "resume", "", "leave out what the joblog names, and go on with it",
+   [](I& i, const W&) { i.map.wishes.resume = plan::Resume::done; }},
+  {0, "resume-failed", "", "leave out what succeeded by the joblog, and go on with it",
+   [](I& i, const W&) { i.map.wishes.resume = plan::Resume::succeeded; }},
+  {0, "retries", "N", "try a task that fails up to N times in all",
+   [](I& i, const W& w) { i.map.wishes.tries = number_of(w, 1, 1000); }},
+  {0, "halt", "WHEN", "end early: soon,fail=1 (what runs may end) or now,fail=1 (it is ended); also success=N, done=N, never",
+   [](I& i, const W& w) { i.map.wishes.halt = halt_of(w); }, Offer::choices, "soon,fail=1|now,fail=1|now,success=1|never"},
+  {0, "timeout", "TIME", "the same as --time: end a task that takes longer",
+   [](I& i, const W& w) { i.request.time = positive_duration_of(w); }},
+  {0, "dry-run", "", "print the commands, and run none", [](I& i, const W&) { i.run.dry_run = true; }},
+  ids_row,
+};
+
 constexpr Option plan_rows[] = {
   {0, "batch", "", "read one JSON request a line from stdin and write one JSON answer a line to stdout",
    [](I& i, const W&) { i.plan.batch = true; }},
@@ -229,6 +258,12 @@ constexpr Example init_examples[] = {
   {"sudo thole init --group gpu", "the same, for members of the group gpu only"},
 };
 
+constexpr Example map_examples[] = {
+  {"thole map python eval.py ::: *.ckpt", "each checkpoint on a GPU of its own, as many at once as there are free"},
+  {"thole map --per-gpu 2 --joblog log python train.py --seed {} ::: 1 2 3 4", "two at once on each GPU, with a log"},
+  {"thole map --csv -a runs.csv --joblog log --resume-failed python train.py --lr {lr}", "again what has failed"},
+  {"find . -name '*.png' -print0 | thole map -g 0 -0 optipng", "without GPUs: one lane for each CPU"},
+};
 constexpr Example plan_examples[] = {
   {"thole plan --batch < requests > answers", "what each of many requests would get; docs/plan.md"},
 };
@@ -239,6 +274,8 @@ constexpr Verb verb_rows[] = {
    Offer::gpus, 0, 128},
   {"run", "run", "claim GPUs, wait if needed, run a command", "COMMAND [ARGUMENT...]", run_rows, request_rows, run_examples,
    Offer::command, 1, ~std::size_t{0}, false, binding_rows},
+  {"map", "run", "run a command for each of many items, side by side on claimed GPUs", "COMMAND [ARGUMENT...] [::: ITEM...]", map_rows,
+   request_rows, map_examples, Offer::command, 1, ~std::size_t{0}, false, binding_rows},
   {"claim", "run", "claim GPUs without a command", "", claim_rows, request_rows, claim_examples},
   {"release", "run", "give a claim back", "[CLAIM...]", {}, {}, release_examples, Offer::claims, 0, 128},
   {"extend", "run", "give a claim a new end", "[CLAIM] TIME", {}, {}, extend_examples, Offer::claims, 1, 2},

@@ -19,6 +19,7 @@ unsigned number_of(const Word& word, unsigned least, unsigned most);
 std::vector<std::string> list_of(const Word& word);                 // "0,GPU-5c2f": no empty pieces
 std::string text_of(const Word& word);                              // anything but ""
 std::string choice_of(const Word& word, std::string_view choices);  // one of "a|b|c"
+plan::Halt halt_of(const Word& word);                               // "now,fail=1"
 
 // The word in double quotes, made printable and cut.
 std::string quoted(std::string_view word);

@@ -20,6 +20,7 @@
 #include "host/gpu/nvidia/placeholder.hpp"
 #include "host/process/local_binder.hpp"
 #include "host/process/local_processes.hpp"
+#include "host/process/task_pool.hpp"
 #include "host/process/tree.hpp"
 #include "host/topology/live.hpp"
 #include "host/store/queue_dir.hpp"
@@ -165,6 +166,12 @@ port::ClaimStore* Wire::find_store() {
 port::Processes& Wire::processes() {
   if (!parts_->processes) parts_->processes = std::make_unique<host::LocalProcesses>(parts_->inherited);
   return *parts_->processes;
+}
+
+std::unique_ptr<port::TaskPool> Wire::task_pool(port::OutputTo output) {
+  const auto named = settings_.environment.find("TMPDIR");
+  const bool usable = named != settings_.environment.end() && is_directory(named->second);
+  return std::make_unique<host::EpollPool>(parts_->inherited, output, usable ? named->second : "/tmp");
 }
 
 port::ClaimControl& Wire::control() {

@@ -14,6 +14,7 @@
 #include "port/clock.hpp"
 #include "port/placeholder.hpp"
 #include "port/processes.hpp"
+#include "port/task_pool.hpp"
 #include "wire/settings.hpp"
 
 namespace thole::host {
@@ -41,6 +42,7 @@ class Wire {
   port::ClaimStore& store();       // throws Error(unavailable) when no state directory can be used
   port::ClaimStore* find_store();  // for looking only: makes no directory and asks no driver; null where there is none
   port::Processes& processes();
+  std::unique_ptr<port::TaskPool> task_pool(port::OutputTo output);
   port::ClaimControl& control();
   app::BindSite bind_site();
   app::RankSite rank_site();       // for `bind`: needs no state directory

@@ -237,6 +237,16 @@ void Launch::become() {
   report({Stage::exec, exec_any()});
 }
 
+void Launch::check_program() const {
+  int reason = ENOENT;
+  for (const auto& path : candidates_) {
+    struct stat about;
+    if (::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0) return;
+    if (errno != ENOENT && errno != ENOTDIR) reason = EACCES;
+  }
+  report_exec(reason);
+}
+
 void Launch::tell_bound() const {
   if (spec_.bound) spec_.bound(binding_.bound());
 }

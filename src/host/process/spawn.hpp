@@ -44,6 +44,8 @@ class Launch {
   pid_t start(int cgroup = -1);
   [[noreturn]] void become();  // in this process
 
+  void check_program() const;  // throws as start would for a program that is not there
+
   // For many starts of one spec: as start, without a cgroup, and without what costs a system call more than it must. `end` becomes
   // readable when the process has ended. Before it, whenever spec.argv was changed: arguments_changed().
   pid_t start_again(Fd& end);

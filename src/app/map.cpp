@@ -1,0 +1,440 @@
+#include "app/map.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+
+#include "app/map_lanes.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+using Kind = port::PoolEvent::Kind;
+
+constexpr Millis settling_time{200};     // helpers of a command that end by themselves are not left behind; as in `run`
+
+struct Lane {
+  LaneGain gain;
+  std::unique_ptr<port::ClaimDoor> door;
+  std::vector<std::size_t> places;
+  unsigned busy = 0;
+  bool leaving = false;                  // takes no further task
+  bool released = false;                 // its claim was asked back
+
+  bool holds() const { return !gain.acquired.claim.locks.empty(); }
+};
+
+// A place of the pool and the task on it.
+struct Seat {
+  enum class Phase { idle, running, settling, ending_rest };
+  Lane* lane = nullptr;
+  MapTask task;
+  Phase phase = Phase::idle;
+  SteadyTime started{};
+  std::chrono::nanoseconds took{};
+  port::Ended how;
+  std::optional<SteadyTime> deadline;    // of the next step
+  int step = 0;                          // signals sent so far
+};
+
+class Map {
+ public:
+  Map(MapPorts& ports, const MapRequest& wanted, const MapEvents& events)
+      : ports_(ports), wanted_(wanted), events_(events), pool_(ports.pool),
+        claims_(ports.run.site, ports.run.bind, wanted.lane, wanted.per_lane, events.claims) {
+    pool_.watch(claims_.fd());
+  }
+
+  MapOutcome run();
+  void end_everything();                 // after a failure of ours
+
+ private:
+  enum class Stop { no, soon, now };
+
+  bool over() const { return lanes_.empty() && !claims_.asked() && (stop_ != Stop::no || !has_task()); }
+  bool has_task() const { return !again_.empty() || ahead_ || (!items_over_ && waits_for_items_); }
+  void look_ahead();
+  bool next_task(MapTask& task);
+  void fill();
+  void claim_or_give_back();
+  void open_lane(LaneGain gain);
+  void close_lane(Lane& lane);
+  void lane_won();
+  void start(std::size_t place);
+  void handle(const port::PoolEvent& event);
+  void command_ended(std::size_t place, const port::PoolEvent& event);
+  void finish(std::size_t place, std::string problem = {});
+  void vacate(Seat& seat, std::size_t place);
+  void signalled(int number);
+  void asked_at_door(Lane& lane);
+  void end_tasks(int signal);
+  void deadlines_passed();
+  void next_step(Seat& seat, std::size_t place);
+  bool wanted_by_others(const Lane& lane);
+  std::optional<SteadyTime> next_deadline() const;
+  SteadyTime now() const { return ports_.run.site.clock.steady(); }
+  port::ClaimStore& store_of(Lane& lane) {
+    return lane.gain.acquired.inner_store ? *lane.gain.acquired.inner_store : ports_.run.site.store;
+  }
+
+  MapPorts& ports_;
+  const MapRequest& wanted_;
+  const MapEvents& events_;
+  port::TaskPool& pool_;
+  LaneClaims claims_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<Seat> seats_;              // by place
+  std::vector<std::size_t> idle_;
+  std::deque<MapTask> again_;
+  std::optional<MapTask> ahead_;         // the next item, read already
+  std::uint64_t numbers_ = 0, orders_ = 0;
+  bool items_over_ = false, waits_for_items_ = false;
+  int items_watched_ = -1;
+  bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
+  bool no_more_lanes_ = false;           // asking failed while others run
+  bool timed_ = false;                   // some seat has a deadline
+  Stop stop_ = Stop::no;
+  MapOutcome outcome_;
+};
+
+void Map::look_ahead() {
+  if (ahead_ || items_over_ || stop_ != Stop::no) return;
+  waits_for_items_ = false;
+  MapTask task;
+  for (;;) {
+    switch (ports_.items.next(task.cells)) {
+      case ItemSource::Next::end:
+        items_over_ = true;
+        break;
+      case ItemSource::Next::later:
+        waits_for_items_ = true;
+        if (items_watched_ < 0) pool_.watch(items_watched_ = ports_.items.fd());
+        return;
+      case ItemSource::Next::item:
+        task.number = ++numbers_;
+        if (task.number < wanted_.done.size() && wanted_.done[task.number]) continue;
+        ahead_ = std::move(task);
+    }
+    break;
+  }
+  if (items_watched_ >= 0) pool_.unwatch(std::exchange(items_watched_, -1));
+}
+
+bool Map::next_task(MapTask& task) {
+  if (stop_ != Stop::no) return false;
+  if (!again_.empty()) {
+    task = std::move(again_.front());
+    again_.pop_front();
+    return true;
+  }
+  look_ahead();
+  if (!ahead_) return false;
+  std::swap(task.cells, ahead_->cells);  // the old ones' memory is used again by what comes next
+  task.number = ahead_->number;
+  task.order = orders_++;
+  task.tries = 0;
+  ahead_.reset();
+  return true;
+}
+
+void Map::fill() {
+  while (!idle_.empty()) {
+    const std::size_t place = idle_.back();
+    if (!next_task(seats_[place].task)) break;
+    idle_.pop_back();
+    start(place);
+  }
+}
+
+// A lane more while there is a task for it and room; GPUs without a task are not kept from others.
+void Map::claim_or_give_back() {
+  look_ahead();
+  const bool waiting = stop_ == Stop::no && (!again_.empty() || ahead_);
+  for (std::size_t i = lanes_.size(); i-- > 0;)
+    if (Lane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting)) close_lane(lane);
+  if (!waiting) {
+    if (claims_.asked()) claims_.withdraw();
+    return;
+  }
+  const bool room = wanted_.lanes == 0 || lanes_.size() < wanted_.lanes;
+  const bool useful = lanes_.empty() || (!whole_claim_used_ && !no_more_lanes_ && wanted_.lane.request.gpus > 0);
+  if (idle_.empty() && !claims_.asked() && room && useful) claims_.ask();
+}
+
+void Map::lane_won() {
+  if (!claims_.asked()) return;
+  try {
+    open_lane(claims_.take());
+    no_more_lanes_ = false;
+  } catch (const Error& error) {
+    if (lanes_.empty()) throw;
+    no_more_lanes_ = true;
+    if (events_.claims.caution) events_.claims.caution("no more GPUs for now: " + error.full());
+  }
+}
+
+void Map::open_lane(LaneGain gain) {
+  auto lane = std::make_unique<Lane>();
+  lane->gain = std::move(gain);
+  whole_claim_used_ = whole_claim_used_ || lane->gain.acquired.reused;
+  std::optional<WallTime> until;
+  if (wanted_.lane.request.time) until = ports_.run.site.clock.wall() + *wanted_.lane.request.time;
+  lane->door = open_door(ports_.run, lane->gain.acquired, until, events_.claims.caution);
+  if (lane->door) pool_.watch(lane->door->fd());
+  for (unsigned rank = 0; rank < wanted_.per_lane; ++rank) {
+    port::ProcessSpec spec;
+    spec.set = lane->gain.variables.set;
+    spec.unset = lane->gain.variables.unset;
+    for (const auto& [name, value] : wanted_.lane.carry) spec.set[name] = value;
+    for (const Fd& lock : lane->gain.acquired.claim.locks) spec.keep.push_back(lock.get());
+    if (lane->gain.binding)
+      put_into(spec, *lane->gain.binding, rank, [this, lane = lane.get()](const ReadBack& answer) {
+        if (events_.claims.bound) events_.claims.bound(*lane->gain.binding, answer);
+      });
+    const std::size_t place = pool_.open(std::move(spec));
+    if (place >= seats_.size()) seats_.resize(place + 1);
+    seats_[place].lane = lane.get();
+    lane->places.push_back(place);
+  }
+  idle_.insert(idle_.end(), lane->places.rbegin(), lane->places.rend());
+  lanes_.push_back(std::move(lane));
+}
+
+void Map::close_lane(Lane& lane) {
+  for (const std::size_t place : lane.places) {
+    std::erase(idle_, place);
+    seats_[place].lane = nullptr;
+    pool_.close(place);
+  }
+  if (lane.door) pool_.unwatch(lane.door->fd());
+  lane.gain.acquired.claim.locks.clear();        // free before anybody is told so
+  if (lane.door) lane.door->let_go();
+  no_more_lanes_ = false;
+  std::erase_if(lanes_, [&lane](const auto& one) { return one.get() == &lane; });
+}
+
+void Map::start(std::size_t place) {
+  Seat& seat = seats_[place];
+  Lane& lane = *seat.lane;
+  seat.task.place = place + 1;
+  ++seat.task.tries;
+  ++lane.busy;
+  ports_.command.fill({seat.task.cells, seat.task.number, seat.task.place}, pool_.words(place));
+  seat.phase = Seat::Phase::running;
+  seat.how = {};
+  seat.step = 0;
+  seat.task.started = ports_.run.site.clock.wall();
+  seat.started = now();
+  if (const auto& limit = wanted_.lane.request.time) {
+    seat.deadline = seat.started + *limit;
+    timed_ = true;
+    if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim, seat.task.started + *limit);
+  }
+  try {
+    pool_.start(place);
+  } catch (const Error& error) {
+    seat.how.exit_code = exit_status(error.code());
+    seat.took = {};
+    finish(place, error.full());
+  }
+}
+
+void Map::handle(const port::PoolEvent& event) {
+  switch (event.kind) {
+    case Kind::ended: return command_ended(event.place, event);
+    case Kind::alone:
+      if (seats_[event.place].phase != Seat::Phase::idle) finish(event.place);
+      return;
+    case Kind::text:
+      if (events_.text) events_.text(seats_[event.place].task, event.errors, event.bytes);
+      return;
+    case Kind::signal: return signalled(event.number);
+    case Kind::readable:
+      if (event.number == claims_.fd()) return lane_won();
+      for (const auto& lane : lanes_)
+        if (lane->door && lane->door->fd() == event.number) return asked_at_door(*lane);
+  }
+}
+
+void Map::command_ended(std::size_t place, const port::PoolEvent& event) {
+  Seat& seat = seats_[place];
+  seat.took = now() - seat.started;
+  seat.how.exit_code = event.how.exit_code;
+  seat.how.signal = event.how.signal;
+  seat.how.core = event.how.core;
+  if (!event.left_group) return finish(place);
+  seat.phase = Seat::Phase::settling;
+  seat.step = 0;
+  seat.deadline = now() + settling_time;
+  timed_ = true;
+}
+
+void Map::finish(std::size_t place, std::string problem) {
+  Seat& seat = seats_[place];
+  MapEnd end{seat.how, std::move(problem), seat.took, pool_.take_output(place), pool_.words(place), seat.lane->gain.acquired};
+  const bool succeeded = end.succeeded();
+  if (stop_ == Stop::now) {
+    ++outcome_.cut_short;
+  } else if (!succeeded && seat.task.tries < wanted_.tries) {
+    again_.push_back(std::move(seat.task));
+  } else {
+    const int status = end.status();
+    ++(succeeded ? outcome_.counts.succeeded : outcome_.counts.failed);
+    if (events_.ended) events_.ended(seat.task, std::move(end));
+    if (stop_ == Stop::no && plan::must_halt(wanted_.halt, outcome_.counts)) {
+      outcome_.halted_by = status;
+      stop_ = wanted_.halt.when == plan::Halt::When::now ? Stop::now : Stop::soon;
+      if (stop_ == Stop::now) end_tasks(SIGTERM);
+    }
+  }
+  vacate(seat, place);
+}
+
+void Map::vacate(Seat& seat, std::size_t place) {
+  Lane& lane = *seat.lane;
+  seat.phase = Seat::Phase::idle;
+  seat.deadline.reset();
+  --lane.busy;
+  if (!lane.leaving && wanted_by_others(lane)) {
+    lane.leaving = true;
+    std::erase_if(idle_, [&](std::size_t one) { return seats_[one].lane == &lane; });
+  }
+  if (!lane.leaving) idle_.push_back(place);
+}
+
+// Our own thread may be among those who wait: more lanes than one may be had.
+bool Map::wanted_by_others(const Lane& lane) {
+  if (!lane.holds()) return false;
+  const auto waiters = store_of(const_cast<Lane&>(lane)).wanted_by(lane.gain.acquired.claim);
+  return std::any_of(waiters.begin(), waiters.end(), [](pid_t pid) { return pid != ::getpid(); });
+}
+
+// The first one ends what runs in order, the next one at once.
+void Map::signalled(int number) {
+  if (number == SIGTSTP) {
+    const SteadyTime before = now();
+    pool_.stop_all();
+    for (Seat& seat : seats_)
+      if (seat.deadline) *seat.deadline += now() - before;
+    return;
+  }
+  const bool again = outcome_.interrupted.has_value();
+  if (!again) outcome_.interrupted = number;
+  stop_ = Stop::now;
+  end_tasks(again ? SIGKILL : SIGTERM);
+}
+
+void Map::end_tasks(int signal) {
+  for (std::size_t place = 0; place < seats_.size(); ++place) {
+    Seat& seat = seats_[place];
+    if (seat.phase == Seat::Phase::idle) continue;
+    pool_.signal(place, signal);
+    seat.step = 2;                       // what comes next is KILL
+    seat.deadline = now() + wanted_.patience;
+    timed_ = true;
+  }
+}
+
+void Map::asked_at_door(Lane& lane) {
+  const port::Order order = lane.door->serve();
+  for (const std::size_t place : lane.places) {
+    Seat& seat = seats_[place];
+    if (seat.phase != Seat::Phase::running || seat.step > 0) continue;
+    if (order.until) {
+      seat.deadline = now() + (*order.until - ports_.run.site.clock.wall());
+      timed_ = true;
+    }
+    if (!order.end) continue;
+    seat.how.released = true;
+    next_step(seat, place);
+  }
+  if (!order.end) return;
+  lane.leaving = lane.released = true;
+  std::erase_if(idle_, [&](std::size_t one) { return seats_[one].lane == &lane; });
+}
+
+std::optional<SteadyTime> Map::next_deadline() const {
+  std::optional<SteadyTime> first;
+  if (!timed_) return first;
+  for (const Seat& seat : seats_)
+    if (seat.deadline && (!first || *seat.deadline < *first)) first = seat.deadline;
+  return first;
+}
+
+void Map::deadlines_passed() {
+  if (!timed_) return;
+  const SteadyTime time = now();
+  for (std::size_t place = 0; place < seats_.size(); ++place) {
+    Seat& seat = seats_[place];
+    if (seat.phase == Seat::Phase::idle || !seat.deadline || *seat.deadline > time) continue;
+    if (seat.phase == Seat::Phase::running && seat.step == 0) seat.how.time_limit = true;
+    if (seat.phase == Seat::Phase::settling) {
+      if (events_.claims.left_behind) events_.claims.left_behind(pool_.group(place));
+      seat.phase = Seat::Phase::ending_rest;
+      seat.step = 1;                     // no INT: TERM, then KILL
+    }
+    next_step(seat, place);
+  }
+}
+
+void Map::next_step(Seat& seat, std::size_t place) {
+  static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
+  pool_.signal(place, steps[std::min(seat.step++, 2)]);
+  seat.deadline = now() + wanted_.patience;
+  timed_ = true;
+}
+
+MapOutcome Map::run() {
+  if (ports_.command.fixed_program()) pool_.check_program(wanted_.lane.argv.front());  // not after hours in line
+  for (;;) {
+    fill();
+    claim_or_give_back();
+    if (over()) break;
+    const auto events = pool_.wait(next_deadline());
+    for (const port::PoolEvent& event : events) handle(event);
+    deadlines_passed();
+  }
+  if (const auto strays = pool_.strays(); !strays.empty()) {
+    if (events_.claims.left_behind) events_.claims.left_behind(strays);
+    pool_.end_strays(wanted_.patience);
+  }
+  return outcome_;
+}
+
+// Nothing is told any more: that may be what has failed.
+void Map::end_everything() {
+  claims_.withdraw();
+  stop_ = Stop::now;
+  end_tasks(SIGTERM);
+  while (std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->busy > 0; })) {
+    for (const port::PoolEvent& event : pool_.wait(next_deadline()))
+      if (event.kind == Kind::ended || event.kind == Kind::alone) {
+        Seat& seat = seats_[event.place];
+        if (event.left_group) continue;  // TERM has reached them, KILL will
+        seat.phase = Seat::Phase::idle;
+        seat.deadline.reset();
+        --seat.lane->busy;
+      }
+    deadlines_passed();
+  }
+  while (!lanes_.empty()) close_lane(*lanes_.back());
+}
+
+}  // namespace
+
+MapOutcome map(MapPorts ports, const MapRequest& wanted, const MapEvents& events) {
+  Map map(ports, wanted, events);
+  try {
+    return map.run();
+  } catch (...) {
+    map.end_everything();
+    throw;
+  }
+}
+
+}  // namespace thole::app

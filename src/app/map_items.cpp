@@ -1,0 +1,114 @@
+#include "app/map_items.hpp"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "plan/sweep_items.hpp"
+
+namespace thole::app {
+
+namespace {
+
+constexpr std::size_t one_read = 64 * 1024;
+
+bool may_block(int fd) {
+  struct stat about {};
+  return ::fstat(fd, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode);
+}
+
+std::string read_to_the_end(int fd) {
+  std::string text;
+  for (std::size_t used = 0;;) {
+    text.resize(used + one_read);
+    const ssize_t n = ::read(fd, text.data() + used, one_read);
+    if (n < 0 && errno != EINTR) throw Error(ErrorCode::unavailable, "cannot read the items").because(errno);
+    used += n > 0 ? static_cast<std::size_t>(n) : 0;
+    text.resize(used);
+    if (n == 0) return text;
+  }
+}
+
+bool readable_now(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+}  // namespace
+
+ItemSource::Next ListedItems::next(std::vector<std::string>& cells) {
+  std::uint64_t rest = at_;
+  cells.resize(lists_.size());
+  for (std::size_t list = lists_.size(); list-- > 0;) {
+    const std::uint64_t length = lists_[list].size();
+    if (length == 0) return Next::end;
+    cells[list] = lists_[list][rest % length];
+    rest /= length;
+  }
+  if (rest > 0) return Next::end;
+  ++at_;
+  return Next::item;
+}
+
+ItemSource::Next TableItems::next(std::vector<std::string>& cells) {
+  if (at_ >= items_.size()) return Next::end;
+  cells = items_.row(at_++);
+  return Next::item;
+}
+
+ItemLines::ItemLines(Fd file, char ends_by) : file_(std::move(file)), ends_by_(ends_by), waits_(may_block(file_.get())) {}
+
+ItemSource::Next ItemLines::next(std::vector<std::string>& cells) {
+  for (;;) {
+    if (take_line(cells)) return Next::item;
+    if (over_) return Next::end;
+    if (waits_ && !readable_now(file_.get())) return Next::later;
+    buffer_.erase(0, at_);
+    searched_ -= at_;
+    at_ = 0;
+    const std::size_t used = buffer_.size();
+    buffer_.resize(used + one_read);
+    ssize_t n;
+    do { n = ::read(file_.get(), buffer_.data() + used, one_read); } while (n < 0 && errno == EINTR);
+    buffer_.resize(used + (n > 0 ? static_cast<std::size_t>(n) : 0));
+    if (n < 0 && errno != EAGAIN) throw Error(ErrorCode::unavailable, "cannot read the items").because(errno);
+    over_ = n == 0;
+  }
+}
+
+bool ItemLines::take_line(std::vector<std::string>& cells) {
+  while (at_ < buffer_.size()) {
+    std::size_t end = buffer_.find(ends_by_, searched_);
+    if (end == std::string::npos) {
+      searched_ = buffer_.size();
+      if (!over_) return false;
+      end = buffer_.size();
+    }
+    const std::size_t begin = at_;
+    at_ = searched_ = end + 1;
+    std::size_t length = end - begin;
+    if (ends_by_ == '\n') {
+      if (length > 0 && buffer_[begin + length - 1] == '\r') --length;
+      if (length == 0) continue;
+      if (std::memchr(buffer_.data() + begin, '\0', length))
+        throw Error(ErrorCode::usage, "a line holds a zero byte, so it can be no argument").hint("for items that end by one: -0");
+    }
+    cells.resize(1);
+    cells[0].assign(buffer_, begin, length);
+    if (at_ > buffer_.size()) at_ = searched_ = buffer_.size();
+    return true;
+  }
+  return false;
+}
+
+std::unique_ptr<ItemSource> csv_items(const Fd& file, const std::string& name, std::vector<std::string>& columns) {
+  plan::ReadItems read = plan::parse_csv(read_to_the_end(file.get()), name);
+  columns = std::move(read.columns);
+  return std::make_unique<TableItems>(std::move(read.items));
+}
+
+}  // namespace thole::app

@@ -1,0 +1,91 @@
+#include "app/map_lanes.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+Fd event_descriptor() {
+  Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) throw Error(ErrorCode::internal, "cannot make a descriptor").because(errno).hint("raise the descriptor limit: ulimit -n");
+  return fd;
+}
+
+void raise(const Fd& fd) {
+  const std::uint64_t one = 1;
+  (void)!::write(fd.get(), &one, sizeof one);
+}
+
+void clear(const Fd& fd) {
+  std::uint64_t count;
+  (void)!::read(fd.get(), &count, sizeof count);
+}
+
+}  // namespace
+
+LaneClaims::LaneClaims(Site& site, BindSite bind, const RunRequest& wanted, unsigned tasks_at_once, const RunEvents& events)
+    : site_(site), bind_(bind), wanted_(wanted), tasks_at_once_(tasks_at_once), events_(events), ready_(event_descriptor()),
+      cancel_(event_descriptor()) {}
+
+void LaneClaims::ask() {
+  model::Request request = wanted_.request;
+  if (!std::exchange(first_, false)) request.wait.reset();
+  thread_ = std::thread([this, request] {
+    try {
+      claim(request);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+    }
+    site_.observer.rest();             // no probe of ours beside the tasks
+    raise(ready_);
+  });
+}
+
+void LaneClaims::claim(const model::Request& request) {
+  AcquireOptions options;
+  options.command = command_line(wanted_.argv);
+  options.enforced = true;
+  options.cancel = {cancel_.get()};
+  options.waiting = events_.waiting;
+  options.caution = events_.caution;
+  LaneGain gain;
+  gain.acquired = acquire(site_, request, options);
+  gain.variables = variables(site_, gain.acquired, request, wanted_.ids);
+  if (!gain.acquired.chosen.empty() && wants_binding(wanted_.bind)) {
+    const std::vector<std::size_t> gpus = gpus_of(gain.acquired.units, gain.acquired.chosen);
+    gain.binding = plan_binding(site_.observer, bind_, site_.environment, wanted_.bind, std::vector(tasks_at_once_, gpus));
+    if (events_.binding) events_.binding(*gain.binding);
+  }
+  if (events_.got) events_.got(gain.acquired);
+  std::lock_guard lock(mutex_);
+  gain_ = std::move(gain);
+}
+
+void LaneClaims::withdraw() {
+  if (!thread_.joinable()) return;
+  raise(cancel_);
+  thread_.join();
+  clear(cancel_);
+  clear(ready_);
+  gain_.reset();
+  failure_ = nullptr;
+}
+
+LaneGain LaneClaims::take() {
+  thread_.join();
+  clear(ready_);
+  if (auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
+  LaneGain gain = std::move(*gain_);
+  gain_.reset();
+  return gain;
+}
+
+}  // namespace thole::app

@@ -1,0 +1,52 @@
+// The GPUs of `map`: one lane's after the other's, claimed by a thread of its own, so that no task waits for a look at the driver.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "app/run.hpp"
+
+namespace thole::app {
+
+// What one lane has: GPUs, and what its tasks get with them.
+struct LaneGain {
+  Acquired acquired;
+  plan::Variables variables;
+  std::optional<Binding> binding;      // one rank for each of the tasks that share the lane
+};
+
+// The events are told by that thread: waiting, caution, got and binding. Nobody else may use site.observer meanwhile.
+class LaneClaims {
+ public:
+  LaneClaims(Site& site, BindSite bind, const RunRequest& wanted, unsigned tasks_at_once, const RunEvents& events);
+  ~LaneClaims() { withdraw(); }
+  LaneClaims(const LaneClaims&) = delete;
+  LaneClaims& operator=(const LaneClaims&) = delete;
+
+  int fd() const { return ready_.get(); }        // readable when take() has something
+  bool asked() const { return thread_.joinable(); }
+  void ask();                                    // for one lane more; the limit of the wait counts for the first one only
+  void withdraw();                               // leaves the line; what has just been won is given back
+
+  // What became of ask(), once fd() is readable. Throws what acquire throws.
+  LaneGain take();
+
+ private:
+  void claim(const model::Request& request);
+
+  Site& site_;
+  BindSite bind_;
+  const RunRequest& wanted_;
+  unsigned tasks_at_once_;
+  const RunEvents& events_;
+  Fd ready_, cancel_;
+  bool first_ = true;
+  std::mutex mutex_;
+  std::optional<LaneGain> gain_;
+  std::exception_ptr failure_;
+  std::thread thread_;
+};
+
+}  // namespace thole::app

@@ -1,0 +1,342 @@
+#include "host/process/task_pool.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "host/process/tree.hpp"
+
+namespace thole::host {
+namespace {
+
+using Kind = port::PoolEvent::Kind;
+
+constexpr std::size_t kept_in_memory = 64 * 1024;   // a longer text keeps its file
+constexpr std::size_t pipe_room = 64 * 1024;        // what a pipe holds unless somebody made it larger
+constexpr int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+
+[[noreturn]] void no_descriptor(const char* what) {
+  throw Error(ErrorCode::internal, what).because(errno).hint("raise the descriptor limit: ulimit -n");
+}
+
+int timeout_until(std::optional<SteadyTime> deadline) {
+  if (!deadline) return -1;
+  const auto left = std::chrono::ceil<Millis>(*deadline - std::chrono::steady_clock::now()).count();
+  return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
+}
+
+port::Ended how_it_ended(const siginfo_t& how) {
+  port::Ended ended;
+  if (how.si_code == CLD_EXITED) ended.exit_code = how.si_status;
+  else ended.signal = how.si_status;
+  ended.core = how.si_code == CLD_DUMPED;
+  return ended;
+}
+
+void reap_all() {
+  for (siginfo_t how{}; ::waitid(P_ALL, 0, &how, WEXITED | WNOHANG) == 0 && how.si_pid != 0;) how = {};
+}
+
+std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
+  std::vector<std::string> words;
+  for (const ProcessStat& process : processes) words.push_back(describe_process(process));
+  return words;
+}
+
+}  // namespace
+
+EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder)
+    : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_) no_descriptor("cannot watch over tasks");
+  ::signal(SIGCHLD, SIG_DFL);              // ignored, the kernel would keep the tasks' statuses from us
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  listen_for_children(false);
+  listen(signals_.get(), Source::signals, 0);
+}
+
+EpollPool::~EpollPool() = default;
+
+void EpollPool::listen(int fd, Source source, std::size_t number) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = static_cast<std::uint64_t>(source) << 32 | number;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) no_descriptor("cannot watch over a task");
+}
+
+void EpollPool::listen_for_children(bool on) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int number : heard)
+    if (!inherited_.ignores(number)) sigaddset(&set, number);
+  if (on) sigaddset(&set, SIGCHLD);
+  const int fd = ::signalfd(signals_.get(), &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) no_descriptor("cannot watch for signals");
+  if (!signals_) signals_ = Fd(fd);
+}
+
+std::size_t EpollPool::open(port::ProcessSpec spec) {
+  auto place = std::make_unique<Place>();
+  place->spec = std::move(spec);
+  place->spec.own_group = true;
+  const auto free = std::find(places_.begin(), places_.end(), nullptr);
+  const auto number = static_cast<std::size_t>(free - places_.begin());
+  if (free == places_.end()) places_.emplace_back();
+  places_[number] = std::move(place);
+  return number;
+}
+
+void EpollPool::close(std::size_t place) { places_[place].reset(); }
+
+std::vector<std::string>& EpollPool::words(std::size_t place) { return places_[place]->spec.argv; }
+
+Fd EpollPool::nameless_file() const {
+  Fd file = open_at(AT_FDCWD, folder_.c_str(), O_TMPFILE | O_RDWR | O_APPEND, 0600);
+  if (!file) file = Fd(::memfd_create("thole-output", MFD_CLOEXEC));  // a file system without nameless files
+  if (!file) no_descriptor("cannot make a file for a task's output");
+  return file;
+}
+
+void EpollPool::prepare_streams(Place& place, std::size_t number) {
+  if (to_ == port::OutputTo::ours) {
+    place.spec.output = STDOUT_FILENO;
+    place.spec.errors = STDERR_FILENO;
+    return;
+  }
+  for (Stream* stream : {&place.output, &place.errors}) {
+    int& theirs = stream == &place.output ? place.spec.output : place.spec.errors;
+    if (to_ == port::OutputTo::files) {
+      if (!stream->file) stream->file = nameless_file();
+      theirs = stream->file.get();
+      continue;
+    }
+    Pipe pipe = make_pipe();
+    ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
+    listen(pipe.read.get(), stream == &place.output ? Source::output : Source::errors, number);
+    stream->file = std::move(pipe.read);
+    theirs = pipe.write.release();               // closed when the task runs
+  }
+}
+
+void EpollPool::check_program(const std::string& program) {
+  port::ProcessSpec spec;
+  spec.argv = {program};
+  Launch(spec, inherited_).check_program();
+}
+
+void EpollPool::start(std::size_t number) {
+  Place& place = *places_[number];
+  prepare_streams(place, number);
+  const auto close_theirs = [&] {
+    if (to_ == port::OutputTo::pipes) { ::close(place.spec.output); ::close(place.spec.errors); }
+  };
+  try {
+    if (place.launch) place.launch->arguments_changed();
+    else place.launch = std::make_unique<Launch>(place.spec, inherited_);
+    place.pid = place.launch->start_again(place.end);
+  } catch (...) {
+    close_theirs();
+    throw;
+  }
+  close_theirs();
+  place.spec.bound = nullptr;                    // told once
+  listen(place.end.get(), Source::task, number);
+}
+
+void EpollPool::signal(std::size_t place, int number) {
+  const pid_t group = places_[place]->pid;
+  if (group <= 0) return;
+  ::kill(-group, number);
+  if (number != SIGKILL && number != SIGSTOP) ::kill(-group, SIGCONT);  // a stopped one must run to hear it
+}
+
+std::vector<std::string> EpollPool::group(std::size_t place) {
+  std::vector<ProcessStat> members = descendants(::getpid());
+  std::erase_if(members, [group = places_[place]->pid](const ProcessStat& process) { return process.group != group; });
+  return describe(members);
+}
+
+port::Written EpollPool::take(Stream& stream, bool used_again) const {
+  port::Written written;
+  struct stat about {};
+  if (!stream.file || ::fstat(stream.file.get(), &about) != 0 || about.st_size == 0) {
+    if (!used_again) stream.file.reset();
+    return written;
+  }
+  written.bytes = static_cast<std::uint64_t>(about.st_size);
+  if (written.bytes > kept_in_memory) {
+    written.file = std::move(stream.file);
+    return written;
+  }
+  written.text.resize(written.bytes);
+  const ssize_t n = ::pread(stream.file.get(), written.text.data(), written.bytes, 0);
+  written.text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  if (!used_again || ::ftruncate(stream.file.get(), 0) != 0) stream.file.reset();
+  else ::lseek(stream.file.get(), 0, SEEK_SET);  // a memfd does not append
+  return written;
+}
+
+port::TaskOutput EpollPool::take_output(std::size_t number) {
+  Place& place = *places_[number];
+  if (to_ != port::OutputTo::files) return {};
+  return {take(place.output, !place.left_group), take(place.errors, !place.left_group)};
+}
+
+void EpollPool::watch(int fd) { listen(fd, Source::watched, static_cast<std::size_t>(fd)); }
+void EpollPool::unwatch(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+
+std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadline) {
+  events_.clear();
+  if (to_ == port::OutputTo::pipes)
+    for (auto& place : places_)
+      if (place) { place->output.buffer.clear(); place->errors.buffer.clear(); }
+  std::array<epoll_event, 64> ready;
+  const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), timeout_until(deadline));
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t data = ready[static_cast<std::size_t>(i)].data.u64;
+    happened(static_cast<Source>(data >> 32), data & 0xffffffffu);
+  }
+  return events_;
+}
+
+void EpollPool::happened(Source source, std::size_t number) {
+  switch (source) {
+    case Source::task: return ended(number);
+    case Source::output:
+    case Source::errors: return read_stream(number, source == Source::errors, false);
+    case Source::signals: return read_signals();
+    case Source::watched: {
+      port::PoolEvent event;
+      event.kind = Kind::readable;
+      event.number = static_cast<int>(number);
+      events_.push_back(std::move(event));
+    }
+  }
+}
+
+void EpollPool::ended(std::size_t number) {
+  Place& place = *places_[number];
+  siginfo_t how{};
+  if (!place.end || ::waitid(P_PID, static_cast<id_t>(place.pid), &how, WEXITED | WNOHANG) != 0 || how.si_pid == 0) return;
+  place.end.reset();
+  if (to_ == port::OutputTo::pipes) {
+    read_stream(number, false, true);
+    read_stream(number, true, true);
+  }
+  port::PoolEvent event;
+  event.kind = Kind::ended;
+  event.place = number;
+  event.how = how_it_ended(how);
+  event.left_group = place.left_group = group_lives(place.pid);
+  if (!place.left_group) place.pid = 0;
+  else if (groups_left_++ == 0) listen_for_children(true);
+  events_.push_back(std::move(event));
+}
+
+// One event a stream and a wait; what a task wrote before its end comes before the event of its end.
+void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
+  Stream& stream = errors ? places_[number]->errors : places_[number]->output;
+  if (!stream.file) return;
+  const std::size_t before = stream.buffer.size();
+  for (ssize_t n = 1; n > 0;) {
+    const std::size_t used = stream.buffer.size();
+    stream.buffer.resize(used + pipe_room);
+    n = ::read(stream.file.get(), stream.buffer.data() + used, pipe_room);
+    stream.buffer.resize(used + (n > 0 ? static_cast<std::size_t>(n) : 0));
+    if (n == 0 || (n < 0 && errno != EAGAIN)) stream.file.reset();
+    if (!to_the_end) break;
+  }
+  if (to_the_end) stream.file.reset();
+  const auto same = [&](const port::PoolEvent& event) {
+    return event.kind == Kind::text && event.place == number && event.errors == errors;
+  };
+  const auto told = std::find_if(events_.begin(), events_.end(), same);
+  if (told != events_.end()) { told->bytes = stream.buffer; return; }
+  if (stream.buffer.size() == before) return;
+  port::PoolEvent event;
+  event.kind = Kind::text;
+  event.place = number;
+  event.errors = errors;
+  event.bytes = stream.buffer;
+  events_.push_back(std::move(event));
+}
+
+void EpollPool::read_signals() {
+  signalfd_siginfo got;
+  bool children = false;
+  while (::read(signals_.get(), &got, sizeof got) == sizeof got) {
+    if (got.ssi_signo == SIGCHLD) { children = true; continue; }
+    port::PoolEvent event;
+    event.kind = Kind::signal;
+    event.number = static_cast<int>(got.ssi_signo);
+    events_.push_back(std::move(event));
+  }
+  if (children) look_at_groups();
+}
+
+void EpollPool::look_at_groups() {
+  for (std::size_t number = 0; number < places_.size(); ++number) {
+    Place* place = places_[number].get();
+    if (!place || !place->left_group || group_lives(place->pid)) continue;
+    place->left_group = false;
+    place->pid = 0;
+    if (--groups_left_ == 0) listen_for_children(false);
+    port::PoolEvent event;
+    event.kind = Kind::alone;
+    event.place = number;
+    events_.push_back(std::move(event));
+  }
+}
+
+// What has outlived its parent is our child now and stays in its group until it is reaped.
+bool EpollPool::group_lives(pid_t group) const {
+  siginfo_t how{};
+  while (::waitid(P_PGID, static_cast<id_t>(group), &how, WEXITED | WNOHANG) == 0 && how.si_pid != 0) how = {};
+  return ::kill(-group, 0) == 0 || errno == EPERM;
+}
+
+void EpollPool::stop_all() {
+  for (const auto& place : places_)
+    if (place && place->pid > 0) ::kill(-place->pid, SIGSTOP);
+  ::raise(SIGSTOP);
+  for (const auto& place : places_)
+    if (place && place->pid > 0) ::kill(-place->pid, SIGCONT);
+}
+
+std::vector<std::string> EpollPool::strays() {
+  reap_all();
+  return describe(descendants(::getpid()));
+}
+
+void EpollPool::end_strays(Millis patience) {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    const SteadyTime deadline = std::chrono::steady_clock::now() + patience;
+    for (const ProcessStat& process : descendants(::getpid())) {
+      ::kill(process.pid, signal);
+      ::kill(process.pid, SIGCONT);
+    }
+    for (;;) {
+      reap_all();
+      if (descendants(::getpid()).empty()) return;
+      const auto left = std::chrono::ceil<Millis>(deadline - std::chrono::steady_clock::now());
+      if (left <= Millis{0}) break;
+      const timespec timeout{left.count() / 1000, left.count() % 1000 * 1'000'000};
+      ::sigtimedwait(&child, nullptr, &timeout);
+    }
+  }
+}
+
+}  // namespace thole::host

@@ -1,0 +1,78 @@
+// Many short commands side by side: the real implementation of port::TaskPool.
+//
+// How it works. Each place has a Launch that is used again and again, so that a task costs what vfork, exec and exit cost and
+// little else: its end is told by a pidfd in one epoll set, what it writes goes to a file of its place that is used again as long
+// as it stays empty. Its process group is its own, so that a signal reaches all of it; we are the subreaper, so that what outlives
+// the command becomes our child and its end is told too. SIGCHLD is listened to only while there is something like that.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+
+#include "host/process/signals.hpp"
+#include "host/process/spawn.hpp"
+#include "port/task_pool.hpp"
+
+namespace thole::host {
+
+class EpollPool : public port::TaskPool {
+ public:
+  // `folder`: where files without a name can be made.
+  EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder);
+  ~EpollPool() override;
+
+  std::size_t open(port::ProcessSpec spec) override;
+  void close(std::size_t place) override;
+  std::vector<std::string>& words(std::size_t place) override;
+  void check_program(const std::string& program) override;
+  void start(std::size_t place) override;
+  void signal(std::size_t place, int number) override;
+  std::vector<std::string> group(std::size_t place) override;
+  port::TaskOutput take_output(std::size_t place) override;
+  void watch(int fd) override;
+  void unwatch(int fd) override;
+  std::span<const port::PoolEvent> wait(std::optional<SteadyTime> deadline) override;
+  void stop_all() override;
+  std::vector<std::string> strays() override;
+  void end_strays(Millis patience) override;
+
+ private:
+  // One of a task's two streams.
+  struct Stream {
+    Fd file;                                     // what it writes to, or our end of its pipe
+    std::string buffer;                          // of a pipe: what was read since the last wait
+  };
+  struct Place {
+    port::ProcessSpec spec;
+    std::unique_ptr<Launch> launch;              // made by the first start
+    pid_t pid = 0;                               // of the task, and its group; 0: idle
+    Fd end;
+    Stream output, errors;
+    bool left_group = false;                     // the command has ended, its group has not
+  };
+  enum class Source : std::uint32_t { task, output, errors, watched, signals };
+
+  void listen(int fd, Source source, std::size_t number) const;
+  void listen_for_children(bool on);
+  void prepare_streams(Place& place, std::size_t number);
+  Fd nameless_file() const;
+  port::Written take(Stream& stream, bool used_again) const;
+  void happened(Source source, std::size_t number);
+  void ended(std::size_t number);
+  void read_stream(std::size_t number, bool errors, bool to_the_end);
+  void read_signals();
+  void look_at_groups();
+  bool group_lives(pid_t group) const;
+
+  const InheritedSignals& inherited_;
+  AllSignalsBlocked blocked_;
+  port::OutputTo to_;
+  std::string folder_;
+  Fd epoll_, signals_;
+  std::vector<std::unique_ptr<Place>> places_;   // null: closed
+  std::vector<port::PoolEvent> events_;
+  std::size_t groups_left_ = 0;
+};
+
+}  // namespace thole::host

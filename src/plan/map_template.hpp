@@ -1,0 +1,51 @@
+// The command of `map` with places in it, read once and filled for every task.
+//
+// Places: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the place it runs in,
+// both from 1. {{…}} stands for the place itself; other braces are left alone, as in sweep_template.hpp. A command without a place
+// for the item gets it as its last words, as xargs and GNU parallel do.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace thole::plan {
+
+// What fills the places.
+struct MapItem {
+  std::span<const std::string> cells;
+  std::uint64_t number = 0;            // {#}
+  std::size_t place = 0;               // {%}
+};
+
+class MapTemplate {
+ public:
+  // `columns`: names of the cells, empty where they have none; `cells`: how many every item has. Throws Error(usage) for a place
+  // that no item can fill, with the nearest name.
+  MapTemplate(std::span<const std::string> command, std::span<const std::string> columns, std::size_t cells);
+
+  // Into words whose memory is used again.
+  void fill(const MapItem& item, std::vector<std::string>& words) const;
+
+  bool fixed_program() const { return words_.front().pieces.size() == 1 && words_.front().pieces.front().what == What::text; }
+
+ private:
+  enum class What { text, item, cell, number, place };
+  struct Piece {
+    What what = What::text;
+    std::string text;
+    std::size_t cell = 0;
+  };
+  struct Word { std::vector<Piece> pieces; };
+
+  Piece piece_of(std::string_view name, std::span<const std::string> columns, std::size_t cells) const;
+  Word read(std::string_view word, std::span<const std::string> columns, std::size_t cells);
+  static bool is_place(std::string_view name, bool has_columns);
+
+  std::vector<Word> words_;
+  bool uses_item_ = false;
+};
+
+}  // namespace thole::plan

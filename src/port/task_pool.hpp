@@ -1,0 +1,88 @@
+// Port: many short commands side by side, from one process: started as fast as the machine can, and one place to sleep until
+// something happens to any of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/time.hpp"
+#include "port/processes.hpp"
+
+namespace thole::port {
+
+// Where tasks write to: our own stdout and stderr; files of their own, handed over at their end; or pipes, handed over as it comes.
+enum class OutputTo { ours, files, pipes };
+
+// What a task has written to one stream. Short texts are in memory, so that their file can be used again.
+struct Written {
+  std::string text;
+  Fd file;                                       // else: a file without a name, to be read from its beginning
+  std::uint64_t bytes = 0;
+};
+
+struct TaskOutput {
+  Written output, errors;
+};
+
+// Something has happened.
+struct PoolEvent {
+  enum class Kind {
+    ended,                                       // the command of `place`, as `how` says
+    alone,                                       // nothing of its process group is left any more (only after `left_group`)
+    text,                                        // `bytes` came from `place`, to stderr if `errors`; an empty text: that stream is over
+    readable,                                    // the watched descriptor `number`
+    signal,                                      // `number` was sent to us
+  };
+  Kind kind{};
+  std::size_t place = 0;
+  int number = 0;
+  Ended how;                                     // exit_code, signal and core only
+  bool left_group = false;                       // processes of its group outlived it
+  bool errors = false;
+  std::string_view bytes;                        // until the next wait()
+};
+
+// While it lives all signals are blocked in the thread that made it, and in threads made since.
+class TaskPool {
+ public:
+  virtual ~TaskPool() = default;
+
+  // A place for one task at a time. Everything of `spec` is prepared once, but for argv. Tasks get an empty stdin and a process
+  // group of their own.
+  virtual std::size_t open(ProcessSpec spec) = 0;
+  virtual void close(std::size_t place) = 0;     // an idle one; its number may be given out again
+
+  // The words of the next task; kept from one to the next, so that their memory is.
+  virtual std::vector<std::string>& words(std::size_t place) = 0;
+
+  // Throws Error(not_found | not_executable) for what could not be started either.
+  virtual void check_program(const std::string& program) = 0;
+
+  // Throws as Processes::start. Such a task leaves no event.
+  virtual void start(std::size_t place) = 0;
+
+  virtual void signal(std::size_t place, int number) = 0;          // the whole process group
+  virtual std::vector<std::string> group(std::size_t place) = 0;   // what lives of it: "pid command", not yet printable
+  virtual TaskOutput take_output(std::size_t place) = 0;           // of files; once, after the end
+
+  virtual void watch(int fd) = 0;                // not a regular file
+  virtual void unwatch(int fd) = 0;
+
+  // Sleeps until something happens or the deadline comes; valid until the next call.
+  virtual std::span<const PoolEvent> wait(std::optional<SteadyTime> deadline) = 0;
+
+  // Stops this process as Ctrl-Z would, and its tasks with it, until it is continued.
+  virtual void stop_all() = 0;
+
+  // Processes that tasks have left behind outside of their groups; call it when no other child of ours is left. end_strays sends
+  // them TERM, and KILL when `patience` is over; it returns when they are gone, or cannot be made to.
+  virtual std::vector<std::string> strays() = 0;
+  virtual void end_strays(Millis patience) = 0;
+};
+
+}  // namespace thole::port
