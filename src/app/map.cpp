@@ -18,6 +18,8 @@ using Kind = port::PoolEvent::Kind;
 
 constexpr Millis settling_time{200};     // helpers of a command that end by themselves are not left behind; as in `run`
 
+constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
+
 struct Lane {
   LaneGain gain;
   std::unique_ptr<port::ClaimDoor> door;
@@ -95,6 +97,7 @@ class Map {
   std::uint64_t numbers_ = 0, orders_ = 0;
   bool items_over_ = false, waits_for_items_ = false;
   int items_watched_ = -1;
+  std::size_t most_lanes_ = 1;           // this machine has GPUs for; known with the first lane
   bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
   bool no_more_lanes_ = false;           // asking failed while others run
   bool timed_ = false;                   // some seat has a deadline
@@ -161,7 +164,7 @@ void Map::claim_or_give_back() {
     if (claims_.asked()) claims_.withdraw();
     return;
   }
-  const bool room = wanted_.lanes == 0 || lanes_.size() < wanted_.lanes;
+  const bool room = lanes_.size() < (wanted_.lanes == 0 ? most_lanes_ : std::min<std::size_t>(wanted_.lanes, most_lanes_));
   const bool useful = lanes_.empty() || (!whole_claim_used_ && !no_more_lanes_ && wanted_.lane.request.gpus > 0);
   if (idle_.empty() && !claims_.asked() && room && useful) claims_.ask();
 }
@@ -181,6 +184,8 @@ void Map::lane_won() {
 void Map::open_lane(LaneGain gain) {
   auto lane = std::make_unique<Lane>();
   lane->gain = std::move(gain);
+  const std::size_t each = std::max(1u, wanted_.lane.request.gpus);
+  most_lanes_ = wanted_.lane.request.share ? most_shared_lanes : std::max<std::size_t>(1, lane->gain.most_units / each);
   whole_claim_used_ = whole_claim_used_ || lane->gain.acquired.reused;
   std::optional<WallTime> until;
   if (wanted_.lane.request.time) until = ports_.run.site.clock.wall() + *wanted_.lane.request.time;
@@ -278,6 +283,7 @@ void Map::finish(std::size_t place, std::string problem) {
   Seat& seat = seats_[place];
   MapEnd end{seat.how, std::move(problem), seat.took, pool_.take_output(place), pool_.words(place), seat.lane->gain.acquired};
   const bool succeeded = end.succeeded();
+  vacate(seat, place);                   // first: what is told may fail
   if (stop_ == Stop::now) {
     ++outcome_.cut_short;
   } else if (!succeeded && seat.task.tries < wanted_.tries) {
@@ -292,7 +298,6 @@ void Map::finish(std::size_t place, std::string problem) {
       if (stop_ == Stop::now) end_tasks(SIGTERM);
     }
   }
-  vacate(seat, place);
 }
 
 void Map::vacate(Seat& seat, std::size_t place) {

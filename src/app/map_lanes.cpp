@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/error.hpp"
@@ -26,6 +27,15 @@ void raise(const Fd& fd) {
 void clear(const Fd& fd) {
   std::uint64_t count;
   (void)!::read(fd.get(), &count, sizeof count);
+}
+
+std::size_t most_units(const Observer& observer, const model::Request& request) {
+  const auto& units = observer.units();
+  if (request.on.empty()) return units.size();
+  std::vector<bool> named(units.size());
+  for (const std::string& word : request.on)
+    for (const std::size_t unit : plan::resolve(word, observer.snapshot(), units)) named[unit] = true;
+  return static_cast<std::size_t>(std::count(named.begin(), named.end(), true));
 }
 
 }  // namespace
@@ -64,6 +74,7 @@ void LaneClaims::claim(const model::Request& request) {
     gain.binding = plan_binding(site_.observer, bind_, site_.environment, wanted_.bind, std::vector(tasks_at_once_, gpus));
     if (events_.binding) events_.binding(*gain.binding);
   }
+  gain.most_units = most_units(site_.observer, request);
   if (events_.got) events_.got(gain.acquired);
   std::lock_guard lock(mutex_);
   gain_ = std::move(gain);

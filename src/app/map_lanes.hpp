@@ -15,6 +15,7 @@ struct LaneGain {
   Acquired acquired;
   plan::Variables variables;
   std::optional<Binding> binding;      // one rank for each of the tasks that share the lane
+  std::size_t most_units = 0;          // of this machine that could ever do: no use to line up for more
 };
 
 // The events are told by that thread: waiting, caution, got and binding. Nobody else may use site.observer meanwhile.

@@ -91,7 +91,7 @@ int run_runner(const wire::Config& config) {
 bool asked_for_json(const std::vector<std::string_view>& arguments) {
   for (std::string_view argument : arguments) {
     if (argument == "--json") return true;
-    if (argument == "--" || argument == "run") return false;
+    if (argument == "--" || argument == "run" || argument == "map") return false;
   }
   return false;
 }

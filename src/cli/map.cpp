@@ -116,6 +116,23 @@ port::OutputTo output_of(const MapOptions& map) {
   return map.line_buffer ? port::OutputTo::pipes : port::OutputTo::files;
 }
 
+// Only the first wait is told, and what it led to: lanes come and go all the time. Used by the thread that claims.
+struct FirstWait { bool waited = false, got = false; };
+
+app::RunEvents quieter(const Context& context, app::RunEvents events, FirstWait& told) {
+  if (context.invocation.global.verbose || context.invocation.global.json) return events;
+  events.waiting = [&told, tell = events.waiting](const app::Standing& standing) {
+    if (told.got) return;
+    told.waited = true;
+    tell(standing);
+  };
+  events.got = [&told, tell = events.got](const app::Acquired& acquired) {
+    if (told.waited && !told.got) tell(acquired);
+    told.got = true;
+  };
+  return events;
+}
+
 void end_by(Context& context, int signal) {
   port::Ended ended;
   ended.signal = signal;
@@ -136,12 +153,13 @@ int map(Context& context) {
   wanted.done = log.done();
 
   Progress progress(context);
+  FirstWait first_wait;
   MapOutput output(context, log);
   const app::RunPorts ports = context.wire.run_ports();
   const auto pool = context.wire.task_pool(output_of(options));
   app::MapOutcome outcome;
   try {
-    outcome = app::map({ports, *pool, *input.items, command}, wanted, output.events(progress.events()));
+    outcome = app::map({ports, *pool, *input.items, command}, wanted, output.events(quieter(context, progress.events(), first_wait)));
     output.finish();
   } catch (const Error& error) {
     if (error.sys_errno() != EPIPE) throw;

@@ -74,6 +74,12 @@ void EpollPool::listen(int fd, Source source, std::size_t number) const {
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) no_descriptor("cannot watch over a task");
 }
 
+// By name: a copy in a child of another thread, before it execs, would keep what is only closed among the watched.
+void EpollPool::forget(Fd& fd) const {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd.get(), nullptr);
+  fd.reset();
+}
+
 void EpollPool::listen_for_children(bool on) {
   sigset_t set;
   sigemptyset(&set);
@@ -228,7 +234,7 @@ void EpollPool::ended(std::size_t number) {
   Place& place = *places_[number];
   siginfo_t how{};
   if (!place.end || ::waitid(P_PID, static_cast<id_t>(place.pid), &how, WEXITED | WNOHANG) != 0 || how.si_pid == 0) return;
-  place.end.reset();
+  forget(place.end);
   if (to_ == port::OutputTo::pipes) {
     read_stream(number, false, true);
     read_stream(number, true, true);
@@ -253,10 +259,10 @@ void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
     stream.buffer.resize(used + pipe_room);
     n = ::read(stream.file.get(), stream.buffer.data() + used, pipe_room);
     stream.buffer.resize(used + (n > 0 ? static_cast<std::size_t>(n) : 0));
-    if (n == 0 || (n < 0 && errno != EAGAIN)) stream.file.reset();
-    if (!to_the_end) break;
+    if (n == 0 || (n < 0 && errno != EAGAIN)) forget(stream.file);
+    if (!to_the_end || !stream.file) break;
   }
-  if (to_the_end) stream.file.reset();
+  if (to_the_end && stream.file) forget(stream.file);
   const auto same = [&](const port::PoolEvent& event) {
     return event.kind == Kind::text && event.place == number && event.errors == errors;
   };

@@ -54,6 +54,7 @@ class EpollPool : public port::TaskPool {
   enum class Source : std::uint32_t { task, output, errors, watched, signals };
 
   void listen(int fd, Source source, std::size_t number) const;
+  void forget(Fd& fd) const;
   void listen_for_children(bool on);
   void prepare_streams(Place& place, std::size_t number);
   Fd nameless_file() const;
