@@ -35,7 +35,8 @@ std::vector<std::string> lines_of(std::string_view text, char ends_by = '\n') {
 using Items = std::vector<std::string>;
 
 TEST(MapItems, EveryCombinationOfLists) {
-  ListedItems one({{"a", "b"}}), two({{"a", "b"}, {"1", "2"}}), none({{"a"}, {}});
+  using Lists = std::vector<std::vector<std::string>>;
+  ListedItems one(Lists{{"a", "b"}}), two(Lists{{"a", "b"}, {"1", "2"}}), none(Lists{{"a"}, {}});
   EXPECT_EQ(all(one), (Items{"a", "b"}));
   EXPECT_EQ(all(two), (Items{"a+1", "a+2", "b+1", "b+2"}));
   EXPECT_EQ(all(none), Items{});
