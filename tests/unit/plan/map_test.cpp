@@ -111,7 +111,7 @@ TEST(JobLog, LinesAreGnuParallels) {
   line.command = "a\nb";
   text.clear();
   plan::write_job_log(text, line);
-  EXPECT_EQ(text, std::string("2\t:\t1795265007.007\t     0.013\t0\t4\t1\t0\ta\0b\n", 45));
+  EXPECT_EQ(text, std::string("2\t:\t1795265007.007\t     0.013\t0\t4\t1\t0\ta") + '\0' + "b\n");
 }
 
 TEST(JobLog, SaysWhichTasksAreDone) {
