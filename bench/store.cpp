@@ -1,5 +1,5 @@
-// What the durable queue costs: submissions one process each and in bulk, a lane's turn between two tasks beside a bare commit of
-// one row, lists, cancellation and the size of the file at a million tasks. Usage: bench_store [tasks [submissions]]
+// What the durable queue costs: submissions one process each and in bulk, a lane's turn between two tasks beside a bare commit
+// of one row, lists, cancellation and the size of the file at a million tasks. Usage: bench_store [tasks [submissions]]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +22,8 @@ port::Submission job(std::uint64_t tasks) {
   port::Submission made;
   made.spec.argv = {"python", "train.py", "--lr", "{lr}", "--seed", "{seed}"};
   made.spec.directory = "/home/somebody/project";
-  for (int i = 0; i < 60; ++i) made.spec.environment.push_back("VARIABLE_" + std::to_string(i) + "=/some/path/of/usual/length/bin");
+  for (int i = 0; i < 60; ++i)
+    made.spec.environment.push_back("VARIABLE_" + std::to_string(i) + "=/some/path/of/usual/length/bin");
   made.tasks = tasks;
   return made;
 }
@@ -161,7 +162,8 @@ void cancelling(const std::string& folder, std::uint64_t tasks) {
   SqliteJobStore store(JobStoreOptions{.directory = fresh(folder, "cancel")});
   const port::Submission array = job(tasks);
   const auto whole = store.submit({&array, 1}, now()).at(0).id, half = store.submit({&array, 1}, now()).at(0).id;
-  const port::Selection all{whole, whole, std::nullopt}, some{half, half, std::pair<model::TaskIndex, model::TaskIndex>{0, tasks / 2 - 1}};
+  const port::Selection all{whole, whole, std::nullopt},
+      some{half, half, std::pair<model::TaskIndex, model::TaskIndex>{0, tasks / 2 - 1}};
   row("cancel an array of that many tasks", timed([&] { store.alter({&all, 1}, port::Verb::cancel, now()); }) * 1e3, "ms");
   row("cancel the first half of its tasks", timed([&] { store.alter({&some, 1}, port::Verb::cancel, now()); }) * 1e3, "ms");
   row("retry them", timed([&] { store.alter({&some, 1}, port::Verb::retry, now()); }) * 1e3, "ms");
@@ -172,7 +174,10 @@ void choosing(const std::string& folder) {
   queue_of(directory, 10'000);
   SqliteJobStore store(JobStoreOptions{.directory = directory});
   store.candidates(now(), 8);
-  row("candidates among 10,000 queued jobs", timed([&] { for (int i = 0; i < 100; ++i) store.candidates(now(), 8); }) * 1e4, "us");
+  row("candidates among 10,000 queued jobs", timed([&] {
+                                               for (int i = 0; i < 100; ++i) store.candidates(now(), 8);
+                                             }) * 1e4,
+      "us");
   row("jobs: all of the 10,000", timed([&] { (void)store.jobs({}); }) * 1e3, "ms");
 }
 

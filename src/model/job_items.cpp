@@ -1,5 +1,5 @@
-// How a chunk looks: every cell in turn, row by row, as its length (LEB128: seven bits a byte, low ones first) and its bytes. A row
-// is found by walking: 1,024 rows are some microseconds.
+// How a chunk looks: every cell in turn, row by row, as its length (LEB128: seven bits a byte, low ones first) and its bytes. A
+// row is found by walking: 1,024 rows are some microseconds.
 #include "model/job_items.hpp"
 
 #include "base/error.hpp"

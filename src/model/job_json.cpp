@@ -97,7 +97,8 @@ Sweep sweep_from(const Json& json) {
     get(one, "name", variable.name);
     get(one, "values", variable.values);
     if (const auto range = one.find("range"); range != one.end())
-      variable.range = Range{range->at(0).get<std::int64_t>(), range->at(1).get<std::int64_t>(), range->at(2).get<std::int64_t>()};
+      variable.range =
+          Range{range->at(0).get<std::int64_t>(), range->at(1).get<std::int64_t>(), range->at(2).get<std::int64_t>()};
   }
   return sweep;
 }

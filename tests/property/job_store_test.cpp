@@ -79,7 +79,8 @@ class Play {
     if (*rc::gen::inRange(0, 4) == 0) one.terms.at_most = *rc::gen::inRange(1u, 3u);
     if (*rc::gen::inRange(0, 4) == 0) one.terms.begin = at(now_ + *rc::gen::inRange(-2, 10));
     if (jobs_ > 0 && *rc::gen::inRange(0, 2) == 0)
-      one.terms.after = {{*rc::gen::inRange<model::JobId>(1, jobs_ + 1), *rc::gen::element(model::After::ok, model::After::any, model::After::fail)}};
+      one.terms.after = {{*rc::gen::inRange<model::JobId>(1, jobs_ + 1),
+                          *rc::gen::element(model::After::ok, model::After::any, model::After::fail)}};
     jobs_ = store_->submit({&one, 1}, at(now_)).at(0).id;
   }
 

@@ -44,12 +44,15 @@ class Alteration {
     const bool is_end = model::ended(to);
     const std::uint64_t moved =
         from == TaskState::done
-            ? db_.run("UPDATE task SET state = ?4, ready = 0, tries = 0, ended = NULL, exit_code = NULL, signal = NULL, reason = NULL "
-                      "WHERE state = 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3", row_.job.id, first_, last_, static_cast<int>(to))
-            : db_.run("UPDATE task INDEXED BY task_not_done SET state = ?5, ready = 0, flags = 0, "
-                      "tries = iif(?6, tries, 0), ended = iif(?6, ?7, NULL), exit_code = NULL, signal = NULL, reason = NULL "
-                      "WHERE state = ?4 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3",
-                      row_.job.id, first_, last_, static_cast<int>(from), static_cast<int>(to), is_end, now_);
+            ? db_.run(
+                  "UPDATE task SET state = ?4, ready = 0, tries = 0, ended = NULL, exit_code = NULL, signal = NULL, "
+                  "reason = NULL WHERE state = 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3",
+                  row_.job.id, first_, last_, static_cast<int>(to))
+            : db_.run(
+                  "UPDATE task INDEXED BY task_not_done SET state = ?5, ready = 0, flags = 0, "
+                  "tries = iif(?6, tries, 0), ended = iif(?6, ?7, NULL), exit_code = NULL, signal = NULL, reason = NULL "
+                  "WHERE state = ?4 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3",
+                  row_.job.id, first_, last_, static_cast<int>(from), static_cast<int>(to), is_end, now_);
     count(from, to, moved);
     return moved;
   }
@@ -123,8 +126,8 @@ class Alteration {
       const JobRow* other = ledger_.find(on.job);
       const bool ended = !other || other->job.counts.ended() == other->job.tasks;
       if (ended && !(other && is_met(on.when, other->job.counts)))
-        throw Error(ErrorCode::usage, fmt::format("job {} waits for job {} ({}), which has ended otherwise", row_.job.id, on.job,
-                                                  model::to_string(on.when)))
+        throw Error(ErrorCode::usage, fmt::format("job {} waits for job {} ({}), which has ended otherwise", row_.job.id,
+                                                  on.job, model::to_string(on.when)))
             .hint(fmt::format("thole retry {} first, or thole edit {} --after …", on.job, row_.job.id));
       if (!ended) ++row_.job.unmet;
       db_.run("UPDATE dependency SET met = ?4 WHERE job = ?1 AND on_job = ?2 AND condition = ?3", row_.job.id, on.job,
@@ -135,15 +138,21 @@ class Alteration {
   void mark_running(int flag, bool on) {
     std::uint64_t changed;
     if (on) {
-      changed = db_.run("UPDATE task SET flags = flags | ?4 WHERE state = 2 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3 "
-                        "AND flags & ?4 = 0", row_.job.id, first_, last_, flag);
+      changed = db_.run(
+          "UPDATE task SET flags = flags | ?4 WHERE state = 2 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3 "
+          "AND flags & ?4 = 0",
+          row_.job.id, first_, last_, flag);
     } else {
-      changed = db_.run("UPDATE task SET flags = flags & ~?4 WHERE state = 2 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3 "
-                        "AND flags & ?4 <> 0", row_.job.id, first_, last_, flag);
+      changed = db_.run(
+          "UPDATE task SET flags = flags & ~?4 WHERE state = 2 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3 "
+          "AND flags & ?4 <> 0",
+          row_.job.id, first_, last_, flag);
     }
     altered_.changed += changed;
-    Rows rows = db_.query("SELECT place.gpus, task.* FROM task INDEXED BY task_not_done LEFT JOIN place ON place.id = task.place "
-                          "WHERE state = 2 AND state <> 3 AND job = ? AND idx BETWEEN ? AND ?", row_.job.id, first_, last_);
+    Rows rows = db_.query(
+        "SELECT place.gpus, task.* FROM task INDEXED BY task_not_done LEFT JOIN place ON place.id = task.place "
+        "WHERE state = 2 AND state <> 3 AND job = ? AND idx BETWEEN ? AND ?",
+        row_.job.id, first_, last_);
     while (rows.next()) altered_.running.push_back(task_row(rows));
   }
 
@@ -169,8 +178,10 @@ std::vector<JobId> existing(Database& db, const port::Selection& which, Verb ver
 
 // Throws where `job` would wait for itself by way of `on`.
 void refuse_cycle(Database& db, JobId job, JobId on) {
-  Rows rows = db.query("WITH RECURSIVE before(id) AS (SELECT ?1 UNION SELECT on_job FROM dependency JOIN before ON job = before.id) "
-                       "SELECT 1 FROM before WHERE id = ?2 LIMIT 1", on, job);
+  Rows rows = db.query(
+      "WITH RECURSIVE before(id) AS (SELECT ?1 UNION SELECT on_job FROM dependency JOIN before ON job = before.id) "
+      "SELECT 1 FROM before WHERE id = ?2 LIMIT 1",
+      on, job);
   if (rows.next())
     throw Error(ErrorCode::usage, job == on ? fmt::format("job {} cannot wait for itself", job)
                                             : fmt::format("job {} cannot wait for job {}, which waits for it", job, on))
@@ -201,7 +212,8 @@ void SqliteJobStore::edit(JobId job, const port::TermsChange& change, WallTime n
   if (!row) throw Error(ErrorCode::usage, fmt::format("there is no job {}", job)).hint("thole jobs --all");
   const model::TaskCounts& counts = row->job.counts;
   if (counts[TaskState::queued] + counts[TaskState::held] + counts[TaskState::skipped] == 0)
-    throw Error(ErrorCode::usage, fmt::format("nothing of job {} is left to start", job)).hint(fmt::format("thole retry {}", job));
+    throw Error(ErrorCode::usage, fmt::format("nothing of job {} is left to start", job))
+        .hint(fmt::format("thole retry {}", job));
   model::JobTerms& terms = row->job.terms;
   if (change.priority) terms.priority = *change.priority;
   if (change.begin) terms.begin = *change.begin;

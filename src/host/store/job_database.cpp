@@ -24,8 +24,8 @@ Database& JobDatabase::database() {
   turnstile_.emplace(directory_ + "/turnstile");
   database_.emplace(path, vfs_);
   try {
-    // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole submit`
-    // would pay every time. 256 pages are about fifty submissions, and what a first opener has to read through.
+    // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole
+    // submit` would pay every time. 256 pages are about fifty submissions, and what a first opener has to read through.
     sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     database_->execute("PRAGMA wal_autocheckpoint = 256; PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -1024; "
                        "PRAGMA temp_store = MEMORY");

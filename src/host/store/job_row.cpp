@@ -114,7 +114,8 @@ std::uint64_t Ledger::plain(const JobRow& row) {
 
 void Ledger::skip(JobRow& row) {
   model::TaskCounts& counts = row.job.counts;
-  db_.run("UPDATE task SET state = 7, ended = ?2, ready = 0 WHERE state IN (0, 1) AND state <> 3 AND job = ?1", row.job.id, now_);
+  db_.run("UPDATE task SET state = 7, ended = ?2, ready = 0 WHERE state IN (0, 1) AND state <> 3 AND job = ?1", row.job.id,
+          now_);
   if (row.rest == TaskState::queued) row.rest = TaskState::skipped;
   counts[TaskState::skipped] += counts[TaskState::queued] + counts[TaskState::held];
   counts[TaskState::queued] = counts[TaskState::held] = 0;
@@ -172,18 +173,20 @@ void Ledger::write(const Entry& entry, JobRow& row) {
              (!terms.at_most || job.counts[TaskState::running] < *terms.at_most);
   if (row == entry.before) return;
   const model::TaskCounts& n = job.counts;
-  db_.run("UPDATE job SET held = ?, begin = ?, at_most = ?, time_s = ?, unmet = ?, next = ?, rest = ?, queued = ?, held_tasks = ?, "
-          "running = ?, done = ?, failed = ?, lost = ?, cancelled = ?, skipped = ?, ready = ?, started = ?, busy_ms = ?, ran = ? "
-          "WHERE id = ?",
-          terms.held, terms.begin, terms.at_most, terms.time ? std::optional(terms.time->count()) : std::nullopt, job.unmet, row.next,
-          static_cast<int>(row.rest), n[TaskState::queued], n[TaskState::held], n[TaskState::running], n[TaskState::done],
-          n[TaskState::failed], n[TaskState::lost], n[TaskState::cancelled], n[TaskState::skipped], job.ready, job.started,
-          job.busy.count(), job.ran, job.id);
+  db_.run(
+      "UPDATE job SET held = ?, begin = ?, at_most = ?, time_s = ?, unmet = ?, next = ?, rest = ?, queued = ?, held_tasks = ?, "
+      "running = ?, done = ?, failed = ?, lost = ?, cancelled = ?, skipped = ?, ready = ?, started = ?, busy_ms = ?, ran = ? "
+      "WHERE id = ?",
+      terms.held, terms.begin, terms.at_most, terms.time ? std::optional(terms.time->count()) : std::nullopt, job.unmet,
+      row.next, static_cast<int>(row.rest), n[TaskState::queued], n[TaskState::held], n[TaskState::running], n[TaskState::done],
+      n[TaskState::failed], n[TaskState::lost], n[TaskState::cancelled], n[TaskState::skipped], job.ready, job.started,
+      job.busy.count(), job.ran, job.id);
   const JobRow& before = entry.before;
   if (row.open == before.open && row.due == before.due && job.ended == before.job.ended &&
       terms.priority == before.job.terms.priority)
     return;
-  db_.run("UPDATE job SET priority = ?, open = ?, due = ?, ended = ? WHERE id = ?", terms.priority, row.open, row.due, job.ended, job.id);
+  db_.run("UPDATE job SET priority = ?, open = ?, due = ?, ended = ? WHERE id = ?", terms.priority, row.open, row.due,
+          job.ended, job.id);
 }
 
 }  // namespace thole::host

@@ -1,4 +1,5 @@
-// A job's row as it changes: values read, changed in memory and written back; and the ledger of the rows that one change touches.
+// A job's row as it changes: values read, changed in memory and written back; and the ledger of the rows that one change
+// touches.
 #pragma once
 
 #include <map>
@@ -28,8 +29,8 @@ JobRow job_row(const Rows& rows);
 // What "SELECT place.gpus, task.*" gives.
 model::Task task_row(const Rows& rows);
 
-// The rows of one change. settle() works out what follows from it (jobs that have ended, dependents that may go or never will) and
-// writes everything back.
+// The rows of one change. settle() works out what follows from it (jobs that have ended, dependents that may go or never will)
+// and writes everything back.
 class Ledger {
  public:
   Ledger(Database& db, WallTime now) : db_(db), now_(now) {}

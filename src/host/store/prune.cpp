@@ -17,7 +17,8 @@ struct Doomed {
 std::vector<Doomed> doomed(Database& db, const port::Keep& keep, WallTime now) {
   std::uint64_t too_many = 0;
   if (keep.jobs) {
-    const auto ended = static_cast<std::uint64_t>(db.integer("SELECT count(*) FROM job INDEXED BY job_ended WHERE ended IS NOT NULL"));
+    const auto ended =
+        static_cast<std::uint64_t>(db.integer("SELECT count(*) FROM job INDEXED BY job_ended WHERE ended IS NOT NULL"));
     too_many = ended > *keep.jobs ? ended - *keep.jobs : 0;
   }
   Rows rows = db.query("SELECT id, tasks, ended FROM job INDEXED BY job_ended WHERE ended IS NOT NULL AND NOT EXISTS "

@@ -57,7 +57,10 @@ std::vector<Candidate> candidates(const QueuePlaces& places) {
 }
 
 [[noreturn]] void cannot(const std::string& path, const std::string& what, int why = 0) {
-  throw Error(ErrorCode::unavailable, what).about(path).because(why).hint("name another directory: --queue-dir, THOLE_QUEUE_DIR");
+  throw Error(ErrorCode::unavailable, what)
+      .about(path)
+      .because(why)
+      .hint("name another directory: --queue-dir, THOLE_QUEUE_DIR");
 }
 
 // A directory in /var/tmp may have been put there by somebody else.
@@ -83,7 +86,8 @@ void make(const std::string& path) {
 QueueDir described(const QueuePlaces& places, const Candidate& candidate) {
   QueueDir dir{candidate.path(), candidate.moved, {}};
   if (candidate.moved && !places.state_home.empty())
-    dir.cautions.push_back(fmt::format("{} is on no local disk, so the queue of this host lies in {}", places.state_home, dir.path));
+    dir.cautions.push_back(
+        fmt::format("{} is on no local disk, so the queue of this host lies in {}", places.state_home, dir.path));
   if (places.disk(dir.path) == Disk::gone_after_reboot)
     dir.cautions.push_back(fmt::format("{} is in memory: the queue is gone after a reboot", dir.path));
   return dir;
@@ -123,7 +127,8 @@ std::optional<QueueDir> find_queue_dir(const QueuePlaces& places) {
   const Candidate* found = existing(all);
   if (!found) return std::nullopt;
   check(found->root, places.uid);
-  if (places.disk(found->path()) == Disk::foreign) cannot(found->path(), "this queue is on no local disk, where it cannot be used safely");
+  if (places.disk(found->path()) == Disk::foreign)
+    cannot(found->path(), "this queue is on no local disk, where it cannot be used safely");
   return described(places, *found);
 }
 

@@ -1,8 +1,8 @@
 // Where a user's queue lies: a directory of mode 0700 on a local disk, one for each host and each simulated machine.
 //
-// How this works. SQLite's log lives in memory that processes share, which network file systems do not give, and homes in labs are
-// on NFS. So the queue lies in the state home where that is on a local disk; otherwise in /var/lib/thole/UID, where `thole init`
-// made it, or else in /var/tmp/thole-UID. A queue that is there stays where it is, whatever could be chosen now.
+// How this works. SQLite's log lives in memory that processes share, which network file systems do not give, and homes in labs
+// are on NFS. So the queue lies in the state home where that is on a local disk; otherwise in /var/lib/thole/UID, where `thole
+// init` made it, or else in /var/tmp/thole-UID. A queue that is there stays where it is, whatever could be chosen now.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@ struct QueuePlaces {
   std::string state_home;                        // XDG_STATE_HOME, ~/.local/state; "" = there is no home
   std::string library = "/var/lib/thole", temporary = "/var/tmp";
   std::string host;                              // one home, several hosts: each has its queue
-  std::string machine;                           // a simulated machine or a state directory of its own has one too; "" = this machine
+  std::string machine;  // a simulated machine or a state directory of its own has one too; "" = this machine
   uid_t uid = 0;
   Disk (*disk)(const std::string& path) = disk_of;
 };

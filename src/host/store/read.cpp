@@ -71,8 +71,8 @@ std::vector<model::Job> SqliteJobStore::jobs(const port::JobQuery& query) {
   Database& db = file_.database();
   const JobDatabase::Reading reading(db);
   const Conditions conditions = conditions_of(query);
-  Rows rows = db.query_once("SELECT command, job_spec.tags, job.* FROM job JOIN job_spec ON job_spec.id = job.id" + conditions.text +
-                            (query.newest_first ? " ORDER BY job.id DESC" : " ORDER BY job.id") +
+  Rows rows = db.query_once("SELECT command, job_spec.tags, job.* FROM job JOIN job_spec ON job_spec.id = job.id" +
+                            conditions.text + (query.newest_first ? " ORDER BY job.id DESC" : " ORDER BY job.id") +
                             fmt::format(" LIMIT {}", query.limit));
   int place = 0;
   for (std::string_view word : conditions.words) rows.bind(++place, word);

@@ -1,13 +1,13 @@
 // How the tables work.
 //
-// A job has one short row that changes with every task (`job`) and one long row that never changes (`job_spec`). A task has a row
-// only once it has left the plain queued state: the tasks from `job.next` on that have no row are all in state `job.rest`. So a
-// million tasks are submitted and cancelled by changing one row. Counters per state stand in the job's row, so nothing is ever
-// counted.
+// A job has one short row that changes with every task (`job`) and one long row that never changes (`job_spec`). A task has a
+// row only once it has left the plain queued state: the tasks from `job.next` on that have no row are all in state `job.rest`.
+// So a million tasks are submitted and cancelled by changing one row. Counters per state stand in the job's row, so nothing is
+// ever counted.
 //
 // Which jobs may go is read from an index that holds only jobs that nothing but time holds back (`open`), in the order in which
-// they go; `due` is the time before which they may not. The two, like every indexed column, are written only when they change: a
-// task's end and the next one's start touch the task's row, the job's row and one small index.
+// they go; `due` is the time before which they may not. The two, like every indexed column, are written only when they change:
+// a task's end and the next one's start touch the task's row, the job's row and one small index.
 //
 // States are the numbers of model::TaskState: 0 queued, 1 held, 2 running, 3 done, 4 failed, 5 lost, 6 cancelled, 7 skipped.
 // Times are milliseconds since 1970.

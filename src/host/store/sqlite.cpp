@@ -78,7 +78,8 @@ void check(sqlite3_stmt* statement, int code) {
 void Rows::bind(int place, std::nullptr_t) { check(statement_, sqlite3_bind_null(statement_, place)); }
 void Rows::bind_integer(int place, std::int64_t number) { check(statement_, sqlite3_bind_int64(statement_, place, number)); }
 void Rows::bind(int place, std::string_view text) {
-  check(statement_, sqlite3_bind_text64(statement_, place, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
+  check(statement_,
+        sqlite3_bind_text64(statement_, place, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
 }
 void Rows::bind(int place, Blob blob) {
   check(statement_, sqlite3_bind_blob64(statement_, place, blob.bytes.data() ? blob.bytes.data() : "", blob.bytes.size(),

@@ -78,10 +78,11 @@ JobId insert(Database& db, const port::Submission& wanted, WallTime now) {
   const model::JobTerms& terms = wanted.terms;
   const auto time = terms.time ? terms.time : spec.request.time;
   const std::uint64_t per_item = wanted.items.empty() ? 0 : wanted.tasks / wanted.items.size();
-  db.run("INSERT INTO job(name, class, gpus, priority, held, begin, at_most, time_s, unmet, tasks, per_item, queued, submitted) "
-         "VALUES(?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)",
-         maybe(spec.name), class_id(db, spec), spec.request.gpus, terms.priority, terms.held, terms.begin, terms.at_most,
-         time ? std::optional(time->count()) : std::nullopt, wanted.tasks, per_item, wanted.tasks, now);
+  db.run(
+      "INSERT INTO job(name, class, gpus, priority, held, begin, at_most, time_s, unmet, tasks, per_item, queued, submitted) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)",
+      maybe(spec.name), class_id(db, spec), spec.request.gpus, terms.priority, terms.held, terms.begin, terms.at_most,
+      time ? std::optional(time->count()) : std::nullopt, wanted.tasks, per_item, wanted.tasks, now);
   const auto id = static_cast<JobId>(db.last_id());
   const std::string packed = model::pack(spec), command = command_line(spec.argv), tags = join(spec.tags, "\n");
   db.run("INSERT INTO job_spec(id, command, tags, environment, columns, spec) VALUES(?, ?, ?, ?, ?, ?)", id, command, tags,
@@ -100,8 +101,8 @@ void add_dependency(Database& db, Ledger& ledger, JobRow& row, const model::Depe
   if (!other) throw Error(ErrorCode::usage, fmt::format("there is no job {} to wait for", on.job)).hint("thole jobs --all");
   const bool ended = other->job.counts.ended() == other->job.tasks;
   const int met = !ended ? 0 : is_met(on.when, other->job.counts) ? 1 : 2;
-  const bool is_new = db.run("INSERT OR IGNORE INTO dependency(job, on_job, condition, met) VALUES(?, ?, ?, ?)", row.job.id, on.job,
-                             static_cast<int>(on.when), met) == 1;
+  const bool is_new = db.run("INSERT OR IGNORE INTO dependency(job, on_job, condition, met) VALUES(?, ?, ?, ?)", row.job.id,
+                             on.job, static_cast<int>(on.when), met) == 1;
   if (is_new && met == 0) ++row.job.unmet;
   if (met == 2) ledger.skip(row);
 }
@@ -114,7 +115,8 @@ std::vector<port::Submitted> SqliteJobStore::submit(std::span<const port::Submis
   for (const port::Submission& wanted : jobs) {
     check(wanted);
     if (wanted.if_absent && !wanted.spec.name.empty()) {
-      Rows rows = db.query("SELECT id FROM job WHERE name = ? AND name IS NOT NULL AND ended IS NULL LIMIT 1", wanted.spec.name);
+      Rows rows =
+          db.query("SELECT id FROM job WHERE name = ? AND name IS NOT NULL AND ended IS NULL LIMIT 1", wanted.spec.name);
       if (rows.next()) {
         done.push_back({rows.count(0), true});
         continue;

@@ -1,8 +1,9 @@
 // Who wants to know that the queue has changed, and how they are told.
 //
-// How this works. Every watcher makes a FIFO of its own in the directory `watch` and holds its reading end; its name begins with
-// what it wants to know. A writer, once its change can be seen, writes one byte to each. A byte already there is enough: a full or
-// unread FIFO is one wake-up. A FIFO nobody reads (its watcher was killed) answers the opening with ENXIO and is removed.
+// How this works. Every watcher makes a FIFO of its own in the directory `watch` and holds its reading end; its name begins
+// with what it wants to know. A writer, once its change can be seen, writes one byte to each. A byte already there is enough: a
+// full or unread FIFO is one wake-up. A FIFO nobody reads (its watcher was killed) answers the opening with ENXIO and is
+// removed.
 #pragma once
 
 #include <memory>

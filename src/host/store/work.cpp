@@ -50,11 +50,12 @@ void record_end(Database& db, Ledger& ledger, const port::TaskEnd& end) {
     return;
   }
   const std::int64_t ready = state == TaskState::queued && end.ready ? end.ready->time_since_epoch().count() : 0;
-  db.run("UPDATE task SET state = ?3, flags = 0, ended = ?4, ready = ?5, exit_code = ?6, signal = ?7, reason = ?8, log_length = ?9, "
-         "peak_memory = ?10, peak_gpu_memory = ?11 WHERE job = ?1 AND idx = ?2",
-         end.job, end.index, static_cast<int>(state), end.at, ready, end.exit_code, end.signal,
-         end.reason.empty() ? std::nullopt : std::optional<std::string_view>(end.reason), end.log_length, end.peak_memory_mib,
-         end.peak_gpu_memory_mib);
+  db.run(
+      "UPDATE task SET state = ?3, flags = 0, ended = ?4, ready = ?5, exit_code = ?6, signal = ?7, reason = ?8, "
+      "log_length = ?9, peak_memory = ?10, peak_gpu_memory = ?11 WHERE job = ?1 AND idx = ?2",
+      end.job, end.index, static_cast<int>(state), end.at, ready, end.exit_code, end.signal,
+      end.reason.empty() ? std::nullopt : std::optional<std::string_view>(end.reason), end.log_length, end.peak_memory_mib,
+      end.peak_gpu_memory_mib);
   row->job.busy += Millis(std::max<std::int64_t>(0, end.at.time_since_epoch().count() - run->started));
   ++row->job.ran;
 }
@@ -93,15 +94,16 @@ std::optional<std::int64_t> place_of(Database& db, const std::vector<std::string
   return db.last_id();
 }
 
-port::TakenTask start(Database& db, JobRow& row, const Next& next, const port::TakeWish& wish, const port::TakeWish::Place& place,
-                      WallTime now) {
+port::TakenTask start(Database& db, JobRow& row, const Next& next, const port::TakeWish& wish,
+                      const port::TakeWish::Place& place, WallTime now) {
   const auto gpus = place_of(db, wish.gpus);
   const auto log = place.log.empty() ? std::nullopt : std::optional<std::string_view>(place.log);
   if (next.has_row) {
-    db.run("UPDATE task SET state = 2, flags = 0, runs = runs + 1, tries = tries + 1, lane = ?3, lane_place = ?4, started = ?5, "
-           "ended = NULL, ready = 0, exit_code = NULL, signal = NULL, reason = NULL, place = ?6, log = ?7, log_offset = ?8, "
-           "log_length = NULL, peak_memory = NULL, peak_gpu_memory = NULL WHERE job = ?1 AND idx = ?2",
-           row.job.id, next.index, wish.lane, place.number, now, gpus, log, place.log_offset);
+    db.run(
+        "UPDATE task SET state = 2, flags = 0, runs = runs + 1, tries = tries + 1, lane = ?3, lane_place = ?4, started = ?5, "
+        "ended = NULL, ready = 0, exit_code = NULL, signal = NULL, reason = NULL, place = ?6, log = ?7, log_offset = ?8, "
+        "log_length = NULL, peak_memory = NULL, peak_gpu_memory = NULL WHERE job = ?1 AND idx = ?2",
+        row.job.id, next.index, wish.lane, place.number, now, gpus, log, place.log_offset);
   } else {
     db.run("INSERT INTO task(job, idx, state, runs, tries, lane, lane_place, started, place, log, log_offset) "
            "VALUES(?, ?, 2, 1, 1, ?, ?, ?, ?, ?, ?)",
@@ -136,12 +138,15 @@ std::vector<model::Job> SqliteJobStore::candidates(WallTime now, unsigned per_cl
   if (db.integer("SELECT draining FROM queue") != 0) return jobs;
   for (std::int64_t last = 0;;) {
     {
-      Rows next = db.query("SELECT class FROM job INDEXED BY job_order WHERE open = 1 AND class > ? ORDER BY class LIMIT 1", last);
+      Rows next =
+          db.query("SELECT class FROM job INDEXED BY job_order WHERE open = 1 AND class > ? ORDER BY class LIMIT 1", last);
       if (!next.next()) break;
       last = next.integer(0);
     }
-    Rows rows = db.query("SELECT command, job_spec.tags, job.* FROM job INDEXED BY job_order JOIN job_spec ON job_spec.id = job.id "
-                         "WHERE open = 1 AND class = ? AND due <= ? ORDER BY priority DESC, job.id LIMIT ?", last, now, per_class);
+    Rows rows = db.query(
+        "SELECT command, job_spec.tags, job.* FROM job INDEXED BY job_order JOIN job_spec ON job_spec.id = job.id "
+        "WHERE open = 1 AND class = ? AND due <= ? ORDER BY priority DESC, job.id LIMIT ?",
+        last, now, per_class);
     while (rows.next()) jobs.push_back(job_row(rows).job);
   }
   std::stable_sort(jobs.begin(), jobs.end(), [](const model::Job& a, const model::Job& b) {

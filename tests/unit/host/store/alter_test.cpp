@@ -201,7 +201,8 @@ TEST_F(Edit, ACycleOfDependenciesIsNamed) {
   store->edit(b, change, at(1));
   change.after = {{b, After::any}};
   store->edit(c, change, at(1));
-  for (auto [job, on, text] : {std::tuple(a, c, "job 1 cannot wait for job 3, which waits for it"), std::tuple(a, a, "cannot wait for itself")}) {
+  for (auto [job, on, text] :
+       {std::tuple(a, c, "job 1 cannot wait for job 3, which waits for it"), std::tuple(a, a, "cannot wait for itself")}) {
     change.after = {{on, After::ok}};
     try {
       store->edit(job, change, at(1));

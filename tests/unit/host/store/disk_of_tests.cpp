@@ -59,7 +59,9 @@ int traits(sqlite3_file*) { return 0; }
 int shm_map(sqlite3_file* file, int page, int bytes, int extend, void volatile** to) {
   return real(file)->pMethods->xShmMap(real(file), page, bytes, extend, to);
 }
-int shm_lock(sqlite3_file* file, int offset, int n, int flags) { return real(file)->pMethods->xShmLock(real(file), offset, n, flags); }
+int shm_lock(sqlite3_file* file, int offset, int n, int flags) {
+  return real(file)->pMethods->xShmLock(real(file), offset, n, flags);
+}
 void shm_barrier(sqlite3_file* file) { real(file)->pMethods->xShmBarrier(real(file)); }
 int shm_unmap(sqlite3_file* file, int remove) { return real(file)->pMethods->xShmUnmap(real(file), remove); }
 

@@ -1,9 +1,10 @@
 // A disk for SQLite that remembers what was written and what was synced, loses power and fills up, as a test wants.
 //
-// How this works. It is an SQLite VFS over the system's own: files lie where they always do, and every write, truncation, sync and
-// deletion is also put on record. An image of a moment is made from the record alone. What a file held at its last sync is kept;
-// of the writes since then, cut into sectors as a disk writes them, a random part. A file that was never synced may be missing, a
-// deletion may not have happened unless the directory was synced: on request, or with the first sync of a new log, as SQLite does. Shared memory is no part of an image: it is gone with the power.
+// How this works. It is an SQLite VFS over the system's own: files lie where they always do, and every write, truncation, sync
+// and deletion is also put on record. An image of a moment is made from the record alone. What a file held at its last sync is
+// kept; of the writes since then, cut into sectors as a disk writes them, a random part. A file that was never synced may be
+// missing, a deletion may not have happened unless the directory was synced: on request, or with the first sync of a new log,
+// as SQLite does. Shared memory is no part of an image: it is gone with the power.
 #pragma once
 
 #include <cstdint>

@@ -99,7 +99,8 @@ TEST_F(Submit, ItemsComeBackCellByCell) {
   port::Submission one = job(6000);
   one.items = items;
   const auto id = submit(one);
-  for (std::uint64_t item : {0u, 1023u, 1024u, 2999u}) EXPECT_THAT(store->cells(id, item), ElementsAre("line " + std::to_string(item), ""));
+  for (std::uint64_t item : {0u, 1023u, 1024u, 2999u})
+    EXPECT_THAT(store->cells(id, item), ElementsAre("line " + std::to_string(item), ""));
   EXPECT_THROW(store->cells(id, 3072), Error);
   EXPECT_THAT(take(id).at(0).cells, ElementsAre("line 0", ""));
   EXPECT_THAT(take(id).at(0).cells, ElementsAre("line 0", ""));   // two tasks for each item

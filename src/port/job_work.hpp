@@ -1,0 +1,68 @@
+// Port: where the runner of the durable queue and its lanes take tasks and report their ends.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "model/job.hpp"
+
+namespace thole::port {
+
+// How a run of a task ended. `state` queued: it is to run again, not before `ready`. With `unstarted` the command never ran
+// (and `runs` does not count it). A task that was asked to be cancelled does not run again: its state becomes cancelled.
+struct TaskEnd {
+  model::JobId job = 0;
+  model::TaskIndex index = 0;
+  unsigned runs = 0;                               // which run (TakenTask::runs); 0: whichever is going on
+  model::TaskState state = model::TaskState::done;
+  bool unstarted = false;
+  WallTime at{};
+  std::optional<WallTime> ready;
+  std::optional<int> exit_code, signal;
+  std::string reason;
+  std::optional<std::uint64_t> log_length;
+  std::optional<std::uint64_t> peak_memory_mib, peak_gpu_memory_mib;
+};
+struct TakeWish {
+  struct Place {
+    unsigned number = 0;                           // of the lane, whose free place this is
+    std::string log;  // the log its next task writes to: a name within the queue's directory of logs
+    std::uint64_t log_offset = 0;                  // where its text will begin
+  };
+  model::JobId job = 0;
+  std::uint64_t lane = 0;
+  std::vector<Place> places = std::vector<Place>(1);   // a task is wished for each
+  std::vector<std::string> gpus;                   // keys of the lane's units, for the record
+};
+struct TakenTask {
+  model::JobId job = 0;
+  model::TaskIndex index = 0;
+  unsigned place = 0;                              // which of the wished ones it has
+  unsigned runs = 1;                               // this one included
+  unsigned tries = 1;                              // the same since submission or the last `retry`: what Retry::times limits
+  std::vector<std::string> cells;                  // its item's, where the job has items
+  std::optional<Seconds> time;                     // its limit, as of now
+};
+struct Turn {
+  std::vector<TakenTask> taken;                    // fewer than wished: the job has no more that may go now
+  std::vector<model::JobId> ended;                 // jobs whose last task ended with this, or was skipped because of it
+};
+
+class JobWork {
+ public:
+  virtual ~JobWork() = default;
+  // Of each request class the first `per_class` jobs, by priority and then age, that nothing holds back (held_back): none while
+  // draining. All of them in that order.
+  virtual std::vector<model::Job> candidates(WallTime now, unsigned per_class) = 0;
+  virtual std::optional<WallTime> next_due(WallTime now) = 0;   // when time alone (begin, a pause) gives a further candidate
+  virtual std::vector<model::Task> running() = 0;  // of all jobs; after a crash: what the lanes' records must explain
+  // Records ends and takes tasks, in one transaction: what a lane does between two tasks. An end of a run that is not
+  // going on changes nothing, so an end may be recorded twice.
+  virtual Turn turn(std::span<const TaskEnd> ends, const std::optional<TakeWish>& wish, WallTime now) = 0;
+  virtual void rest() = 0;                                      // closes the files; the next call opens them again
+};
+
+}  // namespace thole::port
