@@ -80,7 +80,8 @@ class Lane {
 
 // False when the runner has called us back.
 bool Lane::claim(model::JobId first) {
-  const model::JobSpec spec = ports_.jobs.spec(first);
+  model::JobSpec spec = ports_.jobs.spec(first);
+  spec.request.leave = spec.leave;
   AcquireOptions options;
   options.command = printable(join(spec.argv, " "), 200);
   options.enforced = spec.request.time.has_value();

@@ -24,10 +24,9 @@ class Planner {
 
   void consider(const model::Job& job) {
     if (job.gpus == 0) return consider_cpus(job);
-    if (!can_use_another(job, lanes_)) return;
-    if (served_.empty() || std::ranges::none_of(served_, [&](std::uint64_t other) { return overlap_(other, job.request_class); }))
-      consider_gpus(job);
+    const bool behind = std::ranges::any_of(served_, [&](std::uint64_t other) { return overlap_(other, job.request_class); });
     served_.push_back(job.request_class);        // whoever comes later stands behind it
+    if (!behind && can_use_another(job, lanes_)) consider_gpus(job);
   }
 
   // Waiting lanes whose class has nothing more to start.
