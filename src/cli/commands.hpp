@@ -18,6 +18,18 @@ int capture(Context& context);
 int init(Context& context);
 int plan(Context& context);
 int map(Context& context);
+int submit(Context& context);
+int jobs(Context& context);
+int logs(Context& context);
+int wait(Context& context);
+int cancel(Context& context);
+int retry(Context& context);
+int hold(Context& context);
+int resume(Context& context);
+int pause(Context& context);
+int proceed(Context& context);  // `continue`
+int drain(Context& context);
+int edit(Context& context);
 
 // Machinery: no configuration, no machine.
 int completion(const Invocation& invocation);

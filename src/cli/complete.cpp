@@ -27,7 +27,7 @@ Named name_of(std::string_view word, const Verb& verb) {
   return {};
 }
 
-bool is_list(Offer offer) { return offer == Offer::gpus; }
+bool is_list(Offer offer) { return offer == Offer::gpus || offer == Offer::jobs; }
 
 void begin_value(Unfinished& line, const Option& option, std::string_view value, std::string_view before) {
   line.offer = option.offer;
@@ -83,6 +83,10 @@ Unfinished look_at(std::span<const std::string_view> words) {
   } else {
     line.offer = line.verb->offer;
     line.command = words.size() - 1;
+    if (const std::size_t comma = last.rfind(','); line.offer == Offer::jobs && comma != std::string_view::npos) {
+      line.before = last.substr(0, comma + 1);
+      line.typed = last.substr(comma + 1);
+    }
   }
   return line;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "app/job_list.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
@@ -11,6 +12,7 @@
 #include "cli/render.hpp"
 #include "cli/words.hpp"
 #include "wire/init.hpp"
+#include "wire/queue.hpp"
 
 namespace thole::cli {
 
@@ -30,6 +32,7 @@ class Here {
       case Offer::machines: add_machines(); break;
       case Offer::claims: add_claims(); break;
       case Offer::groups: add_groups(); break;
+      case Offer::jobs: add_jobs(); break;
       default: break;
     }
     return std::move(all_);
@@ -75,6 +78,23 @@ class Here {
     }
   }
 
+  // By number with what it is, and by name.
+  void add_jobs() {
+    constexpr std::uint64_t most = 200;
+    wire::Wire wire(config_.settings);
+    wire::Queue* queue = wire.find_queue();
+    if (!queue) return;
+    port::JobQuery query;
+    query.newest_first = true;
+    query.limit = most;
+    std::vector<std::string> seen;
+    for (const model::Job& job : queue->jobs().jobs(query)) {
+      add(std::to_string(job.id), fmt::format("{}, {}", app::state_of(job), job.name.empty() ? job.command : job.name));
+      if (!job.name.empty() && std::find(seen.begin(), seen.end(), job.name) == seen.end()) add(job.name, job.command);
+      seen.push_back(job.name);
+    }
+  }
+
   void add_groups() {
     ::setgrent();
     while (const group* entry = ::getgrent()) add(entry->gr_name);
@@ -115,6 +135,10 @@ int complete(const Invocation& invocation, const wire::Config& config) {
       here.settings.machine = words[i + 1];
     else if (words[i].starts_with("--machine="))
       here.settings.machine = words[i].substr(10);
+    else if (words[i] == "--queue-dir" && i + 2 < words.size())
+      here.settings.queue_dir = words[i + 1];
+    else if (words[i].starts_with("--queue-dir="))
+      here.settings.queue_dir = words[i].substr(12);
   for (const std::vector<Candidate>& some : {candidates(line), Here(line, here).candidates()})
     for (const Candidate& candidate : some) text += fmt::format("{}\t{}\n", candidate.text, candidate.says);
   return write_all(STDOUT_FILENO, text) ? 0 : 125;

@@ -9,6 +9,7 @@
 
 #include "app/map_wishes.hpp"
 #include "base/time.hpp"
+#include "cli/queue_options.hpp"
 #include "model/bind_wishes.hpp"
 #include "model/request.hpp"
 
@@ -96,7 +97,9 @@ struct Invocation {
   InitOptions init;
   PlanOptions plan;
   MapOptions map;
-  std::vector<std::string> words;  // GPUs, a claim, or the command to run with its arguments
+  QueueOptions queue;
+  std::vector<std::string> typed;  // everything after the verb, for `submit`, which puts a script's own options before it
+  std::vector<std::string> words;  // GPUs, claims, jobs, or the command to run with its arguments
 };
 
 }  // namespace thole::cli

@@ -30,7 +30,11 @@ constexpr Command commands[] = {{"status", cli::status}, {"why", cli::why},     
                                 {"bind", cli::bind},     {"claim", cli::claim},     {"release", cli::release},
                                 {"extend", cli::extend}, {"topo", cli::topo},       {"plan", cli::plan},
                                 {"doctor", cli::doctor}, {"capture", cli::capture}, {"init", cli::init},
-                                {"map", cli::map}};
+                                {"map", cli::map},
+                                {"submit", cli::submit}, {"jobs", cli::jobs},       {"logs", cli::logs},
+                                {"wait", cli::wait},     {"cancel", cli::cancel},   {"retry", cli::retry},
+                                {"hold", cli::hold},     {"resume", cli::resume},   {"pause", cli::pause},
+                                {"continue", cli::proceed}, {"drain", cli::drain},  {"edit", cli::edit}};
 
 // Without a verb: who has what.
 std::string_view verb_of(const Invocation& invocation) { return invocation.verb ? invocation.verb->name : "status"; }
@@ -54,6 +58,7 @@ wire::Config configure(const Invocation& invocation, const wire::Config& read) {
   wire::Settings& settings = config.settings;
   if (invocation.global.machine) settings.machine = *invocation.global.machine;
   if (invocation.global.state_dir) settings.state_dir = *invocation.global.state_dir;
+  if (invocation.queue.directory) settings.queue_dir = *invocation.queue.directory;
   settings.program = path_of_this_program();
   settings.runtime_dir = own_runtime_directory(settings.environment);
   return config;

@@ -8,4 +8,7 @@ namespace thole::cli {
 
 app::Overview look_over(Context& context);
 
+// Of files and the last answers alone: asks no driver, so it is quick and cannot hang.
+app::Overview glance_over(Context& context);
+
 }  // namespace thole::cli

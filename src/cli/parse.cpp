@@ -32,11 +32,13 @@ class Parser {
   }
 
   static bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
+  static bool is_negative_number(std::string_view word) { return word.size() > 1 && word[1] >= '0' && word[1] <= '9'; }
 
   void read_before_verb(std::string_view word) {
     if (is_option(word) && word != "--") return read_option(word);
     result_.verb = find_verb(word);
     if (!result_.verb) throw_unknown_verb(word);
+    result_.typed.assign(rest_.begin(), rest_.end());
   }
 
   void read_after_verb(std::string_view word) {
@@ -86,7 +88,8 @@ class Parser {
 
   std::string_view next_value(const Option& option, std::string_view typed) {
     if (option.optional_value) return !rest_.empty() && option.optional_value(rest_.front()) ? take() : std::string_view{};
-    if (rest_.empty() || rest_.front().empty() || is_option(rest_.front())) throw_no_value(option, typed);
+    const std::string_view next = rest_.empty() ? std::string_view{} : rest_.front();
+    if (next.empty() || (is_option(next) && !is_negative_number(next))) throw_no_value(option, typed);
     return take();
   }
 

@@ -98,6 +98,8 @@ app::Overview look_over(Context& context) {
   return overview_of(context.wire, observer);  // after the driver, which may take seconds: who has what is shown as it is now
 }
 
+app::Overview glance_over(Context& context) { return overview_of(context.wire, context.wire.glance()); }
+
 int status(Context& context) {
   if (context.invocation.status.watch) watch(context, *context.invocation.status.watch);
   const bool table = !context.invocation.global.json && !context.invocation.status.list && context.invocation.words.empty();

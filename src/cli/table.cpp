@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "cli/binding_words.hpp"
+#include "cli/table_queue.hpp"
 #include "cli/words.hpp"
 
 namespace thole::cli {
@@ -22,8 +23,10 @@ using W = Word;
 constexpr Option global_rows[] = {
   {0, "machine", "FILE|NAME", "use a simulated machine: a machine file, a shipped name (dgx-a100), or a shorthand (8xA100)",
    [](I& i, const W& w) { i.global.machine = text_of(w); }, Offer::machines},
-  {0, "state-dir", "DIR", "keep claims and the queue in DIR (created when missing)",
+  {0, "state-dir", "DIR", "keep claims in DIR (created when missing)",
    [](I& i, const W& w) { i.global.state_dir = text_of(w); }, Offer::directories},
+  {0, "queue-dir", "DIR", "use the queue in DIR (created when missing)",
+   [](I& i, const W& w) { i.queue.directory = text_of(w); }, Offer::directories},
   {0, "json", "", "print one JSON document with a versioned schema instead of text",
    [](I& i, const W&) { i.global.json = true; }},
   {'q', "quiet", "", "say nothing on stderr but errors and warnings", [](I& i, const W&) { i.global.quiet = true; }},
@@ -67,13 +70,15 @@ constexpr Option request_rows[] = {
    [](I& i, const W& w) { i.request.order = list_of(w); }, Offer::gpus},
   {0, "trust-claims", "", "only claims count; do not ask the driver who uses the GPUs",
    [](I& i, const W&) { i.request.trust_claims = true; }},
+  {'t', "time", "TIME", "how long it will take, such as 8h: a limit for `run` and `submit`, the end of a `claim`; lets others plan",
+   [](I& i, const W& w) { i.request.time = positive_duration_of(w); }},
   {0, "wait", "TIME", "wait at most this long, such as 30m (default: as long as it takes)",
    [](I& i, const W& w) { i.request.wait = duration_of(w); }},
   {0, "no-wait", "", "do not wait: exit 75 when not enough are free",
    [](I& i, const W&) { i.request.wait = Seconds{0}; }},
-  {'t', "time", "TIME", "how long it will take, such as 8h: a limit for `run`, the end of a `claim`; lets others plan",
-   [](I& i, const W& w) { i.request.time = positive_duration_of(w); }},
 };
+// A job waits as long as it takes, in the queue.
+constexpr std::span<const Option> submit_request_rows = std::span(request_rows).first(std::size(request_rows) - 2);
 
 constexpr Option dry_run_row = {0, "dry-run", "", "show what would be claimed and why these, and claim nothing",
    [](I& i, const W&) { i.run.dry_run = true; }};
@@ -214,6 +219,7 @@ constexpr Example status_examples[] = {
 };
 constexpr Example why_examples[] = {
   {"thole why 3", "what keeps GPU 3 from being handed out"},
+  {"thole why job 12", "what job 12 waits for, or how it ended"},
   {"thole why -g 4 --memory 70G", "would that start now, and if not, what is in the way"},
 };
 constexpr Example run_examples[] = {
@@ -270,7 +276,7 @@ constexpr Example plan_examples[] = {
 
 constexpr Verb verb_rows[] = {
   {"status", "see", "who has what: one line a GPU", "[GPU...]", status_rows, {}, status_examples, Offer::gpus, 0, 128},
-  {"why", "see", "explain a GPU's state, or what a request waits for", "[GPU...]", {}, request_rows, why_examples,
+  {"why", "see", "explain a GPU's state, or what a job or a request waits for", "[GPU...|JOB...]", {}, request_rows, why_examples,
    Offer::gpus, 0, 128},
   {"run", "run", "claim GPUs, wait if needed, run a command", "COMMAND [ARGUMENT...]", run_rows, request_rows, run_examples,
    Offer::command, 1, ~std::size_t{0}, false, binding_rows},
@@ -279,6 +285,22 @@ constexpr Verb verb_rows[] = {
   {"claim", "run", "claim GPUs without a command", "", claim_rows, request_rows, claim_examples},
   {"release", "run", "give a claim back", "[CLAIM...]", {}, {}, release_examples, Offer::claims, 0, 128},
   {"extend", "run", "give a claim a new end", "[CLAIM] TIME", {}, {}, extend_examples, Offer::claims, 1, 2},
+  {"submit", "queue", "put a command, or many, into the queue", "[COMMAND [ARGUMENT...]]", queue_rows::submit, submit_request_rows,
+   queue_rows::submit_examples, Offer::command, 0, ~std::size_t{0}, false, binding_rows},
+  {"jobs", "queue", "what is queued, runs and has ended, and what it waits for", "[JOB...]", queue_rows::jobs, {},
+   queue_rows::jobs_examples, Offer::jobs, 0, 128},
+  {"logs", "queue", "the output of tasks", "[JOB...]", queue_rows::logs, {}, queue_rows::logs_examples, Offer::jobs, 0, 128},
+  {"wait", "queue", "wait until jobs have ended", "[JOB...]", queue_rows::wait, {}, queue_rows::wait_examples, Offer::jobs, 0, 128},
+  {"cancel", "queue", "take tasks out of the queue, and end running ones", "JOB...", {}, {}, queue_rows::cancel_examples,
+   Offer::jobs, 1, 128},
+  {"retry", "queue", "queue again what has not succeeded", "JOB...", {}, {}, queue_rows::retry_examples, Offer::jobs, 1, 128},
+  {"hold", "queue", "keep queued tasks from starting", "JOB...", {}, {}, queue_rows::hold_examples, Offer::jobs, 1, 128},
+  {"resume", "queue", "undo `hold`", "JOB...", {}, {}, queue_rows::resume_examples, Offer::jobs, 1, 128},
+  {"pause", "queue", "stop running tasks where they are", "JOB...", {}, {}, queue_rows::pause_examples, Offer::jobs, 1, 128},
+  {"continue", "queue", "undo `pause`", "JOB...", {}, {}, queue_rows::proceed_examples, Offer::jobs, 1, 128},
+  {"drain", "queue", "let running tasks finish and start none", "", queue_rows::drain, {}, queue_rows::drain_examples},
+  {"edit", "queue", "change the terms of what has not started", "JOB...", queue_rows::edit, {}, queue_rows::edit_examples,
+   Offer::jobs, 1, 128},
   {"topo", "machine", "draw the machine: what is near what, and who has it", "", topo_rows, {}, topo_examples},
   {"bind", "run", "bind a rank that another launcher starts, or a running process", "[COMMAND [ARGUMENT...]]", bind_rows, {},
    bind_examples, Offer::command, 0, ~std::size_t{0}, false, binding_rows},

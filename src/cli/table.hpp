@@ -14,7 +14,7 @@
 namespace thole::cli {
 
 // What completion offers for a value or a word.
-enum class Offer { nothing, files, directories, gpus, models, machines, claims, groups, choices, command };
+enum class Offer { nothing, files, directories, gpus, models, machines, claims, groups, choices, command, jobs };
 
 // One value as typed, with the option it belongs to, for messages.
 struct Word {

@@ -1,10 +1,14 @@
 #include "app/why.hpp"
 
 #include <algorithm>
+#include <functional>
 
+#include "app/job_names.hpp"
+#include "app/why_job.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
+#include "cli/queue_site.hpp"
 #include "cli/render_run.hpp"
 
 namespace thole::cli {
@@ -38,8 +42,53 @@ model::Json to_json(const UnitWhy& unit) {
   return {{"unit", unit.unit}, {"state", app::to_string(unit.state)}, {"why", unit.sentences}};
 }
 
-int of_gpus(Context& context, const app::Overview& overview) {
-  const std::vector<std::size_t> gpus = app::gpus_named(context.invocation.words, overview);
+std::string render(const app::JobWhy& job, const Screen& screen) {
+  std::string text = paragraph(screen, fmt::format("job {}: {}", job.name, job.state), 4);
+  for (const std::string& sentence : job.sentences) text += "  " + paragraph(screen, printable(sentence), 4, 2);
+  return text;
+}
+
+model::Json to_json(const app::JobWhy& job) { return {{"job", job.job}, {"state", job.state}, {"why", job.sentences}}; }
+
+// A word may name a GPU, a job, or both: "3" is one of each, and then both are explained. After the word "job" all are jobs.
+struct Named {
+  std::vector<std::string> gpus, jobs;
+};
+
+std::optional<Error> refusal(const std::function<void()>& name) {
+  try {
+    name();
+    return std::nullopt;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::usage) throw;
+    return error;
+  }
+}
+
+Named sort_words(Context& context, const app::Overview& overview) {
+  std::vector<std::string> words = context.invocation.words;
+  if (words.size() > 1 && words.front() == "job") {
+    words.erase(words.begin());
+    return {{}, words};
+  }
+  port::JobStore* queue = find_queue(context);
+  Named named;
+  for (const std::string& word : words) {
+    const auto no_gpu = refusal([&] { app::gpus_named({word}, overview); });
+    const auto no_job = queue ? refusal([&] { app::selections(*queue, {word}); }) : std::optional(Error(ErrorCode::usage, "no jobs"));
+    if (!no_gpu) named.gpus.push_back(word);
+    if (!no_job) named.jobs.push_back(word);
+    if (no_gpu && no_job) {
+      if (queue && app::newest_job(*queue)) throw Error(ErrorCode::usage, std::string(no_gpu->what()) + ", and no such job").about(word).hint(no_job->hint());
+      throw *no_gpu;
+    }
+  }
+  return named;
+}
+
+int of_words(Context& context, const app::Overview& overview) {
+  const Named named = sort_words(context, overview);
+  const std::vector<std::size_t> gpus = app::gpus_named(named.gpus, overview);
   model::Json json = {{"schema", "thole/why/1"}, {"units", model::Json::array()}};
   std::vector<UnitWhy> units;
   std::string text;
@@ -53,10 +102,20 @@ int of_gpus(Context& context, const app::Overview& overview) {
     }
     if (!any) text += fmt::format("GPU {}: MIG mode is on and there are no instances, so there is nothing to claim\n", gpu);
   }
+  text = render(units, context.screen) + text;
+  if (!named.jobs.empty()) {
+    const app::Queue queue = existing_queue(context);
+    json["jobs"] = model::Json::array();
+    for (const model::Job& job : app::jobs_of(queue.store, app::selections(queue.store, named.jobs))) {
+      const app::JobWhy why = app::why_job(queue, job, overview);
+      json["jobs"].push_back(to_json(why));
+      text += render(why, context.screen);
+    }
+  }
   if (context.invocation.global.json)
     context.print_json(json);
   else
-    context.print(render(units, context.screen) + text);
+    context.print(text);
   return 0;
 }
 
@@ -88,7 +147,7 @@ int of_request(Context& context, const app::Overview& overview) {
 
 int why(Context& context) {
   const app::Overview overview = look_over(context);
-  if (!context.invocation.words.empty()) return of_gpus(context, overview);
+  if (!context.invocation.words.empty()) return of_words(context, overview);
   return of_request(context, overview);
 }
 

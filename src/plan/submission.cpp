@@ -23,6 +23,9 @@ constexpr std::string_view of_claims[] = {"CUDA_DEVICE_ORDER",
                                           "UCX_NET_DEVICES",
                                           "NCCL_IB_HCA"};
 
+// What describes the task we may be in, with or without a claim.
+constexpr std::string_view of_tasks[] = {"THOLE_TASK", "THOLE_JOB", "THOLE_TASK_INDEX", "THOLE_RUN"};
+
 template <std::size_t n>
 bool among(const std::string_view (&names)[n], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -91,7 +94,7 @@ Luggage luggage(const Environment& environment, const model::Request& request, c
     result.on = narrowed(request, with, result.masked_by, snapshot, units);
   }
   for (const auto& [name, value] : environment) {
-    if (among(masks, name)) continue;
+    if (among(masks, name) || among(of_tasks, name)) continue;
     if (result.inside_claim && (name.starts_with("THOLE_") || among(of_claims, name))) continue;
     result.environment.push_back(name + "=" + value);
   }

@@ -37,17 +37,44 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
   }
 }
 
-}  // namespace
-
-std::vector<TomlEntry> read_toml(std::string_view text, const std::string& path) {
+// What the library says of a mistake, as ours.
+template <class Read>
+auto with_place(const std::string& path, Read&& read) {
   try {
-    std::vector<TomlEntry> entries;
-    flatten(toml::parse(text, path), "", path, entries);
-    return entries;
+    return read();
   } catch (const toml::parse_error& mistake) {
     throw Error(ErrorCode::usage,
                 fmt::format("{}:{}: {}", path, mistake.source().begin.line, printable(mistake.description(), 200)));
   }
+}
+
+}  // namespace
+
+std::vector<TomlEntry> read_toml(std::string_view text, const std::string& path) {
+  return with_place(path, [&] {
+    std::vector<TomlEntry> entries;
+    flatten(toml::parse(text, path), "", path, entries);
+    return entries;
+  });
+}
+
+TomlTables read_toml_tables(std::string_view text, const std::string& array, const std::string& path) {
+  return with_place(path, [&] {
+    TomlTables result;
+    toml::table document = toml::parse(text, path);
+    if (const toml::node* found = document.get(array)) {
+      const toml::array* tables = found->as_array();
+      if (!tables || !tables->is_homogeneous(toml::node_type::table))
+        throw Error(ErrorCode::usage, fmt::format("{}:{}: expected tables: [[{}]]", path, found->source().begin.line, array));
+      for (const toml::node& table : *tables) {
+        result.tables.push_back({{}, table.source().begin.line});
+        flatten(*table.as_table(), "", path, result.tables.back().entries);
+      }
+      document.erase(array);
+    }
+    flatten(document, "", path, result.outside);
+    return result;
+  });
 }
 
 }  // namespace thole::wire

@@ -18,4 +18,15 @@ struct TomlEntry {
 // tables within arrays, which nothing here has a use for.
 std::vector<TomlEntry> read_toml(std::string_view text, const std::string& path);
 
+// A document with one array of tables, "[[array]]": what stands outside of it, and each table by itself. Throws as read_toml.
+struct TomlTable {
+  std::vector<TomlEntry> entries;
+  unsigned line = 0;
+};
+struct TomlTables {
+  std::vector<TomlEntry> outside;
+  std::vector<TomlTable> tables;
+};
+TomlTables read_toml_tables(std::string_view text, const std::string& array, const std::string& path);
+
 }  // namespace thole::wire

@@ -29,6 +29,10 @@ void remove_logs(const std::string& directory, model::JobId job) {
   std::error_code ignored;                       // what cannot be removed stays; it is only room
   std::filesystem::remove(fmt::format("{}/{}.log", directory, job), ignored);
   std::filesystem::remove_all(fmt::format("{}/{}", directory, job), ignored);
+  const std::string code = fmt::format("{}/{}.code", directory, job);   // see code_copy.hpp
+  const std::filesystem::path copy = std::filesystem::read_symlink(code, ignored);
+  if (!copy.empty()) std::filesystem::remove_all(copy, ignored);
+  std::filesystem::remove(code, ignored);
 }
 
 std::optional<Hole> hole_for(std::uint64_t start, std::uint64_t length, std::uint64_t limit) {

@@ -23,6 +23,11 @@ TEST(Luggage, TheEnvironmentGoesAlong) {
   EXPECT_FALSE(taken.inside_claim);
 }
 
+TEST(Luggage, FromInsideATaskItsMarkStaysBehind) {
+  EXPECT_EQ(packed({{"THOLE_TASK", "q:12.3:1"}, {"THOLE_JOB", "12"}, {"THOLE_PICK", "last"}}).environment,
+            std::vector<std::string>{"THOLE_PICK=last"});
+}
+
 TEST(Luggage, AMaskOfTheUsersOwnBecomesOn) {
   const auto taken = packed({{"PATH", "/bin"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}, {"CUDA_VISIBLE_DEVICES", "1,3"}});
   EXPECT_EQ(taken.on, (std::vector<std::string>{"GPU-bbbbbbbb-0", "GPU-dddddddd-0"}));

@@ -1,0 +1,53 @@
+// What people do to jobs that are in the queue: end, hold, pause, retry, edit them; wait for them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/job.hpp"
+#include "port/clock.hpp"
+#include "port/job_store.hpp"
+#include "port/queue_door.hpp"
+
+namespace thole::app {
+
+struct Queue {
+  port::JobStore& store;
+  port::QueueDoor& door;
+  const port::Clock& clock;
+};
+
+// Changes the store, then tells the lanes of running tasks and the runner.
+std::vector<port::Altered> alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb);
+
+// Throws Error(usage) where nothing is left to be changed: every task of the job has started, or the job has ended.
+void edit(Queue queue, const std::vector<model::Job>& jobs, const port::TermsChange& change);
+
+void drain(Queue queue, bool on);
+
+// After a reboot, or when the runner was killed: starts one where there is work and none lives.
+void keep_going(Queue queue);
+
+// How a wait for jobs ended.
+struct Awaited {
+  enum class Why { ended, timed_out, interrupted };
+  Why why = Why::ended;
+  std::vector<model::Job> jobs;                  // those waited for, as they are now
+};
+
+struct AwaitOptions {
+  bool any = false;                              // until one of them has ended
+  std::optional<Millis> timeout;
+  std::vector<int> cancel;                       // descriptors that end the wait when readable
+};
+
+// Until the selected jobs, or the selected tasks of them, have ended; of no selection: until nothing is queued or runs. Sleeps
+// until the store changes.
+Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which, const AwaitOptions& options);
+
+// Whether every one of these tasks has ended.
+bool has_ended(port::JobReader& jobs, const model::Job& job, const std::optional<std::pair<model::TaskIndex, model::TaskIndex>>& tasks);
+
+}  // namespace thole::app

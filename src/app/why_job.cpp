@@ -1,0 +1,152 @@
+#include "app/why_job.hpp"
+
+#include <algorithm>
+
+#include "app/job_list.hpp"
+#include "app/job_names.hpp"
+#include "app/why.hpp"
+#include "base/text.hpp"
+
+namespace thole::app {
+
+using model::Job;
+using model::Task;
+using model::TaskState;
+
+namespace {
+
+constexpr std::uint64_t most_named = 5;          // tasks that are named one by one
+
+std::string name_of(const Job& job) {
+  return job.name.empty() ? std::to_string(job.id) : fmt::format("{} ({})", job.id, printable(job.name, 60));
+}
+
+std::string task_name(const Job& job, const Task& task) {
+  return job.tasks == 1 ? "it" : fmt::format("{}.{}", job.id, task.index);
+}
+
+std::string labels_of(const Task& task, const Overview& machine) {
+  std::vector<std::string> labels;
+  for (const std::string& key : task.gpus) {
+    const auto unit = std::find_if(machine.units.begin(), machine.units.end(), [&](const UnitOverview& one) { return one.unit.key == key; });
+    labels.push_back(unit == machine.units.end() ? key : unit->unit.label);
+  }
+  return labels.empty() ? "without a GPU" : "on GPU " + join(labels, ",");
+}
+
+std::string ending_of(const Task& task) {
+  if (!task.reason.empty()) return printable(task.reason, 200);
+  if (task.signal) return fmt::format("killed by signal {}", *task.signal);
+  return task.exit_code ? fmt::format("exit status {}", *task.exit_code) : to_string(task.state);
+}
+
+// Says everything about one job.
+class Account {
+ public:
+  Account(Queue queue, const Job& job, const Overview& machine)
+      : queue_(queue), job_(job), machine_(machine), now_(queue.clock.wall()) {}
+
+  std::vector<std::string> tell() {
+    waiting();
+    running();
+    ended();
+    return std::move(said_);
+  }
+
+ private:
+  void say(std::string sentence) { said_.push_back(std::move(sentence)); }
+
+  void waiting() {
+    const std::uint64_t open = job_.counts[TaskState::queued] + job_.counts[TaskState::held];
+    if (open == 0) return;
+    JobListWish wish;
+    wish.which = {{job_.id, job_.id, std::nullopt}};
+    const JobList list = list_jobs(queue_.store, &machine_, wish, now_);
+    if (list.lines.empty() || !list.lines.front().wait) return;
+    const JobWait& wait = *list.lines.front().wait;
+    say(job_.tasks == 1 ? "it waits: " + wait.text : fmt::format("{} of {} tasks wait: {}", open, job_.tasks, wait.text));
+    if (wait.kind == "dependency") dependencies();
+    if (wait.kind == "jobs") say(fmt::format("{} go before it; thole edit {} --priority N changes the order", others_before(), job_.id));
+    if (wait.kind == "line" || wait.kind == "start" || wait.kind == "jobs") gpus();
+    if (!queue_.door.runner() && wait.kind != "held")
+      say("no runner lives; the next thole command that changes the queue starts one");
+  }
+
+  std::string others_before() {
+    const std::uint64_t before = queue_.store.ahead_of(job_.id);
+    return before == 1 ? "one job of yours" : fmt::format("{} jobs of yours", before);
+  }
+
+  void dependencies() {
+    for (const model::Dependency& one : job_.terms.after) {
+      const auto others = jobs_of(queue_.store, {{one.job, one.job, std::nullopt}});
+      if (others.empty()) continue;
+      const Job& other = others.front();
+      say(fmt::format("it waits for job {} to {}; that one is {}, {} of {} tasks ended", name_of(other),
+                      one.when == model::After::ok ? "succeed" : one.when == model::After::fail ? "fail" : "end", state_of(other),
+                      other.counts.ended(), other.tasks));
+    }
+  }
+
+  // What it asks for, and what is in the way.
+  void gpus() {
+    const model::JobSpec spec = queue_.store.spec(job_.id);
+    if (spec.request.gpus == 0) return;
+    say("it asks for " + printable(spec.request.describe(), 200));
+    if (!spec.request.on.empty()) say("only on " + printable(join(spec.request.on, ", "), 200));
+    if (spec.leave > 0) say(fmt::format("it starts only while {} GPUs stay free for others (--leave)", spec.leave));
+    std::vector<std::pair<std::string, std::vector<std::string>>> kept;   // units of which the same is said are named together
+    for (std::size_t unit = 0; unit < machine_.units.size(); ++unit) {
+      if (machine_.units[unit].state == State::idle) continue;
+      const UnitWhy why = why_unit(machine_, unit);
+      const std::string sentence = why.sentences.empty() ? to_string(why.state) : why.sentences.front();
+      auto same = std::find_if(kept.begin(), kept.end(), [&](const auto& one) { return one.first == sentence; });
+      if (same == kept.end()) same = kept.insert(kept.end(), {sentence, {}});
+      same->second.push_back(why.unit);
+    }
+    for (const auto& [sentence, labels] : kept) say(fmt::format("GPU {}: {}", join(labels, ","), sentence));
+  }
+
+  void running() {
+    const std::uint64_t count = job_.counts[TaskState::running];
+    if (count == 0) return;
+    for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {TaskState::running}))
+      say(fmt::format("{} {}{}, {}", task_name(job_, task), task.paused ? "is paused; it runs" : "runs",
+                      task.started ? " since " + format_local(*task.started, now_) : "", labels_of(task, machine_)));
+    if (count > most_named) say(fmt::format("{} more run", count - most_named));
+    if (const auto end = expected_end(job_, now_)) say("if it goes on so, the last task ends about " + format_local(*end, now_));
+  }
+
+  void ended() {
+    for (const TaskState state : {TaskState::failed, TaskState::lost, TaskState::cancelled, TaskState::skipped}) {
+      const std::uint64_t count = job_.counts[state];
+      if (count == 0) continue;
+      if (state == TaskState::skipped) {
+        say(fmt::format("{} skipped: a job it was to wait for did not end as asked", job_.tasks == 1 ? "it was" : fmt::format("{} tasks were", count)));
+        continue;
+      }
+      for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {state}))
+        say(fmt::format("{} {}{}: {}{}", task_name(job_, task), state == TaskState::failed ? "failed" : state == TaskState::lost ? "was lost" : "was cancelled",
+                        task.ended ? " " + format_local(*task.ended, now_) : "", ending_of(task),
+                        task.runs > 1 ? fmt::format(", run {} times", task.runs) : ""));
+      if (count > most_named) say(fmt::format("{} more {}: thole jobs {} --tasks", count - most_named, to_string(state), job_.id));
+    }
+    if (job_.counts.ended() == job_.tasks && job_.counts[TaskState::done] == job_.tasks)
+      say(fmt::format("{}{}", job_.tasks == 1 ? "it succeeded" : fmt::format("all {} tasks succeeded", job_.tasks),
+                      job_.ended ? ", " + format_local(*job_.ended, now_) : ""));
+  }
+
+  Queue queue_;
+  const Job& job_;
+  const Overview& machine_;
+  WallTime now_;
+  std::vector<std::string> said_;
+};
+
+}  // namespace
+
+JobWhy why_job(Queue queue, const Job& job, const Overview& machine) {
+  return {job.id, name_of(job), state_of(job), Account(queue, job, machine).tell()};
+}
+
+}  // namespace thole::app

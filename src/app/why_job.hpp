@@ -1,0 +1,21 @@
+// Why a job does not run yet, where it runs, or how it ended: sentences, the most important first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/job_actions.hpp"
+#include "app/overview.hpp"
+
+namespace thole::app {
+
+struct JobWhy {
+  model::JobId job = 0;
+  std::string name;                              // "12", "12 (train)"
+  std::string state;
+  std::vector<std::string> sentences;
+};
+
+JobWhy why_job(Queue queue, const model::Job& job, const Overview& machine);
+
+}  // namespace thole::app

@@ -1,0 +1,116 @@
+// cancel, retry, hold, resume, pause, continue, drain, edit: each changes the store and tells what that did.
+#include <algorithm>
+
+#include "app/job_names.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/queue_site.hpp"
+#include "cli/queue_words.hpp"
+#include "cli/words.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+// What a verb says it did, and why there may have been nothing to do.
+struct Saying {
+  port::Verb verb;
+  const char* did;
+  const char* nothing;
+};
+
+std::string plural(std::uint64_t count) { return count == 1 ? "1 task" : fmt::format("{} tasks", count); }
+
+std::string tell(const port::Altered& job, const Saying& saying) {
+  std::string text = fmt::format("job {}: {} {}", job.job, plural(job.changed), saying.did);
+  if (saying.verb == port::Verb::cancel && !job.running.empty()) {
+    const std::uint64_t rest = job.changed - std::min<std::uint64_t>(job.changed, job.running.size());
+    text = fmt::format("job {}: ", job.job) + (rest > 0 ? plural(rest) + " cancelled, " : "") + plural(job.running.size()) + " being ended";
+  }
+  return text;
+}
+
+int alter(Context& context, const Saying& saying) {
+  const app::Queue queue = existing_queue(context);
+  const auto which = app::selections(queue.store, context.invocation.words);
+  const std::vector<port::Altered> altered = app::alter(queue, which, saying.verb);
+  if (context.invocation.global.json) {
+    model::Json json = {{"schema", "thole/altered/1"}, {"did", context.invocation.verb->name}, {"jobs", model::Json::array()}};
+    for (const port::Altered& job : altered)
+      json["jobs"].push_back({{"job", job.job}, {"tasks_changed", job.changed}, {"running", job.running.size()}});
+    context.print_json(json);
+    return 0;
+  }
+  bool changed = false;                          // jobs with nothing to do are not named: "cancel all" says what it did
+  for (const port::Altered& job : altered) {
+    if (job.changed == 0) continue;
+    changed = true;
+    context.note(tell(job, saying));
+  }
+  if (!changed) context.note(saying.nothing);
+  return 0;
+}
+
+std::optional<Seconds> limit_of(const std::string& word) {
+  if (word == "none") return std::nullopt;
+  return positive_duration_of({"--time", word});
+}
+
+port::TermsChange change_of(const Context& context, port::JobReader& jobs) {
+  const EditOptions& options = context.invocation.queue.edit;
+  port::TermsChange change;
+  change.priority = options.priority;
+  if (!options.begin.empty()) {
+    change.begin.emplace();
+    if (options.begin != "now" && options.begin != "none") *change.begin = begin_of({"--begin", options.begin}, context.wire.clock().wall());
+  }
+  if (!options.at_most.empty()) {
+    change.at_most.emplace();
+    if (options.at_most != "none") *change.at_most = number_of({"--at-most", options.at_most}, 1, 1'000'000);
+  }
+  if (!options.time.empty()) change.time = limit_of(options.time);
+  if (!options.after.empty()) {
+    const bool none = options.after == std::vector<std::string>{"none"};
+    change.after = none ? std::vector<model::Dependency>{} : app::dependencies(jobs, options.after);
+  }
+  if (!change.priority && !change.begin && !change.at_most && !change.time && !change.after)
+    throw Error(ErrorCode::usage, "edit: nothing to change").hint("such as: thole edit 12 --priority 10");
+  return change;
+}
+
+}  // namespace
+
+int cancel(Context& context) { return alter(context, {port::Verb::cancel, "cancelled", "nothing left to cancel"}); }
+int retry(Context& context) { return alter(context, {port::Verb::retry, "queued again", "nothing to run again: what has not succeeded, or a task by its number"}); }
+int hold(Context& context) { return alter(context, {port::Verb::hold, "held", "nothing queued to hold"}); }
+int resume(Context& context) { return alter(context, {port::Verb::resume, "queued again", "nothing is held"}); }
+int pause(Context& context) { return alter(context, {port::Verb::pause, "paused", "nothing runs that could be paused"}); }
+int proceed(Context& context) { return alter(context, {port::Verb::proceed, "going on", "nothing is paused"}); }
+
+int drain(Context& context) {
+  const bool on = !context.invocation.queue.drain_off;
+  const app::Queue queue = queue_of(context);
+  app::drain(queue, on);
+  if (context.invocation.global.json) context.print_json({{"schema", "thole/drained/1"}, {"draining", on}});
+  else context.note(on ? "drained: what runs may finish, and nothing starts until thole drain --off" : "tasks start again");
+  return 0;
+}
+
+int edit(Context& context) {
+  const app::Queue queue = existing_queue(context);
+  const auto which = app::selections(queue.store, context.invocation.words);
+  if (std::any_of(which.begin(), which.end(), [](const port::Selection& one) { return one.tasks.has_value(); }))
+    throw Error(ErrorCode::usage, "edit changes whole jobs").hint("such as: thole edit 12 --priority 10");
+  const std::vector<model::Job> jobs = app::jobs_of(queue.store, which);
+  app::edit(queue, jobs, change_of(context, queue.store));
+  if (context.invocation.global.json) {
+    model::Json json = {{"schema", "thole/altered/1"}, {"did", "edit"}, {"jobs", model::Json::array()}};
+    for (const model::Job& job : jobs) json["jobs"].push_back({{"job", job.id}, {"tasks_changed", nullptr}, {"running", nullptr}});
+    context.print_json(json);
+    return 0;
+  }
+  for (const model::Job& job : jobs) context.note(fmt::format("job {} changed", job.id));
+  return 0;
+}
+
+}  // namespace thole::cli

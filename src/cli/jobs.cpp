@@ -1,0 +1,162 @@
+#include <poll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "app/job_list.hpp"
+#include "app/job_names.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/overview.hpp"
+#include "cli/queue_site.hpp"
+#include "cli/render_jobs.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+constexpr Seconds recent{24 * 3600};
+constexpr std::size_t most_queued = 20, most_ended = 20;   // lines without --all: what fits a screen with what runs
+constexpr Millis between_frames{200};            // when changes come thick
+constexpr Seconds clock_step{1};                 // while something runs its time goes on
+
+app::JobListWish wish_of(const Context& context, port::JobReader& jobs, WallTime now) {
+  const JobsOptions& options = context.invocation.queue.jobs;
+  app::JobListWish wish;
+  wish.states = options.states;
+  wish.tags = options.tags;
+  const bool all = options.all || !options.states.empty() || !options.tags.empty();
+  if (!context.invocation.words.empty()) wish.which = app::selections(jobs, context.invocation.words);
+  else if (!all) wish.ended_since = now - recent;
+  if (!all && !wish.which && !context.invocation.global.json) {
+    wish.most_queued = most_queued;
+    wish.most_ended = most_ended;
+  }
+  return wish;
+}
+
+app::JobList look(Context& context, port::JobReader& jobs) {
+  const WallTime now = context.wire.clock().wall();
+  const app::Overview overview = glance_over(context);
+  return app::list_jobs(jobs, &overview, wish_of(context, jobs, now), now);
+}
+
+std::vector<model::Task> tasks_of(Context& context, port::JobReader& jobs) {
+  std::vector<model::Task> all;
+  const std::vector<std::string> words = context.invocation.words.empty() ? std::vector<std::string>{"last"} : context.invocation.words;
+  for (const port::Selection& one : app::selections(jobs, words))
+    for (const model::Job& job : app::jobs_of(jobs, {one})) {
+      const auto [first, last] = one.tasks.value_or(std::pair<model::TaskIndex, model::TaskIndex>{0, job.tasks - 1});
+      for (model::Task& task : jobs.tasks(job.id, first, last - first + 1, context.invocation.queue.jobs.states)) {
+        if (task.index > last) break;
+        all.push_back(std::move(task));
+      }
+    }
+  return all;
+}
+
+int show_tasks(Context& context, port::JobReader& jobs) {
+  const std::vector<model::Task> tasks = tasks_of(context, jobs);
+  const WallTime now = context.wire.clock().wall();
+  if (!context.invocation.global.json) {
+    context.print(render_tasks(tasks, now, context.screen));
+    return 0;
+  }
+  model::Json json = {{"schema", "thole/tasks/1"}, {"taken_at", format_iso(now)}, {"tasks", model::Json::array()}};
+  for (const model::Task& task : tasks) json["tasks"].push_back(to_json(task));
+  context.print_json(json);
+  return 0;
+}
+
+// "9 tasks a minute"
+std::string rate_of(const app::JobList& list, WallTime since, std::uint64_t ended_then) {
+  const double minutes = static_cast<double>((list.now - since).count()) / 60e3;
+  const std::uint64_t ended = list.tasks.ended();
+  if (minutes < 0.05 || ended <= ended_then) return "";
+  const double rate = static_cast<double>(ended - ended_then) / minutes;
+  return rate >= 1 ? fmt::format("{:.0f} tasks a minute", rate) : fmt::format("{:.1f} tasks an hour", rate * 60);
+}
+
+std::string when_over(const app::JobList& list) {
+  std::optional<WallTime> last;
+  for (const app::JobLine& line : list.lines)
+    if (line.expected_end && (!last || *line.expected_end > *last)) last = line.expected_end;
+  return last ? ", ends about " + format_local(*last, list.now) : "";
+}
+
+// A frame over the last one; see status.cpp.
+std::string over_the_last(std::string_view text, std::size_t rows) {
+  std::string frame = "\x1b[H";
+  std::size_t used = 0;
+  for (std::string_view line : split_lines(text)) {
+    if (++used >= rows) break;
+    frame += fmt::format("{}\x1b[K\n", line);
+  }
+  return frame + "\x1b[J";
+}
+
+bool something_runs(const app::JobList& list) { return list.tasks[model::TaskState::running] > 0; }
+
+// Sleeps until the queue changes, or the shown times do. Idle, nothing wakes it.
+void sleep_until_news(port::JobWatch& watch, bool times_go_on) {
+  ::poll(nullptr, 0, static_cast<int>(between_frames.count()));   // changes that come together make one frame
+  pollfd sleeper{watch.fd(), POLLIN, 0};
+  const int patience = times_go_on ? static_cast<int>(Millis(clock_step).count()) : -1;
+  if (::poll(&sleeper, 1, patience) > 0) watch.drain();
+}
+
+[[noreturn]] void stay(Context& context, port::JobReader& jobs) {
+  const auto watch = jobs.watch(port::Changes::any);
+  std::optional<std::uint64_t> ended_first;
+  WallTime first{};
+  for (bool begin = true;; begin = false) {
+    const app::JobList list = look(context, jobs);
+    if (!ended_first) {
+      ended_first = list.tasks.ended();
+      first = list.now;
+    }
+    const Screen screen = screen_of(STDOUT_FILENO, !context.screen.colors);
+    if (context.invocation.global.json) {
+      context.print(model::dump(jobs_to_json(list), -1) + "\n");
+    } else {
+      const std::string rate = rate_of(list, first, *ended_first);
+      const std::string head = fmt::format("thole jobs, {}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ", rate, when_over(list));
+      const std::string text = head + render_jobs(list, screen);
+      if (screen.terminal()) context.print((begin ? "\x1b[2J" : "") + over_the_last(text, screen.rows));
+      else context.print((begin ? "" : "\n") + text);
+    }
+    sleep_until_news(*watch, screen.terminal() && something_runs(list));
+  }
+}
+
+}  // namespace
+
+int jobs(Context& context) {
+  port::JobStore* store = find_queue(context);
+  if (!store) {
+    if (!context.invocation.words.empty()) throw Error(ErrorCode::usage, "nothing has been submitted yet").hint("such as: thole submit python train.py");
+    if (!context.invocation.queue.jobs.watch) {
+      app::JobList none;
+      none.now = context.wire.clock().wall();
+      if (context.invocation.global.json) context.print_json(jobs_to_json(none));
+      else context.print(render_jobs(none, context.screen));
+      return 0;
+    }
+    store = &queue_of(context).store;
+  }
+  try {
+    app::keep_going(queue_of(context));
+  } catch (const Error& error) {                 // the list is worth seeing all the same
+    context.warn("nothing can be started now: " + error.full());
+  }
+  if (context.invocation.queue.jobs.tasks) return show_tasks(context, *store);
+  if (context.invocation.queue.jobs.watch) stay(context, *store);
+  const app::JobList list = look(context, *store);
+  if (context.invocation.global.json) context.print_json(jobs_to_json(list));
+  else context.print(render_jobs(list, context.screen));
+  return 0;
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,122 @@
+#include <poll.h>
+
+#include <cerrno>
+
+#include "app/job_list.hpp"
+#include "app/job_names.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/overview.hpp"
+#include "cli/queue_site.hpp"
+#include "cli/render_jobs.hpp"
+#include "wire/log_text.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+using model::Task;
+
+// Shows the logs of tasks, one after the other.
+class Shower {
+ public:
+  Shower(Context& context, const app::Queue& queue) : context_(context), queue_(queue), options_(context.invocation.queue.logs) {}
+
+  // Each task's log; without --follow those that there are.
+  void show(const model::Job& job, model::TaskIndex first, model::TaskIndex last) {
+    if (options_.follow) {
+      for (model::TaskIndex index = first; index <= last; ++index) follow(job, index);
+      return;
+    }
+    bool any = false;
+    for (const Task& task : queue_.store.tasks(job.id, first, last - first + 1)) {
+      if (task.index > last) break;
+      if (task.log.empty()) continue;
+      any = true;
+      if (options_.path) context_.print(path_of(task) + "\n");
+      else show_once(task);
+    }
+    if (!any) context_.note(fmt::format("{} has no output yet: {}", task_name(job.id, first, first == last ? job.tasks : 1), why_not(job)));
+  }
+
+ private:
+  std::string path_of(const Task& task) const { return queue_.door.log_path(task.log); }
+
+  void show_once(const Task& task) {
+    wire::LogText text(path_of(task), task.log_offset, task.log_length);
+    if (options_.lines) text.skip_to_last(*options_.lines);
+    print_rest(text);
+  }
+
+  void print_rest(wire::LogText& text) {
+    for (std::string piece = text.next(); !piece.empty(); piece = text.next()) context_.print(piece);
+  }
+
+  std::string why_not(const model::Job& job) {
+    const app::Overview overview = glance_over(context_);
+    app::JobListWish wish;
+    wish.which = {{job.id, job.id, std::nullopt}};
+    const app::JobList list = app::list_jobs(queue_.store, &overview, wish, context_.wire.clock().wall());
+    if (list.lines.empty()) return "it has gone";
+    const app::JobLine& line = list.lines.front();
+    return line.wait ? line.wait->text : line.state;
+  }
+
+  // Until the task has ended for good, run after run.
+  void follow(const model::Job& job, model::TaskIndex index) {
+    const auto watch = queue_.store.watch(port::Changes::any);
+    std::unique_ptr<wire::LogText> text;
+    unsigned shown = 0;                          // the run that `text` is of
+    bool told = false;
+    for (;;) {
+      const std::optional<Task> task = queue_.store.task(job.id, index);
+      if (!task) return;
+      if (!task->log.empty() && task->runs != shown) {
+        if (text) print_rest(*text);
+        text = std::make_unique<wire::LogText>(path_of(*task), task->log_offset, task->log_length);
+        if (options_.lines && shown == 0) text->skip_to_last(*options_.lines);
+        shown = task->runs;
+      }
+      if (text && task->log_length) text->ends_after(*task->log_length);
+      if (text) print_rest(*text);
+      if (model::ended(task->state)) return;
+      if (!text && !told) context_.note(fmt::format("{} waits: {}", task_name(job.id, index, job.tasks), why_not(job)));
+      told = true;
+      sleep(*watch, text.get());
+    }
+  }
+
+  void sleep(port::JobWatch& watch, wire::LogText* text) {
+    pollfd sleepers[] = {{watch.fd(), POLLIN, 0}, {text ? text->growth() : -1, POLLIN, 0}};
+    if (text) {                                  // what was written before it was watched
+      const std::string piece = text->next();
+      if (!piece.empty()) return context_.print(piece);
+    }
+    if (::poll(sleepers, 2, -1) < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
+    if (sleepers[0].revents) watch.drain();
+    if (sleepers[1].revents) text->empty_growth();
+  }
+
+  Context& context_;
+  app::Queue queue_;
+  const LogsOptions& options_;
+};
+
+}  // namespace
+
+int logs(Context& context) {
+  const app::Queue queue = existing_queue(context);
+  std::vector<std::string> words = context.invocation.words;
+  if (words.empty()) words.emplace_back("last");
+  if (context.invocation.global.json && !context.invocation.queue.logs.path)
+    throw Error(ErrorCode::usage, "logs are text; --json goes with --path").hint("thole jobs --tasks --json tells how tasks ended");
+  Shower shower(context, queue);
+  for (const port::Selection& one : app::selections(queue.store, words))
+    for (const model::Job& job : app::jobs_of(queue.store, {one})) {
+      const auto [first, last] = one.tasks.value_or(std::pair<model::TaskIndex, model::TaskIndex>{0, job.tasks - 1});
+      shower.show(job, first, last);
+    }
+  return 0;
+}
+
+}  // namespace thole::cli

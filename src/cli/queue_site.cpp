@@ -1,0 +1,31 @@
+#include "cli/queue_site.hpp"
+
+#include "cli/overview.hpp"
+#include "wire/queue.hpp"
+
+namespace thole::cli {
+
+port::JobStore* find_queue(Context& context) {
+  wire::Queue* queue = context.wire.find_queue();
+  return queue ? &queue->jobs() : nullptr;
+}
+
+app::Queue queue_of(Context& context) {
+  wire::Queue& queue = context.wire.queue();
+  return {queue.jobs(), queue.door(), context.wire.clock()};
+}
+
+app::Queue existing_queue(Context& context) {
+  if (!find_queue(context))
+    throw Error(ErrorCode::usage, "nothing has been submitted yet").hint("such as: thole submit python train.py");
+  return queue_of(context);
+}
+
+std::string queue_directory(Context& context) { return context.wire.queue().directory(); }
+
+app::SubmitSite submit_site(Context& context) {
+  const wire::Settings& settings = context.wire.settings();
+  return {queue_of(context).store, settings.environment, context.wire.glance(), context.wire.observer(), settings.status_patience};
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,131 @@
+#include "app/submit.hpp"
+
+#include <map>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/queue_site.hpp"
+#include "cli/submit_wish.hpp"
+#include "wire/code_copy.hpp"
+#include "wire/queue.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+constexpr std::uint64_t most_shown = 10;         // commands under --dry-run
+
+std::string tasks_and_gpus(const port::Submission& job) {
+  const unsigned gpus = job.spec.request.gpus;
+  const std::string tasks = job.tasks == 1 ? "one task" : fmt::format("{} tasks", job.tasks);
+  return tasks + (gpus == 0 ? ", no GPU" : fmt::format(", {}{}", printable(job.spec.request.describe(), 60), job.tasks == 1 ? "" : " each"));
+}
+
+std::vector<std::uint64_t> shown_tasks(const port::Submission& job) {
+  std::vector<std::uint64_t> tasks;
+  for (std::uint64_t task = 0; task < std::min(job.tasks, most_shown); ++task) tasks.push_back(task);
+  return tasks;
+}
+
+int show(Context& context, const app::Prepared& prepared) {
+  model::Json json = {{"schema", "thole/submission/1"}, {"jobs", model::Json::array()}};
+  std::string text;
+  for (const port::Submission& job : prepared.submissions) {
+    model::Json commands = model::Json::array();
+    text += fmt::format("{}{}\n", job.spec.name.empty() ? "" : printable(job.spec.name, 60) + ": ", tasks_and_gpus(job));
+    for (const std::uint64_t task : shown_tasks(job)) {
+      const std::vector<std::string> command = app::command_of(job, task);
+      commands.push_back(command);
+      text += fmt::format("  {}\n", printable(app::command_line(command), 4096));
+    }
+    if (job.tasks > most_shown) text += fmt::format("  … and {} more\n", job.tasks - most_shown);
+    json["jobs"].push_back({{"name", job.spec.name.empty() ? model::Json(nullptr) : model::Json(job.spec.name)},
+                            {"tasks", job.tasks},
+                            {"gpus", job.spec.request.gpus},
+                            {"on", job.spec.request.on},
+                            {"directory", job.spec.directory},
+                            {"first_commands", commands}});
+  }
+  if (context.invocation.global.json) context.print_json(json);
+  else context.print(text);
+  return 0;
+}
+
+void tell(Context& context, const app::Prepared& prepared, const app::Stored& stored) {
+  if (context.invocation.global.json) {
+    model::Json json = {{"schema", "thole/submitted/1"}, {"jobs", model::Json::array()}};
+    for (std::size_t i = 0; i < stored.jobs.size(); ++i) {
+      const port::Submission& job = prepared.submissions[i];
+      json["jobs"].push_back({{"job", stored.jobs[i].id},
+                              {"name", job.spec.name.empty() ? model::Json(nullptr) : model::Json(job.spec.name)},
+                              {"tasks", job.tasks},
+                              {"existed", stored.jobs[i].existed}});
+    }
+    return context.print_json(json);
+  }
+  std::string ids;
+  for (const port::Submitted& job : stored.jobs) ids += fmt::format("{}\n", job.id);
+  context.print(ids);
+  for (std::size_t i = 0; i < stored.jobs.size(); ++i) {
+    const port::Submission& job = prepared.submissions[i];
+    const std::string name = job.spec.name.empty() ? "" : fmt::format(" ({})", printable(job.spec.name, 60));
+    if (stored.jobs[i].existed) context.note(fmt::format("job {}{} has not ended yet, so nothing was submitted", stored.jobs[i].id, name));
+    else context.note(fmt::format("job {}{}: {}", stored.jobs[i].id, name, tasks_and_gpus(job)));
+  }
+}
+
+// Copies of the code, one for each job that wants one; those of jobs that were not submitted are removed again.
+class Copies {
+ public:
+  explicit Copies(std::string queue) : queue_(std::move(queue)) {}
+  ~Copies() {
+    for (const auto& [position, copy] : copies_)
+      if (!copy.root.empty()) wire::remove_code(copy.root);
+  }
+  Copies(const Copies&) = delete;
+  Copies& operator=(const Copies&) = delete;
+
+  void make(std::vector<port::Submission>& jobs, const Context& context) {
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      model::JobSpec& spec = jobs[i].spec;
+      if (spec.snapshot.empty()) continue;
+      const wire::CodeCopy copy = wire::copy_code(spec.directory, queue_ + "/snapshots");
+      context.note(fmt::format("copied {} files, {} ({})", copy.files, format_mib((copy.bytes + (1 << 20) - 1) >> 20),
+                               copy.by_git ? "what git tracks or would" : "the whole directory"));
+      spec.environment.push_back("THOLE_SUBMIT_DIR=" + spec.directory);
+      spec.directory = copy.directory;
+      spec.snapshot = copy.root;
+      copies_[i] = copy;
+    }
+  }
+
+  void give(const std::vector<port::Submitted>& jobs) {
+    for (auto& [position, copy] : copies_) {
+      if (jobs[position].existed) continue;
+      wire::give_code(copy, queue_ + "/logs", jobs[position].id);
+      copy.root.clear();
+    }
+  }
+
+ private:
+  std::string queue_;
+  std::map<std::size_t, wire::CodeCopy> copies_;
+};
+
+}  // namespace
+
+int submit(Context& context) {
+  app::SubmitSite site = submit_site(context);
+  app::Prepared prepared = app::prepare(site, submit_wishes(context));
+  for (const std::string& note : prepared.notes) context.note(note);
+  if (context.invocation.run.dry_run) return show(context, prepared);
+  Copies copies(queue_directory(context));
+  copies.make(prepared.submissions, context);
+  const app::Stored stored = app::submit(queue_of(context), prepared.submissions);
+  copies.give(stored.jobs);
+  tell(context, prepared, stored);
+  if (!stored.caution.empty()) context.warn(stored.caution);
+  return 0;
+}
+
+}  // namespace thole::cli

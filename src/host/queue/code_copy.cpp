@@ -1,0 +1,152 @@
+#include "host/queue/code_copy.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+extern char** environ;
+
+namespace thole::host {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void cannot(const char* what, const fs::path& path, const std::error_code& problem) {
+  throw Error(ErrorCode::unavailable, fmt::format("--snapshot: cannot {}", what)).about(path.string()).because(problem.value());
+}
+
+// The output of a command, or nothing when it cannot be run or does not succeed.
+std::optional<std::string> output_of(const std::vector<std::string>& words) {
+  Pipe pipe = make_pipe();
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, pipe.write.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_t child = -1;
+  const int failed = ::posix_spawnp(&child, argv.front(), &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return std::nullopt;
+  pipe.write.reset();
+  std::string text;
+  char buffer[65536];
+  for (ssize_t got; (got = ::read(pipe.read.get(), buffer, sizeof buffer)) != 0;) {
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::optional(std::move(text)) : std::nullopt;
+}
+
+struct Listed {
+  fs::path root;
+  std::vector<fs::path> files;                   // below root
+  bool by_git = false;
+};
+
+std::optional<Listed> listed_by_git(const fs::path& from) {
+  const auto root = output_of({"git", "-C", from.string(), "rev-parse", "--show-toplevel"});
+  if (!root || trim(*root).empty()) return std::nullopt;
+  Listed listed{fs::path(std::string(trim(*root))), {}, true};
+  const auto files = output_of({"git", "-C", listed.root.string(), "ls-files", "-z", "--cached", "--others", "--exclude-standard"});
+  if (!files) return std::nullopt;
+  for (const std::string_view file : split(*files, '\0'))
+    if (!file.empty()) listed.files.emplace_back(file);
+  return listed;
+}
+
+Listed listed_whole(const fs::path& from) {
+  Listed listed{from, {}, false};
+  std::error_code problem;
+  for (auto entry = fs::recursive_directory_iterator(from, problem); !problem && entry != fs::recursive_directory_iterator(); entry.increment(problem))
+    if (entry->is_symlink() || !entry->is_directory()) listed.files.push_back(entry->path().lexically_relative(from));
+  if (problem) cannot("read", from, problem);
+  return listed;
+}
+
+class Copier {
+ public:
+  Copier(CodeCopy& copy, const fs::path& from, std::uint64_t most) : copy_(copy), from_(from), most_(most) {}
+
+  void add(const fs::path& file) {
+    const fs::path source = from_ / file, target = fs::path(copy_.root) / file;
+    struct stat about {};
+    if (::lstat(source.c_str(), &about) != 0) return;   // tracked, and deleted since
+    if (!S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode)) return;   // a socket, a FIFO, a submodule's directory
+    copy_.bytes += static_cast<std::uint64_t>(about.st_size);
+    if (copy_.bytes > most_)
+      throw Error(ErrorCode::usage, fmt::format("--snapshot: more than {} to copy", format_mib(most_ >> 20)))
+          .about(from_.string())
+          .hint(copy_.by_git ? "name data in .gitignore, or keep it elsewhere" : "make it a git repository with data in .gitignore, or submit from the directory of the code");
+    std::error_code problem;
+    fs::create_directories(target.parent_path(), problem);
+    if (!problem && S_ISLNK(about.st_mode)) fs::copy_symlink(source, target, problem);
+    else if (!problem) fs::copy_file(source, target, problem);
+    if (problem) cannot("copy", source, problem);
+    ++copy_.files;
+    if (S_ISREG(about.st_mode)) {                // build tools and Python's caches go by the time
+      const timespec times[] = {about.st_atim, about.st_mtim};
+      ::utimensat(AT_FDCWD, target.c_str(), times, AT_SYMLINK_NOFOLLOW);
+    }
+  }
+
+ private:
+  CodeCopy& copy_;
+  const fs::path& from_;
+  std::uint64_t most_;
+};
+
+}  // namespace
+
+CodeCopy copy_code(const std::string& from, const std::string& snapshots, std::uint64_t most_bytes) {
+  std::error_code problem;
+  fs::create_directories(snapshots, problem);
+  if (problem) cannot("make", snapshots, problem);
+  std::string pattern = snapshots + "/XXXXXX";
+  if (!::mkdtemp(pattern.data())) cannot("make", pattern, std::error_code(errno, std::generic_category()));
+  CodeCopy copy;
+  copy.root = pattern;
+  try {
+    const std::optional<Listed> by_git = listed_by_git(from);
+    const Listed listed = by_git ? *by_git : listed_whole(from);
+    copy.by_git = listed.by_git;
+    Copier copier(copy, listed.root, most_bytes);
+    for (const fs::path& file : listed.files) copier.add(file);
+    const fs::path real = fs::canonical(from, problem);
+    copy.directory = (fs::path(copy.root) / (problem ? fs::path(from) : real).lexically_relative(listed.by_git ? fs::canonical(listed.root, problem) : real)).lexically_normal().string();
+    fs::create_directories(copy.directory, problem);   // git knows no empty directories
+  } catch (...) {
+    remove_code(copy.root);
+    throw;
+  }
+  return copy;
+}
+
+void remove_code(const std::string& root) {
+  std::error_code ignored;
+  fs::remove_all(root, ignored);
+}
+
+void give_code(const CodeCopy& copy, const std::string& logs, model::JobId job) {
+  std::error_code problem;
+  fs::create_directories(logs, problem);
+  fs::create_symlink(copy.root, fmt::format("{}/{}.code", logs, job), problem);   // without it the copy stays; it is only room
+}
+
+}  // namespace thole::host

@@ -1,0 +1,225 @@
+// Naming jobs, listing them with their reasons, altering them: over the real store, in a directory of the test's own.
+#include <gmock/gmock.h>
+
+#include "app/job_actions.hpp"
+#include "app/job_list.hpp"
+#include "app/job_names.hpp"
+#include "app/submit.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "unit/host/store/queue_fixture.hpp"
+
+namespace thole::host {
+namespace {
+
+using model::TaskState;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string said(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(name(error.code())) + ": " + error.full();
+  }
+  return "nothing was thrown";
+}
+
+struct StillClock : port::Clock {
+  WallTime wall() const override { return at(100); }
+  SteadyTime steady() const override { return {}; }
+};
+
+struct SilentDoor : port::QueueDoor {
+  void stir() override { ++stirred; }
+  void nudge(std::uint64_t lane) override { nudged.push_back(lane); }
+  std::optional<pid_t> runner() override { return std::nullopt; }
+  std::string log_path(const std::string& name) const override { return name; }
+  void forget_logs(model::JobId) override {}
+  unsigned stirred = 0;
+  std::vector<std::uint64_t> nudged;
+};
+
+class Names : public QueueTest {
+ protected:
+  std::vector<model::JobId> jobs(std::vector<std::string> words) {
+    std::vector<model::JobId> ids;
+    for (const model::Job& job : app::jobs_of(*store, app::selections(*store, words))) ids.push_back(job.id);
+    return ids;
+  }
+};
+
+TEST_F(Names, AreNumbersRangesPlacesNamesAndTags) {
+  for (const char* name : {"alpha", "beta", "gamma"}) {
+    port::Submission one = job(10, name);
+    one.spec.tags = {"sweep"};
+    submit(one);
+  }
+  EXPECT_THAT(jobs({"2"}), ElementsAre(2));
+  EXPECT_THAT(jobs({"3,1"}), ElementsAre(1, 3));
+  EXPECT_THAT(jobs({"2-99"}), ElementsAre(2, 3));
+  EXPECT_THAT(jobs({"@"}), ElementsAre(3));
+  EXPECT_THAT(jobs({"beta", "last"}), ElementsAre(2, 3));
+  EXPECT_THAT(jobs({"sweep"}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(jobs({"all"}), ElementsAre(1, 2, 3));
+  const auto tasks = app::selections(*store, {"beta.3-99"});
+  ASSERT_EQ(tasks.size(), 1u);
+  EXPECT_EQ(tasks[0].tasks, (std::pair<model::TaskIndex, model::TaskIndex>{3, 9}));
+}
+
+TEST_F(Names, OfSeveralJobsWithOneNameThoseThatHaveNotEndedAreMeant) {
+  const auto first = submit(job(1, "train"));
+  run_all(first);
+  EXPECT_THAT(jobs({"train"}), ElementsAre(1));
+  submit(job(1, "train"));
+  EXPECT_THAT(jobs({"train"}), ElementsAre(2));
+  run_all(2);
+  EXPECT_THAT(jobs({"train"}), ElementsAre(2));
+}
+
+TEST_F(Names, ThatNameNothingAreRefusedWithWhatIsNearest) {
+  EXPECT_THAT(said([&] { jobs({"1"}); }), HasSubstr("nothing has been submitted"));
+  submit(job(10, "training"));
+  EXPECT_THAT(said([&] { jobs({"7"}); }), HasSubstr("usage: no job 7\n  the newest is 1"));
+  EXPECT_THAT(said([&] { jobs({"7-9"}); }), HasSubstr("no job 7-9"));
+  EXPECT_THAT(said([&] { jobs({"trainign"}); }), HasSubstr("did you mean training?"));
+  EXPECT_THAT(said([&] { jobs({"1.10"}); }), HasSubstr("no task 1.10\n  job 1 has the tasks 0 to 9"));
+  EXPECT_THAT(said([&] { app::dependencies(*store, {"1.3"}); }), HasSubstr("a job waits for whole jobs"));
+}
+
+class List : public QueueTest {
+ protected:
+  app::JobList list(app::JobListWish wish = {}) { return app::list_jobs(*store, nullptr, wish, at(100)); }
+  app::JobLine line(model::JobId id) {
+    for (app::JobLine& one : list().lines)
+      if (one.job.id == id) return one;
+    throw std::runtime_error("not listed");
+  }
+  std::string waits(model::JobId id) {
+    const app::JobLine one = line(id);
+    return one.wait ? one.wait->kind + ": " + one.wait->text : "";
+  }
+  port::Submission of_gpus(unsigned gpus, int priority = 0) {
+    port::Submission one = job();
+    one.spec.request.gpus = gpus;
+    one.terms.priority = priority;
+    return one;
+  }
+};
+
+TEST_F(List, SaysOfEveryWaitWhatItIsFor) {
+  submit(of_gpus(1));
+  submit(of_gpus(1));
+  port::Submission held = of_gpus(1), later = of_gpus(1), after = of_gpus(1);
+  held.terms.held = true;
+  submit(held);
+  later.terms.begin = at(7300);
+  submit(later);
+  after.terms.after = {{1, model::After::ok}, {2, model::After::any}};
+  submit(after);
+  EXPECT_EQ(waits(1), "start: starts next");
+  EXPECT_EQ(waits(2), "jobs: behind 1");
+  EXPECT_EQ(waits(3), "held: held; thole resume 3");
+  EXPECT_THAT(waits(4), HasSubstr("begin: not before "));
+  EXPECT_EQ(waits(5), "dependency: after 1,2:any");
+  run_all(1);
+  EXPECT_EQ(waits(5), "dependency: after 2:any");
+  store->drain(true);
+  EXPECT_EQ(waits(2), "drain: the queue is drained; thole drain --off");
+}
+
+TEST_F(List, OnlyJobsThatGoBeforeAreNamedAndTheRestIsCounted) {
+  for (int i = 0; i < 6; ++i) submit(of_gpus(1));
+  submit(of_gpus(1, 5));
+  submit(of_gpus(0));
+  EXPECT_EQ(waits(7), "start: starts next");
+  EXPECT_EQ(waits(1), "jobs: behind 7");
+  EXPECT_EQ(waits(6), "jobs: behind 7,1,2 and 3 more");
+  EXPECT_EQ(waits(8), "start: starts next") << "without a GPU it waits for nobody's";
+}
+
+TEST_F(List, CountsTasksAndNamesTheEndToBeExpected) {
+  const auto id = submit(10);
+  take(id, 2, at(0));
+  finish(id, 0, TaskState::done, at(60));
+  const app::JobLine one = line(id);
+  EXPECT_EQ(one.state, "running");
+  ASSERT_TRUE(one.expected_end);
+  EXPECT_EQ(*one.expected_end, at(100 + 60 * 8 + 30)) << "eight wait, one is half done, one at a time, a minute each";
+  EXPECT_EQ(list().tasks[TaskState::queued], 8u);
+}
+
+TEST_F(List, FoldsWhatIsTooMuchAndSaysHowMuchItWas) {
+  for (int i = 0; i < 30; ++i) submit(job());
+  run_all(1);
+  run_all(2);
+  app::JobListWish wish;
+  wish.most_queued = 20;
+  wish.most_ended = 1;
+  const app::JobList folded = list(wish);
+  EXPECT_EQ(folded.lines.size(), 21u);
+  EXPECT_EQ(folded.untold_queued, 8u);
+  EXPECT_EQ(folded.untold_ended, 1u);
+  EXPECT_EQ(folded.lines.front().job.id, 2u) << "the newest of those that ended";
+  EXPECT_EQ(folded.tasks.total(), 30u);
+}
+
+TEST_F(List, EndedJobsHaveTheWorstOfTheirTasksAsState) {
+  const auto id = submit(2);
+  take(id, 2);
+  finish(id, 0, TaskState::done);
+  finish(id, 1, TaskState::failed);
+  EXPECT_EQ(line(id).state, "failed");
+}
+
+class Actions : public QueueTest {
+ protected:
+  StillClock clock;
+  SilentDoor door;
+  app::Queue queue() { return {*store, door, clock}; }
+  bool over(const std::vector<port::Selection>& which) {
+    app::AwaitOptions at_once;
+    at_once.timeout = Millis{0};
+    return app::await(*store, clock, which, at_once).why == app::Awaited::Why::ended;
+  }
+};
+
+TEST_F(Actions, CancelTellsTheLanesOfWhatRunsOnce) {
+  const auto id = submit(10);
+  take(id, 3);
+  const auto altered = app::alter(queue(), {{id, id, std::nullopt}}, port::Verb::cancel);
+  ASSERT_EQ(altered.size(), 1u);
+  EXPECT_EQ(altered[0].running.size(), 3u);
+  EXPECT_THAT(door.nudged, ElementsAre(7));
+  EXPECT_EQ(door.stirred, 1u);
+}
+
+TEST_F(Actions, EditOfWhatHasStartedIsRefusedAndChangesNothing) {
+  const auto first = submit(1), second = submit(1);
+  take(second);
+  port::TermsChange change;
+  change.priority = 5;
+  const auto both = app::jobs_of(*store, {{first, second, std::nullopt}});
+  EXPECT_THAT(said([&] { app::edit(queue(), both, change); }), HasSubstr("job 2 has started"));
+  EXPECT_EQ(look(first).terms.priority, 0);
+  finish(second, 0, TaskState::done);
+  EXPECT_THAT(said([&] { app::edit(queue(), app::jobs_of(*store, {{second, second, std::nullopt}}), change); }), HasSubstr("has ended"));
+}
+
+TEST_F(Actions, AWaitSeesWhatHasEndedBefore) {
+  using Tasks = std::pair<model::TaskIndex, model::TaskIndex>;
+  const auto id = submit(3);
+  EXPECT_FALSE(over({{id, id, std::nullopt}}));
+  EXPECT_FALSE(over({}));
+  take(id, 3);
+  finish(id, 1, TaskState::done);
+  EXPECT_TRUE(over({{id, id, Tasks{1, 1}}}));
+  EXPECT_FALSE(over({{id, id, Tasks{0, 1}}}));
+  finish(id, 0, TaskState::done);
+  finish(id, 2, TaskState::failed);
+  EXPECT_TRUE(over({{id, id, std::nullopt}}));
+  EXPECT_TRUE(over({})) << "nothing is left to wait for";
+}
+
+}  // namespace
+}  // namespace thole::host

@@ -1,0 +1,98 @@
+#include "host/queue/code_copy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "host/queue/log_files.hpp"
+
+namespace thole::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Snapshot : public ::testing::Test {
+ protected:
+  Snapshot() {
+    std::string pattern = fs::temp_directory_path() / "thole_code_XXXXXX";
+    root = ::mkdtemp(pattern.data());
+    fs::create_directories(root / "code/src");
+    write("code/train.py", "one");
+    write("code/src/model.py", "two");
+    write("code/data.bin", std::string(1000, 'x'));
+    fs::create_symlink("train.py", root / "code/link.py");
+  }
+  ~Snapshot() override { fs::remove_all(root); }
+
+  void write(const std::string& name, const std::string& text) { std::ofstream(root / name) << text; }
+  bool git(const std::string& words) {
+    const std::string command =
+        fmt::format("cd {}/code && GIT_CONFIG_NOSYSTEM=1 HOME={} git {} >/dev/null 2>&1", root.string(), root.string(), words);
+    return std::system(command.c_str()) == 0;
+  }
+  std::set<std::string> files(const std::string& below) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(below))
+      if (entry.is_symlink() || !entry.is_directory()) names.insert(entry.path().lexically_relative(below).string());
+    return names;
+  }
+  std::string text_of(const fs::path& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string snapshots() const { return (root / "queue/snapshots").string(); }
+
+  fs::path root;
+};
+
+TEST_F(Snapshot, OutsideOfGitItIsTheWholeDirectory) {
+  const CodeCopy copy = copy_code(root / "code", snapshots());
+  EXPECT_FALSE(copy.by_git);
+  EXPECT_EQ(copy.directory, copy.root);
+  EXPECT_EQ(files(copy.root), (std::set<std::string>{"train.py", "src/model.py", "data.bin", "link.py"}));
+  EXPECT_TRUE(fs::is_symlink(fs::path(copy.root) / "link.py"));
+  write("code/train.py", "edited since");
+  EXPECT_EQ(text_of(fs::path(copy.root) / "train.py"), "one");
+}
+
+TEST_F(Snapshot, WithinGitItIsWhatGitTracksOrWould) {
+  if (!git("init -q")) GTEST_SKIP() << "git is not installed";
+  write("code/.gitignore", "data.bin\n");
+  ASSERT_TRUE(git("add train.py"));
+  write("code/train.py", "changed and not committed");
+  const CodeCopy copy = copy_code(root / "code/src", snapshots());
+  EXPECT_TRUE(copy.by_git);
+  EXPECT_EQ(copy.directory, copy.root + "/src");
+  EXPECT_EQ(files(copy.root), (std::set<std::string>{".gitignore", "train.py", "src/model.py", "link.py"}));
+  EXPECT_EQ(text_of(fs::path(copy.root) / "train.py"), "changed and not committed");
+}
+
+TEST_F(Snapshot, TooMuchIsRefusedAndLeavesNothing) {
+  try {
+    copy_code(root / "code", snapshots(), 500);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_NE(error.full().find(".gitignore"), std::string::npos) << error.full();
+  }
+  EXPECT_TRUE(fs::is_empty(snapshots()));
+}
+
+TEST_F(Snapshot, GoesWithTheLogsOfItsJob) {
+  const CodeCopy copy = copy_code(root / "code", snapshots());
+  const std::string logs = (root / "queue/logs").string();
+  give_code(copy, logs, 7);
+  remove_logs(logs, 8);
+  EXPECT_TRUE(fs::exists(copy.root));
+  remove_logs(logs, 7);
+  EXPECT_FALSE(fs::exists(copy.root));
+  EXPECT_TRUE(fs::is_empty(logs));
+}
+
+}  // namespace
+}  // namespace thole::host
