@@ -4,6 +4,7 @@
 #include <map>
 
 #include "app/job_names.hpp"
+#include "app/run.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "plan/submission.hpp"
@@ -143,15 +144,6 @@ std::vector<std::size_t> in_order(const std::vector<SubmitWish>& wishes, const s
 }
 
 }  // namespace
-
-std::string command_line(const std::vector<std::string>& argv) {
-  std::string line;
-  for (const std::string& word : argv) {
-    line += (line.empty() ? "" : " ") + shell_quote(word);
-    if (line.size() > 4096) break;               // a list shows its beginning
-  }
-  return line;
-}
 
 std::vector<std::string> command_of(const Submission& submission, model::TaskIndex task) {
   const std::vector<std::string> cells =

@@ -8,6 +8,7 @@
 #include "app/job_actions.hpp"
 #include "app/observer.hpp"
 #include "model/job.hpp"
+#include "plan/directives.hpp"  // for the front that reads scripts and job files
 #include "plan/select.hpp"
 #include "port/job_store.hpp"
 
@@ -52,9 +53,6 @@ struct Stored {
   std::string caution;
 };
 Stored submit(Queue queue, const std::vector<port::Submission>& submissions);
-
-// The first words of the command as a list shows them.
-std::string command_line(const std::vector<std::string>& argv);
 
 // The command of one task of a submission, for --dry-run.
 std::vector<std::string> command_of(const port::Submission& submission, model::TaskIndex task);

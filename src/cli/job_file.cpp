@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "cli/table.hpp"
 #include "cli/words.hpp"
-#include "plan/directives.hpp"
 #include "wire/toml.hpp"
 
 namespace thole::cli {

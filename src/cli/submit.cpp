@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "app/run.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/queue_site.hpp"

@@ -14,7 +14,6 @@
 #include "cli/job_file.hpp"
 #include "cli/parse.hpp"
 #include "cli/queue_words.hpp"
-#include "plan/directives.hpp"
 
 namespace thole::cli {
 

@@ -267,8 +267,7 @@ constexpr Example init_examples[] = {
 constexpr Example map_examples[] = {
   {"thole map python eval.py ::: *.ckpt", "each checkpoint on a GPU of its own, as many at once as there are free"},
   {"thole map --per-gpu 2 --joblog log python train.py --seed {} ::: 1 2 3 4", "two at once on each GPU, with a log"},
-  {"thole map --csv -a runs.csv --joblog log --resume-failed python train.py --lr {lr}", "again what has failed"},
-  {"find . -name '*.png' -print0 | thole map -g 0 -0 optipng", "without GPUs: one lane for each CPU"},
+  {"thole map --csv -a runs.csv --joblog log --resume-failed ./train --lr {lr}", "again what has failed"},
 };
 constexpr Example plan_examples[] = {
   {"thole plan --batch < requests > answers", "what each of many requests would get; docs/plan.md"},

@@ -106,9 +106,8 @@ constexpr Option edit[] = {
 
 constexpr Example submit_examples[] = {
   {"thole submit -g 2 --time 8h python train.py", "two GPUs for at most eight hours, whenever they are free"},
-  {"thole submit --grid lr=1e-3,1e-4 --grid seed=0..4 -- python train.py --lr {lr} --seed {seed}", "ten tasks"},
+  {"thole submit --grid lr=1e-3,1e-4 --grid seed=0..4 python t.py {lr} {seed}", "ten tasks"},
   {"thole submit --after @ python evaluate.py", "when the job submitted before has succeeded"},
-  {"thole submit --each-line files.txt --at-most 4 -- ./convert {}", "a task for each line, four at once"},
 };
 constexpr Example jobs_examples[] = {
   {"thole jobs", "what is queued, runs, and ended within the last day"},
@@ -121,7 +120,7 @@ constexpr Example logs_examples[] = {
 };
 constexpr Example wait_examples[] = {
   {"thole wait", "until nothing is queued or runs"},
-  {"thole wait 12 && thole submit …", "until job 12 has ended; exits with its status"},
+  {"thole wait 12", "until job 12 has ended; exits with its status"},
 };
 constexpr Example cancel_examples[] = {
   {"thole cancel 12", "the queued tasks of job 12, and the running ones with INT, TERM, KILL"},
@@ -133,15 +132,19 @@ constexpr Example retry_examples[] = {
 };
 constexpr Example hold_examples[] = {
   {"thole hold 12", "no further task of job 12 starts"},
+  {"thole hold 12.50-99", "these tasks of it do not"},
 };
 constexpr Example resume_examples[] = {
   {"thole resume 12", "undo `thole hold 12`"},
+  {"thole resume all", "nothing is held any more"},
 };
 constexpr Example pause_examples[] = {
   {"thole pause 12", "stop the running tasks of job 12; they keep their GPUs"},
+  {"thole pause all", "everything of yours that runs"},
 };
 constexpr Example proceed_examples[] = {
   {"thole continue 12", "undo `thole pause 12`"},
+  {"thole continue all", "everything that is paused"},
 };
 constexpr Example drain_examples[] = {
   {"thole drain", "what runs may finish, and nothing starts"},

@@ -129,7 +129,8 @@ CodeCopy copy_code(const std::string& from, const std::string& snapshots, std::u
     Copier copier(copy, listed.root, most_bytes);
     for (const fs::path& file : listed.files) copier.add(file);
     const fs::path real = fs::canonical(from, problem);
-    copy.directory = (fs::path(copy.root) / (problem ? fs::path(from) : real).lexically_relative(listed.by_git ? fs::canonical(listed.root, problem) : real)).lexically_normal().string();
+    const fs::path below = (problem ? fs::path(from) : real).lexically_relative(fs::canonical(listed.root, problem));
+    copy.directory = below == "." ? copy.root : (fs::path(copy.root) / below).string();
     fs::create_directories(copy.directory, problem);   // git knows no empty directories
   } catch (...) {
     remove_code(copy.root);

@@ -31,7 +31,7 @@ std::vector<std::string> offered(std::string_view line) {
 
 TEST(Complete, OffersTheVisibleVerbsFirst) {
   EXPECT_THAT(offered(""), AllOf(Contains("status"), Contains("run"), Not(Contains("__probe")), Not(Contains("--json"))));
-  EXPECT_THAT(offered("re"), ElementsAre("release"));
+  EXPECT_THAT(offered("rel"), ElementsAre("release"));
   EXPECT_THAT(offered("--json "), Contains("run"));
   EXPECT_THAT(offered("--machine dgx-a100 st"), ElementsAre("status"));
 }
