@@ -57,6 +57,7 @@ class Lane {
   void wait();
   model::LanePlace& place(unsigned number) { return seat_.record->places[number]; }
   std::optional<port::TakeWish> wish();
+  template <class Work> void carefully(Work work);
 
   const QueuePorts& ports_;
   port::LaneSeat& seat_;
@@ -66,6 +67,7 @@ class Lane {
   model::JobId job_ = 0;
   bool alone_ = true;
   std::optional<Binding> binding_;
+  std::optional<Error> cannot_bind_;
   plan::Variables variables_;
   std::vector<std::string> gpu_names_, gpu_keys_;
   std::unique_ptr<port::TaskKeeper> keeper_;
@@ -78,10 +80,21 @@ class Lane {
   std::optional<WallTime> declared_;             // the end of our claim, as others know it
 };
 
+// For what a lane can do without: its tasks must not die of it.
+template <class Work>
+void Lane::carefully(Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    ports_.say(fmt::format("job {}: {}", job_, error.full()));
+  }
+}
+
 // False when the runner has called us back.
 bool Lane::claim(model::JobId first) {
   model::JobSpec spec = ports_.jobs.spec(first);
-  spec.request.leave = spec.leave;
+  spec.request.leave = std::max(spec.request.leave, spec.leave);
+  spec.request.wait.reset();                     // a job waits as long as it takes
   AcquireOptions options;
   options.command = printable(join(spec.argv, " "), 200);
   options.enforced = spec.request.time.has_value();
@@ -119,8 +132,13 @@ void Lane::prepare(const model::Job& job) {
   spec_ = ports_.jobs.spec(job.id);
   alone_ = job.tasks == 1;
   variables_ = variables(site_, acquired_, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
-  if (!acquired_.chosen.empty() && wants_binding(spec_.bind))
-    binding_ = plan_binding(site_.observer, ports_.bind, site_.environment, spec_.bind, {gpus_of(acquired_.units, acquired_.chosen)});
+  try {
+    if (!acquired_.chosen.empty() && wants_binding(spec_.bind))
+      binding_ = plan_binding(site_.observer, ports_.bind, site_.environment, spec_.bind,
+                              {gpus_of(acquired_.units, acquired_.chosen)});
+  } catch (const Error& error) {
+    cannot_bind_ = error;                        // then no task of it can begin
+  }
   for (std::size_t index : acquired_.chosen) {
     const model::Unit& unit = acquired_.units[index];
     gpu_names_.push_back(fmt::format("{} ({})", unit.label, unit.model_of(site_.observer.snapshot().machine)));
@@ -171,8 +189,10 @@ void Lane::turn(bool take) {
   ends_.clear();
   for (const port::TakenTask& taken : turn.taken) begin(taken);
   const bool first = !turn.taken.empty() && seat_.record->claimed.exchange(1) == 0;
-  for (model::JobId job : turn.ended) notify(ports_, job);
-  if (first || others_concerned) ports_.door.stir();   // the next lane may start, or what waited for this job
+  carefully([&] {
+    for (model::JobId job : turn.ended) notify(ports_, job);
+    if (first || others_concerned) ports_.door.stir();   // the next lane may start, or what waited for this job
+  });
 }
 
 void Lane::begin(const port::TakenTask& taken) {
@@ -190,6 +210,7 @@ void Lane::begin(const port::TakenTask& taken) {
   record.started_ms = in_ms(running.started);
   record.phase.store(TaskPhase::taken);
   try {
+    if (cannot_bind_) throw Error(*cannot_bind_);
     std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
     port::ProcessSpec spec = spec_for(running, std::move(argv));
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
@@ -205,7 +226,7 @@ void Lane::begin(const port::TakenTask& taken) {
 void Lane::declare_end(const Running& running) {
   if (!running.task.time || acquired_.claim.locks.empty()) return;
   const WallTime until = running.started + *running.task.time;
-  if (declared_ && until - *declared_ >= Seconds{1}) site_.store.amend(acquired_.claim, until);
+  if (declared_ && until - *declared_ >= Seconds{1}) carefully([&] { site_.store.amend(acquired_.claim, until); });
   if (!declared_ || until - *declared_ >= Seconds{1}) declared_ = until;
 }
 
@@ -320,10 +341,11 @@ bool Lane::somebody_waits() {
   if (acquired_.claim.keys.empty()) return false;
   if (looked_at_line_ && now - *looked_at_line_ < between_looks_at_the_line) return somebody_waits_;
   looked_at_line_ = now;
-  const pid_t us = ::getsid(0);
-  somebody_waits_ = std::ranges::any_of(site_.store.waiting(), [&](const model::Waiting& waiting) {
-    return ::getsid(waiting.pid) != us && std::ranges::any_of(waiting.eligible, [&](const std::string& key) {
-      return std::ranges::find(acquired_.claim.keys, key) != acquired_.claim.keys.end();
+  const auto ours = [&](const std::string& key) { return std::ranges::find(acquired_.claim.keys, key) != acquired_.claim.keys.end(); };
+  const pid_t our_session = ::getsid(0);         // that of our runner: other lanes of it are not somebody else
+  carefully([&] {
+    somebody_waits_ = std::ranges::any_of(site_.store.waiting(), [&](const model::Waiting& waiting) {
+      return ::getsid(waiting.pid) != our_session && std::ranges::any_of(waiting.eligible, ours);
     });
   });
   return somebody_waits_;
@@ -337,7 +359,7 @@ void Lane::wait() {
   std::optional<SteadyTime> deadline = retry_at_;
   if (trim_at_ && (!deadline || *trim_at_ < *deadline)) deadline = trim_at_;
   for (const port::TaskOver& ended : keeper_->wait(also, deadline)) over(ended);
-  if (empty_mail()) read_orders();
+  if (empty_mail()) carefully([&] { read_orders(); });
   if (ports_.logs.growth() >= 0) trim_at_ = ports_.logs.trim(site_.clock.steady());
 }
 

@@ -310,7 +310,8 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
   while (::read(seat_.wake.get(), bytes, sizeof bytes) > 0) {}
 }
 
-// The store may have no room for what we have to tell it: we say so and try again later, with all that is known kept.
+// The store may have no room for what we have to tell it, or the machine none for another process: we say so and try again later,
+// with all that is known kept.
 void Runner::pass() {
   try {
     look_after();
@@ -318,7 +319,6 @@ void Runner::pass() {
     trouble_pause_ = Seconds{0};
     try_again_.reset();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::unavailable) throw;
     ports_.say(error.full());
     trouble_pause_ = std::clamp(trouble_pause_ * 2, Seconds{1}, longest_trouble_pause);
     try_again_ = std::chrono::steady_clock::now() + trouble_pause_;

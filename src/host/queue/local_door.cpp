@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -66,6 +68,18 @@ class NoSubreaper {
   int before_ = 0;
 };
 
+// What an administrator has said in the places where logind looks, the later wins.
+std::string logind_settings() {
+  std::string text = read_file("/etc/systemd/logind.conf").value_or("");
+  std::vector<std::string> more;
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator("/etc/systemd/logind.conf.d", missing))
+    if (entry.path().extension() == ".conf") more.push_back(entry.path());
+  std::ranges::sort(more);
+  for (const std::string& path : more) text += "\n" + read_file(path).value_or("");
+  return text;
+}
+
 }  // namespace
 
 void run_detached(const RunnerCommand& command) {
@@ -108,8 +122,35 @@ void become_runner_process() {
   set_memory_policy(model::MemoryPolicy::first_touch, {});
 }
 
+// Where logind ends all that a user has running when he logs out, only the user's own manager can start what stays.
+bool ends_with_the_session(const std::string& settings) {
+  bool ends = false;
+  for (std::string_view line : split_lines(settings))
+    if (trim(line).starts_with("KillUserProcesses=")) {
+      const std::string value = to_lower(trim(trim(line).substr(std::string_view("KillUserProcesses=").size())));
+      ends = value == "yes" || value == "true" || value == "1" || value == "on";
+    }
+  return ends;
+}
+
+RunnerCommand under_user_manager(const RunnerCommand& command) {
+  RunnerCommand through = command;
+  through.argv = {"/usr/bin/systemd-run", "--user", "--quiet", "--collect", "--property=Type=forking", "--property=KillMode=process"};
+  for (const std::string& variable : command.environment) through.argv.push_back("--setenv=" + variable);
+  through.argv.push_back("--");
+  through.argv.insert(through.argv.end(), command.argv.begin(), command.argv.end());
+  return through;
+}
+
 void LocalDoor::stir() {
-  if (!files_.tell_runner()) run_detached(command_);
+  if (files_.tell_runner()) return;
+  if (ends_with_the_session(logind_settings()) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
+    try {
+      return run_detached(under_user_manager(command_));
+    } catch (const Error&) {  // no user manager (su, cron): it lives as long as it is let
+    }
+  }
+  run_detached(command_);
 }
 
 void LocalDoor::nudge(std::uint64_t lane) {

@@ -37,6 +37,10 @@ class LocalDoor : public port::QueueDoor {
 // long. Throws Error(unavailable) with what it said when that ended with another status than 0.
 void run_detached(const RunnerCommand& command);
 
+// Whether logind.conf's text says that a user's processes end with his session; and the command that starts a runner which does not.
+bool ends_with_the_session(const std::string& settings);
+RunnerCommand under_user_manager(const RunnerCommand& command);
+
 // In that first process: go on in a child that is nobody's, under the name by which supervisors leave it alone.
 void become_runner_process();
 
