@@ -3,17 +3,20 @@
 include(CMakePackageConfigHelpers)
 
 set(THOLE_SYSTEMD_DIR lib/systemd/system CACHE STRING "Where the systemd unit goes, below the prefix")
+set(THOLE_SYSTEMD_USER_DIR lib/systemd/user CACHE STRING "Where the users' own systemd unit goes, below the prefix")
 set(THOLE_TMPFILES_DIR lib/tmpfiles.d CACHE STRING "Where the tmpfiles.d entry goes, below the prefix")
 set(THOLE_UDEV_DIR lib/udev/rules.d CACHE STRING "Where the udev rule goes, below the prefix")
 
 install(TARGETS thole RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES packaging/tmpfiles.conf DESTINATION ${THOLE_TMPFILES_DIR} RENAME thole.conf)
 install(FILES packaging/70-thole.rules DESTINATION ${THOLE_UDEV_DIR})
-# The unit names the program by its full path, which is known only when installing (cmake --install --prefix).
+# The units name the program by its full path, which is known only when installing (cmake --install --prefix).
 install(CODE "
   set(THOLE_BINDIR \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR})
-  configure_file(${PROJECT_SOURCE_DIR}/packaging/thole-init.service.in ${CMAKE_BINARY_DIR}/thole-init.service @ONLY)")
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/thole-init.service.in ${CMAKE_BINARY_DIR}/thole-init.service @ONLY)
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/thole-runner.service.in ${CMAKE_BINARY_DIR}/thole-runner.service @ONLY)")
 install(FILES ${CMAKE_BINARY_DIR}/thole-init.service DESTINATION ${THOLE_SYSTEMD_DIR})
+install(FILES ${CMAKE_BINARY_DIR}/thole-runner.service DESTINATION ${THOLE_SYSTEMD_USER_DIR})
 install(DIRECTORY machines/ DESTINATION ${CMAKE_INSTALL_DATADIR}/thole/machines FILES_MATCHING PATTERN "*.json")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
