@@ -25,7 +25,7 @@ def eventually(condition, what="the condition", seconds=DEADLINE):
         value = condition()
         if value:
             return value
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        assert time.monotonic() < end, f"not within {seconds} s: {what() if callable(what) else what}"
         select.select([], [], [], 0.005)
 
 

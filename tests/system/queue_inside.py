@@ -1,0 +1,130 @@
+"""A queue of a simulated machine in a directory of a test's own: submitting, killing, and looking at what is stored.
+
+The store is read with Python's sqlite3 and the lanes' records as bytes, so that what a test sees does not come through the
+program it tests.
+"""
+import os
+import pathlib
+import signal
+import sqlite3
+import struct
+import subprocess
+
+from run_tools import THOLE, eventually
+
+STATES = ["queued", "held", "running", "done", "failed", "lost", "cancelled", "skipped"]
+ENDED = {"done", "failed", "lost", "cancelled", "skipped"}
+
+
+class Queue:
+    def __init__(self, folder, machine="4xA100", claims=None):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory = self.folder / "queue"
+        self.environment = dict(os.environ, THOLE_MACHINE=machine, THOLE_QUEUE_DIR=str(self.directory),
+                                THOLE_STATE_DIR=str(claims or self.folder / "claims"), THOLE_BIND="none")
+        for name in ("THOLE_CLAIM", "THOLE_GPUS", "THOLE_TASK", "CUDA_VISIBLE_DEVICES"):
+            self.environment.pop(name, None)
+
+    def call(self, *words, check=True, cwd=None, **variables):
+        done = subprocess.run([THOLE, *map(str, words)], env=dict(self.environment, **variables), cwd=cwd or self.folder,
+                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        assert not check or done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}{self.runner_log()}"
+        return done
+
+    def submit(self, *words, **more):
+        """The number of the new job."""
+        return int(self.call("submit", "-q", *words, **more).stdout.split()[-1])
+
+    def runner_log(self):
+        path = self.directory / "runner.log"
+        return path.read_text() if path.exists() else ""
+
+    # What is stored.
+
+    def rows(self, question, *values):
+        db = sqlite3.connect(f"file:{self.directory}/queue.db?mode=ro", uri=True, timeout=60)
+        try:
+            return db.execute(question, values).fetchall()
+        finally:
+            db.close()
+
+    def states(self, job):
+        """State -> number of tasks, of one job."""
+        columns = ["queued", "held_tasks", *STATES[2:]]
+        row = self.rows(f"SELECT {', '.join(columns)} FROM job WHERE id = ?", job)[0]
+        return {state: number for state, number in zip(STATES, row) if number}
+
+    def tasks(self, job):
+        """Index -> (state, exit code, signal, runs, reason), of those that have left the plain queued state."""
+        found = self.rows("SELECT idx, state, exit_code, signal, runs, reason FROM task WHERE job = ?", job)
+        return {index: (STATES[state], *rest) for index, state, *rest in found}
+
+    def unended(self):
+        return self.rows("SELECT count(*) FROM job WHERE ended IS NULL")[0][0]
+
+    def unended_or_none(self):
+        return self.unended() if (self.directory / "queue.db").exists() else 0
+
+    def log(self, job, task=0):
+        name, offset, length = self.rows("SELECT log, log_offset, log_length FROM task WHERE job = ? AND idx = ?", job, task)[0]
+        text = (self.directory / "logs" / name).read_bytes()[offset:]
+        return (text if length is None else text[:length]).decode()
+
+    def until_ended(self, job):
+        eventually(lambda: set(self.states(job)) <= ENDED, lambda: f"job {job} ends: {self.states(job)}\n{self.runner_log()}")
+
+    # Who lives.
+
+    def runner(self):
+        """The runner's pid, or None: whoever reads `wake`."""
+        try:
+            os.close(os.open(self.directory / "wake", os.O_WRONLY | os.O_NONBLOCK))
+            return int((self.directory / "runner").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def lanes(self):
+        """Pids of the lanes that live."""
+        alive = []
+        for record in (self.directory / "lanes").glob("*"):
+            if not record.name.isdigit():
+                continue
+            try:
+                os.close(os.open(f"{record}.mail", os.O_WRONLY | os.O_NONBLOCK))
+            except OSError:
+                continue
+            with open(record, "rb") as file:
+                alive.append(struct.unpack_from("=i", file.read(64), 48)[0])
+        return [pid for pid in alive if pid > 0]
+
+    def commands(self):
+        """Pids of the processes that carry the mark of one of our tasks."""
+        mark = f"@{self.directory}\0".encode()
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+            except OSError:
+                continue
+            at = environment.find(b"THOLE_TASK=")
+            if at >= 0 and mark in environment[at:environment.find(b"\0", at) + 1]:
+                found.append(int(pid))
+        return found
+
+    def kill(self, pids, number=signal.SIGKILL):
+        killed = 0
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+                killed += 1
+            except ProcessLookupError:
+                pass
+        return killed
+
+    def end_everything(self):
+        """For the end of a test: nothing of the queue is left."""
+        for _ in range(50):
+            left = [pid for pid in [self.runner()] if pid] + self.lanes() + self.commands()
+            if not self.kill(left):
+                return

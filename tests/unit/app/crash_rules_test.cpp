@@ -1,0 +1,92 @@
+#include "app/crash_rules.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace thole::app {
+namespace {
+
+using model::TaskPhase;
+using model::TaskState;
+
+constexpr std::string_view boot = "0f0c8d9e-boot";
+const WallTime now{Millis{5'000}};
+
+model::Task running(model::JobId job, model::TaskIndex index, unsigned runs) {
+  model::Task task;
+  task.job = job;
+  task.index = index;
+  task.state = TaskState::running;
+  task.runs = runs;
+  task.tries = 1;
+  return task;
+}
+
+std::unique_ptr<model::LaneRecord> record(TaskPhase phase, model::JobId job, model::TaskIndex task, std::uint32_t runs) {
+  auto made = std::make_unique<model::LaneRecord>();
+  made->magic = model::lane_magic;
+  std::ranges::copy(boot, made->boot.begin());
+  auto& place = made->places[3];
+  place.phase.store(phase);
+  place.job = job;
+  place.task = task;
+  place.runs = runs;
+  place.exit_code = 7;
+  place.signal = -1;
+  place.ended_ms = 4'000;
+  return made;
+}
+
+TaskState state_after(const model::LaneRecord* record, const model::Task& task, std::string_view booted = boot) {
+  return end_of(task, remains_of(task, record, booted), {}, now).state;
+}
+
+TEST(CrashRules, WhatTheRecordDoesNotNameHasNeverBegun) {
+  const auto of_another = record(TaskPhase::reached, 1, 2, 1);
+  EXPECT_EQ(state_after(of_another.get(), running(1, 3, 1)), TaskState::queued);
+  EXPECT_EQ(state_after(of_another.get(), running(1, 2, 2)), TaskState::queued);   // an earlier start of it
+  EXPECT_TRUE(end_of(running(1, 3, 1), NeverBegan{}, {}, now).unstarted);
+}
+
+TEST(CrashRules, WhatWasTakenAndNotReachedIsQueuedAgain) {
+  EXPECT_EQ(state_after(record(TaskPhase::taken, 1, 2, 1).get(), running(1, 2, 1)), TaskState::queued);
+}
+
+TEST(CrashRules, AnEndInTheRecordIsTheEnd) {
+  const auto ended = record(TaskPhase::ended, 1, 2, 1);
+  const port::TaskEnd end = end_of(running(1, 2, 1), remains_of(running(1, 2, 1), ended.get(), boot), {}, now);
+  EXPECT_EQ(end.state, TaskState::failed);
+  EXPECT_EQ(end.exit_code, 7);
+  EXPECT_EQ(end.at, WallTime{Millis{4'000}});
+  // Also when the machine has started anew since.
+  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), "another boot"), TaskState::failed);
+}
+
+TEST(CrashRules, WhatWasReachedIsUnknownUntilNothingOfItLives) {
+  const auto reached = record(TaskPhase::reached, 1, 2, 1);
+  const Remains here = remains_of(running(1, 2, 1), reached.get(), boot);
+  ASSERT_TRUE(std::holds_alternative<Unknown>(here));
+  EXPECT_TRUE(std::get<Unknown>(here).same_boot);
+  EXPECT_FALSE(std::get<Unknown>(remains_of(running(1, 2, 1), reached.get(), "another boot")).same_boot);
+  EXPECT_EQ(state_after(reached.get(), running(1, 2, 1)), TaskState::lost);
+}
+
+TEST(CrashRules, WithoutARecordNobodyKnows) {
+  EXPECT_EQ(state_after(nullptr, running(1, 2, 1)), TaskState::lost);
+  model::LaneRecord empty{};
+  EXPECT_EQ(state_after(&empty, running(1, 2, 1)), TaskState::lost);
+}
+
+TEST(CrashRules, OnlyRetryLostRunsALostTaskAgain) {
+  model::Retry failures, lost;
+  failures.times = lost.times = 1;
+  failures.any_failure = true;
+  lost.lost = true;
+  EXPECT_EQ(end_of(running(1, 2, 1), Unknown{}, failures, now).state, TaskState::lost);
+  EXPECT_EQ(end_of(running(1, 2, 1), Unknown{}, lost, now).state, TaskState::queued);
+}
+
+}  // namespace
+}  // namespace thole::app

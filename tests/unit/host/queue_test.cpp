@@ -1,0 +1,158 @@
+// Seats, records and logs of a queue's processes.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/fd.hpp"
+#include "host/queue/local_door.hpp"
+#include "host/queue/local_lanes.hpp"
+#include "host/queue/log_files.hpp"
+
+namespace thole::host {
+namespace {
+
+class QueueTest : public testing::Test {
+ protected:
+  QueueTest() {
+    char name[] = "/tmp/thole-queue-XXXXXX";
+    directory_ = ::mkdtemp(name);
+    QueueFiles(directory_).make();
+  }
+  ~QueueTest() override { std::filesystem::remove_all(directory_); }
+  std::string directory_;
+};
+
+using QueueSeats = QueueTest;
+using QueueLogs = QueueTest;
+
+TEST_F(QueueSeats, ThereIsOneRunner) {
+  LocalLanes lanes(directory_);
+  auto first = lanes.sit();
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(LocalLanes(directory_).sit());
+  LocalDoor door(directory_, {});
+  EXPECT_EQ(door.runner(), ::getpid());
+  door.stir();
+  pollfd wake{first->wake.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&wake, 1, 0), 1);
+  first.reset();
+  EXPECT_FALSE(door.runner());
+  EXPECT_TRUE(lanes.sit());
+}
+
+TEST_F(QueueSeats, ALaneIsHeldAsLongAsACopyOfItsLockIsOpen) {
+  LocalLanes lanes(directory_);
+  auto seat = lanes.take(4, 17);
+  ASSERT_TRUE(seat);
+  EXPECT_FALSE(lanes.take(4, 18));
+  EXPECT_EQ(seat->record->job.load(), 17u);
+  Fd copy(::fcntl(seat->life.get(), F_DUPFD_CLOEXEC, 10));
+  seat->life.reset();
+  seat->mail.reset();
+  port::LaneView view = lanes.look_at(4);
+  EXPECT_TRUE(view.held);
+  EXPECT_FALSE(view.alive);              // nobody reads its mail
+  copy.reset();
+  pollfd end{view.end.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&end, 1, 1000), 1);
+  EXPECT_FALSE(lanes.look_at(4).held);
+  EXPECT_TRUE(lanes.take(4, 18));
+}
+
+TEST_F(QueueSeats, AForkedLaneHasNothingOfTheRunnersSeat) {
+  LocalLanes lanes(directory_);
+  auto seat = lanes.sit();
+  Pipe go = make_pipe();
+  auto lane_seat = lanes.take(0, 1);
+  const pid_t lane = lanes.fork(std::move(*lane_seat), *seat, [&](port::LaneSeat&) {
+    go.write.reset();
+    char byte;
+    return ::read(go.read.get(), &byte, 1) == 0 ? 7 : 1;
+  });
+  seat.reset();
+  EXPECT_TRUE(lanes.sit());              // the lane lives and does not keep us from it
+  EXPECT_TRUE(lanes.look_at(0).alive);
+  go.write.reset();
+  int status = 0;
+  ASSERT_EQ(::waitpid(lane, &status, 0), lane);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_FALSE(lanes.look_at(0).held);
+}
+
+TEST_F(QueueSeats, ProcessesAreFoundByTheMarkOfTheirTask) {
+  LocalLanes lanes(directory_);
+  EXPECT_TRUE(lanes.bearers("1.0.1@" + directory_).empty());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string mark = "THOLE_TASK=1.0.1@" + directory_;
+    char* environment[] = {const_cast<char*>(mark.c_str()), nullptr};
+    ::execle("/bin/sleep", "sleep", "600", nullptr, environment);
+    ::_exit(127);
+  }
+  while (lanes.bearers("1.0.1@" + directory_).empty() && ::waitpid(child, nullptr, WNOHANG) == 0) {}
+  EXPECT_TRUE(lanes.bearers("1.0.2@" + directory_).empty());
+  auto found = lanes.bearers("1.0.1@" + directory_);
+  ASSERT_EQ(found.size(), 1u);
+  lanes.signal_bearers("1.0.1@" + directory_, SIGKILL);
+  pollfd end{found.front().get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&end, 1, 5000), 1);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(QueueLogs, TasksOfOnePlaceAreInOneFileOneAfterTheOther) {
+  LogFiles logs(directory_ + "/logs");
+  const port::LogUse use{12, false, 3, 0, std::nullopt};
+  for (const std::string text : {"first", "second one"}) {
+    const auto spot = logs.next(use);
+    EXPECT_EQ(spot.name, "12/3-0.log");
+    const int fd = logs.begin(use, "head\n");
+    ASSERT_TRUE(write_all(fd, text));
+    EXPECT_EQ(logs.tail(use, 4), text.substr(text.size() - 4));
+    const auto length = logs.end(use, "foot\n");
+    const std::string whole = *read_file(directory_ + "/logs/" + spot.name);
+    EXPECT_EQ(whole.substr(spot.offset, *length), "head\n" + text + "foot\n");
+  }
+  remove_logs(directory_ + "/logs", 12);
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/logs/12"));
+}
+
+TEST_F(QueueLogs, TheHoleIsInTheMiddleAndLeavesAboutTheLimit) {
+  EXPECT_FALSE(hole_for(0, 1 << 20, 1 << 20));
+  EXPECT_FALSE(hole_for(0, 1 << 30, 0));           // no limit
+  const auto hole = hole_for(10'000, 8 << 20, 1 << 20);
+  ASSERT_TRUE(hole);
+  EXPECT_GE(hole->start, 10'000u + (1 << 18));
+  EXPECT_LE(hole->start + hole->length, 10'000u + (8 << 20) - (1 << 19));
+  EXPECT_EQ(hole->start % 4096, 0u);
+  EXPECT_LE((8u << 20) - hole->length, 1u << 20);
+}
+
+TEST_F(QueueLogs, ALogThatGrowsIsToldAndCut) {
+  LogFiles logs(directory_ + "/logs");
+  const port::LogUse use{1, true, 0, 0, 1};
+  logs.next(use);
+  const int fd = logs.begin(use, "");
+  ASSERT_TRUE(write_all(fd, std::string(4 << 20, 'x')));
+  pollfd growth{logs.growth(), POLLIN, 0};
+  ASSERT_EQ(::poll(&growth, 1, 1000), 1);
+  EXPECT_TRUE(logs.trim(std::chrono::steady_clock::now()));   // and looks again later
+  struct stat about {};
+  ASSERT_EQ(::fstat(fd, &about), 0);
+  EXPECT_EQ(about.st_size, 4 << 20);
+  EXPECT_LE(about.st_blocks * 512, 1 << 20);
+}
+
+TEST(QueueRunner, SettingsOfLogindAreReadAsItReadsThem) {
+  EXPECT_FALSE(ends_with_the_session(""));
+  EXPECT_FALSE(ends_with_the_session("[Login]\n#KillUserProcesses=yes\n"));
+  EXPECT_TRUE(ends_with_the_session("[Login]\nKillUserProcesses=yes\n"));
+  EXPECT_FALSE(ends_with_the_session("KillUserProcesses=yes\nKillUserProcesses=no\n"));
+}
+
+}  // namespace
+}  // namespace thole::host

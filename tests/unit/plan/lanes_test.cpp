@@ -1,0 +1,92 @@
+#include "plan/lanes.hpp"
+
+#include <gtest/gtest.h>
+
+namespace thole::plan {
+namespace {
+
+using model::Job;
+using model::TaskState;
+
+// GPU classes 1 and 2 overlap; 3 is apart.
+bool overlap(std::uint64_t one, std::uint64_t other) { return one == other || (one < 3 && other < 3); }
+
+Job job(model::JobId id, std::uint64_t request_class, std::uint64_t queued, int priority = 0, unsigned gpus = 1) {
+  Job made;
+  made.id = id;
+  made.request_class = request_class;
+  made.gpus = gpus;
+  made.tasks = queued;
+  made.terms.priority = priority;
+  made.counts[TaskState::queued] = queued;
+  return made;
+}
+
+LaneState lane(unsigned number, model::JobId id, std::uint64_t request_class, bool claimed, int priority = 0, unsigned gpus = 1) {
+  return {number, id, request_class, priority, gpus, claimed, false};
+}
+
+LanePlan plan(std::vector<Job> candidates, std::vector<LaneState> lanes, unsigned cpus = 2) {
+  return plan_lanes(candidates, lanes, cpus, overlap);
+}
+
+using Jobs = std::vector<model::JobId>;
+using Numbers = std::vector<unsigned>;
+
+TEST(Lanes, OneWaitsForEachOverlappingSet) {
+  EXPECT_EQ(plan({job(1, 1, 9), job(2, 2, 9), job(3, 3, 9)}, {}).start, (Jobs{1, 3}));
+  EXPECT_EQ(plan({job(1, 1, 9)}, {lane(0, 1, 1, false)}).start, Jobs{});
+}
+
+TEST(Lanes, TheNextIsStartedWhenTheWaitingOneHasItsClaim) {
+  EXPECT_EQ(plan({job(1, 1, 9)}, {lane(0, 1, 1, true)}).start, Jobs{1});
+}
+
+TEST(Lanes, NoMoreThanTasksAreLeft) {
+  Job one = job(1, 0, 1, 0, 0);
+  EXPECT_EQ(plan({one}, {lane(0, 1, 0, false, 0, 0)}).start, Jobs{});
+  EXPECT_EQ(plan({job(1, 0, 9, 0, 0)}, {}).start, (Jobs{1, 1}));
+}
+
+TEST(Lanes, AtMostCountsThoseThatAreComing) {
+  Job bounded = job(1, 0, 9, 0, 0);
+  bounded.terms.at_most = 2;
+  bounded.counts[TaskState::running] = 1;
+  EXPECT_EQ(plan({bounded}, {lane(0, 1, 0, true, 0, 0)}, 8).start, Jobs{1});
+}
+
+TEST(Lanes, JobsWithoutGpusWaitForCpusOnly) {
+  EXPECT_EQ(plan({job(1, 1, 1), job(2, 0, 5, 0, 0)}, {lane(0, 7, 1, false)}, 3).start, (Jobs{2, 2, 2}));
+}
+
+TEST(Lanes, AWaitingLaneOfLowerStandingGivesWay) {
+  const LanePlan urgent = plan({job(9, 2, 1, 5), job(1, 1, 9)}, {lane(0, 1, 1, false)});
+  EXPECT_EQ(urgent.give_way, Numbers{0});
+  EXPECT_EQ(urgent.start, Jobs{});   // when that one has left
+}
+
+TEST(Lanes, AWaitingLaneOfABetterJobStays) {
+  const LanePlan all = plan({job(1, 1, 1, 5), job(2, 2, 9)}, {lane(0, 1, 1, false, 5)});
+  EXPECT_EQ(all.give_way, Numbers{});
+  EXPECT_EQ(all.start, Jobs{});
+}
+
+TEST(Lanes, AWaitingLaneServesTheBestJobOfItsClass) {
+  const LanePlan urgent = plan({job(9, 1, 1, 5), job(1, 1, 9)}, {lane(0, 1, 1, false)});
+  EXPECT_EQ(urgent.give_way, Numbers{});
+}
+
+TEST(Lanes, AsManyEndAfterTheirTaskAsAHigherPriorityTakes) {
+  const std::vector<LaneState> busy = {lane(0, 1, 1, true), lane(1, 1, 1, true), lane(2, 1, 1, true)};
+  const LanePlan urgent = plan({job(9, 2, 1, 5, 2)}, busy);
+  EXPECT_EQ(urgent.give_way, (Numbers{0, 1}));
+  EXPECT_EQ(urgent.start, Jobs{9});
+  EXPECT_EQ(plan({job(9, 2, 1, 0, 2)}, busy).give_way, Numbers{});   // the same priority: the older one goes on
+}
+
+TEST(Lanes, AWaitingLaneWithNothingLeftToStartLeavesTheLine) {
+  EXPECT_EQ(plan({}, {lane(0, 1, 1, false), lane(1, 2, 3, true)}).give_way, Numbers{0});
+}
+
+}  // namespace
+}  // namespace thole::plan
