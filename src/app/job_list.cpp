@@ -50,6 +50,8 @@ class Reasons {
       if (auto behind = behind_others(job)) return behind;
     if (job.gpus > 0 && machine_)
       if (auto line = in_line(job)) return line;
+    if (job.gpus > 0 && machine_)
+      if (auto line = too_few_free(job)) return line;
     return JobWait{"start", job.counts[TaskState::running] > 0 ? "one after the other on its GPUs" : "starts next"};
   }
 
@@ -130,6 +132,19 @@ class Reasons {
     else if (std::string held = holders(mine.eligible); !held.empty()) text += "; " + held;
     if (promise) text += fmt::format("; by {}", format_local(*promise, now_));
     return JobWait{"line", text};
+  }
+
+  // Before its ticket is written, or while a lane hands its claim on.
+  std::optional<JobWait> too_few_free(const Job& job) const {
+    std::vector<std::string> keys;
+    std::size_t idle = 0;
+    for (const UnitOverview& unit : machine_->units) {
+      keys.push_back(unit.unit.key);
+      idle += unit.state == State::idle;
+    }
+    if (idle >= job.gpus || job.counts[TaskState::running] > 0) return std::nullopt;
+    const std::string held = holders(keys);
+    return JobWait{"line", fmt::format("next, when {} free{}", job.gpus == 1 ? "a GPU is" : plural(job.gpus, "GPU") + " are", held.empty() ? "" : "; " + held)};
   }
 
   // "GPU 0,1 anna, GPU 3 bert"
