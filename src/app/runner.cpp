@@ -330,6 +330,7 @@ void Runner::run() {
   SteadyTime busy_until = std::chrono::steady_clock::now();
   for (;;) {
     pass();
+    if (::access(ports_.queue.c_str(), F_OK) != 0) return;   // somebody has removed the queue
     const SteadyTime now = std::chrono::steady_clock::now();
     std::optional<SteadyTime> deadline = next_look();
     if (!idle() || try_again_) {
@@ -352,6 +353,7 @@ void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOpt
     std::optional<port::RunnerSeat> seat = ports.lanes.sit();
     if (!seat) return;
     Runner(ports, alarm, options, std::move(*seat)).run();
+    if (::access(ports.queue.c_str(), F_OK) != 0) return;
     const WallTime now = ports.clock.wall();
     for (model::JobId job : ports.jobs.prune(options.keep, now)) ports.door.forget_logs(job);
     const bool more = !ports.jobs.candidates(now, 1).empty() || ports.jobs.next_due(now) || !ports.jobs.running().empty();

@@ -112,6 +112,18 @@ class Queue:
                 found.append(int(pid))
         return found
 
+    def who_lives(self):
+        """For the message of a test that waits in vain."""
+        def of(pid):
+            try:
+                text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+                return f"{pid} {text.partition('(')[2].rpartition(')')[0]} {text.rpartition(')')[2].split()[0]} " \
+                       f"{pathlib.Path(f'/proc/{pid}/wchan').read_text()}"
+            except OSError:
+                return f"{pid} gone"
+        named = (self.directory / "runner").read_text().strip() if (self.directory / "runner").exists() else "-"
+        return f"runner {self.runner()} ({of(named)}), lanes {[of(pid) for pid in self.lanes()]}, commands {[of(pid) for pid in self.commands()]}"
+
     def kill(self, pids, number=signal.SIGKILL):
         killed = 0
         for pid in pids:

@@ -1,6 +1,7 @@
 """The runner and its lanes through the program: turns, limits, retries, what is left behind, and what goes wrong."""
 import os
 import pathlib
+import shutil
 import signal
 import time
 
@@ -224,6 +225,22 @@ def test_a_job_outlives_the_runner_and_its_status_is_kept(queue, tmp_path):
     queue.kill([queue.runner()])
     (tmp_path / "go").touch()
     assert only_task(queue, job)[:2] == ("failed", 5)
+
+
+def test_a_submission_right_after_the_runner_was_killed_is_not_told_to_the_dying_one(queue):
+    for _ in range(10):
+        queue.until_ended(queue.submit("-g", "0", "--", "true"))
+        queue.kill([eventually(queue.runner, "a runner lives")])
+
+
+def test_a_runner_ends_when_its_queue_was_removed(queue):
+    queue.submit("-g", "0", "--begin", "1h", "--", "true")
+    pid = eventually(queue.runner, "the runner lives")
+    wake = os.open(queue.directory / "wake", os.O_WRONLY | os.O_NONBLOCK)
+    shutil.rmtree(queue.directory)
+    os.write(wake, b"!")
+    os.close(wake)
+    eventually(lambda: gone(pid), "the runner ends")
 
 
 def test_a_job_whose_lane_was_killed_is_lost_once_nothing_of_it_lives(queue, tmp_path):

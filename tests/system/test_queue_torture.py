@@ -66,7 +66,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(queue):
             shot_lanes += len(lanes)
             shot_commands += len(commands)
     jobs[queue.submit("-g", "0", "--", "true")] = 1   # somebody comes back and the runner with him
-    eventually(lambda: queue.unended() == 0, lambda: f"all end: {[(job, queue.states(job)) for job in jobs]}\n{queue.runner_log()}", 300)
+    eventually(lambda: queue.unended() == 0,
+               lambda: f"all end: {queue.who_lives()} {[job for job in jobs if not set(queue.states(job)) <= ENDED]}\n{queue.runner_log()}", 300)
 
     starts, ends = journal(queue)
     known = collections.Counter()

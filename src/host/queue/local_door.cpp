@@ -1,6 +1,7 @@
 #include "host/queue/local_door.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <spawn.h>
 #include <sys/prctl.h>
@@ -142,8 +143,31 @@ RunnerCommand under_user_manager(const RunnerCommand& command) {
   return through;
 }
 
+// A process that has been killed keeps its descriptors until it gets to run once more, and on a busy machine that takes a while:
+// what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so.
+bool is_dying(pid_t pid) {
+  constexpr unsigned exiting = 0x4;
+  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096).value_or("");
+  const auto name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return true;
+  const auto fields = split(trim(std::string_view(stat).substr(name_end + 1)), ' ');   // fields[0] is the state
+  if (fields.size() > 6 && (parse_u64(fields[6]).value_or(0) & exiting) != 0) return true;
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status", 16384).value_or("");
+  for (std::string_view line : split_lines(status))
+    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"))
+      if (parse_u64(trim(line.substr(7)), 16).value_or(0) & (std::uint64_t{1} << (SIGKILL - 1))) return true;
+  return false;
+}
+
 void LocalDoor::stir() {
-  if (files_.tell_runner()) return;
+  while (files_.tell_runner()) {
+    const std::optional<pid_t> reader = runner();
+    if (!reader || !is_dying(*reader)) return;
+    const Fd end = open_pidfd(*reader);
+    pollfd ended{end.get(), POLLIN, 0};
+    if (!end) return;                            // a pid from before: this reader has not written its own yet
+    ::poll(&ended, 1, -1);                       // it has nothing to do any more but to end
+  }
   if (ends_with_the_session(logind_settings()) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
     try {
       return run_detached(under_user_manager(command_));

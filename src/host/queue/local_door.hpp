@@ -37,6 +37,9 @@ class LocalDoor : public port::QueueDoor {
 // long. Throws Error(unavailable) with what it said when that ended with another status than 0.
 void run_detached(const RunnerCommand& command);
 
+// Whether this process has been killed and only has to end yet; also when it has ended.
+bool is_dying(pid_t pid);
+
 // Whether logind.conf's text says that a user's processes end with his session; and the command that starts a runner which does not.
 bool ends_with_the_session(const std::string& settings);
 RunnerCommand under_user_manager(const RunnerCommand& command);

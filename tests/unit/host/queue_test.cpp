@@ -147,6 +147,19 @@ TEST_F(QueueLogs, ALogThatGrowsIsToldAndCut) {
   EXPECT_LE(about.st_blocks * 512, 1 << 20);
 }
 
+TEST(QueueRunner, AKilledProcessIsDyingFromTheSignalOn) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  EXPECT_FALSE(is_dying(child));
+  ::kill(child, SIGKILL);
+  EXPECT_TRUE(is_dying(child));
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(is_dying(child));
+}
+
 TEST(QueueRunner, SettingsOfLogindAreReadAsItReadsThem) {
   EXPECT_FALSE(ends_with_the_session(""));
   EXPECT_FALSE(ends_with_the_session("[Login]\n#KillUserProcesses=yes\n"));
