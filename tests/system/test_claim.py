@@ -72,7 +72,7 @@ def test_a_claim_holds_nothing_of_its_caller(machine):
 
 
 def test_a_claim_ends_at_its_time(machine):
-    claim = machine.claim("--time", "1s")
+    claim = machine.claim("--time", "3s")
     holder = machine.holder(claim)
     eventually(lambda: gone(holder), "the holder ends")
     assert machine.free()
@@ -101,7 +101,7 @@ def test_a_claim_for_a_process_ends_with_it(machine):
 
 def test_a_process_that_outlives_its_claim_is_shown_as_overdue_until_it_ends(machine):
     adopted = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    claim = machine.claim("--pid", str(adopted.pid), "--time", "1s")
+    claim = machine.claim("--pid", str(adopted.pid), "--time", "3s")
     eventually(lambda: not any(holding["held"] for holding in machine.status()["claims"]), "its time is over")
     overdue = machine.status()["claims"]
     assert {(holding["id"], holding["pid"], holding["overdue"]) for holding in overdue} == {(claim, adopted.pid, True)}
