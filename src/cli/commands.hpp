@@ -30,6 +30,7 @@ int pause(Context& context);
 int proceed(Context& context);  // `continue`
 int drain(Context& context);
 int edit(Context& context);
+int simulate(Context& context);
 
 // Machinery: no configuration, no machine.
 int completion(const Invocation& invocation);

@@ -74,6 +74,13 @@ struct PlanOptions {
   bool batch = false;
 };
 
+struct SimulateOptions {
+  std::string vc;                       // "" = all
+  std::optional<unsigned> gpus, max_width;
+  std::optional<double> declared;       // 0: nobody declares
+  std::string policy = "thole";
+};
+
 struct InitOptions {
   std::string group;  // nodes become 0660 of this group; "" = 0666
 };
@@ -98,6 +105,7 @@ struct Invocation {
   PlanOptions plan;
   MapOptions map;
   QueueOptions queue;
+  SimulateOptions simulate;
   std::vector<std::string> typed;  // everything after the verb, for `submit`, which puts a script's own options before it
   std::vector<std::string> words;  // GPUs, claims, jobs, or the command to run with its arguments
 };

@@ -34,7 +34,8 @@ constexpr Command commands[] = {{"status", cli::status}, {"why", cli::why},     
                                 {"submit", cli::submit}, {"jobs", cli::jobs},       {"logs", cli::logs},
                                 {"wait", cli::wait},     {"cancel", cli::cancel},   {"retry", cli::retry},
                                 {"hold", cli::hold},     {"resume", cli::resume},   {"pause", cli::pause},
-                                {"continue", cli::proceed}, {"drain", cli::drain},  {"edit", cli::edit}};
+                                {"continue", cli::proceed}, {"drain", cli::drain},  {"edit", cli::edit},
+                                {"simulate", cli::simulate}};
 
 // Without a verb: who has what.
 std::string_view verb_of(const Invocation& invocation) { return invocation.verb ? invocation.verb->name : "status"; }

@@ -6,6 +6,7 @@
 #include "cli/binding_words.hpp"
 #include "cli/table_queue.hpp"
 #include "cli/words.hpp"
+#include "model/queue_view.hpp"
 
 namespace thole::cli {
 
@@ -212,6 +213,18 @@ constexpr Option plan_rows[] = {
    [](I& i, const W&) { i.plan.batch = true; }},
 };
 
+constexpr Option simulate_rows[] = {
+  {0, "vc", "NAME", "only the jobs of this virtual cluster (default: all)", [](I& i, const W& w) { i.simulate.vc = text_of(w); }},
+  {'g', "gpus", "N", "how many GPUs there are, all alike", [](I& i, const W& w) { i.simulate.gpus = number_of(w, 1, model::max_slots); }},
+  {0, "max-width", "N", "leave out jobs of more than N GPUs (default: as many as there are)",
+   [](I& i, const W& w) { i.simulate.max_width = number_of(w, 1, 4096); }},
+  {0, "declared", "FACTOR", "the declared time of each job: FACTOR times what it took (default 2), or none",
+   [](I& i, const W& w) { i.simulate.declared = factor_of(w); }},
+  {0, "policy", "POLICY", "the policy to compare with fifo and first-fit (default thole)",
+   [](I& i, const W& w) { i.simulate.policy = choice_of(w, "thole|fifo|first-fit"); },
+   Offer::choices, "thole|fifo|first-fit"},
+};
+
 constexpr Example status_examples[] = {
   {"thole", "who has what"},
   {"thole status 3", "all that is known of GPU 3"},
@@ -269,6 +282,10 @@ constexpr Example map_examples[] = {
   {"thole map --per-gpu 2 --joblog log python train.py --seed {} ::: 1 2 3 4", "two at once on each GPU, with a log"},
   {"thole map --csv -a runs.csv --joblog log --resume-failed ./train --lr {lr}", "again what has failed"},
 };
+constexpr Example simulate_examples[] = {
+  {"thole simulate jobs.csv --gpus 8", "how long the jobs of a trace would have waited on eight GPUs"},
+  {"thole simulate jobs.csv --vc 11cb48 --gpus 16 --max-width 8 --declared 2.0 --json", "those of one team, for a program"},
+};
 constexpr Example plan_examples[] = {
   {"thole plan --batch < requests > answers", "what each of many requests would get; docs/plan.md"},
 };
@@ -307,6 +324,8 @@ constexpr Verb verb_rows[] = {
   {"capture", "machine", "this machine, or another, as a file", "", capture_rows, {}, capture_examples},
   {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},
   {"plan", "", "which GPUs and CPUs it would be, for programs that ask for many machines", "", plan_rows, {}, plan_examples},
+  {"simulate", "", "what the queue's rule makes of recorded jobs, beside plain order", "TRACE", simulate_rows, {}, simulate_examples,
+   Offer::files, 1, 1},
   {"completion", "", "print the completion script for a shell", "bash|zsh|fish", {}, {}, {}, Offer::nothing, 1, 1},
   {"__complete", "", "what completion asks", "", {}, {}, {}, Offer::nothing, 0, 0, true},
   {"__probe", "", "the process that calls vendor libraries", "", {}, {}, {}, Offer::nothing, 0, 0, true},

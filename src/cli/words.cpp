@@ -70,6 +70,13 @@ std::uint64_t size_mib_of(const Word& word) {
   return *size;
 }
 
+double factor_of(const Word& word) {
+  if (word.text == "none") return 0;
+  const auto factor = parse_double(word.text);
+  if (!factor || *factor < 1 || *factor > 1000) throw_expected(word, "1 or more, or none: a job ends by its declared time");
+  return *factor;
+}
+
 double percent_of(const Word& word) {
   auto percent = parse_percent(word.text);
   if (!percent || *percent < 0 || *percent > 100) throw_expected(word, "a percentage such as 50%");

@@ -14,6 +14,7 @@ pid_t pid_of(const Word& word);
 Seconds duration_of(const Word& word);  // "90s", "1h30m", "0"
 Seconds positive_duration_of(const Word& word);
 std::uint64_t size_mib_of(const Word& word);                        // "20G", more than 0
+double factor_of(const Word& word);                                 // 1 or more; 0 for "none"
 double percent_of(const Word& word);                                // 0 … 100
 unsigned number_of(const Word& word, unsigned least, unsigned most);
 std::vector<std::string> list_of(const Word& word);                 // "0,GPU-5c2f": no empty pieces
