@@ -36,7 +36,7 @@ Columns columns_of_head(std::string_view head, const std::string& name) {
 }
 
 std::optional<Seconds> declared_of(Seconds duration, std::optional<double> factor) {
-  if (!factor) return std::nullopt;
+  if (!factor || *factor == 0) return std::nullopt;
   return Seconds{static_cast<long>(std::ceil(static_cast<double>(duration.count()) * *factor))};
 }
 
@@ -109,32 +109,32 @@ Recorded read_history(port::JobReader& jobs, const TraceWish& wish) {
   constexpr std::uint64_t at_once = 10'000;
   const std::set<TaskState> ran{TaskState::done, TaskState::failed};
   Recorded recorded;
-  std::optional<WallTime> first;
-  for (const model::Job& job : jobs.jobs({})) {
-    if (job.gpus == 0) continue;
-    const WallTime came = std::max(job.submitted, job.terms.begin.value_or(job.submitted));
-    first = std::min(first.value_or(came), came);
-  }
+  std::vector<std::pair<WallTime, plan::PastJob>> came;
+  const auto add = [&](const model::Job& job, const model::Task& task, std::optional<Seconds> limit) {
+    if (!task.started || !task.ended || *task.ended < *task.started) return;
+    plan::PastJob past;
+    past.duration = std::chrono::ceil<Seconds>(*task.ended - *task.started);
+    past.gpus = job.gpus;
+    past.declared = wish.declared ? declared_of(past.duration, wish.declared) : limit;
+    if (past.declared) past.declared = std::max(*past.declared, past.duration);   // INT, TERM and KILL take their time
+    if (past.gpus > wish.max_width) ++recorded.too_wide;
+    else came.emplace_back(std::max(job.submitted, job.terms.begin.value_or(job.submitted)), past);
+  };
   for (const model::Job& job : jobs.jobs({})) {
     if (job.gpus == 0) continue;
     const std::optional<Seconds> limit = jobs.spec(job.id).request.time;
-    const WallTime came = std::max(job.submitted, job.terms.begin.value_or(job.submitted));
     for (model::TaskIndex from = 0;;) {
       const std::vector<model::Task> tasks = jobs.tasks(job.id, from, at_once, ran);
-      for (const model::Task& task : tasks) {
-        if (!task.started || !task.ended || *task.ended < *task.started) continue;
-        plan::PastJob past;
-        past.arrival = std::chrono::floor<Seconds>(came - *first);
-        past.duration = std::chrono::ceil<Seconds>(*task.ended - *task.started);
-        past.gpus = job.gpus;
-        past.declared = wish.declared ? declared_of(past.duration, wish.declared) : limit;
-        if (past.declared) past.declared = std::max(*past.declared, past.duration);   // INT, TERM and KILL take their time
-        if (past.gpus > wish.max_width) ++recorded.too_wide;
-        else recorded.jobs.push_back(past);
-      }
+      for (const model::Task& task : tasks) add(job, task, limit);
       if (tasks.size() < at_once) break;
       from = tasks.back().index + 1;
     }
+  }
+  if (came.empty()) return recorded;
+  const WallTime first = std::min_element(came.begin(), came.end(), [](const auto& a, const auto& b) { return a.first < b.first; })->first;
+  for (auto& [when, past] : came) {
+    past.arrival = std::chrono::floor<Seconds>(when - first);
+    recorded.jobs.push_back(past);
   }
   return recorded;
 }

@@ -19,7 +19,8 @@ struct Recorded {
 struct TraceWish {
   std::string vc;                                  // the rows of this virtual cluster; "" = all
   unsigned max_width = 1;                          // wider jobs are left out
-  std::optional<double> declared;                  // the declared time by the real one, at least 1; absent: nobody declares
+  std::optional<double> declared;                  // the declared time by the real one, 1 or more, or 0: nobody declares;
+                                                   // absent: what the jobs declared themselves, which a trace does not tell
 };
 
 // A trace's CSV: its first row names columns, of which arrival_s, duration_s, num_gpus and (to select) vc count. Throws Error(usage)
@@ -27,7 +28,7 @@ struct TraceWish {
 Recorded read_trace(std::string_view text, const std::string& name, const TraceWish& wish);
 
 // The tasks of the queue that ran to their end, as it was asked for them: a task comes when its job was submitted, or could begin,
-// and declares the limit of its job, or, with wish.declared, that multiple of how long it really took.
+// and declares the limit of its job unless wish.declared says otherwise.
 Recorded read_history(port::JobReader& jobs, const TraceWish& wish);
 
 // The policy, then plain order, then whoever fits first; each once.

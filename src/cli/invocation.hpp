@@ -75,6 +75,7 @@ struct PlanOptions {
 };
 
 struct SimulateOptions {
+  bool history = false;
   std::string vc;                       // "" = all
   std::optional<unsigned> gpus, max_width;
   std::optional<double> declared;       // 0: nobody declares

@@ -6,6 +6,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "wire/queue.hpp"
 
 namespace thole::cli {
 
@@ -69,30 +70,49 @@ std::string render(const std::vector<plan::Played>& all, const app::Recorded& re
                                                      "could promise a job while it waited.", plan::wide_gpus));
 }
 
-app::Recorded recorded_jobs(const SimulateOptions& options, unsigned gpus, const std::string& file) {
+app::TraceWish wish_of(const SimulateOptions& options, unsigned gpus) {
   app::TraceWish wish;
   wish.vc = options.vc;
   wish.max_width = std::min(options.max_width.value_or(gpus), gpus);
-  if (options.declared != 0) wish.declared = options.declared.value_or(usual_declared);
+  wish.declared = options.declared;
+  return wish;
+}
+
+app::Recorded of_trace(const std::string& file, app::TraceWish wish) {
+  if (!wish.declared) wish.declared = usual_declared;
   const auto text = read_file(file, largest_trace);
   if (!text) throw Error(ErrorCode::unavailable, "cannot read the trace").about(file).because(errno);
   return app::read_trace(*text, file, wish);
+}
+
+app::Recorded of_history(Context& context, const app::TraceWish& wish) {
+  if (!wish.vc.empty()) throw Error(ErrorCode::usage, "--vc selects jobs of a trace").hint("leave out --vc, or --history");
+  wire::Queue* queue = context.wire.find_queue();
+  return queue ? app::read_history(queue->jobs(), wish) : app::Recorded{};
+}
+
+unsigned gpus_here(Context& context) {
+  return static_cast<unsigned>(context.wire.observer().look(context.wire.settings().probe_cold).machine.gpus.size());
 }
 
 }  // namespace
 
 int simulate(Context& context) {
   const SimulateOptions& options = context.invocation.simulate;
-  if (context.invocation.words.empty())
-    throw Error(ErrorCode::usage, "simulate needs a trace").hint("a CSV file whose first row is arrival_s,duration_s,num_gpus,vc");
-  if (!options.gpus) throw Error(ErrorCode::usage, "how many GPUs?").hint("thole simulate TRACE --gpus 8");
-  const app::Recorded recorded = recorded_jobs(options, *options.gpus, context.invocation.words.front());
+  const std::vector<std::string>& words = context.invocation.words;
+  if (words.empty() != options.history)
+    throw Error(ErrorCode::usage, words.empty() ? "simulate needs a trace, or --history" : "a trace, or --history, not both")
+        .hint("a trace is a CSV file whose first row is arrival_s,duration_s,num_gpus,vc");
+  if (!options.gpus && !options.history) throw Error(ErrorCode::usage, "how many GPUs?").hint("thole simulate TRACE --gpus 8");
+  const unsigned gpus = options.gpus ? *options.gpus : gpus_here(context);
+  const app::TraceWish wish = wish_of(options, gpus);
+  const app::Recorded recorded = options.history ? of_history(context, wish) : of_trace(words.front(), wish);
   if (recorded.jobs.empty())
-    throw Error(ErrorCode::usage, fmt::format("no job of at most {} GPUs", options.max_width.value_or(*options.gpus)))
-        .about(context.invocation.words.front());
-  const std::vector<plan::Played> all = app::compare(recorded, *options.gpus, *plan::parse_queue_policy(options.policy));
-  if (context.invocation.global.json) context.print_json(to_json(all, recorded, *options.gpus));
-  else context.print(render(all, recorded, *options.gpus, context.screen));
+    throw Error(ErrorCode::usage, fmt::format("there is no job of at most {} GPUs that ran to its end", wish.max_width))
+        .about(options.history ? "the queue of this machine" : words.front());
+  const std::vector<plan::Played> all = app::compare(recorded, gpus, *plan::parse_queue_policy(options.policy));
+  if (context.invocation.global.json) context.print_json(to_json(all, recorded, gpus));
+  else context.print(render(all, recorded, gpus, context.screen));
   return 0;
 }
 

@@ -214,11 +214,12 @@ constexpr Option plan_rows[] = {
 };
 
 constexpr Option simulate_rows[] = {
+  {0, "history", "", "the jobs of your own queue on this machine instead of a trace", [](I& i, const W&) { i.simulate.history = true; }},
   {0, "vc", "NAME", "only the jobs of this virtual cluster (default: all)", [](I& i, const W& w) { i.simulate.vc = text_of(w); }},
-  {'g', "gpus", "N", "how many GPUs there are, all alike", [](I& i, const W& w) { i.simulate.gpus = number_of(w, 1, model::max_slots); }},
+  {'g', "gpus", "N", "how many GPUs there are, all alike (--history: those of this machine)", [](I& i, const W& w) { i.simulate.gpus = number_of(w, 1, model::max_slots); }},
   {0, "max-width", "N", "leave out jobs of more than N GPUs (default: as many as there are)",
    [](I& i, const W& w) { i.simulate.max_width = number_of(w, 1, 4096); }},
-  {0, "declared", "FACTOR", "the declared time of each job: FACTOR times what it took (default 2), or none",
+  {0, "declared", "FACTOR", "the declared time of each job: FACTOR times what it took, or none (default 2; --history: their own --time)",
    [](I& i, const W& w) { i.simulate.declared = factor_of(w); }},
   {0, "policy", "POLICY", "the policy to compare with fifo and first-fit (default thole)",
    [](I& i, const W& w) { i.simulate.policy = choice_of(w, "thole|fifo|first-fit"); },
@@ -285,6 +286,7 @@ constexpr Example map_examples[] = {
 constexpr Example simulate_examples[] = {
   {"thole simulate jobs.csv --gpus 8", "how long the jobs of a trace would have waited on eight GPUs"},
   {"thole simulate jobs.csv --vc 11cb48 --gpus 16 --max-width 8 --declared 2.0 --json", "those of one team, for a program"},
+  {"thole simulate --history --gpus 6", "your own queue's past, with two GPUs less"},
 };
 constexpr Example plan_examples[] = {
   {"thole plan --batch < requests > answers", "what each of many requests would get; docs/plan.md"},
@@ -324,8 +326,8 @@ constexpr Verb verb_rows[] = {
   {"capture", "machine", "this machine, or another, as a file", "", capture_rows, {}, capture_examples},
   {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},
   {"plan", "", "which GPUs and CPUs it would be, for programs that ask for many machines", "", plan_rows, {}, plan_examples},
-  {"simulate", "", "what the queue's rule makes of recorded jobs, beside plain order", "TRACE", simulate_rows, {}, simulate_examples,
-   Offer::files, 1, 1},
+  {"simulate", "queue", "what the queue's rule makes of recorded jobs, beside plain order", "[TRACE]", simulate_rows, {}, simulate_examples,
+   Offer::files, 0, 1},
   {"completion", "", "print the completion script for a shell", "bash|zsh|fish", {}, {}, {}, Offer::nothing, 1, 1},
   {"__complete", "", "what completion asks", "", {}, {}, {}, Offer::nothing, 0, 0, true},
   {"__probe", "", "the process that calls vendor libraries", "", {}, {}, {}, Offer::nothing, 0, 0, true},
