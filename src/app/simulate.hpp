@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plan/simulate.hpp"
-#include "port/job_store.hpp"
+#include "port/job_reader.hpp"
 
 namespace thole::app {
 

@@ -92,7 +92,8 @@ app::Recorded of_history(Context& context, const app::TraceWish& wish) {
 }
 
 unsigned gpus_here(Context& context) {
-  return static_cast<unsigned>(context.wire.observer().look(context.wire.settings().probe_cold).machine.gpus.size());
+  const std::size_t gpus = context.wire.observer().look(context.wire.settings().probe_cold).machine.gpus.size();
+  return static_cast<unsigned>(std::min(gpus, model::max_slots));
 }
 
 }  // namespace
