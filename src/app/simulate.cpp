@@ -29,7 +29,9 @@ Columns columns_of_head(std::string_view head, const std::string& name) {
   const auto must = [&](std::string_view wanted) {
     const auto found = find(wanted);
     if (!found)
-      throw Error(ErrorCode::usage, fmt::format("no column {}", wanted)).about(name + ":1").hint("the first row names the columns: arrival_s,duration_s,num_gpus,vc");
+      throw Error(ErrorCode::usage, fmt::format("no column {}", wanted))
+          .about(name + ":1")
+          .hint("the first row names the columns: arrival_s,duration_s,num_gpus,vc");
     return *found;
   };
   return {must("arrival_s"), must("duration_s"), must("num_gpus"), find("vc")};
@@ -45,7 +47,9 @@ class Rows {
   Rows(std::string_view head, const std::string& name, const TraceWish& wish)
       : name_(name), wish_(wish), columns_(columns_of_head(head, name)) {
     if (!wish.vc.empty() && !columns_.vc)
-      throw Error(ErrorCode::usage, "no column vc to select by").about(name + ":1").hint("leave --vc out to play all of its jobs");
+      throw Error(ErrorCode::usage, "no column vc to select by")
+          .about(name + ":1")
+          .hint("leave --vc out to play all of its jobs");
   }
 
   void add(std::string_view line, std::size_t number) {
@@ -131,7 +135,8 @@ Recorded read_history(port::JobReader& jobs, const TraceWish& wish) {
     }
   }
   if (came.empty()) return recorded;
-  const WallTime first = std::min_element(came.begin(), came.end(), [](const auto& a, const auto& b) { return a.first < b.first; })->first;
+  const auto earlier = [](const auto& a, const auto& b) { return a.first < b.first; };
+  const WallTime first = std::min_element(came.begin(), came.end(), earlier)->first;
   for (auto& [when, past] : came) {
     past.arrival = std::chrono::floor<Seconds>(when - first);
     recorded.jobs.push_back(past);

@@ -1,5 +1,5 @@
-// Plays recorded jobs against the rule of the claim queue, plain order, and whoever fits first, for `thole simulate`. The records come
-// from a trace or from this machine's own queue; the playing is plan/simulate.hpp.
+// Plays recorded jobs against the rule of the claim queue, plain order, and whoever fits first, for `thole simulate`. The
+// records come from a trace or from this machine's own queue; the playing is plan/simulate.hpp.
 #pragma once
 
 #include <optional>
@@ -23,12 +23,12 @@ struct TraceWish {
                                                    // absent: what the jobs declared themselves, which a trace does not tell
 };
 
-// A trace's CSV: its first row names columns, of which arrival_s, duration_s, num_gpus and (to select) vc count. Throws Error(usage)
-// that names the line; `name` stands for the file in it.
+// A trace's CSV: its first row names columns, of which arrival_s, duration_s, num_gpus and (to select) vc count. Throws
+// Error(usage) that names the line; `name` stands for the file in it.
 Recorded read_trace(std::string_view text, const std::string& name, const TraceWish& wish);
 
-// The tasks of the queue that ran to their end, as it was asked for them: a task comes when its job was submitted, or could begin,
-// and declares the limit of its job unless wish.declared says otherwise.
+// The tasks of the queue that ran to their end, as it was asked for them: a task comes when its job was submitted, or could
+// begin, and declares the limit of its job unless wish.declared says otherwise.
 Recorded read_history(port::JobReader& jobs, const TraceWish& wish);
 
 // The policy, then plain order, then whoever fits first; each once.

@@ -27,15 +27,16 @@ const plan::Played& fifo_of(const std::vector<plan::Played>& all) {
 }
 
 model::Json waits_to_json(const plan::Waits& waits, const plan::Waits& fifo) {
-  if (waits.jobs == 0) return {{"jobs", 0}, {"mean_s", nullptr}, {"median_s", nullptr}, {"p95_s", nullptr}, {"mean_by_fifo", nullptr}};
+  if (waits.jobs == 0)
+    return {{"jobs", 0}, {"mean_s", nullptr}, {"median_s", nullptr}, {"p95_s", nullptr}, {"mean_by_fifo", nullptr}};
   const auto by_fifo = ratio(waits.mean_s, fifo.mean_s);
   return {{"jobs", waits.jobs}, {"mean_s", waits.mean_s}, {"median_s", waits.median_s}, {"p95_s", waits.p95_s},
           {"mean_by_fifo", by_fifo ? model::Json(*by_fifo) : model::Json(nullptr)}};
 }
 
 model::Json to_json(const std::vector<plan::Played>& all, const app::Recorded& recorded, unsigned gpus) {
-  model::Json json = {{"schema", "thole/simulation/1"}, {"gpus", gpus}, {"jobs", recorded.jobs.size()}, {"too_wide", recorded.too_wide},
-                      {"wide_gpus", plan::wide_gpus}, {"policies", model::Json::array()}};
+  model::Json json = {{"schema", "thole/simulation/1"}, {"gpus", gpus}, {"jobs", recorded.jobs.size()},
+                      {"too_wide", recorded.too_wide}, {"wide_gpus", plan::wide_gpus}, {"policies", model::Json::array()}};
   const plan::Played& fifo = fifo_of(all);
   for (const plan::Played& played : all)
     json["policies"].push_back({{"policy", plan::to_string(played.policy)},
@@ -48,8 +49,8 @@ model::Json to_json(const std::vector<plan::Played>& all, const app::Recorded& r
 }
 
 std::string render(const std::vector<plan::Played>& all, const app::Recorded& recorded, unsigned gpus, const Screen& screen) {
-  std::string text = fmt::format("{} jobs on {} GPUs, {} of them for {} or more", recorded.jobs.size(), gpus, all.front().wide.jobs,
-                                 plan::wide_gpus);
+  std::string text = fmt::format("{} jobs on {} GPUs, {} of them for {} or more", recorded.jobs.size(), gpus,
+                                 all.front().wide.jobs, plan::wide_gpus);
   if (recorded.too_wide > 0) text += fmt::format("; {} wider ones left out", recorded.too_wide);
   text = paragraph(screen, text) + "\n";
   const Column columns[] = {{"POLICY"}, {"MEAN WAIT", true}, {"MEDIAN", true}, {"P95", true}, {"BY FIFO", true},
@@ -66,8 +67,9 @@ std::string render(const std::vector<plan::Played>& all, const app::Recorded& re
                      {played.wide.jobs ? duration(played.wide.mean_s) : "-"}, {by(played.wide.mean_s, fifo.wide.mean_s)},
                      {fmt::format("{:.1f}%", 100 * played.use)}, {std::to_string(played.late)}}});
   text += table(screen, columns, std::move(rows), {});
-  return text + "\n" + paragraph(screen, fmt::format("MEAN WIDE: of the jobs for {} or more GPUs. LATE: starts after the start that the rule "
-                                                     "could promise a job while it waited.", plan::wide_gpus));
+  const std::string legend = fmt::format("MEAN WIDE: of the jobs for {} or more GPUs. LATE: starts after the start that the "
+                                         "rule could promise a job while it waited.", plan::wide_gpus);
+  return text + "\n" + paragraph(screen, legend);
 }
 
 app::TraceWish wish_of(const SimulateOptions& options, unsigned gpus) {

@@ -214,12 +214,15 @@ constexpr Option plan_rows[] = {
 };
 
 constexpr Option simulate_rows[] = {
-  {0, "history", "", "the jobs of your own queue on this machine instead of a trace", [](I& i, const W&) { i.simulate.history = true; }},
-  {0, "vc", "NAME", "only the jobs of this virtual cluster (default: all)", [](I& i, const W& w) { i.simulate.vc = text_of(w); }},
-  {'g', "gpus", "N", "how many GPUs there are, all alike (--history: those of this machine)", [](I& i, const W& w) { i.simulate.gpus = number_of(w, 1, model::max_slots); }},
+  {0, "history", "", "the jobs of your own queue on this machine instead of a trace",
+   [](I& i, const W&) { i.simulate.history = true; }},
+  {0, "vc", "NAME", "only the jobs of this virtual cluster (default: all)",
+   [](I& i, const W& w) { i.simulate.vc = text_of(w); }},
+  {'g', "gpus", "N", "how many GPUs there are, all alike (--history: those of this machine)",
+   [](I& i, const W& w) { i.simulate.gpus = number_of(w, 1, model::max_slots); }},
   {0, "max-width", "N", "leave out jobs of more than N GPUs (default: as many as there are)",
    [](I& i, const W& w) { i.simulate.max_width = number_of(w, 1, 4096); }},
-  {0, "declared", "FACTOR", "the declared time of each job: FACTOR times what it took, or none (default 2; --history: their own --time)",
+  {0, "declared", "FACTOR", "declared time: FACTOR times what a job took, or none (default 2; --history: its own --time)",
    [](I& i, const W& w) { i.simulate.declared = factor_of(w); }},
   {0, "policy", "POLICY", "the policy to compare with fifo and first-fit (default thole)",
    [](I& i, const W& w) { i.simulate.policy = choice_of(w, "thole|fifo|first-fit"); },

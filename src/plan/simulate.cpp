@@ -21,7 +21,8 @@ WallTime at(Seconds since_the_first) { return WallTime{} + since_the_first; }
 class Play {
  public:
   Play(const std::vector<PastJob>& jobs, unsigned gpus, QueuePolicy policy)
-      : jobs_(jobs), policy_(policy), states_(gpus, {true, memory_of_each_mib, 0}), starts_(jobs.size()), promises_(jobs.size()) {
+      : jobs_(jobs), policy_(policy), states_(gpus, {true, memory_of_each_mib, 0}), starts_(jobs.size()),
+        promises_(jobs.size()) {
     for (unsigned s = 0; s < gpus; ++s) {
       queue_.slots.push_back({"GPU-" + std::to_string(s), {}});
       all_.set(s);

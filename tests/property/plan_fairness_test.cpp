@@ -1,5 +1,5 @@
-// Several users' queues on one machine: each user's runner plans lanes (plan::plan_lanes), the lanes stand in the one claim queue
-// (plan::decide) and give their claim back after a task when another user waits for it, as app/lane.cpp does. Random
+// Several users' queues on one machine: each user's runner plans lanes (plan::plan_lanes), the lanes stand in the one claim
+// queue (plan::decide) and give their claim back after a task when another user waits for it, as app/lane.cpp does. Random
 // submissions and task ends; what is promised to people about order and turns is checked at every start.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -141,7 +141,9 @@ class Users {
     Lane& lane = lanes_.at(number);
     lane.state.claimed = true;
     lane.slots = take->slots;
-    for (const unsigned s : lane.slots) queue_.slots[s].holders.push_back({.uid = lane.user, .shared = false, .share_with_any = false, .memory_mib = {}, .until = {}});
+    model::SlotHolder holder;
+    holder.uid = lane.user;
+    for (const unsigned s : lane.slots) queue_.slots[s].holders.push_back(holder);
     if (take_task(lane)) return true;
     for (const unsigned s : lane.slots) queue_.slots[s].holders.clear();
     lanes_.erase(number);
@@ -183,7 +185,8 @@ class Users {
 
   // However many jobs somebody has: one place in the line.
   void one_waits_at_most(unsigned user) const {
-    RC_ASSERT(std::count_if(queue_.tickets.begin(), queue_.tickets.end(), [&](const auto& ticket) { return ticket.uid == user; }) <= 1);
+    const auto own = [&](const auto& ticket) { return ticket.uid == user; };
+    RC_ASSERT(std::count_if(queue_.tickets.begin(), queue_.tickets.end(), own) <= 1);
   }
 
   unsigned users_, widest_;
