@@ -288,7 +288,7 @@ constexpr Example map_examples[] = {
 };
 constexpr Example simulate_examples[] = {
   {"thole simulate jobs.csv --gpus 8", "how long the jobs of a trace would have waited on eight GPUs"},
-  {"thole simulate jobs.csv --vc 11cb48 --gpus 16 --max-width 8 --declared 2.0 --json", "those of one team, for a program"},
+  {"thole simulate jobs.csv --vc 11cb48 --gpus 16 --declared 2.0 --json", "those of one team, for a program"},
   {"thole simulate --history --gpus 6", "your own queue's past, with two GPUs less"},
 };
 constexpr Example plan_examples[] = {

@@ -40,7 +40,7 @@ struct SilentDoor : port::QueueDoor {
   std::vector<std::uint64_t> nudged;
 };
 
-class Names : public QueueTest {
+class NamedJobs : public QueueTest {
  protected:
   std::vector<model::JobId> jobs(std::vector<std::string> words) {
     std::vector<model::JobId> ids;
@@ -49,7 +49,7 @@ class Names : public QueueTest {
   }
 };
 
-TEST_F(Names, AreNumbersRangesPlacesNamesAndTags) {
+TEST_F(NamedJobs, AreNumbersRangesPlacesNamesAndTags) {
   for (const char* name : {"alpha", "beta", "gamma"}) {
     port::Submission one = job(10, name);
     one.spec.tags = {"sweep"};
@@ -67,7 +67,7 @@ TEST_F(Names, AreNumbersRangesPlacesNamesAndTags) {
   EXPECT_EQ(tasks[0].tasks, (std::pair<model::TaskIndex, model::TaskIndex>{3, 9}));
 }
 
-TEST_F(Names, OfSeveralJobsWithOneNameThoseThatHaveNotEndedAreMeant) {
+TEST_F(NamedJobs, OfSeveralJobsWithOneNameThoseThatHaveNotEndedAreMeant) {
   const auto first = submit(job(1, "train"));
   run_all(first);
   EXPECT_THAT(jobs({"train"}), ElementsAre(1));
@@ -77,7 +77,7 @@ TEST_F(Names, OfSeveralJobsWithOneNameThoseThatHaveNotEndedAreMeant) {
   EXPECT_THAT(jobs({"train"}), ElementsAre(2));
 }
 
-TEST_F(Names, ThatNameNothingAreRefusedWithWhatIsNearest) {
+TEST_F(NamedJobs, ThatNameNothingAreRefusedWithWhatIsNearest) {
   EXPECT_THAT(said([&] { jobs({"1"}); }), HasSubstr("nothing has been submitted"));
   submit(job(10, "training"));
   EXPECT_THAT(said([&] { jobs({"7"}); }), HasSubstr("usage: no job 7\n  the newest is 1"));

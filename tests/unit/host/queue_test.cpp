@@ -67,14 +67,18 @@ TEST_F(QueueSeats, ALaneIsHeldAsLongAsACopyOfItsLockIsOpen) {
 TEST_F(QueueSeats, AForkedLaneHasNothingOfTheRunnersSeat) {
   LocalLanes lanes(directory_);
   auto seat = lanes.sit();
-  Pipe go = make_pipe();
+  Pipe go = make_pipe(), up = make_pipe();
   auto lane_seat = lanes.take(0, 1);
   const pid_t lane = lanes.fork(std::move(*lane_seat), *seat, [&](port::LaneSeat&) {
     go.write.reset();
+    up.write.reset();
     char byte;
     return ::read(go.read.get(), &byte, 1) == 0 ? 7 : 1;
   });
   seat.reset();
+  up.write.reset();
+  char byte;
+  EXPECT_EQ(::read(up.read.get(), &byte, 1), 0) << "until the lane is at its work";
   EXPECT_TRUE(lanes.sit());              // the lane lives and does not keep us from it
   EXPECT_TRUE(lanes.look_at(0).alive);
   go.write.reset();
