@@ -97,7 +97,9 @@ void Runner::adopt() {
   std::set<std::uint64_t> known;
   for (port::LaneView& view : ports_.lanes.look()) {
     known.insert(view.number);
+    // One that was forked a moment ago has not written its pid yet: its lock tells of its end as well, only later.
     Fd end = view.alive && view.record ? open_pidfd(view.record->pid) : Fd();
+    if (view.alive && view.record && !end) end = std::move(view.end);
     if (end) adopt_lane(std::move(view), std::move(end));
     else unsettled_.emplace(view.number, std::move(view.record));
   }
@@ -164,10 +166,15 @@ void Runner::settle() {
 void Runner::settle_task(const model::Task& task, const model::LaneRecord* record) {
   const Remains remains = remains_of(task, record, ports_.boot);
   const auto* unknown = std::get_if<Unknown>(&remains);
-  if (!unknown || !unknown->same_boot) return record_end(task, remains);
-  Orphan orphan{task, ports_.lanes.bearers(mark_of(task)), std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end), {}};
-  if (orphan.processes.empty() && !orphan.lock) return record_end(task, remains);
-  orphans_.push_back(std::move(orphan));
+  if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return record_end(task, remains);
+  // Also of a task that has not begun by its record: a child on its way to execve outlives its lane, and has the lock.
+  Orphan orphan{task, {}, std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end), {}};
+  if (unknown) orphan.processes = ports_.lanes.bearers(mark_of(task));
+  if (!orphan.processes.empty() || orphan.lock) {
+    orphans_.push_back(std::move(orphan));
+    return;
+  }
+  record_end(task, record ? remains_of(task, record, ports_.boot) : remains);   // nothing lives that could still change it
 }
 
 void Runner::record_end(const model::Task& task, const Remains& remains) {
@@ -187,7 +194,10 @@ void Runner::look_after_orphans() {
     if (any_ended(orphan.processes)) orphan.processes = ports_.lanes.bearers(mark);
     if (orphan.lock && is_readable(orphan.lock)) orphan.lock.reset();
     if (orphan.processes.empty() && !orphan.lock) {
-      record_end(orphan.task, Unknown{});
+      const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane));
+      const Remains remains = remains_of(orphan.task, lane.record.get(), ports_.boot);
+      if (std::holds_alternative<Unknown>(remains) && !(orphan.processes = ports_.lanes.bearers(mark)).empty()) continue;
+      record_end(orphan.task, remains);
       orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }

@@ -94,8 +94,9 @@ class Queue:
                 os.close(os.open(f"{record}.mail", os.O_WRONLY | os.O_NONBLOCK))
             except OSError:
                 continue
-            with open(record, "rb") as file:
-                alive.append(struct.unpack_from("=i", file.read(64), 48)[0])
+            head = record.read_bytes()[:64]
+            if len(head) == 64:   # else its maker was killed before it had room
+                alive.append(struct.unpack_from("=i", head, 48)[0])
         return [pid for pid in alive if pid > 0]
 
     def commands(self):
