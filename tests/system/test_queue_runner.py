@@ -257,7 +257,7 @@ def test_a_job_whose_lane_was_killed_is_lost_once_nothing_of_it_lives(queue, tmp
 
 def test_a_lost_task_runs_again_only_where_that_was_asked_for(queue, tmp_path):
     job = queue.submit("-g", "1", "--retry", "1,lost", *shell("echo x >> tries; test $(wc -l < tries) = 2 || sleep 600"))
-    eventually(lambda: (tmp_path / "tries").exists(), "it runs")
+    eventually(lambda: (tmp_path / "tries").exists() and (tmp_path / "tries").read_text(), "it runs")
     queue.kill(queue.lanes())
     queue.kill(queue.commands())
     assert only_task(queue, job)[:2] == ("done", 0)
