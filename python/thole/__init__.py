@@ -1,0 +1,61 @@
+"""See, claim and share the GPUs of this machine.
+
+>>> import thole
+>>> claim = thole.claim(1)                  # first line of train.py: waits its turn, lasts as long as the process
+>>> len(claim.uuids)
+1
+>>> claim.release()
+
+Every public name is here; ``help(thole.claim)`` and its neighbours say units, errors and defaults. What fails raises
+:class:`thole.Error` or a class derived from it, with the reason as data. The environment says which machine is meant:
+``THOLE_MACHINE=dgx-a100`` is a simulated one, ``THOLE_STATE_DIR`` another directory of claims.
+
+How this module works: nothing is imported until it is used (``__getattr__`` below), so that ``import thole`` costs less than
+15 ms and a script that only catches an error never loads the library.
+"""
+
+# Typing's own constant would cost importing typing; type checkers know the name.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from .claims import Claim as Claim, claim as claim
+    from .errors import (
+        DriverError as DriverError,
+        Error as Error,
+        NeverPossible as NeverPossible,
+        NoneFree as NoneFree,
+        TooLateError as TooLateError,
+        WaitTimeout as WaitTimeout,
+        WorkerDied as WorkerDied,
+    )
+
+# Public name -> the module that has it. A name never equals a module's: importing that would replace it.
+_WHERE = {
+    "Claim": "claims",
+    "claim": "claims",
+    "DriverError": "errors",
+    "Error": "errors",
+    "NeverPossible": "errors",
+    "NoneFree": "errors",
+    "TooLateError": "errors",
+    "WaitTimeout": "errors",
+    "WorkerDied": "errors",
+}
+
+__version__ = "0.1.0"
+__all__ = [*_WHERE, "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    module = _WHERE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'thole' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"thole.{module}"), name)
+    globals()[name] = value  # the next access finds it without us
+    return value
+
+
+def __dir__() -> "list[str]":
+    return sorted({*globals(), *_WHERE})

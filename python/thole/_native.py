@@ -1,0 +1,158 @@
+"""libthole by ctypes: finding it, calling it, and its errors as exceptions.
+
+How this works. Every function of thole.h that can fail takes ``thole_error **`` last and returns NULL on failure; ``call`` passes
+it and raises. Handles are plain ints here. ctypes lets go of the GIL during a call. Where the library lies: THOLE_LIBRARY, else
+``_lib/`` beside this file (the wheel), else where the loader finds ``libthole.so.0``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from typing import Any
+
+from . import errors
+
+FOR_EVER = -1
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_POINTER = ctypes.c_void_p
+_TEXT = ctypes.c_char_p
+
+# name -> result, arguments. A char * that is ours to free is a _POINTER; the error is added to those in _FALLIBLE.
+_PLAIN: dict[str, tuple[Any, list[Any]]] = {
+    "thole_version": (_TEXT, []),
+    "thole_error_code": (ctypes.c_int, [_POINTER]),
+    "thole_error_message": (_TEXT, [_POINTER]),
+    "thole_error_object": (_TEXT, [_POINTER]),
+    "thole_error_hint": (_TEXT, [_POINTER]),
+    "thole_error_errno": (ctypes.c_int, [_POINTER]),
+    "thole_error_free": (None, [_POINTER]),
+    "thole_free": (None, [_POINTER]),
+    "thole_close": (None, [_POINTER]),
+    "thole_claim_json": (_TEXT, [_POINTER]),
+    "thole_claim_release": (None, [_POINTER]),
+}
+_FALLIBLE: dict[str, list[Any]] = {
+    "thole_open": [_TEXT],
+    "thole_snapshot": [_POINTER],
+    "thole_plan": [_POINTER, _TEXT],
+    "thole_claim_gpus": [_POINTER, _TEXT, ctypes.c_int64, ctypes.c_int],
+}
+
+
+def _load() -> ctypes.CDLL:
+    bundled = os.path.join(_HERE, "_lib", "libthole.so.0")
+    path = os.environ.get("THOLE_LIBRARY") or (bundled if os.path.exists(bundled) else "libthole.so.0")
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as problem:
+        raise errors.Error(
+            f"the library of thole cannot be loaded: {problem}", object=path, hint="pip install thole, or set THOLE_LIBRARY to its path"
+        ) from None
+    for name, (result, arguments) in _PLAIN.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    for name, arguments in _FALLIBLE.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = _POINTER, [*arguments, ctypes.POINTER(_POINTER)]
+    return library
+
+
+library = _load()
+
+
+def program() -> str:
+    """The path of the program ``thole`` that belongs to this package: THOLE_PROGRAM, the wheel's own, or the one on PATH."""
+    named = os.environ.get("THOLE_PROGRAM")
+    if named:
+        return named
+    for path in (os.path.join(_HERE, "_lib", "thole"), os.path.join(_HERE, "_lib", "bin", "thole")):
+        if os.access(path, os.X_OK):
+            return path
+    from shutil import which
+
+    found = which("thole")
+    if not found:
+        raise errors.Error("the program thole is not there", hint="pip install thole, or set THOLE_PROGRAM to its path")
+    return found
+
+
+_KINDS = {64: errors.Error, 69: errors.DriverError, 75: errors.NoneFree, 124: errors.WaitTimeout}
+
+
+def exception_for(code: int, message: str, object: str = "", hint: str = "", errno: int = 0) -> errors.Error:
+    """The exception for a failure of this class."""
+    kind = _KINDS.get(code, errors.Error)
+    return kind(message, code=code, object=object, hint=hint, errno=errno)
+
+
+def _taken(error: ctypes.c_void_p) -> errors.Error:
+    def text(name: str) -> str:
+        return str(getattr(library, name)(error).decode(errors="replace"))
+
+    try:
+        return exception_for(
+            library.thole_error_code(error),
+            text("thole_error_message"),
+            text("thole_error_object"),
+            text("thole_error_hint"),
+            library.thole_error_errno(error),
+        )
+    finally:
+        library.thole_error_free(error)
+
+
+def call(name: str, *arguments: Any) -> int:
+    """Calls a function that returns a handle; raises what it reports."""
+    error = _POINTER()
+    result = getattr(library, name)(*arguments, ctypes.byref(error))
+    if result:
+        return int(result)
+    raise _taken(error)
+
+
+def call_json(name: str, *arguments: Any) -> Any:
+    """Calls a function that returns JSON text; returns what it says."""
+    text = call(name, *arguments)
+    try:
+        return json.loads(ctypes.string_at(text))
+    finally:
+        library.thole_free(text)
+
+
+def encoded(value: Any) -> bytes:
+    """A JSON argument."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+# ---- This process's machine ----
+#
+# The library reads the environment once, in thole_open, but a Python program changes its own as it goes: claiming sets
+# CUDA_VISIBLE_DEVICES, a test sets THOLE_MACHINE. So a machine is kept for each environment seen, as far as thole looks at it.
+
+_machines: dict[tuple[str | None, ...], int] = {}
+_RELEVANT = (
+    "THOLE_MACHINE", "THOLE_STATE_DIR", "THOLE_CLAIM", "THOLE_GPUS", "THOLE_MACHINES", "THOLE_NVML", "THOLE_SYSROOT",
+    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "XDG_CONFIG_HOME",
+)  # fmt: skip
+_KEPT = 16
+
+
+def machine() -> int:
+    """The handle of the machine that the environment means."""
+    key = tuple(map(os.environ.get, _RELEVANT))
+    handle = _machines.get(key)
+    if handle is None:
+        if len(_machines) >= _KEPT:
+            _machines.clear()  # handles in use by other threads and claims must not be closed; these few are left to the process
+        handle = _machines[key] = call("thole_open", None)
+    return handle
+
+
+def _forget() -> None:
+    _machines.clear()  # a handle must not be used in a forked child
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,245 @@
+"""Claiming GPUs: for this process, for a block of code, for a function.
+
+How a wait stays interruptible: the library call that waits cannot run Python's signal handlers, and ending it early would lose the
+place in line. So in the main thread, where Python runs handlers, a helper thread makes the call while the main thread waits for
+it on a lock, as any Python code would wait. A handler that raises (Ctrl-C) leaves the lock; then the library is told through a
+pipe to leave the line, and only when it has, the exception goes on. A handler that returns disturbs nothing.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Iterable, TypeVar, Union
+
+from . import _native, words
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# How a GPU may be named: its index, "0:1" for an instance of it, a UUID or a unique beginning of one, a PCI address.
+Name = Union[int, str]
+
+
+class Claim:
+    """GPUs that are yours, until :meth:`release`, the end of a ``with`` block, or the end of this process.
+
+    >>> import thole
+    >>> with thole.claim(2, pick="first") as claim:
+    ...     claim.indices, os.environ["CUDA_VISIBLE_DEVICES"]
+    ([0, 1], '0,1')
+
+    Dropping the object releases nothing. In a forked child it is only a description: the claim is its parent's.
+
+    Attributes:
+        id: its name, as ``thole status`` shows it.
+        gpus: what ``THOLE_GPUS`` tells of each: a dict with "uuid", "index", "model", "memory_mib", "pci", "numa".
+        env: the variables that show these GPUs, and no others, to a program; they are set in ``os.environ`` already.
+        unset: variables that such a program must not have.
+        why: why these GPUs, in words.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._pid = os.getpid()
+        told = json.loads(_native.library.thole_claim_json(handle))
+        self.id: str = told["id"]
+        self.gpus: list[dict[str, Any]] = told["gpus"]
+        self.why: str = told["explain"]
+        self.env: dict[str, str] = told["environment"]["set"]
+        self.unset: list[str] = told["environment"]["unset"]
+        self._before: dict[str, str | None] = {}
+
+    @property
+    def uuids(self) -> list[str]:
+        """The UUIDs of the GPUs, in machine order."""
+        return [gpu["uuid"] for gpu in self.gpus]
+
+    @property
+    def indices(self) -> list[int]:
+        """The indices of the GPUs on this machine, as ``thole status`` counts. In this process CUDA numbers them from 0."""
+        return [gpu["index"] for gpu in self.gpus]
+
+    @property
+    def released(self) -> bool:
+        """Whether the claim has ended."""
+        return not self._handle
+
+    def release(self) -> None:
+        """Ends the claim at once and takes its variables out of ``os.environ``; a second time does nothing.
+
+        What this process still has on the GPUs stays there: others see it as use without a claim.
+        """
+        handle, self._handle = self._handle, 0
+        if handle and os.getpid() == self._pid:
+            self._leave_environment()
+            _live.discard(self)
+            _native.library.thole_claim_release(handle)
+
+    def _enter_environment(self) -> None:
+        environment = os.environ
+        self._before = {name: environment.get(name) for name in (*self.env, *self.unset)}
+        environment.update(self.env)
+        for name in self.unset:
+            environment.pop(name, None)
+
+    def _leave_environment(self) -> None:
+        # What somebody has changed since is left alone.
+        for name, before in self._before.items():
+            if os.environ.get(name) != self.env.get(name):
+                continue
+            if before is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = before
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        which = ", ".join(str(gpu["index"]) for gpu in self.gpus) or "none"
+        return f"<thole.Claim {self.id}: GPU {which}{' (released)' if self.released else ''}>"
+
+
+# A claim lasts as long as the process also where nobody keeps the object.
+_live: set[Claim] = set()
+
+
+def claim(
+    gpus: int = 1,
+    *,
+    on: Iterable[Name] = (),
+    not_on: Iterable[Name] = (),
+    model: str | None = None,
+    memory: words.Size | None = None,
+    wait: words.Duration | None = None,
+    share: bool = False,
+    share_with: str | None = None,
+    beside: str | None = None,
+    max_load: float | None = None,
+    max_memory: float | None = None,
+    pick: str | None = None,
+    shape: str | None = None,
+    order: Iterable[Name] = (),
+    trust_claims: bool | None = None,
+    ids: str | None = None,
+    command: str | None = None,
+) -> Claim:
+    """Claims GPUs for this process: all that are asked for or none, waiting in the machine's one line where they are not free.
+
+    The first thing a program does: what has started CUDA before can no longer choose its GPUs, and :class:`TooLateError` says so.
+    Sets ``CUDA_VISIBLE_DEVICES`` and its like in ``os.environ``. Within another claim (of this process or of one that started it) the
+    GPUs come out of that one.
+
+    >>> import thole
+    >>> with thole.claim(gpus=2, memory="20G", wait="30m") as claim:
+    ...     len(claim.gpus)
+    2
+
+    Args:
+        gpus: how many; 0 claims none and hides all.
+        on, not_on: only these, none of these: indices, "0:1" for an instance, UUIDs or unique beginnings of them, PCI addresses.
+        model: a part of the model's name, "A100".
+        memory: the free memory needed on each, MiB or "20G"; with ``share`` what this program will use (then required).
+        wait: how long at most, seconds or "30m"; 0 does not wait; None for as long as it takes, or as configured.
+        share: beside others who share; ``share_with`` "user" or "any" says whose programs.
+        beside: unclaimed processes that are put up with: "none", "mine", "any"; within ``max_load`` and ``max_memory`` (percent, 50).
+        pick: which of the free ones: "pack", "first", "last", "random", "load", "memory".
+        shape: how they talk to each other: "collective", "pairwise", "independent".
+        order: these first, in this order.
+        trust_claims: do not look whether somebody uses them without a claim.
+        ids: how the variables name them: "auto", "uuid", "index".
+        command: what others see the GPUs are used for; this program's command line if not given.
+
+    Raises:
+        NoneFree: none free, and ``wait`` was 0.
+        WaitTimeout: the wait ran out.
+        NeverPossible: this machine can never meet the request.
+        TooLateError: CUDA, HIP or Level Zero runs in this process already.
+        DriverError: the driver does not answer, or a GPU asked for cannot be used.
+        Error: a wrong request; the state directory cannot be used.
+    """
+    try:
+        from . import _late
+    except ImportError:
+        pass
+    else:
+        _late.check()
+    request = _request(
+        gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
+        max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
+    )  # fmt: skip
+    wait_ms = _native.FOR_EVER if wait is None else round(words.seconds(wait, "wait") * 1000)
+    made = Claim(_waited(_native.machine(), _native.encoded(request), wait_ms))
+    made._enter_environment()
+    _live.add(made)
+    return made
+
+
+def _request(**said: Any) -> dict[str, Any]:
+    """The JSON request of thole.h for the words of claim(); what is not said is not in it, so that the configuration decides."""
+    request = {name: said[name] for name in ("gpus", "model", "share_with", "beside", "pick", "shape", "trust_claims", "ids", "command")}
+    request["max_load_percent"], request["max_memory_percent"] = said["max_load"], said["max_memory"]
+    if said["share"]:
+        request["share"] = True
+    if said["memory"] is not None:
+        request["memory_mib"] = words.mebibytes(said["memory"])
+    for name, field in (("on", "on"), ("not_on", "not"), ("order", "order")):
+        if said[name] != ():
+            names = said[name]
+            request[field] = [str(one) for one in ([names] if isinstance(names, (int, str)) else names)]
+    return {name: value for name, value in request.items() if value is not None}
+
+
+def _waited(machine: int, request: bytes, wait_ms: int) -> int:
+    if wait_ms == 0 or threading.current_thread() is not threading.main_thread():
+        return _native.call("thole_claim_gpus", machine, request, wait_ms, -1)
+    outcome: list[int | BaseException] = []
+    begun, done = _thread.allocate_lock(), _thread.allocate_lock()
+    begun.acquire()
+    done.acquire()
+    stop, told = os.pipe()
+
+    def work() -> None:
+        begun.release()
+        try:
+            outcome.append(_native.call("thole_claim_gpus", machine, request, wait_ms, stop))
+        except BaseException as problem:
+            outcome.append(problem)
+        finally:
+            done.release()
+
+    try:
+        try:
+            _thread.start_new_thread(work, ())
+            done.acquire()
+        except BaseException:
+            if begun.acquire(timeout=1):  # else no thread was started
+                os.write(told, b"!")
+                _acquired_whatever_comes(done)
+                if isinstance(outcome[0], int):
+                    _native.library.thole_claim_release(outcome[0])
+            raise
+    finally:
+        os.close(stop)
+        os.close(told)
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+def _acquired_whatever_comes(lock: _thread.LockType) -> None:
+    # A second Ctrl-C changes nothing: the line is left within a moment.
+    while True:
+        try:
+            lock.acquire()
+            return
+        except KeyboardInterrupt:
+            continue

@@ -1,0 +1,61 @@
+"""The words in which times, sizes and GPUs may be said: numbers, or text as on the command line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Union
+
+from . import errors
+
+if TYPE_CHECKING:
+    import datetime
+
+    # Seconds, "90s", "1h30m" or a timedelta.
+    Duration = Union[int, float, str, datetime.timedelta]
+
+# MiB, or "20G", "512MiB"; all units are binary.
+Size = Union[int, str]
+
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
+
+
+def seconds(duration: Duration, what: str = "time") -> float:
+    """The seconds of a duration.
+
+    >>> seconds("1h30m"), seconds(2.5)
+    (5400.0, 2.5)
+    """
+    if isinstance(duration, (int, float)) and not isinstance(duration, bool):
+        value = float(duration)
+    elif isinstance(duration, str):
+        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", duration)
+        if not parts or "".join(n + unit for n, unit in parts) != duration:
+            raise _mistake(what, duration, 'seconds, or a text such as "90s", "30m", "1h30m"')
+        value = sum(float(n) * _SECONDS[unit] for n, unit in parts)
+    elif hasattr(duration, "total_seconds"):
+        value = duration.total_seconds()
+    else:
+        raise _mistake(what, duration, "seconds, a text or a timedelta")
+    if not value >= 0:
+        raise _mistake(what, duration, "no negative time")
+    return value
+
+
+def mebibytes(size: Size, what: str = "memory") -> int:
+    """The MiB of a size, rounded up.
+
+    >>> mebibytes("20G"), mebibytes(512), mebibytes("1.5GiB")
+    (20480, 512, 1536)
+    """
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
+        return size
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?)(?:i?b)?", size.strip().lower()) if isinstance(size, str) else None
+    if not found:
+        raise _mistake(what, size, 'MiB, or a text such as "20G", "512MiB"')
+    mib = float(found[1]) * _MIB[found[2]]
+    return int(-(-mib // 1))
+
+
+def _mistake(what: str, value: object, expected: str) -> errors.Error:
+    return errors.Error(f"{what}: {value!r} is not known; expected {expected}", code=64)
