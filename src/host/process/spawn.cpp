@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -61,8 +60,6 @@ std::vector<std::string> environment_for(const port::ProcessSpec& spec) {
   return result;
 }
 
-constexpr std::size_t stack_size = 64 * 1024;       // of a child that runs on its own while ours is shared
-
 // Both output streams, and nothing to read.
 bool redirect(int output, int errors) {
   const int nothing = ::open("/dev/null", O_RDONLY);
@@ -82,19 +79,6 @@ pid_t fork_into(int cgroup) {
 }
 
 }  // namespace
-
-Pages::~Pages() {
-  if (begin_) ::munmap(begin_, stack_size);
-}
-
-void* Pages::end() {
-  if (!begin_) {
-    void* made = ::mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (made == MAP_FAILED) return nullptr;
-    begin_ = made;
-  }
-  return static_cast<char*>(begin_) + stack_size;
-}
 
 std::vector<std::string> paths_to_try(const std::string& program, const std::string& path) {
   if (program.empty() || program.find('/') != std::string::npos) return {program};

@@ -14,23 +14,11 @@
 #include <vector>
 
 #include "host/process/binding_step.hpp"
+#include "host/process/pages.hpp"
 #include "host/process/signals.hpp"
 #include "port/processes.hpp"
 
 namespace thole::host {
-
-// Pages of memory for a stack; mapped when first used.
-class Pages {
- public:
-  Pages() = default;
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  ~Pages();
-  void* end();                 // null with errno set when there are none to be had
-
- private:
-  void* begin_ = nullptr;
-};
 
 // A ProcessSpec turned into what execve and its neighbours want.
 class Launch {

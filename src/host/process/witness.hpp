@@ -13,12 +13,13 @@
 #include <cstdint>
 
 #include "base/fd.hpp"
+#include "host/process/pages.hpp"
 
 namespace thole::host {
 
 class Witness {
  public:
-  Witness();   // forks; all signals must be blocked. Without a process (or /proc) it never saw anything
+  Witness();   // starts it; all signals must be blocked. Without a process (or /proc) it never saw anything
   ~Witness();  // ends and reaps it
   Witness(const Witness&) = delete;
   Witness& operator=(const Witness&) = delete;
@@ -30,6 +31,7 @@ class Witness {
 
  private:
   std::uint64_t pending() const;
+  Pages stack_;                  // it lives in our memory, as long as this object does
   pid_t pid_ = -1;
   Fd bare_;                      // hangs up when the witness has closed its descriptors
 };
