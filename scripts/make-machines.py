@@ -258,8 +258,26 @@ def compact(pus):
     return [{"id": cpu_list(g["id"]), "core": cpu_list(g["core"]), **g["rest"]} for g in groups]
 
 
+def compact_links(links):
+    """Links that differ only in where they go become one entry with a list, for the same reason."""
+    groups = {}
+    for entry in links:
+        rest = {k: v for k, v in entry.items() if k != "to"}
+        groups.setdefault(json.dumps(rest), (rest, []))[1].append(entry["to"])
+    return [{"to": to if len(to) > 1 else to[0], **rest} for rest, to in groups.values()]
+
+
+SAME_AS_ABSENT = {"cuda_index": None, "mig_mode": False, "mig": [], "coherent": False, "health": "ok", "health_reason": None,
+                  "last_xid": None}
+
+
+def terse(device):
+    """Without the fields that would be read so if they were absent."""
+    return {k: compact_links(v) if k == "links" else v for k, v in device.items() if (k, v) not in SAME_AS_ABSENT.items()}
+
+
 def text(m):
-    """JSON for people: one line for each CPU, link and NIC."""
+    """JSON for people: one line for each group of CPUs, kind of link, and NIC."""
     def lines(items, indent):
         return ",\n".join(" " * indent + json.dumps(i) for i in items)
 
@@ -271,12 +289,12 @@ def text(m):
     gpus = []
     for gpu in m["gpus"]:
         fields = []
-        for key, value in gpu.items():
+        for key, value in terse(gpu).items():
             listed = key in ("links", "mig") and value
             fields.append(f'   {json.dumps(key)}: {block(value, 5) if listed else json.dumps(value)}')
         gpus.append("  {\n" + ",\n".join(fields) + "}")
     out.append(' "gpus": [' + ("\n" + ",\n".join(gpus) if gpus else "") + "]")
-    out.append(f' "nics": {block(m["nics"], 2)}')
+    out.append(f' "nics": {block([terse(nic) for nic in m["nics"]], 2)}')
     out.append(f' "outer": {json.dumps(m["outer"])}')
     return "{\n" + ",\n".join(out) + "\n}\n"
 

@@ -28,6 +28,7 @@ class Field {
   bool null() const { return json_ == nullptr || json_->is_null(); }
   bool absent() const { return json_ == nullptr; }
   bool is_text() const { return !null() && json_->is_string(); }
+  bool is_list() const { return !null() && json_->is_array(); }
   std::string path() const;
   [[noreturn]] void fail(const std::string& why) const;
 

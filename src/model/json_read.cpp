@@ -69,17 +69,22 @@ Use use_from(const Field& field) {
   return use;
 }
 
-Link link_from(const Field& field) {
+// One link, or several alike: "to" may be a list of addresses. A machine with 8 GPUs and 10 NICs needs a third of the size so.
+void add_links(const Field& field, std::vector<Link>& links) {
   field.must_be_object();
-  Link link;
+  Link alike;
+  alike.kind = field.at("kind").one_of(parse_link_kind, "nvlink, nvswitch, xgmi, c2c, pix, pxb, phb, node, sys");
+  alike.count = field.at("count").maybe_int();
+  alike.weight = field.at("weight").maybe_int();
+  auto add = [&](const Field& to) {
+    auto pci = PciAddress::parse(to.text());
+    if (!pci) to.fail("\"" + printable(to.text(), 60) + "\" is not a PCI address such as \"0000:07:00.0\"");
+    alike.to = pci->to_string();
+    links.push_back(alike);
+  };
   Field to = field.at("to");
-  auto pci = PciAddress::parse(to.text());
-  if (!pci) to.fail("\"" + printable(to.text(), 60) + "\" is not a PCI address such as \"0000:07:00.0\"");
-  link.to = pci->to_string();
-  link.kind = field.at("kind").one_of(parse_link_kind, "nvlink, nvswitch, xgmi, c2c, pix, pxb, phb, node, sys");
-  link.count = field.at("count").maybe_int();
-  link.weight = field.at("weight").maybe_int();
-  return link;
+  if (to.is_list()) to.each(add);
+  else add(to);
 }
 
 Instance instance_from(const Field& field) {
@@ -115,7 +120,7 @@ Gpu gpu_from(const Field& field) {
   if (!near.null()) near.must_be_object();
   gpu.near_cpus = {.node = cpus_at(near, "node"), .package = cpus_at(near, "package")};
   Field links = field.at("links");
-  links.each([&](const Field& f) { gpu.links.push_back(link_from(f)); });
+  links.each([&](const Field& f) { add_links(f, gpu.links); });
   Field mig = field.at("mig");
   mig.each([&](const Field& f) { gpu.mig.push_back(instance_from(f)); });
   gpu.mig_mode = field.at("mig_mode").flag_or(!gpu.mig.empty());
@@ -166,7 +171,7 @@ Nic nic_from(const Field& field) {
           .pci = pci_at(field),
           .numa = field.at("numa").maybe_int(),
           .rate_gbps = field.at("rate_gbps").maybe_number()};
-  field.at("links").each([&](const Field& f) { nic.links.push_back(link_from(f)); });
+  field.at("links").each([&](const Field& f) { add_links(f, nic.links); });
   return nic;
 }
 

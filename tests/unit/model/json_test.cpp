@@ -86,6 +86,15 @@ TEST(Json, TakesCpusOneByOneOrAsListsAlike) {
   EXPECT_EQ(complaint([&] { cpus(R"({"core": 1})"); }), "cpus[0].id: expected a whole number, 0 or more; null when it is unknown");
 }
 
+TEST(Json, TakesLinksOneByOneOrAsListsAlike) {
+  const Machine listed = with_gpu(R"("links": [{"to": ["0000:01:00.0", "2:0"], "kind": "nvlink", "count": 4}])");
+  const Machine single = with_gpu(R"("links": [{"to": "0000:01:00.0", "kind": "nvlink", "count": 4},
+                                               {"to": "0000:02:00.0", "kind": "nvlink", "count": 4}])");
+  EXPECT_EQ(dump(to_json(listed)), dump(to_json(single)));
+  EXPECT_EQ(complaint([] { with_gpu(R"("links": [{"to": ["0000:01:00.0", 7], "kind": "nvlink"}])"); }),
+            "gpus[0].links[0].to[1]: expected a string");
+}
+
 TEST(Json, ToleratesFieldsOfLaterVersions) { EXPECT_EQ(with_gpu(R"("color": {"r": 1})").gpus[0].uuid, "GPU-1"); }
 
 TEST(Json, TellsUnknownUnsupportedAndFailedApartAndNeverAsZero) {
