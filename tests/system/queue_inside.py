@@ -16,6 +16,14 @@ STATES = ["queued", "held", "running", "done", "failed", "lost", "cancelled", "s
 ENDED = {"done", "failed", "lost", "cancelled", "skipped"}
 
 
+def name_of(pid):
+    """What the process runs, or None when there is none."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    except OSError:
+        return None
+
+
 class Queue:
     def __init__(self, folder, machine="4xA100", claims=None):
         self.folder = pathlib.Path(folder)
@@ -112,6 +120,14 @@ class Queue:
             if at >= 0 and mark in environment[at:environment.find(b"\0", at) + 1]:
                 found.append(int(pid))
         return found
+
+    def until_asleep(self, number=1):
+        """Waits until so many of them, and no others, run `sleep` and so start nothing any more; returns their pids. Killing those that
+        commands() lists while a shell forks would leave its child behind."""
+        def asleep():
+            pids = self.commands()
+            return pids if [name_of(pid) for pid in pids] == ["sleep"] * number else None
+        return eventually(asleep, lambda: f"{number} sleep: {self.who_lives()}\n{self.runner_log()}")
 
     def who_lives(self):
         """For the message of a test that waits in vain."""

@@ -244,28 +244,29 @@ def test_a_runner_ends_when_its_queue_was_removed(queue):
 
 
 def test_a_job_whose_lane_was_killed_is_lost_once_nothing_of_it_lives(queue, tmp_path):
-    job = queue.submit("-g", "1", *shell("sleep 600 & echo $! > child; wait"))
-    child = int(eventually(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), "it runs"))
+    job = queue.submit("-g", "1", *shell("sleep 600 & exec sleep 600"))
+    command, child = queue.until_asleep(2)
     queue.kill(queue.lanes())
     eventually(lambda: not queue.lanes(), "the lane is dead")
-    assert queue.states(job) == {"running": 1}
-    queue.kill(queue.commands())
-    eventually(lambda: gone(child), "all of it has ended")
+    queue.kill([command])
+    eventually(lambda: gone(command), "the command has ended")
+    assert queue.states(job) == {"running": 1}, "its child lives"
+    queue.kill([child])
     state, code, number, _, reason = only_task(queue, job)
     assert (state, code, number) == ("lost", None, None) and "killed" in reason
 
 
 def test_a_lost_task_runs_again_only_where_that_was_asked_for(queue, tmp_path):
-    job = queue.submit("-g", "1", "--retry", "1,lost", *shell("echo x >> tries; test $(wc -l < tries) = 2 || sleep 600"))
-    eventually(lambda: (tmp_path / "tries").exists() and (tmp_path / "tries").read_text(), "it runs")
+    job = queue.submit("-g", "1", "--retry", "1,lost", *shell("echo x >> tries; test $(wc -l < tries) = 2 || exec sleep 600"))
+    tried = queue.until_asleep()
     queue.kill(queue.lanes())
-    queue.kill(queue.commands())
+    queue.kill(tried)
     assert only_task(queue, job)[:2] == ("done", 0)
 
 
 def test_cancel_reaches_a_task_whose_lane_was_killed(queue, tmp_path):
-    job = queue.submit("-g", "1", *shell("echo x > running; sleep 600"))
-    eventually(lambda: (tmp_path / "running").exists(), "it runs")
+    job = queue.submit("-g", "1", "--", "sleep", "600")
+    queue.until_asleep()
     queue.kill(queue.lanes())
     eventually(lambda: not queue.lanes(), "the lane is dead")
     queue.call("cancel", job)
