@@ -79,7 +79,7 @@ def program() -> str:
     return found
 
 
-_KINDS = {64: errors.Error, 69: errors.DriverError, 75: errors.NoneFree, 124: errors.WaitTimeout}
+_KINDS = {64: errors.Error, 69: errors.DriverError, 70: errors.TooLateError, 75: errors.NoneFree, 124: errors.WaitTimeout}
 
 
 def exception_for(code: int, message: str, object: str = "", hint: str = "", errno: int = 0) -> errors.Error:

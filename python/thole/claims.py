@@ -14,7 +14,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterable, TypeVar, Union
 
-from . import _native, words
+from . import _native, errors, words
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -166,18 +166,20 @@ def claim(
         DriverError: the driver does not answer, or a GPU asked for cannot be used.
         Error: a wrong request; the state directory cannot be used.
     """
-    try:
-        from . import _late
-    except ImportError:
-        pass
-    else:
-        _late.check()
+    from . import _late
+
+    _late.check(gpus)
     request = _request(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
     )  # fmt: skip
     wait_ms = _native.FOR_EVER if wait is None else round(words.seconds(wait, "wait") * 1000)
     made = Claim(_waited(_native.machine(), _native.encoded(request), wait_ms))
+    try:
+        _late.confirm(made.env)
+    except errors.TooLateError:
+        made.release()
+        raise
     made._enter_environment()
     _live.add(made)
     return made

@@ -18,7 +18,7 @@ class Error(Exception):
 
     Attributes:
         message: the sentence.
-        code: the class of failure: 64 a wrong request, 69 something cannot be used, 75 none free, 124 the wait ran out, 125 thole
+        code: the class of failure: 64 a wrong request, 69 something cannot be used, 70 too late, 75 none free, 124 the wait ran out, 125 thole
             itself failed, 130 interrupted.
         object: the file, GPU or word it was about; "" where there is none.
         hint: what mends it; "" where nothing is known to.
@@ -93,10 +93,14 @@ class NeverPossible(Error):
 class TooLateError(Error):
     """CUDA, HIP or Level Zero has been started in this process, so that a claim can no longer choose its GPUs.
 
-    ``culprit`` names what has started it.
+    Attributes:
+        culprit: what has started it: "torch", "tensorflow", "jax", "cupy", "numba", "pycuda"; "torch or jax" where only the runtime
+            is seen and these are loaded, "a library" where none is; "" where only the driver's list of processes tells.
+
+    The hint says what to do: claim in the first line of the program, start it with ``thole run``, restart the notebook's kernel.
     """
 
-    default_code = 64
+    default_code = 70
     culprit = ""
 
 
