@@ -45,6 +45,15 @@ python_with_pytest() {
   return 1
 }
 
+# The interpreter whose notebook kernels the tests start: the one on PATH, else the distribution's.
+has_notebook_kernels() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    command -v "$python" >/dev/null && "$python" -c 'import ipykernel, nbclient' 2>/dev/null && return
+  done
+  return 1
+}
+
 missing_packages() {  # $1: build | test
   local name package programs=$program_packages headers=$header_packages
   if [ "$1" = test ]; then
@@ -59,6 +68,7 @@ missing_packages() {  # $1: build | test
   done <<<"$headers"
   if [ "$1" = test ]; then
     python_with_pytest >/dev/null || echo python3-pytest
+    has_notebook_kernels || echo python3-ipykernel python3-nbclient
   fi
 }
 

@@ -55,6 +55,7 @@ typedef enum thole_code {
   THOLE_OK = 0,
   THOLE_USAGE = 64,       /* the request is malformed, or this machine can never meet it */
   THOLE_UNAVAILABLE = 69, /* the driver, a GPU asked for, or the state directory cannot be used */
+  THOLE_TOO_LATE = 70,    /* with "not_started": this process is on a GPU already (no exit status of the program) */
   THOLE_BUSY = 75,        /* none free, and the time to wait was 0 */
   THOLE_TIMED_OUT = 124,  /* the wait ran out */
   THOLE_INTERNAL = 125,   /* thole itself failed (out of memory or descriptors, a bug) */
@@ -126,11 +127,12 @@ THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole
  *   "order": []                   take these first, in this order
  *   "trust_claims": false         do not look whether somebody uses them without a claim
  *   "ids": "auto"                 how the environment names them: "auto", "uuid", "index"
+ *   "not_started": false          refuse where the driver shows this process on a GPU: it would not see what it claims
  *   "command": "training"         what others see the GPU is used for; the program's own command line if absent
  * wait_ms: how long to wait at most; 0 does not wait. cancel_fd: a descriptor that ends the wait when it becomes readable or is
  * hung up at the other end (a pipe, an eventfd, a signalfd, a pidfd), or -1; it is not read. A wait that ends early leaves the
  * queue without a trace. Within a claim that this process inherited (THOLE_CLAIM), the GPUs are taken from that one.
- * Errors: THOLE_USAGE, THOLE_UNAVAILABLE, THOLE_BUSY, THOLE_TIMED_OUT, THOLE_CANCELLED. */
+ * Errors: THOLE_USAGE, THOLE_UNAVAILABLE, THOLE_TOO_LATE, THOLE_BUSY, THOLE_TIMED_OUT, THOLE_CANCELLED. */
 THOLE_EXPORT thole_claim *thole_claim_gpus(thole_machine *machine, const char *request, int64_t wait_ms, int cancel_fd,
                                            thole_error **error);
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         WaitTimeout as WaitTimeout,
         WorkerDied as WorkerDied,
     )
+    from .magic import load_ipython_extension as load_ipython_extension, unload_ipython_extension as unload_ipython_extension
 
 # Public name -> the module that has it. A name never equals a module's: importing that would replace it.
 _WHERE = {
@@ -40,6 +41,8 @@ _WHERE = {
     "TooLateError": "errors",
     "WaitTimeout": "errors",
     "WorkerDied": "errors",
+    "load_ipython_extension": "magic",
+    "unload_ipython_extension": "magic",
 }
 
 __version__ = "0.1.0"

@@ -188,6 +188,7 @@ def claim(
 def _request(**said: Any) -> dict[str, Any]:
     """The JSON request of thole.h for the words of claim(); what is not said is not in it, so that the configuration decides."""
     request = {name: said[name] for name in ("gpus", "model", "share_with", "beside", "pick", "shape", "trust_claims", "ids", "command")}
+    request["not_started"] = True  # else this process would wait for itself
     request["max_load_percent"], request["max_memory_percent"] = said["max_load"], said["max_memory"]
     if said["share"]:
         request["share"] = True

@@ -220,6 +220,7 @@ Acquired reuse(const Site& site, const model::Request& request, const OuterClaim
 
 Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& options) {
   site.observer.look(site.patience);
+  if (options.looked) options.looked(site.observer.snapshot());
   if (asked.gpus == 0) {
     Acquired none;
     none.claim.id = options.id.empty() ? fresh_claim_id() : options.id;

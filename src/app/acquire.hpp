@@ -41,6 +41,7 @@ struct AcquireOptions {
   std::string command;                         // recorded for people
   bool enforced = false;                       // somebody ends the job at request.time: others may plan with it
   std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)
+  std::function<void(const model::Snapshot&)> looked;  // what the first look saw; throws to claim nothing; may be empty
   std::function<void(const Standing&)> waiting;     // may be empty
   std::function<void(const std::string&)> caution;  // "GPU 3 was taken back: pid 4711 still uses it"; may be empty
 };

@@ -1,7 +1,11 @@
 // Claims of the C ABI.
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "capi/handles.hpp"
 #include "capi/request.hpp"
 #include "model/json.hpp"
@@ -31,6 +35,30 @@ std::vector<std::string> uuids_of(const app::Acquired& acquired) {
   return uuids;
 }
 
+bool is_ours(const model::Use& use, bool simulated) {
+  const auto processes = use.processes.value_or({});
+  return std::any_of(processes.begin(), processes.end(), [&](const model::GpuProcess& process) {
+    return process.pid == ::getpid() && process.kind != model::GpuProcess::Kind::graphics && (process.watch || !simulated);
+  });
+}
+
+// This process computes on a GPU: its runtime has read its variables, and it would wait for itself.
+void refuse_if_started(const model::Snapshot& snapshot) {
+  bool simulated = false;
+  for (const model::Observation& observation : snapshot.observations) {
+    if (observation.pids_foreign) return;  // somebody else has our number there
+    simulated = simulated || observation.backend == "file";
+  }
+  for (std::size_t index = 0; index < snapshot.machine.gpus.size(); ++index) {
+    const model::Gpu& gpu = snapshot.machine.gpus[index];
+    const bool in_a_part = std::any_of(gpu.mig.begin(), gpu.mig.end(),
+                                       [&](const model::Instance& instance) { return is_ours(instance.use, simulated); });
+    if (in_a_part || is_ours(gpu.use, simulated))
+      throw TooLate(Error(ErrorCode::usage, fmt::format("too late to claim: the driver shows this process on GPU {}", index))
+                        .hint("claim before CUDA, HIP or Level Zero is started, or start the program with `thole run`"));
+  }
+}
+
 }  // namespace
 
 Strings::Strings(std::vector<std::string> strings) : strings_(std::move(strings)) {
@@ -49,6 +77,7 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
     if (wait_ms >= 0) wish.request.wait = Millis{wait_ms};
     app::AcquireOptions options;
     options.command = wish.command;
+    if (wish.not_started) options.looked = capi::refuse_if_started;
     if (cancel_fd >= 0) options.cancel.push_back(cancel_fd);
 
     capi::Wires::Lease wire(machine->wires);

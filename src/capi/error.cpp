@@ -18,10 +18,11 @@ thole_error& out_of_memory() {
   return error;
 }
 
-thole_error* made_from(const Error& error) {
-  return new thole_error{static_cast<thole_code>(exit_status(error.code())), error.sys_errno(), error.full(), error.what(),
-                         error.object(), error.hint()};
+thole_error* made_from(const Error& error, thole_code code) {
+  return new thole_error{code, error.sys_errno(), error.full(), error.what(), error.object(), error.hint()};
 }
+
+thole_error* made_from(const Error& error) { return made_from(error, static_cast<thole_code>(exit_status(error.code()))); }
 
 }  // namespace
 
@@ -30,6 +31,8 @@ void report(thole_error** error) noexcept {
   try {
     try {
       throw;
+    } catch (const TooLate& late) {
+      *error = made_from(late, THOLE_TOO_LATE);
     } catch (const Error& known) {
       *error = made_from(known);
     } catch (const std::bad_alloc&) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/acquire.hpp"
+#include "base/error.hpp"
 #include "wire/config.hpp"
 #include "wire/wire.hpp"
 
@@ -58,6 +59,11 @@ class Strings {
 // The path of the program `thole` that belongs to this library (it is re-executed as the probe): in the tree the library was
 // installed or built in, else on PATH.
 std::string program_beside_library(const std::string& path_variable);
+
+// THOLE_TOO_LATE: a failure that only a library can have, not the program.
+struct TooLate : Error {
+  explicit TooLate(Error error) : Error(std::move(error)) {}
+};
 
 // Writes the error object for the exception being handled. Called in a catch block only.
 void report(thole_error** error) noexcept;

@@ -21,6 +21,15 @@ std::string take_text(model::Json& json, const char* name) {
   return text;
 }
 
+bool take_flag(model::Json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end()) return false;
+  if (!found->is_boolean()) throw Error(ErrorCode::usage, fmt::format("request.{}: expected true or false", name));
+  const bool flag = found->get<bool>();
+  json.erase(found);
+  return flag;
+}
+
 // The program's own command line, as ps shows it.
 std::string own_command_line() {
   std::string words = read_file("/proc/self/cmdline", 4096).value_or("");
@@ -41,6 +50,7 @@ Wish read_wish(const char* text, const wire::Config& config) {
   else throw Error(ErrorCode::usage, fmt::format("request.ids: \"{}\" is not one of auto, uuid, index", printable(ids, 60)));
   wish.command = take_text(json, "command");
   if (wish.command.empty()) wish.command = own_command_line();
+  wish.not_started = take_flag(json, "not_started");
   wish.request = model::request_from_json(json, config.request);
   return wish;
 }

@@ -12,6 +12,7 @@ struct Wish {
   model::Request request;
   plan::Ids ids = plan::Ids::automatic;
   std::string command;                 // what others see
+  bool not_started = false;            // refuse where this process computes on a GPU already
 };
 
 // From the JSON text of a request (NULL: one GPU) on top of the configured defaults. Throws Error(usage).

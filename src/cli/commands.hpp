@@ -31,6 +31,7 @@ int proceed(Context& context);  // `continue`
 int drain(Context& context);
 int edit(Context& context);
 int simulate(Context& context);
+int jupyter(Context& context);
 
 // Machinery: no configuration, no machine.
 int completion(const Invocation& invocation);

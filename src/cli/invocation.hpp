@@ -82,6 +82,11 @@ struct SimulateOptions {
   std::string policy = "thole";
 };
 
+struct JupyterOptions {
+  std::string venv;                     // whose Python the kernel runs; "" = the active one
+  std::string name;                     // of the kernel; "" = made from the GPUs and the environment
+};
+
 struct InitOptions {
   std::string group;  // nodes become 0660 of this group; "" = 0666
 };
@@ -107,6 +112,7 @@ struct Invocation {
   MapOptions map;
   QueueOptions queue;
   SimulateOptions simulate;
+  JupyterOptions jupyter;
   std::vector<std::string> typed;  // everything after the verb, for `submit`, which puts a script's own options before it
   std::vector<std::string> words;  // GPUs, claims, jobs, or the command to run with its arguments
 };

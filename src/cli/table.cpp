@@ -229,6 +229,13 @@ constexpr Option simulate_rows[] = {
    Offer::choices, "thole|fifo|first-fit"},
 };
 
+constexpr Option jupyter_rows[] = {
+  {0, "venv", "DIR", "install: the virtual environment whose Python the kernel runs (default: the active one, else python3)",
+   [](I& i, const W& w) { i.jupyter.venv = text_of(w); }, Offer::directories},
+  {0, "name", "NAME", "install: what Jupyter calls the kernel (default: such as thole-1gpu-myproject)",
+   [](I& i, const W& w) { i.jupyter.name = text_of(w); }},
+};
+
 constexpr Example status_examples[] = {
   {"thole", "who has what"},
   {"thole status 3", "all that is known of GPU 3"},
@@ -291,6 +298,11 @@ constexpr Example simulate_examples[] = {
   {"thole simulate jobs.csv --vc 11cb48 --gpus 16 --declared 2.0 --json", "those of one team, for a program"},
   {"thole simulate --history --gpus 6", "your own queue's past, with two GPUs less"},
 };
+constexpr Example jupyter_examples[] = {
+  {"thole jupyter install -g 1 --venv .venv", "a kernel with a GPU of its own, for Jupyter to offer"},
+  {"thole jupyter install -g 2 --memory 20G --name two", "one with two GPUs of 20 GiB free memory"},
+  {"thole jupyter list", "the kernels that thole made"},
+};
 constexpr Example plan_examples[] = {
   {"thole plan --batch < requests > answers", "what each of many requests would get; docs/plan.md"},
 };
@@ -322,6 +334,8 @@ constexpr Verb verb_rows[] = {
   {"drain", "queue", "let running tasks finish and start none", "", queue_rows::drain, {}, queue_rows::drain_examples},
   {"edit", "queue", "change the terms of what has not started", "JOB...", queue_rows::edit, {}, queue_rows::edit_examples,
    Offer::jobs, 1, 128},
+  {"jupyter", "run", "notebook kernels that start with GPUs of their own", "install|list|remove [NAME...]", jupyter_rows, request_rows,
+   jupyter_examples, Offer::nothing, 1, 128},
   {"topo", "machine", "draw the machine: what is near what, and who has it", "", topo_rows, {}, topo_examples},
   {"bind", "run", "bind a rank that another launcher starts, or a running process", "[COMMAND [ARGUMENT...]]", bind_rows, {},
    bind_examples, Offer::command, 0, ~std::size_t{0}, false, binding_rows},

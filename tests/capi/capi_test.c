@@ -159,6 +159,9 @@ static void a_claim_names_its_gpus_and_its_environment(void) {
   CHECK(strcmp(value_of(claim, "CUDA_VISIBLE_DEVICES"), thole_claim_uuids(claim)[0]) == 0);
   thole_claim_release(claim);
 
+  claim = must_claim(machine, "{\"not_started\": true}", 0); /* this process is on no GPU */
+  thole_claim_release(claim);
+
   claim = must_claim(machine, "{\"gpus\": 0}", 0);
   CHECK(count(thole_claim_uuids(claim)) == 0);
   CHECK(strcmp(value_of(claim, "CUDA_VISIBLE_DEVICES"), "") == 0);
@@ -191,6 +194,7 @@ static void a_request_that_cannot_be_met_is_refused_at_once(void) {
   CHECK(claim_error(machine, "{\"gpu\": 1}", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
   CHECK(strstr(text, "gpus") != NULL);
   CHECK(claim_error(machine, "{\"ids\": \"names\"}", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
+  CHECK(claim_error(machine, "{\"not_started\": 1}", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
   CHECK(claim_error(machine, "no json", THOLE_FOR_EVER, -1, text, sizeof text) == THOLE_USAGE);
   thole_close(machine);
 }

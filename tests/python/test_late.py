@@ -157,6 +157,62 @@ def test_a_driver_started_behind_the_framework_s_back_is_found():
     assert "is_available()" in said
 
 
+def test_the_driver_s_list_of_processes_is_asked(tmp_path):
+    """A machine whose driver shows this very process on GPU 3, however it got there."""
+    machine = tmp_path / "machine.json"
+    code = """
+import json, os, pathlib, sys, thole
+machine = json.loads(pathlib.Path(sys.argv[1]).read_text())
+thole.claim(1).release()
+machine["gpus"][3]["use"] = {"memory_used_mib": 500, "processes": [{"pid": os.getpid(), "memory_mib": 500, "watch": True}]}
+pathlib.Path(sys.argv[1]).write_text(json.dumps(machine))
+for wait in (0, None):                    # nor does it wait for itself
+    try:
+        thole.claim(8, wait=wait)
+    except thole.TooLateError as error:
+        print(error.code, error.message, "|", error.hint)
+"""
+    machine.write_text(captured())
+    said = python(code, str(machine), THOLE_MACHINE=str(machine)).splitlines()
+    assert len(said) == 2 and said[0] == said[1]
+    assert said[0].startswith("70 too late to claim: the driver shows this process on GPU 3 | claim before CUDA")
+
+
+def test_a_faked_nvidia_driver_that_knows_our_pid(tmp_path):
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "system"))
+    from fake_nvidia import Driver
+
+    if not (BUILD / "fake/full/libnvidia-ml.so.1").exists():
+        pytest.skip(f"no {BUILD}/fake/full/libnvidia-ml.so.1: build the target fake_nvml_full")
+    driver = Driver(tmp_path, 2)
+    code = """
+import os, pathlib, sys, thole
+thole.claim(1).release()
+new = pathlib.Path(sys.argv[1] + ".new")
+new.write_text(f"gpus 2\\ngpu 1 process compute {os.getpid()} 300\\n")
+new.rename(sys.argv[1])
+try:
+    print(thole.claim(1).indices)
+except thole.TooLateError as error:
+    print(error)
+"""
+    ours = {name: os.environ[name] for name in ("THOLE_LIBRARY", "THOLE_PROGRAM") if name in os.environ}
+    environment = {**driver.environment, **ours}
+    done = subprocess.run([sys.executable, "-c", code, str(driver.conf)], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("too late to claim: the driver shows this process on GPU 1"), done.stdout
+
+
+def captured():
+    return subprocess.run([os.environ.get("THOLE") or program(), "capture"], capture_output=True, text=True, check=True).stdout
+
+
+def program():
+    from thole import _native
+
+    return _native.program()
+
+
 def python(code, *words, **environment):
     done = subprocess.run([sys.executable, "-c", code, *words], env={**os.environ, **environment}, capture_output=True, text=True,
                           timeout=60)

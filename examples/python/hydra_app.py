@@ -1,0 +1,22 @@
+"""A Hydra application, swept over GPUs by the joblib or the submitit launcher: the claim is the application's first line.
+
+    python hydra_app.py --multirun hydra/launcher=joblib hydra.launcher.n_jobs=3 +rate=0.1,0.01,0.001
+    thole run -g 3 -- python hydra_app.py --multirun hydra/launcher=submitit_local +rate=0.1,0.01,0.001
+"""
+import os
+
+import hydra
+
+import thole
+
+
+@hydra.main(version_base=None, config_path=None, config_name=None)
+def main(config):
+    claim = thole.claim(1)  # waits its turn: more jobs than GPUs are no mistake where each has a process of its own (submitit)
+    # import torch; model.to("cuda:0")
+    with open(os.environ["RESULTS"], "a") as results:
+        results.write(f"{config.rate} {claim.uuids[0]} {os.getpid()}\n")
+
+
+if __name__ == "__main__":
+    main()

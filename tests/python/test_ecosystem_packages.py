@@ -1,0 +1,58 @@
+"""joblib, Optuna, Dask and Hydra with its joblib and submitit launchers: the examples, with the real packages, around and inside a
+claim.
+
+Seen here with joblib 1.6.0, optuna 5.0.0, distributed 2026.8.0, hydra-core 1.3.8, hydra-joblib-launcher and hydra-submitit-launcher
+1.2.0, submitit 1.5.4.
+"""
+# ctest: timeout 1200
+import pytest
+
+import thole
+from ecosystem import EXAMPLES, check_one_each, inside, python_with, rows, run
+from thole import _native
+
+
+@pytest.fixture(autouse=True)
+def every_claim_has_ended():
+    yield
+    with thole.claim(8, wait=30):
+        pass
+
+
+@pytest.mark.parametrize("around", [0, 3])
+def test_processes_of_joblib_own_a_gpu_each(tmp_path, around):
+    python = python_with(["joblib"], ["joblib"])
+    done = rows(run(inside(around, [python, EXAMPLES / "joblib_grid.py", 3]), tmp_path))
+    assert len(done) == 12
+    check_one_each(line[1:] for line in done)
+
+
+@pytest.mark.parametrize("around", [0, 3])
+def test_workers_of_a_dask_cluster_own_a_gpu_each(tmp_path, around):
+    python = python_with(["distributed"], ["dask[distributed]"])
+    done = rows(run(inside(around, [python, EXAMPLES / "dask_cluster.py", 3]), tmp_path))
+    assert len(done) == 12
+    assert check_one_each(line[1:] for line in done) >= 2
+
+
+@pytest.mark.parametrize("around", [0, 3])
+@pytest.mark.parametrize("launcher, package", [(["joblib", "hydra.launcher.n_jobs=3"], "hydra-joblib-launcher"),
+                                               (["submitit_local"], "hydra-submitit-launcher")], ids=["joblib", "submitit"])
+def test_jobs_of_a_hydra_sweep_own_a_gpu_each(tmp_path, launcher, package, around):
+    python = python_with(["hydra", f"hydra_plugins.{package.replace('-', '_')}"], ["hydra-core", package])
+    run(inside(around, [python, EXAMPLES / "hydra_app.py", "--multirun", f"hydra/launcher={launcher[0]}", *launcher[1:],
+                        "+rate=0.1,0.01,0.001", f"hydra.sweep.dir={tmp_path}/sweep"]), tmp_path, RESULTS=str(tmp_path / "results"))
+    done = rows((tmp_path / "results").read_text())
+    assert sorted(line[0] for line in done) == ["0.001", "0.01", "0.1"]
+    if launcher[0] == "joblib":  # its processes live as long as the sweep; submitit's jobs follow each other
+        check_one_each(line[1:] for line in done)
+    assert all(line[1].startswith("GPU-") for line in done)
+
+
+def test_processes_of_an_optuna_study_own_a_gpu_each(tmp_path):
+    python = python_with(["optuna"], ["optuna"])
+    study = tmp_path / "study.log"
+    run([_native.program(), "map", "-q", "-g", 1, "-j", 3, python, EXAMPLES / "optuna_study.py", "{}", ":::", study, study, study], tmp_path)
+    text = run([python, EXAMPLES / "optuna_study.py", study], tmp_path)
+    assert text.split()[0] == "20"
+    assert study.read_text().count("GPU-") == 20
