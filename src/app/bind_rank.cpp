@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "plan/local_rank.hpp"
 
 namespace thole::app {
@@ -41,8 +42,8 @@ plan::LocalRank which_rank(const RankRequest& wanted, const plan::Environment& e
   if (!rank->ranks)
     throw Error(ErrorCode::usage, fmt::format("{} {} of how many ranks on this machine?", name, rank->rank)).hint("--ranks N");
   if (rank->rank >= *rank->ranks)
-    throw Error(ErrorCode::usage, fmt::format("{} {} of {} rank{} on this machine: ranks count from 0", name, rank->rank, *rank->ranks,
-                                              *rank->ranks == 1 ? "" : "s"));
+    throw Error(ErrorCode::usage, fmt::format("{} {} of {} on this machine: ranks count from 0", name, rank->rank,
+                                              plural(*rank->ranks, "rank")));
   return *std::move(rank);
 }
 

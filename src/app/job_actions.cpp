@@ -8,6 +8,7 @@
 
 #include "app/job_names.hpp"
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "plan/task_names.hpp"
 
@@ -125,12 +126,6 @@ class Waiter {
   std::vector<port::Selection> which_;
 };
 
-int patience_left(const port::Clock& clock, const std::optional<SteadyTime>& end) {
-  if (!end) return -1;
-  const auto left = std::chrono::ceil<Millis>(*end - clock.steady()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000'000));
-}
-
 }  // namespace
 
 Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which, const AwaitOptions& options) {
@@ -143,7 +138,7 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
     if (waiter.over(awaited.jobs, options.any)) return awaited;
     std::vector<pollfd> sleepers{{watch->fd(), POLLIN, 0}};
     for (const int fd : options.cancel) sleepers.push_back({fd, POLLIN, 0});
-    const int woken = ::poll(sleepers.data(), sleepers.size(), patience_left(clock, end));
+    const int woken = ::poll(sleepers.data(), sleepers.size(), poll_timeout(end, clock.steady()));
     if (woken < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
     if (woken == 0) {
       awaited.why = Awaited::Why::timed_out;

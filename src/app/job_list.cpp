@@ -4,6 +4,7 @@
 
 #include "app/job_names.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "plan/why.hpp"
 
 namespace thole::app {
@@ -30,7 +31,6 @@ std::string label_of(const std::string& key, const Overview* machine) {
   return key;
 }
 
-std::string plural(std::uint64_t count, std::string_view noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
 
 // Says of one job after the other what it waits for.
 class Reasons {

@@ -1,13 +1,14 @@
 #include "app/map_items.hpp"
 
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "plan/sweep_items.hpp"
 
 namespace thole::app {
@@ -22,20 +23,9 @@ bool may_block(int fd) {
 }
 
 std::string read_to_the_end(int fd) {
-  std::string text;
-  for (std::size_t used = 0;;) {
-    text.resize(used + one_read);
-    const ssize_t n = ::read(fd, text.data() + used, one_read);
-    if (n < 0 && errno != EINTR) throw Error(ErrorCode::unavailable, "cannot read the items").because(errno);
-    used += n > 0 ? static_cast<std::size_t>(n) : 0;
-    text.resize(used);
-    if (n == 0) return text;
-  }
-}
-
-bool readable_now(int fd) {
-  pollfd one{fd, POLLIN, 0};
-  return ::poll(&one, 1, 0) > 0;
+  std::optional<std::string> text = read_all(fd, std::numeric_limits<std::size_t>::max());
+  if (!text) throw Error(ErrorCode::unavailable, "cannot read the items").because(errno);
+  return *std::move(text);
 }
 
 }  // namespace
@@ -66,7 +56,7 @@ ItemSource::Next ItemLines::next(std::vector<std::string>& cells) {
   for (;;) {
     if (take_line(cells)) return Next::item;
     if (over_) return Next::end;
-    if (waits_ && !readable_now(file_.get())) return Next::later;
+    if (waits_ && !is_readable(file_.get())) return Next::later;
     buffer_.erase(0, at_);
     searched_ -= at_;
     at_ = 0;

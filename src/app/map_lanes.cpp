@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 
 namespace thole::app {
 

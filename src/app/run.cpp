@@ -5,6 +5,7 @@
 #include "app/holding.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 
 namespace thole::app {
 
@@ -47,12 +48,6 @@ port::ProcessSpec spec_for(const Site& site, const RunRequest& wanted, const Acq
 }
 
 }  // namespace
-
-std::string command_line(const std::vector<std::string>& argv) {
-  std::vector<std::string> words;
-  for (const std::string& word : argv) words.push_back(shell_quote(word));
-  return join(words, " ");
-}
 
 // A claim without a socket still works: say so and go on.
 std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, std::optional<WallTime> until,

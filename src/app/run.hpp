@@ -44,9 +44,6 @@ struct RunPorts {
   BindSite bind;
 };
 
-// The words as one would type them.
-std::string command_line(const std::vector<std::string>& argv);
-
 // The socket of a claim of ours, for release and extend; null for one that has none, or where none can be made (`caution` says so).
 std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, std::optional<WallTime> until,
                                            const std::function<void(const std::string&)>& caution);

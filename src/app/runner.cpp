@@ -13,6 +13,7 @@
 #include "app/lane.hpp"
 #include "app/notify.hpp"
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "plan/lanes.hpp"
 
@@ -24,12 +25,7 @@ constexpr Seconds first_back_off{15}, longest_back_off{600};   // of jobs whose 
 constexpr Seconds longest_trouble_pause{30};
 constexpr Seconds patience_with_orphans{10};                   // between TERM and KILL
 
-bool is_readable(const Fd& fd) {
-  pollfd one{fd.get(), POLLIN, 0};
-  return ::poll(&one, 1, 0) > 0;
-}
-
-bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable); }
+bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
 
 class Runner {
  public:
@@ -128,7 +124,7 @@ void Runner::adopt_lane(port::LaneView view, Fd end) {
 void Runner::look_after() {
   std::vector<std::pair<unsigned, bool>> ended;
   for (auto& [number, lane] : lanes_) {
-    if (!is_readable(lane.end)) continue;
+    if (!is_readable(lane.end.get())) continue;
     int status = 0;
     if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
     const bool refused = lane.child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(LaneEnd::no_claim);
@@ -192,7 +188,7 @@ void Runner::look_after_orphans() {
     Orphan& orphan = orphans_[i];
     const std::string mark = mark_of(orphan.task);
     if (any_ended(orphan.processes)) orphan.processes = ports_.lanes.bearers(mark);
-    if (orphan.lock && is_readable(orphan.lock)) orphan.lock.reset();
+    if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
     if (orphan.processes.empty() && !orphan.lock) {
       const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane));
       const Remains remains = remains_of(orphan.task, lane.record.get(), ports_.boot);
@@ -311,11 +307,7 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
     for (const Fd& process : orphan.processes) watched.push_back({process.get(), POLLIN, 0});
     watched.push_back({orphan.lock.get(), POLLIN, 0});   // -1 is skipped
   }
-  int timeout = -1;
-  if (deadline)
-    timeout = static_cast<int>(std::clamp<long long>(
-        std::chrono::ceil<Millis>(*deadline - std::chrono::steady_clock::now()).count(), 0, 3'600'000));
-  ::poll(watched.data(), watched.size(), timeout);
+  ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
   char bytes[4096];
   while (::read(seat_.wake.get(), bytes, sizeof bytes) > 0) {}
 }

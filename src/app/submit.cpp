@@ -7,6 +7,7 @@
 #include "app/run.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "plan/submission.hpp"
 #include "plan/sweep.hpp"
 #include "plan/sweep_items.hpp"

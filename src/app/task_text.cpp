@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
+#include "base/words.hpp"
 
 namespace thole::app {
 
@@ -16,11 +17,9 @@ std::string precise(Millis duration) {
 }  // namespace
 
 std::string header_text(const TaskHeader& header) {
-  std::vector<std::string> words;
-  for (const std::string& word : header.argv) words.push_back(shell_quote(word));
   std::string text = fmt::format("# thole job {}{} on {}, {}\n", header.name, header.runs > 1 ? fmt::format(", run {}", header.runs) : "",
                                  header.host, format_iso(header.started));
-  text += "# command: " + printable(join(words, " "), 4096) + "\n";
+  text += "# command: " + printable(command_line(header.argv), 4096) + "\n";
   text += "# directory: " + printable(header.directory, 4096) + "\n";
   text += "# GPUs: " + (header.gpus.empty() ? "none" : join(header.gpus, ", ")) +
           (header.cpus.empty() ? "" : "; CPUs: " + header.cpus) + "\n";

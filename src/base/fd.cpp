@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 
 namespace thole {
 
@@ -33,18 +33,7 @@ Fd open_pidfd(pid_t pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, 
 
 std::optional<std::string> read_file(const std::string& path, std::size_t limit) {
   Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!fd) return std::nullopt;
-  std::string text;
-  char buffer[16384];
-  while (text.size() < limit) {
-    ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return std::nullopt;
-    if (n == 0) break;
-    text.append(buffer, static_cast<std::size_t>(n));
-  }
-  if (text.size() > limit) text.resize(limit);
-  return text;
+  return fd ? read_all(fd.get(), limit) : std::nullopt;
 }
 
 bool write_all(int fd, std::string_view bytes) {

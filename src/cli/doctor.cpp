@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
 #include "wire/survey.hpp"
@@ -31,12 +32,11 @@ std::string render(const std::vector<Check>& checks, const Screen& screen) {
     if (!check.fix.empty()) text += "        fix: " + paragraph(screen, printable(check.fix), 13, 13);
   }
   const auto count = [&](Check::Result result) {
-    return std::count_if(checks.begin(), checks.end(), [&](const Check& check) { return check.result == result; });
+    return static_cast<std::size_t>(std::ranges::count(checks, result, &Check::result));
   };
   const auto problems = count(Check::Result::problem), warnings = count(Check::Result::warning);
   if (problems == 0 && warnings == 0) return text + "All is well.\n";
-  return text +
-         fmt::format("{} problem{}, {} warning{}\n", problems, problems == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
+  return text + plural(problems, "problem") + ", " + plural(warnings, "warning") + "\n";
 }
 
 model::Json to_json(const std::vector<Check>& checks) {

@@ -3,6 +3,7 @@
 
 #include "app/job_names.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/queue_words.hpp"
@@ -19,13 +20,12 @@ struct Saying {
   const char* nothing;
 };
 
-std::string plural(std::uint64_t count) { return count == 1 ? "1 task" : fmt::format("{} tasks", count); }
 
 std::string tell(const port::Altered& job, const Saying& saying) {
-  std::string text = fmt::format("job {}: {} {}", job.job, plural(job.changed), saying.did);
+  std::string text = fmt::format("job {}: {} {}", job.job, plural(job.changed, "task"), saying.did);
   if (saying.verb == port::Verb::cancel && !job.running.empty()) {
     const std::uint64_t rest = job.changed - std::min<std::uint64_t>(job.changed, job.running.size());
-    text = fmt::format("job {}: ", job.job) + (rest > 0 ? plural(rest) + " cancelled, " : "") + plural(job.running.size()) + " being ended";
+    text = fmt::format("job {}: ", job.job) + (rest > 0 ? plural(rest, "task") + " cancelled, " : "") + plural(job.running.size(), "task") + " being ended";
   }
   return text;
 }

@@ -9,6 +9,7 @@
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/map_output.hpp"
 #include "cli/progress.hpp"
@@ -86,7 +87,7 @@ int show_commands(const Context& context, app::ItemSource& items, const plan::Ma
     if (context.invocation.global.json)
       context.print(model::dump({{"schema", "thole/map/1"}, {"event", "dry-run"}, {"number", number}, {"item", cells}, {"command", words}}, -1) + "\n");
     else
-      context.print(app::command_line(words) + "\n");
+      context.print(command_line(words) + "\n");
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/progress.hpp"
 
 namespace thole::cli {
@@ -84,7 +85,7 @@ void MapOutput::log(const app::MapTask& task, const app::MapEnd& end) {
   line.bytes = end.output.output.bytes;
   line.exit_code = end.how.time_limit ? -1 : end.how.exit_code.value_or(0);
   line.signal = end.how.signal.value_or(end.how.time_limit ? SIGTERM : 0);
-  const std::string command = app::command_line(end.words);
+  const std::string command = command_line(end.words);
   line.command = command;
   log_.add(line);
 }

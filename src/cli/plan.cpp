@@ -1,5 +1,4 @@
 // thole plan --batch: one JSON request a line in, one JSON answer a line out, for programs that plan for many machines.
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 
 #include "app/plan.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "cli/commands.hpp"
 #include "model/json_plan.hpp"
 #include "wire/machines.hpp"
@@ -62,8 +62,7 @@ class Lines {
     searched_ -= begin_;
     begin_ = 0;
     constexpr std::size_t piece = 256u << 10;
-    pollfd input{STDIN_FILENO, POLLIN, 0};
-    if (::poll(&input, 1, 0) == 0 || answers_.size() > piece) flush();
+    if (!is_readable(STDIN_FILENO) || answers_.size() > piece) flush();
     const std::size_t had = buffer_.size();
     buffer_.resize(had + piece);
     ssize_t got;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/help.hpp"
 
 namespace thole::cli {
@@ -12,11 +13,10 @@ namespace {
 using model::Json;
 using model::MemoryPolicy;
 
-std::string counted(std::size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 
 std::string cpu_line(const model::RankPlan& rank) {
   if (!rank.bound) return rank.why;
-  return fmt::format("CPUs {} ({}): {}", rank.cpus.to_string(), counted(rank.cores, "core"), rank.why);
+  return fmt::format("CPUs {} ({}): {}", rank.cpus.to_string(), plural(rank.cores, "core"), rank.why);
 }
 
 std::string numbers(const std::vector<int>& nodes) {
@@ -71,7 +71,7 @@ std::vector<std::string> describe_rank(const app::Binding& binding, std::size_t 
   const plan::Effect& effect = binding.effects[index];
   std::vector<std::string> lines{in_lines(cpu_line(rank)), in_lines(memory_line(rank.memory, rank.memory_nodes))};
   if (!rank.nics.empty()) lines.push_back(in_lines(fmt::format("NIC{} {}", rank.nics.size() == 1 ? "" : "s", join(rank.nics, ", "))));
-  if (rank.threads) lines.push_back(in_lines(counted(*rank.threads, "thread") + " for OpenMP and its like"));
+  if (rank.threads) lines.push_back(in_lines(plural(*rank.threads, "thread") + " for OpenMP and its like"));
   for (const std::string& lack : effect.lacks) lines.push_back(in_lines("but " + lack));
   for (const std::string& kept : effect.kept) lines.push_back(in_lines(kept));
   return lines;
@@ -127,7 +127,7 @@ std::string render_rebound(const app::Rebound& rebound, pid_t pid) {
   const model::RankPlan& rank = rebound.binding.plan.ranks.front();
   std::vector<std::string> masks;
   for (const auto& [mask, threads] : rebound.process.masks) masks.push_back(mask.to_string());
-  std::string text = wrap(fmt::format("process {}: {} on CPUs {}, {}", pid, counted(rebound.process.threads, "thread"), join(masks, " and "),
+  std::string text = wrap(fmt::format("process {}: {} on CPUs {}, {}", pid, plural(rebound.process.threads, "thread"), join(masks, " and "),
                                       printable(rank.why)), 80, 2, 0) + "\n";
   const plan::Effect& effect = rebound.binding.effects.front();
   if (const std::string absent = absent_line(effect.absent_cpus, {}); !absent.empty()) text += in_lines(absent) + "\n";

@@ -4,6 +4,7 @@
 
 #include "app/run.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/submit_wish.hpp"
@@ -37,7 +38,7 @@ int show(Context& context, const app::Prepared& prepared) {
     for (const std::uint64_t task : shown_tasks(job)) {
       const std::vector<std::string> command = app::command_of(job, task);
       commands.push_back(command);
-      text += fmt::format("  {}\n", printable(app::command_line(command), 4096));
+      text += fmt::format("  {}\n", printable(command_line(command), 4096));
     }
     if (job.tasks > most_shown) text += fmt::format("  … and {} more\n", job.tasks - most_shown);
     json["jobs"].push_back({{"name", job.spec.name.empty() ? model::Json(nullptr) : model::Json(job.spec.name)},

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "cli/job_file.hpp"
 #include "cli/parse.hpp"
@@ -25,15 +26,10 @@ constexpr std::size_t most_of_input = 1 << 30;
 std::string read_input(const std::string& path) {
   const Fd file(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);
-  std::string text;
-  char buffer[65536];
-  for (ssize_t got; (got = ::read(file.get(), buffer, sizeof buffer)) != 0;) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);
-    text.append(buffer, static_cast<std::size_t>(got));
-    if (text.size() > most_of_input) throw Error(ErrorCode::usage, "more than 1 GiB").about(path);
-  }
-  return text;
+  std::optional<std::string> text = read_all(file.get(), most_of_input + 1);
+  if (!text) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);
+  if (text->size() > most_of_input) throw Error(ErrorCode::usage, "more than 1 GiB").about(path);
+  return *std::move(text);
 }
 
 std::string shown_name(const std::string& path) { return path == "-" ? "standard input" : path; }
@@ -78,9 +74,7 @@ Invocation reparse(const Context& context, const std::vector<std::string>& words
 std::vector<std::string> options_in(const Context& context, const std::string& script) {
   const Fd file(::open(script.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};                          // exec will say what is wrong with it
-  std::string text(most_of_script, '\0');
-  const ssize_t got = ::read(file.get(), text.data(), text.size());
-  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  const std::string text = read_all(file.get(), most_of_script).value_or("");
   std::vector<std::string> options;
   for (const plan::Directive& directive : plan::read_directives(text, script)) {
     try {

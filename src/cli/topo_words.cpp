@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/render.hpp"
 #include "cli/topo.hpp"
 
@@ -10,18 +11,14 @@ namespace thole::cli {
 
 namespace {
 
-std::string count(std::size_t number, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", number, number == 1 ? one : many);
-}
-
 // "128 cores (256 threads)"; "256 CPUs" where the cores are not told.
 std::string processors_in(const model::Machine& machine) {
   std::set<int> cores;
   for (const model::Cpu& cpu : machine.cpus) {
-    if (!cpu.core) return count(machine.cpus.size(), "CPU", "CPUs");
+    if (!cpu.core) return plural(machine.cpus.size(), "CPU");
     cores.insert(*cpu.core);
   }
-  return count(cores.size(), "core", "cores") +
+  return plural(cores.size(), "core") +
          (machine.cpus.size() > cores.size() ? fmt::format(" ({} threads)", machine.cpus.size()) : "");
 }
 
@@ -57,12 +54,12 @@ std::string summary_of(const model::Machine& machine) {
   for (const model::Cpu& cpu : machine.cpus)
     if (cpu.package) packages.insert(*cpu.package);
   for (const model::NumaNode& node : machine.numa) nodes.insert(node.id);
-  if (!packages.empty()) parts.push_back(count(packages.size(), "package", "packages"));
-  if (!nodes.empty()) parts.push_back(count(nodes.size(), "NUMA node", "NUMA nodes"));
+  if (!packages.empty()) parts.push_back(plural(packages.size(), "package"));
+  if (!nodes.empty()) parts.push_back(plural(nodes.size(), "NUMA node"));
   if (!machine.cpus.empty()) parts.push_back(processors_in(machine));
   if (const std::string memory = memory_in(machine); !memory.empty()) parts.push_back(memory);
-  parts.push_back(machine.gpus.empty() ? "no GPU" : count(machine.gpus.size(), "GPU", "GPUs"));
-  if (!machine.nics.empty()) parts.push_back(count(machine.nics.size(), "NIC", "NICs"));
+  parts.push_back(machine.gpus.empty() ? "no GPU" : plural(machine.gpus.size(), "GPU"));
+  if (!machine.nics.empty()) parts.push_back(plural(machine.nics.size(), "NIC"));
   return join(parts, ", ");
 }
 
@@ -131,7 +128,7 @@ std::string cores_of(const app::Place& place) {
       first.add(threads.front());
       together = together && threads.back() - threads.front() == width - 1;
     }
-    std::string text = (place.cores_told ? count(number, "core", "cores") : count(number, "CPU", "CPUs")) + " ";
+    std::string text = (place.cores_told ? plural(number, "core") : plural(number, "CPU")) + " ";
     if (width == 1) text += list_of(all);
     else if (together) text += fmt::format("{} ({} threads each)", list_of(all), width);
     else text += fmt::format("{} (SMT {})", list_of(first), list_of(all - first));

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "plan/turn.hpp"
 
 namespace thole::plan {
@@ -15,8 +16,6 @@ using model::Unit;
 namespace {
 
 using Indices = std::vector<std::size_t>;
-
-std::string plural(std::size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 
 std::string what_there_is(const std::vector<Unit>& units) {
   std::size_t instances = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "plan/schedule.hpp"
 
 namespace thole::plan {
@@ -49,8 +50,7 @@ std::string describe_place(const model::Wait& wait, const Scene& scene) {
                                    [&](const model::Waiting& other) { return wait.behind && other.ticket == *wait.behind; });
   if (before == scene.queue.end()) return text;
   const std::string who = before->user.empty() ? "somebody" : printable(before->user, 32);
-  text += fmt::format(", behind {} ({} GPU{}, since {})", who, before->count, before->count == 1 ? "" : "s",
-                      format_local(before->since, scene.now));
+  text += fmt::format(", behind {} ({}, since {})", who, plural(before->count, "GPU"), format_local(before->since, scene.now));
   if (wait.could_start_but_for_behind) text += ", whose GPUs are free";
   return text;
 }

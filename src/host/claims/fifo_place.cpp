@@ -4,11 +4,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "host/claims/fifo_pass.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 
@@ -21,11 +21,6 @@ constexpr Millis neighbours_patience{3000};   // safe-gpu asks nvidia-smi three 
 constexpr unsigned asks = 64 + model::max_slots;
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
-
-bool readable(int fd) {
-  pollfd one{fd, POLLIN, 0};
-  return ::poll(&one, 1, 0) > 0 && (one.revents & POLLIN) != 0;
-}
 
 }  // namespace
 
@@ -52,7 +47,7 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
       // Won by the clock alone? Then neither a watch nor the mailbox tells of what made it possible. (HUP may come some us
       // after the unlock, and the clock may have run out just as it came.)
       bool by_clock = claim && last_wake_ == port::Wake::again && !excused_;
-      if (by_clock && !(spent_ && readable(spent_->fd.get())) && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
+      if (by_clock && !(spent_ && is_readable(spent_->fd.get())) && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
       return claim;
     }
     turn_.reset();
@@ -189,8 +184,7 @@ port::Wake FifoPlace::sleep(std::span<const int> also, std::optional<SteadyTime>
   SteadyTime again = steady_now() + (restless_ ? restless_look_after : look_again_after);
   bool ends = deadline && *deadline <= again;
   for (;;) {
-    auto left = std::chrono::ceil<Millis>((ends ? *deadline : again) - steady_now());
-    int ready = ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    int ready = ::poll(polled.data(), polled.size(), poll_timeout(ends ? *deadline : again, steady_now()));
     if (ready < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
     if (ready == 0) return last_wake_ = ends ? port::Wake::deadline : port::Wake::again;
     if (ready > 0) break;

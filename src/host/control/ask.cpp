@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/control/door.hpp"
 
@@ -60,9 +61,9 @@ Answer ask_keeper(const std::string& directory, std::string_view question, Milli
   Answer answer;
   bool connected = write_all(keeper.get(), std::string(question) + "\n");
   while (connected && answer.text.find('\n') == std::string::npos) {
-    const auto left = std::chrono::ceil<Millis>(deadline - std::chrono::steady_clock::now()).count();
+    const int left = poll_timeout(deadline, std::chrono::steady_clock::now());
     pollfd watched{keeper.get(), POLLIN, 0};
-    const int ready = left > 0 ? ::poll(&watched, 1, static_cast<int>(left)) : 0;
+    const int ready = left > 0 ? ::poll(&watched, 1, left) : 0;
     if (ready == 0)
       throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(directory)
           .hint("it may be stopped: kill -CONT its pid, which `thole status` shows");

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/control/door.hpp"
 
@@ -104,10 +105,8 @@ void Holder::set_end(std::optional<WallTime> until) {
 }
 
 bool Holder::over() {
-  int timeout = -1;
-  if (end_) timeout = static_cast<int>(std::clamp<long long>(std::chrono::ceil<Millis>(*end_ - steady_clock::now()).count(), 0, 3'600'000));
   pollfd watched[] = {{door_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
-  ::poll(watched, 3, timeout);  // a negative descriptor is skipped
+  ::poll(watched, 3, poll_timeout(end_, steady_clock::now()));  // a negative descriptor is skipped
   if (watched[0].revents) {
     auto order = door_->serve();
     if (order.until) set_end(order.until);

@@ -24,6 +24,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -36,11 +37,6 @@ constexpr Millis turn_poll{5};                             // flock has no deadl
 constexpr int lock_fd_in_probe = 9;                        // below 10, where the channel goes, and not a standard stream
 
 std::int64_t monotonic_ms() { return std::chrono::duration_cast<Millis>(Clock::now().time_since_epoch()).count(); }
-
-int ms_until(SteadyTime deadline) {
-  auto left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<long>(left, 0, 1 << 30));
-}
 
 WallTime wall_now() { return std::chrono::floor<Millis>(std::chrono::system_clock::now()); }
 
@@ -106,7 +102,7 @@ std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
     note = read_file(file(".lock"), 256).value_or("");
     if (note.starts_with("abandoned ")) return stuck("an earlier probe is stuck in the driver and cannot be killed");
     if (Clock::now() >= deadline) return stuck("another probe has been waiting for the driver");
-    ::poll(nullptr, 0, static_cast<int>(std::min<long>(turn_poll.count(), std::max(ms_until(deadline), 1))));
+    ::poll(nullptr, 0, static_cast<int>(std::min<long>(turn_poll.count(), std::max(poll_timeout(deadline, Clock::now()), 1))));
   }
   return std::nullopt;
 }
@@ -158,7 +154,7 @@ ProbeOutcome ProbeRunner::converse(const std::string& request, SteadyTime deadli
   std::size_t taken = 0;
   for (;;) {
     pollfd p{channel_.get(), POLLIN, 0};
-    int ready = ::poll(&p, 1, ms_until(deadline));
+    int ready = ::poll(&p, 1, poll_timeout(deadline, Clock::now()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) return give_up();
     char bytes[16384];

@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 
@@ -82,9 +83,9 @@ void wait_until_empty(int directory) {
     char text[256];
     const ssize_t size = ::pread(events.get(), text, sizeof text, 0);
     if (size <= 0 || std::string_view(text, static_cast<std::size_t>(size)).find("populated 0") != std::string_view::npos) return;
-    const auto left = std::chrono::ceil<Millis>(until - std::chrono::steady_clock::now());
+    const int left = poll_timeout(until, std::chrono::steady_clock::now());
     pollfd change{events.get(), POLLPRI, 0};
-    if (left.count() <= 0 || ::poll(&change, 1, static_cast<int>(left.count())) == 0) return;
+    if (left == 0 || ::poll(&change, 1, left) == 0) return;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 
@@ -87,11 +88,7 @@ port::Ended Supervisor::run() {
 }
 
 void Supervisor::wait_for_events() {
-  int timeout = -1;
-  if (deadline_) {
-    auto left = std::chrono::ceil<Millis>(*deadline_ - steady_clock::now()).count();
-    timeout = static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
-  }
+  const int timeout = poll_timeout(deadline_, steady_clock::now());
   pollfd watched[] = {{signals_.get(), POLLIN, 0}, {policy_.control, POLLIN, 0}};
   if (::poll(watched, policy_.control >= 0 && policy_.serve ? 2 : 1, timeout) <= 0) return;
   if (watched[1].revents) obey(policy_.serve());

@@ -14,7 +14,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
+#include "base/stream.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -28,12 +28,6 @@ constexpr int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
 
 [[noreturn]] void no_descriptor(const char* what) {
   throw Error(ErrorCode::internal, what).because(errno).hint("raise the descriptor limit: ulimit -n");
-}
-
-int timeout_until(std::optional<SteadyTime> deadline) {
-  if (!deadline) return -1;
-  const auto left = std::chrono::ceil<Millis>(*deadline - std::chrono::steady_clock::now()).count();
-  return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
 }
 
 port::Ended how_it_ended(const siginfo_t& how) {
@@ -207,7 +201,8 @@ std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadl
     for (auto& place : places_)
       if (place) { place->output.buffer.clear(); place->errors.buffer.clear(); }
   std::array<epoll_event, 64> ready;
-  const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), timeout_until(deadline));
+  const int timeout = poll_timeout(deadline, std::chrono::steady_clock::now());
+  const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), timeout);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = ready[static_cast<std::size_t>(i)].data.u64;
     happened(static_cast<Source>(data >> 32), data & 0xffffffffu);

@@ -8,11 +8,13 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 
 extern char** environ;
@@ -42,16 +44,11 @@ std::optional<std::string> output_of(const std::vector<std::string>& words) {
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return std::nullopt;
   pipe.write.reset();
-  std::string text;
-  char buffer[65536];
-  for (ssize_t got; (got = ::read(pipe.read.get(), buffer, sizeof buffer)) != 0;) {
-    if (got < 0 && errno != EINTR) break;
-    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
-  }
+  std::optional<std::string> text = read_all(pipe.read.get(), std::numeric_limits<std::size_t>::max());
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::optional(std::move(text)) : std::nullopt;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::move(text) : std::nullopt;
 }
 
 struct Listed {

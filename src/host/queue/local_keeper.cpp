@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/spawn.hpp"
 
@@ -84,11 +85,7 @@ std::vector<port::TaskOver> LocalKeeper::wait(std::span<const int> also, std::op
   for (int fd : also) watched.push_back({fd, POLLIN, 0});
   for (const auto& [place, task] : tasks_)
     if (task.deadline && (!deadline || *task.deadline < *deadline)) deadline = task.deadline;
-  int timeout = -1;
-  if (deadline)
-    timeout = static_cast<int>(
-        std::clamp<long long>(std::chrono::ceil<Millis>(*deadline - steady_clock::now()).count(), 0, 3'600'000));
-  ::poll(watched.data(), watched.size(), timeout);
+  ::poll(watched.data(), watched.size(), poll_timeout(deadline, steady_clock::now()));
   signalfd_siginfo signal;
   while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {}
   reap();

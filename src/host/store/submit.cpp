@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "host/store/job_row.hpp"
 #include "host/store/job_store.hpp"
 #include "model/job_json.hpp"
@@ -50,16 +51,6 @@ std::int64_t class_id(Database& db, const model::JobSpec& spec) {
   return db.last_id();
 }
 
-std::string command_line(const std::vector<std::string>& argv) {
-  std::string line;
-  for (const std::string& word : argv) {
-    if (!line.empty()) line += ' ';
-    line += shell_quote(word);
-    if (line.size() > most_command_columns) return line.substr(0, most_command_columns);
-  }
-  return line;
-}
-
 std::optional<std::string_view> maybe(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
 }
@@ -84,7 +75,7 @@ JobId insert(Database& db, const port::Submission& wanted, WallTime now) {
       maybe(spec.name), class_id(db, spec), spec.request.gpus, terms.priority, terms.held, terms.begin, terms.at_most,
       time ? std::optional(time->count()) : std::nullopt, wanted.tasks, per_item, wanted.tasks, now);
   const auto id = static_cast<JobId>(db.last_id());
-  const std::string packed = model::pack(spec), command = command_line(spec.argv), tags = join(spec.tags, "\n");
+  const std::string packed = model::pack(spec), command = command_line(spec.argv).substr(0, most_command_columns), tags = join(spec.tags, "\n");
   db.run("INSERT INTO job_spec(id, command, tags, environment, columns, spec) VALUES(?, ?, ?, ?, ?, ?)", id, command, tags,
          environment_id(db, spec.environment), wanted.items.columns(), Blob{packed});
   for (const std::string& tag : spec.tags) db.run("INSERT OR IGNORE INTO job_tag(tag, job) VALUES(?, ?)", tag, id);

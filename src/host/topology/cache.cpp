@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -37,19 +38,6 @@ Fd open_directory(const std::string& path) {
   if (path.empty()) return {};
   Fd directory = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   return directory && mine_alone(directory, S_IFDIR) ? std::move(directory) : Fd();
-}
-
-std::optional<std::string> read_all(const Fd& file) {
-  std::string text;
-  char bytes[16384];
-  for (;;) {
-    const ssize_t n = ::read(file.get(), bytes, sizeof bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return std::nullopt;
-    if (n == 0) return text;
-    text.append(bytes, static_cast<std::size_t>(n));
-    if (text.size() > static_cast<std::size_t>(largest)) return std::nullopt;
-  }
 }
 
 // Cuts the first line off `text`.
@@ -83,7 +71,7 @@ std::optional<Topology> TopologyCache::find(const std::string& key) const {
   if (!directory) return std::nullopt;
   const Fd file = open_at(directory.get(), file_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!file || !mine_alone(file, S_IFREG)) return std::nullopt;
-  const auto text = read_all(file);
+  const auto text = read_all(file.get(), largest);
   if (!text) return std::nullopt;
   std::string_view body = *text;
   for (int line = 0; line < 3; ++line) take_line(body);

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "host/queue/local_door.hpp"
 #include "host/queue/local_lanes.hpp"
 #include "host/queue/log_files.hpp"
@@ -38,8 +39,7 @@ TEST_F(QueueSeats, ThereIsOneRunner) {
   LocalDoor door(directory_, {});
   EXPECT_EQ(door.runner(), ::getpid());
   door.stir();
-  pollfd wake{first->wake.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&wake, 1, 0), 1);
+  EXPECT_TRUE(is_readable(first->wake.get()));
   first.reset();
   EXPECT_FALSE(door.runner());
   EXPECT_TRUE(lanes.sit());

@@ -8,11 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -88,9 +88,8 @@ std::string NvidiaPlaceholder::answer() const {
   const SteadyTime deadline = Clock::now() + options_.patience;
   std::string line;
   for (;;) {
-    const auto left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
     pollfd watched{channel_.get(), POLLIN, 0};
-    const int ready = ::poll(&watched, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
+    const int ready = ::poll(&watched, 1, poll_timeout(deadline, Clock::now()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return "";
     char bytes[512];

@@ -1,5 +1,4 @@
 #include <gmock/gmock.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "unit/host/store/queue_fixture.hpp"
 
 namespace thole::host {
@@ -22,11 +22,6 @@ std::vector<model::JobId> ids(const std::vector<model::Job>& jobs) {
   std::vector<model::JobId> all;
   for (const model::Job& job : jobs) all.push_back(job.id);
   return all;
-}
-
-bool readable(const port::JobWatch& watch) {
-  pollfd poll{watch.fd(), POLLIN, 0};
-  return ::poll(&poll, 1, 0) == 1;
 }
 
 }  // namespace
@@ -114,15 +109,15 @@ using Watching = QueueTest;
 
 TEST_F(Watching, AChangeOfAnotherProcessWakes) {
   const auto watch = store->watch(Changes::any);
-  EXPECT_FALSE(readable(*watch));
+  EXPECT_FALSE(is_readable(watch->fd()));
   SqliteJobStore other(JobStoreOptions{.directory = directory});
   const port::Submission one = job();
   other.submit({&one, 1}, at(0));
-  EXPECT_TRUE(readable(*watch));
+  EXPECT_TRUE(is_readable(watch->fd()));
   watch->drain();
-  EXPECT_FALSE(readable(*watch));
+  EXPECT_FALSE(is_readable(watch->fd()));
   other.drain(true);
-  EXPECT_TRUE(readable(*watch));
+  EXPECT_TRUE(is_readable(watch->fd()));
 }
 
 TEST_F(Watching, WhatChangesNothingWakesNobody) {
@@ -130,7 +125,7 @@ TEST_F(Watching, WhatChangesNothingWakesNobody) {
   const auto watch = store->watch(Changes::any);
   alter(id, Verb::resume);
   store->drain(false);
-  EXPECT_FALSE(readable(*watch));
+  EXPECT_FALSE(is_readable(watch->fd()));
 }
 
 TEST_F(Watching, WhoWaitsForEndsIsWokenByEndsOnly) {
@@ -138,9 +133,9 @@ TEST_F(Watching, WhoWaitsForEndsIsWokenByEndsOnly) {
   const auto watch = store->watch(Changes::job_ended);
   take(id, 2);
   finish(id, 0, TaskState::done);
-  EXPECT_FALSE(readable(*watch));
+  EXPECT_FALSE(is_readable(watch->fd()));
   finish(id, 1, TaskState::done);
-  EXPECT_TRUE(readable(*watch));
+  EXPECT_TRUE(is_readable(watch->fd()));
 }
 
 TEST_F(Watching, AWatcherThatWasKilledLeavesNothingBehind) {
@@ -165,7 +160,7 @@ TEST_F(Watching, AWatcherThatNeverDrainsHoldsUpNobody) {
   const auto watch = store->watch(Changes::any);
   Watchers watchers(directory + "/watch");
   for (int i = 0; i < 70'000; ++i) watchers.tell(false);   // more bytes than a FIFO holds
-  EXPECT_TRUE(readable(*watch));
+  EXPECT_TRUE(is_readable(watch->fd()));
 }
 
 }  // namespace thole::host

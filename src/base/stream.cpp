@@ -1,0 +1,36 @@
+#include "base/stream.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+namespace thole {
+
+std::optional<std::string> read_all(int fd, std::size_t limit) {
+  std::string text;
+  char buffer[65536];
+  while (text.size() < limit) {
+    const ssize_t n = ::read(fd, buffer, std::min(sizeof buffer, limit - text.size()));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::nullopt;
+    if (n == 0) break;
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  return text;
+}
+
+bool is_readable(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+int poll_timeout(std::optional<SteadyTime> deadline, SteadyTime now) {
+  if (!deadline) return -1;
+  const auto left = std::chrono::ceil<Millis>(*deadline - now).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));
+}
+
+}  // namespace thole

@@ -1,0 +1,21 @@
+// Descriptors that somebody else writes to: reading to the end, and how long to wait for more.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/time.hpp"
+
+namespace thole {
+
+// All that comes until the end of the file or pipe, at most `limit` bytes; nothing when it cannot be read (errno is set).
+std::optional<std::string> read_all(int fd, std::size_t limit);
+
+// Whether a read would not have to wait: there is something, or the end.
+bool is_readable(int fd);
+
+// What poll(2) and epoll_wait(2) take to sleep until `deadline`: whole milliseconds, rounded up so as not to wake too early;
+// -1 without one, 0 when it has passed. One that is weeks away is cut short to what they can take.
+int poll_timeout(std::optional<SteadyTime> deadline, SteadyTime now);
+
+}  // namespace thole

@@ -1,0 +1,55 @@
+#include "base/stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <limits>
+
+#include "base/fd.hpp"
+
+namespace thole {
+namespace {
+
+TEST(Stream, ReadsAPipeToItsEnd) {
+  Pipe pipe = make_pipe();
+  EXPECT_TRUE(write_all(pipe.write.get(), "one\ntwo"));
+  pipe.write.reset();
+  EXPECT_EQ(read_all(pipe.read.get(), 100), "one\ntwo");
+  EXPECT_EQ(read_all(pipe.read.get(), 100), "");
+}
+
+TEST(Stream, ReadsNoMoreThanItIsAllowed) {
+  Pipe pipe = make_pipe();
+  EXPECT_TRUE(write_all(pipe.write.get(), "one\ntwo"));
+  EXPECT_EQ(read_all(pipe.read.get(), 4), "one\n") << "and does not wait for the rest";
+}
+
+TEST(Stream, SaysWhyItCannotRead) {
+  Pipe pipe = make_pipe();
+  EXPECT_FALSE(read_all(pipe.write.get(), 4));
+  EXPECT_EQ(errno, EBADF);
+}
+
+TEST(Stream, IsReadableWhenThereIsSomethingOrTheEnd) {
+  Pipe pipe = make_pipe();
+  EXPECT_FALSE(is_readable(pipe.read.get()));
+  EXPECT_TRUE(write_all(pipe.write.get(), "x"));
+  EXPECT_TRUE(is_readable(pipe.read.get()));
+  EXPECT_EQ(read_all(pipe.read.get(), 1), "x");
+  EXPECT_FALSE(is_readable(pipe.read.get()));
+  pipe.write.reset();
+  EXPECT_TRUE(is_readable(pipe.read.get()));
+}
+
+TEST(Stream, APollEndsAtTheDeadlineOrAMomentAfterNeverBefore) {
+  using namespace std::chrono;
+  const SteadyTime now{hours(1)};
+  struct { std::optional<SteadyTime> deadline; int timeout; } const cases[] = {
+      {std::nullopt, -1}, {now, 0}, {now - hours(1), 0}, {now + nanoseconds(1), 1}, {now + Millis(1500), 1500},
+      {now + microseconds(1500), 2}, {now + days(1000), std::numeric_limits<int>::max()},
+  };
+  for (const auto& [deadline, timeout] : cases) EXPECT_EQ(poll_timeout(deadline, now), timeout);
+}
+
+}  // namespace
+}  // namespace thole
