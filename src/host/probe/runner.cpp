@@ -10,7 +10,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,6 +25,8 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/process/spawn_tables.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
@@ -39,16 +40,6 @@ constexpr int lock_fd_in_probe = 9;                        // below 10, where th
 std::int64_t monotonic_ms() { return std::chrono::duration_cast<Millis>(Clock::now().time_since_epoch()).count(); }
 
 WallTime wall_now() { return std::chrono::floor<Millis>(std::chrono::system_clock::now()); }
-
-std::string boot_id() { return std::string(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("unknown"))); }
-
-// posix_spawn's tables, freed whatever happens.
-struct SpawnTables {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  SpawnTables() { ::posix_spawn_file_actions_init(&actions); ::posix_spawnattr_init(&attributes); }
-  ~SpawnTables() { ::posix_spawn_file_actions_destroy(&actions); ::posix_spawnattr_destroy(&attributes); }
-};
 
 // Ends our turn, unless the lock was left to an abandoned probe (then there is none here any more).
 struct GiveBack {
@@ -124,16 +115,9 @@ std::optional<std::string> ProbeRunner::start() {
   ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), 1);
   ::posix_spawn_file_actions_addopen(&t.actions, 2, "/dev/null", O_WRONLY, 0);
   if (lock) ::posix_spawn_file_actions_adddup2(&t.actions, lock.get(), lock_fd_in_probe);
-  sigset_t none, all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&t.attributes, &none);
-  ::posix_spawnattr_setsigdefault(&t.attributes, &all);
-  ::posix_spawnattr_setflags(&t.attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::vector<char*> argv{options_.program.data()};
-  for (std::string& argument : options_.arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  if (int error = ::posix_spawn(&pid_, options_.program.c_str(), &t.actions, &t.attributes, argv.data(), environ)) {
+  std::vector<std::string> words{options_.program};
+  words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
+  if (int error = ::posix_spawn(&pid_, options_.program.c_str(), &t.actions, &t.attributes, pointers(words).data(), environ)) {
     pid_ = 0;
     return options_.program + ": " + std::strerror(error);
   }

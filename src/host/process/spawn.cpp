@@ -13,19 +13,13 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/process/spawn_tables.hpp"
 
 namespace thole::host {
 namespace {
 
 constexpr int first_kept = 10;                      // scripts use descriptors 3 to 9 as they like
 constexpr const char* default_path = "/bin:/usr/bin";  // what execvp uses without PATH
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> result;
-  for (auto& word : words) result.push_back(word.data());
-  result.push_back(nullptr);
-  return result;
-}
 
 std::string path_of(const std::vector<std::string>& environment) {
   for (const auto& word : environment)

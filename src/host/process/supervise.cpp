@@ -19,8 +19,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Helpers of the command that end by themselves with it (a pipe's other end, Python's resource tracker) are not left behind.
-constexpr Millis settling_time{200};
 constexpr Millis kill_again{100};  // between rounds against processes that fork faster than they are found
 
 class Supervisor {
@@ -143,7 +141,7 @@ void Supervisor::command_ended(const siginfo_t& how) {
   ended_.core = how.si_code == CLD_DUMPED;
   witness_.dismiss();
   phase_ = Phase::settling;
-  deadline_ = steady_clock::now() + settling_time;
+  deadline_ = steady_clock::now() + port::settling_time;
   step_ = 0;
 }
 

@@ -27,7 +27,7 @@ std::vector<pid_t> numbers_in(const std::string& path) {
 
 std::vector<ProcessStat> all_processes() {
   std::vector<ProcessStat> all;
-  for (pid_t pid : numbers_in("/proc"))
+  for (pid_t pid : all_pids())
     if (auto process = read_process(pid)) all.push_back(std::move(*process));
   return all;
 }
@@ -41,6 +41,21 @@ std::string program_and_arguments(pid_t pid) {
 }
 
 }  // namespace
+
+std::vector<pid_t> all_pids() { return numbers_in("/proc"); }
+
+bool carries_mark(pid_t pid, const std::string& mark) {
+  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
+  if (!environment) return false;
+  const std::string word = "THOLE_TASK=" + mark + '\0';
+  for (auto at = environment->find(word); at != std::string::npos; at = environment->find(word, at + 1))
+    if (at == 0 || (*environment)[at - 1] == '\0') return true;
+  return false;
+}
+
+std::string boot_id() {
+  return std::string(trim(read_file("/proc/sys/kernel/random/boot_id", 64).value_or("")));
+}
 
 pid_t calling_shell() {
   pid_t shell = ::getppid();
@@ -62,7 +77,7 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text) {
   auto parent = parse_u64(fields[1]), group = parse_u64(fields[2]), start = parse_u64(fields[19]);
   if (!parent || !start) return std::nullopt;
   return ProcessStat{static_cast<pid_t>(*pid), static_cast<pid_t>(*parent), static_cast<pid_t>(group.value_or(0)), fields[0][0],
-                     *start, text.substr(open + 1, close - open - 1)};
+                     parse_u64(fields[6]).value_or(0), *start, text.substr(open + 1, close - open - 1)};
 }
 
 std::optional<ProcessStat> read_process(pid_t pid) {

@@ -13,6 +13,7 @@ namespace thole::host {
 struct ProcessStat {
   pid_t pid = 0, parent = 0, group = 0;
   char state = '?';                  // as ps shows it; 'Z' has ended and waits for its parent
+  std::uint64_t flags = 0;           // PF_… of the kernel
   std::uint64_t start_ticks = 0;     // with the pid it names a process for good
   std::string name;                  // the kernel's short name; a stranger's text
 };
@@ -20,6 +21,15 @@ struct ProcessStat {
 // The parts used here of /proc/PID/stat; nothing when there is no such process.
 std::optional<ProcessStat> read_process(pid_t pid);
 std::optional<ProcessStat> parse_process_stat(const std::string& text);
+
+// Every process that we are shown, others' too.
+std::vector<pid_t> all_pids();
+
+// Whether the process was started as part of a task of the queue, or by one that was: THOLE_TASK says which in its environment.
+bool carries_mark(pid_t pid, const std::string& mark);
+
+// The kernel's name for the time since it started; empty where it tells none.
+std::string boot_id();
 
 // The direct children of this thread, zombies too; nothing where the kernel does not list them (CONFIG_PROC_CHILDREN).
 std::optional<std::vector<pid_t>> listed_children();

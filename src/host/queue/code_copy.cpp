@@ -1,7 +1,6 @@
 #include "host/queue/code_copy.hpp"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "base/fd.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/process/spawn_tables.hpp"
 
 extern char** environ;
 
@@ -36,11 +36,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& words) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, pipe.write.get(), STDOUT_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
   pid_t child = -1;
-  const int failed = ::posix_spawnp(&child, argv.front(), &actions, nullptr, argv.data(), environ);
+  const int failed = ::posix_spawnp(&child, words.front().c_str(), &actions, nullptr, pointers(words).data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return std::nullopt;
   pipe.write.reset();

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,39 +17,12 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "host/process/memory_policy.hpp"
+#include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/log_files.hpp"
 
 namespace thole::host {
 namespace {
-
-std::vector<char*> pointers(const std::vector<std::string>& words) {
-  std::vector<char*> result;
-  for (const auto& word : words) result.push_back(const_cast<char*>(word.c_str()));  // posix_spawn takes them as const
-  result.push_back(nullptr);
-  return result;
-}
-
-struct FileActions {
-  posix_spawn_file_actions_t actions;
-  FileActions() { ::posix_spawn_file_actions_init(&actions); }
-  ~FileActions() { ::posix_spawn_file_actions_destroy(&actions); }
-};
-
-// Signals as a fresh program expects them, whatever the caller ignores or blocks.
-struct Attributes {
-  posix_spawnattr_t attributes;
-  Attributes() {
-    ::posix_spawnattr_init(&attributes);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes, &none);
-    ::posix_spawnattr_setsigdefault(&attributes, &all);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  ~Attributes() { ::posix_spawnattr_destroy(&attributes); }
-};
 
 // A supervisor above us (a task's lane, `thole run`) would be given the runner as its own child.
 class NoSubreaper {
@@ -85,16 +57,15 @@ std::string logind_settings() {
 
 void run_detached(const RunnerCommand& command) {
   const Pipe complaints = make_pipe();
-  FileActions files;
-  ::posix_spawn_file_actions_addopen(&files.actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&files.actions, 1, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&files.actions, complaints.write.get(), 2);
-  ::posix_spawn_file_actions_addclosefrom_np(&files.actions, 3);
-  const Attributes attributes;
+  SpawnTables t;
+  ::posix_spawn_file_actions_addopen(&t.actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&t.actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&t.actions, complaints.write.get(), 2);
+  ::posix_spawn_file_actions_addclosefrom_np(&t.actions, 3);
   const NoSubreaper our_children_only;
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, command.argv.front().c_str(), &files.actions, &attributes.attributes,
-                                   pointers(command.argv).data(), pointers(command.environment).data());
+  const int failed = ::posix_spawn(&pid, command.argv.front().c_str(), &t.actions, &t.attributes, pointers(command.argv).data(),
+                                   pointers(command.environment).data());
   if (failed != 0)
     throw Error(ErrorCode::unavailable, "cannot start the runner").about(command.argv.front()).because(failed).hint("see the limits: ulimit -u");
   int status = 0;
@@ -146,12 +117,9 @@ RunnerCommand under_user_manager(const RunnerCommand& command) {
 // A process that has been killed keeps its descriptors until it gets to run once more, and on a busy machine that takes a while:
 // what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so.
 bool is_dying(pid_t pid) {
-  constexpr unsigned exiting = 0x4;
-  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096).value_or("");
-  const auto name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return true;
-  const auto fields = split(trim(std::string_view(stat).substr(name_end + 1)), ' ');   // fields[0] is the state
-  if (fields.size() > 6 && (parse_u64(fields[6]).value_or(0) & exiting) != 0) return true;
+  constexpr std::uint64_t exiting = 0x4;
+  const auto process = read_process(pid);
+  if (!process || (process->flags & exiting) != 0) return true;
   const std::string status = read_file("/proc/" + std::to_string(pid) + "/status", 16384).value_or("");
   for (std::string_view line : split_lines(status))
     if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"))

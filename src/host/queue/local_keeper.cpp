@@ -20,13 +20,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr Millis settling_time{200};  // as in host/process/supervise.cpp
 constexpr Millis kill_again{100};
-
-bool is_marked(pid_t pid, const std::string& mark) {
-  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
-  return environment && environment->find("THOLE_TASK=" + mark + '\0') != std::string::npos;
-}
 
 // Before it execs a child is counted with our memory: a smaller figure says nothing about the command.
 long own_peak_kib() {
@@ -123,7 +117,7 @@ void LocalKeeper::command_ended(Kept& task, int status) {
   task.pid = 0;
   task.phase = Phase::settling;
   task.step = 0;
-  task.deadline = steady_clock::now() + settling_time;
+  task.deadline = steady_clock::now() + port::settling_time;
 }
 
 void LocalKeeper::deadline_passed(Kept& task, SteadyTime now) {
@@ -192,7 +186,7 @@ std::vector<ProcessStat> LocalKeeper::tree(const Kept& task) const {
     if (!ours && process.parent != us) ours = known[process.parent];
     else if (!ours) {
       const bool a_command = std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == process.pid; });
-      ours = !a_command && (tasks_.size() == 1 || is_marked(process.pid, task.run.mark));
+      ours = !a_command && (tasks_.size() == 1 || carries_mark(process.pid, task.run.mark));
     }
     known[process.pid] = ours;
     if (ours) its.push_back(std::move(process));

@@ -1,6 +1,5 @@
 #include "host/queue/local_lanes.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -14,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/process/tree.hpp"
 #include "host/queue/local_door.hpp"
 
 namespace thole::host {
@@ -30,25 +30,6 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
   const std::string boot = boot_id();
   std::copy_n(boot.begin(), std::min(boot.size(), record.boot.size() - 1), record.boot.begin());
   record.magic = model::lane_magic;
-}
-
-bool carries(pid_t pid, const std::string& mark) {
-  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
-  if (!environment) return false;
-  const std::string word = "THOLE_TASK=" + mark + '\0';
-  const auto at = environment->find(word);
-  return at != std::string::npos && (at == 0 || (*environment)[at - 1] == '\0');
-}
-
-std::vector<pid_t> all_pids() {
-  std::vector<pid_t> pids;
-  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
-  while (proc) {
-    const dirent* entry = ::readdir(proc.get());
-    if (!entry) break;
-    if (const auto pid = parse_u64(entry->d_name)) pids.push_back(static_cast<pid_t>(*pid));
-  }
-  return pids;
 }
 
 }  // namespace
@@ -119,8 +100,8 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
 std::vector<Fd> LocalLanes::bearers(const std::string& mark) {
   std::vector<Fd> ends;
   for (pid_t pid : all_pids())
-    if (carries(pid, mark))
-      if (Fd end = open_pidfd(pid); end && carries(pid, mark)) ends.push_back(std::move(end));
+    if (carries_mark(pid, mark))
+      if (Fd end = open_pidfd(pid); end && carries_mark(pid, mark)) ends.push_back(std::move(end));
   return ends;
 }
 

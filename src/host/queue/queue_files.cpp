@@ -93,14 +93,4 @@ port::MappedRecord QueueFiles::map_record(unsigned lane, bool make) const {
   return record;
 }
 
-void empty_fifo(int fd) {
-  char bytes[4096];
-  while (::read(fd, bytes, sizeof bytes) > 0) {}
-}
-
-std::string boot_id() {
-  static constexpr const char* path = "/proc/sys/kernel/random/boot_id";
-  return std::string(trim(read_file(path, 64).value_or("")));
-}
-
 }  // namespace thole::host

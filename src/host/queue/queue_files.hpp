@@ -49,10 +49,4 @@ class QueueFiles {
   std::string directory_;
 };
 
-// Takes every byte out of a FIFO (non-blocking).
-void empty_fifo(int fd);
-
-// The kernel's boot id.
-std::string boot_id();
-
 }  // namespace thole::host

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/process/spawn_tables.hpp"
 
 namespace thole::host {
 namespace {
@@ -35,13 +35,6 @@ std::vector<std::string> environment(const std::vector<std::string>& uuids) {
   return words;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> result;
-  for (std::string& word : words) result.push_back(word.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 }  // namespace
 
 void NvidiaPlaceholder::put(const std::vector<std::string>& uuids) {
@@ -59,24 +52,14 @@ void NvidiaPlaceholder::start(const std::vector<std::string>& uuids) {
     throw Error(ErrorCode::unavailable, "cannot start the placeholder").because(errno);
   Fd ours(ends[0]), theirs(ends[1]);
   theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));  // a source of dup2 must not be its target
-  std::vector<std::string> words{options_.name, "__placeholder", options_.library}, variables = environment(uuids);
+  std::vector<std::string> words{options_.name, "__placeholder", options_.cuda_path}, variables = environment(uuids);
   words.insert(words.end(), uuids.begin(), uuids.end());
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  for (int standard : {1, 2}) ::posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), channel_fd);
-  sigset_t none, all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  const int failed = ::posix_spawn(&pid_, options_.program.c_str(), &actions, &attributes, pointers(words).data(), pointers(variables).data());
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
+  SpawnTables t;
+  ::posix_spawn_file_actions_addopen(&t.actions, 0, "/dev/null", O_RDONLY, 0);
+  for (int standard : {1, 2}) ::posix_spawn_file_actions_addopen(&t.actions, standard, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), channel_fd);
+  const int failed = ::posix_spawn(&pid_, options_.program.c_str(), &t.actions, &t.attributes, pointers(words).data(),
+                                   pointers(variables).data());
   if (failed) {
     pid_ = 0;
     throw Error(ErrorCode::unavailable, "cannot start the placeholder").about(options_.program).because(failed);

@@ -20,7 +20,7 @@ namespace thole::host {
 struct PlaceholderOptions {
   std::string program;                  // runs `__placeholder LIBRARY UUID...`: this very binary
   std::string name;                     // argv[0] of that process, by which use is told apart from a program's
-  std::string library;                  // another libcuda; "" = the system's
+  std::string cuda_path;                // another libcuda; "" = the system's
   Millis patience{10'000};              // a driver that must initialise its GPUs takes seconds
 };
 
@@ -42,6 +42,6 @@ class NvidiaPlaceholder : public port::Placeholder {
 };
 
 // The life of that process. Returns its exit status.
-int be_placeholder(const std::string& library, const std::vector<std::string>& uuids);
+int be_placeholder(const std::string& cuda_path, const std::vector<std::string>& uuids);
 
 }  // namespace thole::host

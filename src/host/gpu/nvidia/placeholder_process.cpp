@@ -73,8 +73,8 @@ std::string to_text(const Uuid& uuid) {
   return text;
 }
 
-void make_contexts(const std::string& library, const std::vector<std::string>& uuids) {
-  const Cuda cuda(library);
+void make_contexts(const std::string& cuda_path, const std::vector<std::string>& uuids) {
+  const Cuda cuda(cuda_path);
   cuda.call("cuInit", 0u);
   int count = 0;
   cuda.call("cuDeviceGetCount", &count);
@@ -95,12 +95,12 @@ void make_contexts(const std::string& library, const std::vector<std::string>& u
 
 }  // namespace
 
-int be_placeholder(const std::string& library, const std::vector<std::string>& uuids) {
+int be_placeholder(const std::string& cuda_path, const std::vector<std::string>& uuids) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);   // the channel tells too, but only once the library has returned
   ::prctl(PR_SET_NAME, "thole-placehold");
   std::string said = "ready";
   try {
-    make_contexts(library, uuids);
+    make_contexts(cuda_path, uuids);
   } catch (const Error& error) {
     said = error.what();
   }
