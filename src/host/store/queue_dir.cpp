@@ -51,7 +51,7 @@ std::vector<Candidate> candidates(const QueuePlaces& places) {
   std::vector<Candidate> all;
   const std::string name = "/" + queue_name(places), below = "/queue" + name;
   if (!places.state_home.empty()) all.push_back({places.state_home + "/thole/queue", name, false, true});
-  all.push_back({fmt::format("{}/{}", places.library, places.uid), below, true, false});
+  all.push_back({fmt::format("{}/{}", places.var_lib, places.uid), below, true, false});
   all.push_back({fmt::format("{}/thole-{}", places.temporary, places.uid), below, true, true});
   return all;
 }

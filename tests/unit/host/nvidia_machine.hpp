@@ -55,7 +55,7 @@ class NvidiaMachine {
   NvidiaOptions options(const std::string& variant = "full") const {
     NvidiaOptions options;
     options.root = root();
-    options.library = std::string(THOLE_BINARY_DIR) + "/fake/" + variant + "/libnvidia-ml.so.1";
+    options.nvml_path = std::string(THOLE_BINARY_DIR) + "/fake/" + variant + "/libnvidia-ml.so.1";
     options.program = std::string(THOLE_BINARY_DIR) + "/fake/fake_probe";
     options.runtime_dir = runtime_dir();
     return options;

@@ -215,10 +215,10 @@ port::Reading reading_with_unlisted(int open_errno) {
   Observed observed;
   observed.files.loaded = true;
   for (const char* pci : {"0000:07:00.0", "0000:0f:00.0"}) observed.files.gpus.emplace_back().pci = *model::PciAddress::parse(pci);
-  observed.library.add(R"({"driver":{"init":0,"count":1,"driver":"580.65.06"}})");
-  observed.library.add(R"({"identity":{"index":0,"handle":0,"pci":"00000000:07:00.0"}})");
-  observed.library.add(R"({"use":{"index":0,"compute":[]}})");
-  observed.library.add(to_line(RawUnlisted{"0000:0f:00.0", open_errno}));
+  observed.nvml.add(R"({"driver":{"init":0,"count":1,"driver":"580.65.06"}})");
+  observed.nvml.add(R"({"identity":{"index":0,"handle":0,"pci":"00000000:07:00.0"}})");
+  observed.nvml.add(R"({"use":{"index":0,"compute":[]}})");
+  observed.nvml.add(to_line(RawUnlisted{"0000:0f:00.0", open_errno}));
   return merge(observed);
 }
 

@@ -26,9 +26,9 @@ bool is_worth_asking(const nvidia::DriverFiles& files) {
                      [](const nvidia::FileGpu& gpu) { return gpu.bound_to.empty() || gpu.bound_to == "nvidia"; });
 }
 
-ProbeRequest request_for(const nvidia::DriverFiles& files, const Tree& tree, const std::string& library) {
+ProbeRequest request_for(const nvidia::DriverFiles& files, const Tree& tree, const std::string& nvml_path) {
   ProbeRequest request;
-  request.library = library;
+  request.nvml_path = nvml_path;
   for (const nvidia::FileGpu& gpu : files.gpus) {
     auto minor = gpu.information.minor;
     if (files.loaded && minor) request.nodes.push_back({gpu.pci.to_string(), tree.at("/dev/nvidia" + std::to_string(*minor))});
@@ -73,22 +73,22 @@ port::Reading NvidiaBackend::read(Millis patience) {
 void NvidiaBackend::ask(Observed& observed, Millis patience) {
   SteadyTime deadline = SteadyClock::now() + std::min(patience, asked_before_ ? warm_patience : cold_patience);
   asked_before_ = true;
-  ProbeRequest request = request_for(observed.files, tree_, options_.library);
+  ProbeRequest request = request_for(observed.files, tree_, options_.nvml_path);
   request.last = recall_doubtful();
   for (int attempt = 0; attempt < 2; ++attempt) {
-    nvidia::RawReading& library = observed.library = {};
+    nvidia::RawReading& nvml = observed.nvml = {};
     auto on_record = [&](std::string_view line) -> std::optional<Millis> {
-      library.add(line);
-      if (request.last.empty() || !library.driver || !library.driver->count) return std::nullopt;
-      for (std::uint32_t i = 0; i < library.driver->count.value; ++i)
-        if (!library.has(i) && std::find(request.last.begin(), request.last.end(), i) == request.last.end()) return std::nullopt;
+      nvml.add(line);
+      if (request.last.empty() || !nvml.driver || !nvml.driver->count) return std::nullopt;
+      for (std::uint32_t i = 0; i < nvml.driver->count.value; ++i)
+        if (!nvml.has(i) && std::find(request.last.begin(), request.last.end(), i) == request.last.end()) return std::nullopt;
       return doubtful_patience;
     };
     auto left = std::chrono::ceil<Millis>(deadline - SteadyClock::now());
     observed.outcome = probe_.ask(request.to_line(), std::max(left, Millis(1)), on_record);
-    bool crashed_on_some = observed.outcome.end == ProbeOutcome::End::crashed && !library.in_progress.empty();
+    bool crashed_on_some = observed.outcome.end == ProbeOutcome::End::crashed && !nvml.in_progress.empty();
     if (!crashed_on_some || !request.last.empty()) break;
-    request.last.assign(library.in_progress.begin(), library.in_progress.end());
+    request.last.assign(nvml.in_progress.begin(), nvml.in_progress.end());
   }
   note_doubtful(observed);
 }
@@ -107,12 +107,12 @@ void NvidiaBackend::note_doubtful(const Observed& observed) const {
   using End = ProbeOutcome::End;
   if (!probe_.has_memory() || observed.outcome.end == End::occupied || observed.outcome.end == End::not_started) return;
   std::string file = options_.runtime_dir + "/probe-nvidia.doubtful";
-  if (observed.outcome.end == End::complete || observed.library.in_progress.empty()) {
+  if (observed.outcome.end == End::complete || observed.nvml.in_progress.empty()) {
     ::unlink(file.c_str());
     return;
   }
   std::string text;
-  for (std::uint32_t index : observed.library.in_progress) text += std::to_string(index) + " ";
+  for (std::uint32_t index : observed.nvml.in_progress) text += std::to_string(index) + " ";
   try {
     write_file(file, text, 0600);
   } catch (const Error&) {

@@ -14,7 +14,7 @@ namespace nvidia { struct Observed; }
 
 struct NvidiaOptions {
   std::string root;                                        // prefix of every file read; "" is this machine
-  std::string library;                                     // the driver library; "" = search (nvidia/library.hpp)
+  std::string nvml_path;                                   // the driver library; "" = search (nvidia/library.hpp)
   std::string program;                                     // runs `__probe nvidia`: this very binary; "" = files only
   std::string runtime_dir;                                 // per user, 0700: the probe's lock and last answer; "" = none
 };

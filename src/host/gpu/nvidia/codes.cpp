@@ -45,7 +45,7 @@ std::optional<DriverTrouble> trouble(const RawDriver& driver) {
   if (driver.stub_library || driver.init == abi::library_not_found || driver.init == abi::function_not_found)
     return DriverTrouble{Health::unreadable,
                          fmt::format("{} is a stub, not the driver's library: take the CUDA stubs directory out of LD_LIBRARY_PATH",
-                                     driver.library.empty() ? driver.load_error : driver.library)};
+                                     driver.found_as.empty() ? driver.load_error : driver.found_as)};
   if (!driver.load_error.empty())
     return DriverTrouble{Health::unreadable,
                          fmt::format("the driver's library cannot be loaded ({}): install it (libnvidia-ml1, part of the driver), "

@@ -40,7 +40,7 @@ Gpu* find(std::vector<Gpu>& gpus, const RawIdentity& raw) {
 
 // A GPU whose handle was refused has no address. The library counts in PCI order, so position tells it if the counts agree.
 Gpu* find_by_position(std::vector<Gpu>& gpus, const Observed& o, std::uint32_t index) {
-  bool counts_agree = o.library.driver && o.library.driver->count && o.library.driver->count.value == o.files.gpus.size();
+  bool counts_agree = o.nvml.driver && o.nvml.driver->count && o.nvml.driver->count.value == o.files.gpus.size();
   if (!counts_agree || index >= o.files.gpus.size()) return nullptr;
   for (Gpu& gpu : gpus)
     if (gpu.pci == o.files.gpus[index].pci) return &gpu;
@@ -96,9 +96,9 @@ void add_logged(Gpu& gpu, const LoggedXids& logged, const RawUse* use) {
 
 // The library answered and did not list it. True: it is not for us, leave it out.
 bool kept_from_us(Gpu& gpu, const Observed& o) {
-  for (const RawUnlisted& unlisted : o.library.unlisted) {
+  for (const RawUnlisted& unlisted : o.nvml.unlisted) {
     if (model::PciAddress::parse(unlisted.pci) != gpu.pci) continue;
-    bool others_listed = !o.library.identities.empty();
+    bool others_listed = !o.nvml.identities.empty();
     if (unlisted.open_errno == EPERM || (unlisted.open_errno == ENOENT && others_listed)) return true;
     if (unlisted.open_errno == ENOENT || unlisted.open_errno == EACCES)
       set_health(gpu, Health::unreadable,
@@ -127,9 +127,9 @@ std::string problem_of(const Observed& o, const std::vector<Gpu>& gpus) {
     case End::not_started: return fmt::format("the driver's library could not be asked: {}", o.outcome.detail);
     case End::complete: break;
   }
-  if (o.library.garbage > 0)
-    return fmt::format("the probe sent {} unreadable records; what they were about is missing", o.library.garbage);
-  if (!o.library.driver) return "the probe answered without a word about the driver";
+  if (o.nvml.garbage > 0)
+    return fmt::format("the probe sent {} unreadable records; what they were about is missing", o.nvml.garbage);
+  if (!o.nvml.driver) return "the probe answered without a word about the driver";
   return "";
 }
 
@@ -139,11 +139,11 @@ port::Reading merge(const Observed& o) {
   port::Reading reading;
   std::vector<Gpu>& gpus = reading.gpus;
   for (const FileGpu& file : o.files.gpus) gpus.push_back(from_files(file, o.files.loaded || o.asked));
-  auto broken = o.library.driver ? trouble(*o.library.driver) : std::nullopt;
+  auto broken = o.nvml.driver ? trouble(*o.nvml.driver) : std::nullopt;
 
-  auto links = nvlinks(o.library.identities);
+  auto links = nvlinks(o.nvml.identities);
   std::vector<std::optional<model::PciAddress>> read;      // addresses of what the library told us about
-  for (const auto& [index, identity] : o.library.identities) {
+  for (const auto& [index, identity] : o.nvml.identities) {
     Gpu* gpu = find(gpus, identity);
     if (!gpu) gpu = find_by_position(gpus, o, index);
     if (!gpu) {
@@ -151,12 +151,12 @@ port::Reading merge(const Observed& o) {
       gpu->vendor = model::Vendor::nvidia;
     }
     apply(*gpu, identity);
-    if (auto use = o.library.uses.find(index); use != o.library.uses.end()) apply(*gpu, use->second);
+    if (auto use = o.nvml.uses.find(index); use != o.nvml.uses.end()) apply(*gpu, use->second);
     else if (identity.handle == abi::ok) mark_unanswered(*gpu, o.outcome, o.now);
     gpu->links = links[index];
     if (const auto logged = gpu->pci ? o.logged.find(*gpu->pci) : o.logged.end(); logged != o.logged.end()) {
-      const auto use = o.library.uses.find(index);
-      add_logged(*gpu, logged->second, use == o.library.uses.end() ? nullptr : &use->second);
+      const auto use = o.nvml.uses.find(index);
+      add_logged(*gpu, logged->second, use == o.nvml.uses.end() ? nullptr : &use->second);
     }
     if (gpu->coherent && !gpu->memory_mib) gpu->memory_mib = o.host_memory_mib;
     read.push_back(gpu->pci);
@@ -182,8 +182,8 @@ port::Reading merge(const Observed& o) {
 
   model::Observation& observation = reading.observation;
   observation.backend = "nvidia";
-  bool talked = o.library.driver && o.library.driver->init == abi::ok;
-  std::string version = talked && o.library.driver->driver ? o.library.driver->driver.value : o.files.version;
+  bool talked = o.nvml.driver && o.nvml.driver->init == abi::ok;
+  std::string version = talked && o.nvml.driver->driver ? o.nvml.driver->driver.value : o.files.version;
   observation.source = trim(fmt::format("{} {}", talked ? "nvml" : "procfs", version));
   observation.problem = broken ? broken->sentence : problem_of(o, gpus);
   observation.answered = talked || o.outcome.end == End::complete;

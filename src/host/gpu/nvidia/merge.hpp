@@ -15,7 +15,7 @@ namespace thole::host::nvidia {
 
 struct Observed {
   DriverFiles files;
-  RawReading library;                                      // what arrived before the outcome
+  RawReading nvml;                                         // what arrived before the outcome
   ProbeOutcome outcome;
   bool asked = true;                                       // false: the library was not asked, the files say that it is pointless
   std::optional<RawReading> earlier;                       // the last complete answer, while there is no newer one

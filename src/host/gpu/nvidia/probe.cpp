@@ -124,7 +124,7 @@ class Serving {
   void begin() {
     RawDriver driver;
     if (!source_) {
-      auto loaded = load(request_.library);
+      auto loaded = load(request_.nvml_path);
       if (auto* failure = std::get_if<LoadFailure>(&loaded)) {
         driver.load_error = failure->why;
         driver.stub_library = failure->found;
@@ -193,7 +193,7 @@ class Serving {
 }  // namespace
 
 std::string ProbeRequest::to_line() const {
-  model::Json json{{"library", library}, {"last", last}, {"nodes", model::Json::array()}, {"want_cpus", want_cpus}};
+  model::Json json{{"library", nvml_path}, {"last", last}, {"nodes", model::Json::array()}, {"want_cpus", want_cpus}};
   for (const Node& node : nodes) json["nodes"].push_back({{"pci", node.pci}, {"path", node.path}});
   return json.dump();
 }
@@ -201,7 +201,7 @@ std::string ProbeRequest::to_line() const {
 ProbeRequest ProbeRequest::parse(std::string_view line) {
   model::Json json = model::Json::parse(line);
   ProbeRequest request;
-  json.at("library").get_to(request.library);
+  json.at("library").get_to(request.nvml_path);
   json.at("last").get_to(request.last);
   json.at("want_cpus").get_to(request.want_cpus);
   for (const model::Json& node : json.at("nodes")) request.nodes.push_back({node.at("pci"), node.at("path")});

@@ -13,7 +13,7 @@ namespace thole::host::nvidia {
 // What the parent asks; one JSON line.
 struct ProbeRequest {
   struct Node { std::string pci, path; };
-  std::string library;                                     // path of the driver library; "" = search for it
+  std::string nvml_path;                                   // path of the driver library; "" = search for it
   std::vector<std::uint32_t> last;                         // GPUs that hung or crashed before: read after all others
   std::vector<Node> nodes;                                 // the GPUs of the files, to look at those that the library omits
   bool want_cpus = false;                                  // sysfs did not tell the near CPUs

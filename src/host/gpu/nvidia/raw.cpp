@@ -14,7 +14,7 @@ namespace {
 using model::Json;
 
 void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawDriver> {
-  v("library", r.library); v("load_error", r.load_error); v("stub_library", r.stub_library);
+  v("library", r.found_as); v("load_error", r.load_error); v("stub_library", r.stub_library);
   v("driver", r.driver); v("nvml", r.nvml); v("init", r.init); v("count", r.count);
 }
 void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawMemory> {

@@ -30,7 +30,7 @@ struct Answer {
 
 // The first record of an answer: how loading and initialising the library went.
 struct RawDriver {
-  std::string library;                                     // the file name it was found under
+  std::string found_as;                                    // the file name it was found under
   std::string load_error;                                  // not empty: nothing else was tried
   bool stub_library = false;                               // load_error is about a library that is no driver's
   Answer<std::string> driver, nvml;                        // versions

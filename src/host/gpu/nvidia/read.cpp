@@ -84,7 +84,7 @@ Answer<std::vector<std::uint64_t>> read_cpus(const Functions& call, abi::Device 
 RawDriver Source::begin() {
   const Functions& call = library_.call;
   if (driver_.init != abi::ok) {
-    driver_.library = library_.path;
+    driver_.found_as = library_.path;
     driver_.init = call.init();
     driver_.driver = ask_text<abi::version_size>(call.driver_version);
     driver_.nvml = ask_text<abi::version_size>(call.nvml_version);

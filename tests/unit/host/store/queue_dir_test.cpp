@@ -31,7 +31,7 @@ class QueueDirectory : public ::testing::Test {
     std::string pattern = std::filesystem::temp_directory_path() / "thole_dir_XXXXXX";
     root = ::mkdtemp(pattern.data());
     places.state_home = root + "/home";
-    places.library = root + "/lib";
+    places.var_lib = root + "/lib";
     places.temporary = root + "/tmp";
     places.host = "box";
     places.uid = ::geteuid();
