@@ -22,6 +22,13 @@ std::optional<std::string> read_all(int fd, std::size_t limit) {
   return text;
 }
 
+bool drain(int fd) {
+  char bytes[4096];
+  bool had_some = false;
+  while (::read(fd, bytes, sizeof bytes) > 0) had_some = true;
+  return had_some;
+}
+
 bool is_readable(int fd) {
   pollfd one{fd, POLLIN, 0};
   return ::poll(&one, 1, 0) > 0;

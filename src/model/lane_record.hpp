@@ -27,7 +27,6 @@ struct LanePlace {
   std::int32_t pid;                          // of the command; 0 until it is known
   std::int32_t reserved;
   std::int64_t started_ms;                   // since 1970
-  std::uint64_t log_start, log_length;       // in its log file; the length once it has ended
   // The end.
   std::int32_t exit_code, signal;            // -1: not by this way
   std::uint32_t flags;                       // how_… below
@@ -51,7 +50,7 @@ struct LaneRecord {
   std::array<LanePlace, lane_places> places;
 };
 
-inline constexpr std::uint64_t lane_magic = 0x31656e616c686f74u;   // "tholane1"
+inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"
 
 static_assert(std::atomic<TaskPhase>::is_always_lock_free && sizeof(LanePlace) % 8 == 0);
 

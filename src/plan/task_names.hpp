@@ -27,7 +27,6 @@ struct TaskName {
   std::string word;                              // as typed, for messages
 
   bool one_job() const { return jobs == Jobs::newest || (jobs == Jobs::numbered && numbers.first == numbers.last); }
-  bool one_task() const { return one_job() && tasks && tasks->first == tasks->last; }
 };
 
 // One word, perhaps several names with commas between them. Throws Error(usage) that quotes the piece that is none.

@@ -194,8 +194,7 @@ port::Wake FifoPlace::sleep(std::span<const int> also, std::optional<SteadyTime>
     if (i < also.size()) return last_wake_ = port::Wake::other_fd;
     if (i < also.size() + watches_.size()) return last_wake_ = watches_.kind(i - also.size());
   }
-  char bytes[64];
-  while (::read(turn_->fd.get(), bytes, sizeof bytes) > 0) {}
+  drain(turn_->fd.get());
   return last_wake_ = port::Wake::nudge;
 }
 

@@ -27,7 +27,6 @@ class SqliteJobStore : public port::JobStore {
   std::optional<model::Task> task(model::JobId job, model::TaskIndex index) override;
   std::vector<std::string> cells(model::JobId job, std::uint64_t item) override;
   std::uint64_t ahead_of(model::JobId job) override;
-  std::vector<model::JobId> dependents(model::JobId job) override;
   bool draining() override;
   std::unique_ptr<port::JobWatch> watch(port::Changes what) override;
 

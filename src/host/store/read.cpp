@@ -168,13 +168,6 @@ std::uint64_t SqliteJobStore::ahead_of(JobId job) {
   return rows.count(0);
 }
 
-std::vector<JobId> SqliteJobStore::dependents(JobId job) {
-  Rows rows = file_.database().query("SELECT DISTINCT job FROM dependency WHERE on_job = ? ORDER BY job", job);
-  std::vector<JobId> jobs;
-  while (rows.next()) jobs.push_back(rows.count(0));
-  return jobs;
-}
-
 bool SqliteJobStore::draining() { return file_.database().integer("SELECT draining FROM queue") != 0; }
 
 std::unique_ptr<port::JobWatch> SqliteJobStore::watch(port::Changes what) {

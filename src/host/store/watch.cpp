@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -26,11 +27,7 @@ class FifoWatch : public port::JobWatch {
   FifoWatch& operator=(const FifoWatch&) = delete;
 
   int fd() const override { return fifo_.get(); }
-  void drain() override {
-    char bytes[256];
-    while (::read(fifo_.get(), bytes, sizeof bytes) > 0) {
-    }
-  }
+  void drain() override { thole::drain(fifo_.get()); }
 
  private:
   std::string path_;
