@@ -36,6 +36,11 @@ plan::HostLimits limits_of(const BindSite& site, const model::BindOptions& optio
   throw error;
 }
 
+bool asks_for_anything(const model::BindOptions& options) {
+  return options.mode != model::BindMode::none || options.memory != model::MemoryPolicy::first_touch ||
+         options.nic != model::NicMode::none || options.threads.mode != model::Threads::Mode::keep;
+}
+
 }  // namespace
 
 std::vector<std::string> Binding::troubles_of(std::size_t rank) const {
@@ -55,9 +60,20 @@ std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const st
   return gpus;
 }
 
-bool wants_binding(const model::BindOptions& options) {
-  return options.mode != model::BindMode::none || options.memory != model::MemoryPolicy::first_touch ||
-         options.nic != model::NicMode::none || options.threads.mode != model::Threads::Mode::keep;
+std::optional<Binding> binding_for(Site& site, const BindSite& host, const model::BindOptions& options, const Acquired& acquired,
+                                   unsigned processes) {
+  if (acquired.chosen.empty() || !asks_for_anything(options)) return std::nullopt;
+  return plan_binding(site.observer, host, site.environment, options,
+                      std::vector(processes, gpus_of(acquired.units, acquired.chosen)));
+}
+
+port::ProcessSpec spec_with(const Acquired& acquired, const plan::Variables& variables, const std::map<std::string, std::string>& carry) {
+  port::ProcessSpec spec;
+  spec.set = variables.set;
+  spec.unset = variables.unset;
+  for (const auto& [name, value] : carry) spec.set[name] = value;
+  for (const Fd& lock : acquired.claim.locks) spec.keep.push_back(lock.get());
+  return spec;
 }
 
 Binding plan_binding(Observer& observer, const BindSite& site, const plan::Environment& environment,

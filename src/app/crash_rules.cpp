@@ -1,5 +1,7 @@
 #include "app/crash_rules.hpp"
 
+#include "app/task_end.hpp"
+
 namespace thole::app {
 
 Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot) {
@@ -23,30 +25,22 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, std
 }
 
 port::TaskEnd end_of(const model::Task& task, const Remains& remains, const model::Retry& retry, WallTime now) {
-  port::TaskEnd end;
-  end.job = task.job;
-  end.index = task.index;
-  end.runs = task.runs;
-  end.at = now;
   if (std::holds_alternative<NeverBegan>(remains)) {
+    port::TaskEnd end;
+    end.job = task.job;
+    end.index = task.index;
+    end.runs = task.runs;
     end.state = model::TaskState::queued;
     end.unstarted = true;
+    end.at = now;
     return end;
   }
-  plan::TaskEnding ending;
-  if (const auto* seen = std::get_if<Ended>(&remains)) {
-    ending = seen->ending;
-    end.at = seen->at;
-    if (seen->peak_memory_kib) end.peak_memory_mib = (*seen->peak_memory_kib + 1023) / 1024;
-  } else {
-    ending.lost = true;
-  }
-  const plan::TaskFate fate = plan::fate_of(ending, retry, task.tries, now);
-  end.state = fate.state;
-  end.ready = fate.ready;
-  end.reason = fate.reason;
-  end.exit_code = ending.exit_code;
-  end.signal = ending.signal;
+  const auto* seen = std::get_if<Ended>(&remains);
+  plan::TaskEnding lost;
+  lost.lost = true;
+  port::TaskEnd end = judged(task, seen ? seen->ending : lost, retry, now);
+  if (seen) end.at = seen->at;
+  if (seen && seen->peak_memory_kib) end.peak_memory_mib = mib_of_kib(*seen->peak_memory_kib);
   return end;
 }
 

@@ -24,14 +24,6 @@ bool goes_before(const Job& a, const Job& b) {
   return a.terms.priority != b.terms.priority ? a.terms.priority > b.terms.priority : a.id < b.id;
 }
 
-std::string label_of(const std::string& key, const Overview* machine) {
-  if (machine)
-    for (const UnitOverview& unit : machine->units)
-      if (unit.unit.key == key) return unit.unit.label;
-  return key;
-}
-
-
 // Says of one job after the other what it waits for.
 class Reasons {
  public:
@@ -203,11 +195,22 @@ bool is_wished(const Job& job, const JobListWish& wish) {
 
 }  // namespace
 
+std::string label_of(const std::string& key, const Overview* machine) {
+  if (machine)
+    for (const UnitOverview& unit : machine->units)
+      if (unit.unit.key == key) return unit.unit.label;
+  return key;
+}
+
 std::string state_of(const Job& job) {
   for (const TaskState state : {TaskState::running, TaskState::queued, TaskState::held})
     if (job.counts[state] > 0) return to_string(state == TaskState::queued && job.terms.held ? TaskState::held : state);
+  return outcome_of(job.counts);
+}
+
+std::string outcome_of(const model::TaskCounts& counts) {
   for (const TaskState state : {TaskState::failed, TaskState::lost, TaskState::cancelled, TaskState::skipped})
-    if (job.counts[state] > 0) return to_string(state);
+    if (counts[state] > 0) return to_string(state);
   return to_string(TaskState::done);
 }
 

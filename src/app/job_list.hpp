@@ -48,8 +48,12 @@ struct JobListWish {
 // `machine`: claims and line as they are; null where they could not be read.
 JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListWish& wish, WallTime now);
 
-// One word for a job as a whole.
+// One word for a job as a whole, and for one that has ended: the worst that became of a task of it.
 std::string state_of(const model::Job& job);
+std::string outcome_of(const model::TaskCounts& counts);
+
+// What people call the unit of this key; the key itself where the machine is not known, or has it no more.
+std::string label_of(const std::string& key, const Overview* machine);
 
 // When the rest will be over, if it goes on as so far.
 std::optional<WallTime> expected_end(const model::Job& job, WallTime now);

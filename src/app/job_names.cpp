@@ -102,6 +102,11 @@ void add(std::vector<Selection>& all, port::JobReader& jobs, const TaskName& nam
 
 }  // namespace
 
+std::optional<Job> job_of(port::JobReader& jobs, model::JobId id) {
+  std::vector<Job> found = query_ids(jobs, id, id, 1);
+  return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
+}
+
 std::optional<Job> newest_job(port::JobReader& jobs) {
   JobQuery query;
   query.newest_first = true;

@@ -20,6 +20,8 @@ std::vector<model::Dependency> dependencies(port::JobReader& jobs, const std::ve
 // The jobs selected, in order of id, each once.
 std::vector<model::Job> jobs_of(port::JobReader& jobs, const std::vector<port::Selection>& selections);
 
+std::optional<model::Job> job_of(port::JobReader& jobs, model::JobId id);
+
 // The newest job, if there is any.
 std::optional<model::Job> newest_job(port::JobReader& jobs);
 

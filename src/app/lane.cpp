@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "app/job_names.hpp"
 #include "app/notify.hpp"
+#include "app/task_end.hpp"
 #include "app/task_text.hpp"
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "plan/sweep.hpp"
 #include "plan/task_fate.hpp"
@@ -40,7 +43,6 @@ class Lane {
   };
 
   bool claim(model::JobId first);
-  bool empty_mail();
   std::optional<model::Job> best_job(std::uint64_t request_class);
   void prepare(const model::Job& job);
   void turn(bool take);
@@ -106,17 +108,10 @@ bool Lane::claim(model::JobId first) {
       return seat_.record->yield.load() == 0;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::interrupted) throw;
-      empty_mail();
+      drain(seat_.mail.get());
     }
   }
   return false;
-}
-
-bool Lane::empty_mail() {
-  char bytes[64];
-  bool had_some = false;
-  while (::read(seat_.mail.get(), bytes, sizeof bytes) > 0) had_some = true;
-  return had_some;
 }
 
 std::optional<model::Job> Lane::best_job(std::uint64_t request_class) {
@@ -133,9 +128,7 @@ void Lane::prepare(const model::Job& job) {
   alone_ = job.tasks == 1;
   variables_ = variables(site_, acquired_, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
   try {
-    if (!acquired_.chosen.empty() && wants_binding(spec_.bind))
-      binding_ = plan_binding(site_.observer, ports_.bind, site_.environment, spec_.bind,
-                              {gpus_of(acquired_.units, acquired_.chosen)});
+    binding_ = binding_for(site_, ports_.bind, spec_.bind, acquired_, 1);
   } catch (const Error& error) {
     cannot_bind_ = error;                        // then no task of it can begin
   }
@@ -232,36 +225,25 @@ void Lane::declare_end(const Running& running) {
 
 // No such command, no such directory …: an end like any other, with the statuses that env(1) would give.
 void Lane::could_not_begin(Running& running, const Error& error) {
-  port::TaskOver ended;
-  ended.place = running.task.place;
-  ended.ended.exit_code = exit_status(error.code());
+  const int exit_code = exit_status(error.code());
+  const WallTime now = site_.clock.wall();
   model::LanePlace& record = place(running.task.place);
-  record.exit_code = *ended.ended.exit_code;
+  record.exit_code = exit_code;
   record.signal = -1;
   record.flags = model::how_no_start;
-  record.ended_ms = in_ms(site_.clock.wall());
+  record.ended_ms = in_ms(now);
   record.phase.store(TaskPhase::ended);
-  port::TaskEnd end;
-  end.job = running.task.job;
-  end.index = running.task.index;
-  end.runs = running.task.runs;
-  end.at = site_.clock.wall();
-  end.exit_code = ended.ended.exit_code;
-  const plan::TaskFate fate = plan::fate_of({end.exit_code, {}, false, false, false, false}, spec_.retry, running.task.tries, end.at);
-  end.state = fate.state;
-  end.ready = fate.ready;
+  const plan::TaskEnding ending{exit_code, {}, false, false, false, false};
+  port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
   end.reason = error.full();
   end.log_length = ports_.logs.end(running.log, fmt::format("# not started: {}\n", error.full()));
   ends_.push_back(std::move(end));
 }
 
 port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string> argv) {
-  port::ProcessSpec spec;
+  port::ProcessSpec spec = spec_with(acquired_, variables_, ports_.carry);
   spec.argv = std::move(argv);
   spec.base = &spec_.environment;
-  spec.set = variables_.set;
-  spec.unset = variables_.unset;
-  for (const auto& [name, value] : ports_.carry) spec.set[name] = value;
   spec.set["THOLE_TASK"] = task_mark(ports_.queue, running.task.job, running.task.index, running.task.runs);
   spec.set["THOLE_JOB"] = std::to_string(running.task.job);
   spec.set["THOLE_TASK_INDEX"] = std::to_string(running.task.index);
@@ -270,7 +252,6 @@ port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string
   spec.own_group = true;
   spec.mask = spec_.umask;
   spec.reached = &place(running.task.place).phase;
-  for (const Fd& lock : acquired_.claim.locks) spec.keep.push_back(lock.get());
   spec.keep.push_back(seat_.life.get());
   if (binding_) put_into(spec, *binding_, 0, nullptr);
   return spec;
@@ -306,22 +287,12 @@ void Lane::over(const port::TaskOver& over) {
 
   plan::TaskEnding ending{over.ended.exit_code, over.ended.signal, over.ended.time_limit, over.cancelled, false, false};
   if (over.ended.exit_code != 0) ending.gpu_out_of_memory = plan::says_gpu_out_of_memory(ports_.logs.tail(running.log, tail_for_signs));
-  const plan::TaskFate fate = plan::fate_of(ending, spec_.retry, running.task.tries, now);
-  port::TaskEnd end;
-  end.job = running.task.job;
-  end.index = running.task.index;
-  end.runs = running.task.runs;
-  end.state = fate.state;
-  end.at = now;
-  end.ready = fate.ready;
-  end.exit_code = over.ended.exit_code;
-  end.signal = over.ended.signal;
-  end.reason = fate.reason;
-  if (over.peak_memory_kib) end.peak_memory_mib = (*over.peak_memory_kib + 1023) / 1024;
+  port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
+  if (over.peak_memory_kib) end.peak_memory_mib = mib_of_kib(*over.peak_memory_kib);
   const Millis ran = std::max(Millis{0}, now - running.started);
-  const std::string next = fate.state != model::TaskState::queued ? ""
-                           : fate.ready ? "runs again at " + format_iso(*fate.ready) : "runs again";
-  end.log_length = ports_.logs.end(running.log, footer_text({over, ran, now, fate.reason, next}));
+  const std::string next = end.state != model::TaskState::queued ? ""
+                           : end.ready ? "runs again at " + format_iso(*end.ready) : "runs again";
+  end.log_length = ports_.logs.end(running.log, footer_text({over, ran, now, end.reason, next}));
   ends_.push_back(std::move(end));
   running_.erase(found);
 }
@@ -359,18 +330,16 @@ void Lane::wait() {
   std::optional<SteadyTime> deadline = retry_at_;
   if (trim_at_ && (!deadline || *trim_at_ < *deadline)) deadline = trim_at_;
   for (const port::TaskOver& ended : keeper_->wait(also, deadline)) over(ended);
-  if (empty_mail()) carefully([&] { read_orders(); });
+  if (drain(seat_.mail.get())) carefully([&] { read_orders(); });
   if (ports_.logs.growth() >= 0) trim_at_ = ports_.logs.trim(site_.clock.steady());
 }
 
 bool Lane::has_free_place() const { return running_.size() < std::clamp(spec_.per_gpu, 1u, model::lane_places); }
 
 LaneEnd Lane::run(model::JobId first) {
-  port::JobQuery query;
-  query.ids = {{first, first, {}}};
-  const std::vector<model::Job> jobs = ports_.jobs.jobs(query);
-  if (jobs.empty() || !claim(first)) return LaneEnd::nothing_to_do;
-  const std::optional<model::Job> job = best_job(jobs.front().request_class);
+  const std::optional<model::Job> for_whom = job_of(ports_.jobs, first);
+  if (!for_whom || !claim(first)) return LaneEnd::nothing_to_do;
+  const std::optional<model::Job> job = best_job(for_whom->request_class);
   if (!job) return LaneEnd::nothing_to_do;
   prepare(*job);
   keeper_ = ports_.keeper();

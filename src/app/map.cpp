@@ -16,7 +16,6 @@ namespace {
 
 using Kind = port::PoolEvent::Kind;
 
-constexpr Millis settling_time{200};     // helpers of a command that end by themselves are not left behind; as in `run`
 
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
 
@@ -26,7 +25,6 @@ struct Lane {
   std::vector<std::size_t> places;
   unsigned busy = 0;
   bool leaving = false;                  // takes no further task
-  bool released = false;                 // its claim was asked back
 
   bool holds() const { return !gain.acquired.claim.locks.empty(); }
 };
@@ -192,11 +190,7 @@ void Map::open_lane(LaneGain gain) {
   lane->door = open_door(ports_.run, lane->gain.acquired, until, events_.claims.caution);
   if (lane->door) pool_.watch(lane->door->fd());
   for (unsigned rank = 0; rank < wanted_.per_lane; ++rank) {
-    port::ProcessSpec spec;
-    spec.set = lane->gain.variables.set;
-    spec.unset = lane->gain.variables.unset;
-    for (const auto& [name, value] : wanted_.lane.carry) spec.set[name] = value;
-    for (const Fd& lock : lane->gain.acquired.claim.locks) spec.keep.push_back(lock.get());
+    port::ProcessSpec spec = spec_with(lane->gain.acquired, lane->gain.variables, wanted_.lane.carry);
     if (lane->gain.binding)
       put_into(spec, *lane->gain.binding, rank, [this, lane = lane.get()](const ReadBack& answer) {
         if (events_.claims.bound) events_.claims.bound(*lane->gain.binding, answer);
@@ -275,7 +269,7 @@ void Map::command_ended(std::size_t place, const port::PoolEvent& event) {
   if (!event.left_group) return finish(place);
   seat.phase = Seat::Phase::settling;
   seat.step = 0;
-  seat.deadline = now() + settling_time;
+  seat.deadline = now() + port::settling_time;
   timed_ = true;
 }
 
@@ -359,7 +353,7 @@ void Map::asked_at_door(Lane& lane) {
     next_step(seat, place);
   }
   if (!order.end) return;
-  lane.leaving = lane.released = true;
+  lane.leaving = true;
   std::erase_if(idle_, [&](std::size_t one) { return seats_[one].lane == &lane; });
 }
 

@@ -70,11 +70,8 @@ void LaneClaims::claim(const model::Request& request) {
   LaneGain gain;
   gain.acquired = acquire(site_, request, options);
   gain.variables = variables(site_, gain.acquired, request, wanted_.ids);
-  if (!gain.acquired.chosen.empty() && wants_binding(wanted_.bind)) {
-    const std::vector<std::size_t> gpus = gpus_of(gain.acquired.units, gain.acquired.chosen);
-    gain.binding = plan_binding(site_.observer, bind_, site_.environment, wanted_.bind, std::vector(tasks_at_once_, gpus));
-    if (events_.binding) events_.binding(*gain.binding);
-  }
+  gain.binding = binding_for(site_, bind_, wanted_.bind, gain.acquired, tasks_at_once_);
+  if (gain.binding && events_.binding) events_.binding(*gain.binding);
   gain.most_units = most_units(site_.observer, request);
   if (events_.got) events_.got(gain.acquired);
   std::lock_guard lock(mutex_);

@@ -31,22 +31,6 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
   return joined;
 }
 
-std::optional<Binding> binding_for(const RunPorts& ports, const RunRequest& wanted, const Acquired& acquired) {
-  if (acquired.chosen.empty() || !wants_binding(wanted.bind)) return std::nullopt;
-  return plan_binding(ports.site.observer, ports.bind, ports.site.environment, wanted.bind, {gpus_of(acquired.units, acquired.chosen)});
-}
-
-port::ProcessSpec spec_for(const Site& site, const RunRequest& wanted, const Acquired& acquired) {
-  port::ProcessSpec spec;
-  spec.argv = wanted.argv;
-  plan::Variables variables = app::variables(site, acquired, wanted.request, wanted.ids);
-  spec.set = std::move(variables.set);
-  spec.unset = std::move(variables.unset);
-  for (const auto& [name, value] : wanted.carry) spec.set[name] = value;
-  for (const Fd& lock : acquired.claim.locks) spec.keep.push_back(lock.get());
-  return spec;
-}
-
 }  // namespace
 
 // A claim without a socket still works: say so and go on.
@@ -78,9 +62,10 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   Acquired acquired = wanted.in.empty() ? acquire(ports.site, wanted.request, options) : join_claim(ports, wanted.in);
   if (events.got) events.got(acquired);
 
-  const std::optional<Binding> binding = binding_for(ports, wanted, acquired);
+  const std::optional<Binding> binding = binding_for(ports.site, ports.bind, wanted.bind, acquired, 1);
   if (binding && events.binding) events.binding(*binding);
-  port::ProcessSpec spec = spec_for(ports.site, wanted, acquired);
+  port::ProcessSpec spec = spec_with(acquired, variables(ports.site, acquired, wanted.request, wanted.ids), wanted.carry);
+  spec.argv = wanted.argv;
   if (binding) put_into(spec, *binding, 0, [&](const ReadBack& answer) { if (events.bound) events.bound(*binding, answer); });
   ports.site.observer.rest();                // no probe of ours beside the job, nor among the processes we wait for
   if (!wanted.supervised) ports.processes.become(spec);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "app/crash_rules.hpp"
+#include "app/job_names.hpp"
 #include "app/lane.hpp"
 #include "app/notify.hpp"
 #include "base/error.hpp"
@@ -108,13 +109,11 @@ void Runner::adopt_lane(port::LaneView view, Fd end) {
   lane.state.number = view.number;
   lane.state.job = view.record->job.load();
   lane.state.leaving = view.record->yield.load() != 0;
-  port::JobQuery query;
-  query.ids = {{lane.state.job, lane.state.job, {}}};
-  for (const model::Job& job : ports_.jobs.jobs(query)) {
-    lane.state.request_class = job.request_class;
-    lane.state.priority = job.terms.priority;
-    lane.state.gpus = job.gpus;
-    learn_class(job);
+  if (const std::optional<model::Job> job = job_of(ports_.jobs, lane.state.job)) {
+    lane.state.request_class = job->request_class;
+    lane.state.priority = job->terms.priority;
+    lane.state.gpus = job->gpus;
+    learn_class(*job);
   }
   lane.end = std::move(end);
   lane.record = std::move(view.record);
@@ -308,8 +307,7 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
     watched.push_back({orphan.lock.get(), POLLIN, 0});   // -1 is skipped
   }
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
-  char bytes[4096];
-  while (::read(seat_.wake.get(), bytes, sizeof bytes) > 0) {}
+  drain(seat_.wake.get());
 }
 
 // The store may have no room for what we have to tell it, or the machine none for another process: we say so and try again later,

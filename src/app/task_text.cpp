@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "app/task_end.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 
@@ -38,7 +39,7 @@ std::string footer_text(const TaskFooter& footer) {
   std::string text = fmt::format("# ended {} after {}: {}", format_iso(footer.ended), precise(footer.ran), ending_text(ended));
   if (footer.over.cancelled) text += ", cancelled";
   else if (!footer.reason.empty()) text += ", " + footer.reason;
-  if (footer.over.peak_memory_kib) text += fmt::format("; peak memory {}", format_mib((*footer.over.peak_memory_kib + 1023) / 1024));
+  if (footer.over.peak_memory_kib) text += fmt::format("; peak memory {}", format_mib(mib_of_kib(*footer.over.peak_memory_kib)));
   text += "\n";
   for (const std::string& process : ended.left_behind) text += "# left behind: " + printable(process, 200) + "\n";
   if (!footer.next.empty()) text += "# " + footer.next + "\n";

@@ -27,10 +27,7 @@ std::string task_name(const Job& job, const Task& task) {
 
 std::string labels_of(const Task& task, const Overview& machine) {
   std::vector<std::string> labels;
-  for (const std::string& key : task.gpus) {
-    const auto unit = std::find_if(machine.units.begin(), machine.units.end(), [&](const UnitOverview& one) { return one.unit.key == key; });
-    labels.push_back(unit == machine.units.end() ? key : unit->unit.label);
-  }
+  for (const std::string& key : task.gpus) labels.push_back(label_of(key, &machine));
   return labels.empty() ? "without a GPU" : "on GPU " + join(labels, ",");
 }
 
