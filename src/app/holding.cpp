@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::app {
 
@@ -75,7 +76,7 @@ model::Json gpus_json(const Site& site, const Acquired& acquired) {
     gpu["uuid"] = unit.key;
     gpu["model"] = unit.model_of(machine);
     const auto memory = unit.memory_mib_of(machine);
-    gpu["memory_mib"] = memory ? model::Json(*memory) : model::Json(nullptr);
+    gpu["memory_mib"] = model::or_null(memory);
     gpus.push_back(std::move(gpu));
   }
   return gpus;
@@ -195,7 +196,7 @@ model::Json claim_json(const Site& site, const Acquired& acquired, const plan::V
   json["id"] = acquired.claim.id;
   json["gpus"] = gpus_json(site, acquired);
   json["since"] = format_iso(site.clock.wall());
-  json["until"] = until ? model::Json(format_iso(*until)) : model::Json(nullptr);
+  json["until"] = model::or_null(until);
   json["why"] = acquired.explain;
   json["set"] = variables.set;
   json["unset"] = variables.unset;

@@ -64,7 +64,7 @@ struct MapPorts {
 };
 
 struct MapOutcome {
-  plan::TaskCounts counts;
+  plan::Tally counts;
   std::uint64_t cut_short = 0;           // ended by --halt now, or with us
   std::optional<int> halted_by;          // the status of the task that halted it all
   std::optional<int> interrupted;        // the signal that did

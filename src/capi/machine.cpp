@@ -11,6 +11,7 @@
 #include "capi/handles.hpp"
 #include "capi/request.hpp"
 #include "model/json.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::capi {
 
@@ -46,15 +47,11 @@ wire::Config configured(const char* options) {
   return config;
 }
 
-model::Json time_or_null(const std::optional<WallTime>& when) {
-  return when ? model::Json(format_iso(*when)) : model::Json(nullptr);
-}
-
 model::Json as_json(const app::Preview& seen) {
   if (const auto* refuse = std::get_if<model::Refuse>(&seen.decision))
     throw Error(refuse->usage ? ErrorCode::usage : ErrorCode::unavailable, refuse->why);
   if (const auto* wait = std::get_if<model::Wait>(&seen.decision))
-    return {{"outcome", "wait"}, {"position", wait->position}, {"promise", time_or_null(wait->promise)}};
+    return {{"outcome", "wait"}, {"position", wait->position}, {"promise", model::or_null(wait->promise)}};
   model::Json uuids = model::Json::array();
   for (std::size_t unit : seen.chosen) uuids.push_back(seen.units[unit].key);
   return {{"outcome", "take"}, {"gpus", std::move(uuids)}, {"explain", seen.explain}};

@@ -9,6 +9,7 @@
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -66,14 +67,13 @@ std::map<std::string, std::string> Context::carry() const {
 }
 
 model::Json to_json(const Error& error) {
-  const auto text = [](const std::string& value) { return value.empty() ? model::Json(nullptr) : model::Json(value); };
   return {{"schema", "thole/error/1"},
           {"error",
            {{"code", name(error.code())},
             {"message", error.what()},
-            {"object", text(error.object())},
+            {"object", model::or_null(error.object())},
             {"errno", error.sys_errno() != 0 ? model::Json(error.sys_errno()) : model::Json(nullptr)},
-            {"hint", text(error.hint())},
+            {"hint", model::or_null(error.hint())},
             {"exit_status", exit_status(error.code())}}}};
 }
 

@@ -6,6 +6,7 @@
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
+#include "model/json_null.hpp"
 #include "wire/survey.hpp"
 
 namespace thole::cli {
@@ -45,7 +46,7 @@ model::Json to_json(const std::vector<Check>& checks) {
     list.push_back({{"name", check.name},
                     {"result", app::to_string(check.result)},
                     {"text", check.text},
-                    {"fix", check.fix.empty() ? model::Json(nullptr) : model::Json(check.fix)}});
+                    {"fix", model::or_null(check.fix)}});
   return {{"schema", "thole/doctor/1"}, {"checks", std::move(list)}};
 }
 

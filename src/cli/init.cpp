@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -13,7 +14,7 @@ int init(Context& context) {
                         {"directory", report.directory},
                         {"units", report.units},
                         {"freed", report.freed},
-                        {"group", group.empty() ? model::Json(nullptr) : model::Json(group)}});
+                        {"group", model::or_null(group)}});
     return 0;
   }
   std::string text = fmt::format("{}: {} can be claimed", report.directory,

@@ -86,17 +86,6 @@ std::string when_over(const app::JobList& list) {
   return last ? ", ends about " + format_local(*last, list.now) : "";
 }
 
-// A frame over the last one; see status.cpp.
-std::string over_the_last(std::string_view text, std::size_t rows) {
-  std::string frame = "\x1b[H";
-  std::size_t used = 0;
-  for (std::string_view line : split_lines(text)) {
-    if (++used >= rows) break;
-    frame += fmt::format("{}\x1b[K\n", line);
-  }
-  return frame + "\x1b[J";
-}
-
 bool something_runs(const app::JobList& list) { return list.tasks[model::TaskState::running] > 0; }
 
 // Sleeps until the queue changes, or the shown times do. Idle, nothing wakes it.

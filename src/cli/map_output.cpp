@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/progress.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -27,7 +28,6 @@ std::string in_memory(const port::Written& written) {
   return text;
 }
 
-Json number_or_null(const std::optional<int>& number) { return number ? Json(*number) : Json(nullptr); }
 
 }  // namespace
 
@@ -128,11 +128,11 @@ void MapOutput::show_json(const app::MapTask& task, const app::MapEnd& end) cons
                      {"tries", task.tries},
                      {"started", format_iso(task.started)},
                      {"duration_s", std::chrono::duration<double>(end.took).count()},
-                     {"exit_code", number_or_null(end.how.exit_code)},
-                     {"signal", number_or_null(end.how.signal)},
+                     {"exit_code", model::or_null(end.how.exit_code)},
+                     {"signal", model::or_null(end.how.signal)},
                      {"time_limit", end.how.time_limit},
                      {"released", end.how.released},
-                     {"problem", end.problem.empty() ? Json(nullptr) : Json(end.problem)},
+                     {"problem", model::or_null(end.problem)},
                      {"stdout", in_memory(end.output.output)},
                      {"stdout_bytes", end.output.output.bytes},
                      {"stderr", in_memory(end.output.errors)},
@@ -141,12 +141,12 @@ void MapOutput::show_json(const app::MapTask& task, const app::MapEnd& end) cons
 }
 
 void MapOutput::say_end(const app::MapOutcome& outcome, int status) const {
-  const plan::TaskCounts& counts = outcome.counts;
+  const plan::Tally& counts = outcome.counts;
   if (context_.invocation.global.json) {
     const Json line = {{"schema", "thole/map/1"},          {"event", "end"},
                        {"succeeded", counts.succeeded},    {"failed", counts.failed},
                        {"cut_short", outcome.cut_short},   {"halted", outcome.halted_by.has_value()},
-                       {"interrupted_by", number_or_null(outcome.interrupted)}, {"exit_status", status}};
+                       {"interrupted_by", model::or_null(outcome.interrupted)}, {"exit_status", status}};
     write(STDOUT_FILENO, model::dump(line, -1) + "\n");
     return;
   }

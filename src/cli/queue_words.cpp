@@ -16,10 +16,6 @@ namespace {
 
 constexpr int most_priority = 1000;
 
-[[noreturn]] void throw_expected(const Word& word, std::string_view expected) {
-  throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, quoted(word.text)));
-}
-
 bool has_digits_only(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos; }
 
 int signal_named(std::string_view name, const Word& word) {

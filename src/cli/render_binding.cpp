@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/help.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -42,7 +43,7 @@ std::string memory_line(MemoryPolicy policy, const std::vector<int>& nodes) {
 std::string in_lines(const std::string& text) { return "  " + wrap(printable(text), 80, 4, 2); }
 
 Json to_json(const model::Binding& binding) {
-  return {{"cpus", binding.cpus ? Json(binding.cpus->to_string()) : Json(nullptr)},
+  return {{"cpus", model::or_null(binding.cpus)},
           {"memory", binding.memory ? Json(to_string(*binding.memory)) : Json(nullptr)},
           {"memory_nodes", binding.memory_nodes}};
 }
@@ -57,7 +58,7 @@ Json rank_to_json(const model::RankPlan& rank, const plan::Effect& effect) {
           {"memory", to_string(rank.memory)},
           {"memory_nodes", rank.memory_nodes},
           {"nics", rank.nics},
-          {"threads", rank.threads ? Json(*rank.threads) : Json(nullptr)},
+          {"threads", model::or_null(rank.threads)},
           {"asked", to_json(effect.binding)},
           {"set", effect.set},
           {"lacks", effect.lacks},

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -63,13 +64,6 @@ std::string sum_of(const app::JobList& list) {
   return join(words, ", ");
 }
 
-Json time_or_null(const std::optional<WallTime>& time) { return time ? Json(format_iso(*time)) : Json(nullptr); }
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 Json counts_to_json(const model::TaskCounts& counts) {
   Json json;
   for (const TaskState state : all_states) json[to_string(state)] = counts[state];
@@ -81,7 +75,7 @@ Json to_json(const app::JobLine& line) {
   Json after = Json::array();
   for (const model::Dependency& one : job.terms.after) after.push_back({{"job", one.job}, {"when", to_string(one.when)}});
   Json json = {{"job", job.id},
-               {"name", text_or_null(job.name)},
+               {"name", model::or_null(job.name)},
                {"command", job.command},
                {"tags", job.tags},
                {"state", line.state},
@@ -91,14 +85,14 @@ Json to_json(const app::JobLine& line) {
                {"counts", counts_to_json(job.counts)},
                {"priority", job.terms.priority},
                {"held", job.terms.held},
-               {"begin", time_or_null(job.terms.begin)},
-               {"at_most", or_null(job.terms.at_most)},
-               {"time_s", job.terms.time ? Json(job.terms.time->count()) : Json(nullptr)},
+               {"begin", model::or_null(job.terms.begin)},
+               {"at_most", model::or_null(job.terms.at_most)},
+               {"time_s", model::or_null(job.terms.time)},
                {"after", after},
                {"submitted", format_iso(job.submitted)},
-               {"started", time_or_null(job.started)},
-               {"ended", time_or_null(job.ended)},
-               {"expected_end", time_or_null(line.expected_end)},
+               {"started", model::or_null(job.started)},
+               {"ended", model::or_null(job.ended)},
+               {"expected_end", model::or_null(line.expected_end)},
                {"waits", line.wait ? Json{{"kind", line.wait->kind}, {"why", line.wait->text}} : Json(nullptr)}};
   json["task"] = line.only_task ? cli::to_json(*line.only_task) : Json(nullptr);
   return json;
@@ -166,15 +160,15 @@ Json to_json(const Task& task) {
           {"state", to_string(task.state)},
           {"paused", task.paused},
           {"runs", task.runs},
-          {"started", time_or_null(task.started)},
-          {"ended", time_or_null(task.ended)},
-          {"not_before", time_or_null(task.ready)},
-          {"exit_code", or_null(task.exit_code)},
-          {"signal", or_null(task.signal)},
-          {"reason", text_or_null(task.reason)},
+          {"started", model::or_null(task.started)},
+          {"ended", model::or_null(task.ended)},
+          {"not_before", model::or_null(task.ready)},
+          {"exit_code", model::or_null(task.exit_code)},
+          {"signal", model::or_null(task.signal)},
+          {"reason", model::or_null(task.reason)},
           {"gpus", task.gpus},
-          {"peak_memory_mib", or_null(task.peak_memory_mib)},
-          {"peak_gpu_memory_mib", or_null(task.peak_gpu_memory_mib)}};
+          {"peak_memory_mib", model::or_null(task.peak_memory_mib)},
+          {"peak_gpu_memory_mib", model::or_null(task.peak_gpu_memory_mib)}};
 }
 
 std::string render_tasks(const std::vector<Task>& tasks, WallTime now, const Screen& screen) {

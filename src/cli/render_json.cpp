@@ -1,5 +1,6 @@
 // The JSON of `status`: the machine's own schema, and what was concluded from it.
 #include "cli/render.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -7,20 +8,19 @@ namespace {
 
 using model::Json;
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json unit_to_json(const app::UnitOverview& row, const model::Machine& machine) {
   Json pids = Json::array(), claims = Json::array();
   for (const model::GpuProcess& process : row.strangers) pids.push_back(process.pid);
-  for (const model::Holding& holding : row.holdings) claims.push_back(text_or_null(holding.id));
+  for (const model::Holding& holding : row.holdings) claims.push_back(model::or_null(holding.id));
   const auto memory = row.unit.memory_mib_of(machine);
   return {{"unit", row.unit.label},
           {"key", row.unit.key},
           {"gpu", row.unit.gpu},
-          {"model", text_or_null(row.unit.model_of(machine))},
-          {"memory_mib", memory ? Json(*memory) : Json(nullptr)},
+          {"model", model::or_null(row.unit.model_of(machine))},
+          {"memory_mib", model::or_null(memory)},
           {"state", app::to_string(row.state)},
-          {"why", text_or_null(row.why)},
+          {"why", model::or_null(row.why)},
           {"visible", row.visible},
           {"mine", row.mine},
           {"claims", std::move(claims)},
@@ -38,12 +38,12 @@ Json status_to_json(const app::Overview& overview) {
   Json json = model::status_json(overview.snapshot, holdings, waiting);
   for (std::size_t i = 0; i < overview.queue.size(); ++i) {
     const auto& promise = overview.queue[i].promise;
-    json["queue"][i]["starts_by"] = promise ? Json(format_iso(*promise)) : Json(nullptr);
+    json["queue"][i]["starts_by"] = model::or_null(promise);
   }
   json["units"] = Json::array();
   for (const app::UnitOverview& row : overview.units) json["units"].push_back(unit_to_json(row, overview.snapshot.machine));
-  json["narrowed_by"] = text_or_null(overview.outer.named_by);
-  json["claims_problem"] = text_or_null(overview.claims_problem);
+  json["narrowed_by"] = model::or_null(overview.outer.named_by);
+  json["claims_problem"] = model::or_null(overview.claims_problem);
   return json;
 }
 
@@ -55,11 +55,11 @@ Json list_to_json(const app::Overview& overview) {
     for (const app::UnitOverview& row : overview.units)
       if (row.unit.gpu == g && row.unit.instance)
         instances.push_back({{"unit", row.unit.label},
-                             {"uuid", text_or_null(machine.gpus[g].mig[*row.unit.instance].uuid)},
-                             {"model", text_or_null(row.unit.model_of(machine))}});
+                             {"uuid", model::or_null(machine.gpus[g].mig[*row.unit.instance].uuid)},
+                             {"model", model::or_null(row.unit.model_of(machine))}});
     json["gpus"].push_back({{"index", g},
-                            {"uuid", text_or_null(machine.gpus[g].uuid)},
-                            {"model", text_or_null(machine.gpus[g].model)},
+                            {"uuid", model::or_null(machine.gpus[g].uuid)},
+                            {"model", model::or_null(machine.gpus[g].model)},
                             {"instances", std::move(instances)}});
   }
   return json;

@@ -6,6 +6,7 @@
 #include "cli/help.hpp"
 #include "cli/render.hpp"
 #include "cli/render_binding.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -44,9 +45,9 @@ std::string render_waiting(const std::vector<std::string>& why) {
 
 Json waiting_to_json(const model::Wait& wait, const std::vector<std::string>& why) {
   return {{"position", wait.position},
-          {"behind_ticket", wait.behind ? Json(*wait.behind) : Json(nullptr)},
-          {"starts_by", wait.promise ? Json(format_iso(*wait.promise)) : Json(nullptr)},
-          {"would_start_with_time_s", wait.would_fit ? Json(wait.would_fit->count()) : Json(nullptr)},
+          {"behind_ticket", model::or_null(wait.behind)},
+          {"starts_by", model::or_null(wait.promise)},
+          {"would_start_with_time_s", model::or_null(wait.would_fit)},
           {"why", why}};
 }
 
@@ -67,7 +68,7 @@ Json preview_to_json(const app::Preview& preview, const std::optional<app::Bindi
   return {{"schema", "thole/plan/1"},
           {"would", wait ? "wait" : "claim"},
           {"gpus", units_to_json(preview.units, preview.chosen, snapshot)},
-          {"why", preview.explain.empty() ? Json(nullptr) : Json(preview.explain)},
+          {"why", model::or_null(preview.explain)},
           {"wait", wait ? waiting_to_json(*wait, why) : Json(nullptr)},
           {"binding", binding ? binding_to_json(*binding) : Json(nullptr)},
           {"set", variables.set},
@@ -79,8 +80,8 @@ Json ended_to_json(const port::Ended& ended) {
   return {{"schema", "thole/ended/1"},
           {"who", "command"},
           {"why", why},
-          {"exit_code", ended.exit_code ? Json(*ended.exit_code) : Json(nullptr)},
-          {"signal", ended.signal ? Json(*ended.signal) : Json(nullptr)},
+          {"exit_code", model::or_null(ended.exit_code)},
+          {"signal", model::or_null(ended.signal)},
           {"core_dumped", ended.core},
           {"left_behind", ended.left_behind},
           {"message", nullptr}};

@@ -6,6 +6,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "model/json_null.hpp"
 #include "wire/queue.hpp"
 
 namespace thole::cli {
@@ -31,7 +32,7 @@ model::Json waits_to_json(const plan::Waits& waits, const plan::Waits& fifo) {
     return {{"jobs", 0}, {"mean_s", nullptr}, {"median_s", nullptr}, {"p95_s", nullptr}, {"mean_by_fifo", nullptr}};
   const auto by_fifo = ratio(waits.mean_s, fifo.mean_s);
   return {{"jobs", waits.jobs}, {"mean_s", waits.mean_s}, {"median_s", waits.median_s}, {"p95_s", waits.p95_s},
-          {"mean_by_fifo", by_fifo ? model::Json(*by_fifo) : model::Json(nullptr)}};
+          {"mean_by_fifo", model::or_null(by_fifo)}};
 }
 
 model::Json to_json(const std::vector<plan::Played>& all, const app::Recorded& recorded, unsigned gpus) {

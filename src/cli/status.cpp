@@ -30,18 +30,6 @@ model::Json json_of(Context& context, const app::Overview& overview) {
   return status_to_json(overview);
 }
 
-// Redraws in place: each line is overwritten and its rest cleared, so nothing flickers. More lines than the screen has would
-// scroll it; they are left out.
-std::string over_the_last(std::string_view text, std::size_t rows) {
-  std::string frame = "\x1b[H";
-  std::size_t used = 0;
-  for (std::string_view line : split_lines(text)) {
-    if (++used >= rows) break;
-    frame += fmt::format("{}\x1b[K\n", line);
-  }
-  return frame + "\x1b[J";
-}
-
 [[noreturn]] void watch(Context& context, Seconds interval) {
   bool first = true;
   for (;;) {

@@ -8,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/submit_wish.hpp"
+#include "model/json_null.hpp"
 #include "wire/code_copy.hpp"
 #include "wire/queue.hpp"
 
@@ -41,7 +42,7 @@ int show(Context& context, const app::Prepared& prepared) {
       text += fmt::format("  {}\n", printable(command_line(command), 4096));
     }
     if (job.tasks > most_shown) text += fmt::format("  … and {} more\n", job.tasks - most_shown);
-    json["jobs"].push_back({{"name", job.spec.name.empty() ? model::Json(nullptr) : model::Json(job.spec.name)},
+    json["jobs"].push_back({{"name", model::or_null(job.spec.name)},
                             {"tasks", job.tasks},
                             {"gpus", job.spec.request.gpus},
                             {"on", job.spec.request.on},
@@ -59,7 +60,7 @@ void tell(Context& context, const app::Prepared& prepared, const app::Stored& st
     for (std::size_t i = 0; i < stored.jobs.size(); ++i) {
       const port::Submission& job = prepared.submissions[i];
       json["jobs"].push_back({{"job", stored.jobs[i].id},
-                              {"name", job.spec.name.empty() ? model::Json(nullptr) : model::Json(job.spec.name)},
+                              {"name", model::or_null(job.spec.name)},
                               {"tasks", job.tasks},
                               {"existed", stored.jobs[i].existed}});
     }

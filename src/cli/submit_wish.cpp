@@ -74,7 +74,9 @@ Invocation reparse(const Context& context, const std::vector<std::string>& words
 std::vector<std::string> options_in(const Context& context, const std::string& script) {
   const Fd file(::open(script.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};                          // exec will say what is wrong with it
-  const std::string text = read_all(file.get(), most_of_script).value_or("");
+  std::string text(most_of_script, '\0');
+  const ssize_t got = ::read(file.get(), text.data(), text.size());
+  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
   std::vector<std::string> options;
   for (const plan::Directive& directive : plan::read_directives(text, script)) {
     try {

@@ -118,4 +118,14 @@ std::string paragraph(const Screen& screen, std::string_view text, std::size_t i
   return all;
 }
 
+std::string over_the_last(std::string_view text, std::size_t rows) {
+  std::string frame = "\x1b[H";
+  std::size_t used = 0;
+  for (std::string_view line : split_lines(text)) {
+    if (++used >= rows) break;
+    frame += fmt::format("{}\x1b[K\n", line);
+  }
+  return frame + "\x1b[J";
+}
+
 }  // namespace thole::cli

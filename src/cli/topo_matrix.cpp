@@ -2,6 +2,7 @@
 #include "base/text.hpp"
 #include "cli/render.hpp"
 #include "cli/topo.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -55,20 +56,16 @@ std::string render_matrix(const model::Machine& machine) {
 
 model::Json matrix_to_json(const model::Machine& machine) {
   const app::Joins joins(machine);
-  const auto address = [](const std::optional<model::PciAddress>& pci) {
-    return pci ? model::Json(pci->to_string()) : model::Json(nullptr);
-  };
-  const auto number = [](std::optional<int> value) { return value ? model::Json(*value) : model::Json(nullptr); };
   model::Json json = {{"schema", "thole/matrix/1"}, {"devices", model::Json::array()}, {"joins", model::Json::array()}};
   for (std::size_t g = 0; g < machine.gpus.size(); ++g) {
     const model::Gpu& gpu = machine.gpus[g];
-    const auto& near = gpu.near_cpus.node;
-    json["devices"].push_back({{"name", device(machine, g)}, {"pci", address(gpu.pci)}, {"numa", number(gpu.numa)},
-                               {"near_cpus", near ? model::Json(near->to_string()) : model::Json(nullptr)}});
+    json["devices"].push_back({{"name", device(machine, g)}, {"pci", model::or_null(gpu.pci)}, {"numa", model::or_null(gpu.numa)},
+                               {"near_cpus", model::or_null(gpu.near_cpus.node)}});
   }
   for (std::size_t n = 0; n < machine.nics.size(); ++n) {
     const model::Nic& nic = machine.nics[n];
-    json["devices"].push_back({{"name", nic.name}, {"pci", address(nic.pci)}, {"numa", number(nic.numa)}, {"near_cpus", nullptr}});
+    json["devices"].push_back({{"name", nic.name}, {"pci", model::or_null(nic.pci)}, {"numa", model::or_null(nic.numa)},
+                               {"near_cpus", nullptr}});
   }
   for (std::size_t i = 0; i < joins.size(); ++i) {
     model::Json row = model::Json::array();

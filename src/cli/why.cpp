@@ -10,6 +10,7 @@
 #include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/render_run.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::cli {
 
@@ -125,7 +126,7 @@ int of_request(Context& context, const app::Overview& overview) {
   if (context.invocation.global.json) {
     model::Json json = {{"schema", "thole/why/1"},
                         {"request", request.describe()},
-                        {"refused", why.refused.empty() ? model::Json(nullptr) : model::Json(why.refused)}};
+                        {"refused", model::or_null(why.refused)}};
     json["plan"] = why.preview ? preview_to_json(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting) : model::Json(nullptr);
     json["units"] = model::Json::array();
     for (const UnitWhy& unit : why.units) json["units"].push_back(to_json(unit));

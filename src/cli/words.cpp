@@ -12,10 +12,6 @@ namespace {
 
 constexpr unsigned most_gpus = 4096;  // a slip of the finger, not a machine
 
-[[noreturn]] void throw_expected(const Word& word, std::string_view expected) {
-  throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, quoted(word.text)));
-}
-
 // The one candidate that begins with the word: "--mem" can only mean --memory.
 std::optional<std::string> only_beginning(std::string_view word, const std::vector<std::string>& known) {
   std::optional<std::string> found;
@@ -30,6 +26,10 @@ std::optional<std::string> only_beginning(std::string_view word, const std::vect
 }  // namespace
 
 std::string quoted(std::string_view word) { return fmt::format("\"{}\"", printable(word, 60)); }
+
+void throw_expected(const Word& word, std::string_view expected) {
+  throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, quoted(word.text)));
+}
 
 unsigned count_of(const Word& word) {
   auto count = parse_u64(word.text);

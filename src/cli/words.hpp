@@ -25,6 +25,9 @@ plan::Halt halt_of(const Word& word);                               // "now,fail
 // The word in double quotes, made printable and cut.
 std::string quoted(std::string_view word);
 
+// Error(usage): "--gpus: expected a number, got \"x\"".
+[[noreturn]] void throw_expected(const Word& word, std::string_view expected);
+
 // Error(usage) for a word that is none of the known ones, with the nearest in the hint.
 [[noreturn]] void throw_unknown(std::string_view what, std::string_view word, const std::vector<std::string>& known,
                                 std::string_view otherwise);

@@ -3,16 +3,13 @@
 #include <set>
 
 #include "model/json.hpp"
+#include "model/json_null.hpp"
 #include "model/unit.hpp"
 
 namespace thole::model {
 
 namespace {
 
-template <class T>
-Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(nullptr); }
-
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 Json time_or_null(WallTime when) { return when == WallTime{} ? Json(nullptr) : Json(format_iso(when)); }
 
 // What a waiter waits for: claims that hold a unit it could use, and earlier tickets that compete for one.
@@ -51,7 +48,7 @@ Json to_json(const Holding& holding) {
 }
 
 Json to_json(const Waiting& waiting) {
-  Json time = waiting.time ? Json(waiting.time->count()) : Json(nullptr);
+  Json time = or_null(waiting.time);
   return {{"ticket", waiting.ticket},
           {"uid", waiting.uid == static_cast<uid_t>(-1) ? Json(nullptr) : Json(waiting.uid)},
           {"user", or_null(waiting.user)},

@@ -1,17 +1,11 @@
 // A machine as JSON. Unknown is null; what is known to be unsupported or failed is listed beside the null.
 #include "base/text.hpp"
 #include "model/json.hpp"
+#include "model/json_null.hpp"
 
 namespace thole::model {
 
 namespace {
-
-template <class T>
-Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(nullptr); }
-
-Json or_null(const std::optional<CpuSet>& cpus) { return cpus ? Json(cpus->to_string()) : Json(nullptr); }
-Json or_null(const std::optional<PciAddress>& pci) { return pci ? Json(pci->to_string()) : Json(nullptr); }
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // Writes a metric's value or null, and remembers why it is null.
 class Metrics {

@@ -24,7 +24,7 @@ std::optional<Halt> parse_halt(std::string_view text) {
   return halt;
 }
 
-bool must_halt(const Halt& halt, const TaskCounts& so_far) {
+bool must_halt(const Halt& halt, const Tally& so_far) {
   if (halt.when == Halt::When::never) return false;
   switch (halt.what) {
     case Halt::What::fail: return so_far.failed >= halt.count;
@@ -34,7 +34,7 @@ bool must_halt(const Halt& halt, const TaskCounts& so_far) {
   return false;
 }
 
-int map_exit_status(const Halt& halt, const TaskCounts& all, std::optional<int> halted_by) {
+int map_exit_status(const Halt& halt, const Tally& all, std::optional<int> halted_by) {
   if (halted_by && halt.what == Halt::What::success) return 0;
   if (halted_by && halt.count == 1) return *halted_by;
   return static_cast<int>(std::min<std::uint64_t>(all.failed, 101));

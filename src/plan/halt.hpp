@@ -20,15 +20,15 @@ struct Halt {
 // Nothing when it is none of these forms.
 std::optional<Halt> parse_halt(std::string_view text);
 
-struct TaskCounts {
+struct Tally {                                   // of tasks
   std::uint64_t succeeded = 0, failed = 0;
 };
 
 // Asked after every task.
-bool must_halt(const Halt& halt, const TaskCounts& so_far);
+bool must_halt(const Halt& halt, const Tally& so_far);
 
 // The exit status of a whole run, GNU parallel's: how many failed, 101 for more than 100; where one task halted it, that task's
 // (`halted_by`: its exit status, or 128 + its signal).
-int map_exit_status(const Halt& halt, const TaskCounts& all, std::optional<int> halted_by);
+int map_exit_status(const Halt& halt, const Tally& all, std::optional<int> halted_by);
 
 }  // namespace thole::plan

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "host/surroundings/host_name.hpp"
 #include "wire/toml.hpp"
 
 namespace thole::wire {
@@ -185,9 +186,9 @@ void apply_variables(Config& config, const plan::Environment& environment) {
 void read_gpu_file(plan::Environment& environment) {
   const auto named = environment.find("PBS_GPUFILE");
   if (named == environment.end() || !named->second.starts_with('/')) return;
-  char host[256] = "";
-  if (::gethostname(host, sizeof host - 1) != 0) return;
-  if (const auto text = read_file(named->second, 1u << 20)) named->second = plan::gpus_of_host(*text, host);
+  const std::string name = host::host_name();
+  if (name.empty()) return;
+  if (const auto text = read_file(named->second, 1u << 20)) named->second = plan::gpus_of_host(*text, name);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "host/queue/local_lanes.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/store/job_store.hpp"
+#include "host/surroundings/host_name.hpp"
 #include "wire/config.hpp"
 #include "wire/wire.hpp"
 
@@ -26,11 +27,6 @@ namespace {
 constexpr std::size_t longest_runner_log = 1u << 20;
 
 std::string from_anywhere(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
-
-std::string host_name() {
-  char name[256] = "";
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
 
 // What a runner takes of its starter's environment: who and where we are, and the configuration. Not the claim, the task or the
 // masks of the place it was started from: each job brings its own environment.
@@ -83,6 +79,7 @@ std::map<std::string, std::string> Queue::carry() const {
 
 app::QueuePorts Queue::ports() {
   Parts& parts = *parts_;
+  const std::string name = host::host_name();
   return {.site = [this]() -> app::Site& { return wire_.site(); },
           .jobs = parts.jobs,
           .lanes = parts.lanes,
@@ -93,7 +90,7 @@ app::QueuePorts Queue::ports() {
           .clock = wire_.clock(),
           .carry = carry(),
           .queue = directory_,
-          .host = host_name(),
+          .host = name.empty() ? "localhost" : name,
           .boot = host::boot_id(),
           .say = [this](const std::string& text) {
             const Fd log = open_at(AT_FDCWD, (directory_ + "/runner.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);

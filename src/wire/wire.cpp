@@ -22,8 +22,9 @@
 #include "host/process/local_processes.hpp"
 #include "host/process/task_pool.hpp"
 #include "host/process/tree.hpp"
-#include "host/topology/live.hpp"
 #include "host/store/queue_dir.hpp"
+#include "host/surroundings/host_name.hpp"
+#include "host/topology/live.hpp"
 #include "plan/free.hpp"
 #include "wire/queue.hpp"
 
@@ -209,8 +210,7 @@ host::QueuePlaces Wire::queue_places() {
   const std::string xdg = variable("XDG_STATE_HOME"), home = variable("HOME");
   if (xdg.starts_with('/')) places.state_home = xdg;
   else if (home.starts_with('/')) places.state_home = home + "/.local/state";
-  char host[256] = "";
-  if (::gethostname(host, sizeof host - 1) == 0) places.host = host;
+  places.host = host::host_name();
   if (!settings_.machine.empty()) {
     observer();
     places.machine = machine_state_name(settings_.machine, parts_->file->path());

@@ -146,7 +146,7 @@ std::string to_text(const Topology& topology) {
   for (const auto& [address, device] : topology.devices)
     text += fmt::format("device {} {} {} {} {} {} {} {} {} {}\n", address.to_string(), hex_word(device.vendor),
                         hex_word(device.device), hex_word(device.class_code), word(device.numa),
-                        word(device.local_cpus),  word(device.host_bridge),
+                        word(device.local_cpus), word(device.host_bridge),
                         word(device.bridges), device.bridges_on_card, device.virtual_function ? 1 : 0);
   return text;
 }

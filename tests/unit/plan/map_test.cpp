@@ -87,7 +87,7 @@ TEST(Halt, ComesWithTheCount) {
 
 // As measured with GNU parallel 20221122.
 TEST(Halt, ExitStatusIsGnuParallels) {
-  struct Case { const char* halt; plan::TaskCounts counts; std::optional<int> by; int status; };
+  struct Case { const char* halt; plan::Tally counts; std::optional<int> by; int status; };
   for (const Case& c : std::vector<Case>{{"never", {5, 0}, {}, 0}, {"never", {5, 3}, {}, 3}, {"never", {0, 100}, {}, 100},
                                          {"never", {0, 105}, {}, 101}, {"now,fail=1", {1, 1}, 5, 5}, {"now,fail=1", {1, 1}, 137, 137},
                                          {"soon,fail=2", {1, 2}, 6, 2}, {"now,success=1", {1, 1}, 0, 0}, {"soon,done=2", {0, 2}, 4, 2},
