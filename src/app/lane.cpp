@@ -20,7 +20,6 @@ namespace {
 
 using model::TaskPhase;
 
-constexpr Millis between_looks_at_the_line{20};  // a look takes the claims' mutex; shorter tasks need not each have one
 constexpr std::size_t tail_for_signs = 64 * 1024;
 constexpr std::uint64_t default_log_limit_mib = 1024;
 constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
@@ -77,8 +76,7 @@ class Lane {
   std::vector<port::TaskEnd> ends_;              // not yet in the store
   std::optional<SteadyTime> retry_at_;           // of a turn that the store had no room for
   Millis retry_pause_ = first_retry;
-  std::optional<SteadyTime> looked_at_line_, trim_at_;
-  bool somebody_waits_ = false;
+  std::optional<SteadyTime> trim_at_;
   std::optional<WallTime> declared_;             // the end of our claim, as others know it
 };
 
@@ -308,18 +306,12 @@ void Lane::read_orders() {
 }
 
 bool Lane::somebody_waits() {
-  const SteadyTime now = site_.clock.steady();
-  if (acquired_.claim.keys.empty()) return false;
-  if (looked_at_line_ && now - *looked_at_line_ < between_looks_at_the_line) return somebody_waits_;
-  looked_at_line_ = now;
-  const auto ours = [&](const std::string& key) { return std::ranges::find(acquired_.claim.keys, key) != acquired_.claim.keys.end(); };
   const pid_t our_session = ::getsid(0);         // that of our runner: other lanes of it are not somebody else
+  bool others = false;
   carefully([&] {
-    somebody_waits_ = std::ranges::any_of(site_.store.waiting(), [&](const model::Waiting& waiting) {
-      return ::getsid(waiting.pid) != our_session && std::ranges::any_of(waiting.eligible, ours);
-    });
+    others = std::ranges::any_of(site_.store.wanted_by(acquired_.claim), [&](pid_t pid) { return ::getsid(pid) != our_session; });
   });
-  return somebody_waits_;
+  return others;
 }
 
 bool Lane::may_go_on() { return seat_.record->yield.load() == 0 && !somebody_waits(); }
