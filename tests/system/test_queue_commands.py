@@ -325,8 +325,8 @@ def test_jobs_behind_others_say_behind_whom(queue):
         first = queue.submit("-g", "4", "cat", gate)
         queue.reaches(first, "running")
         second, third = queue.submit("-g", "4", "true"), queue.submit("-g", "4", "true")
-        line = eventually(lambda: (queue.job(second)["waits"]["kind"] == "line") and queue.job(second)["waits"], "it stands in the machine's line")
-        assert "next in line" in line["why"]
+        eventually(lambda: "next in line" in queue.job(second)["waits"]["why"], "its lane has entered the machine's line")
+        assert queue.job(second)["waits"]["kind"] == "line"
         assert queue.job(third)["waits"]["why"] == f"behind {second}"
         queue("cancel", "all")
         queue.run("wait")
