@@ -2,6 +2,9 @@
 
     python hydra_app.py --multirun hydra/launcher=joblib hydra.launcher.n_jobs=3 +rate=0.1,0.01,0.001
     thole run -g 3 -- python hydra_app.py --multirun hydra/launcher=submitit_local +rate=0.1,0.01,0.001
+
+Outside a claim, submitit's local launcher hides every GPU from its jobs; hydra.launcher.gpus_per_node=8 on a machine of eight lets them
+see all, and the claim then chooses.
 """
 import os
 

@@ -44,7 +44,7 @@ def held() -> str:
     >>> import thole
     >>> with thole.claim(1, on=[3]):
     ...     print(held())                       # doctest: +ELLIPSIS
-    cuda:0  GPU 3  A100-SXM4-40GB  40 GiB  GPU-...
+    cuda:0  GPU 3  A100-SXM4-80GB  80 GiB  GPU-...
     claim ... of this process
     """
     gpus = _gpus()

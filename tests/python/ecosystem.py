@@ -3,8 +3,10 @@
 Such a Python is the one that runs the tests, the virtual environment named by THOLE_TEST_VENV, the distribution's, or, with
 THOLE_TEST_PYPI=1, one that is made for the tests and filled from PyPI. Where none has the package, the test is skipped and says so.
 """
+import atexit
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,10 @@ from thole import _native
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/python"
 TIMEOUT = 240  # seconds; a cluster of Dask takes a while on a busy machine
 
+# Read before any test: for the tests' own time these variables are taken away, as all of thole's.
+NAMED_ENVIRONMENT = os.environ.get("THOLE_TEST_VENV")
+FETCH = os.environ.get("THOLE_TEST_PYPI") == "1"
+
 _made = {}  # the environment from PyPI, one for all tests
 
 
@@ -27,14 +33,14 @@ def _has(python, modules):
 
 def python_with(modules, requirements):
     """The path of a Python that has these modules; skips the test where there is none."""
-    named = os.environ.get("THOLE_TEST_VENV")
-    for python in filter(None, (named and f"{named}/bin/python", sys.executable, "/usr/bin/python3")):
+    for python in filter(None, (NAMED_ENVIRONMENT and f"{NAMED_ENVIRONMENT}/bin/python", sys.executable, "/usr/bin/python3")):
         if _has(python, modules):
             return python
-    if os.environ.get("THOLE_TEST_PYPI") != "1":
+    if not FETCH:
         pytest.skip(f"no {' and '.join(modules)} here; THOLE_TEST_PYPI=1 fetches {' '.join(requirements)} from PyPI")
     if "python" not in _made:
         folder = tempfile.mkdtemp(prefix="thole-pypi-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=TIMEOUT)
         _made["python"] = f"{folder}/bin/python"
     done = subprocess.run([_made["python"], "-m", "pip", "install", "-q", *requirements], capture_output=True, text=True, timeout=900)
