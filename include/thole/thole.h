@@ -75,6 +75,11 @@ THOLE_EXPORT const char *thole_error_message(const thole_error *error);
 THOLE_EXPORT const char *thole_error_object(const thole_error *error);
 THOLE_EXPORT const char *thole_error_hint(const thole_error *error);
 
+/* The class as a word, in two cases a finer one: "never-possible" (of THOLE_USAGE: this machine can never meet the request) and
+ * "driver" (of THOLE_UNAVAILABLE: the driver does not answer, or a GPU asked for cannot be used); else "usage", "unavailable",
+ * "busy", "timed-out", "too-late", "internal", "interrupted", "not-found", "not-executable". "" for NULL. */
+THOLE_EXPORT const char *thole_error_reason(const thole_error *error);
+
 /* errno of the system call that failed; 0 where none did, and for NULL. */
 THOLE_EXPORT int thole_error_errno(const thole_error *error);
 
@@ -100,9 +105,9 @@ THOLE_EXPORT thole_machine *thole_open(const char *options, thole_error **error)
 THOLE_EXPORT void thole_close(thole_machine *machine);
 
 /* The machine, its present use, who has claimed what and who waits: the JSON of `thole status --json`. Takes as long as the
- * driver takes to answer, at most about 10 s the first time and 2 s after (a driver that does not answer is reported in
- * the text, not waited for). A machine without GPUs is no error. Errors: THOLE_UNAVAILABLE (the state directory), THOLE_USAGE
- * (a machine file that was edited into something unreadable). */
+ * driver takes to answer, at most about 4 s (a driver that does not answer is reported in the text, not waited for, and so is a
+ * state directory that cannot be read). A machine without GPUs is no error. Errors: THOLE_USAGE (a machine file that was edited
+ * into something unreadable). */
 THOLE_EXPORT char *thole_snapshot(thole_machine *machine, thole_error **error);
 
 /* What a claim would get now, without claiming: a JSON object with "outcome" ("take" or "wait"), for "take" the "gpus" (UUIDs)
@@ -110,6 +115,22 @@ THOLE_EXPORT char *thole_snapshot(thole_machine *machine, thole_error **error);
  * "promise": the time of its start. `request`: as for thole_claim_gpus. A request that can never be met is an error, as there.
  * */
 THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole_error **error);
+
+/* Which GPUs a job of several processes would get and what each would be bound to, without claiming: one line of `thole plan
+ * --batch`, request and answer (docs/plan.md). "machine" absent or null is this one. What is wrong with the request is in the answer,
+ * as "error". */
+THOLE_EXPORT char *thole_plan_answer(thole_machine *machine, const char *request, thole_error **error);
+
+/* Binds this process, all its threads, to the CPUs near its GPUs. `request` is NULL or a JSON object of
+ *   "local_rank", "ranks"         which of how many processes of this job on this machine; what is absent or null the variables of
+ *                                 the launcher say (docs/binding.md); where neither does, it is the only one
+ *   "gpus_per_rank": 1            the GPUs of each, counted off from those that the environment allots
+ *   "on": []                      counted off from these instead: index, UUID or PCI address
+ *   "bind": {}                    "mode", "smt", "nic", "threads", "reserve", "lend", "balanced", "strict": docs/binding.md
+ * Returns thole/bound/1 (docs/json.md). The variables it holds for this rank ("set") are the caller's to set. Never to CPUs that
+ * the process may not use now: a second call can only narrow. Errors: THOLE_USAGE; THOLE_UNAVAILABLE: not bound, and under "strict" not as
+ * asked. */
+THOLE_EXPORT char *thole_bind(thole_machine *machine, const char *request, thole_error **error);
 
 /* ---- Claims ---- */
 

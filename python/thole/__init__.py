@@ -29,6 +29,20 @@ if TYPE_CHECKING:
         WorkerDied as WorkerDied,
     )
     from .magic import load_ipython_extension as load_ipython_extension, unload_ipython_extension as unload_ipython_extension
+    from .machine import (
+        Bound as Bound,
+        Gpu as Gpu,
+        Plan as Plan,
+        Rank as Rank,
+        Unit as Unit,
+        bind as bind,
+        gpus as gpus,
+        plan as plan,
+        status as status,
+        topo as topo,
+        why as why,
+    )
+    from .queue import jobs as jobs, submit as submit, wait as wait
 
 # Public name -> the module that has it. A name never equals a module's: importing that would replace it.
 _WHERE = {
@@ -43,6 +57,20 @@ _WHERE = {
     "WorkerDied": "errors",
     "load_ipython_extension": "magic",
     "unload_ipython_extension": "magic",
+    "Bound": "machine",
+    "Gpu": "machine",
+    "Plan": "machine",
+    "Rank": "machine",
+    "Unit": "machine",
+    "bind": "machine",
+    "gpus": "machine",
+    "plan": "machine",
+    "status": "machine",
+    "topo": "machine",
+    "why": "machine",
+    "jobs": "queue",
+    "submit": "queue",
+    "wait": "queue",
 }
 
 __version__ = "0.1.0"

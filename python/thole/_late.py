@@ -37,16 +37,19 @@ class Trace(NamedTuple):
     forked: bool = False
 
 
-def check(gpus: int | None = None) -> None:
-    """Raises TooLateError when a claim can no longer choose this process's GPUs.
+def check(gpus: int | None = None) -> bool:
+    """Raises TooLateError when a claim can no longer choose this process's GPUs; else whether that is sure.
 
     ``gpus`` is what will be asked for: as many as the claim this process is inside of has are those it sees already, and asking for
     them changes nothing, at any time. Whether the claim named in the environment lives is not known here: see :func:`confirm`.
 
     >>> check()
+    True
     """
-    if gpus is None or gpus != _held_by_environment():
-        _refuse_if_late()
+    if gpus is not None and gpus == _held_by_environment():
+        return False
+    _refuse_if_late()
+    return True
 
 
 def confirm(variables: Mapping[str, str]) -> None:
@@ -178,6 +181,8 @@ def _suspects() -> str:
 
 
 def _libcuda() -> Trace | None:
+    if not _is_loaded("libcuda.so.1"):
+        return None
     import ctypes
 
     try:
@@ -196,6 +201,8 @@ def _libcuda() -> Trace | None:
 
 def _open_devices(root: str) -> Trace | None:
     """``root`` lies before /dev, for simulations of whole machines."""
+    if not any(map(os.path.exists, (root + "/dev/nvidia-uvm", root + "/dev/kfd", root + "/dev/dri"))):
+        return None
     render_node = ""
     for entry in os.listdir("/proc/self/fd"):
         try:
@@ -215,10 +222,10 @@ def _open_devices(root: str) -> Trace | None:
 
 
 def _is_loaded(library: str) -> bool:
-    import ctypes
+    from _ctypes import dlopen  # ctypes.CDLL makes a class each time
 
     try:
-        ctypes.CDLL(library, mode=_LOADED_ONLY)
+        dlopen(library, _LOADED_ONLY | os.RTLD_NOW)
     except OSError:
         return False
     return True

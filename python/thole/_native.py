@@ -2,7 +2,7 @@
 
 How this works. Every function of thole.h that can fail takes ``thole_error **`` last and returns NULL on failure; ``call`` passes
 it and raises. Handles are plain ints here. ctypes lets go of the GIL during a call. Where the library lies: THOLE_LIBRARY, else
-``_lib/`` beside this file (the wheel), else where the loader finds ``libthole.so.0``.
+``_lib/lib/`` beside this file (the wheel; the program is in ``_lib/bin/``), else where the loader finds ``libthole.so.0``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from typing import Any
+from typing import Any, Mapping, NoReturn
 
 from . import errors
 
@@ -27,6 +27,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "thole_error_message": (_TEXT, [_POINTER]),
     "thole_error_object": (_TEXT, [_POINTER]),
     "thole_error_hint": (_TEXT, [_POINTER]),
+    "thole_error_reason": (_TEXT, [_POINTER]),
     "thole_error_errno": (ctypes.c_int, [_POINTER]),
     "thole_error_free": (None, [_POINTER]),
     "thole_free": (None, [_POINTER]),
@@ -38,12 +39,14 @@ _FALLIBLE: dict[str, list[Any]] = {
     "thole_open": [_TEXT],
     "thole_snapshot": [_POINTER],
     "thole_plan": [_POINTER, _TEXT],
+    "thole_plan_answer": [_POINTER, _TEXT],
+    "thole_bind": [_POINTER, _TEXT],
     "thole_claim_gpus": [_POINTER, _TEXT, ctypes.c_int64, ctypes.c_int],
 }
 
 
 def _load() -> ctypes.CDLL:
-    bundled = os.path.join(_HERE, "_lib", "libthole.so.0")
+    bundled = os.path.join(_HERE, "_lib", "lib", "libthole.so.0")
     path = os.environ.get("THOLE_LIBRARY") or (bundled if os.path.exists(bundled) else "libthole.so.0")
     try:
         library = ctypes.CDLL(path)
@@ -68,9 +71,9 @@ def program() -> str:
     named = os.environ.get("THOLE_PROGRAM")
     if named:
         return named
-    for path in (os.path.join(_HERE, "_lib", "thole"), os.path.join(_HERE, "_lib", "bin", "thole")):
-        if os.access(path, os.X_OK):
-            return path
+    bundled = os.path.join(_HERE, "_lib", "bin", "thole")
+    if os.access(bundled, os.X_OK):
+        return bundled
     from shutil import which
 
     found = which("thole")
@@ -79,26 +82,34 @@ def program() -> str:
     return found
 
 
-_KINDS = {64: errors.Error, 69: errors.DriverError, 70: errors.TooLateError, 75: errors.NoneFree, 124: errors.WaitTimeout}
+_KINDS: dict[str, type[errors.Error]] = {
+    "never-possible": errors.NeverPossible,
+    "driver": errors.DriverError,
+    "busy": errors.NoneFree,
+    "timed-out": errors.WaitTimeout,
+    "too-late": errors.TooLateError,
+}
 
 
-def exception_for(code: int, message: str, object: str = "", hint: str = "", errno: int = 0) -> errors.Error:
-    """The exception for a failure of this class."""
-    kind = _KINDS.get(code, errors.Error)
-    return kind(message, code=code, object=object, hint=hint, errno=errno)
+def exception(reason: str, message: str, *, code: int, object: str = "", hint: str = "", errno: int = 0) -> errors.Error:
+    """The exception for a failure; ``reason`` as thole_error_reason has it."""
+    return _KINDS.get(reason, errors.Error)(message, code=code, object=object, hint=hint, errno=errno)
 
 
-def _taken(error: ctypes.c_void_p) -> errors.Error:
+def raise_from(error: ctypes.c_void_p) -> NoReturn:
+    """Raises what a ``thole_error *`` says, and frees it."""
+
     def text(name: str) -> str:
         return str(getattr(library, name)(error).decode(errors="replace"))
 
     try:
-        return exception_for(
-            library.thole_error_code(error),
+        raise exception(
+            text("thole_error_reason"),
             text("thole_error_message"),
-            text("thole_error_object"),
-            text("thole_error_hint"),
-            library.thole_error_errno(error),
+            code=library.thole_error_code(error),
+            object=text("thole_error_object"),
+            hint=text("thole_error_hint"),
+            errno=library.thole_error_errno(error),
         )
     finally:
         library.thole_error_free(error)
@@ -110,7 +121,7 @@ def call(name: str, *arguments: Any) -> int:
     result = getattr(library, name)(*arguments, ctypes.byref(error))
     if result:
         return int(result)
-    raise _taken(error)
+    raise_from(error)
 
 
 def call_json(name: str, *arguments: Any) -> Any:
@@ -132,17 +143,21 @@ def encoded(value: Any) -> bytes:
 # The library reads the environment once, in thole_open, but a Python program changes its own as it goes: claiming sets
 # CUDA_VISIBLE_DEVICES, a test sets THOLE_MACHINE. So a machine is kept for each environment seen, as far as thole looks at it.
 
-_machines: dict[tuple[str | None, ...], int] = {}
 _RELEVANT = (
     "THOLE_MACHINE", "THOLE_STATE_DIR", "THOLE_CLAIM", "THOLE_GPUS", "THOLE_MACHINES", "THOLE_NVML", "THOLE_SYSROOT",
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "XDG_CONFIG_HOME",
+    "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 )  # fmt: skip
+_machines: dict[tuple[object, ...], int] = {}
+# os.environ encodes and decodes at every look, which would be a third of a claim; its bytes are looked at where they can be.
+_environ: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
+_ENCODED: tuple[Any, ...] = tuple(map(os.fsencode, _RELEVANT)) if _environ is not os.environ else _RELEVANT
 _KEPT = 16
 
 
 def machine() -> int:
     """The handle of the machine that the environment means."""
-    key = tuple(map(os.environ.get, _RELEVANT))
+    key = tuple(map(_environ.get, _ENCODED))
     handle = _machines.get(key)
     if handle is None:
         if len(_machines) >= _KEPT:

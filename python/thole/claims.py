@@ -3,7 +3,8 @@
 How a wait stays interruptible: the library call that waits cannot run Python's signal handlers, and ending it early would lose the
 place in line. So in the main thread, where Python runs handlers, a helper thread makes the call while the main thread waits for
 it on a lock, as any Python code would wait. A handler that raises (Ctrl-C) leaves the lock; then the library is told through a
-pipe to leave the line, and only when it has, the exception goes on. A handler that returns disturbs nothing.
+pipe to leave the line, and only when it has, the exception goes on. A handler that returns disturbs nothing. A thread costs more than
+a claim that need not wait, so one that does not is tried before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import _thread
 import json
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterable, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, TypeVar
 
 from . import _native, errors, words
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-# How a GPU may be named: its index, "0:1" for an instance of it, a UUID or a unique beginning of one, a PCI address.
-Name = Union[int, str]
 
 
 class Claim:
@@ -63,6 +61,15 @@ class Claim:
     def indices(self) -> list[int]:
         """The indices of the GPUs on this machine, as ``thole status`` counts. In this process CUDA numbers them from 0."""
         return [gpu["index"] for gpu in self.gpus]
+
+    @property
+    def cpus(self) -> frozenset[int]:
+        """The CPUs near these GPUs, to which ``thole run`` would bind a program; :func:`bind` binds this one."""
+        if not self.gpus:
+            return frozenset()
+        from .machine import plan
+
+        return plan(on=self.indices).ranks[0].cpus
 
     @property
     def released(self) -> bool:
@@ -115,8 +122,8 @@ _live: set[Claim] = set()
 def claim(
     gpus: int = 1,
     *,
-    on: Iterable[Name] = (),
-    not_on: Iterable[Name] = (),
+    on: Iterable[words.Name] | words.Name = (),
+    not_on: Iterable[words.Name] | words.Name = (),
     model: str | None = None,
     memory: words.Size | None = None,
     wait: words.Duration | None = None,
@@ -127,7 +134,7 @@ def claim(
     max_memory: float | None = None,
     pick: str | None = None,
     shape: str | None = None,
-    order: Iterable[Name] = (),
+    order: Iterable[words.Name] | words.Name = (),
     trust_claims: bool | None = None,
     ids: str | None = None,
     command: str | None = None,
@@ -168,7 +175,7 @@ def claim(
     """
     from . import _late
 
-    _late.check(gpus)
+    sure = _late.check(gpus)
     request = _request(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
@@ -176,7 +183,8 @@ def claim(
     wait_ms = _native.FOR_EVER if wait is None else round(words.seconds(wait, "wait") * 1000)
     made = Claim(_waited(_native.machine(), _native.encoded(request), wait_ms))
     try:
-        _late.confirm(made.env)
+        if not sure:
+            _late.confirm(made.env)
     except errors.TooLateError:
         made.release()
         raise
@@ -196,14 +204,20 @@ def _request(**said: Any) -> dict[str, Any]:
         request["memory_mib"] = words.mebibytes(said["memory"])
     for name, field in (("on", "on"), ("not_on", "not"), ("order", "order")):
         if said[name] != ():
-            names = said[name]
-            request[field] = [str(one) for one in ([names] if isinstance(names, (int, str)) else names)]
+            request[field] = words.names(said[name])
     return {name: value for name, value in request.items() if value is not None}
 
 
 def _waited(machine: int, request: bytes, wait_ms: int) -> int:
     if wait_ms == 0 or threading.current_thread() is not threading.main_thread():
         return _native.call("thole_claim_gpus", machine, request, wait_ms, -1)
+    try:
+        return _native.call("thole_claim_gpus", machine, request, 0, -1)
+    except errors.NoneFree:
+        return _waited_in_line(machine, request, wait_ms)
+
+
+def _waited_in_line(machine: int, request: bytes, wait_ms: int) -> int:
     outcome: list[int | BaseException] = []
     begun, done = _thread.allocate_lock(), _thread.allocate_lock()
     begun.acquire()

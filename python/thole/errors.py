@@ -7,14 +7,14 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """Something failed.
+    """Something failed; what, on which object, why, and what mends it are attributes.
 
     >>> import thole
     >>> try:
-    ...     thole.claim(1, pick="best")
+    ...     thole.claim(1, model="H100")
     ... except thole.Error as error:
-    ...     error.code, error.message
-    (64, 'request.pick: "best" is not known')
+    ...     error.code, error.message, error.object
+    (64, 'no GPU that would do is of this model', 'H100')
 
     Attributes:
         message: the sentence.
@@ -63,15 +63,32 @@ class NoneFree(Error):
     """None is free now, and the call was not to wait (``wait=0``).
 
     >>> import thole
-    >>> with thole.claim(8):
-    ...     pass                                   # all of this machine
+    >>> all_of_them = "import thole; thole.claim(8); print(flush=True); input()"
+    >>> import subprocess, sys
+    >>> somebody = subprocess.Popen([sys.executable, "-c", all_of_them], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    >>> _ = somebody.stdout.readline()
+    >>> try:
+    ...     thole.claim(1, wait=0)
+    ... except thole.NoneFree as error:
+    ...     error.code
+    75
+    >>> _ = somebody.communicate()
     """
 
     default_code = 75
 
 
 class WaitTimeout(Error):
-    """The time to wait ran out."""
+    """The time to wait ran out.
+
+    >>> import thole
+    >>> job = thole.submit(["sleep", "60"], gpus=0)
+    >>> try:
+    ...     thole.wait(job, timeout=1)
+    ... except thole.WaitTimeout as error:
+    ...     error.code
+    124
+    """
 
     default_code = 124
 
@@ -93,6 +110,16 @@ class NeverPossible(Error):
 class TooLateError(Error):
     """CUDA, HIP or Level Zero has been started in this process, so that a claim can no longer choose its GPUs.
 
+    >>> import sys, types, thole
+    >>> sys.modules["torch"] = types.ModuleType("torch")
+    >>> sys.modules["torch"].cuda = types.SimpleNamespace(is_initialized=lambda: True)
+    >>> try:
+    ...     thole.claim(1)
+    ... except thole.TooLateError as error:
+    ...     error.culprit
+    'torch'
+    >>> del sys.modules["torch"]
+
     Attributes:
         culprit: what has started it: "torch", "tensorflow", "jax", "cupy", "numba", "pycuda"; "torch or jax" where only the runtime
             is seen and these are loaded, "a library" where none is; "" where only the driver's list of processes tells.
@@ -105,13 +132,30 @@ class TooLateError(Error):
 
 
 class DriverError(Error):
-    """The vendor's driver does not answer, or a GPU that was asked for cannot be used."""
+    """The vendor's driver does not answer, or a GPU that was asked for cannot be used.
+
+    >>> import json, os, thole
+    >>> sick = {"schema": "thole/machine/1", "gpus": [{"uuid": "GPU-1", "vendor": "nvidia", "health": "lost"}]}
+    >>> path = os.environ["THOLE_STATE_DIR"] + ".json"
+    >>> with open(path, "w") as file:
+    ...     json.dump(sick, file)
+    >>> os.environ["THOLE_MACHINE"] = path
+    >>> try:
+    ...     thole.claim(1)
+    ... except thole.DriverError as error:
+    ...     error.code, error.hint
+    (69, 'thole doctor')
+    """
 
     default_code = 69
 
 
 class WorkerDied(Error):
     """A worker process ended before its task did.
+
+    >>> import thole
+    >>> thole.WorkerDied("worker 2 was killed", pid=4711, exit_status=-9).exit_status
+    -9
 
     Attributes:
         pid: of the worker.

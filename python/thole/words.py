@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Iterable, Union
 
 from . import errors
 
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     # Seconds, "90s", "1h30m" or a timedelta.
     Duration = Union[int, float, str, datetime.timedelta]
 
+# How a GPU may be named: its index, "0:1" for an instance of it, a UUID or a unique beginning of one, a PCI address.
+Name = Union[int, str]
+
 # MiB, or "20G", "512MiB"; all units are binary.
 Size = Union[int, str]
 
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
 
 
@@ -29,8 +32,8 @@ def seconds(duration: Duration, what: str = "time") -> float:
     if isinstance(duration, (int, float)) and not isinstance(duration, bool):
         value = float(duration)
     elif isinstance(duration, str):
-        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", duration)
-        if not parts or "".join(n + unit for n, unit in parts) != duration:
+        parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]|$)", duration)
+        if not parts or "".join(n + unit for n, unit in parts) != duration or (len(parts) > 1 and parts[-1][1] == ""):
             raise _mistake(what, duration, 'seconds, or a text such as "90s", "30m", "1h30m"')
         value = sum(float(n) * _SECONDS[unit] for n, unit in parts)
     elif hasattr(duration, "total_seconds"):
@@ -59,3 +62,23 @@ def mebibytes(size: Size, what: str = "memory") -> int:
 
 def _mistake(what: str, value: object, expected: str) -> errors.Error:
     return errors.Error(f"{what}: {value!r} is not known; expected {expected}", code=64)
+
+
+def cpus(text: str | None) -> frozenset[int]:
+    """The CPUs of a list as ``taskset -c`` takes it; none for None.
+
+    >>> sorted(cpus("0-2,8-12:2"))
+    [0, 1, 2, 8, 10, 12]
+    """
+    found: set[int] = set()
+    for part in (text or "").split(","):
+        if part:
+            span, _, step = part.partition(":")
+            first, _, last = span.partition("-")
+            found.update(range(int(first), int(last or first) + 1, int(step or 1)))
+    return frozenset(found)
+
+
+def names(words: Iterable[Name] | Name) -> list[str]:
+    """GPUs, jobs or others, each by a word; one alone need not be in a list."""
+    return [str(word) for word in ([words] if isinstance(words, (int, str)) else words)]

@@ -12,7 +12,7 @@
 
 #include "app/choice.hpp"
 #include "app/outer_claim.hpp"
-#include "base/error.hpp"
+#include "base/refusal.hpp"
 #include "base/text.hpp"
 
 namespace thole::app {
@@ -54,9 +54,9 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
                              gpu.health_reason.empty() ? "" : ", ", gpu.health_reason);
   }
   if (healthy < request.gpus)
-    throw Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}", request.describe(), healthy,
-                                                    eligible.size(), sick))
-        .hint("thole doctor");
+    throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}",
+                                                                  request.describe(), healthy, eligible.size(), sick))
+                            .hint("thole doctor"));
   std::sort(eligible.begin(), eligible.end());
   return eligible;
 }
@@ -119,8 +119,7 @@ class Acquisition {
         continue;
       }
       const model::Decision& decision = place_->decision();
-      if (const auto* refuse = std::get_if<model::Refuse>(&decision))
-        throw Error(refuse->usage ? ErrorCode::usage : ErrorCode::unavailable, refuse->why);
+      if (const auto* refuse = std::get_if<model::Refuse>(&decision)) throw_refusal(refuse->usage, refuse->why);
       const auto& wait = std::get<model::Wait>(decision);
       if (wait.observe.any() && !looked_again) {  // what was seen may be an owner's who has left since
         looked_again = true;

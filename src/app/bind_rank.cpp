@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/bind_running.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -96,21 +97,9 @@ Rebound bind_process(RankSite& site, pid_t pid, const model::BindOptions& option
   Rebound rebound;
   rebound.gpus_by = std::move(found.by);
   rebound.binding = plan_binding(site.observer, site.bind, site.environment, options, {std::move(found.gpus)});
-  const plan::Effect& effect = rebound.binding.effects.front();
-  if (!effect.binding.cpus)
-    throw Error(ErrorCode::unavailable,
-                fmt::format("process {} was not bound: {}", pid,
-                            effect.absent_cpus.empty() ? rebound.binding.plan.ranks.front().why
-                                                       : "this host has none of the simulated CPUs " + effect.absent_cpus.to_string()));
-  rebound.process = site.bind.binder.bind_process(pid, *effect.binding.cpus);
-  for (const auto& [mask, threads] : rebound.process.masks) {
-    model::Bound bound;
-    bound.got.cpus = mask;
-    for (const std::string& difference : plan::differences({effect.binding.cpus, std::nullopt, {}}, bound))
-      rebound.differences.push_back(fmt::format("{} of {} threads: {}", threads, rebound.process.threads, difference));
-  }
-  if (options.strict && !rebound.differences.empty())
-    throw Error(ErrorCode::unavailable, fmt::format("process {} is not bound as asked: {}", pid, join(rebound.differences, "; ")));
+  Put put = put_on_cpus(site.bind.binder, pid, rebound.binding, 0);
+  rebound.process = std::move(put.process);
+  rebound.differences = std::move(put.differences);
   return rebound;
 }
 

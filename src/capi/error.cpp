@@ -3,7 +3,7 @@
 #include <exception>
 #include <new>
 
-#include "base/error.hpp"
+#include "base/refusal.hpp"
 #include "capi/handles.hpp"
 
 namespace thole::capi {
@@ -14,15 +14,17 @@ static_assert(THOLE_CANCELLED == 130, "ErrorCode::interrupted has this exit stat
 
 // There may be no memory for an error that says so.
 thole_error& out_of_memory() {
-  static thole_error error{THOLE_INTERNAL, ENOMEM, "out of memory", "out of memory", "", ""};
+  static thole_error error{THOLE_INTERNAL, ENOMEM, "out of memory", "out of memory", "", "", name(ErrorCode::internal)};
   return error;
 }
 
-thole_error* made_from(const Error& error, thole_code code) {
-  return new thole_error{code, error.sys_errno(), error.full(), error.what(), error.object(), error.hint()};
+thole_error* made_from(const Error& error, thole_code code, const char* word) {
+  return new thole_error{code, error.sys_errno(), error.full(), error.what(), error.object(), error.hint(), word};
 }
 
-thole_error* made_from(const Error& error) { return made_from(error, static_cast<thole_code>(exit_status(error.code()))); }
+thole_error* made_from(const Error& error) {
+  return made_from(error, static_cast<thole_code>(exit_status(error.code())), reason(error));
+}
 
 }  // namespace
 
@@ -32,7 +34,7 @@ void report(thole_error** error) noexcept {
     try {
       throw;
     } catch (const TooLate& late) {
-      *error = made_from(late, THOLE_TOO_LATE);
+      *error = made_from(late, THOLE_TOO_LATE, "too-late");
     } catch (const Error& known) {
       *error = made_from(known);
     } catch (const std::bad_alloc&) {
@@ -52,6 +54,7 @@ const char* thole_error_text(const thole_error* error) { return error ? error->t
 const char* thole_error_message(const thole_error* error) { return error ? error->message.c_str() : ""; }
 const char* thole_error_object(const thole_error* error) { return error ? error->object.c_str() : ""; }
 const char* thole_error_hint(const thole_error* error) { return error ? error->hint.c_str() : ""; }
+const char* thole_error_reason(const thole_error* error) { return error ? error->reason : ""; }
 int thole_error_errno(const thole_error* error) { return error ? error->sys_errno : 0; }
 
 void thole_error_free(thole_error* error) {

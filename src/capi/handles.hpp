@@ -17,6 +17,7 @@ struct thole_error {
   thole_code code = THOLE_INTERNAL;
   int sys_errno = 0;
   std::string text, message, object, hint;
+  const char* reason = "internal";
 };
 
 namespace thole::capi {
@@ -33,6 +34,7 @@ class Wires {
     ~Lease();
     Lease(const Lease&) = delete;
     wire::Wire* operator->() { return wire_.get(); }
+    wire::Wire& operator*() { return *wire_; }
 
    private:
     Wires& pool_;
@@ -64,6 +66,9 @@ std::string program_beside_library(const std::string& path_variable);
 struct TooLate : Error {
   explicit TooLate(Error error) : Error(std::move(error)) {}
 };
+
+// A copy that thole_free releases.
+char* owned_text(const std::string& text);
 
 // Writes the error object for the exception being handled. Called in a catch block only.
 void report(thole_error** error) noexcept;

@@ -6,23 +6,18 @@
 #include <cstring>
 #include <new>
 
-#include "base/error.hpp"
+#include "app/overview_json.hpp"
+#include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "capi/handles.hpp"
 #include "capi/request.hpp"
 #include "model/json.hpp"
 #include "model/json_null.hpp"
+#include "wire/overview.hpp"
 
 namespace thole::capi {
 
 namespace {
-
-// A copy that thole_free releases.
-char* owned_text(const std::string& text) {
-  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (!copy) throw std::bad_alloc();
-  return static_cast<char*>(std::memcpy(copy, text.c_str(), text.size() + 1));
-}
 
 bool runnable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
@@ -49,7 +44,7 @@ wire::Config configured(const char* options) {
 
 model::Json as_json(const app::Preview& seen) {
   if (const auto* refuse = std::get_if<model::Refuse>(&seen.decision))
-    throw Error(refuse->usage ? ErrorCode::usage : ErrorCode::unavailable, refuse->why);
+    throw_refusal(refuse->usage, refuse->why);
   if (const auto* wait = std::get_if<model::Wait>(&seen.decision))
     return {{"outcome", "wait"}, {"position", wait->position}, {"promise", model::or_null(wait->promise)}};
   model::Json uuids = model::Json::array();
@@ -58,6 +53,12 @@ model::Json as_json(const app::Preview& seen) {
 }
 
 }  // namespace
+
+char* owned_text(const std::string& text) {
+  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (!copy) throw std::bad_alloc();
+  return static_cast<char*>(std::memcpy(copy, text.c_str(), text.size() + 1));
+}
 
 std::string program_beside_library(const std::string& path_variable) {
   std::string folder;
@@ -114,8 +115,8 @@ char* thole_snapshot(thole_machine* machine, thole_error** error) {
     thole::capi::Wires::Lease wire(machine->wires);
     thole::app::Observer& observer = wire->observer();
     observer.look(wire->settings().status_patience);
-    const auto json = thole::model::status_json(observer.snapshot(), wire->store().holdings(), wire->store().waiting());
-    return thole::capi::owned_text(thole::model::dump(json));
+    const thole::app::Overview overview = thole::wire::overview_of(*wire, observer);
+    return thole::capi::owned_text(thole::model::dump(thole::app::status_to_json(overview)));
   });
 }
 

@@ -1,4 +1,5 @@
 // bind: a rank that another launcher starts, or a process that runs.
+#include "app/binding_json.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/fd.hpp"
+#include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "model/json_null.hpp"
 
@@ -70,6 +71,7 @@ model::Json to_json(const Error& error) {
   return {{"schema", "thole/error/1"},
           {"error",
            {{"code", name(error.code())},
+            {"reason", reason(error)},
             {"message", error.what()},
             {"object", model::or_null(error.object())},
             {"errno", error.sys_errno() != 0 ? model::Json(error.sys_errno()) : model::Json(nullptr)},

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "app/binding_json.hpp"
 #include "app/why.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"

@@ -13,18 +13,15 @@ namespace thole::cli {
 
 // `status`: the table, what is wrong, the queue, the sum.
 std::string render_status(const app::Overview& overview, const Screen& screen);
-model::Json status_to_json(const app::Overview& overview);
 
 // What can be said before the driver has answered: who holds what, and the queue.
 std::string render_claims(const app::Overview& overview, const Screen& screen);
 
 // `status --list`: index, UUID and name, tab-separated.
 std::string render_list(const app::Overview& overview);
-model::Json list_to_json(const app::Overview& overview);
 
 // `status GPU...`: all that is known of these GPUs (indices into the machine).
 std::string render_gpus(const app::Overview& overview, std::span<const std::size_t> gpus, const Screen& screen);
-model::Json gpus_to_json(const app::Overview& overview, std::span<const std::size_t> gpus);
 
 // Pieces.
 std::string short_model(std::string_view model);                                 // "NVIDIA A100-SXM4-80GB" -> "A100-SXM4-80GB"

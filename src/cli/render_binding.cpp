@@ -5,15 +5,12 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/help.hpp"
-#include "model/json_null.hpp"
 
 namespace thole::cli {
 
 namespace {
 
-using model::Json;
 using model::MemoryPolicy;
-
 
 std::string cpu_line(const model::RankPlan& rank) {
   if (!rank.bound) return rank.why;
@@ -41,31 +38,6 @@ std::string memory_line(MemoryPolicy policy, const std::vector<int>& nodes) {
 }
 
 std::string in_lines(const std::string& text) { return "  " + wrap(printable(text), 80, 4, 2); }
-
-Json to_json(const model::Binding& binding) {
-  return {{"cpus", model::or_null(binding.cpus)},
-          {"memory", binding.memory ? Json(to_string(*binding.memory)) : Json(nullptr)},
-          {"memory_nodes", binding.memory_nodes}};
-}
-
-Json rank_to_json(const model::RankPlan& rank, const plan::Effect& effect) {
-  return {{"rank", rank.rank},
-          {"gpus", rank.gpus},
-          {"cpus", rank.bound ? Json(rank.cpus.to_string()) : Json(nullptr)},
-          {"cores", rank.bound ? Json(rank.cores) : Json(nullptr)},
-          {"degraded", rank.degraded},
-          {"why", rank.why},
-          {"memory", to_string(rank.memory)},
-          {"memory_nodes", rank.memory_nodes},
-          {"nics", rank.nics},
-          {"threads", model::or_null(rank.threads)},
-          {"asked", to_json(effect.binding)},
-          {"set", effect.set},
-          {"lacks", effect.lacks},
-          {"kept", effect.kept},
-          {"absent_cpus", effect.absent_cpus.to_string()},
-          {"absent_nodes", effect.absent_nodes}};
-}
 
 std::vector<std::string> describe_rank(const app::Binding& binding, std::size_t index) {
   const model::RankPlan& rank = binding.plan.ranks[index];
@@ -103,25 +75,11 @@ std::string render_ranks(const app::Binding& binding) {
   return absent.empty() ? text : text + wrap(absent, 80, 2, 0) + "\n";
 }
 
-Json binding_to_json(const app::Binding& binding) {
-  Json ranks = Json::array();
-  for (std::size_t i = 0; i < binding.plan.ranks.size(); ++i) ranks.push_back(rank_to_json(binding.plan.ranks[i], binding.effects[i]));
-  return {{"mode", bind_name(binding.options)},
-          {"smt", to_string(binding.options.smt)},
-          {"strict", binding.options.strict},
-          {"nics", binding.plan.nics},
-          {"ranks", std::move(ranks)}};
-}
-
 std::string describe(const model::Binding& got) {
   std::vector<std::string> things;
   if (got.cpus) things.push_back("CPUs " + got.cpus->to_string());
   if (got.memory) things.push_back(memory_line(*got.memory, got.memory_nodes));
   return join(things, ", ");
-}
-
-Json bound_to_json(const app::Binding& binding, std::size_t rank, const app::ReadBack& answer) {
-  return {{"rank", rank}, {"binding", binding_to_json(binding)}, {"got", to_json(answer.got)}, {"differences", answer.differences}};
 }
 
 std::string render_rebound(const app::Rebound& rebound, pid_t pid) {
@@ -134,18 +92,6 @@ std::string render_rebound(const app::Rebound& rebound, pid_t pid) {
   if (const std::string absent = absent_line(effect.absent_cpus, {}); !absent.empty()) text += in_lines(absent) + "\n";
   for (const std::string& difference : rebound.differences) text += in_lines("but " + difference) + "\n";
   return text;
-}
-
-Json rebound_to_json(const app::Rebound& rebound, pid_t pid) {
-  Json masks = Json::array();
-  for (const auto& [mask, threads] : rebound.process.masks) masks.push_back({{"cpus", mask.to_string()}, {"threads", threads}});
-  return {{"schema", "thole/bound/1"},
-          {"pid", pid},
-          {"gpus_by", rebound.gpus_by},
-          {"binding", binding_to_json(rebound.binding)},
-          {"threads", rebound.process.threads},
-          {"got", std::move(masks)},
-          {"differences", rebound.differences}};
 }
 
 }  // namespace thole::cli

@@ -1,11 +1,10 @@
-// How processes are bound, for people and as JSON: the plan with its reasons, and what of it is not to be had.
+// How processes are bound, for people: the plan with its reasons, and what of it is not to be had.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "app/bind_rank.hpp"
-#include "model/json.hpp"
 
 namespace thole::cli {
 
@@ -15,17 +14,10 @@ std::vector<std::string> describe_binding(const app::Binding& binding, std::size
 // All ranks, for `bind --dry-run`.
 std::string render_ranks(const app::Binding& binding);
 
-// {"mode": …, "ranks": [{"rank": 0, "gpus": [0], "cpus": "0-3", …, "asked": {…}, "set": {…}, "lacks": [], "kept": []}]}
-model::Json binding_to_json(const app::Binding& binding);
-
 // What the kernel gave: "CPUs 0-3, memory bind on node 0"
 std::string describe(const model::Binding& got);
 
-// {"rank": 0, "binding": …, "got": {"cpus": …, "memory": …, "memory_nodes": []}, "differences": []}
-model::Json bound_to_json(const app::Binding& binding, std::size_t rank, const app::ReadBack& answer);
-
 // `bind --pid`
 std::string render_rebound(const app::Rebound& rebound, pid_t pid);
-model::Json rebound_to_json(const app::Rebound& rebound, pid_t pid);
 
 }  // namespace thole::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/binding_json.hpp"
 #include "base/text.hpp"
 #include "cli/help.hpp"
 #include "cli/render.hpp"

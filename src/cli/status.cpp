@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "app/overview_json.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/meanwhile.hpp"
 #include "cli/overview.hpp"
 #include "cli/render.hpp"
+#include "wire/overview.hpp"
 
 namespace thole::cli {
 
@@ -50,30 +52,12 @@ model::Json json_of(Context& context, const app::Overview& overview) {
   }
 }
 
-app::Overview overview_of(wire::Wire& wire, const app::Observer& observer) {
-  const wire::Settings& settings = wire.settings();
-  port::ClaimStore* store = nullptr;
-  std::string problem;
-  try {
-    store = wire.find_store();
-  } catch (const Error& error) {  // the GPUs are worth seeing even where nothing can be claimed
-    problem = error.full();
-  }
-  return app::look_over({.observer = observer,
-                         .store = store,
-                         .claims_problem = problem,
-                         .environment = settings.environment,
-                         .policy = settings.free_policy,
-                         .clock = wire.clock(),
-                         .uid = settings.uid});
-}
-
 // Who has what does not depend on the driver, so that nobody waits for it longer than he must. What is said is the beginning of
 // the result: the table follows when the driver has answered, or when it has had its time.
 void say_claims(const Context& context) {
   try {
     wire::Wire wire(context.wire.settings());  // a Wire serves one thread
-    context.print(render_claims(overview_of(wire, wire.glance()), context.screen) + "\n");
+    context.print(render_claims(wire::overview_of(wire, wire.glance()), context.screen) + "\n");
   } catch (const Error&) {  // the table will say the same
   }
 }
@@ -83,10 +67,10 @@ void say_claims(const Context& context) {
 app::Overview look_over(Context& context) {
   app::Observer& observer = context.wire.observer();
   observer.look(context.wire.settings().status_patience);
-  return overview_of(context.wire, observer);  // after the driver, which may take seconds: who has what is shown as it is now
+  return wire::overview_of(context.wire, observer);  // after the driver, which may take seconds: who has what is shown as it is now
 }
 
-app::Overview glance_over(Context& context) { return overview_of(context.wire, context.wire.glance()); }
+app::Overview glance_over(Context& context) { return wire::overview_of(context.wire, context.wire.glance()); }
 
 int status(Context& context) {
   if (context.invocation.status.watch) watch(context, *context.invocation.status.watch);

@@ -1,3 +1,4 @@
+#include "app/overview_json.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"

@@ -2,6 +2,7 @@
 // ("gpus[2].memory_mib: expected a whole number"). Private to model.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -91,6 +92,31 @@ Metric<T> Field::metric(const char* key, F&& read) const& {
   Field error = errors.at(key);
   if (!error.null()) found = Metric<T>::failed(error.text());
   return found;
+}
+
+// What a member of an object says about a Target.
+template <class Target>
+struct Member {
+  const char* name;
+  void (*set)(Target&, const Field&);
+};
+
+// Sets every known field that is not null; whoever misspells one is told.
+template <class Target, std::size_t n>
+void read_object(Target& target, const Json& json, const Field& object, const Member<Target> (&keys)[n]) {
+  object.must_be_object();
+  for (const auto& member : json.items()) {
+    const auto* key = std::find_if(keys, keys + n, [&](const Member<Target>& k) { return member.key() == k.name; });
+    if (key == keys + n) {
+      std::vector<std::string> known;
+      for (const Member<Target>& k : keys) known.emplace_back(k.name);
+      const auto near = nearest(member.key(), known);
+      object.fail(fmt::format("no such field \"{}\"; {}", printable(member.key(), 60),
+                              near ? "did you mean \"" + *near + "\"?" : "the fields are " + join(known, ", ")));
+    }
+    const Field field = object.at(key->name);
+    if (!field.null()) key->set(target, field);
+  }
 }
 
 }  // namespace thole::model

@@ -23,30 +23,6 @@ CpuSet cpus(const Field& field) {
   field.fail("\"" + printable(field.text(), 60) + "\" is not a CPU list such as \"0-3,16-19\"");
 }
 
-template <class Target>
-struct Key {
-  const char* name;
-  void (*set)(Target&, const Field&);
-};
-
-// Sets every known field that is not null; whoever misspells one is told.
-template <class Target, std::size_t n>
-void read(Target& target, const Json& json, const Field& object, const Key<Target> (&keys)[n]) {
-  object.must_be_object();
-  for (const auto& member : json.items()) {
-    const auto* key = std::find_if(keys, keys + n, [&](const Key<Target>& k) { return member.key() == k.name; });
-    if (key == keys + n) {
-      std::vector<std::string> known;
-      for (const Key<Target>& k : keys) known.emplace_back(k.name);
-      const auto near = nearest(member.key(), known);
-      object.fail(fmt::format("no such field \"{}\"; {}", printable(member.key(), 60),
-                              near ? "did you mean \"" + *near + "\"?" : "the fields are " + join(known, ", ")));
-    }
-    const Field field = object.at(key->name);
-    if (!field.null()) key->set(target, field);
-  }
-}
-
 void set_mode(BindOptions& options, const Field& field) {
   if (!parse_bind_mode(field.text(), options))
     field.fail("\"" + printable(field.text(), 60) + "\" is not one of " + bind_modes);
@@ -58,7 +34,7 @@ void set_reserve(BindOptions& options, const Field& field) {
   options.reserve = *reserve;
 }
 
-constexpr Key<BindOptions> bind_keys[] = {
+constexpr Member<BindOptions> bind_keys[] = {
     {"mode", [](BindOptions&, const Field&) {}},   // read before the others, since their defaults depend on it
     {"smt", [](BindOptions& o, const Field& f) { o.smt = f.one_of(parse_smt, "all, one"); }},
     {"balanced", [](BindOptions& o, const Field& f) { (o.mode == BindMode::compat ? o.compat.balanced : o.balanced) = f.flag(); }},
@@ -82,7 +58,7 @@ void read_bind(PlanRequest& request, const Json& json, const Field& field) {
   if (mode.null() && !affinity.null()) request.bind.mode = BindMode::compat;   // nothing else has one
   else if (mode.null()) request.bind = several ? BindOptions::for_ranks() : BindOptions::for_command();
   else set_mode(request.bind, mode);
-  if (!field.null()) read(request.bind, json, field, bind_keys);
+  if (!field.null()) read_object(request.bind, json, field, bind_keys);
 }
 
 // What a plan does not need is filled in, so that the one strict reader can be used.
@@ -103,7 +79,7 @@ Machine own_machine(const Json& given) {
   return machine_from_json(filled, "machine");
 }
 
-constexpr Key<PlanRequest> request_keys[] = {
+constexpr Member<PlanRequest> request_keys[] = {
     {"machine", [](PlanRequest& r, const Field& f) { if (f.is_text()) r.machine = f.text(); }},
     {"allowed", [](PlanRequest& r, const Field& f) { r.allowed = cpus(f); }},
     {"busy", [](PlanRequest& r, const Field& f) { r.busy = numbers(f); }},
@@ -128,7 +104,7 @@ Json rank_json(const RankPlan& rank) {
 PlanRequest plan_request_from_json(const Json& json) {
   PlanRequest request;
   const Field root(json, "request");
-  read(request, json, root, request_keys);
+  read_object(request, json, root, request_keys);
   const auto machine = json.find("machine");
   if (machine != json.end() && machine->is_object()) request.own = own_machine(*machine);
   else if (machine != json.end() && !machine->is_null() && !machine->is_string())

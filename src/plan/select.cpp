@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
+#include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "plan/turn.hpp"
@@ -156,7 +156,7 @@ class Narrowing {
     return result;
   }
   [[noreturn]] void refuse(const std::string& why, const std::string& hint = "") const {
-    throw Error(ErrorCode::usage, fmt::format("{} asked for; {}", plural(request_.gpus, "GPU"), why)).hint(hint);
+    throw NeverPossible(Error(ErrorCode::usage, fmt::format("{} asked for; {}", plural(request_.gpus, "GPU"), why)).hint(hint));
   }
   bool too_few() const { return count() < request_.gpus; }
 
@@ -228,8 +228,8 @@ void Narrowing::by_model() {
     for (const std::string_view part : split(model, ' '))
       for (const std::string_view word : split(part, '-')) words.emplace_back(word);
   const auto near = nearest(request_.model, words);
-  throw Error(ErrorCode::usage, "no GPU that would do is of this model").about(wanted)
-      .hint((near ? "did you mean " + *near + "? " : "") + have);
+  throw NeverPossible(Error(ErrorCode::usage, "no GPU that would do is of this model").about(wanted)
+                          .hint((near ? "did you mean " + *near + "? " : "") + have));
 }
 
 void Narrowing::by_memory() {
@@ -274,7 +274,7 @@ Selection eligible(const model::Request& request, const model::Snapshot& snapsho
   if (narrowing.too_few()) {
     for (const model::Observation& observation : snapshot.observations)
       if (units.empty() && !observation.problem.empty())
-        throw Error(ErrorCode::unavailable, "no GPU can be used: " + printable(observation.problem, 400));
+        throw DriverTrouble(Error(ErrorCode::unavailable, "no GPU can be used: " + printable(observation.problem, 400)));
     if (units.empty()) narrowing.refuse("this machine has none", "try a simulated machine: --machine dgx-a100");
     narrowing.refuse("this machine has " + what_there_is(units));
   }

@@ -119,10 +119,59 @@ static void snapshot_is_the_json_of_status(void) {
   char *json = thole_snapshot(machine, NULL);
   CHECK(json && strstr(json, "\"schema\": \"thole/machine/1\""));
   CHECK(json && strstr(json, "A100"));
+  CHECK(json && strstr(json, "\"units\"") && strstr(json, "\"claims_problem\": null"));
   CHECK(json && strstr(json, thole_claim_id(claim)));
   CHECK(json && strstr(json, "a name for people"));
   thole_free(json);
   thole_claim_release(claim);
+  thole_close(machine);
+}
+
+static void a_failure_has_a_word_for_its_reason(void) {
+  static const struct {
+    const char *request, *reason;
+  } cases[] = {{"{\"gpus\": 9}", "never-possible"}, {"{\"model\": \"H100\"}", "never-possible"}, {"{\"gpu\": 1}", "usage"},
+               {"{\"on\": [\"99\"]}", "usage"}, {"{}", "busy"}};
+  CHECK(strcmp(thole_error_reason(NULL), "") == 0);
+  thole_machine *machine = open_simulated();
+  thole_claim *all = must_claim(machine, "{\"gpus\": 8}", 0);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    thole_error *error = NULL;
+    CHECK(thole_claim_gpus(machine, cases[i].request, 0, -1, &error) == NULL);
+    CHECK(strcmp(thole_error_reason(error), cases[i].reason) == 0);
+    thole_error_free(error);
+  }
+  thole_claim_release(all);
+  thole_close(machine);
+}
+
+static void a_plan_answers_a_line(void) {
+  thole_machine *machine = open_simulated();
+  char *json = thole_plan_answer(machine, "{\"gpus\": 2, \"busy\": [0]}", NULL);
+  CHECK(json && strstr(json, "\"gpus\":[2,3]"));
+  thole_free(json);
+  json = thole_plan_answer(machine, "{\"machine\": {\"gpus\": [{}]}, \"gpus\": 2}", NULL);
+  CHECK(json && strstr(json, "\"error\"") && strstr(json, "unsatisfiable"));
+  thole_free(json);
+  thole_close(machine);
+}
+
+/* Package 0 of the simulated machine has the CPUs 0 to 63, which this host has some of. */
+static void this_process_is_bound_as_a_rank(void) {
+  thole_machine *machine = open_simulated();
+  thole_error *error = NULL;
+  char *json = thole_bind(machine, "{\"local_rank\": 1, \"ranks\": 2, \"bind\": {\"mode\": \"package\"}}", &error);
+  CHECK(json && strstr(json, "\"schema\": \"thole/bound/1\"") && strstr(json, "\"rank\": 1"));
+  thole_free(json);
+  thole_error_free(error);
+  static const char *const wrong[] = {"{\"local_rank\": 2, \"ranks\": 2}", "{\"rank\": 1}", "{\"bind\": {\"mode\": \"sideways\"}}",
+                                      "{\"bind\": {\"mem\": \"bind\"}}"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    error = NULL;
+    CHECK(thole_bind(machine, wrong[i], &error) == NULL);
+    CHECK(thole_error_code(error) == THOLE_USAGE);
+    thole_error_free(error);
+  }
   thole_close(machine);
 }
 
@@ -340,6 +389,9 @@ int main(void) {
       TEST(open_says_what_is_wrong),
       TEST(snapshot_is_the_json_of_status),
       TEST(plan_claims_nothing),
+      TEST(a_failure_has_a_word_for_its_reason),
+      TEST(a_plan_answers_a_line),
+      TEST(this_process_is_bound_as_a_rank),
       TEST(a_claim_names_its_gpus_and_its_environment),
       TEST(the_environment_is_given_to_this_process),
       TEST(a_request_that_cannot_be_met_is_refused_at_once),

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "app/overview_json.hpp"
 #include "base/text.hpp"
 #include "cli/render.hpp"
 #include "unit/cli/status_fixture.hpp"

@@ -1,15 +1,14 @@
-// The JSON of `status`: the machine's own schema, and what was concluded from it.
-#include "cli/render.hpp"
+#include "app/overview_json.hpp"
+
 #include "model/json_null.hpp"
 
-namespace thole::cli {
+namespace thole::app {
 
 namespace {
 
 using model::Json;
 
-
-Json unit_to_json(const app::UnitOverview& row, const model::Machine& machine) {
+Json unit_to_json(const UnitOverview& row, const model::Machine& machine) {
   Json pids = Json::array(), claims = Json::array();
   for (const model::GpuProcess& process : row.strangers) pids.push_back(process.pid);
   for (const model::Holding& holding : row.holdings) claims.push_back(model::or_null(holding.id));
@@ -19,7 +18,7 @@ Json unit_to_json(const app::UnitOverview& row, const model::Machine& machine) {
           {"gpu", row.unit.gpu},
           {"model", model::or_null(row.unit.model_of(machine))},
           {"memory_mib", model::or_null(memory)},
-          {"state", app::to_string(row.state)},
+          {"state", to_string(row.state)},
           {"why", model::or_null(row.why)},
           {"visible", row.visible},
           {"mine", row.mine},
@@ -29,30 +28,30 @@ Json unit_to_json(const app::UnitOverview& row, const model::Machine& machine) {
 
 }  // namespace
 
-Json status_to_json(const app::Overview& overview) {
+Json status_to_json(const Overview& overview) {
   std::vector<model::Holding> holdings;
   std::vector<model::Waiting> waiting;
-  for (const app::UnitOverview& row : overview.units) holdings.insert(holdings.end(), row.holdings.begin(), row.holdings.end());
+  for (const UnitOverview& row : overview.units) holdings.insert(holdings.end(), row.holdings.begin(), row.holdings.end());
   holdings.insert(holdings.end(), overview.unseen.begin(), overview.unseen.end());
-  for (const app::WaitingOverview& entry : overview.queue) waiting.push_back(entry.waiting);
+  for (const WaitingOverview& entry : overview.queue) waiting.push_back(entry.waiting);
   Json json = model::status_json(overview.snapshot, holdings, waiting);
   for (std::size_t i = 0; i < overview.queue.size(); ++i) {
     const auto& promise = overview.queue[i].promise;
     json["queue"][i]["starts_by"] = model::or_null(promise);
   }
   json["units"] = Json::array();
-  for (const app::UnitOverview& row : overview.units) json["units"].push_back(unit_to_json(row, overview.snapshot.machine));
+  for (const UnitOverview& row : overview.units) json["units"].push_back(unit_to_json(row, overview.snapshot.machine));
   json["narrowed_by"] = model::or_null(overview.outer.named_by);
   json["claims_problem"] = model::or_null(overview.claims_problem);
   return json;
 }
 
-Json list_to_json(const app::Overview& overview) {
+Json list_to_json(const Overview& overview) {
   const model::Machine& machine = overview.snapshot.machine;
   Json json = {{"schema", "thole/list/1"}, {"gpus", Json::array()}};
   for (std::size_t g = 0; g < machine.gpus.size(); ++g) {
     Json instances = Json::array();
-    for (const app::UnitOverview& row : overview.units)
+    for (const UnitOverview& row : overview.units)
       if (row.unit.gpu == g && row.unit.instance)
         instances.push_back({{"unit", row.unit.label},
                              {"uuid", model::or_null(machine.gpus[g].mig[*row.unit.instance].uuid)},
@@ -65,14 +64,14 @@ Json list_to_json(const app::Overview& overview) {
   return json;
 }
 
-Json gpus_to_json(const app::Overview& overview, std::span<const std::size_t> gpus) {
+Json gpus_to_json(const Overview& overview, std::span<const std::size_t> gpus) {
   Json json = {{"schema", "thole/gpus/1"}, {"gpus", Json::array()}};
   for (std::size_t g : gpus) {
     Json entry = {{"index", g}};
     entry.update(model::to_json(overview.snapshot.machine.gpus[g]));
     entry["units"] = Json::array();
     entry["claims"] = Json::array();
-    for (const app::UnitOverview& row : overview.units) {
+    for (const UnitOverview& row : overview.units) {
       if (row.unit.gpu != g) continue;
       entry["units"].push_back(unit_to_json(row, overview.snapshot.machine));
       for (const model::Holding& holding : row.holdings) {
@@ -86,4 +85,4 @@ Json gpus_to_json(const app::Overview& overview, std::span<const std::size_t> gp
   return json;
 }
 
-}  // namespace thole::cli
+}  // namespace thole::app

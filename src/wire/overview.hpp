@@ -1,0 +1,13 @@
+// Who has what, of what an observer has seen last: for commands and callers that show it.
+#pragma once
+
+#include "app/overview.hpp"
+#include "wire/wire.hpp"
+
+namespace thole::wire {
+
+// Makes no directory; claims that cannot be read are a problem told in the overview, no exception: the GPUs are worth seeing even
+// where nothing can be claimed.
+app::Overview overview_of(Wire& wire, const app::Observer& observer);
+
+}  // namespace thole::wire

@@ -1,0 +1,53 @@
+"""Every public name is documented with an example, and the examples are true."""
+import doctest
+import importlib
+import inspect
+import os
+import pkgutil
+from unittest import mock
+
+import pytest
+
+import thole
+
+NAMES = [name for name in thole.__all__ if name != "__version__"]
+# Importable without what is not there (IPython) and without effect on this process.
+MODULES = [module.name for module in pkgutil.walk_packages(thole.__path__, "thole.") if not module.name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_is_found_and_documented_with_an_example(name):
+    value = getattr(thole, name)
+    assert name in dir(thole)
+    text = inspect.getdoc(value) or ""
+    assert len(text.split("\n\n")[0]) > 20
+    assert ">>> " in text
+
+
+def test_a_name_that_is_not_there_is_said_so():
+    with pytest.raises(AttributeError, match="nonesuch"):
+        thole.nonesuch
+
+
+def test_no_name_is_also_a_modules():
+    assert not {f"thole.{name}" for name in NAMES} & set(MODULES)
+
+
+@pytest.mark.parametrize("name", ["thole", *MODULES])
+def test_the_examples_are_true(name):
+    try:
+        module = importlib.import_module(name)
+    except ImportError as missing:
+        pytest.skip(f"{name} needs what is not installed: {missing}")
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for example in finder.find(module):
+        with mock.patch.dict(os.environ):  # what one sets, the next does not see
+            runner.run(example)
+    assert runner.summarize().failed == 0
+
+
+def test_the_versions_are_one():
+    from thole import _native
+
+    assert thole.__version__ == _native.library.thole_version().decode()
