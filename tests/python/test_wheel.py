@@ -1,0 +1,95 @@
+"""The wheel: what is in it, that it runs from wherever it is installed, and that pip makes the same one."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+import thole
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", ROOT / "build"))
+INSTALLED = pathlib.Path(thole.__file__).parent / "_lib"
+
+pytestmark = pytest.mark.skipif(not INSTALLED.is_dir(), reason="thole is not installed from a wheel here, but run from the source")
+
+
+@pytest.fixture(scope="module")
+def wheel():
+    (path,) = (BUILD / "dist").glob("*.whl")
+    return path
+
+
+def test_one_file_serves_every_python_and_says_which_glibc_it_needs(wheel):
+    assert re.fullmatch(r"thole-[\d.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl", wheel.name)
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        info = next(name for name in names if name.endswith("/METADATA"))
+        assert "Requires-Dist" not in archive.read(info).decode()
+    assert {"thole/py.typed", "thole/_lib/bin/thole", "thole/_lib/lib/libthole.so.0", "thole/_lib/lib/thole/libhwloc.so.15"} <= names
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_the_binaries_need_nothing_but_glibc():
+    objdump = shutil.which("objdump")
+    if not objdump:
+        pytest.skip("objdump is not installed")
+    for name in ("bin/thole", "lib/libthole.so.0"):
+        told = subprocess.run([objdump, "-p", INSTALLED / name], stdout=subprocess.PIPE, check=True, text=True).stdout
+        needed = re.findall(r"NEEDED +(\S+)", told)
+        assert [one for one in needed if not re.match(r"(libc|libm|ld-linux.*)\.so", one)] == []
+
+
+def test_the_command_is_the_bundled_program():
+    command = pathlib.Path(sys.executable).with_name("thole")
+    for line in ([command], [sys.executable, "-m", "thole"]):
+        done = subprocess.run([*line, "--version"], stdout=subprocess.PIPE, check=True, text=True)
+        assert thole.__version__ in done.stdout
+    done = subprocess.run([command, "run", "-g", "2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=subprocess.PIPE, check=True, text=True)
+    assert done.stdout == "0,1\n"
+
+
+def test_it_runs_from_any_place(wheel, tmp_path):
+    place = tmp_path / "a place with blanks"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--target", place, wheel]
+    if subprocess.run([*pip, "--help"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no pip here")
+    subprocess.run(pip, check=True)
+    code = "import thole; print(thole.__file__, len(thole.claim(2).gpus), thole.topo()[:0] + 'drawn')"
+    environment = {**os.environ, "PYTHONPATH": str(place), "PATH": "/usr/bin:/bin"}
+    environment.pop("THOLE_LIBRARY", None)
+    environment.pop("THOLE_PROGRAM", None)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, check=True, text=True, cwd="/")
+    assert done.stdout == f"{place}/thole/__init__.py 2 drawn\n"
+
+
+def test_pip_makes_the_same_wheel_without_a_network(wheel, tmp_path):
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-index", "--no-deps", "-w", tmp_path, f"--config-settings=built={BUILD}", ROOT]
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no pip here")
+    subprocess.run(pip, check=True)
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+def test_every_supported_python_takes_it(wheel, tmp_path):
+    """Those that are here: pyenv's, and the distribution's."""
+    candidates = [*pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"), *pathlib.Path("/usr/bin").glob("python3.[0-9]*")]
+    tried = {}
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    for binary in (tmp_path / "thole/_lib").rglob("*"):
+        binary.chmod(0o755)  # zipfile forgets modes
+    for python in candidates:
+        told = subprocess.run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], stdout=subprocess.PIPE, text=True)
+        version = told.stdout.strip()
+        if told.returncode or not re.fullmatch(r"3\.\d+", version) or int(version[2:]) < 9 or version in tried:
+            continue
+        code = "import thole; print(len(thole.claim(2).gpus), [thole.gpus, thole.plan, thole.submit, thole.Error] and 'ok')"
+        done = subprocess.run([python, "-S", "-W", "error", "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        tried[version] = done.stdout
+    assert tried and set(tried.values()) == {"2 ok\n"}, tried
