@@ -20,7 +20,8 @@ git git
 vim vim
 zsh zsh
 fish fish
-groff groff-base'
+groff groff-base
+mypy mypy'
 header_packages='fmt/core.h libfmt-dev
 nlohmann/json.hpp nlohmann-json3-dev
 toml++/toml.h libtomlplusplus-dev
@@ -68,6 +69,7 @@ missing_packages() {  # $1: build | test
   done <<<"$headers"
   if [ "$1" = test ]; then
     python_with_pytest >/dev/null || echo python3-pytest
+    "$(python_with_pytest || echo python3)" -m pip --version >/dev/null 2>&1 || echo python3-pip
     has_notebook_kernels || echo python3-ipykernel python3-nbclient
   fi
 }

@@ -93,6 +93,9 @@ THOLE_EXPORT void thole_free(char *text);
 /* The version of the library, "0.1.0". Static; never freed. */
 THOLE_EXPORT const char *thole_version(void);
 
+/* 1 if a shared library of this name ("libcuda.so", whatever version follows) is loaded into this process, else 0. */
+THOLE_EXPORT int thole_is_loaded(const char *library);
+
 /* Opens this machine. `options` is NULL or a JSON object of
  *   "machine":   a simulated machine instead: its name ("dgx-a100", "8xA100") or the path of a machine file;
  *   "state_dir": the directory of the claims instead of the machine's own.

@@ -21,7 +21,7 @@ import os
 import sys
 from typing import Any, Callable, Mapping, NamedTuple
 
-from . import errors
+from . import _native, errors
 
 _NVIDIA = "CUDA"
 _LOADED_ONLY = 4  # RTLD_NOLOAD: a library that is not loaded is not loaded now
@@ -181,7 +181,7 @@ def _suspects() -> str:
 
 
 def _libcuda() -> Trace | None:
-    if not _is_loaded("libcuda.so.1"):
+    if not _is_loaded("libcuda.so"):
         return None
     import ctypes
 
@@ -201,7 +201,7 @@ def _libcuda() -> Trace | None:
 
 def _open_devices(root: str) -> Trace | None:
     """``root`` lies before /dev, for simulations of whole machines."""
-    if not any(map(os.path.exists, (root + "/dev/nvidia-uvm", root + "/dev/kfd", root + "/dev/dri"))):
+    if not any(os.access(root + device, os.F_OK) for device in ("/dev/nvidia-uvm", "/dev/kfd", "/dev/dri")):
         return None
     render_node = ""
     for entry in os.listdir("/proc/self/fd"):
@@ -216,16 +216,10 @@ def _open_devices(root: str) -> Trace | None:
             return Trace(_suspects(), "HIP", f"{path} is open")
         if path.startswith("/dev/dri/renderD"):
             render_node = path
-    if render_node and _is_loaded("libze_intel_gpu.so.1"):
+    if render_node and _is_loaded("libze_intel_gpu.so"):
         return Trace(_suspects(), "Level Zero", f"{render_node} is open")
     return None
 
 
 def _is_loaded(library: str) -> bool:
-    from _ctypes import dlopen  # ctypes.CDLL makes a class each time
-
-    try:
-        dlopen(library, _LOADED_ONLY | os.RTLD_NOW)
-    except OSError:
-        return False
-    return True
+    return bool(_native.library.thole_is_loaded(library.encode()))

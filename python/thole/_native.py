@@ -23,6 +23,7 @@ _TEXT = ctypes.c_char_p
 # name -> result, arguments. A char * that is ours to free is a _POINTER; the error is added to those in _FALLIBLE.
 _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "thole_version": (_TEXT, []),
+    "thole_is_loaded": (ctypes.c_int, [_TEXT]),
     "thole_error_code": (ctypes.c_int, [_POINTER]),
     "thole_error_message": (_TEXT, [_POINTER]),
     "thole_error_object": (_TEXT, [_POINTER]),

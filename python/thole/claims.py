@@ -15,7 +15,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterable, TypeVar
 
-from . import _native, errors, words
+from . import _late, _native, errors, words
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -173,8 +173,6 @@ def claim(
         DriverError: the driver does not answer, or a GPU asked for cannot be used.
         Error: a wrong request; the state directory cannot be used.
     """
-    from . import _late
-
     sure = _late.check(gpus)
     request = _request(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,

@@ -30,12 +30,17 @@ bool take_flag(model::Json& json, const char* name) {
   return flag;
 }
 
-// The program's own command line, as ps shows it.
-std::string own_command_line() {
+std::string read_command_line() {
   std::string words = read_file("/proc/self/cmdline", 4096).value_or("");
   while (!words.empty() && words.back() == '\0') words.pop_back();
   std::replace(words.begin(), words.end(), '\0', ' ');
   return words;
+}
+
+// The program's own command line, as ps shows it. Read once: it is a fifth of a claim, and the same until the process execs.
+const std::string& own_command_line() {
+  static const std::string line = read_command_line();
+  return line;
 }
 
 }  // namespace

@@ -100,6 +100,11 @@ static void null_handles_are_taken_where_something_ends(void) {
   CHECK(strlen(thole_version()) >= 5);
 }
 
+static void a_loaded_library_is_known_by_its_name(void) {
+  CHECK(thole_is_loaded("libthole.so") == 1 && thole_is_loaded("libthole.so.0") == 1 && thole_is_loaded("libc.so.6") == 1);
+  CHECK(thole_is_loaded("libthole.so.1") == 0 && thole_is_loaded("thole.so") == 0);
+}
+
 static void open_says_what_is_wrong(void) {
   const char *const wrong[] = {"{\"machine\": \"nonesuch\"}", "{\"machin\": \"dgx-a100\"}", "{\"machine\": 1}", "[]", "{"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
@@ -386,6 +391,7 @@ int main(void) {
   } tests[] = {
 #define TEST(name) {#name, name}
       TEST(null_handles_are_taken_where_something_ends),
+      TEST(a_loaded_library_is_known_by_its_name),
       TEST(open_says_what_is_wrong),
       TEST(snapshot_is_the_json_of_status),
       TEST(plan_claims_nothing),
