@@ -8,7 +8,8 @@ is told:
    start nothing.
 2. libcuda, where it is loaded: before ``cuInit`` every function says NOT_INITIALIZED (3), afterwards ``cuDeviceGetCount`` succeeds.
    It finds what frameworks do not know of themselves: ``torch.cuda.is_available()`` starts the driver without "initialising" torch.
-3. Open device files. CUDA opens /dev/nvidia-uvm, which NVML (``nvidia-smi``, pynvml) never does: /dev/nvidia0 alone proves nothing.
+3. Open device files. CUDA opens /dev/nvidia-uvm. NVML (``nvidia-smi``, pynvml) needs /dev/nvidia0 only, which therefore proves nothing
+   (libnvidia-container, src/nvc_mount.c: containers without compute get no UVM device).
    HIP opens /dev/kfd. A render node is Level Zero's only where its library is loaded: video and graphics have it open too.
 4. The driver's own list of processes is asked by the library, which looks at it for every claim anyway ("not_started" in thole.h).
 
@@ -17,7 +18,9 @@ A forked child is judged by the same traces: it has inherited a runtime that can
 
 from __future__ import annotations
 
+import ctypes
 import os
+import stat
 import sys
 from typing import Any, Callable, Mapping, NamedTuple
 
@@ -171,9 +174,12 @@ def _on_rocm() -> bool:
     return bool(getattr(sys.modules.get("cupy_backends.cuda.api.runtime"), "is_hip", False))
 
 
+_COMPUTING = ("torch", "tensorflow", "jax", "cupy", "numba.cuda", "pycuda", "cudf", "paddle", "mxnet", "onnxruntime", "tensorrt")
+
+
 def _suspects() -> str:
     """Who may have done it, for traces that name nobody: the loaded frameworks, else the program."""
-    loaded = [name for name in ("torch", "tensorflow", "jax", "cupy", "numba.cuda", "pycuda") if name in sys.modules]
+    loaded = [name for name in _COMPUTING if name in sys.modules]
     return " or ".join(loaded) or "a library"
 
 
@@ -183,8 +189,6 @@ def _suspects() -> str:
 def _libcuda() -> Trace | None:
     if not _is_loaded("libcuda.so"):
         return None
-    import ctypes
-
     try:
         library = ctypes.CDLL("libcuda.so.1", mode=_LOADED_ONLY)
         count = ctypes.c_int()
@@ -206,6 +210,8 @@ def _open_devices(root: str) -> Trace | None:
     render_node = ""
     for entry in os.listdir("/proc/self/fd"):
         try:
+            if not root and not stat.S_ISCHR(os.fstat(int(entry)).st_mode):
+                continue
             path = os.readlink("/proc/self/fd/" + entry)
         except OSError:
             continue  # closed meanwhile, such as the listing's own

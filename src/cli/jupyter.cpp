@@ -151,6 +151,13 @@ Json kernel_json(const Context& context, const std::string& python, const std::v
           {"metadata", {{"debugger", true}, {"thole", {{"python", python}, {"request", join(request, " ")}}}}}};
 }
 
+void print_as_json(const Context& context, const std::vector<Kernel>& kernels) {
+  Json rows = Json::array();
+  for (const Kernel& kernel : kernels)
+    rows.push_back({{"name", kernel.name}, {"display_name", kernel.shown}, {"python", kernel.python}, {"request", kernel.request}});
+  context.print_json({{"schema", "thole/jupyter/1"}, {"kernels", std::move(rows)}});
+}
+
 int install(Context& context) {
   const JupyterOptions& options = context.invocation.jupyter;
   const std::string python = python_of(context), environment = environment_name(python);
@@ -168,7 +175,8 @@ int install(Context& context) {
   const std::string shown =
       fmt::format("Python{}, {}", environment.empty() ? "" : " (" + environment + ")", gpus_in_words(gpus));
   write_file(folder / "kernel.json", model::dump(kernel_json(context, python, request_words(context.invocation), shown)) + "\n");
-  context.print(fmt::format("{}\n", name));
+  if (context.invocation.global.json) print_as_json(context, {*read_kernel(folder)});
+  else context.print(name + "\n");
   context.note(fmt::format("\"{}\" can be chosen in Jupyter now; {}", printable(shown), folder.string()));
   return 0;
 }
@@ -176,10 +184,7 @@ int install(Context& context) {
 int list(Context& context) {
   const std::vector<Kernel> kernels = all_kernels(kernel_root(context));
   if (context.invocation.global.json) {
-    Json rows = Json::array();
-    for (const Kernel& kernel : kernels)
-      rows.push_back({{"name", kernel.name}, {"display_name", kernel.shown}, {"python", kernel.python}, {"request", kernel.request}});
-    context.print_json({{"schema", "thole/jupyter/1"}, {"kernels", std::move(rows)}});
+    print_as_json(context, kernels);
     return 0;
   }
   std::size_t width = 0;
@@ -205,6 +210,7 @@ int remove(Context& context) {
     fs::remove_all(root / name, problem);
     if (problem) throw Error(ErrorCode::unavailable, "cannot remove").about(root / name).because(problem.value());
   }
+  if (context.invocation.global.json) print_as_json(context, all_kernels(root));
   return 0;
 }
 

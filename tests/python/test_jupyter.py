@@ -86,7 +86,11 @@ def test_what_is_installed_is_listed_offered_by_jupyter_and_removed(python, tmp_
     one = jupyter("install", "-g", 1)
     two = jupyter("install", "-g", 2, "--memory=20G", "--pick", "first", "--name", "two")
     assert one.startswith("thole-1gpu") and two == "two"
+    three = json.loads(jupyter("--json", "install", "-g", 3))["kernels"]
+    assert [kernel["display_name"].endswith("3 GPUs") for kernel in three] == [True]
+    left = json.loads(jupyter("--json", "remove", three[0]["name"]))
     listed = json.loads(jupyter("--json", "list"))
+    assert left == listed
     assert [kernel["name"] for kernel in listed["kernels"]] == sorted([one, two])
     assert {kernel["name"]: kernel["request"] for kernel in listed["kernels"]} == {one: "-g 1", "two": "-g 2 --memory=20G --pick first"}
     offered = drive(python, "from jupyter_client.kernelspec import KernelSpecManager\n"

@@ -1,0 +1,34 @@
+"""On a real NVIDIA GPU: looking by NVML is never too late, starting CUDA is, whoever did it.
+
+By ctypes, without a framework. Needs a driver and a GPU; skipped with the reason elsewhere.
+"""
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from test_real_nvidia import BUILD, REASON, environment  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+
+SOURCE = pathlib.Path(__file__).parents[2]
+CODE = """
+import ctypes, os, sys
+from thole import _late
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+device = ctypes.c_void_p()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+print("after NVML:", _late.trace())
+cuda = ctypes.CDLL("libcuda.so.1")
+print("after loading:", _late.trace())
+assert cuda.cuInit(0) == 0
+print("after cuInit:", _late._libcuda() is not None, _late._open_devices("") is not None)
+"""
+
+
+def test_nvml_proves_nothing_and_cuda_is_found_both_ways(environment):  # noqa: F811
+    environment.update(PYTHONPATH=str(SOURCE / "python"), THOLE_LIBRARY=str(BUILD / "libthole.so.0"))
+    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["after NVML: None", "after loading: None", "after cuInit: True True"]
