@@ -8,7 +8,6 @@ of this process and free again when it ends.
 """
 import code
 import pathlib
-import subprocess
 import sys
 
 import thole
@@ -17,7 +16,8 @@ RATES = (0.2, 0.1, 0.05, 0.01)
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 for rate in RATES:
-    subprocess.run(["thole", "submit", "-g", "1", "--name", f"rate-{rate}", sys.executable, TRAIN, "--rate", str(rate)], check=True)
+    job = thole.submit([sys.executable, str(TRAIN), "--rate", str(rate)], name=f"rate-{rate}")
+    print(f"job {job}: rate {rate}", flush=True)
 
 claim = thole.claim(1)
 print(f"debugging on GPU {claim.indices[0]}, which is cuda:0 here", flush=True)
