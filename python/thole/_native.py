@@ -140,35 +140,47 @@ def encoded(value: Any) -> bytes:
 
 
 # ---- This process's machine ----
-#
-# The library reads the environment once, in thole_open, but a Python program changes its own as it goes: claiming sets
-# CUDA_VISIBLE_DEVICES, a test sets THOLE_MACHINE. So a machine is kept for each environment seen, as far as thole looks at it.
 
+
+class Machine:
+    """An open ``thole_machine``, to be passed where the library takes one. It closes itself when nothing uses it any more."""
+
+    def __init__(self) -> None:
+        self._as_parameter_ = call("thole_open", None)
+        self._owner = os.getpid()
+        self._close = library.thole_close
+
+    def __del__(self) -> None:
+        # Not in a forked child: the handle, and the locks it keeps, are the parent's.
+        if hasattr(self, "_close") and os.getpid() == self._owner:
+            self._close(self._as_parameter_)
+
+
+# The library reads the environment once, in thole_open, but a Python program changes its own as it goes: claiming sets
+# CUDA_VISIBLE_DEVICES, a test sets THOLE_MACHINE. So a machine is kept for each of the last few environments, as far as thole looks
+# at them.
 _RELEVANT = (
     "THOLE_MACHINE", "THOLE_STATE_DIR", "THOLE_CLAIM", "THOLE_GPUS", "THOLE_MACHINES", "THOLE_NVML", "THOLE_SYSROOT",
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "XDG_CONFIG_HOME",
     "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 )  # fmt: skip
-_machines: dict[tuple[object, ...], int] = {}
 # os.environ encodes and decodes at every look, which would be a third of a claim; its bytes are looked at where they can be.
 _environ: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
 _ENCODED: tuple[Any, ...] = tuple(map(os.fsencode, _RELEVANT)) if _environ is not os.environ else _RELEVANT
-_KEPT = 16
+_KEPT = 4
+_machines: dict[tuple[object, ...], Machine] = {}  # the last one used is the last
 
 
-def machine() -> int:
-    """The handle of the machine that the environment means."""
+def machine() -> Machine:
+    """The machine that the environment means."""
     key = tuple(map(_environ.get, _ENCODED))
-    handle = _machines.get(key)
-    if handle is None:
-        if len(_machines) >= _KEPT:
-            _machines.clear()  # handles in use by other threads and claims must not be closed; these few are left to the process
-        handle = _machines[key] = call("thole_open", None)
-    return handle
+    found: Machine | None = _machines.pop(key, None)
+    if found is None:
+        found = Machine()
+    _machines[key] = found
+    if len(_machines) > _KEPT:
+        _machines.pop(next(iter(_machines)), None)
+    return found
 
 
-def _forget() -> None:
-    _machines.clear()  # a handle must not be used in a forked child
-
-
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_machines.clear)  # a handle must not be used in a forked child

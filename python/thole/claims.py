@@ -43,6 +43,7 @@ class Claim:
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
+        self._machine = _native.machine()  # which must stay open as long
         self._pid = os.getpid()
         told = json.loads(_native.library.thole_claim_json(handle))
         self.id: str = told["id"]
@@ -206,7 +207,7 @@ def _request(**said: Any) -> dict[str, Any]:
     return {name: value for name, value in request.items() if value is not None}
 
 
-def _waited(machine: int, request: bytes, wait_ms: int) -> int:
+def _waited(machine: object, request: bytes, wait_ms: int) -> int:
     if wait_ms == 0 or threading.current_thread() is not threading.main_thread():
         return _native.call("thole_claim_gpus", machine, request, wait_ms, -1)
     try:
@@ -215,7 +216,7 @@ def _waited(machine: int, request: bytes, wait_ms: int) -> int:
         return _waited_in_line(machine, request, wait_ms)
 
 
-def _waited_in_line(machine: int, request: bytes, wait_ms: int) -> int:
+def _waited_in_line(machine: object, request: bytes, wait_ms: int) -> int:
     outcome: list[int | BaseException] = []
     begun, done = _thread.allocate_lock(), _thread.allocate_lock()
     begun.acquire()

@@ -242,3 +242,15 @@ def test_many_threads_never_share_a_gpu():
     for thread in threads:
         thread.join()
     assert not problems and claims() == []
+
+
+def test_claims_again_and_again_leave_no_descriptor_open():
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    counts = []
+    for _ in range(30):
+        with thole.claim(2):
+            thole.gpus()  # in an environment that was never seen before
+        counts.append(descriptors())
+    assert counts[-1] <= counts[10]
