@@ -336,7 +336,6 @@ void Runner::run() {
     if (!idle() || try_again_) {
       busy_until = now;
     } else {
-      ports_.jobs.rest();
       const SteadyTime leave_at = busy_until + options_.grace;
       if (now >= leave_at) return;
       deadline = deadline ? std::min(*deadline, leave_at) : leave_at;

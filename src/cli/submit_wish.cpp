@@ -74,9 +74,12 @@ Invocation reparse(const Context& context, const std::vector<std::string>& words
 std::vector<std::string> options_in(const Context& context, const std::string& script) {
   const Fd file(::open(script.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};                          // exec will say what is wrong with it
-  std::string text(most_of_script, '\0');
-  const ssize_t got = ::read(file.get(), text.data(), text.size());
-  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  std::string text;
+  char piece[16384];
+  for (ssize_t got; text.size() < most_of_script && (got = ::read(file.get(), piece, sizeof piece)) > 0;) {
+    text.append(piece, static_cast<std::size_t>(got));
+    if (text.find('\0') != std::string::npos) break;   // a program, or data behind a script
+  }
   std::vector<std::string> options;
   for (const plan::Directive& directive : plan::read_directives(text, script)) {
     try {

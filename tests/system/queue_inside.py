@@ -107,6 +107,16 @@ class Queue:
                 alive.append(struct.unpack_from("=i", head, 48)[0])
         return [pid for pid in alive if pid > 0]
 
+    def noted_end(self, lane):
+        """The exit status that the lane has noted of the task in its first place, None before its end; see model/lane_record.hpp."""
+        try:
+            record = (self.directory / "lanes" / str(lane)).read_bytes()
+        except OSError:
+            return None
+        if len(record) < 136 or struct.unpack_from("=I", record, 72)[0] != 3:
+            return None
+        return struct.unpack_from("=i", record, 128)[0]
+
     def commands(self):
         """Pids of the processes that carry the mark of one of our tasks."""
         mark = f"@{self.directory}\0".encode()

@@ -196,7 +196,7 @@ def test_two_users_take_turns(tmp_path):
     """One has 500 tasks; the other's single job starts at the latest at the second task end on its GPUs."""
     many, one = Queue(tmp_path / "many", "1xA100", tmp_path / "claims"), Queue(tmp_path / "one", "1xA100", tmp_path / "claims")
     try:
-        sweep = many.submit("--array", "0-499", *shell("sleep 0.1"))
+        sweep = many.submit("--array", "0-499", *shell("sleep 0.5"))   # longer than a runner and a lane take to start
         eventually(lambda: many.states(sweep).get("done", 0) >= 2, "the sweep is under way")
         single = one.submit(*shell("true"))
         # When it stands in line: its ticket is made before its lane sleeps.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -15,6 +16,10 @@ namespace {
 // reads all of it: 64 pages, some eight submissions, cost `thole submit` a fraction of a millisecond, 1,000 several. A lane has it
 // open all the time and finishes thousands of tasks a second.
 constexpr int pages_of_submissions = 64, pages_of_turns = 512;
+constexpr off_t page_in_log = 4096 + 24;
+
+// By a shared lock of this byte of queue.db-shm SQLite says that somebody uses it (UNIX_SHM_DMS in its os_unix.c).
+constexpr off_t users_of_index = 128;
 
 }  // namespace
 
@@ -49,10 +54,44 @@ Database& JobDatabase::database() {
 }
 
 void JobDatabase::close() {
+  if (database_ && wrote_) shorten_log();
+  wrote_ = false;
   database_.reset();
   turnstile_.reset();
   guard_.reset();
   durable_.reset();
+}
+
+void JobDatabase::rest() {
+  if (database_) hold_index();
+  close();
+}
+
+// Whoever opens the file and finds that nobody has its log's index empties that, and reads the whole log again. We say that
+// somebody has it by a lock that belongs to a description, not to a process: SQLite's own, which goes with the process's first
+// close of the file, leaves it alone, and our children have it too.
+void JobDatabase::hold_index() {
+  index_ = open_at(AT_FDCWD, (directory_ + "/queue.db-shm").c_str(), O_RDWR | O_NOFOLLOW);
+  struct flock lock{};
+  lock.l_type = F_RDLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = users_of_index;
+  lock.l_len = 1;
+  if (index_ && ::fcntl(index_.get(), F_OFD_SETLK, &lock) != 0) index_.reset();   // then the next one reads the log
+}
+
+// What tells how much of the log has been brought home stands in its index, and is gone with its last user: a series of
+// submissions with nobody beside them would lengthen the log for ever. So the last one who wrote cuts it off.
+void JobDatabase::shorten_log() {
+  struct stat log{};
+  if (::stat((directory_ + "/queue.db-wal").c_str(), &log) != 0 || log.st_size < pages_of_submissions * page_in_log) return;
+  if (!guard_ || ::flock(guard_.get(), LOCK_EX | LOCK_NB) != 0) return;   // somebody else has the queue open
+  try {
+    const Turnstile::Pass pass = turnstile_->pass();
+    sqlite3_busy_timeout(database_->handle(), 0);
+    sqlite3_wal_checkpoint_v2(database_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);   // or the next one does
+  } catch (const Error&) {
+  }
 }
 
 void JobDatabase::make_durable(bool durable) {
@@ -95,6 +134,7 @@ JobDatabase::Writing::~Writing() {
 
 void JobDatabase::Writing::commit(bool some_job_ended) {
   file_.database_->run("COMMIT");
+  file_.wrote_ = true;
   pass_.reset();
   if (sqlite3_total_changes64(file_.database_->handle()) != changes_before_) file_.watchers_.tell(some_job_ended);
 }

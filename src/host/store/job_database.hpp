@@ -14,11 +14,16 @@ namespace thole::host {
 class JobDatabase {
  public:
   JobDatabase(std::string directory, const char* vfs, SchemaSteps steps);
+  ~JobDatabase() { close(); }
+  JobDatabase(const JobDatabase&) = delete;
+  JobDatabase& operator=(const JobDatabase&) = delete;
 
   const std::string& directory() const { return directory_; }
   std::string watch_directory() const { return directory_ + "/watch"; }
   Database& database();                          // for single queries
   void close();
+  // Closes it for a moment: the next to open it, in whatever process, need not read the log again.
+  void rest();
 
   // Several queries that see one state of the queue.
   class Reading {
@@ -51,6 +56,8 @@ class JobDatabase {
 
  private:
   void make_durable(bool durable);
+  void hold_index();
+  void shorten_log();
 
   std::string directory_;
   const char* vfs_;
@@ -59,7 +66,9 @@ class JobDatabase {
   std::optional<Database> database_;
   Watchers watchers_;
   Fd guard_;                                     // a shared lock of the directory: what cleans /var/tmp leaves it alone
+  Fd index_;                                     // a shared lock of SQLite's index of the log; see hold_index()
   std::optional<bool> durable_;                  // as the file is set now
+  bool wrote_ = false;
 };
 
 }  // namespace thole::host

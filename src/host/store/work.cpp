@@ -183,6 +183,6 @@ port::Turn SqliteJobStore::turn(std::span<const port::TaskEnd> ends, const std::
   return result;
 }
 
-void SqliteJobStore::rest() { file_.close(); }
+void SqliteJobStore::rest() { file_.rest(); }
 
 }  // namespace thole::host

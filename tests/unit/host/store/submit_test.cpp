@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "base/error.hpp"
 #include "unit/host/store/queue_fixture.hpp"
 
@@ -111,6 +113,36 @@ TEST_F(Submit, NobodyElseCanReadTheFiles) {
   submit();
   for (const auto& entry : std::filesystem::directory_iterator(directory))
     EXPECT_EQ(entry.status().permissions() & std::filesystem::perms(077), std::filesystem::perms::none) << entry.path();
+}
+
+// Each of them opens the file while nobody else has it, as `thole submit` does without a runner.
+TEST_F(Submit, ASeriesOfSubmittersDoesNotLengthenTheLog) {
+  const auto log = [this] { return std::filesystem::file_size(directory + "/queue.db-wal"); };
+  std::uintmax_t longest = 0;
+  for (int i = 0; i < 100; ++i) {
+    SqliteJobStore alone(JobStoreOptions{.directory = directory});
+    const port::Submission one = job();
+    alone.submit({&one, 1}, at(i));
+    longest = std::max(longest, log());
+  }
+  EXPECT_LT(longest, 100u * 4120);
+}
+
+// SQLite's index of the log begins with a header that each change of the queue, and each reading of the whole log, changes.
+TEST_F(Submit, WhileAProcessRestsTheNextNeedNotReadTheLogAgain) {
+  submit();
+  const auto header = [this] {
+    std::string bytes(2 * 48, '\0');
+    std::ifstream(directory + "/queue.db-shm").read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return bytes;
+  };
+  const std::string before = header();
+  store->rest();
+  SqliteJobStore(JobStoreOptions{.directory = directory}).jobs({});
+  EXPECT_EQ(header(), before);
+  store.reset();                                 // nobody has it now
+  SqliteJobStore(JobStoreOptions{.directory = directory}).jobs({});
+  EXPECT_NE(header(), before);
 }
 
 }  // namespace thole::host

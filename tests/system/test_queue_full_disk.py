@@ -1,0 +1,90 @@
+"""The queue's disk is full: what a lane has to tell is kept until there is room, and no status is lost.
+
+The disk is a small tmpfs in a mount namespace of this process, so it takes root (or a user who may mount).
+"""
+import ctypes
+import os
+
+import pytest
+
+from queue_inside import Queue
+from run_tools import eventually
+
+CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def mount_disk(place, megabytes):
+    words = f"size={megabytes}m,mode=0700".encode()
+    if (libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0
+            or libc.mount(b"tmpfs", os.fsencode(place), b"tmpfs", 0, words) != 0):
+        pytest.skip(f"cannot mount a small disk here: {os.strerror(ctypes.get_errno())}")
+
+
+@pytest.fixture
+def queue(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount_disk(disk, 16)
+    made = Queue(tmp_path)
+    made.directory = disk / "queue"
+    made.environment["THOLE_QUEUE_DIR"] = str(made.directory)
+    yield made
+    made.end_everything()
+    libc.umount2(os.fsencode(disk), MNT_DETACH)
+
+
+def fill(queue):
+    """Not a byte is left on the queue's disk, until the file is removed."""
+    filler = queue.directory.parent / "filler"
+    with open(filler, "wb", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    pass
+            except OSError:
+                pass
+    return filler
+
+
+def shell(text):
+    return ["--", "sh", "-c", text]
+
+
+def in_the_lanes_record(queue, exit_code):
+    """Has a lane noted that a task ended so? Phase 3 of its first place; see model/lane_record.hpp."""
+    return any(queue.noted_end(number) == exit_code for number in range(4))
+
+
+@pytest.mark.parametrize("lane_dies", [False, True])
+def test_an_end_that_the_store_has_no_room_for_is_stored_when_there_is_some(queue, tmp_path, lane_dies):
+    job = queue.submit("-g", "1", *shell("echo x > begun; until [ -e go ]; do sleep 0.02; done; exit 7"))
+    eventually(lambda: (tmp_path / "begun").exists(), "it runs")
+    filler = fill(queue)
+    (tmp_path / "go").touch()
+    eventually(lambda: in_the_lanes_record(queue, 7), "its end is in the lane's record")
+    if lane_dies:
+        queue.kill(queue.lanes() + [pid for pid in [queue.runner()] if pid])
+        eventually(lambda: not queue.lanes() and queue.runner() is None, "all of ours are dead")
+    assert queue.states(job) == {"running": 1}, "the disk is not full"
+    assert queue.call("submit", "-g", "0", "--", "true", check=False).returncode == 69
+    filler.unlink()
+    assert queue.call("jobs", job).returncode == 0   # starts a runner where there is none
+    queue.until_ended(job)
+    assert queue.tasks(job)[0][:2] == ("failed", 7)
+
+
+def test_a_log_that_fills_the_disk_ends_no_task_and_loses_no_status(queue, tmp_path):
+    """The task meets the full disk itself; what it makes of it is its own affair, and its status is kept."""
+    job = queue.submit("-g", "1", *shell("head -c 40000000 /dev/zero; echo $? > status; exit 5"))
+    eventually(lambda: (tmp_path / "status").exists(), "its log has filled the disk")
+    assert (tmp_path / "status").read_text() != "0\n"
+    eventually(lambda: in_the_lanes_record(queue, 5), "its end is in the lane's record")
+    log = queue.directory / "logs" / f"{job}.log"
+    assert log.stat().st_size > 8_000_000 and log.open().readline().startswith("# thole job")
+    os.truncate(log, 4096)                           # somebody makes room
+    queue.until_ended(job)
+    assert queue.tasks(job)[0][:2] == ("failed", 5)
+    other = queue.submit("-g", "1", *shell("echo fine"))
+    queue.until_ended(other)
+    assert "fine" in queue.log(other)
