@@ -46,11 +46,11 @@ python_with_pytest() {
   return 1
 }
 
-# The interpreter whose notebook kernels the tests start: the one on PATH, else the distribution's.
-has_notebook_kernels() {
+# Python modules that the tests use where one interpreter has them: the one on PATH, or the distribution's.
+has_modules() {  # names, comma-separated
   local python
   for python in python3 /usr/bin/python3; do
-    command -v "$python" >/dev/null && "$python" -c 'import ipykernel, nbclient' 2>/dev/null && return
+    command -v "$python" >/dev/null && "$python" -c "import $1" 2>/dev/null && return
   done
   return 1
 }
@@ -70,7 +70,8 @@ missing_packages() {  # $1: build | test
   if [ "$1" = test ]; then
     python_with_pytest >/dev/null || echo python3-pytest
     "$(python_with_pytest || echo python3)" -m pip --version >/dev/null 2>&1 || echo python3-pip
-    has_notebook_kernels || echo python3-ipykernel python3-nbclient
+    has_modules ipykernel,nbclient || echo python3-ipykernel python3-nbclient
+    has_modules joblib || echo python3-joblib
   fi
 }
 

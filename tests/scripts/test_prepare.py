@@ -22,7 +22,7 @@ def machine(tmp_path):
     stub(path, "id", "echo ${FAKE_UID:-1000}")
     stub(path, "python3", "exit 0")
     stub(path, "pkg-config", "exit 0")
-    for tool in ("g++", "cmake", "ninja", "vim", "zsh", "fish", "groff"):
+    for tool in ("g++", "cmake", "ninja", "vim", "zsh", "fish", "groff", "mypy"):
         stub(path, tool, "exit 0")
     return path
 
