@@ -18,7 +18,8 @@
  *  3. Text is UTF-8 and ends with NUL. Rich values are JSON text; their fields are described in docs/json.md. Fields may be
  *     added to answers: ignore what you do not know. In what you pass, an unknown field is an error (a misspelt wish is not
  *     overlooked). Units are in the field names (memory_mib); unknown is null, never 0.
- *  4. Times passed as arguments are milliseconds; THOLE_FOR_EVER (any negative number) means no limit.
+ *  4. Times passed as arguments are milliseconds; THOLE_FOR_EVER (any other negative number) means no limit, THOLE_AS_CONFIGURED
+ *     what request.wait of the configuration or THOLE_WAIT says, and no limit where they say nothing.
  *  5. Threads. Functions on one `thole_machine` may run in any number of threads at once, thole_close excepted. A claim may be
  *     read by any number of threads; thole_claim_release must be the last use of it. An error belongs to one thread at a time.
  *  6. Processes. A claim is a lock held by this process. It ends with thole_claim_release or with the process, however that
@@ -49,6 +50,7 @@ typedef struct thole_claim thole_claim;     /* GPUs that are yours; ended by tho
 typedef struct thole_error thole_error;     /* what failed, on what, and what mends it; ended by thole_error_free */
 
 #define THOLE_FOR_EVER INT64_C(-1)
+#define THOLE_AS_CONFIGURED INT64_C(-2)
 
 /* Classes of failure. The numbers are the exit statuses of the program `thole`. */
 typedef enum thole_code {

@@ -15,6 +15,7 @@ from typing import Any, Mapping, NoReturn
 from . import errors
 
 FOR_EVER = -1
+AS_CONFIGURED = -2  # as request.wait of the configuration or THOLE_WAIT says
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _POINTER = ctypes.c_void_p
@@ -160,7 +161,7 @@ class Machine:
 # CUDA_VISIBLE_DEVICES, a test sets THOLE_MACHINE. So a machine is kept for each of the last few environments, as far as thole looks
 # at them.
 _RELEVANT = (
-    "THOLE_MACHINE", "THOLE_STATE_DIR", "THOLE_CLAIM", "THOLE_GPUS", "THOLE_MACHINES", "THOLE_NVML", "THOLE_SYSROOT",
+    "THOLE_MACHINE", "THOLE_STATE_DIR", "THOLE_CLAIM", "THOLE_GPUS", "THOLE_WAIT", "THOLE_MACHINES", "THOLE_NVML", "THOLE_SYSROOT",
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "XDG_CONFIG_HOME",
     "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 )  # fmt: skip

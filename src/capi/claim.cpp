@@ -73,7 +73,7 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
   using namespace thole;
   return capi::guarded(error, [&] {
     capi::Wish wish = capi::read_wish(request, machine->config);
-    wish.request.wait.reset();
+    if (wait_ms != THOLE_AS_CONFIGURED) wish.request.wait.reset();
     if (wait_ms >= 0) wish.request.wait = Millis{wait_ms};
     app::AcquireOptions options;
     options.command = wish.command;

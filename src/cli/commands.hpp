@@ -17,6 +17,7 @@ int doctor(Context& context);
 int capture(Context& context);
 int init(Context& context);
 int plan(Context& context);
+int compat(Context& context);
 int map(Context& context);
 int submit(Context& context);
 int jobs(Context& context);

@@ -35,7 +35,7 @@ constexpr Command commands[] = {{"status", cli::status}, {"why", cli::why},     
                                 {"wait", cli::wait},     {"cancel", cli::cancel},   {"retry", cli::retry},
                                 {"hold", cli::hold},     {"resume", cli::resume},   {"pause", cli::pause},
                                 {"continue", cli::proceed}, {"drain", cli::drain},  {"edit", cli::edit},
-                                {"simulate", cli::simulate}, {"jupyter", cli::jupyter}};
+                                {"simulate", cli::simulate}, {"jupyter", cli::jupyter}, {"compat", cli::compat}};
 
 // Without a verb: who has what.
 std::string_view verb_of(const Invocation& invocation) { return invocation.verb ? invocation.verb->name : "status"; }

@@ -80,6 +80,7 @@ constexpr Option request_rows[] = {
 };
 // A job waits as long as it takes, in the queue.
 constexpr std::span<const Option> submit_request_rows = std::span(request_rows).first(std::size(request_rows) - 2);
+constexpr std::span<const Option> compat_rows = std::span(request_rows).last(2);  // how long claims in the program wait
 
 constexpr Option dry_run_row = {0, "dry-run", "", "show what would be claimed and why these, and claim nothing",
    [](I& i, const W&) { i.run.dry_run = true; }};
@@ -303,6 +304,11 @@ constexpr Example jupyter_examples[] = {
   {"thole jupyter install -g 2 --memory 20G --name two", "one with two GPUs of 20 GiB free memory"},
   {"thole jupyter list", "the kernels that thole made"},
 };
+constexpr Example compat_examples[] = {
+  {"thole compat -- python train.py", "its safe_gpu.claim_gpus() waits in line, its GPUtil.getFirstAvailable() claims"},
+  {"thole compat --no-wait -- python train.py", "an error where too few are free, as with safe-gpu itself"},
+  {"thole compat -- torchrun --nproc-per-node 8 train.py", "ranks that call gpu_affinity.set_affinity()"},
+};
 constexpr Example plan_examples[] = {
   {"thole plan --batch < requests > answers", "what each of many requests would get; docs/plan.md"},
 };
@@ -339,6 +345,8 @@ constexpr Verb verb_rows[] = {
   {"topo", "machine", "draw the machine: what is near what, and who has it", "", topo_rows, {}, topo_examples},
   {"bind", "run", "bind a rank that another launcher starts, or a running process", "[COMMAND [ARGUMENT...]]", bind_rows, {},
    bind_examples, Offer::command, 0, ~std::size_t{0}, false, binding_rows},
+  {"compat", "run", "run a program of safe_gpu, GPUtil or gpu_affinity on claims", "COMMAND [ARGUMENT...]", compat_rows,
+   {}, compat_examples, Offer::command, 1, ~std::size_t{0}},
   {"doctor", "machine", "what is wrong, and how to mend it", "", {}, {}, doctor_examples},
   {"capture", "machine", "this machine, or another, as a file", "", capture_rows, {}, capture_examples},
   {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},

@@ -56,6 +56,7 @@ Use use_from(const Field& field) {
   auto number = [](const Field& f) { return f.number(); };
   Use use;
   use.memory_used_mib = field.metric<std::uint64_t>("memory_used_mib", [](const Field& f) { return f.whole(Field::most_mib); });
+  use.memory_free_mib = field.metric<std::uint64_t>("memory_free_mib", [](const Field& f) { return f.whole(Field::most_mib); });
   use.utilization_percent = field.metric<double>("utilization_percent", number);
   use.memory_utilization_percent = field.metric<double>("memory_utilization_percent", number);
   use.temperature_c = field.metric<double>("temperature_c", number);
@@ -110,6 +111,8 @@ Gpu gpu_from(const Field& field) {
   gpu.uuid = uuid_at(field);
   gpu.vendor = field.at("vendor").one_of(parse_vendor, "nvidia, amd, intel");
   gpu.model = field.at("model").text_or_empty();
+  gpu.serial = field.at("serial").text_or_empty();
+  gpu.driver = field.at("driver").text_or_empty();
   gpu.pci = pci_at(field);
   gpu.part = field.at("part").maybe_int();
   gpu.minor = field.at("minor").maybe_int();
@@ -126,6 +129,7 @@ Gpu gpu_from(const Field& field) {
   gpu.mig_mode = field.at("mig_mode").flag_or(!gpu.mig.empty());
   gpu.coherent = field.at("coherent").flag_or(false);
   gpu.display = field.metric<bool>("display", [](const Field& f) { return f.flag(); });
+  gpu.monitor = field.metric<bool>("monitor", [](const Field& f) { return f.flag(); });
   gpu.compute_mode = field.metric<std::string>("compute_mode", [](const Field& f) { return f.text(); });
   Field health = field.at("health");
   if (!health.null()) gpu.health = health.one_of(parse_health, "ok, lost, reset-required, driver-mismatch, unreadable, hung");

@@ -22,6 +22,12 @@ class Metrics {
     if (metric.state() == Metric<T>::State::failed) errors_[key] = metric.why();
   }
 
+  // For what few backends can tell: not even a null where nobody asked.
+  template <class T>
+  void add_if_asked(const char* key, const Metric<T>& metric) {
+    if (metric.state() != Metric<T>::State::unknown) add(key, metric);
+  }
+
   void finish() {
     if (!unsupported_.empty()) object_["unsupported"] = std::move(unsupported_);
     if (!errors_.empty()) object_["errors"] = std::move(errors_);
@@ -85,6 +91,7 @@ Json to_json(const Use& use) {
   Json json = Json::object();
   Metrics metrics(json);
   metrics.add("memory_used_mib", use.memory_used_mib);
+  metrics.add_if_asked("memory_free_mib", use.memory_free_mib);
   metrics.add("utilization_percent", use.utilization_percent);
   metrics.add("memory_utilization_percent", use.memory_utilization_percent);
   metrics.add("temperature_c", use.temperature_c);
@@ -111,7 +118,10 @@ Json to_json(const Gpu& gpu) {
                {"mig", list(gpu.mig)},
                {"coherent", gpu.coherent}};
   Metrics metrics(json);
+  if (!gpu.serial.empty()) json["serial"] = gpu.serial;
+  if (!gpu.driver.empty()) json["driver"] = gpu.driver;
   metrics.add("display", gpu.display);
+  metrics.add_if_asked("monitor", gpu.monitor);
   metrics.add("compute_mode", gpu.compute_mode);
   json["health"] = to_string(gpu.health);
   json["health_reason"] = or_null(gpu.health_reason);

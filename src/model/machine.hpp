@@ -57,6 +57,7 @@ std::optional<GpuProcess::Kind> parse_process_kind(std::string_view text);
 // The present use of one GPU or MIG instance.
 struct Use {
   Metric<std::uint64_t> memory_used_mib;      // allocated by programs; the driver's own reserve is not counted
+  Metric<std::uint64_t> memory_free_mib;      // as the driver says: what is left beside use and its own reserve
   Metric<double> utilization_percent;         // share of the last sampling period in which a kernel ran
   Metric<double> memory_utilization_percent;  // share in which memory was read or written
   Metric<double> temperature_c;
@@ -92,6 +93,8 @@ struct Gpu {
   std::string uuid;                           // "" when it cannot be read; key() is then made from the PCI address
   Vendor vendor = Vendor::nvidia;
   std::string model;                          // "" when it cannot be read
+  std::string serial;                         // of the board; "" when there is none, or it cannot be read
+  std::string driver;                         // its driver's version; "" when it cannot be read
   std::optional<PciAddress> pci;
   std::optional<int> minor;                   // /dev/nvidiaN, or the DRM render minor
   std::optional<int> cuda_index;              // number that CUDA (by default), ROCm or Level Zero gives it, where not PCI order's
@@ -103,6 +106,7 @@ struct Gpu {
   bool mig_mode = false;
   std::vector<Instance> mig;
   Metric<bool> display;                       // drives a display
+  Metric<bool> monitor;                       // one is plugged in, whether it is driven or not
   bool coherent = false;                      // memory in use says nothing about being busy (Grace class)
   Metric<std::string> compute_mode;           // "default", "exclusive-process", "prohibited"
   Health health = Health::ok;

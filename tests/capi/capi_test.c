@@ -264,6 +264,17 @@ static void a_wait_ends_by_time_or_at_once(void) {
   thole_close(machine);
 }
 
+static void a_wait_is_as_configured_where_it_is_asked_so(void) {
+  setenv("THOLE_WAIT", "0", 1);
+  thole_machine *machine = open_simulated();
+  unsetenv("THOLE_WAIT");
+  thole_claim *all = must_claim(machine, "{\"gpus\": 8}", THOLE_AS_CONFIGURED);
+  CHECK(claim_error(machine, NULL, THOLE_AS_CONFIGURED, -1, NULL, 0) == THOLE_BUSY);
+  CHECK(claim_error(machine, NULL, 1, -1, NULL, 0) == THOLE_TIMED_OUT);
+  thole_claim_release(all);
+  thole_close(machine);
+}
+
 static void the_cancel_descriptor_ends_a_wait(void) {
   thole_machine *machine = open_simulated();
   thole_claim *all = must_claim(machine, "{\"gpus\": 8}", 0);
@@ -402,6 +413,7 @@ int main(void) {
       TEST(the_environment_is_given_to_this_process),
       TEST(a_request_that_cannot_be_met_is_refused_at_once),
       TEST(a_wait_ends_by_time_or_at_once),
+      TEST(a_wait_is_as_configured_where_it_is_asked_so),
       TEST(the_cancel_descriptor_ends_a_wait),
       TEST(a_waiting_thread_gets_what_another_releases),
       TEST(threads_on_one_machine_never_own_a_gpu_twice),

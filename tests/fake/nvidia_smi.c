@@ -1,6 +1,7 @@
-/* A stand-in for nvidia-smi over the fake library: just what safe-gpu asks it, and no more than the calls that this needs. The real
- * one makes many more, so a comparison with it is kind to safe-gpu.
+/* A stand-in for nvidia-smi over the fake library: just what safe-gpu and GPUtil ask it, and no more than the calls that this needs.
+ * The real one makes many more, so a comparison with it is kind to them.
  *   nvidia-smi -q | nvidia-smi --format=csv,noheader --query-gpu=index,gpu_bus_id | … --query-compute-apps=pid,gpu_bus_id
+ *   nvidia-smi --query-gpu=index,uuid,… --format=csv,noheader,nounits       the twelve columns of GPUtil 1.4.0
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,30 +10,80 @@
 
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
 struct process { unsigned pid; unsigned long long bytes; unsigned gi, ci; };
+struct memory_v2 { unsigned version; unsigned long long total, reserved, free, used; };
+
+static void* so;
+
+/* A function of the library by name and arguments: its return code, or "not found" where there is none. */
+#define CALL(name, types, ...) \
+  (dlsym(so, name) ? ((int (*) types)dlsym(so, name))(__VA_ARGS__) : 13)
+
+static void put_number(int failed, unsigned long long value) {
+  if (failed) printf(", [N/A]");
+  else printf(", %llu", value);
+}
+
+static void put_text(int failed, const char* text) { printf(", %s", failed ? "[N/A]" : text); }
+
+static const char* switched(int on) { return on ? "Enabled" : "Disabled"; }
+
+/* index, uuid, utilization.gpu, memory.total, .used, .free, driver_version, name, gpu_serial, display_active, display_mode, temperature */
+static void put_gputil_row(unsigned index, void* device) {
+  char text[96];
+  unsigned rates[2], celsius;
+  int on, failed;
+  struct memory_v2 m = {.version = sizeof m | 2u << 24};
+  printf("%u", index);
+  failed = CALL("nvmlDeviceGetUUID", (void*, char*, unsigned), device, text, sizeof text);
+  put_text(failed, text);
+  failed = CALL("nvmlDeviceGetUtilizationRates", (void*, unsigned*), device, rates);
+  put_number(failed, rates[0]);
+  failed = CALL("nvmlDeviceGetMemoryInfo_v2", (void*, struct memory_v2*), device, &m);
+  put_number(failed, m.total >> 20);
+  put_number(failed, (m.total - m.free - m.reserved) >> 20);
+  put_number(failed, m.free >> 20);
+  failed = CALL("nvmlSystemGetDriverVersion", (char*, unsigned), text, 80);
+  put_text(failed, text);
+  failed = CALL("nvmlDeviceGetName", (void*, char*, unsigned), device, text, sizeof text);
+  put_text(failed, text);
+  failed = CALL("nvmlDeviceGetSerial", (void*, char*, unsigned), device, text, 30);
+  put_text(failed, text);
+  failed = CALL("nvmlDeviceGetDisplayActive", (void*, int*), device, &on);
+  put_text(failed, switched(on));
+  failed = CALL("nvmlDeviceGetDisplayMode", (void*, int*), device, &on);
+  put_text(failed, switched(on));
+  failed = CALL("nvmlDeviceGetTemperature", (void*, int, unsigned*), device, 0, &celsius);
+  put_number(failed, celsius);
+  printf("\n");
+}
+
+static void put_processes(void* device, const struct pci* at) {
+  struct process list[512];
+  unsigned entries = 512;
+  if (CALL("nvmlDeviceGetComputeRunningProcesses_v3", (void*, unsigned*, struct process*), device, &entries, list)) return;
+  for (unsigned p = 0; p < entries; ++p) printf("%u, %s\n", list[p].pid, at->bus_id);
+}
 
 int main(int argc, char** argv) {
   const char* path = getenv("THOLE_NVML");
-  void* so = dlopen(path ? path : "libnvidia-ml.so.1", RTLD_NOW);
-  if (!so) { puts("NVIDIA-SMI has failed"); return 9; }
-  int (*init)(void) = (int (*)(void))dlsym(so, "nvmlInit_v2");
-  int (*count)(unsigned*) = (int (*)(unsigned*))dlsym(so, "nvmlDeviceGetCount_v2");
-  int (*handle)(unsigned, void**) = (int (*)(unsigned, void**))dlsym(so, "nvmlDeviceGetHandleByIndex_v2");
-  int (*pci)(void*, struct pci*) = (int (*)(void*, struct pci*))dlsym(so, "nvmlDeviceGetPciInfo_v3");
-  int (*processes)(void*, unsigned*, struct process*) =
-      (int (*)(void*, unsigned*, struct process*))dlsym(so, "nvmlDeviceGetComputeRunningProcesses_v3");
+  so = dlopen(path ? path : "libnvidia-ml.so.1", RTLD_NOW);
   unsigned n = 0;
-  if (!init || init() || count(&n)) { puts("NVIDIA-SMI has failed"); return 9; }
-  const char* asked = argc > 1 ? argv[argc - 1] : "";
+  if (!so || CALL("nvmlInit_v2", (void)) || CALL("nvmlDeviceGetCount_v2", (unsigned*), &n)) {
+    puts("NVIDIA-SMI has failed");
+    return 9;
+  }
+  const char* asked = "";
+  for (int i = 1; i < argc; ++i)
+    if (strncmp(argv[i], "--format", 8)) asked = argv[i];
   if (!strcmp(asked, "-q")) printf("Attached GPUs                             : %u\n", n);
   for (unsigned i = 0; i < n; ++i) {
     void* device;
     struct pci at;
-    struct process list[512];
-    unsigned entries = 512;
-    if (handle(i, &device) || pci(device, &at)) continue;
-    if (strstr(asked, "--query-gpu=")) printf("%u, %s\n", i, at.bus_id);
-    if (!strstr(asked, "--query-compute-apps=") || processes(device, &entries, list)) continue;
-    for (unsigned p = 0; p < entries; ++p) printf("%u, %s\n", list[p].pid, at.bus_id);
+    if (CALL("nvmlDeviceGetHandleByIndex_v2", (unsigned, void**), i, &device)) continue;
+    if (CALL("nvmlDeviceGetPciInfo_v3", (void*, struct pci*), device, &at)) continue;
+    if (strstr(asked, "--query-gpu=index,uuid")) put_gputil_row(i, device);
+    else if (strstr(asked, "--query-gpu=")) printf("%u, %s\n", i, at.bus_id);
+    else if (strstr(asked, "--query-compute-apps=")) put_processes(device, &at);
   }
   return 0;
 }

@@ -9,6 +9,7 @@
  *   rc|hang|crash|exit FUNCTION [RC]           fault of a function on all GPUs (or of one without a GPU)
  *   delay_us FUNCTION N | noise                every call waits; every call prints to stdout
  *   gpu I KEY VALUES…                          of one GPU; gpu * for all:
+ *     serial S (without it there is none) | monitor 0|1
  *     uuid U | name N… | pci A | minor M | memory TOTAL RESERVED USED (MiB) | util GPU MEM | temp C | power W LIMIT | mode M
  *     display 0|1 | recovery N | nvswitch N | link K REMOTE-PCI | p2p J STATUS | cpus FIRST LAST | xid N
  *     process compute|graphics|mps PID MIB|na [GI CI]
@@ -37,8 +38,8 @@ struct instance { struct handle handle; char uuid[96], profile[32]; unsigned gi,
 struct gpu {
   struct handle handle;
   int index;
-  char uuid[96], name[96], pci[32];
-  unsigned minor, util[2], temperature, power, power_limit, mode, display, recovery, nvswitch, mig, xid_pending, xid;
+  char uuid[96], name[96], serial[32], pci[32];
+  unsigned monitor, minor, util[2], temperature, power, power_limit, mode, display, recovery, nvswitch, mig, xid_pending, xid;
   unsigned long long total, reserved, used;
   int cpu_first, cpu_last;
   char links[MAX_LINKS][32];
@@ -98,6 +99,8 @@ static void configure_gpu(struct gpu* g, const char* key, char* rest, const char
   unsigned u1, u2, u3;
   if (!strcmp(key, "uuid")) snprintf(g->uuid, sizeof g->uuid, "%s", rest);
   else if (!strcmp(key, "name")) snprintf(g->name, sizeof g->name, "%s", rest);
+  else if (!strcmp(key, "serial")) snprintf(g->serial, sizeof g->serial, "%s", rest);
+  else if (!strcmp(key, "monitor")) g->monitor = atoi(rest);
   else if (!strcmp(key, "pci")) snprintf(g->pci, sizeof g->pci, "%s", rest);
   else if (!strcmp(key, "minor")) g->minor = atoi(rest);
   else if (!strcmp(key, "memory") && sscanf(rest, "%llu %llu %llu", &g->total, &g->reserved, &g->used) == 3) {}
@@ -327,6 +330,8 @@ API int nvmlDeviceGetTemperatureV(dev d, struct temperature* t) {
 }
 API int nvmlDeviceGetEnforcedPowerLimit(dev d, unsigned* mw) { ENTER_DEVICE(d); *mw = d->gpu->power_limit * 1000; return 0; }
 API int nvmlDeviceGetDisplayActive(dev d, int* active) { ENTER_DEVICE(d); *active = d->gpu->display; return 0; }
+API int nvmlDeviceGetDisplayMode(dev d, int* mode) { ENTER_DEVICE(d); *mode = d->gpu->monitor; return 0; }
+API int nvmlDeviceGetSerial(dev d, char* out, unsigned n) { ENTER_DEVICE(d); return d->gpu->serial[0] ? put(out, n, d->gpu->serial) : 3; }
 API int nvmlDeviceGetComputeRunningProcesses_v2(dev d, unsigned* n, void* out) { return list(__func__, d, 'c', 24, n, out); }
 API int nvmlDeviceGetGraphicsRunningProcesses_v2(dev d, unsigned* n, void* out) { return list(__func__, d, 'g', 24, n, out); }
 API int nvmlDeviceGetComputeRunningProcesses_v3(dev d, unsigned* n, void* out) { return list(__func__, d, 'c', stride, n, out); }

@@ -62,7 +62,7 @@ GpuProcess process() {
 }
 
 Use use() {
-  return {.memory_used_mib = metric<std::uint64_t>(mib), .utilization_percent = metric<double>(number),
+  return {.memory_used_mib = metric<std::uint64_t>(mib), .memory_free_mib = metric<std::uint64_t>(mib), .utilization_percent = metric<double>(number),
           .memory_utilization_percent = metric<double>(number), .temperature_c = metric<double>(number), .power_w = metric<double>(number),
           .power_limit_w = metric<double>(number), .processes = metric<std::vector<GpuProcess>>([] { return list(3, process); })};
 }
@@ -85,6 +85,8 @@ Gpu gpu(int index) {
   if (has_pci) result.pci = PciAddress{static_cast<std::uint32_t>(index), static_cast<std::uint8_t>(small() % 256), 3, 1};
   result.vendor = *element(Vendor::nvidia, Vendor::amd, Vendor::intel);
   result.model = text();
+  result.serial = text();
+  result.driver = text();
   result.minor = maybe(small);
   result.cuda_index = maybe(small);
   result.memory_mib = maybe(mib);
@@ -95,6 +97,7 @@ Gpu gpu(int index) {
   result.mig_mode = *arbitrary<bool>();
   result.mig = list(3, instance);
   result.display = metric<bool>([] { return *arbitrary<bool>(); });
+  result.monitor = metric<bool>([] { return *arbitrary<bool>(); });
   result.coherent = *arbitrary<bool>();
   result.compute_mode = metric<std::string>(text);
   result.health = *element(Health::ok, Health::lost, Health::reset_required, Health::driver_mismatch, Health::unreadable, Health::hung);

@@ -41,6 +41,20 @@ TEST(NvidiaBackend, ReadsIdentityAndUseOfEveryGpu) {
   EXPECT_EQ(*(*busy.use.processes)[0].memory_mib, 11000u);
 }
 
+TEST(NvidiaBackend, ReadsWhatStandsOnTheBoardAndBesideIt) {
+  NvidiaMachine machine(2);
+  machine.config("gpus 2\ngpu 0 memory 81920 596 11000\ngpu 1 serial 1562821000042\ngpu 1 monitor 1\n");
+  const port::Reading reading = read(machine);
+  ASSERT_EQ(reading.gpus.size(), 2u);
+  EXPECT_EQ(reading.gpus[0].driver, "580.65.06");
+  EXPECT_EQ(reading.gpus[0].serial, "");                   // no board number: not every board has one
+  EXPECT_EQ(reading.gpus[1].serial, "1562821000042");
+  EXPECT_EQ(*reading.gpus[0].use.memory_free_mib, 81920u - 596 - 11000);
+  EXPECT_EQ(*reading.gpus[0].monitor, false);
+  EXPECT_EQ(*reading.gpus[1].monitor, true);
+  EXPECT_EQ(*reading.gpus[1].display, false);              // a monitor is plugged in, nothing is shown on it
+}
+
 TEST(NvidiaBackend, ReadsSixteenGpus) {
   NvidiaMachine machine(16);
   port::Reading reading = read(machine);
@@ -237,6 +251,7 @@ TEST(NvidiaBackend, ARefusedMetricIsNeverAZero) {
       {{"nvmlDeviceGetEnforcedPowerLimit"}, [](const model::Gpu& g) { return g.use.power_limit_w.known(); }},
       {{"nvmlDeviceGetComputeMode"}, [](const model::Gpu& g) { return g.compute_mode.known(); }},
       {{"nvmlDeviceGetDisplayActive"}, [](const model::Gpu& g) { return g.display.known(); }},
+      {{"nvmlDeviceGetDisplayMode"}, [](const model::Gpu& g) { return g.monitor.known(); }},
       {{"nvmlDeviceGetComputeRunningProcesses_v3"}, [](const model::Gpu& g) { return g.use.processes.known(); }},
   };
   NvidiaMachine machine(1);

@@ -24,7 +24,7 @@ enum : Return {
   absent = 1013,
 };
 
-inline constexpr unsigned uuid_size = 96, name_size = 96, version_size = 80;
+inline constexpr unsigned uuid_size = 96, name_size = 96, serial_size = 30, version_size = 80;
 inline constexpr unsigned max_links = 36;                  // 18 in older headers; reading stops at the first refusal
 inline constexpr unsigned scope_node = 0, scope_socket = 1;
 inline constexpr unsigned p2p_caps_nvlink = 2, p2p_status_ok = 0;

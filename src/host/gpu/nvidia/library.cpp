@@ -38,6 +38,7 @@ Functions bind_all(void* so) {
   bind(so, f.handle_by_index, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
   bind(so, f.uuid, {"nvmlDeviceGetUUID"});
   bind(so, f.name, {"nvmlDeviceGetName"});
+  bind(so, f.serial, {"nvmlDeviceGetSerial"});
   bind(so, f.pci_info, {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2"});
   bind(so, f.minor, {"nvmlDeviceGetMinorNumber"});
   bind(so, f.memory_v2, {"nvmlDeviceGetMemoryInfo_v2"});
@@ -49,6 +50,7 @@ Functions bind_all(void* so) {
   bind(so, f.power_limit, {"nvmlDeviceGetEnforcedPowerLimit"});
   bind(so, f.compute_mode, {"nvmlDeviceGetComputeMode"});
   bind(so, f.display_active, {"nvmlDeviceGetDisplayActive"});
+  bind(so, f.display_mode, {"nvmlDeviceGetDisplayMode"});
   bind(so, f.fields, {"nvmlDeviceGetFieldValues"});
   bind(so, f.compute_processes, "nvmlDeviceGetComputeRunningProcesses");
   bind(so, f.graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses");

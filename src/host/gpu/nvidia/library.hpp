@@ -31,6 +31,7 @@ struct Functions {
   R (*handle_by_index)(u32, D*) = nullptr;
   R (*uuid)(D, char*, u32) = nullptr;
   R (*name)(D, char*, u32) = nullptr;
+  R (*serial)(D, char*, u32) = nullptr;
   R (*pci_info)(D, abi::PciInfo*) = nullptr;
   R (*minor)(D, u32*) = nullptr;
 
@@ -43,6 +44,7 @@ struct Functions {
   R (*power_limit)(D, u32* milliwatt) = nullptr;
   R (*compute_mode)(D, int*) = nullptr;
   R (*display_active)(D, int*) = nullptr;
+  R (*display_mode)(D, int*) = nullptr;
   R (*fields)(D, int count, abi::FieldValue*) = nullptr;
 
   using ProcessList = R(D, u32* count, void* entries);

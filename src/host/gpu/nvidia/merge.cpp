@@ -184,6 +184,7 @@ port::Reading merge(const Observed& o) {
   observation.backend = "nvidia";
   bool talked = o.nvml.driver && o.nvml.driver->init == abi::ok;
   std::string version = talked && o.nvml.driver->driver ? o.nvml.driver->driver.value : o.files.version;
+  for (Gpu& gpu : gpus) gpu.driver = version;
   observation.source = trim(fmt::format("{} {}", talked ? "nvml" : "procfs", version));
   observation.problem = broken ? broken->sentence : problem_of(o, gpus);
   observation.answered = talked || o.outcome.end == End::complete;

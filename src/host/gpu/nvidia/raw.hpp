@@ -68,7 +68,7 @@ struct RawPeer {
 struct RawIdentity {
   std::uint32_t index = 0;                                 // the library's, this time
   abi::Return handle = abi::not_asked;                     // what asking for the handle answered; initialises the GPU
-  Answer<std::string> uuid, name, pci;
+  Answer<std::string> uuid, name, serial, pci;
   Answer<std::uint32_t> minor;
   Answer<std::vector<RawLink>> links;                      // active NVLinks
   Answer<std::uint64_t> nvswitch_links;
@@ -93,7 +93,7 @@ struct RawUse {
   Answer<std::array<std::uint32_t, 2>> utilization;        // gpu, memory
   Answer<std::int64_t> temperature_c;
   Answer<std::uint32_t> power_mw, power_limit_mw;
-  Answer<std::int64_t> compute_mode, display_active;
+  Answer<std::int64_t> compute_mode, display_active, display_mode;
   Answer<std::uint64_t> recovery_action;
   RawProcesses compute, graphics, mps;
   Answer<std::uint32_t> mig_mode;

@@ -128,6 +128,7 @@ RawIdentity Source::read_identity(std::uint32_t index, abi::Device device, bool 
   raw.index = index;
   raw.handle = abi::ok;
   raw.name = ask_text<abi::name_size>(call.name, device);
+  raw.serial = ask_text<abi::serial_size>(call.serial, device);
   auto pci = ask<abi::PciInfo>(call.pci_info, device);
   pci.value.bus_id[sizeof pci.value.bus_id - 1] = '\0';
   raw.pci = pci ? Answer<std::string>(std::string(pci.value.bus_id)) : Answer<std::string>::refused(pci.rc);
@@ -198,6 +199,7 @@ RawUse Source::use(std::uint32_t index) {
   raw.power_limit_mw = ask<std::uint32_t>(call.power_limit, device);
   raw.compute_mode = read_int(call.compute_mode, device);
   raw.display_active = read_int(call.display_active, device);
+  raw.display_mode = read_int(call.display_mode, device);
   raw.recovery_action = read_field(call, device, abi::field_recovery_action);
   raw.compute = processes(call.compute_processes, device);
   raw.graphics = processes(call.graphics_processes, device);

@@ -32,6 +32,11 @@ Metric<std::uint64_t> used_mib(const Answer<RawMemory>& memory) {
   });
 }
 
+Metric<std::uint64_t> free_mib(const Answer<RawMemory>& memory) {
+  if (memory && memory.value.total == 0) return Metric<std::uint64_t>::unsupported();
+  return metric<std::uint64_t>(memory, [](const RawMemory& m) { return to_mib(m.free); });
+}
+
 Metric<double> percent(const Answer<std::array<std::uint32_t, 2>>& utilization, std::size_t which) {
   if (utilization && utilization.value[which] > 100) return Metric<double>::failed("out of range");
   return metric<double>(utilization, [&](const auto& pair) { return double(pair[which]); });
@@ -230,6 +235,7 @@ void apply(model::Gpu& gpu, const RawIdentity& raw) {
     if (auto pci = model::PciAddress::parse(raw.pci.value)) gpu.pci = pci;
   if (raw.uuid && !raw.uuid.value.empty()) gpu.uuid = raw.uuid.value;
   if (raw.name && !raw.name.value.empty()) gpu.model = raw.name.value;
+  if (raw.serial) gpu.serial = raw.serial.value;
   if (raw.minor) gpu.minor = static_cast<int>(raw.minor.value);
   if (raw.cpus_node && !gpu.near_cpus.node) gpu.near_cpus.node = to_cpus(raw.cpus_node.value);
   if (raw.cpus_package && !gpu.near_cpus.package) gpu.near_cpus.package = to_cpus(raw.cpus_package.value);
@@ -248,6 +254,7 @@ void apply(model::Gpu& gpu, const RawUse& raw) {
   bool none_of_its_own = (raw.memory && raw.memory.value.total == 0) || raw.memory.rc == abi::not_supported;
   if (none_of_its_own && !gpu.mig_mode) gpu.coherent = true;
   gpu.use.memory_used_mib = used_mib(raw.memory);
+  gpu.use.memory_free_mib = free_mib(raw.memory);
   gpu.use.utilization_percent = percent(raw.utilization, 0);
   gpu.use.memory_utilization_percent = percent(raw.utilization, 1);
   gpu.use.temperature_c = metric<double>(raw.temperature_c, [](std::int64_t c) { return double(c); });
@@ -256,6 +263,7 @@ void apply(model::Gpu& gpu, const RawUse& raw) {
   gpu.use.processes = merge_processes(raw.compute, raw.graphics, raw.mps);
   gpu.compute_mode = compute_mode(raw.compute_mode);
   gpu.display = metric<bool>(raw.display_active, [](std::int64_t active) { return active != 0; });
+  gpu.monitor = metric<bool>(raw.display_mode, [](std::int64_t connected) { return connected != 0; });
   gpu.mig.clear();
   for (const RawInstance& instance : raw.instances)
     if (instance.uuid) gpu.mig.push_back(to_instance(instance, raw));

@@ -74,10 +74,21 @@ def _switch(value: bool | None) -> str:
     return "[N/A]" if value is None else "Enabled" if value else "Disabled"
 
 
-def _gpu(index: int, seen: dict[str, Any]) -> GPU:
+def _host_memory() -> tuple[float, float]:
+    """Total and available memory of this host, MiB."""
+    with open("/proc/meminfo") as file:
+        sizes = dict(line.split(":", 1) for line in file)
+    total, available = (int(sizes[name].split()[0]) / 1024 for name in ("MemTotal", "MemAvailable"))
+    return total, available
+
+
+def _gpu(index: int, seen: dict[str, Any], simulated: bool) -> GPU:
     use = seen["use"] or {}
     total, used = _number(seen["memory_mib"]), _number(use.get("memory_used_mib"))
     free = use.get("memory_free_mib")
+    if seen["coherent"] and math.isnan(used) and not simulated:
+        total, free = _host_memory()  # it has no memory but the host's (GB10, Jetson), and nvidia-smi says nothing
+        used = total - free
     return GPU(
         index,
         _text(seen["uuid"]),
@@ -95,7 +106,7 @@ def _gpu(index: int, seen: dict[str, Any]) -> GPU:
 
 
 def _gpus(seen: dict[str, Any]) -> list[GPU]:
-    return [_gpu(index, gpu) for index, gpu in enumerate(seen["gpus"])]
+    return [_gpu(index, gpu, seen["simulated"]) for index, gpu in enumerate(seen["gpus"])]
 
 
 def getGPUs() -> list[GPU]:
@@ -161,7 +172,7 @@ def _ordered(GPUs: list[GPU], order: str) -> list[GPU]:
 
 def getAvailable(
     order: str = "first",
-    limit: float = 1,
+    limit: int = 1,
     maxLoad: float = 0.5,
     maxMemory: float = 0.5,
     memoryFree: float = 0,
@@ -176,18 +187,17 @@ def getAvailable(
 
     Args:
         order: "first", "last", "random", "load" or "memory": which ones come first.
-        limit: how many at most. The others are as for :func:`getAvailability`.
+        limit: how many at most; math.inf for all. The others are as for :func:`getAvailability`.
     """
     seen = picks.snapshot()
     GPUs = _gpus(seen)
     available = getAvailability(GPUs, maxLoad, maxMemory, memoryFree, includeNan, excludeID, excludeUUID)
     healthy = [one["health"] == "ok" for one in seen["gpus"]]
     ids = [gpu.id for gpu in _ordered([gpu for gpu, good in zip(GPUs, available) if good and healthy[gpu.id]], order)]
-    if limit < 0:
-        ids, limit = ids[: int(limit)], math.inf
+    most = len(ids[: min(limit, len(ids))])  # a negative limit leaves out the last ones, as any slice
     taken: list[int] = []
-    for id in ids:
-        if len(taken) >= limit:
+    for id in ids[:limit] if limit < 0 else ids:
+        if len(taken) == most:
             break
         if picks.take(id):
             taken.append(id)
@@ -234,6 +244,11 @@ def getFirstAvailable(
     raise RuntimeError(f"Could not find an available GPU after {attempts} attempts with {interval} seconds interval.")
 
 
+def _percent_below(share: float) -> float:
+    # "Below" is GPUtil's word, "at most" thole's.
+    return math.nextafter(min(1.0, share) * 100, 0) if hasattr(math, "nextafter") else min(1.0, share) * 100
+
+
 def _wait(
     order: str,
     maxLoad: float,
@@ -249,16 +264,19 @@ def _wait(
         "not": [str(gpu.id) for gpu in present],
         "pick": order if order in ("last", "random", "load", "memory") else "first",
         "beside": "any",
-        "max_load_percent": min(100.0, maxLoad * 100),
-        "max_memory_percent": min(100.0, maxMemory * 100),
+        "max_load_percent": _percent_below(maxLoad),
+        "max_memory_percent": _percent_below(maxMemory),
         "trust_claims": includeNan,
     }
+    if maxLoad <= 0 or maxMemory <= 0:
+        time.sleep(seconds)  # nothing is below; the original looks again after a while
+        return []
     try:
         return picks.wait(request, seconds)
     except errors.Error as refused:
         if refused.code != 64:
             raise
-        time.sleep(seconds)  # no GPU of this machine can ever do, as it stands: the original looks again after a while
+        time.sleep(seconds)  # no GPU of this machine can ever do, as it stands
         return []
 
 
@@ -277,7 +295,7 @@ def showUtilization(
 
     Args:
         all: everything that is known of them; `attrList` is then not looked at.
-        attrList: groups of columns, each a dict with "attr" (an attribute of :class:`GPU`) and "name" (the heading), and where wanted
+        attrList: the columns instead: groups of them, each a dict with "attr" (an attribute of :class:`GPU`) and "name" (the heading), and where wanted
             "suffix", "transform" (a function of the value) and "precision" (decimals).
         useOldCode: the plain format of GPUtil's first versions.
 

@@ -59,9 +59,7 @@ class Device:
         except errors.Error as problem:
             raise GPUAffinityError("Error while initializing pynvml") from problem
         named = os.environ.get("CUDA_VISIBLE_DEVICES")
-        index = device_idx if named is None else _named(gpus, device_idx, named.split(","))
-        if named is not None or os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-            index = index if named is not None else _by_cuda_number(gpus, index)
+        index = _by_cuda_number(gpus, device_idx) if named is None else _named(gpus, device_idx, named.split(","))
         if not 0 <= index < len(gpus):
             raise GPUAffinityError(f"Unable to get NVML handle for device {index}")
         self._gpu = gpus[index]
@@ -175,7 +173,11 @@ def get_grouped_affinities(nproc_per_node: int, exclude_unavailable_cores: bool 
 def get_all(
     nproc_per_node: int, scope: Scope, multithreading: Multithreading, min_physical_cores: int, max_physical_cores: int | None
 ) -> list[list[int]]:
-    """The CPUs of each GPU in mode ALL: all that are near it."""
+    """The CPUs of each GPU in mode ALL: all that are near it.
+
+    >>> get_all(1, Scope.NODE, Multithreading.ALL_LOGICAL, 1, None) == get_affinities(1, Scope.NODE)
+    True
+    """
     return _assigned(nproc_per_node, Mode.ALL, scope, multithreading, min_physical_cores, max_physical_cores, True)
 
 
@@ -186,7 +188,11 @@ def get_single(
     min_physical_cores: int = 1,
     max_physical_cores: int | None = 1,
 ) -> list[list[int]]:
-    """The CPUs of each GPU in mode SINGLE: those of the first core near it. Always one core."""
+    """The CPUs of each GPU in mode SINGLE: those of the first core near it. Always one core.
+
+    >>> get_single(2, Scope.NODE, Multithreading.SINGLE_LOGICAL)
+    [[48], [48]]
+    """
     return _assigned(nproc_per_node, Mode.SINGLE, scope, multithreading, 1, 1, True)
 
 
@@ -197,7 +203,12 @@ def get_single_unique(
     min_physical_cores: int = 1,
     max_physical_cores: int | None = 1,
 ) -> list[list[int]]:
-    """The CPUs of each GPU in mode SINGLE_UNIQUE: those of the first core near it that no GPU before it has. Always one core."""
+    """The CPUs of each GPU in mode SINGLE_UNIQUE: those of the first core near it that no GPU before it has. Always one core.
+
+    >>> first, second = get_single_unique(2, Scope.NODE, Multithreading.SINGLE_LOGICAL)
+    >>> first, first == second
+    ([48], False)
+    """
     return _assigned(nproc_per_node, Mode.SINGLE_UNIQUE, scope, multithreading, 1, 1, True)
 
 
@@ -210,7 +221,11 @@ def get_unique(
     max_physical_cores: int | None,
     balanced: bool = True,
 ) -> list[list[int]]:
-    """The CPUs of each GPU in the modes UNIQUE_CONTIGUOUS and UNIQUE_INTERLEAVED: its share of the near cores."""
+    """The CPUs of each GPU in the modes UNIQUE_CONTIGUOUS and UNIQUE_INTERLEAVED: its share of the near cores.
+
+    >>> [len(cpus) for cpus in get_unique(8, Scope.NODE, Multithreading.SINGLE_LOGICAL, Mode.UNIQUE_CONTIGUOUS, 1, 2)]
+    [2, 2, 2, 2, 2, 2, 2, 2]
+    """
     if mode not in (Mode.UNIQUE_CONTIGUOUS, Mode.UNIQUE_INTERLEAVED):
         raise GPUAffinityError("Unknown affinity mode")
     return _assigned(nproc_per_node, mode, scope, multithreading, min_physical_cores, max_physical_cores, balanced)
@@ -249,7 +264,7 @@ def _assigned(
             "max_cores": max_physical_cores,
         },
     }
-    answer = _native.call_json("thole_plan_batch", _native.machine(), _native.encoded(request))
+    answer = _native.call_json("thole_plan_answer", _native.machine(), _native.encoded(request))
     if "error" in answer:
         who = f"GPU {answer['error']['rank']}: " if "rank" in answer["error"] else ""
         raise GPUAffinityError(f"{who}{answer['error']['message']}")

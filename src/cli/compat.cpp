@@ -1,0 +1,61 @@
+// compat: becomes a command whose Python programs find thole's safe_gpu, GPUtil and gpu_affinity in place of the originals.
+//
+// How this works: Python imports a module named sitecustomize from PYTHONPATH when it starts. The Python package brings one
+// that puts the drop-ins in front, in the command and in every Python below it (python/thole/compat/start).
+#include <filesystem>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* start_folder = "compat/start";
+
+// The package's start folder and its library, by the program's own place: in the wheel, installed, in a build folder.
+struct Package {
+  fs::path start, library;
+};
+
+std::optional<Package> package_beside(const fs::path& program) {
+  const fs::path here = program.parent_path();
+  const Package places[] = {
+      {here / ".." / start_folder, here / "libthole.so.0"},
+      {here / "../share/thole/python/thole" / start_folder, here / "../lib/libthole.so.0"},
+      {here / "../python/thole" / start_folder, here / "libthole.so.0"},
+  };
+  std::error_code ignored;  // what cannot be looked at is not there
+  for (const Package& place : places)
+    if (fs::exists(place.start / "sitecustomize.py", ignored)) return Package{fs::canonical(place.start), place.library};
+  return std::nullopt;
+}
+
+}  // namespace
+
+int compat(Context& context) {
+  const wire::Settings& settings = context.wire.settings();
+  const auto package = package_beside(settings.program);
+  if (!package)
+    throw Error(ErrorCode::unavailable, "thole's Python package is not beside this program")
+        .about(settings.program)
+        .hint("pip install thole, and call the thole that it brings");
+
+  port::ProcessSpec spec;
+  spec.argv = context.invocation.words;
+  spec.set = context.carry();
+  const auto had = settings.environment.find("PYTHONPATH");
+  spec.set["PYTHONPATH"] = package->start.string();
+  if (had != settings.environment.end() && !had->second.empty()) spec.set["PYTHONPATH"] += ":" + had->second;
+  std::error_code ignored;
+  if (!settings.environment.contains("THOLE_LIBRARY") && fs::exists(package->library, ignored))
+    spec.set["THOLE_LIBRARY"] = fs::canonical(package->library).string();
+  if (const auto wait = context.invocation.request.wait)
+    spec.set["THOLE_WAIT"] = fmt::format("{}s", std::chrono::ceil<Seconds>(*wait).count());
+  context.wire.processes().become(spec);
+  return 0;  // not reached
+}
+
+}  // namespace thole::cli
