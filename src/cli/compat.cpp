@@ -23,7 +23,7 @@ struct Package {
 std::optional<Package> package_beside(const fs::path& program) {
   const fs::path here = program.parent_path();
   const Package places[] = {
-      {here / ".." / start_folder, here / "libthole.so.0"},
+      {here / "../.." / start_folder, here / "../lib/libthole.so.0"},
       {here / "../share/thole/python/thole" / start_folder, here / "../lib/libthole.so.0"},
       {here / "../python/thole" / start_folder, here / "libthole.so.0"},
   };
@@ -49,6 +49,7 @@ int compat(Context& context) {
   const auto had = settings.environment.find("PYTHONPATH");
   spec.set["PYTHONPATH"] = package->start.string();
   if (had != settings.environment.end() && !had->second.empty()) spec.set["PYTHONPATH"] += ":" + had->second;
+  if (!settings.environment.contains("THOLE_PROGRAM")) spec.set["THOLE_PROGRAM"] = settings.program;
   std::error_code ignored;
   if (!settings.environment.contains("THOLE_LIBRARY") && fs::exists(package->library, ignored))
     spec.set["THOLE_LIBRARY"] = fs::canonical(package->library).string();

@@ -14,15 +14,15 @@ from thole.compat import cpu_list
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = json.loads(gzip.open(ROOT / "tests/golden/gpu_affinity/gpu_affinity.json.gz").read())
+CHECKOUT = os.environ.get("THOLE_TEST_GPU_AFFINITY")
 EXACT = sorted(name for name, one in RECORDED["topologies"].items() if one["smt_max"] <= 2 and not one["mask_truncated"])
 
 
 @pytest.fixture
 def checkout():
-    folder = os.environ.get("THOLE_TEST_GPU_AFFINITY")
-    if not folder:
+    if not CHECKOUT:
         pytest.skip("THOLE_TEST_GPU_AFFINITY names no checkout of github.com/NVIDIA/gpu_affinity (commit 5d5e28b)")
-    return pathlib.Path(folder)
+    return pathlib.Path(CHECKOUT)
 
 
 def test_its_own_published_tests(checkout, tmp_path):
@@ -116,14 +116,15 @@ def test_every_thread_of_a_core_of_four(monkeypatch):
 RANK = """
 import json, os, runpy, sys, types
 from gpu_affinity import gpu_affinity
-cores = json.loads(sys.argv.pop(1))
+cores = json.loads(sys.argv[1])
+sys.argv = sys.argv[2:]
 mask = [set(range(sum(map(len, cores))))]
 gpu_affinity.get_thread_siblings_list = lambda: [tuple(core) for core in cores]
 os.sched_getaffinity = lambda pid: mask[0]
 os.sched_setaffinity = lambda pid, cpus: mask.__setitem__(0, set(cpus))
 torch = sys.modules["torch"] = types.ModuleType("torch")
 torch.cuda = types.SimpleNamespace(device_count=lambda: int(os.environ["LOCAL_WORLD_SIZE"]))
-runpy.run_path(sys.argv[1], run_name="__main__")
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 

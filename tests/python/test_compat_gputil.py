@@ -16,6 +16,7 @@ import fake_nvidia  # noqa: E402
 PROBE = HERE / "compat/gputil_probe.py"
 GOLDEN = (HERE / "compat/gputil_1.4.0.txt").read_text()
 DRIVER = (HERE / "compat/gputil_driver.conf").read_text().splitlines()
+ORIGINAL = os.environ.get("THOLE_TEST_GPUTIL")  # a folder with GPUtil 1.4.0
 
 # The line of the READMEs and blogs, then held until stdin ends.
 PICKS_ONE = """
@@ -52,12 +53,11 @@ def test_answers_and_tables_are_those_of_the_original_on_the_same_driver(driver)
 
 
 def test_the_golden_text_is_what_the_original_says(driver):
-    site = os.environ.get("THOLE_TEST_GPUTIL")
-    if not site:
+    if not ORIGINAL:
         pytest.skip("THOLE_TEST_GPUTIL does not name a folder with GPUtil 1.4.0: pip install --target FOLDER gputil==1.4.0 setuptools")
     answer = subprocess.run(
         [sys.executable, str(PROBE)], capture_output=True, text=True, timeout=LIMIT, check=True,
-        env={**os.environ, "PYTHONPATH": site, "PATH": f"{fake_nvidia.BUILD / 'fake'}:{os.environ['PATH']}"},
+        env={**os.environ, "PYTHONPATH": ORIGINAL, "PATH": f"{fake_nvidia.BUILD / 'fake'}:{os.environ['PATH']}"},
     )  # fmt: skip
     assert answer.stdout == GOLDEN
 

@@ -172,7 +172,7 @@ def test_who_finds_too_few_waits_and_says_so():
     end(holders[0])
 
 
-@pytest.mark.parametrize("wanted, options", [(2, ["--no-wait"]), (2, ["--wait", "1ms"]), (5, [])])
+@pytest.mark.parametrize("wanted, options", [(2, ["--no-wait"]), (2, ["--wait", "1s"]), (5, [])])
 def test_not_enough_and_no_time_to_wait_is_the_originals_error(wanted, options):
     with start(HOLDS_TWO) as first, start(HOLDS_TWO.replace("(2,", "(1,")) as second:
         first.stdout.readline()
@@ -186,7 +186,7 @@ def test_not_enough_and_no_time_to_wait_is_the_originals_error(wanted, options):
 def test_a_machine_whose_one_gpu_has_the_display(monkeypatch, tmp_path):
     machine = tmp_path / "desk.json"
     machine.write_text("""{"schema": "thole/machine/1", "gpus": [{"uuid": "GPU-d", "vendor": "nvidia", "model": "GeForce", "memory_mib": 8192,
-        "display": true, "monitor": true, "use": {"memory_used_mib": 400, "processes": []}}]}""")
+        "display": true, "monitor": true, "use": {"memory_used_mib": 400, "processes": [{"pid": 4711, "kind": "graphics", "memory_mib": 400}]}}]}""")
     monkeypatch.setenv("THOLE_MACHINE", str(machine))
     assert run(LOGGED + """
 from safe_gpu import safe_gpu

@@ -96,7 +96,7 @@ def test_exit_status_arguments_and_stdin_are_the_programs_own():
     assert process.returncode == 7
 
 
-@pytest.mark.parametrize("options, wait", [([], None), (["--no-wait"], "0s"), (["--wait", "30m"], "1800s"), (["--wait", "1ms"], "1s")])
+@pytest.mark.parametrize("options, wait", [([], None), (["--no-wait"], "0s"), (["--wait", "30m"], "1800s"), (["--wait", "90s"], "90s")])
 def test_how_long_claims_wait_is_handed_down(options, wait):
     assert run("import os; print(os.environ.get('THOLE_WAIT'))", options=options) == f"{wait}\n"
 
