@@ -176,7 +176,7 @@ def topo(form: str = "text") -> str:
     Args:
         form: "text" (80 columns wide), "svg" (a picture), "matrix" (as ``nvidia-smi topo -m``).
     """
-    words_of = {"text": [], "svg": ["--svg", "-"], "matrix": ["--matrix"]}
+    words_of: dict[str, list[str]] = {"text": [], "svg": ["--svg", "-"], "matrix": ["--matrix"]}
     if form not in words_of:
         raise errors.Error(f"topo: {form!r} is not one of text, svg, matrix", code=64)
     return _program.text("topo", words_of[form])

@@ -33,5 +33,6 @@ def test_users_get_the_types(tmp_path):
     program.write_text("import thole\nreveal_type(thole.claim(1).uuids)\nreveal_type(thole.gpus()[0].memory_mib)\nthole.claim(gpu=1)\n")
     status, told = checked(tmp_path, program)
     assert status != 0
-    for expected in ('list[builtins.str]', "int | None", 'Unexpected keyword argument "gpu"'):
-        assert expected in told.replace("Union[builtins.int, None]", "int | None").replace("builtins.int | None", "int | None"), told
+    told = told.replace("builtins.", "").replace("Union[int, None]", "int | None")  # mypy's versions write it differently
+    for expected in ("list[str]", "int | None", 'Unexpected keyword argument "gpu"'):
+        assert expected in told
