@@ -67,5 +67,6 @@ def enable(*, wait: words.Duration | None = None) -> None:
             raise errors.Error(f"{name} has been imported already", code=64, object=where, hint="call thole.compat.enable() before that")
     if wait is not None:
         os.environ["THOLE_WAIT"] = f"{words.seconds(wait, 'wait'):.0f}s"
-    if not any(finder is _Finder for finder in sys.meta_path):
+    finders: list[object] = list(sys.meta_path)
+    if _Finder not in finders:
         sys.meta_path.insert(0, _Finder)
