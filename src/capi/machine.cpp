@@ -1,5 +1,6 @@
 // Opening a machine, looking at it, and what a claim would get.
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -19,7 +20,11 @@ namespace thole::capi {
 
 namespace {
 
-bool runnable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+// A folder may be called thole too: bundled libraries lie in one beside libthole.so.
+bool runnable(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
 
 wire::Config configured(const char* options) {
   const plan::Environment environment = wire::process_environment(environ);

@@ -80,7 +80,6 @@ constexpr Option request_rows[] = {
 };
 // A job waits as long as it takes, in the queue.
 constexpr std::span<const Option> submit_request_rows = std::span(request_rows).first(std::size(request_rows) - 2);
-constexpr std::span<const Option> compat_rows = std::span(request_rows).last(2);  // how long claims in the program wait
 
 constexpr Option dry_run_row = {0, "dry-run", "", "show what would be claimed and why these, and claim nothing",
    [](I& i, const W&) { i.run.dry_run = true; }};
@@ -207,6 +206,13 @@ constexpr Option map_rows[] = {
    [](I& i, const W& w) { i.request.time = positive_duration_of(w); }},
   {0, "dry-run", "", "print the commands, and run none", [](I& i, const W&) { i.run.dry_run = true; }},
   ids_row,
+};
+
+constexpr Option compat_rows[] = {
+  {0, "wait", "TIME", "claims in the program wait at most this long, such as 30m (default: as long as it takes)",
+   [](I& i, const W& w) { i.request.wait = duration_of(w); }},
+  {0, "no-wait", "", "claims in the program fail at once where too few are free, as safe-gpu's do",
+   [](I& i, const W&) { i.request.wait = Seconds{0}; }},
 };
 
 constexpr Option plan_rows[] = {
