@@ -128,7 +128,7 @@ def claim(
     model: str | None = None,
     memory: words.Size | None = None,
     wait: words.Duration | None = None,
-    share: bool = False,
+    share: bool | None = None,
     share_with: str | None = None,
     beside: str | None = None,
     max_load: float | None = None,
@@ -175,7 +175,7 @@ def claim(
         Error: a wrong request; the state directory cannot be used.
     """
     sure = _late.check(gpus)
-    request = _request(
+    request = request_for(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
     )  # fmt: skip
@@ -192,19 +192,34 @@ def claim(
     return made
 
 
-def _request(**said: Any) -> dict[str, Any]:
-    """The JSON request of thole.h for the words of claim(); what is not said is not in it, so that the configuration decides."""
-    request = {name: said[name] for name in ("gpus", "model", "share_with", "beside", "pick", "shape", "trust_claims", "ids", "command")}
-    request["not_started"] = True  # else this process would wait for itself
-    request["max_load_percent"], request["max_memory_percent"] = said["max_load"], said["max_memory"]
-    if said["share"]:
-        request["share"] = True
-    if said["memory"] is not None:
-        request["memory_mib"] = words.mebibytes(said["memory"])
-    for name, field in (("on", "on"), ("not_on", "not"), ("order", "order")):
-        if said[name] != ():
-            request[field] = words.names(said[name])
-    return {name: value for name, value in request.items() if value is not None}
+_AS_THEY_ARE = ("gpus", "model", "share_with", "beside", "pick", "shape", "trust_claims", "ids", "command")
+_RENAMED = {"max_load": "max_load_percent", "max_memory": "max_memory_percent"}
+_NAMES = {"on": "on", "not_on": "not", "order": "order"}
+
+
+def request_for(**said: Any) -> dict[str, Any]:
+    """The JSON request of thole.h for these words of :func:`claim`; what is not said is not in it: the configuration decides.
+
+    >>> request_for(gpus=2, on=3, memory="1G", model=None)
+    {'gpus': 2, 'on': ['3'], 'memory_mib': 1024}
+    """
+    request: dict[str, Any] = {}
+    for name, value in said.items():
+        if value is None or value == ():
+            continue
+        if name in _AS_THEY_ARE:
+            request[name] = value
+        elif name in _RENAMED:
+            request[_RENAMED[name]] = value
+        elif name in _NAMES:
+            request[_NAMES[name]] = words.names(value)
+        elif name == "memory":
+            request["memory_mib"] = words.mebibytes(value)
+        elif name == "share":
+            request["share"] = bool(value)
+        else:
+            raise TypeError(f"there is no word {name!r} about claims; see help(thole.claim)")
+    return request
 
 
 def _waited(machine: object, request: bytes, wait_ms: int) -> int:
