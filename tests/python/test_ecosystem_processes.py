@@ -110,7 +110,7 @@ def test_killing_the_script_at_any_moment_leaves_no_process_and_no_claim(tmp_pat
         script = subprocess.Popen(inside_words(tmp_path), env=environment(), cwd=tmp_path, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            script.wait(random.uniform(0.02, 1.2))
+            script.wait(random.uniform(0.02, 2.0))
         except subprocess.TimeoutExpired:
             os.kill(script.pid, getattr(signal, "SIG" + how))
             script.wait()
