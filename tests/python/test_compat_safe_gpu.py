@@ -238,6 +238,25 @@ safe_gpu.claim_gpus(1, lambda device_no: None)
     assert re.search(r"RuntimeError: .*torch", told, re.I | re.S), told
 
 
+HOROVOD_STYLE = """
+import subprocess, sys
+ranks = [subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+print(sorted(rank.stdout.readline().strip() for rank in ranks))
+for rank in ranks:
+    rank.communicate()
+"""
+
+
+@pytest.mark.parametrize(
+    "ask", ["safe_gpu.claim_gpus(1, lambda n: n); print(*safe_gpu.gpu_owner.devices_taken)", "print(*GPUtil.getFirstAvailable())"]
+)
+def test_ranks_inside_a_claim_get_a_gpu_of_it_each(ask):
+    rank = f"import sys, GPUtil\nfrom safe_gpu import safe_gpu\n{ask}\nsys.stdout.flush()\nsys.stdin.read()"
+    words = [_native.program(), "run", "-q", "--on", "1,3", "-g", "2", sys.executable, "-c", HOROVOD_STYLE]
+    words += [_native.program(), "compat", "--", sys.executable, "-c", rank]
+    assert subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, check=True).stdout == "['1', '3']\n"
+
+
 def test_never_the_same_gpu_as_thole_run(tmp_path):
     # Each holder of a GPU makes a file of its number, which must not be there, and takes it away again.
     holding = """
