@@ -311,7 +311,7 @@ constexpr Example jupyter_examples[] = {
   {"thole jupyter list", "the kernels that thole made"},
 };
 constexpr Example compat_examples[] = {
-  {"thole compat -- python train.py", "its safe_gpu.claim_gpus() waits in line, its GPUtil.getFirstAvailable() claims"},
+  {"thole compat -- python train.py", "safe_gpu.claim_gpus() waits in line, what GPUtil picks is claimed"},
   {"thole compat --no-wait -- python train.py", "an error where too few are free, as with safe-gpu itself"},
   {"thole compat -- torchrun --nproc-per-node 8 train.py", "ranks that call gpu_affinity.set_affinity()"},
 };
