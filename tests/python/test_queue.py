@@ -1,5 +1,8 @@
 """thole.submit, jobs, wait: the queue as functions. (What the queue itself does is tested with the program, tests/system.)"""
+import os
+import signal
 import sys
+import threading
 
 import pytest
 
@@ -47,3 +50,19 @@ def test_a_wait_ends_when_its_time_is_over():
         thole.wait(job, timeout="1s")
     quick = thole.submit(["true"], gpus=0)
     assert [done["job"] for done in thole.wait(job, quick, any=True) if done["state"] == "done"] == [quick]
+
+
+def test_control_c_ends_the_wait_and_not_the_job(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    job = thole.submit(["sh", "-c", "echo > fifo; sleep 60"], gpus=0, directory=tmp_path)
+
+    def interrupt_when_it_runs():
+        (tmp_path / "fifo").read_text()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_when_it_runs)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        thole.wait(job)
+    thread.join()
+    assert thole.jobs(job)[0]["state"] == "running"
