@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Shows that two programs which want GPUs at the same moment get different ones. The options and the log are those of safe-gpu's
-own demonstration of that name; what it stretches is the time between choosing a GPU and using it, in which a race would happen.
+"""Shows that two programs which want GPUs at the same moment get different ones. The options and the log are those of
+safe-gpu's own demonstration of that name; what it stretches is the time between choosing a GPU and using it, in which a race
+would happen.
 
     thole compat -- python examples/gpu-acquisitor.py --id 1 &
     thole compat -- python examples/gpu-acquisitor.py --id 2 --nb-gpus 2
 
-It runs as well with safe-gpu itself (without `thole compat --`): there the second waits until the first has used its GPU, and fails
-if too few are left; here it fails never, and waits only if too few are left. On a machine without GPUs:
+It runs as well with safe-gpu itself (without `thole compat --`): there the second waits until the first has used its
+GPU, and fails if too few are left; here it fails never, and waits only if too few are left. On a machine without GPUs:
 THOLE_MACHINE=4xA100 thole compat -- python examples/gpu-acquisitor.py
 """
+
 import argparse
 import logging
 import time

@@ -1,4 +1,5 @@
 """Starting programs below `thole compat`, for the tests of the drop-ins."""
+
 import os
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""Every public name of the drop-ins has a docstring, and the examples in them are true: each is run on a DGX A100 of its own."""
+"""Every public name of the drop-ins has a docstring, and the examples in it are true: each is run on a DGX A100."""
+
 # ctest: timeout 600
 import subprocess
 import sys
@@ -42,6 +43,8 @@ sys.exit(runner.failures)
 
 @pytest.mark.parametrize("module, name", [(module, name) for module, names in PUBLIC.items() for name in ["", *names]])
 def test_example(module, name):
-    answer = subprocess.run(compat("--", sys.executable, "-c", RUN, module, name), capture_output=True, text=True, timeout=LIMIT)
+    answer = subprocess.run(
+        compat("--", sys.executable, "-c", RUN, module, name), capture_output=True, text=True, timeout=LIMIT
+    )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert name == "" or int(answer.stdout.splitlines()[-1]) > 0, "no example"

@@ -1,4 +1,5 @@
-"""gpu_affinity's drop-in: its own published tests, its results on recorded machines, its sample under a launcher's variables."""
+"""gpu_affinity's drop-in: its own published tests, its recorded results, its sample under a launcher's variables."""
+
 import gzip
 import json
 import os
@@ -33,11 +34,19 @@ def test_its_own_published_tests(checkout, tmp_path):
     loads = [program, "compat", "--", sys.executable, "-m"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     which = subprocess.run(
-        [*loads[:-1], "-c", "import gpu_affinity; print(gpu_affinity.__file__)"], cwd=checkout, env=environment, capture_output=True, text=True
+        [*loads[:-1], "-c", "import gpu_affinity; print(gpu_affinity.__file__)"],
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
-    assert "thole/compat" in which.stdout, which.stderr  # not the one of the checkout, although it lies in the working directory
+    assert "thole/compat" in which.stdout, (
+        which.stderr
+    )  # not the one of the checkout, although it lies in the working directory
     for test in tests:
-        result = subprocess.run([*loads, "unittest", test], cwd=checkout, env=environment, capture_output=True, text=True, timeout=300)
+        result = subprocess.run(
+            [*loads, "unittest", test], cwd=checkout, env=environment, capture_output=True, text=True, timeout=300
+        )
         assert result.returncode == 0, result.stderr
         assert f"Ran {15 if test.endswith('test.py') else 24} tests" in result.stderr
 
@@ -128,7 +137,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("mode, scope", [("unique_contiguous", "node"), ("unique_interleaved", "socket"), ("single_unique", "node"), ("all", "socket")])
+@pytest.mark.parametrize(
+    "mode, scope",
+    [("unique_contiguous", "node"), ("unique_interleaved", "socket"), ("single_unique", "node"), ("all", "socket")],
+)
 def test_its_sample_under_the_variables_of_torchrun(checkout, mode, scope):
     # The shipped DGX A100 names the CPUs near its GPUs as the recorded one does.
     topology = RECORDED["topologies"]["dgxa100"]
@@ -151,7 +163,9 @@ def test_its_sample_under_the_variables_of_torchrun(checkout, mode, scope):
 
 def machine_of(tmp_path, uuids):
     file = tmp_path / "machine.json"
-    gpus = [{"uuid": uuid, "vendor": "nvidia", "near_cpus": {"node": str(i), "package": str(i)}} for i, uuid in enumerate(uuids)]
+    gpus = [
+        {"uuid": uuid, "vendor": "nvidia", "near_cpus": {"node": str(i), "package": str(i)}} for i, uuid in enumerate(uuids)
+    ]
     file.write_text(json.dumps({"schema": "thole/machine/1", "gpus": gpus}))
     return str(file)
 
@@ -160,7 +174,9 @@ def machine_of(tmp_path, uuids):
 CORRECTED = {"0,,1": {0: 0, 2: 1}, "0,1,": {0: 0, 1: 1}, "0,GPU-2222": {0: 0}, "GPU-2222,0": {1: 0}}
 
 
-@pytest.mark.parametrize("row", RECORDED["cuda_visible_devices"], ids=lambda row: f"{row['CUDA_VISIBLE_DEVICES']}-of-{len(row['uuids'])}")
+@pytest.mark.parametrize(
+    "row", RECORDED["cuda_visible_devices"], ids=lambda row: f"{row['CUDA_VISIBLE_DEVICES']}-of-{len(row['uuids'])}"
+)
 def test_visible_devices_as_the_original_reads_them(monkeypatch, tmp_path, row):
     visible = row["CUDA_VISIBLE_DEVICES"]
     monkeypatch.setenv("THOLE_MACHINE", machine_of(tmp_path, row["uuids"]))
@@ -194,7 +210,9 @@ def test_without_the_variable_devices_are_counted_as_cuda_counts(monkeypatch, tm
     assert [gpu_affinity.Device(i).get_uuid() for i in range(2)] == ["GPU-0", "GPU-1"]
 
 
-@pytest.mark.parametrize("words", RECORDED["argument_edges_dgxa100"], ids=lambda words: "-".join(map(str, list(words.values())[:-1])))
+@pytest.mark.parametrize(
+    "words", RECORDED["argument_edges_dgxa100"], ids=lambda words: "-".join(map(str, list(words.values())[:-1]))
+)
 def test_odd_arguments(monkeypatch, words):
     if words["max_physical_cores"] == -1:
         pytest.skip("a negative most is an error here; the original cuts the last core off")

@@ -1,4 +1,5 @@
 """GPUtil's drop-in: the same answers and tables on the same driver, and what it hands out is claimed."""
+
 import difflib
 import os
 import pathlib
@@ -49,12 +50,16 @@ def four_gpus(monkeypatch):
 
 def test_answers_and_tables_are_those_of_the_original_on_the_same_driver(driver):
     ours = run(PROBE)
-    assert ours == GOLDEN, "\n".join(difflib.unified_diff(GOLDEN.splitlines(), ours.splitlines(), "GPUtil 1.4.0", "thole", lineterm=""))
+    assert ours == GOLDEN, "\n".join(
+        difflib.unified_diff(GOLDEN.splitlines(), ours.splitlines(), "GPUtil 1.4.0", "thole", lineterm="")
+    )
 
 
 def test_the_golden_text_is_what_the_original_says(driver):
     if not ORIGINAL:
-        pytest.skip("THOLE_TEST_GPUTIL does not name a folder with GPUtil 1.4.0: pip install --target FOLDER gputil==1.4.0 setuptools")
+        pytest.skip(
+            "THOLE_TEST_GPUTIL does not name a folder with GPUtil 1.4.0: pip install --target FOLDER gputil==1.4.0 setuptools"
+        )
     answer = subprocess.run(
         [sys.executable, str(PROBE)], capture_output=True, text=True, timeout=LIMIT, check=True,
         env={**os.environ, "PYTHONPATH": ORIGINAL, "PATH": f"{fake_nvidia.BUILD / 'fake'}:{os.environ['PATH']}"},
@@ -64,16 +69,21 @@ def test_the_golden_text_is_what_the_original_says(driver):
 
 def test_a_gpu_without_memory_of_its_own_has_the_hosts(driver):
     driver.configure("gpus 4", "gpu 0 rc nvmlDeviceGetMemoryInfo_v2 3", "gpu 0 rc nvmlDeviceGetMemoryInfo 3")
-    assert run("""
+    assert (
+        run("""
 import GPUtil
 gpu = GPUtil.getGPUs()[0]
 print(0 < gpu.memoryUsed < gpu.memoryTotal, gpu.memoryFree == gpu.memoryTotal - gpu.memoryUsed, GPUtil.getAvailable(maxMemory=1))
-""") == "True True [0]\n"
+""")
+        == "True True [0]\n"
+    )
 
 
 def test_columns_of_ones_own():
     # The original accepts attrList and prints its default columns all the same.
-    assert run("""
+    assert (
+        run(
+            """
 import GPUtil
 GPUtil.showUtilization(attrList=[
     [{"attr": "id", "name": "Number of the GPU"}, {"attr": "name", "name": "N", "suffix": "!"}],
@@ -83,20 +93,27 @@ try:
     GPUtil.showUtilization(attrList=[[{"attr": "id", "name": "I", "transform": lambda number: None}]])
 except TypeError as problem:
     print(problem)
-""", environment={"THOLE_MACHINE": "2xA100"}) == """\
+""",
+            environment={"THOLE_MACHINE": "2xA100"},
+        )
+        == """\
 | Number of the GPU | N                      || GiB    |
 --------------------------------------------------------
 |                 0 | NVIDIA A100-SXM4-80GB! || 80.00G |
 |                 1 | NVIDIA A100-SXM4-80GB! || 80.00G |
 Unhandled object type (<class 'NoneType'>) for attribute 'I'
 """
+    )
 
 
 def test_four_programs_at_once_get_four_gpus(four_gpus):
     programs = [start(PICKS_ONE) for _ in range(4)]
     assert sorted(program.stdout.readline() for program in programs) == ["0\n", "1\n", "2\n", "3\n"]
     fifth = start(PICKS_ONE)
-    assert "RuntimeError: Could not find an available GPU after 1 attempts with 900 seconds interval." in fifth.communicate(timeout=LIMIT)[1]
+    assert (
+        "RuntimeError: Could not find an available GPU after 1 attempts with 900 seconds interval."
+        in fifth.communicate(timeout=LIMIT)[1]
+    )
     for program in programs:
         end(program)
 
@@ -124,7 +141,9 @@ def test_what_thole_run_has_is_not_available(four_gpus):
 
 
 def test_a_look_claims_nothing(four_gpus):
-    looker = start("import GPUtil, sys; print(GPUtil.getAvailability(GPUtil.getGPUs()), flush=True); GPUtil.showUtilization(); sys.stdin.read()")
+    looker = start(
+        "import GPUtil, sys; print(GPUtil.getAvailability(GPUtil.getGPUs()), flush=True); GPUtil.showUtilization(); sys.stdin.read()"
+    )
     assert looker.stdout.readline() == "[1, 1, 1, 1]\n"
     looker.stdout.readline()
     assert run("import GPUtil; print(GPUtil.getAvailable(limit=4))") == "[0, 1, 2, 3]\n"
@@ -132,11 +151,14 @@ def test_a_look_claims_nothing(four_gpus):
 
 
 def test_the_pick_names_the_card_that_nvidia_smi_counts_and_hides_nothing(four_gpus):
-    assert run("""
+    assert (
+        run("""
 import os, GPUtil
 GPUtil.getFirstAvailable("last")
 print(os.environ["CUDA_DEVICE_ORDER"], "CUDA_VISIBLE_DEVICES" in os.environ, "THOLE_CLAIM" in os.environ)
-""") == "PCI_BUS_ID False False\n"
+""")
+        == "PCI_BUS_ID False False\n"
+    )
 
 
 def test_what_was_allotted_from_outside_is_not_left(four_gpus):
@@ -154,14 +176,17 @@ def test_between_attempts_it_stands_in_line_and_starts_when_its_turn_comes(monke
 
 
 def test_a_forked_child_gets_a_gpu_of_its_own(four_gpus):
-    assert run("""
+    assert (
+        run("""
 import os, GPUtil
 print(GPUtil.getFirstAvailable(), flush=True)
 if os.fork() == 0:
     print(GPUtil.getFirstAvailable(), flush=True)
     os._exit(0)
 os.wait()
-""") == "[0]\n[1]\n"
+""")
+        == "[0]\n[1]\n"
+    )
 
 
 @pytest.mark.parametrize("machine, answer", [("2xMI250X", "[0, 1]"), ("none", "[]")])

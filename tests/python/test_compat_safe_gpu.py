@@ -1,4 +1,5 @@
 """safe_gpu's drop-in: names, log and exceptions of the original, on claims that wait in line."""
+
 import os
 import pathlib
 import re
@@ -87,11 +88,17 @@ LOGGED = "import logging, sys\nlogging.basicConfig(level=logging.INFO, format='%
 
 
 def test_the_log_of_a_claim_and_of_its_end(frameworks):
-    assert run(LOGGED + """
+    assert (
+        run(
+            LOGGED
+            + """
 from safe_gpu import safe_gpu
 safe_gpu.claim_gpus(2)
 safe_gpu.release_gpus()
-""", environment=frameworks) == """\
+""",
+            environment=frameworks,
+        )
+        == """\
 INFO acquiring lock
 INFO lock acquired
 INFO Set CUDA_VISIBLE_DEVICES=0,1
@@ -103,6 +110,7 @@ INFO Did nothing, PyTorch doesn't expose interface for releasing GPUs
 INFO Releasing placeholder on CUDA device: 1
 INFO Did nothing, PyTorch doesn't expose interface for releasing GPUs
 """
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,19 +124,28 @@ INFO Did nothing, PyTorch doesn't expose interface for releasing GPUs
     ],
 )
 def test_every_placeholder_is_made_on_the_devices_of_the_claim(frameworks, placeholder, said):
-    assert run(f"from safe_gpu import safe_gpu\nsafe_gpu.claim_gpus(1, {placeholder})\nsafe_gpu.release_gpus()", environment=frameworks).splitlines() == said
+    assert (
+        run(
+            f"from safe_gpu import safe_gpu\nsafe_gpu.claim_gpus(1, {placeholder})\nsafe_gpu.release_gpus()",
+            environment=frameworks,
+        ).splitlines()
+        == said
+    )
 
 
 def test_a_framework_that_is_not_installed_is_no_error(tmp_path):
     nothing = tmp_path / "torch"
     nothing.mkdir()
     (nothing / "__init__.py").write_text("raise ModuleNotFoundError('no torch here', name='torch')")
-    said = run(LOGGED + "import safe_gpu; safe_gpu.claim_gpus(); safe_gpu.release_gpus()", environment={"PYTHONPATH": str(tmp_path)})
+    said = run(
+        LOGGED + "import safe_gpu; safe_gpu.claim_gpus(); safe_gpu.release_gpus()", environment={"PYTHONPATH": str(tmp_path)}
+    )
     assert "INFO No placeholder: torch is not installed; the claim holds without one" in said
 
 
 def test_a_placeholder_that_fails_gives_the_gpus_back():
-    assert run("""
+    assert (
+        run("""
 from safe_gpu import safe_gpu
 def fails(device_no):
     raise RuntimeError("out of memory")
@@ -136,37 +153,50 @@ try:
     safe_gpu.claim_gpus(2, fails)
 except RuntimeError as problem:
     print(problem, safe_gpu.get_free_gpus(), safe_gpu.gpu_owner)
-""") == "out of memory ['0', '1', '2', '3'] None\n"
+""")
+        == "out of memory ['0', '1', '2', '3'] None\n"
+    )
 
 
 def test_a_claim_of_its_own_object_ends_with_it():
-    assert run("""
+    assert (
+        run("""
 from safe_gpu import safe_gpu
 owner = safe_gpu.GPUOwner(3, lambda device_no: device_no * 10)
 print(owner.devices_taken, owner.placeholders, safe_gpu.get_free_gpus())
 del owner
 print(safe_gpu.get_free_gpus())
-""") == "[0, 1, 2] [0, 10, 20] ['3']\n['0', '1', '2', '3']\n"
+""")
+        == "[0, 1, 2] [0, 10, 20] ['3']\n['0', '1', '2', '3']\n"
+    )
 
 
 def test_claiming_again_gives_the_first_gpus_back():
-    assert run("""
+    assert (
+        run("""
 from safe_gpu import safe_gpu
 for n in (4, 2, 4, 0):
     safe_gpu.claim_gpus(n, lambda device_no: None)
     print(safe_gpu.gpu_owner.devices_taken, safe_gpu.get_free_gpus())
-""") == "[0, 1, 2, 3] []\n[0, 1] ['2', '3']\n[0, 1, 2, 3] []\n[] ['0', '1', '2', '3']\n"
+""")
+        == "[0, 1, 2, 3] []\n[0, 1] ['2', '3']\n[0, 1, 2, 3] []\n[] ['0', '1', '2', '3']\n"
+    )
 
 
 def test_releasing_what_is_not_there_is_no_error():
-    run("import safe_gpu; safe_gpu.release_gpus(); safe_gpu.claim_gpus(1, lambda n: n); safe_gpu.release_gpus(); safe_gpu.release_gpus()")
+    run(
+        "import safe_gpu; safe_gpu.release_gpus(); safe_gpu.claim_gpus(1, lambda n: n); safe_gpu.release_gpus(); safe_gpu.release_gpus()"
+    )
 
 
 def test_who_finds_too_few_waits_and_says_so():
     holders = [start(HOLDS_TWO), start(HOLDS_TWO)]
     assert sorted(holder.stdout.readline() for holder in holders) == ["[0, 1]\n", "[2, 3]\n"]
     waiter = start(LOGGED.replace("stream=sys.stdout", "stream=sys.stdout, force=True") + HOLDS_TWO)
-    assert [waiter.stdout.readline() for _ in range(2)] == ["INFO acquiring lock\n", "INFO Waiting for 2 GPUs, only found these free: []\n"]
+    assert [waiter.stdout.readline() for _ in range(2)] == [
+        "INFO acquiring lock\n",
+        "INFO Waiting for 2 GPUs, only found these free: []\n",
+    ]
     end(holders[1])
     assert "INFO lock acquired\n" in end(waiter)
     end(holders[0])
@@ -188,7 +218,10 @@ def test_a_machine_whose_one_gpu_has_the_display(monkeypatch, tmp_path):
     machine.write_text("""{"schema": "thole/machine/1", "gpus": [{"uuid": "GPU-d", "vendor": "nvidia", "model": "GeForce", "memory_mib": 8192,
         "display": true, "monitor": true, "use": {"memory_used_mib": 400, "processes": [{"pid": 4711, "kind": "graphics", "memory_mib": 400}]}}]}""")
     monkeypatch.setenv("THOLE_MACHINE", str(machine))
-    assert run(LOGGED + """
+    assert (
+        run(
+            LOGGED
+            + """
 from safe_gpu import safe_gpu
 print(safe_gpu.is_single_gpu_display_mode())
 try:
@@ -201,7 +234,9 @@ again = [sys.executable, "-c", "import safe_gpu; safe_gpu.claim_gpus(1, lambda n
 import os
 other = {name: value for name, value in os.environ.items() if name not in ("THOLE_CLAIM", "THOLE_GPUS", "CUDA_VISIBLE_DEVICES")}
 print(subprocess.run(again, env={**other, "THOLE_WAIT": "0"}, capture_output=True, text=True).stderr.splitlines()[-1])
-""") == """\
+"""
+        )
+        == """\
 True
 INFO Running on a machine with single GPU used for actual display
 Requested 2 GPUs on a machine with single one.
@@ -210,18 +245,22 @@ INFO lock acquired
 INFO Set CUDA_VISIBLE_DEVICES=0
 RuntimeError: Required 1 GPUs, only found these free: []. Somebody didn't properly declare their resources?
 """
+    )
 
 
 @pytest.mark.parametrize("caught", ["safe_gpu.NvidiasmiError", "FileNotFoundError"])
 def test_a_machine_without_a_gpu(monkeypatch, caught):
     monkeypatch.setenv("THOLE_MACHINE", "none")
-    assert run(f"""
+    assert (
+        run(f"""
 from safe_gpu import safe_gpu
 try:
     safe_gpu.claim_gpus()
 except {caught}:
     print("on the CPU")
-""") == "on the CPU\n"
+""")
+        == "on the CPU\n"
+    )
 
 
 def test_too_late_is_told():
@@ -248,7 +287,8 @@ for rank in ranks:
 
 
 @pytest.mark.parametrize(
-    "ask", ["safe_gpu.claim_gpus(1, lambda n: n); print(*safe_gpu.gpu_owner.devices_taken)", "print(*GPUtil.getFirstAvailable())"]
+    "ask",
+    ["safe_gpu.claim_gpus(1, lambda n: n); print(*safe_gpu.gpu_owner.devices_taken)", "print(*GPUtil.getFirstAvailable())"],
 )
 def test_ranks_inside_a_claim_get_a_gpu_of_it_each(ask):
     rank = f"import sys, GPUtil\nfrom safe_gpu import safe_gpu\n{ask}\nsys.stdout.flush()\nsys.stdin.read()"
@@ -271,13 +311,16 @@ def hold(gpus):
     by_run = tmp_path / "by_run.py"
     by_run.write_text(holding + "hold(os.environ['CUDA_VISIBLE_DEVICES'].split(','))")
     by_claim = tmp_path / "by_claim.py"
-    by_claim.write_text(holding + """
+    by_claim.write_text(
+        holding
+        + """
 from safe_gpu import safe_gpu
 for _ in range(15):
     safe_gpu.claim_gpus(2, lambda device_no: None)
     hold(os.environ['CUDA_VISIBLE_DEVICES'].split(','))
     safe_gpu.release_gpus()
-""")
+"""
+    )
     folder = tmp_path / "held"
     folder.mkdir()
     running = [_native.program(), "run", "-q", "-g", "2", sys.executable, str(by_run), str(folder)]

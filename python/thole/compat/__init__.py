@@ -64,7 +64,9 @@ def enable(*, wait: words.Duration | None = None) -> None:
         loaded = sys.modules.get(name)
         where = str(getattr(loaded, "__file__", None) or "")
         if loaded is not None and not where.startswith(_MODULES + os.sep):
-            raise errors.Error(f"{name} has been imported already", code=64, object=where, hint="call thole.compat.enable() before that")
+            raise errors.Error(
+                f"{name} has been imported already", code=64, object=where, hint="call thole.compat.enable() before that"
+            )
     if wait is not None:
         os.environ["THOLE_WAIT"] = f"{words.seconds(wait, 'wait'):.0f}s"
     finders: list[object] = list(sys.meta_path)

@@ -1,9 +1,10 @@
 """What GPUtil's functions hand out is claimed: the readings of this machine, and claims that last as long as this process.
 
-How this works. GPUtil is a look at the machine, and two programs that look at once choose the same GPU. Here a GPU that is handed
-out is claimed first, without waiting; if that fails it was not available. Claims are kept for the life of the process, and a GPU
-that this process has claimed counts as available to it, so asking twice gives the same answer. Programs name the GPU to CUDA
-themselves, so no variable is set but CUDA_DEVICE_ORDER, without which the number would mean another card.
+How this works. GPUtil is a look at the machine, and two programs that look at once choose the same GPU. Here a GPU that
+is handed out is claimed first, without waiting; if that fails it was not available. Claims are kept for the life of the
+process, and a GPU that this process has claimed counts as available to it, so asking twice gives the same answer.
+Programs name the GPU to CUDA themselves, so no variable is set but CUDA_DEVICE_ORDER, without which the number would
+mean another card.
 
 The machine is that of the environment in which this process first asked: afterwards programs narrow CUDA_VISIBLE_DEVICES to
 what they were given, and would see nothing else any more.

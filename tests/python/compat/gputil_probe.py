@@ -1,4 +1,5 @@
 """What GPUtil answers and prints on one machine, as text. Run under GPUtil itself for the golden text, and under thole's."""
+
 import random
 
 import GPUtil

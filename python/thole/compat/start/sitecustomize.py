@@ -1,8 +1,8 @@
 """What every interpreter below ``thole compat`` runs first: Python imports a module of this name from PYTHONPATH at its start.
 
-Puts the drop-ins in front, then hands on to the sitecustomize that this one hides. Runs in any Python that the program starts, so
-it says what it cannot do and lets that one go on with the originals. The package is the one that belongs to the ``thole`` that was
-called, whether or not this interpreter has one installed.
+Puts the drop-ins in front, then hands on to the sitecustomize that this one hides. Runs in any Python that the program
+starts, so it says what it cannot do and lets that one go on with the originals. The package is the one that belongs to
+the ``thole`` that was called, whether or not this interpreter has one installed.
 """
 
 import importlib

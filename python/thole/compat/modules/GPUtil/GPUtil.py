@@ -246,7 +246,7 @@ def getFirstAvailable(
 
 def _percent_below(share: float) -> float:
     # "Below" is GPUtil's word, "at most" thole's.
-    return math.nextafter(min(1.0, share) * 100, 0) if hasattr(math, "nextafter") else min(1.0, share) * 100
+    return math.nextafter(min(1.0, share) * 100, 0)
 
 
 def _wait(
@@ -295,8 +295,8 @@ def showUtilization(
 
     Args:
         all: everything that is known of them; `attrList` is then not looked at.
-        attrList: the columns instead: groups of them, each a dict with "attr" (an attribute of :class:`GPU`) and "name" (the heading), and where wanted
-            "suffix", "transform" (a function of the value) and "precision" (decimals).
+        attrList: the columns instead: groups of them, each a dict with "attr" (an attribute of :class:`GPU`) and "name" (the
+            heading), and where wanted "suffix", "transform" (a function of the value) and "precision" (decimals).
         useOldCode: the plain format of GPUtil's first versions.
 
     Raises:

@@ -30,13 +30,18 @@ _ALL = [
         _share("load", "GPU util."),
         _share("memoryUtil", "Memory util."),
     ],
-    [_mebibytes("memoryTotal", "Memory total"), _mebibytes("memoryUsed", "Memory used"), _mebibytes("memoryFree", "Memory free")],
+    [
+        _mebibytes("memoryTotal", "Memory total"),
+        _mebibytes("memoryUsed", "Memory used"),
+        _mebibytes("memoryFree", "Memory free"),
+    ],
     [{"attr": "display_mode", "name": "Display mode"}, {"attr": "display_active", "name": "Display active"}],
 ]
 
 _OLD_SHORT = (" ID  GPU  MEM", "-" * 14)
 _OLD_ALL = (
-    " ID | Name | Serial | UUID || GPU util. | Memory util. || Memory total | Memory used | Memory free || Display mode | Display active |",
+    " ID | Name | Serial | UUID || GPU util. | Memory util. || Memory total | Memory used | Memory free "
+    "|| Display mode | Display active |",
     "-" * 126,
 )
 
@@ -95,5 +100,6 @@ def _old_all(GPUs: list[GPU]) -> Iterator[str]:
     for gpu in GPUs:
         yield (
             f" {gpu.id:2d} | {gpu.name}  | {gpu.serial} | {gpu.uuid} || {gpu.load * 100:3.0f}% | {gpu.memoryUtil * 100:3.0f}%"
-            f" || {gpu.memoryTotal:.0f}MB | {gpu.memoryUsed:.0f}MB | {gpu.memoryFree:.0f}MB || {gpu.display_mode} | {gpu.display_active}"
+            f" || {gpu.memoryTotal:.0f}MB | {gpu.memoryUsed:.0f}MB | {gpu.memoryFree:.0f}MB"
+            f" || {gpu.display_mode} | {gpu.display_active}"
         )

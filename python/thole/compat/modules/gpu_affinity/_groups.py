@@ -1,4 +1,4 @@
-"""The steps of the original's assignment as functions of their own, for programs that call them. Pure functions of lists and tuples.
+"""The steps of the original's assignment as functions of their own, for programs that call them: of lists and tuples only.
 
 A core is a tuple of its CPUs; a group is a tuple of cores, the first of them near a GPU.
 """
@@ -74,7 +74,9 @@ def ungroup_by_nodes(affinities: Sequence[Any], scope: Scope) -> list[Any]:
     return [[group[0] for group in groups] for groups in affinities]
 
 
-def check_core_count(affinities: Sequence[Any], min_physical_cores: int = 1, max_physical_cores: int | None = None) -> list[Any]:
+def check_core_count(
+    affinities: Sequence[Any], min_physical_cores: int = 1, max_physical_cores: int | None = None
+) -> list[Any]:
     """The lists cut to `max_physical_cores`; GPUAffinityError where one is shorter than `min_physical_cores`.
 
     >>> check_core_count([[(0,), (1,)]], max_physical_cores=1)

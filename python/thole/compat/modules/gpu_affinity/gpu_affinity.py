@@ -1,8 +1,9 @@
 """set_affinity and what it is made of, under the original's names.
 
-How this works. The inputs are gathered by :class:`Device`, :func:`get_thread_siblings_list` and ``os.sched_getaffinity``, looked up at
-every call, since the original's own tests replace them. The assignment is thole's (``mode: compat`` of docs/plan.md, which was
-checked against the original's results). The functions of ``_groups`` are here for programs that call them; nothing here does.
+How this works. The inputs are gathered by :class:`Device`, :func:`get_thread_siblings_list` and
+``os.sched_getaffinity``, looked up at every call, since the original's own tests replace them. The assignment is
+thole's (``mode: compat`` of docs/plan.md, which was checked against the original's results). The functions of
+``_groups`` are here for programs that call them; nothing here does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """claim_gpus and what belongs to it, under the original's names.
 
-How this works. The claim is thole's: all or nothing, in the machine's one line, freed by the kernel with the process. A placeholder is
-still made where its framework is there, as programs expect, and so that users of the original without thole see the GPUs in use.
-The log says what the original's would: its "lock" is the place in line.
+How this works. The claim is thole's: all or nothing, in the machine's one line, freed by the kernel with the process. A
+placeholder is still made where its framework is there, as programs expect, and so that users of the original without
+thole see the GPUs in use. The log says what the original's would: its "lock" is the place in line.
 """
 
 from __future__ import annotations
@@ -84,7 +84,11 @@ def get_free_gpus() -> list[str]:
     """
     seen = _seen()
     claimed = {claim["gpu"] for claim in seen["claims"]}
-    return [str(i) for i, gpu in enumerate(seen["gpus"]) if i not in claimed and gpu["health"] == "ok" and not _computing(gpu["use"])]
+    return [
+        str(i)
+        for i, gpu in enumerate(seen["gpus"])
+        if i not in claimed and gpu["health"] == "ok" and not _computing(gpu["use"])
+    ]
 
 
 def _computing(use: dict[str, Any] | None) -> bool:
@@ -177,8 +181,8 @@ class GPUOwner:
         placeholders: what `placeholder_fn` returned.
 
     Raises:
-        RuntimeError: not enough free in the time that ``thole compat --wait`` gave; more than this machine has; CUDA runs in this
-            process already; what `placeholder_fn` raises.
+        RuntimeError: not enough free in the time that ``thole compat --wait`` gave; more than this machine has; CUDA runs in
+            this process already; what `placeholder_fn` raises.
         ValueError: more than one, on a machine whose only GPU has the display.
         NvidiasmiError: no GPU, or the driver does not answer.
     """
@@ -214,7 +218,9 @@ class GPUOwner:
         end = weakref.finalize(self, claim.release)
         end.atexit = False  # the kernel does it, when also the placeholders are gone
         self.logger.info("lock acquired")
-        variable = next((name for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK") if name in claim.env), "")
+        variable = next(
+            (name for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK") if name in claim.env), ""
+        )
         self.logger.info(f"Set {variable}={os.environ.get(variable, '')}")
         try:
             self._occupy(claim.indices)
@@ -249,7 +255,9 @@ class GPUOwner:
         try:
             self.placeholders.extend(self.placeholder_fn(device_no) for device_no in range(len(indices)))
         except RuntimeError:
-            self.logger.error("Failed to acquire placeholder: the GPU is full, or the framework was started before claim_gpus()")
+            self.logger.error(
+                "Failed to acquire placeholder: the GPU is full, or the framework was started before claim_gpus()"
+            )
             raise
         self.devices_taken.extend(indices)
 
@@ -276,7 +284,8 @@ def claim_gpus(
 ) -> None:
     """Claims GPUs for this process, waiting in line where they are not free. The first thing to do, before CUDA is started.
 
-    The :class:`GPUOwner` is kept in ``gpu_owner``; one of an earlier call is given back first. Parameters and errors are its own.
+    The :class:`GPUOwner` is kept in ``gpu_owner``; one of an earlier call is given back first. Parameters and errors are
+    its own.
 
     >>> from safe_gpu import safe_gpu
     >>> safe_gpu.claim_gpus(2, placeholder_fn=lambda device_no: None)
