@@ -32,7 +32,7 @@ def _hand_on():
     try:
         importlib.import_module("sitecustomize")
     except ImportError as problem:
-        if problem.name != "sitecustomize":
+        if getattr(problem, "name", "sitecustomize") != "sitecustomize":  # Python 2 does not say which
             raise
         if mine is not None:
             sys.modules["sitecustomize"] = mine
