@@ -2,44 +2,24 @@
 // all of them see the same noise. The figure is the median over the rounds of the ratio to the bare loop of the same round.
 // Usage: bench_launchers THOLE [TASKS [ROUNDS [SLOTS…]]]
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <string>
 
 #include "base/fd.hpp"
+#include "bare_loop.hpp"
 #include "base/text.hpp"
 #include "table.hpp"
-
-extern char** environ;
 
 namespace thole::bench {
 namespace {
 
 constexpr const char* program = "/bin/true";
-char item[] = "1";   // /bin/true with a word costs 1.5 times what it costs without one (it sets a locale), so everybody's gets one
 
-pid_t spawn(char* const* words) {
-  pid_t pid = -1;
-  return ::posix_spawn(&pid, words[0], nullptr, nullptr, words, environ) == 0 ? pid : -1;
-}
-
-// What no launcher can beat: as many at once as there are slots, and nothing else.
-double bare_loop(unsigned tasks, unsigned slots) {
-  char* const words[] = {const_cast<char*>(program), item, nullptr};
+double bare(unsigned tasks, unsigned slots) {
   const double begin = now_us();
-  unsigned running = 0;
-  for (unsigned started = 0; started < tasks || running > 0;) {
-    if (started < tasks && running < slots) {
-      if (spawn(words) < 0) std::exit(1);
-      ++started;
-      ++running;
-    } else if (::waitpid(-1, nullptr, 0) > 0) {
-      --running;
-    }
-  }
+  if (!bare_loop(tasks, slots)) std::exit(1);
   return now_us() - begin;
 }
 
@@ -48,7 +28,8 @@ double shell(const std::string& line) {
   char shell_path[] = "/bin/sh", option[] = "-c";
   char* const words[] = {shell_path, option, text.data(), nullptr};
   const double begin = now_us();
-  const pid_t pid = spawn(words);
+  pid_t pid = -1;
+  if (::posix_spawn(&pid, shell_path, nullptr, nullptr, words, environ) != 0) return -1;
   int status = 0;
   ::waitpid(pid, &status, 0);
   const double took = now_us() - begin;
@@ -80,21 +61,21 @@ void measure(const std::string& thole, unsigned tasks, unsigned rounds, unsigned
       {"task-spooler (tsp -n)", "export TS_SOCKET=/dev/shm/thole-bench.tsp; tsp -S %J; for i in $(seq %N); do tsp -n " + std::string(program) +
                                     " $i > /dev/null; done; tsp -w; tsp -K", 5, {}, {}}};
   (void)!shell("echo 't%:;@" + std::string(program) + " 1' > /dev/shm/thole-bench.mk");
-  Samples bare;
+  Samples bare_rates;
   for (unsigned round = 0; round < rounds; ++round)
     for (Candidate& candidate : candidates) {
       const unsigned some = tasks / candidate.fewer;
       // On both sides of the candidate: the machine's speed drifts.
-      double alone = bare_loop(tasks, slots) / tasks;
+      double alone = bare(tasks, slots) / tasks;
       const double took = shell(filled(candidate.line, some, slots)) / some;
-      alone = (alone + bare_loop(tasks, slots) / tasks) / 2;
-      bare.push_back(1e6 / alone);
+      alone = (alone + bare(tasks, slots) / tasks) / 2;
+      bare_rates.push_back(1e6 / alone);
       if (took <= 0) continue;
       candidate.rates.push_back(1e6 / took);
       candidate.ratios.push_back(alone / took);
     }
   std::printf("\n%u slots, %u tasks, %u rounds\n  %-34s %9s %8s %8s %8s\n", slots, tasks, rounds, "", "tasks/s", "ratio", "min", "max");
-  std::printf("  %-34s %9.0f %8s\n", "bare posix_spawn loop", percentile(bare, 50), "1");
+  std::printf("  %-34s %9.0f %8s\n", "bare posix_spawn loop", percentile(bare_rates, 50), "1");
   for (const Candidate& candidate : candidates)
     if (candidate.ratios.empty()) std::printf("  %-34s   not here\n", candidate.name.c_str());
     else

@@ -7,35 +7,10 @@ are those that nvidia-smi, rocm-smi and xpu-smi print. UUIDs are hashes of the m
 import hashlib
 import json
 import pathlib
-import sys
+
+from machine_parts import cpu_list, cpus, near, write_or_check
 
 HERE = pathlib.Path(__file__).resolve().parent.parent / "machines"
-
-
-def cpu_list(numbers):
-    """[0, 1, 2, 5] -> "0-2,5", as thole itself prints it."""
-    numbers, parts, i = sorted(numbers), [], 0
-    while i < len(numbers):
-        j = i
-        while j + 1 < len(numbers) and numbers[j + 1] == numbers[j] + 1:
-            j += 1
-        parts.append(str(numbers[i]) if i == j else f"{numbers[i]}{'-' if j > i + 1 else ','}{numbers[j]}")
-        i = j + 1
-    return ",".join(parts)
-
-
-def cpus(cores, nodes, packages, cores_per_l3, threads=2):
-    """PUs numbered as Linux does: first threads of all cores, then the second ones; nodes and packages are even parts."""
-    return [{"id": t * cores + c, "core": c, "l3": c // cores_per_l3, "numa": c * nodes // cores,
-             "package": c * packages // cores} for t in range(threads) for c in range(cores)]
-
-
-def near(machine, node):
-    """What the platform names as near: the CPUs of the node, and those of the packages they belong to."""
-    own = [c for c in machine["cpus"] if c["numa"] == node]
-    packages = {c["package"] for c in own}
-    return {"node": cpu_list(c["id"] for c in own),
-            "package": cpu_list(c["id"] for c in machine["cpus"] if c["package"] in packages)}
 
 
 def digest(*words):
@@ -302,22 +277,5 @@ def text(m):
 MACHINES = (dgx1v, dgx_a100, dgx_h100, hgx_h200, mixed_workstation, mig_a100, mi250x, intel_max, display, none)
 
 
-def main():
-    """Writes the files, or with --check says which are not what this script gives (exit 1)."""
-    check, stale = sys.argv[1:] == ["--check"], []
-    if sys.argv[1:] and not check:
-        sys.exit("usage: make-machines.py [--check]")
-    HERE.mkdir(exist_ok=True)
-    for make in MACHINES:
-        m = make()
-        path, wanted = HERE / f"{m['name']}.json", text(m)
-        if not check:
-            path.write_text(wanted)
-        elif not path.exists() or path.read_text() != wanted:
-            stale.append(path.name)
-    if stale:
-        sys.exit("not what scripts/make-machines.py writes: " + ", ".join(stale))
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(HERE, (make() for make in MACHINES), text)

@@ -1,14 +1,13 @@
-// Captured machines (tests/topologies) as this tool reads them. THOLE_UPDATE_GOLDEN=1 rewrites the golden files.
+// Captured machines (tests/topologies) as this tool reads them.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
-#include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/gpu/amd/backend.hpp"
 #include "host/topology/live.hpp"
 #include "model/json.hpp"
+#include "support/golden.hpp"
 #include "topologies/captured.hpp"
 
 namespace thole {
@@ -29,13 +28,7 @@ std::string show(const std::string& root) {
   return text;
 }
 
-void compare(const std::string& name, const std::string& now) {
-  const std::string path = THOLE_SOURCE_DIR "/tests/golden/captured_" + name + ".txt";
-  if (std::getenv("THOLE_UPDATE_GOLDEN") != nullptr) write_file(path, now);
-  auto recorded = read_file(path);
-  ASSERT_TRUE(recorded) << path << " is missing; THOLE_UPDATE_GOLDEN=1 writes it";
-  EXPECT_EQ(now, *recorded);
-}
+void compare(const std::string& name, const std::string& now) { test::expect_as_recorded("captured_" + name + ".txt", now); }
 
 class CapturedTree : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Hwloc, CapturedTree,

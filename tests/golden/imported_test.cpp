@@ -1,10 +1,9 @@
-// Every real machine of tests/topologies in a few lines, as its importer understands it. THOLE_UPDATE_GOLDEN=1 rewrites the file.
+// Every real machine of tests/topologies in a few lines, as its importer understands it.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <set>
 
-#include "base/fd.hpp"
+#include "support/golden.hpp"
 #include "support/real_machines.hpp"
 
 namespace thole {
@@ -57,11 +56,7 @@ std::string show(const model::Machine& machine) {
 TEST(ImportedMachines, AreUnderstoodAsRecorded) {
   std::string now;
   for (const auto& [name, machine] : test::real_machines()) now += show(machine);
-  const std::string path = THOLE_SOURCE_DIR "/tests/golden/imported.txt";
-  if (std::getenv("THOLE_UPDATE_GOLDEN") != nullptr) write_file(path, now);
-  const auto recorded = read_file(path);
-  ASSERT_TRUE(recorded) << path << " is missing; THOLE_UPDATE_GOLDEN=1 writes it";
-  EXPECT_EQ(now, *recorded);
+  test::expect_as_recorded("imported.txt", now);
 }
 
 }  // namespace

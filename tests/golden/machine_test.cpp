@@ -1,14 +1,12 @@
-// Every shipped machine as it is read, listed and printed. THOLE_UPDATE_GOLDEN=1 rewrites the golden files.
+// Every shipped machine as it is read, listed and printed.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/gpu/file/machine_file.hpp"
 #include "host/gpu/file/search.hpp"
 #include "model/json.hpp"
 #include "model/unit.hpp"
+#include "support/golden.hpp"
 
 namespace thole {
 namespace {
@@ -79,11 +77,7 @@ std::string show(const std::string& name) {
 class ShippedMachine : public testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedMachine, IsReadListedAndPrintedAsRecorded) {
-  std::string path = THOLE_SOURCE_DIR "/tests/golden/machine_" + GetParam() + ".json", now = show(GetParam());
-  if (std::getenv("THOLE_UPDATE_GOLDEN") != nullptr) write_file(path, now);
-  auto recorded = read_file(path);
-  ASSERT_TRUE(recorded) << path << " is missing; THOLE_UPDATE_GOLDEN=1 writes it";
-  EXPECT_EQ(now, *recorded);
+  test::expect_as_recorded("machine_" + GetParam() + ".json", show(GetParam()));
 }
 
 TEST_P(ShippedMachine, PrintsWhatReadsBackAsItself) {

@@ -1,14 +1,11 @@
-// What thole plans on real machines, one file a machine, to be read by people. THOLE_UPDATE_GOLDEN=1 rewrites them; read the
-// difference before committing it.
+// What thole plans on real machines, one file a machine, to be read by people.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/gpu/file/machine_file.hpp"
 #include "model/json_plan.hpp"
 #include "plan/batch.hpp"
+#include "support/golden.hpp"
 #include "support/real_machines.hpp"
 
 namespace thole {
@@ -113,11 +110,7 @@ TEST(Plans, OnRealMachinesAreAsRecorded) {
   for (const Planned& each : planned) {
     SCOPED_TRACE(each.file);
     const std::string now = show(machine_of(each.machine), each);
-    const std::string path = fmt::format("{}/tests/golden/plans/{}.txt", THOLE_SOURCE_DIR, each.file);
-    if (std::getenv("THOLE_UPDATE_GOLDEN") != nullptr) write_file(path, now);
-    const auto recorded = read_file(path);
-    ASSERT_TRUE(recorded) << path << " is missing; THOLE_UPDATE_GOLDEN=1 writes it";
-    EXPECT_EQ(now, *recorded);
+    test::expect_as_recorded(fmt::format("plans/{}.txt", each.file), now);
   }
 }
 

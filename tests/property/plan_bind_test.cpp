@@ -11,6 +11,7 @@
 #include "model/json.hpp"
 #include "plan/bind.hpp"
 #include "plan/bind_near.hpp"
+#include "support/bound.hpp"
 #include "support/random_machine.hpp"
 #include "support/shipped_machines.hpp"
 
@@ -54,13 +55,6 @@ BindRequest one_rank_a_gpu(const Scene& scene, const BindOptions& options) {
   BindRequest request{options, scene.allowed, {}};
   for (std::size_t gpu = 0; gpu < scene.machine.gpus.size(); ++gpu) request.ranks.push_back({gpu});
   return request;
-}
-
-BindingPlan planned(const Machine& machine, const BindRequest& request) {
-  auto answer = plan::bind(machine, request);
-  if (auto* plan = std::get_if<BindingPlan>(&answer)) return std::move(*plan);
-  ADD_FAILURE() << std::get<BindRefusal>(answer).message;
-  return {};
 }
 
 // Within the mask, whole cores, never silently something else.

@@ -7,34 +7,14 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "scripts"))
 
-
-def cpu_list(numbers):
-    numbers, parts, i = sorted(numbers), [], 0
-    while i < len(numbers):
-        j = i
-        while j + 1 < len(numbers) and numbers[j + 1] == numbers[j] + 1:
-            j += 1
-        parts.append(str(numbers[i]) if i == j else f"{numbers[i]}-{numbers[j]}")
-        i = j + 1
-    return ",".join(parts)
-
-
-def cpus(cores, nodes, packages, l3s, threads=2):
-    """As Linux numbers them: first threads of all cores, then the second ones; nodes, packages and caches are even parts."""
-    return [{"id": t * cores + c, "core": c, "l3": c * l3s // cores, "numa": c * nodes // cores, "package": c * packages // cores}
-            for t in range(threads) for c in range(cores)]
+from machine_parts import cpus, near, write_or_check  # noqa: E402
 
 
 def machine(name, cpu, numa):
     return {"schema": "thole/machine/1", "name": name, "cpus": cpu, "numa": [{"id": i, "memory_mib": m} for i, m in numa],
             "gpus": [], "nics": []}
-
-
-def near(m, node):
-    own = [c["id"] for c in m["cpus"] if c["numa"] == node]
-    packages = {c["package"] for c in m["cpus"] if c["numa"] == node}
-    return {"node": cpu_list(own), "package": cpu_list(c["id"] for c in m["cpus"] if c["package"] in packages)}
 
 
 def add_gpu(m, pci, node, model, **more):
@@ -66,7 +46,7 @@ def hgx_h200_snc2():
     """Measured: links, near CPUs and nodes of the GPUs (nvsmi/8xh200-snc2.txt: 3+1+3+1 GPUs on 4 nodes). Assumed: two packages of 48
     cores split in two, a cache for each half, CPU n and n+96 one core; PCI addresses and memory sizes chosen."""
     cells, nodes = matrix("8xh200-snc2.txt")
-    m = machine("hgx-h200-snc2", cpus(96, 4, 2, 4), [(n, 515000) for n in range(4)])
+    m = machine("hgx-h200-snc2", cpus(96, 4, 2, 24), [(n, 515000) for n in range(4)])
     for i, node in enumerate(nodes):
         add_gpu(m, f"0000:{0x19 + 0x10 * i:02x}:00.0", node, "NVIDIA H200", memory_mib=143771)
     link_all(m, cells, switched=True)
@@ -77,7 +57,7 @@ def pcie_6_2():
     """Measured: links, near CPUs and nodes (nvsmi/8gpu-6plus2.txt). Assumed: two packages of 16 cores with one cache each, CPU n and
     n+32 one core; model, PCI addresses and memory sizes chosen."""
     cells, nodes = matrix("8gpu-6plus2.txt")
-    m = machine("pcie-6-2", cpus(32, 2, 2, 2), [(n, 257000) for n in range(2)])
+    m = machine("pcie-6-2", cpus(32, 2, 2, 16), [(n, 257000) for n in range(2)])
     for i, node in enumerate(nodes):
         add_gpu(m, f"0000:{[1, 0x21, 0x22, 0x41, 0x42, 0x61, 0x81, 0x82][i]:02x}:00.0", node, "NVIDIA RTX A6000", memory_mib=49140)
     link_all(m, cells)
@@ -89,7 +69,7 @@ def gb200_tray():
     2 and 3, NVLink 18 to the switches. CPU-less nodes as on other Grace machines (NVIDIA/mlperf-common issue 16: 8 for each GPU,
     of which one has memory); here they are listed, as by an importer that cannot know whose memory they are. Grace has no
     SMT and one L3 a package; addresses and sizes chosen."""
-    m = machine("gb200-tray", cpus(144, 2, 2, 2, threads=1),
+    m = machine("gb200-tray", cpus(144, 2, 2, 72, threads=1),
                 [(0, 489000), (1, 489000)] + [(2 + n, 189000 if n % 8 == 0 else None) for n in range(32)])
     for i in range(4):
         add_gpu(m, f"{[8, 9, 0x18, 0x19][i]:04x}:01:00.0", i // 2, "NVIDIA GB200", memory_mib=189471, coherent=True)
@@ -120,7 +100,7 @@ def hybrid_workstation():
 def vm_unknown_node():
     """A virtual machine with 8 H100 whose firmware names no node for its devices (numa_node is -1, local_cpulist all CPUs), with two
     memory nodes of 48 CPUs all the same and no SMT shown. Links as the GPUs themselves tell them; sizes chosen."""
-    m = machine("vm-unknown-node", cpus(96, 2, 2, 2, threads=1), [(0, 890000), (1, 890000)])
+    m = machine("vm-unknown-node", cpus(96, 2, 2, 48, threads=1), [(0, 890000), (1, 890000)])
     for i in range(8):
         add_gpu(m, f"0000:{0x8a + i:02x}:00.0", 0, "NVIDIA H100 80GB HBM3", memory_mib=81559)
         m["gpus"][-1].update(numa=None, near_cpus={"node": "0-95", "package": "0-95"})
@@ -135,19 +115,5 @@ def text(m):
     return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
-def main():
-    stale = []
-    for make in (hgx_h200_snc2, pcie_6_2, gb200_tray, hybrid_workstation, vm_unknown_node):
-        m = make()
-        path = HERE / f"{m['name']}.json"
-        if "--check" not in sys.argv:
-            path.write_text(text(m))
-        elif not path.exists() or path.read_text() != text(m):
-            stale.append(path.name)
-    if stale:
-        print("not as make.py writes them:", *stale)
-    return 1 if stale else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    write_or_check(HERE, (make() for make in (hgx_h200_snc2, pcie_6_2, gb200_tray, hybrid_workstation, vm_unknown_node)), text)

@@ -7,23 +7,16 @@
 #include "app/submit.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "support/said.hpp"
 #include "unit/host/store/queue_fixture.hpp"
 
 namespace thole::host {
 namespace {
 
 using model::TaskState;
+using test::said;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string said(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(name(error.code())) + ": " + error.full();
-  }
-  return "nothing was thrown";
-}
 
 struct StillClock : port::Clock {
   WallTime wall() const override { return at(100); }

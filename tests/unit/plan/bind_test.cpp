@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "support/bound.hpp"
 #include "support/boxes.hpp"
 
 namespace thole::test {
@@ -26,15 +27,6 @@ BindRequest request(BindMode mode, Ranks ranks) {
   request.options.mode = mode;
   request.ranks = std::move(ranks);
   return request;
-}
-
-BindingPlan planned(const Machine& machine, const BindRequest& request) {
-  auto answer = plan::bind(machine, request);
-  if (const auto* refusal = std::get_if<BindRefusal>(&answer)) {
-    ADD_FAILURE() << refusal->message;
-    return {};
-  }
-  return std::get<BindingPlan>(answer);
 }
 
 std::vector<std::string> cpus(const Machine& machine, const BindRequest& request) {

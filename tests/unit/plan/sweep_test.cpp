@@ -6,18 +6,10 @@
 #include "base/text.hpp"
 #include "plan/sweep_items.hpp"
 #include "plan/sweep_template.hpp"
+#include "support/said.hpp"
 
 namespace thole::test {
 namespace {
-
-std::string said(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(name(error.code())) + ": " + error.full();
-  }
-  return "nothing was thrown";
-}
 
 // All values of the one variable of a grid word.
 std::string values_of(const std::string& word) {
