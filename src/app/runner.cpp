@@ -169,7 +169,7 @@ void Runner::settle_task(const model::Task& task, const model::LaneRecord* recor
     orphans_.push_back(std::move(orphan));
     return;
   }
-  record_end(task, record ? remains_of(task, record, ports_.boot) : remains);   // nothing lives that could still change it
+  record_end(task, remains_of(task, record, ports_.boot));   // as it is now that nothing lives which could still change it
 }
 
 void Runner::record_end(const model::Task& task, const Remains& remains) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/fd.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
@@ -48,10 +49,8 @@ std::optional<KernelLock> parse_line(std::string_view line) {
 
 std::array<std::uint8_t, 16> read_boot_id() {
   std::array<std::uint8_t, 16> id{};
-  auto text = read_file("/proc/sys/kernel/random/boot_id", 64);
-  if (!text) return id;
   std::size_t digit = 0;
-  for (char c : *text) {
+  for (char c : boot_id()) {
     int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
     if (value < 0 || digit >= 32) continue;
     id[digit / 2] = static_cast<std::uint8_t>(id[digit / 2] << 4 | value);
@@ -88,24 +87,10 @@ std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd) {
 }
 
 std::optional<ProcessState> process_state(pid_t pid) {
-  std::string directory = "/proc/" + std::to_string(pid);
-  auto text = read_file(directory + "/stat", 4096);
   struct stat owner;
-  if (!text || ::stat(directory.c_str(), &owner) != 0) return std::nullopt;
-  std::size_t open = text->find('('), close = text->rfind(')');  // the name may hold spaces and parentheses
-  if (open == std::string::npos || close == std::string::npos || close + 2 >= text->size()) return std::nullopt;
-  ProcessState process;
-  process.name = text->substr(open + 1, close - open - 1);
-  process.uid = owner.st_uid;
-  std::string_view rest = std::string_view(*text).substr(close + 2);
-  process.state = rest.front();
-  for (int field = 3; field < 22; ++field) {  // start time is the 22nd field (proc_pid_stat(5)); rest begins with the third
-    std::size_t space = rest.find(' ');
-    if (space == std::string_view::npos) return std::nullopt;
-    rest.remove_prefix(space + 1);
-  }
-  if (!take_number(rest.substr(0, rest.find(' ')), process.start, 10)) return std::nullopt;
-  return process;
+  auto process = read_process(pid);
+  if (!process || ::stat(("/proc/" + std::to_string(pid)).c_str(), &owner) != 0) return std::nullopt;
+  return ProcessState{process->start_ticks, process->state, owner.st_uid, std::move(process->name)};
 }
 
 ProcessIdentity own_identity() {

@@ -43,13 +43,12 @@ void record_end(Database& db, Ledger& ledger, const port::TaskEnd& end) {
   const TaskState state = state_after(end, *run);
   --row->job.counts[TaskState::running];
   ++row->job.counts[state];
+  const std::int64_t ready = state == TaskState::queued && end.ready ? end.ready->time_since_epoch().count() : 0;
   if (end.unstarted) {
     db.run("UPDATE task SET state = ?3, flags = 0, runs = runs - 1, tries = tries - 1, started = NULL, ready = ?4, log = NULL "
-           "WHERE job = ?1 AND idx = ?2", end.job, end.index, static_cast<int>(state),
-           state == TaskState::queued && end.ready ? end.ready->time_since_epoch().count() : 0);
+           "WHERE job = ?1 AND idx = ?2", end.job, end.index, static_cast<int>(state), ready);
     return;
   }
-  const std::int64_t ready = state == TaskState::queued && end.ready ? end.ready->time_since_epoch().count() : 0;
   db.run(
       "UPDATE task SET state = ?3, flags = 0, ended = ?4, ready = ?5, exit_code = ?6, signal = ?7, reason = ?8, "
       "log_length = ?9, peak_memory = ?10, peak_gpu_memory = ?11 WHERE job = ?1 AND idx = ?2",
