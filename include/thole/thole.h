@@ -183,6 +183,34 @@ THOLE_EXPORT int thole_claim_set_environment(const thole_claim *claim);
 /* Ends the claim at once and frees the handle. */
 THOLE_EXPORT void thole_claim_release(thole_claim *claim);
 
+/* ---- Processes ---- */
+
+/* What each process of a group gets that shares out this claim. `request`:
+ *   "ranks": [["GPU-…"], …]       the UUIDs of each process; several may have the same; an empty list hides all
+ *   "bind": {}                    "mode", "mem", "smt", "nic", "threads", "reserve", "lend", "balanced", "strict" as in the
+ *                                 configuration's table "bind"; without a mode one process gets what `thole run` gives, several
+ *                                 the shares of ranks (docs/binding.md)
+ * Returns {"ranks": [{"set", "unset", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's, narrowed to these
+ * GPUs, so that claims made in the process come out of them, and those of the binding), a list of CPUs or null, a memory policy or
+ * null with its nodes, and in sentences what it does not get of what was wanted. Errors: THOLE_USAGE, THOLE_UNAVAILABLE. */
+THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *claim, const char *request,
+                                     thole_error **error);
+
+/* Starts a program, vfork style, in a process group of its own, and returns its pid; -1 on failure. Whoever calls waits for it:
+ * `*end` becomes a pidfd, the caller's to close.
+ *   argv, environment   end with NULL; environment NULL: this process's. The program is looked up in that environment's PATH
+ *   directory           where it starts; NULL: here
+ *   binding             NULL, or JSON with "cpus", "memory", "memory_nodes", "strict", as thole_claim_ranks tells; in force
+ *                       before the program starts
+ *   descriptors         pairs: one of ours and the number at which the program has it, then -1; NULL: none. All others that are
+ *                       not close-on-exec are inherited as ever
+ *   life                the read end of a pipe, or -1: when the last write end of that pipe is closed, as it is when this process
+ *                       ends, however it ends, the kernel kills the program and its process group
+ * Errors: THOLE_USAGE; THOLE_UNAVAILABLE ("strict"); 126 and 127 as a shell says them where the program cannot be run or is not
+ * there; THOLE_INTERNAL. */
+THOLE_EXPORT int thole_start(const char *const *argv, const char *const *environment, const char *directory,
+                             const char *binding, const int *descriptors, int life, int *end, thole_error **error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -93,6 +93,8 @@ struct thole_machine {
 
 struct thole_claim {
   thole::app::Acquired acquired;
+  thole::model::Request request;
+  thole::plan::Ids ids = thole::plan::Ids::automatic;
   std::string json;
   thole::plan::Variables variables;
   thole::capi::Strings uuids, environment;

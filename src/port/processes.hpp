@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.hpp"
@@ -32,6 +33,10 @@ struct ProcessSpec {
   int errors = -1;                               // its stderr, where that is to be another one than `output`
   bool own_group = false;                        // a process group of its own
   std::optional<mode_t> mask;                    // of new files (umask)
+  // For a process that another program starts through the library:
+  std::vector<std::pair<int, int>> place;        // descriptors of ours, and the numbers at which the child has them
+  int life = -1;                                 // read end of a pipe: when its last write end is closed, the kernel kills the
+                                                 // child's process group, which is its own
   std::atomic<model::TaskPhase>* reached = nullptr;  // set by the child itself when all that is left is execve
 };
 

@@ -20,6 +20,7 @@
 #include "host/gpu/nvidia/placeholder.hpp"
 #include "host/process/local_binder.hpp"
 #include "host/process/local_processes.hpp"
+#include "host/process/spawn.hpp"
 #include "host/process/task_pool.hpp"
 #include "host/process/tree.hpp"
 #include "host/store/queue_dir.hpp"
@@ -249,6 +250,17 @@ app::BindSite Wire::bind_site() { return {parts_->binder, settings_.machine.empt
 app::RankSite Wire::rank_site() { return {observer(), bind_site(), settings_.environment, settings_.probe_cold}; }
 
 pid_t calling_shell() { return host::calling_shell(); }
+
+Started start_process(const port::ProcessSpec& spec) {
+  host::InheritedSignals inherited = host::InheritedSignals::capture();
+  sigdelset(&inherited.ignored, SIGPIPE);
+  sigdelset(&inherited.ignored, SIGXFSZ);
+  host::Launch launch(spec, inherited);
+  const host::AllSignalsBlocked blocked;
+  Started started;
+  started.pid = launch.start_again(started.end);
+  return started;
+}
 
 std::string user_name(uid_t uid) {
   passwd entry{}, *found = nullptr;

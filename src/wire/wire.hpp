@@ -74,6 +74,15 @@ class Wire {
   std::unique_ptr<Parts> parts_;
 };
 
+// A process that whoever asked for it watches himself: `end` becomes readable when it has ended, and it is his to be waited for.
+struct Started {
+  pid_t pid = -1;
+  Fd end;
+};
+// Starts it (vfork style), with signals as this thread has them; those that Python ignores for itself are not ignored there. Throws
+// as port::Processes::start.
+Started start_process(const port::ProcessSpec& spec);
+
 // The name of a user, or the number where there is none.
 std::string user_name(uid_t uid);
 

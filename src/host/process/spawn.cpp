@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -91,6 +92,10 @@ std::vector<std::string> job_environment(const char* const* base, const port::Pr
 Launch::Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited)
     : spec_(spec), inherited_(inherited), environment_(environment_for(spec)), binding_(spec.binding, spec.strict) {
   envp_ = pointers(environment_);
+  copies_.resize(spec.place.size());
+  above_ = first_kept;
+  for (const auto& [ours, number] : spec.place) above_ = std::max(above_, number + 1);
+  if (spec.life >= 0) life_path_ = fmt::format("/proc/self/fd/{}", spec.life);
   arguments_changed();
 }
 
@@ -137,19 +142,48 @@ Launch::Failure Launch::prepare() {
   if (spec_.own_group) ::setpgid(0, 0);
   if (spec_.mask) ::umask(*spec_.mask);
   if (spec_.output >= 0 && !redirect(spec_.output, spec_.errors)) return {Stage::descriptors, errno};
+  if (spec_.life >= 0 && !tie_to_life()) return {Stage::life, errno};
+  if (!place_descriptors()) return {Stage::descriptors, errno};
   inherited_.restore();
   return {Stage::none, 0};
 }
 
+// By way of copies above all numbers that are given out: one of ours may have the number that another is to get.
+bool Launch::place_descriptors() {
+  for (std::size_t i = 0; i < copies_.size(); ++i)
+    if ((copies_[i] = ::fcntl(spec_.place[i].first, F_DUPFD_CLOEXEC, above_)) < 0) return false;
+  for (std::size_t i = 0; i < copies_.size(); ++i)
+    if (::dup2(copies_[i], spec_.place[i].second) < 0) return false;
+  return true;
+}
+
+// How it works. Of a file description that has an owner and a signal (F_SETOWN, F_SETSIG, O_ASYNC) the kernel sends that signal
+// when something happens to it, and nothing ever happens to this pipe but its end. Unlike PR_SET_PDEATHSIG it does not depend on the
+// thread that started us, and reaches the whole group. Each child needs a description of its own, hence the second open; it stays
+// open over exec. Whether the writer has gone before that, only the first description knows.
+bool Launch::tie_to_life() {
+  const int opened = ::open(life_path_.c_str(), O_RDONLY | O_NONBLOCK);
+  if (opened < 0) return false;
+  const int kept = ::fcntl(opened, F_DUPFD, above_);
+  if (kept < 0 || ::close(opened) != 0) return false;
+  if (::fcntl(kept, F_SETOWN, -::getpid()) != 0 || ::fcntl(kept, F_SETSIG, SIGKILL) != 0) return false;
+  if (::fcntl(kept, F_SETFL, O_ASYNC | O_NONBLOCK) != 0) return false;
+  pollfd life{spec_.life, 0, 0};
+  if (::poll(&life, 1, 0) == 0) return true;
+  errno = EPIPE;
+  return false;
+}
+
 int Launch::child(void* launch) {
   auto& self = *static_cast<Launch*>(launch);
+  const int up = self.failures_.write ? ::fcntl(self.failures_.write.get(), F_DUPFD_CLOEXEC, self.above_) : -1;
   Failure failure = self.prepare();
   if (failure.stage == Stage::none) {
     if (self.spec_.reached) self.spec_.reached->store(model::TaskPhase::reached);
     failure = {Stage::exec, self.exec_any()};
   }
   self.failure_ = failure;
-  [[maybe_unused]] ssize_t n = self.failures_.write ? ::write(self.failures_.write.get(), &failure, sizeof failure) : 0;
+  [[maybe_unused]] ssize_t n = up >= 0 ? ::write(up, &failure, sizeof failure) : 0;
   ::_exit(127);
 }
 
@@ -238,6 +272,9 @@ void Launch::report(const Failure& failure) const {
     case Stage::memory: report_memory();
     case Stage::directory:
       throw Error(ErrorCode::internal, "cannot enter the working directory").about(spec_.cwd).because(failure.reason);
+    case Stage::life:
+      throw Error(ErrorCode::internal, "cannot tie the command to this process").because(failure.reason)
+          .hint("it needs /proc, and fewer descriptors than the limit: ulimit -n");
     case Stage::none:
     case Stage::exec: break;
   }

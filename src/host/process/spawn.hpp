@@ -40,10 +40,12 @@ class Launch {
   void arguments_changed();
 
  private:
-  enum class Stage { none, descriptors, cpus, memory, directory, exec };
+  enum class Stage { none, descriptors, cpus, memory, directory, life, exec };
   struct Failure { Stage stage; int reason; };
 
-  Failure prepare();           // all that comes before exec; async-signal-safe like the next
+  Failure prepare();           // all that comes before exec; async-signal-safe like the next two
+  bool place_descriptors();
+  bool tie_to_life();          // false: errno says why; the other end may be gone already
   int exec_any();              // the errno that execvp would report
   pid_t start_here(int* end);  // -1 with errno set
   static int child(void* launch);
@@ -59,6 +61,9 @@ class Launch {
   std::vector<char*> argv_, envp_, shell_argv_;  // shell_argv_: "/bin/sh", a place for the path, then argv[1…]
   std::string program_;        // whose paths the candidates are
   BindingStep binding_;
+  std::vector<int> copies_;    // of the descriptors to place, while they are being placed
+  int above_ = 0;              // the first number that none of them gets
+  std::string life_path_;      // reopens spec.life
   Pages stack_;                // of the child that shares our memory
   Pipe failures_;              // from a child that does not …
   Failure failure_{};          // … and from one that does

@@ -1,0 +1,106 @@
+// What each process of a group gets that shares out one claim: its part of the GPUs, as variables, and its binding.
+#include <algorithm>
+
+#include "app/binding.hpp"
+#include "base/error.hpp"
+#include "capi/handles.hpp"
+#include "model/bind_wishes.hpp"
+#include "model/json.hpp"
+#include "model/json_field.hpp"
+
+namespace thole::capi {
+
+namespace {
+
+using model::Field;
+
+using Part = std::vector<std::size_t>;         // units of the claim, indices into Acquired::units
+
+std::size_t unit_of(const app::Acquired& acquired, const Field& name) {
+  const auto found = std::find_if(acquired.chosen.begin(), acquired.chosen.end(),
+                                  [&](std::size_t unit) { return acquired.units[unit].key == name.text(); });
+  if (found == acquired.chosen.end()) name.fail(fmt::format("\"{}\" is no GPU of this claim", printable(name.text(), 60)));
+  return *found;
+}
+
+std::vector<Part> parts_of(const app::Acquired& acquired, const Field& ranks) {
+  std::vector<Part> parts;
+  ranks.each([&](const Field& rank) {
+    Part part;
+    rank.each([&](const Field& name) { part.push_back(unit_of(acquired, name)); });
+    std::sort(part.begin(), part.end());         // units are in machine order, as the variables are to be
+    parts.push_back(std::move(part));
+  });
+  return parts;
+}
+
+// The words of the configuration's table "bind".
+model::BindWishes wishes_of(model::BindWishes wishes, const Field& field) {
+  if (field.null()) return wishes;
+  field.must_be_object();
+  const auto parsed = [&](const char* key, auto&& take) {
+    const Field word = field.at(key);
+    if (!word.null() && !take(word)) word.fail("\"" + printable(word.text(), 60) + "\" is not known");
+  };
+  parsed("mode", [&](const Field& word) { return wishes.set_mode(word.text()); });
+  parsed("mem", [&](const Field& word) { return wishes.set_memory(word.text()); });
+  parsed("smt", [&](const Field& word) { return (wishes.smt = model::parse_smt(word.text())).has_value(); });
+  parsed("nic", [&](const Field& word) { return (wishes.nic = model::parse_nic_mode(word.text())).has_value(); });
+  parsed("threads", [&](const Field& word) { return (wishes.threads = model::parse_threads(word.text())).has_value(); });
+  parsed("reserve", [&](const Field& word) { return (wishes.reserve = model::parse_reserve(word.text())).has_value(); });
+  parsed("lend", [&](const Field& word) { wishes.lend = word.flag(); return true; });
+  parsed("balanced", [&](const Field& word) { wishes.balanced = word.flag(); return true; });
+  parsed("strict", [&](const Field& word) { wishes.strict = word.flag(); return true; });
+  return wishes;
+}
+
+// The same claim, as one of its processes sees it.
+app::Acquired narrowed(const app::Acquired& whole, const Part& part) {
+  app::Acquired acquired;
+  acquired.claim.id = whole.claim.id;
+  acquired.units = whole.units;
+  acquired.chosen = part;
+  return acquired;
+}
+
+model::Json as_json(const plan::Variables& variables, const plan::Effect& effect, std::vector<std::string> lacks) {
+  model::Json set = variables.set;
+  for (const auto& [name, value] : effect.set) set[name] = value;
+  const model::Binding& binding = effect.binding;
+  const bool memory = binding.memory && *binding.memory != model::MemoryPolicy::first_touch;
+  return {{"set", std::move(set)},
+          {"unset", variables.unset},
+          {"cpus", binding.cpus ? model::Json(binding.cpus->to_string()) : model::Json(nullptr)},
+          {"memory", memory ? model::Json(to_string(*binding.memory)) : model::Json(nullptr)},
+          {"memory_nodes", binding.memory_nodes},
+          {"lacks", std::move(lacks)}};
+}
+
+}  // namespace
+
+}  // namespace thole::capi
+
+char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const char* request, thole_error** error) {
+  using namespace thole;
+  return capi::guarded(error, [&] {
+    const model::Json json = model::parse_json(request, "request");
+    const model::Field root(json, "request");
+    const auto parts = capi::parts_of(claim->acquired, root.at("ranks"));
+    const model::BindWishes wishes = capi::wishes_of(machine->config.binding, root.at("bind"));
+    const auto usual = parts.size() > 1 ? model::BindOptions::for_ranks() : model::BindOptions::for_command();
+
+    capi::Wires::Lease wire(machine->wires);
+    app::Site& site = wire->site();
+    site.observer.look(site.patience);
+    std::vector<std::vector<std::size_t>> gpus;
+    for (const auto& part : parts) gpus.push_back(app::gpus_of(claim->acquired.units, part));
+    const app::Binding binding =
+        app::plan_binding(site.observer, wire->bind_site(), site.environment, wishes.over(usual), std::move(gpus));
+    model::Json ranks = model::Json::array();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto variables = app::variables(site, capi::narrowed(claim->acquired, parts[i]), claim->request, claim->ids);
+      ranks.push_back(capi::as_json(variables, binding.effects[i], binding.troubles_of(i)));
+    }
+    return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));
+  });
+}
