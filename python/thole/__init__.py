@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         WaitTimeout as WaitTimeout,
         WorkerDied as WorkerDied,
     )
+    from .executor import Executor as Executor
+    from .group import ProcessGroup as ProcessGroup
     from .magic import load_ipython_extension as load_ipython_extension, unload_ipython_extension as unload_ipython_extension
     from .machine import (
         Bound as Bound,
@@ -42,7 +44,11 @@ if TYPE_CHECKING:
         topo as topo,
         why as why,
     )
+    from .policy import Policy as Policy
+    from .pool import AsyncResult as AsyncResult, Pool as Pool
+    from .process import Process as Process, ProcessTemplate as ProcessTemplate
     from .queue import jobs as jobs, submit as submit, wait as wait
+    from .system import Node as Node, System as System
 
 # Public name -> the module that has it. A name never equals a module's: importing that would replace it.
 _WHERE = {
@@ -68,6 +74,15 @@ _WHERE = {
     "status": "machine",
     "topo": "machine",
     "why": "machine",
+    "AsyncResult": "pool",
+    "Executor": "executor",
+    "Node": "system",
+    "Policy": "policy",
+    "Pool": "pool",
+    "Process": "process",
+    "ProcessGroup": "group",
+    "ProcessTemplate": "process",
+    "System": "system",
     "jobs": "queue",
     "submit": "queue",
     "wait": "queue",

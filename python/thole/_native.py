@@ -44,6 +44,7 @@ _FALLIBLE: dict[str, list[Any]] = {
     "thole_plan_answer": [_POINTER, _TEXT],
     "thole_bind": [_POINTER, _TEXT],
     "thole_claim_gpus": [_POINTER, _TEXT, ctypes.c_int64, ctypes.c_int],
+    "thole_claim_ranks": [_POINTER, _POINTER, _TEXT],
 }
 
 

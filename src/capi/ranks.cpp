@@ -4,8 +4,8 @@
 #include "app/binding.hpp"
 #include "base/error.hpp"
 #include "capi/handles.hpp"
-#include "model/bind_wishes.hpp"
 #include "model/json.hpp"
+#include "model/json_bind.hpp"
 #include "model/json_field.hpp"
 
 namespace thole::capi {
@@ -32,26 +32,6 @@ std::vector<Part> parts_of(const app::Acquired& acquired, const Field& ranks) {
     parts.push_back(std::move(part));
   });
   return parts;
-}
-
-// The words of the configuration's table "bind".
-model::BindWishes wishes_of(model::BindWishes wishes, const Field& field) {
-  if (field.null()) return wishes;
-  field.must_be_object();
-  const auto parsed = [&](const char* key, auto&& take) {
-    const Field word = field.at(key);
-    if (!word.null() && !take(word)) word.fail("\"" + printable(word.text(), 60) + "\" is not known");
-  };
-  parsed("mode", [&](const Field& word) { return wishes.set_mode(word.text()); });
-  parsed("mem", [&](const Field& word) { return wishes.set_memory(word.text()); });
-  parsed("smt", [&](const Field& word) { return (wishes.smt = model::parse_smt(word.text())).has_value(); });
-  parsed("nic", [&](const Field& word) { return (wishes.nic = model::parse_nic_mode(word.text())).has_value(); });
-  parsed("threads", [&](const Field& word) { return (wishes.threads = model::parse_threads(word.text())).has_value(); });
-  parsed("reserve", [&](const Field& word) { return (wishes.reserve = model::parse_reserve(word.text())).has_value(); });
-  parsed("lend", [&](const Field& word) { wishes.lend = word.flag(); return true; });
-  parsed("balanced", [&](const Field& word) { wishes.balanced = word.flag(); return true; });
-  parsed("strict", [&](const Field& word) { wishes.strict = word.flag(); return true; });
-  return wishes;
 }
 
 // The same claim, as one of its processes sees it.
@@ -85,8 +65,9 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
   return capi::guarded(error, [&] {
     const model::Json json = model::parse_json(request, "request");
     const model::Field root(json, "request");
+    root.must_be_object();
     const auto parts = capi::parts_of(claim->acquired, root.at("ranks"));
-    const model::BindWishes wishes = capi::wishes_of(machine->config.binding, root.at("bind"));
+    const model::BindWishes wishes = model::bind_wishes_from_json(json.value("bind", model::Json()));
     const auto usual = parts.size() > 1 ? model::BindOptions::for_ranks() : model::BindOptions::for_command();
 
     capi::Wires::Lease wire(machine->wires);
@@ -94,8 +75,8 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     site.observer.look(site.patience);
     std::vector<std::vector<std::size_t>> gpus;
     for (const auto& part : parts) gpus.push_back(app::gpus_of(claim->acquired.units, part));
-    const app::Binding binding =
-        app::plan_binding(site.observer, wire->bind_site(), site.environment, wishes.over(usual), std::move(gpus));
+    const app::Binding binding = app::plan_binding(site.observer, wire->bind_site(), site.environment,
+                                                    wishes.over(machine->config.binding.over(usual)), std::move(gpus));
     model::Json ranks = model::Json::array();
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto variables = app::variables(site, capi::narrowed(claim->acquired, parts[i]), claim->request, claim->ids);

@@ -1,0 +1,35 @@
+"""The program that runs a function as a process: what Process and ProcessGroup start for one.
+
+It ends with status 0, with 1 after an exception, and as ``sys.exit`` says.
+"""
+
+from __future__ import annotations
+
+import sys
+from _socket import socket as _Socket
+
+from . import _wire, _worker
+
+
+def main(number: int) -> None:
+    """Calls the function that lies in this socket."""
+    connection = _Socket(-1, -1, -1, number)
+    room = memoryview(bytearray(_wire.ROOM))
+    first = _wire.receive(connection, room)
+    if first is None:
+        return
+    import marshal
+
+    _worker.set_up(marshal.loads(first.code))
+    packet = _wire.receive(connection, room)
+    connection.close()
+    if packet is None:
+        return
+    try:
+        function, arguments, named = packet.load(_worker.loads)
+        function(*arguments, **named)
+    except Exception:
+        import traceback
+
+        sys.stderr.write("*** Exception Occurred in User-Provided Code ***\n" + traceback.format_exc())
+        sys.exit(1)

@@ -1,0 +1,170 @@
+"""From policies to what each process gets: one claim for all of them, held by this process, and its share for each.
+
+One claim, because GPUs are had all or none: two pools that take one after the other would wait for each other for ever.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
+
+from . import _native, words
+from .errors import Error, NeverPossible, NoneFree
+from .policy import Policy
+
+if TYPE_CHECKING:
+    from .claims import Claim
+
+# A mode ("node", "exclusive", …), or a dict of the words of docs/binding.md.
+Binding = Union[str, Mapping[str, Any]]
+# One policy, several, a number of GPUs, or "free": every GPU that is free now; a policy for each GPU in both cases.
+Policies = Union[Policy, Sequence[Policy]]
+Gpus = Union[int, str]
+
+
+class Share:
+    """What one process gets."""
+
+    def __init__(self, change: Mapping[str, str | None], binding: Mapping[str, Any] | None, gpus: Sequence[str] = ()) -> None:
+        self.change = change
+        self.binding = binding
+        self.gpus = gpus  # the UUIDs
+
+
+class Shares:
+    """The shares of several processes, and the claim that they share out."""
+
+    def __init__(self, each: Sequence[Share], claim: Claim | None) -> None:
+        self.each = each
+        self._claim = claim
+
+    def release(self) -> None:
+        """Ends the claim; a second time does nothing."""
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            claim.release()
+
+
+def _claimed(request: dict[str, Any], wait: words.Duration | None) -> Claim:
+    from . import claims
+
+    wait_ms = _native.FOR_EVER if wait is None else round(words.seconds(wait, "wait") * 1000)
+    claim = claims.Claim(claims._waited(_native.machine(), _native.encoded(request), wait_ms))
+    claims._live.add(claim)
+    return claim
+
+
+def _units() -> list[dict[str, Any]]:
+    seen = _native.call_json("thole_snapshot", _native.machine())
+    for unit in seen["units"]:
+        unit["pci"] = seen["gpus"][unit["gpu"]].get("pci")
+    units: list[dict[str, Any]] = seen["units"]
+    return units
+
+
+def _free(wait: words.Duration | None) -> Claim:
+    """As many as are free now; one, where it must be waited for. Tried, not looked up: what is looked up is out of date."""
+    for number in range(sum(unit["visible"] for unit in _units()), 0, -1):
+        try:
+            return _claimed({"gpus": number}, 0)
+        except (NoneFree, NeverPossible):
+            continue
+        except Error as problem:
+            if problem.code not in (64, 69) or number == 1:
+                raise
+    if wait == 0:
+        raise NoneFree("no GPU is free", hint='wait="10m" waits for one')
+    return _claimed({"gpus": 1}, wait)
+
+
+def _unit_names() -> dict[str, str]:
+    """Every whole name of what can be claimed -> its UUID."""
+    names: dict[str, str] = {}
+    for unit in _units():
+        for name in (unit["unit"], unit["key"], unit["pci"]):
+            names[str(name).lower()] = unit["key"]
+    return names
+
+
+def _uuid(name: int | str, names: Mapping[str, str]) -> str:
+    word = str(name).lower()
+    if word in names:
+        return names[word]
+    found = {uuid for known, uuid in names.items() if word and known.startswith(word) and not known.isdigit()}
+    if len(found) == 1:
+        return found.pop()
+    why = "there is no such GPU" if not found else "several GPUs' names begin so"
+    raise NeverPossible(f"Policy.gpu_affinity: {name!r}: {why}", hint="see them: thole status")
+
+
+def _cpu_list(cpus: Sequence[int]) -> str:
+    return ",".join(map(str, sorted(set(cpus))))
+
+
+def _shared_out(claim: Claim, ranks: Sequence[Sequence[str]], bind: Binding | None) -> list[dict[str, Any]]:
+    request: dict[str, Any] = {"ranks": ranks}
+    if bind:
+        request["bind"] = {"mode": bind} if isinstance(bind, str) else dict(bind)
+    answer = _native.call_json("thole_claim_ranks", _native.machine(), claim._handle, _native.encoded(request))
+    told: list[dict[str, Any]] = answer["ranks"]
+    return told
+
+
+def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) -> Share:
+    change: dict[str, str | None] = {}
+    binding: dict[str, Any] = {}
+    if told is not None:
+        change.update(told["set"])
+        change.update(dict.fromkeys(told["unset"]))
+        binding = {name: told[name] for name in ("cpus", "memory", "memory_nodes")}
+    if policy.cpu_affinity:
+        binding["cpus"] = _cpu_list(policy.cpu_affinity)
+        allowed = os.sched_getaffinity(0)
+        if not allowed.intersection(policy.cpu_affinity):
+            raise NeverPossible(
+                f"Policy.cpu_affinity: none of CPUs {binding['cpus']} may be used here", hint=f"allowed are {_cpu_list([*allowed])}"
+            )
+    return Share(change, binding or None, gpus)
+
+
+def for_policies(policies: Sequence[Policy], wait: words.Duration | None = None, bind: Binding | None = None) -> Shares:
+    """The share of each of these processes. GPUs that several policies name are claimed once and shared among them."""
+    if not any(policy.gpu_affinity for policy in policies):
+        return Shares([_share(policy, (), None) for policy in policies], None)
+    names = _unit_names()
+    ranks = [[_uuid(name, names) for name in policy.gpu_affinity] for policy in policies]
+    wanted = sorted({uuid for rank in ranks for uuid in rank})
+    claim = _claimed({"gpus": len(wanted), "on": wanted}, wait)
+    try:
+        told = iter(_shared_out(claim, [rank for rank in ranks if rank], bind))
+        return Shares([_share(policy, rank, next(told) if rank else None) for policy, rank in zip(policies, ranks)], claim)
+    except BaseException:
+        claim.release()
+        raise
+
+
+def for_gpus(gpus: Gpus, each: int, wait: words.Duration | None = None, bind: Binding | None = None) -> Shares:
+    """``each`` shares for every one of this many GPUs, or of all that are free."""
+    if gpus == "free":
+        claim = _free(wait)
+    elif isinstance(gpus, int) and not isinstance(gpus, bool) and gpus > 0:
+        claim = _claimed({"gpus": gpus}, wait)
+    else:
+        raise Error(f'gpus: {gpus!r} is not known; expected a number of GPUs, 1 or more, or "free"', code=64)
+    try:
+        ranks = [[uuid] for uuid in claim.uuids for _ in range(each)]
+        return Shares([_share(Policy(), rank, told) for rank, told in zip(ranks, _shared_out(claim, ranks, bind))], claim)
+    except BaseException:
+        claim.release()
+        raise
+
+
+def for_request(request: dict[str, Any], wait: words.Duration | None = None, bind: Binding | None = None) -> Shares:
+    """One share with all GPUs of a claim; ``request`` as in thole.h."""
+    claim = _claimed(request, wait)
+    try:
+        uuids = claim.uuids
+        return Shares([_share(Policy(), uuids, _shared_out(claim, [uuids], bind)[0])], claim)
+    except BaseException:
+        claim.release()
+        raise

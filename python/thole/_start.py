@@ -1,0 +1,199 @@
+"""Starting processes that are bound before they start and that end with this one.
+
+How this works. ``thole_start`` (thole.h) does between fork and exec what must be in force before the program runs: CPUs, memory policy,
+a process group of its own, descriptors, and the tie to our life. That tie is one pipe for the whole process, whose write end nobody
+but us has: when we end, however we end, the kernel sends SIGKILL to the group of every process that was started here. A forked child
+of ours closes its copy, so that it does not keep them alive.
+
+A process is watched by its pidfd, never by its pid: pids are given out again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+
+from . import _native
+
+if TYPE_CHECKING:
+    from . import _wire
+
+_library = _native.library
+_library.thole_start.restype = ctypes.c_int
+_library.thole_start.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+
+_lock = threading.Lock()
+_life: tuple[int, int] | None = None
+
+
+def _life_end() -> int:
+    """The read end of the pipe that ends with this process."""
+    global _life
+    with _lock:
+        if _life is None:
+            _life = os.pipe()
+        return _life[0]
+
+
+def _after_fork() -> None:
+    global _life, _lock
+    _lock = threading.Lock()
+    ends, _life = _life, None
+    for end in ends or ():
+        os.close(end)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _array(words: Iterable[bytes]) -> Any:
+    listed = [*words, None]
+    return (ctypes.c_char_p * len(listed))(*listed)
+
+
+def environment(change: Mapping[str, str | None] | None = None) -> list[bytes]:
+    """This process's environment with these variables set, those that are None removed, as execve takes it."""
+    merged = dict(os.environb)
+    for name, value in (change or {}).items():
+        if value is None:
+            merged.pop(os.fsencode(name), None)
+        else:
+            merged[os.fsencode(name)] = os.fsencode(value)
+    return [name + b"=" + value for name, value in merged.items()]
+
+
+class Child:
+    """A process that was started here, the leader of its own process group.
+
+    Attributes:
+        pid: its process id, which is its group's too.
+        fd: its pidfd: readable when it has ended.
+        exit_status: as ``multiprocessing`` has it: the status, or minus the signal's number; None while it runs, and where somebody
+            else has waited for it.
+    """
+
+    def __init__(self, pid: int, fd: int) -> None:
+        self.pid = pid
+        self.fd = fd
+        self.exit_status: int | None = None
+        self._ended = False
+        self._reaping = threading.Lock()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended; asks the kernel."""
+        return self._ended or self.wait(0)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleeps until it has ended, at most ``timeout`` seconds; whether it has. What is left of its group is killed then."""
+        if not self._ended:
+            poller = select.poll()
+            poller.register(self.fd, select.POLLIN)
+            if poller.poll(None if timeout is None else max(0, timeout) * 1000):
+                self.reap()
+        return self._ended
+
+    def reap(self) -> None:
+        """Takes its exit status; it has ended. Only until then its pid is surely its own, so what is left of its group is killed first."""
+        with self._reaping:
+            if self._ended:
+                return
+            try:
+                os.waitid(os.P_PIDFD, self.fd, os.WEXITED | os.WNOWAIT)
+                self._signal_group(signal.SIGKILL)
+                how = os.waitid(os.P_PIDFD, self.fd, os.WEXITED)
+                if how is not None:
+                    self.exit_status = how.si_status if how.si_code == os.CLD_EXITED else -how.si_status
+            except ChildProcessError:
+                pass  # somebody waits for every child; its status is lost
+            self._ended = True
+
+    def __del__(self) -> None:
+        os.close(self.fd)  # not before: another thread may be about to sleep on it
+
+    def send_signal(self, number: int, group: bool = False) -> bool:
+        """Sends it a signal, or to all of its process group; False when it has ended."""
+        with self._reaping:
+            if self._ended:
+                return False
+            try:
+                if group:
+                    self._signal_group(number)
+                else:
+                    os.kill(self.pid, number)  # a zombie at worst: it was not waited for yet
+            except ProcessLookupError:
+                return False
+            return True
+
+    def _signal_group(self, number: int) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass  # nobody is left, or nobody but programs of another user
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    change: Mapping[str, str | None] | None = None,
+    directory: str | None = None,
+    binding: Mapping[str, Any] | None = None,
+    descriptors: Mapping[int, int] | None = None,
+) -> Child:
+    """Starts a program. ``descriptors``: the number at which it has one, and which of ours that is.
+
+    Raises:
+        Error: it is not there (code 127), cannot be run (126), or the binding was refused under "strict" (69).
+    """
+    from . import _worker
+
+    if _worker.importing_main:
+        raise _worker.MainReached  # the main script, imported by a worker: what stands above this line is all it needs
+    pairs = [number for there, ours in (descriptors or {}).items() for number in (ours, there)]
+    end, error = ctypes.c_int(-1), ctypes.c_void_p()
+    pid = _library.thole_start(
+        _array(map(os.fsencode, argv)),
+        _array(environment(change)),
+        None if directory is None else ctypes.c_char_p(os.fsencode(directory)),
+        None if binding is None else ctypes.c_char_p(_native.encoded(binding)),
+        (ctypes.c_int * (len(pairs) + 1))(*pairs, -1),
+        _life_end(),
+        ctypes.byref(end),
+        ctypes.byref(error),
+    )
+    if pid < 0:
+        _native.raise_from(error)
+    return Child(pid, end.value)
+
+
+def python(module: str, number: int) -> list[str]:
+    """The command of a fresh interpreter, with the options of this one, that calls ``main(number)`` of a module of this package."""
+    import subprocess
+
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    code = f"import sys; sys.path.insert(0, {package!r}); from {module} import main; main({number})"
+    return [sys.executable, *flags, "-c", code]
+
+
+def setup_part() -> bytes | _wire.Part:
+    """What such an interpreter is told first: where modules lie, and what the main script is."""
+    import marshal
+
+    from . import _pickling, _wire
+
+    # What the script defines is a worker's __mp_main__, as with multiprocessing; what comes back is looked for under that name.
+    sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
+    here = os.getcwd()
+    told = {
+        "path": [entry or here for entry in sys.path],
+        "argv": sys.argv,
+        "main": _pickling.script_for_workers(),
+        "package": getattr(sys.modules.get("__main__"), "__package__", None),
+    }
+    return _wire.part_of(marshal.dumps(told))

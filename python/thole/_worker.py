@@ -1,0 +1,164 @@
+"""A worker of a pool: the program that runs in each of its processes.
+
+It reads a task, computes, answers, and so on until it is told to stop. It imports next to nothing before it has said that it is
+ready: a pool is to be up about as soon as bare interpreters are.
+"""
+
+from __future__ import annotations
+
+import sys
+from _socket import socket as _Socket
+
+from . import _wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+_FUNCTIONS_KEPT = 32
+
+
+class MainReached(BaseException):
+    """Ends the import of the main script in a worker where the script comes to start processes of its own."""
+
+
+_main_path: str | None = None
+_main_package: str | None = None
+importing_main = False
+
+
+def main(number: int) -> None:
+    """Works for the pool at the other end of this descriptor, until it says stop."""
+    connection = _Socket(-1, -1, -1, number)
+    room = memoryview(bytearray(_wire.ROOM))
+    first = _wire.receive(connection, room)
+    if first is None:
+        return
+    import marshal
+
+    set_up(marshal.loads(first.code))
+    del first
+    if _Worker(connection, room).get_ready():
+        _Worker(connection, room).work()
+
+
+def set_up(told: dict[str, Any]) -> None:
+    global _main_path, _main_package
+    sys.path[:] = told["path"]
+    sys.argv[:] = told["argv"]
+    _main_path, _main_package = told["main"], told["package"]
+
+
+def import_main() -> None:
+    """Makes the names of the pool's main script known here: runs it under another name, as far as it goes without starting processes."""
+    global _main_path, importing_main
+    path, _main_path = _main_path, None
+    if path is None:
+        return
+    import types
+
+    module = types.ModuleType("__mp_main__")
+    module.__file__, module.__package__ = path, _main_package
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec")
+    importing_main = True
+    try:
+        exec(code, module.__dict__)
+    except MainReached:
+        pass
+    finally:
+        importing_main = False
+
+
+class _Worker:
+    def __init__(self, connection: _Socket, room: memoryview) -> None:
+        self.connection = connection
+        self.room = room
+        self.functions: dict[int, Callable[..., Any]] = {}
+
+    def get_ready(self) -> bool:
+        """Runs the initializer, which is the first packet's function; False where it raised."""
+        packet = _wire.receive(self.connection, self.room)
+        if packet is None:
+            return False
+        if packet.body.nbytes:
+            try:
+                initializer, arguments = packet.load(loads)
+                del packet
+                initializer(*arguments)
+            except BaseException as problem:
+                self.answer(_wire.UNREADY, 0, _raised(problem))
+                return False
+        self.answer(_wire.READY, 0, b"")
+        return True
+
+    def answer(self, kind: int, number: int, body: bytes | _wire.Part) -> None:
+        _wire.send(self.connection, kind, number, 0, b"", body)
+
+    def work(self) -> None:
+        from ._pickling import dumped  # ready was said: the time until the first task is free
+
+        connection, room = self.connection, self.room
+        while True:
+            packet = _wire.receive(connection, room)
+            if packet is None or packet.kind == _wire.STOP:
+                return
+            number = packet.number
+            try:
+                body = dumped(self.compute(packet))
+                kind = _wire.RESULT
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:
+                kind, body = _wire.RAISED, _raised(problem)
+            del packet
+            _wire.send(connection, kind, number, 0, b"", body)
+            del body
+
+    def compute(self, packet: _wire.Packet) -> Any:
+        function = self.functions.get(packet.function)
+        if function is None:
+            function = loads(packet.code)
+            while len(self.functions) >= _FUNCTIONS_KEPT:
+                del self.functions[next(iter(self.functions))]
+            self.functions[packet.function] = function
+        kind, given = packet.kind, packet.load(loads)
+        if kind == _wire.MAP:
+            return [function(given[0])] if len(given) == 1 else [function(one) for one in given]
+        if kind == _wire.STARMAP:
+            return [function(*one) for one in given]
+        arguments, named = given
+        return function(*arguments, **named)
+
+
+def loads(data: memoryview, **buffers: Any) -> Any:
+    if _main_path is not None and b"__main__" in bytes(data):
+        import_main()
+    if not _unpickle:
+        from _pickle import loads as from_pickle
+
+        _unpickle.append(from_pickle)
+    return _unpickle[0](data, **buffers)
+
+
+_unpickle: list[Callable[..., Any]] = []
+
+
+def _raised(problem: BaseException) -> bytes | _wire.Part:
+    """The exception and its traceback as text. One that cannot be pickled goes as an Error that tells of it."""
+    import traceback
+
+    from ._pickling import dumped
+
+    text = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__))
+    try:
+        body = dumped((problem, text))
+        if type(body) is bytes:
+            loads(memoryview(body))  # many an exception is pickled readily and cannot be loaded: its __init__ wants more than it keeps
+        return body
+    except Exception:
+        from .errors import Error
+
+        return dumped((Error(f"{type(problem).__name__}: {problem}", hint="the exception itself cannot be pickled"), text))
+

@@ -1,0 +1,558 @@
+"""A pool of worker processes, each on its own GPU: the interface of ``multiprocessing.Pool``."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import math
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
+
+from . import _crew, _shares, _wire, words
+from .errors import Error
+from .policy import Policy
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Result = TypeVar("Result")
+Callback = Callable[[Any], object]
+# (chunks' items done, items in all), or True for a bar on stderr.
+Progress = Union[bool, Callable[[int, int], object]]
+
+PATIENCE = 5.0
+
+
+def shares_for(
+    processes: int | None,
+    policy: _shares.Policies | None,
+    processes_per_policy: int | None,
+    gpus: _shares.Gpus | None,
+    wait: words.Duration | None,
+    bind: _shares.Binding | None,
+) -> _shares.Shares:
+    """What the workers get that a Pool's arguments describe."""
+    from . import _worker
+
+    if _worker.importing_main:
+        raise _worker.MainReached  # the main script, imported by a worker: the functions above this line are all it needs
+    for name, number in (("processes", processes), ("processes_per_policy", processes_per_policy)):
+        if number is not None and (not isinstance(number, int) or number < 1):
+            raise ValueError(f"{name}: expected a number of 1 or more, got {number!r}")
+    if policy is not None and gpus is not None:
+        raise ValueError("cannot provide both policy and gpus: a policy names its GPUs itself")
+    several = gpus is not None or (policy is not None and not isinstance(policy, Policy))
+    if processes is not None and (several or processes_per_policy is not None):
+        raise ValueError("cannot provide a total number of processes together with processes_per_policy, gpus, or a list of policies")
+    each = processes_per_policy or 1
+    if gpus is not None:
+        return _shares.for_gpus(gpus, each, wait, bind)
+    if policy is not None and not isinstance(policy, Policy):
+        listed = [one for one in policy for _ in range(each)]
+        if not listed:
+            raise ValueError("policy: the list is empty")
+        return _shares.for_policies(listed, wait, bind)
+    if processes is None:
+        processes = processes_per_policy or len(os.sched_getaffinity(0))
+    return _shares.for_policies([policy or Policy()] * processes, wait, bind)
+
+
+def _timeout_error() -> TimeoutError:
+    # Both the built-in one and the one that users of multiprocessing catch; that module is only imported when it is needed.
+    import multiprocessing
+
+    kind = type("TimeoutError", (TimeoutError, multiprocessing.TimeoutError), {"__module__": "thole"})
+    error: TimeoutError = kind("the result is not there yet")
+    return error
+
+
+class AsyncResult(Generic[Result]):
+    """A result that is being computed: what ``apply_async``, ``map_async`` and ``starmap_async`` return.
+
+    >>> import thole
+    >>> with thole.Pool(2) as pool:
+    ...     pool.apply_async(pow, (2, 10)).get(timeout=60)
+    1024
+    """
+
+    def __init__(self, callback: Callback | None, error_callback: Callback | None) -> None:
+        self._done = threading.Event()
+        self._succeeded = False
+        self._value: Any = None
+        self._callback = callback
+        self._error_callback = error_callback
+
+    def _chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
+        self._set(succeeded, value)
+
+    def _set(self, succeeded: bool, value: Any) -> None:
+        self._succeeded, self._value = succeeded, value
+        callback = self._callback if succeeded else self._error_callback
+        try:
+            if callback is not None:
+                callback(value)
+        finally:
+            self._done.set()
+
+    def ready(self) -> bool:
+        """Whether it is done."""
+        return self._done.is_set()
+
+    def successful(self) -> bool:
+        """Whether it was computed without an exception. Raises ValueError while it is not done."""
+        if not self.ready():
+            raise ValueError("the result is not there yet")
+        return self._succeeded
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Sleeps until it is done, at most ``timeout`` seconds."""
+        self._done.wait(timeout)
+
+    def get(self, timeout: float | None = None) -> Result:
+        """The result, or the exception that the function raised, whose ``__cause__`` is its traceback in the worker.
+
+        Raises:
+            TimeoutError: it is not done in ``timeout`` seconds (also a ``multiprocessing.TimeoutError``).
+            WorkerDied: its workers died, again and again.
+        """
+        if not self._done.wait(timeout):
+            raise _timeout_error()
+        if self._succeeded:
+            result: Result = self._value
+            return result
+        raise self._value
+
+
+class _MapResult(AsyncResult[list[Any]]):
+    """The chunks of one map, put together; the first exception comes when all are done."""
+
+    def __init__(self, items: int, chunk: int, callback: Callback | None, error_callback: Callback | None, progress: Progress | None) -> None:
+        super().__init__(callback, error_callback)
+        self._items: list[Any] = [None] * items
+        self._chunk = chunk
+        self._left = math.ceil(items / chunk)
+        self._failure: Any = None
+        self._progress = _Bar(progress, items)
+        if not items:
+            self._finish()
+
+    def _chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
+        start = index * self._chunk
+        number = min(self._chunk, len(self._items) - start)
+        if succeeded:
+            self._items[start : start + number] = value
+        elif self._failure is None:
+            self._failure = value
+        self._left -= 1
+        try:
+            self._progress.advance(number)
+        finally:
+            if not self._left:
+                self._finish()
+
+    def _finish(self) -> None:
+        self._progress.close()
+        if self._failure is None:
+            self._set(True, self._items)
+        else:
+            self._set(False, self._failure)
+
+
+class _Bar:
+    """Tells how far a map is: to a callback, to tqdm where it is installed, else as a line on stderr."""
+
+    def __init__(self, progress: Progress | None, total: int | None) -> None:
+        self._done, self._total = 0, total
+        self._tell: Callable[[int, int], object] | None = progress if callable(progress) else None
+        self._bar: Any = None
+        if progress is True:
+            try:
+                from importlib import import_module
+
+                self._bar = import_module("tqdm.auto").tqdm(total=total)
+            except ImportError:
+                self._tell = _line
+
+    def advance(self, number: int) -> None:
+        self._done += number
+        if self._bar is not None:
+            self._bar.update(number)
+        elif self._tell is not None:
+            self._tell(self._done, self._done if self._total is None else self._total)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _line(done: int, total: int) -> None:
+    import sys
+
+    print(f"\r{done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+
+class _Results(Iterator[Any]):
+    """What ``imap`` and ``imap_unordered`` return: results one by one, as they come or in order."""
+
+    def __init__(self, ordered: bool, progress: Progress | None, items: int | None) -> None:
+        self._ordered = ordered
+        self._changed = threading.Condition()
+        self._ready: dict[int, tuple[bool, Any]] = {}
+        self._arrived: deque[int] = deque()
+        self._next = 0
+        self._total: int | None = None
+        self._values: deque[Any] = deque()
+        self._bar = _Bar(progress, items)
+
+    def _chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
+        with self._changed:
+            self._ready[index] = (succeeded, value)
+            self._arrived.append(index)
+            self._changed.notify()
+
+    def _complete(self, chunks: int) -> None:
+        with self._changed:
+            self._total = chunks
+            self._changed.notify()
+
+    def _wanted(self) -> int | None:
+        if self._ordered:
+            return self._next if self._next in self._ready else None
+        return self._arrived[0] if self._arrived else None
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self, timeout: float | None = None) -> Any:
+        """The next result; raises TimeoutError when there is none in ``timeout`` seconds."""
+        if not self._values:
+            self._take_chunk(timeout)
+        self._bar.advance(1)
+        return self._values.popleft()
+
+    def _take_chunk(self, timeout: float | None) -> None:
+        with self._changed:
+            while True:
+                if self._next == self._total:
+                    self._bar.close()
+                    raise StopIteration
+                if not self._changed.wait_for(lambda: self._wanted() is not None or self._next == self._total, timeout):
+                    raise _timeout_error()
+                index = self._wanted()
+                if index is None:
+                    continue
+                if not self._ordered:
+                    self._arrived.popleft()
+                self._next += 1
+                succeeded, value = self._ready.pop(index)
+                if not succeeded:
+                    raise value
+                self._values.extend(value)
+                if self._values:
+                    return
+
+
+class Pool:
+    """Worker processes that compute functions: each a fresh interpreter, on its GPU and CPUs before Python starts.
+
+    >>> import thole
+    >>> with thole.Pool(gpus=2) as pool:                         # claims two GPUs, one worker on each
+    ...     sorted(set(pool.map(os.getenv, ["CUDA_VISIBLE_DEVICES"] * 20, chunksize=1)) <= {"0", "1"} and "01")
+    ['0', '1']
+    >>> with thole.Pool(policy=thole.System().gpu_policies(), processes_per_policy=2) as pool:
+    ...     pool.map(abs, [-1, -2, -3])
+    [1, 2, 3]
+
+    Which workers there are: ``processes`` of them, all under one ``policy`` or none; or ``processes_per_policy`` for each of a list of
+    policies; or as many for each of ``gpus``. The GPUs are claimed here, all or none, and are free again when the pool has ended. Each
+    worker sees its own only, and a claim made in it comes out of them.
+
+    Workers may have children. What belongs to ``__main__`` is sent by value where cloudpickle is installed; see docs/pool.md for
+    where it is not. Arguments and results with large buffers (NumPy) are copied once.
+
+    A worker that dies is replaced, and its task tried again, ``retries`` times; then it fails with WorkerDied. A worker's Ctrl-C is ours:
+    the workers do not hear it. When this process ends, in whatever way, its workers are killed by the kernel.
+
+    Args:
+        processes: how many; all CPUs of this process, if nothing else is said.
+        initializer: called in each worker with ``initargs`` first; what it raises breaks the pool.
+        maxtasksperchild: after so many chunks a worker is replaced by a fresh one.
+        policy: a Policy, or a list of them.
+        processes_per_policy: how many workers for each policy or GPU (1).
+        gpus: how many GPUs, or "free": all that are free now, or the first to become free.
+        wait: how long to wait for the GPUs at most: seconds or "30m"; 0 does not wait. For ever, if not given.
+        bind: how to bind: a mode ("node", "exclusive", …), or a dict with "mode", "mem", "smt", "threads" as in docs/binding.md.
+        retries: how often a task is tried again whose worker died.
+
+    Raises:
+        NoneFree, WaitTimeout, NeverPossible, DriverError: from the claim.
+        ValueError: arguments that do not go together.
+    """
+
+    def __init__(
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        maxtasksperchild: int | None = None,
+        *,
+        policy: _shares.Policies | None = None,
+        processes_per_policy: int | None = None,
+        gpus: _shares.Gpus | None = None,
+        wait: words.Duration | None = None,
+        bind: _shares.Binding | None = None,
+        retries: int = 2,
+    ) -> None:
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild < 1):
+            raise ValueError(f"maxtasksperchild: expected a number of 1 or more, got {maxtasksperchild!r}")
+        shares = shares_for(processes, policy, processes_per_policy, gpus, wait, bind)
+        try:
+            self._crew = _crew.Crew(shares, initializer, tuple(initargs), maxtasksperchild, retries)
+        except BaseException:
+            shares.release()
+            raise
+        self._open = True
+        self._functions: dict[Any, _crew.Function] = {}
+        _live.add(self._crew)
+        self._forgotten = weakref.finalize(self, self._crew.terminate, PATIENCE)
+        self._forgotten.atexit = False
+
+    @property
+    def size(self) -> int:
+        """How many workers it has.
+
+        >>> import thole
+        >>> with thole.Pool(gpus=2, processes_per_policy=3) as pool:
+        ...     pool.size
+        6
+        """
+        return self._crew.size
+
+    def wait_until_ready(self, timeout: float | None = None) -> bool:
+        """Sleeps until every worker has started and run its initializer; whether they have within ``timeout`` seconds.
+
+        Work can be given to a pool at once; this is for who wants to know before. Raises what made it impossible.
+        """
+        return self._crew.wait_until_ready(timeout)
+
+    def apply(self, func: Callable[..., Result], args: Iterable[Any] = (), kwds: Mapping[str, Any] | None = None) -> Result:
+        """Calls ``func(*args, **kwds)`` in a worker and waits for the result."""
+        return self.apply_async(func, args, kwds).get()
+
+    def apply_async(
+        self,
+        func: Callable[..., Result],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+    ) -> AsyncResult[Result]:
+        """The same without waiting. The callbacks are called in a thread of the pool."""
+        self._check_open()
+        result: AsyncResult[Result] = AsyncResult(callback, error_callback)
+        given = (tuple(args), dict(kwds or {}))
+        self._crew.submit([_crew.Chunk(_wire.CALL, self._function(func), given, result._chunk_done)])
+        return result
+
+    def map(
+        self, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int | None = None, *, progress: Progress | None = None
+    ) -> list[Result]:
+        """``[func(x) for x in iterable]`` by all workers. ``progress``: called with (done, all), or True for a bar."""
+        return self._mapped(_wire.MAP, func, iterable, chunksize, None, None, progress).get()
+
+    def map_async(
+        self,
+        func: Callable[[Any], Result],
+        iterable: Iterable[Any],
+        chunksize: int | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> AsyncResult[list[Result]]:
+        """The same without waiting. The first exception, if any, comes when all is done."""
+        return self._mapped(_wire.MAP, func, iterable, chunksize, callback, error_callback, progress)
+
+    def starmap(
+        self,
+        func: Callable[..., Result],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> list[Result]:
+        """``[func(*x) for x in iterable]`` by all workers."""
+        return self._mapped(_wire.STARMAP, func, iterable, chunksize, None, None, progress).get()
+
+    def starmap_async(
+        self,
+        func: Callable[..., Result],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> AsyncResult[list[Result]]:
+        """The same without waiting."""
+        return self._mapped(_wire.STARMAP, func, iterable, chunksize, callback, error_callback, progress)
+
+    def imap(
+        self, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int = 1, *, progress: Progress | None = None
+    ) -> Iterator[Result]:
+        """An iterator over the results, in order, each as soon as it is there."""
+        return self._iterated(True, func, iterable, chunksize, progress)
+
+    def imap_unordered(
+        self, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int = 1, *, progress: Progress | None = None
+    ) -> Iterator[Result]:
+        """An iterator over the results as they come."""
+        return self._iterated(False, func, iterable, chunksize, progress)
+
+    def close(self) -> None:
+        """Takes no more work; workers end when all is done."""
+        self._open = False
+        self._crew.close()
+
+    def terminate(self, patience: float = PATIENCE) -> None:
+        """Ends the workers and their children now: SIGTERM, and ``patience`` seconds later SIGKILL. What is not done fails."""
+        self._open = False
+        self._crew.terminate(patience)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Sleeps until all workers have ended and the claim is released; call close() or terminate() before.
+
+        Raises:
+            TimeoutError: that is not so in ``timeout`` seconds.
+        """
+        if self._open:
+            raise ValueError("the pool is still open: close() or terminate() it first")
+        if not self._crew.join(timeout):
+            raise _timeout_error()
+        self._forgotten.detach()
+
+    def __enter__(self) -> Pool:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.terminate()
+        self.join()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise ValueError("the pool is closed")
+
+    def _function(self, func: Callable[..., Any]) -> _crew.Function:
+        # The same function again is pickled once only if it is found by name: one that is sent by value may have changed.
+        return function_for(func, self._functions)
+
+    def _mapped(
+        self,
+        kind: int,
+        func: Callable[..., Any],
+        iterable: Iterable[Any],
+        chunksize: int | None,
+        callback: Callback | None,
+        error_callback: Callback | None,
+        progress: Progress | None,
+    ) -> AsyncResult[list[Any]]:
+        self._check_open()
+        items = iterable if isinstance(iterable, (list, tuple, range)) else list(iterable)
+        if chunksize is None:
+            chunksize = max(1, math.ceil(len(items) / (self.size * 4)))
+        elif chunksize < 1:
+            raise ValueError(f"chunksize: expected 1 or more, got {chunksize!r}")
+        result = _MapResult(len(items), chunksize, callback, error_callback, progress)
+        if not len(items):
+            return result
+        function = self._function(func)
+        self._crew.submit(
+            [
+                _crew.Chunk(kind, function, tuple(items[start : start + chunksize]), result._chunk_done, index)
+                for index, start in enumerate(range(0, len(items), chunksize))
+            ]
+        )
+        return result
+
+    def _iterated(
+        self, ordered: bool, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int, progress: Progress | None
+    ) -> Iterator[Result]:
+        self._check_open()
+        if chunksize < 1:
+            raise ValueError(f"chunksize: expected 1 or more, got {chunksize!r}")
+        function, crew = self._function(func), self._crew
+        known = iterable if isinstance(iterable, (list, tuple, range)) else None
+        results = _Results(ordered, progress, None if known is None else len(known))
+
+        def feed() -> None:
+            number = 0
+            rest = iter(iterable)
+            try:
+                for items in iter(lambda: tuple(itertools.islice(rest, chunksize)), ()):
+                    crew.submit([_crew.Chunk(_wire.MAP, function, items, results._chunk_done, number)])
+                    number += 1
+            except BaseException as problem:  # of the iterable, or of a pool that has ended: it is the next result
+                results._chunk_done(number, False, problem)
+                number += 1
+            results._complete(number)
+
+        if known is not None:
+            feed()
+        else:  # results are to come while a slow iterable still gives
+            threading.Thread(target=feed, name="thole-pool-feed", daemon=True).start()
+        return results
+
+
+def function_for(func: Callable[..., Any], known: dict[Any, _crew.Function]) -> _crew.Function:
+    """``func`` pickled; the same again where it is one that is found by name."""
+    if not callable(func):
+        raise TypeError(f"expected a function, got {func!r}")
+    try:
+        found = known.get(func)
+    except TypeError:  # not hashable
+        return _crew.Function(func)
+    if found is None:
+        found = _crew.Function(func)
+        if getattr(func, "__module__", "__main__") != "__main__" and hasattr(func, "__qualname__") and len(known) < 1000:
+            known[func] = found
+    return found
+
+
+def call_in(shares: _shares.Shares, function: Callable[..., Result], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result:
+    """Calls a function in a process of its own that gets the one share, and ends it. The claim is released, whatever happens."""
+    try:
+        crew = _crew.Crew(shares, None, (), None, 0)
+    except BaseException:
+        shares.release()
+        raise
+    _live.add(crew)
+    result: AsyncResult[Result] = AsyncResult(None, None)
+    try:
+        crew.submit([_crew.Chunk(_wire.CALL, _crew.Function(function), (tuple(args), dict(kwargs)), result._chunk_done)])
+        crew.close()
+        return result.get()
+    except BaseException:
+        crew.terminate(PATIENCE)
+        raise
+    finally:
+        crew.join()
+
+
+_live: weakref.WeakSet[_crew.Crew] = weakref.WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    crews = list(_live)
+    for crew in crews:
+        crew.terminate(1.0)
+    deadline = time.monotonic() + 3
+    for crew in crews:
+        crew.join(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,120 @@
+"""Functions for the workers of pools under test: they are found by name, as a program's own modules are."""
+import os
+import pickle
+import signal
+import sys
+import time
+
+
+def square(x):
+    return x * x
+
+
+def where(_=None):
+    return os.environ.get("CUDA_VISIBLE_DEVICES"), tuple(sorted(os.sched_getaffinity(0)))
+
+
+def pid_of(_=None):
+    return os.getpid()
+
+
+def fail(x):
+    raise ValueError(f"no {x}")
+
+
+class Picky(Exception):
+    """Pickles, and cannot be loaded."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+def fail_pickily(_):
+    raise Picky("one", "two")
+
+
+def unpicklable(_):
+    return lambda: None
+
+
+def end_with(status):
+    os._exit(status)
+
+
+def kill_self(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_once(path):
+    """Dies the first time it is called with this path, and then returns how it was called."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return "again"
+    os._exit(5)
+
+
+def meet(path):
+    """Waits at a FIFO until the test, or another call, opens its other end."""
+    with open(path, "rb") as fifo:
+        return fifo.read()
+
+
+def sleep(seconds):
+    time.sleep(seconds)
+
+
+def refuse():
+    raise RuntimeError("this worker will not start")
+
+
+REMEMBERED = []
+
+
+def remember(word):
+    REMEMBERED.append(word)
+
+
+def remembered(_=None):
+    return list(REMEMBERED)
+
+
+def child_says(word):
+    import multiprocessing
+
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(str.upper, (word,))
+
+
+class Frame:
+    """An object whose bytes travel out of band, as a NumPy array's do."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (pickle.PickleBuffer(self.data),)
+
+
+def flipped(frame):
+    assert isinstance(frame.data, (memoryview, bytearray)), type(frame.data)
+    frame.data[0] ^= 0xFF  # ours to write to
+    return Frame(bytearray(frame.data))
+
+
+def claimed_here(gpus):
+    import thole
+
+    try:
+        with thole.claim(gpus, wait=0) as claim:
+            return claim.indices
+    except thole.Error as error:
+        return type(error).__name__
+
+
+def modules_at_start(_=None):
+    return "torch" in sys.modules
+
+
+if __name__ == "__main__":
+    sys.exit("for tests")

@@ -1,0 +1,218 @@
+"""However a program with a pool ends, its workers end too and its claims are free; and programs need not be written for pools."""
+import os
+import pathlib
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import pool_work as work
+import thole
+
+LONG = 60
+HERE = pathlib.Path(__file__).parent
+TORTURE_SECONDS = float(os.environ.get("THOLE_TORTURE_SECONDS", "3"))
+
+# Tells the pids of its workers, and of a child of one of them, and then works for ever.
+PROGRAM = """
+import os, subprocess, sys, time
+import pool_work, thole
+def with_child():
+    return os.getpid(), subprocess.Popen(["sleep", "1000"]).pid
+pool = thole.Pool(gpus=3, processes_per_policy=2)
+pool.wait_until_ready()
+parent, child = pool.apply(with_child)
+print(*pool._crew.pids(), child, flush=True)
+"""
+
+
+def script(folder, text, without_cloudpickle=False):
+    path = folder / "program.py"
+    path.write_text(("import sys; sys.modules['cloudpickle'] = None\n" if without_cloudpickle else "") + text)
+    return path
+
+
+def started(command, **options):
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, **options)
+
+
+def said_by(command):
+    """What a program prints; it must end well."""
+    program = started(command)
+    said, _ = program.communicate(timeout=LONG)
+    assert program.returncode == 0
+    return said.split()
+
+
+def watched(pids):
+    """A pidfd of each: pids are given out again."""
+    return [os.pidfd_open(int(pid)) for pid in pids]
+
+
+def all_end(watches):
+    for watch in watches:
+        poller = select.poll()
+        poller.register(watch, select.POLLIN)
+        ended = bool(poller.poll(LONG * 1000))
+        os.close(watch)
+        assert ended
+
+
+def all_gpus_are_free():
+    thole.claim(8, wait="30s").release()
+
+
+WAYS = {
+    "returns": ("", None),
+    "is killed": ("time.sleep(1000)", signal.SIGKILL),
+    "is terminated": ("time.sleep(1000)", signal.SIGTERM),
+    "is interrupted while it waits for a result": ("pool.map(pool_work.sleep, [1000] * 20)", signal.SIGINT),
+    "is interrupted in a with block": ("with pool: pool.apply(pool_work.sleep, (1000,))", signal.SIGINT),
+    "raises": ("raise SystemExit(3)", None),
+    "vanishes": ("os._exit(0)", None),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_process_and_no_claim_outlives_a_program_that(way, tmp_path):
+    last, number = WAYS[way]
+    program = started([sys.executable, "-c", PROGRAM + "sys.stdin.readline()\n" + last], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    pids = program.stdout.readline().split()
+    assert len(pids) == 7
+    watches = watched(pids)
+    with pytest.raises(thole.NoneFree):
+        thole.claim(8, wait=0)
+    program.stdin.write("go on\n")
+    program.stdin.close()
+    if number:
+        program.send_signal(number)
+    program.wait(LONG)
+    program.stdout.close()
+    all_end(watches)
+    all_gpus_are_free()
+
+
+def _environment(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize("without_cloudpickle", [False, True])
+@pytest.mark.parametrize("guard", ["", 'if __name__ == "__main__":'])
+def test_scripts_need_no_main_guard(guard, without_cloudpickle, tmp_path):
+    body = """
+print(pool_of(2).map(double, [1, 2, 3]))
+print(pool_of(1).apply(Point(4).scaled, (2,)).x)
+"""
+    indented = "\n".join("    " + line for line in body.splitlines() if line) if guard else body
+    text = f"""
+import thole
+FACTOR = 2
+class Point:
+    def __init__(self, x): self.x = x
+    def scaled(self, by): return Point(self.x * by)
+def double(x): return helper(x)
+def helper(x): return x * FACTOR
+def pool_of(n): return thole.Pool(n)
+{guard}
+{indented}
+"""
+    assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle)]) == ["[2,", "4,", "6]", "8"]
+
+
+@pytest.mark.parametrize("without_cloudpickle", [False, True])
+def test_functions_typed_at_a_prompt_or_in_a_notebook_work(without_cloudpickle, tmp_path):
+    text = """
+import math, thole
+def fact(n): return 1 if n < 2 else n * fact(n - 1)
+class Circle:
+    def __init__(self, r): self.r = r
+    def area(self): return math.pi * self.r ** 2
+def area(circle): return round(circle.area())
+by = 3
+with thole.Pool(2) as pool:
+    print(pool.map(fact, [3, 4]), pool.apply(area, (Circle(2),)), pool.map(lambda x: x * by, [1]))
+"""
+    before = "import sys; sys.modules['cloudpickle'] = None\n" if without_cloudpickle else ""
+    assert said_by([sys.executable, "-c", before + text]) == ["[6,", "24]", "13", "[3]"]
+
+
+def test_an_executor_finishes_what_was_submitted_before_the_program_ends(tmp_path):
+    text = "import thole\nthole.Executor(1).submit(open, 'made', 'w')\n"
+    said_by(["env", "-C", str(tmp_path), sys.executable, "-c", text])
+    assert (tmp_path / "made").exists()
+
+
+def test_workers_die_at_random_and_every_result_comes():
+    """Short here; THOLE_TORTURE_SECONDS=3600 for long."""
+    ends = time.monotonic() + TORTURE_SECONDS
+    rounds = 0
+    with thole.Pool(gpus=2, processes_per_policy=2, retries=1000) as pool:
+        while time.monotonic() < ends or rounds < 3:
+            result = pool.map_async(work.square, range(500), chunksize=random.randint(1, 20))
+            for _ in range(random.randint(1, 5)):
+                try:
+                    os.kill(random.choice(pool._crew.pids()), random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV]))
+                except (ProcessLookupError, IndexError):
+                    pass
+                time.sleep(random.random() / 50)  # somewhere into the work; no condition is waited for
+            assert result.get(LONG) == [x * x for x in range(500)]
+            rounds += 1
+    all_gpus_are_free()
+
+
+def test_programs_are_killed_at_random_and_nothing_is_left(tmp_path):
+    """Short here; THOLE_TORTURE_SECONDS=3600 for long."""
+    text = """
+import random, time, thole
+import pool_work
+while True:
+    with thole.Pool(gpus=2, processes_per_policy=2) as pool:
+        pool.map_async(pool_work.square, range(300), 1).get(60)
+    with thole.ProcessGroup(policy=thole.Policy(gpu_affinity=[7])) as group:
+        group.add_process(2, thole.ProcessTemplate("sh", ["-c", "sleep 1000 & wait"]))
+        group.init()
+        group.start()
+        print(*group.puids, flush=True)
+"""
+    path = script(tmp_path, text)
+    ends = time.monotonic() + TORTURE_SECONDS
+    rounds = 0
+    while time.monotonic() < ends or rounds < 3:
+        program = started([sys.executable, path], stderr=subprocess.DEVNULL)
+        program.stdout.readline()
+        time.sleep(random.random() / 4)  # somewhere into its loop; no condition is waited for
+        program.kill()
+        program.wait()
+        program.stdout.close()
+        all_gpus_are_free()
+        rounds += 1
+    deadline = time.monotonic() + LONG
+    while (left := _of_this_test()) and time.monotonic() < deadline:
+        for pid in left:
+            all_end([os.pidfd_open(pid)] if pathlib.Path(f"/proc/{pid}").exists() else [])
+            _reap(pid)
+    assert not left
+
+
+def _reap(pid):
+    try:
+        os.waitpid(pid, os.WNOHANG)  # an orphan is our child: see conftest
+    except ChildProcessError:
+        pass
+
+
+def _of_this_test():
+    state = os.environ["THOLE_STATE_DIR"].encode()
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        if int(process.name) != os.getpid() and state in _environment(process.name):
+            found.append(int(process.name))
+    return found
