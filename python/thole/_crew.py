@@ -13,6 +13,7 @@ is tried again, up to a limit.
 from __future__ import annotations
 
 import _pickle
+import itertools
 import os
 import select
 import signal
@@ -50,11 +51,10 @@ class RemoteTraceback(Exception):
 class Function:
     """A function that workers are to call. It is pickled once."""
 
-    _last = 0
+    _numbers = itertools.count(1)
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        Function._last += 1
-        self.number = Function._last
+        self.number = next(Function._numbers)
         self.code = _pickling.dumped(function)
 
 
@@ -164,6 +164,8 @@ class Crew:
             raise Error("this pool belongs to the process that forked this one", code=64, hint="make a pool of your own")
         self._inbox.append(chunks)
         self._wake()
+        if self._finished.is_set():  # the thread may have ended without having seen them
+            self._fail_inbox()
 
     def close(self) -> None:
         """No more is coming: workers end when all is done."""
@@ -266,16 +268,26 @@ class Crew:
         self._feed()
 
     def _end(self) -> None:
-        self._fail_all(Error("the pool was closed before this was done"))
+        self._fail_all(self.broken or Error("the pool was closed before this was done"))
         self._shares.release()
         self._epoll.close()
-        os.close(self._bell)
-        ring, self._ring = self._ring, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)  # somebody may be about to ring
-        os.close(ring)
         self._finished.set()
+        self._fail_inbox()
         with self._ready:
             self._ready.notify_all()
-        os.close(self._ring)
+
+    def _fail_inbox(self) -> None:
+        while self._inbox:
+            try:
+                item = self._inbox.popleft()
+            except IndexError:
+                return
+            for chunk in () if callable(item) else item:
+                chunk.lost(self.broken or Error("the pool was closed before this was done"))
+
+    def __del__(self) -> None:
+        for end in (self._bell, self._ring):  # not before: somebody may be about to ring
+            os.close(end)
 
     # ---- Workers ----
 

@@ -297,10 +297,7 @@ class _Watch:
 
     def _tell(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
-        try:
-            os.write(self._ring, b"!")
-        except OSError:
-            pass  # it has ended; so has the group
+        os.write(self._ring, b"!")
 
     # ---- The thread ----
 
@@ -364,6 +361,7 @@ class _Watch:
 
     def _close(self) -> None:
         self._epoll.close()
-        os.close(self._bell)
-        os.close(self._ring)
-        self._ring = -1
+
+    def __del__(self) -> None:
+        for end in (self._bell, self._ring):  # not before: somebody may be about to ring
+            os.close(end)

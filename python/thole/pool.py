@@ -8,6 +8,7 @@ import math
 import os
 import threading
 import time
+import types
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
@@ -450,7 +451,6 @@ class Pool:
             raise ValueError("the pool is closed")
 
     def _function(self, func: Callable[..., Any]) -> _crew.Function:
-        # The same function again is pickled once only if it is found by name: one that is sent by value may have changed.
         return function_for(func, self._functions)
 
     def _mapped(
@@ -520,9 +520,20 @@ def function_for(func: Callable[..., Any], known: dict[Any, _crew.Function]) -> 
         return _crew.Function(func)
     if found is None:
         found = _crew.Function(func)
-        if getattr(func, "__module__", "__main__") != "__main__" and hasattr(func, "__qualname__") and len(known) < 1000:
+        if _is_always_the_same(func) and len(known) < 1000:
             known[func] = found
     return found
+
+
+def _is_always_the_same(func: Callable[..., Any]) -> bool:
+    """Whether it is pickled as a mere name: what is sent by value may have changed since."""
+    if isinstance(func, types.BuiltinFunctionType):
+        return isinstance(func.__self__, types.ModuleType)
+    return (
+        isinstance(func, (types.FunctionType, type))
+        and func.__module__ != "__main__"
+        and "<" not in func.__qualname__  # <locals>, <lambda>
+    )
 
 
 def call_in(shares: _shares.Shares, function: Callable[..., Result], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result:
