@@ -48,7 +48,7 @@ class Shares:
 def _claimed(request: dict[str, Any], wait: words.Duration | None) -> Claim:
     from . import claims
 
-    wait_ms = _native.FOR_EVER if wait is None else round(words.seconds(wait, "wait") * 1000)
+    wait_ms = _native.AS_CONFIGURED if wait is None else round(words.seconds(wait, "wait") * 1000)
     claim = claims.Claim(claims._waited(_native.machine(), _native.encoded(request), wait_ms))
     claims._live.add(claim)
     return claim

@@ -13,7 +13,7 @@ _VARIABLES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "ROCR_VISIBLE_DEVICES", "
 
 
 class Node:
-    """A host: this one.
+    """A host, and what this process may use of it: this one.
 
     >>> import thole
     >>> node = thole.Node()
