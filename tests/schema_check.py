@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Keeps docs/schema true: every shipped machine and every golden status must be valid, and every field must be described.
+"""Keeps docs/schema true: every shipped machine and every golden status must be valid, and every field must be described. (What the
+queue prints is checked where it is printed: tests/system/test_queue_json.py.)
 
 A small validator of the JSON Schema words those files use (an unknown word is an error, so none is passed over in silence).
 usage: schema_check.py SOURCE_DIR [SCHEMA FILE...]
@@ -75,7 +76,8 @@ def property_names(schema):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    machine, status = (load(root / f"docs/schema/{name}-1.json") for name in ("machine", "status"))
+    schemas = {path.name: load(path) for path in sorted((root / "docs/schema").glob("*.json"))}
+    machine, status = schemas["machine-1.json"], schemas["status-1.json"]
     if len(sys.argv) > 2:
         work = [(load(pathlib.Path(sys.argv[2])), pathlib.Path(f)) for f in sys.argv[3:]]
     else:
@@ -85,7 +87,7 @@ def main():
             sys.exit(f"only {len(work)} files found to check")
     found = [f"{path}: {p}" for schema, path in work for p in problems(load(path), schema, schema)]
     page = (root / "docs/json.md").read_text()
-    found += [f"docs/json.md does not describe `{name}`" for name in sorted(property_names([machine, status])) if f"`{name}`" not in page]
+    found += [f"docs/json.md does not describe `{name}`" for name in sorted(property_names(list(schemas.values()))) if f"`{name}`" not in page]
     print("\n".join(found) or f"{len(work)} files are as described")
     return 1 if found else 0
 
