@@ -25,6 +25,7 @@ class Examination {
     check_state_directory();
     check_container();
     check_outer();
+    check_logout();
     check_configuration();
     return std::move(checks_);
   }
@@ -213,6 +214,18 @@ class Examination {
     for (const std::string& caution : outer.cautions) add("allotment", Result::warning, caution);
     if (around().safe_gpu && !simulated())
       add("safe-gpu", Result::ok, "its lock is on this machine; thole takes it while choosing, so that both see each other");
+  }
+
+  // Whether the queue outlives the session it was filled from.
+  void check_logout() {
+    const model::Logout& logout = around().logout;
+    if (logout.ends_all && !logout.lingers)
+      return add("queue", Result::warning, "logind ends all that a user runs when he logs out, also his queued jobs' tasks",
+                 "loginctl enable-linger");
+    std::string text = "jobs go on after you have logged out";
+    if (logout.lingers) text += "; to have it go on after a boot: systemctl --user enable thole-runner";
+    else text += logout.logind ? "; after a boot with your next thole, or by themselves after loginctl enable-linger" : "; after a boot with your next thole";
+    add("queue", Result::ok, text);
   }
 
   void check_configuration() {

@@ -19,6 +19,13 @@ struct VendorDriver {
   std::vector<DeviceNode> nodes;               // what a program opens to use it
 };
 
+// What becomes of a user's processes when he logs out.
+struct Logout {
+  bool logind = false;                         // systemd-logind keeps the sessions
+  bool ends_all = false;                       // and ends what a user runs with his last one (KillUserProcesses=yes)
+  bool lingers = false;                        // this user's own manager, and what it runs, stays and comes with a boot
+};
+
 struct Surroundings {
   std::vector<VendorDriver> drivers;           // of vendors that the PCI bus or a driver shows
   bool wsl = false;                            // GPUs come through /dev/dxg: no device nodes, no /proc/driver
@@ -26,6 +33,7 @@ struct Surroundings {
   bool container = false;
   bool state_dir_mounted = false;              // the state directory is a mount of its own (in a container: shared with outside)
   std::vector<std::string> common_directories; // those of the common state directories that exist, the best first
+  Logout logout;
   bool safe_gpu = false;                       // its lock file is here: others on this machine use safe-gpu
 };
 

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -20,6 +19,7 @@
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/log_files.hpp"
+#include "host/surroundings/logout.hpp"
 
 namespace thole::host {
 namespace {
@@ -40,18 +40,6 @@ class NoSubreaper {
  private:
   int before_ = 0;
 };
-
-// What an administrator has said in the places where logind looks, the later wins.
-std::string logind_settings() {
-  std::string text = read_file("/etc/systemd/logind.conf").value_or("");
-  std::vector<std::string> more;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator("/etc/systemd/logind.conf.d", missing))
-    if (entry.path().extension() == ".conf") more.push_back(entry.path());
-  std::ranges::sort(more);
-  for (const std::string& path : more) text += "\n" + read_file(path).value_or("");
-  return text;
-}
 
 }  // namespace
 
@@ -95,16 +83,6 @@ void become_runner_process() {
 }
 
 // Where logind ends all that a user has running when he logs out, only the user's own manager can start what stays.
-bool ends_with_the_session(const std::string& settings) {
-  bool ends = false;
-  for (std::string_view line : split_lines(settings))
-    if (trim(line).starts_with("KillUserProcesses=")) {
-      const std::string value = to_lower(trim(trim(line).substr(std::string_view("KillUserProcesses=").size())));
-      ends = value == "yes" || value == "true" || value == "1" || value == "on";
-    }
-  return ends;
-}
-
 RunnerCommand under_user_manager(const RunnerCommand& command) {
   RunnerCommand through = command;
   through.argv = {"/usr/bin/systemd-run", "--user", "--quiet", "--collect", "--property=Type=forking", "--property=KillMode=process"};
@@ -136,7 +114,7 @@ void LocalDoor::stir() {
     if (!end) return;                            // a pid from before: this reader has not written its own yet
     ::poll(&ended, 1, -1);                       // it has nothing to do any more but to end
   }
-  if (ends_with_the_session(logind_settings()) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
+  if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
     try {
       return run_detached(under_user_manager(command_));
     } catch (const Error&) {  // no user manager (su, cron): it lives as long as it is let

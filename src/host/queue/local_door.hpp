@@ -40,8 +40,7 @@ void run_detached(const RunnerCommand& command);
 // Whether this process has been killed and only has to end yet; also when it has ended.
 bool is_dying(pid_t pid);
 
-// Whether logind.conf's text says that a user's processes end with his session; and the command that starts a runner which does not.
-bool ends_with_the_session(const std::string& settings);
+// The command that starts a runner which stays where a user's processes end with his session (host/surroundings/logout.hpp).
 RunnerCommand under_user_manager(const RunnerCommand& command);
 
 // In that first process: go on in a child that is nobody's, under the name by which supervisors leave it alone.

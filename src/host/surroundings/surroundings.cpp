@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "host/pci/devices.hpp"
+#include "host/surroundings/logout.hpp"
 #include "host/sysfs/tree.hpp"
 
 namespace thole::host {
@@ -66,7 +67,7 @@ bool in_container(const Tree& tree) {
 
 }  // namespace
 
-model::Surroundings read_surroundings(const std::string& root, const std::string& state_dir) {
+model::Surroundings read_surroundings(const std::string& root, const std::string& state_dir, const std::string& user) {
   const Tree tree(root);
   model::Surroundings found;
   found.wsl = tree.exists("/dev/dxg");
@@ -82,6 +83,7 @@ model::Surroundings read_surroundings(const std::string& root, const std::string
   for (const char* lock : {"/tmp/safe_gpu/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users",
                            "/tmp/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users"})
     found.safe_gpu = found.safe_gpu || tree.exists(lock);
+  found.logout = read_logout(tree, user);
   return found;
 }
 

@@ -7,7 +7,7 @@
 
 namespace thole::host {
 
-// `root` prefixes every path. `state_dir` is the directory in use, "" when there is none.
-model::Surroundings read_surroundings(const std::string& root, const std::string& state_dir);
+// `root` prefixes every path. `state_dir` is the directory in use, "" when there is none; `user`: who we are.
+model::Surroundings read_surroundings(const std::string& root, const std::string& state_dir, const std::string& user);
 
 }  // namespace thole::host

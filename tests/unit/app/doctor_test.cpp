@@ -48,6 +48,20 @@ struct Patient {
 
 TEST(Doctor, FindsNothingOnAHealthyMachine) { EXPECT_EQ(Patient().complaints(), ""); }
 
+TEST(Doctor, SaysWhetherQueuedJobsOutliveTheSession) {
+  const auto said = [](const model::Logout& logout) {
+    Patient patient;
+    patient.surroundings.logout = logout;
+    EXPECT_EQ(patient.complaints(), "");
+    for (const Check& check : patient.checks())
+      if (check.name == "queue") return check.text;
+    return std::string();
+  };
+  EXPECT_THAT(said({false, false, false}), HasSubstr("go on after you have logged out"));
+  EXPECT_THAT(said({true, false, false}), HasSubstr("loginctl enable-linger"));
+  EXPECT_THAT(said({true, true, true}), HasSubstr("systemctl --user enable thole-runner"));
+}
+
 struct Ailment {
   const char* name;
   void (*spoil)(Patient&);
@@ -105,6 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
                   p.overview.snapshot.machine.gpus[0].near_cpus.node = model::CpuSet::parse("0-3");
                 },
                 "warning near CPUs: the platform names no near CPUs for 1 of 2 GPUs", ""},
+        Ailment{"EndsAtLogout", [](Patient& p) { p.surroundings.logout = {true, true, false}; },
+                "warning queue: logind ends all that a user runs when he logs out", "loginctl enable-linger"},
         Ailment{"NoDirectory", [](Patient& p) { p.store.reset(); }, "warning state directory: none yet", "sudo thole init"},
         Ailment{"ClosedDirectory",
                 [](Patient& p) {
