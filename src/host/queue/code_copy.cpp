@@ -1,6 +1,7 @@
 #include "host/queue/code_copy.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,22 +107,49 @@ class Copier {
   std::uint64_t most_;
 };
 
+constexpr std::string_view unfinished = "part.";
+
+Fd locked(const fs::path& directory, int how) {
+  Fd fd = open_at(AT_FDCWD, directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (fd && ::flock(fd.get(), how) != 0) fd.reset();
+  return fd;
+}
+
+void remove_abandoned(const fs::path& snapshots) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(snapshots, ignored))
+    if (entry.path().filename().string().starts_with(unfinished) && locked(entry.path(), LOCK_EX | LOCK_NB)) remove_code(entry.path());
+}
+
+// A new directory whose lock is ours. One maker at a time, so that nobody takes it for abandoned before that.
+std::pair<std::string, Fd> begin_copy(const fs::path& snapshots) {
+  const Fd alone = locked(snapshots, LOCK_EX);
+  remove_abandoned(snapshots);
+  std::string pattern = (snapshots / unfinished).string() + "XXXXXX";
+  if (!::mkdtemp(pattern.data())) cannot("make", pattern, std::error_code(errno, std::generic_category()));
+  Fd lock = locked(pattern, LOCK_EX | LOCK_NB);
+  return {std::move(pattern), std::move(lock)};
+}
+
 }  // namespace
 
 CodeCopy copy_code(const std::string& from, const std::string& snapshots, std::uint64_t most_bytes) {
   std::error_code problem;
   fs::create_directories(snapshots, problem);
   if (problem) cannot("make", snapshots, problem);
-  std::string pattern = snapshots + "/XXXXXX";
-  if (!::mkdtemp(pattern.data())) cannot("make", pattern, std::error_code(errno, std::generic_category()));
+  const auto [part, lock] = begin_copy(snapshots);
   CodeCopy copy;
-  copy.root = pattern;
+  copy.root = part;
   try {
     const std::optional<Listed> by_git = listed_by_git(from);
     const Listed listed = by_git ? *by_git : listed_whole(from);
     copy.by_git = listed.by_git;
     Copier copier(copy, listed.root, most_bytes);
     for (const fs::path& file : listed.files) copier.add(file);
+    const std::string whole = (fs::path(snapshots) / part.substr(part.rfind('.') + 1)).string();
+    fs::rename(part, whole, problem);
+    if (problem) cannot("name", whole, problem);
+    copy.root = whole;
     const fs::path real = fs::canonical(from, problem);
     const fs::path below = (problem ? fs::path(from) : real).lexically_relative(fs::canonical(listed.root, problem));
     copy.directory = below == "." ? copy.root : (fs::path(copy.root) / below).string();

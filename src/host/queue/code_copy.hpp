@@ -2,7 +2,9 @@
 //
 // How this works. Within a git work tree the files that git tracks, or would track (untracked and not ignored), are copied with
 // the changes they have; so data and results, which are ignored, stay behind. Elsewhere it is the whole directory, up to a limit.
-// Files are cloned where the file system can. The copy is made under a name of its own and belongs to the job that uses it.
+// Files are cloned where the file system can. The copy is made under a name of its own and belongs to the job that uses it. While it
+// is made it is called part.… and locked; one that nobody has locked was left by somebody who was killed, and the next to come
+// removes it.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,19 @@
 #include "host/queue/code_copy.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
 #include "base/error.hpp"
+#include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/queue/log_files.hpp"
 
@@ -92,6 +98,39 @@ TEST_F(Snapshot, GoesWithTheLogsOfItsJob) {
   remove_logs(logs, 7);
   EXPECT_FALSE(fs::exists(copy.root));
   EXPECT_TRUE(fs::is_empty(logs));
+}
+
+TEST_F(Snapshot, OneWhoseMakerWasKilledIsRemovedByTheNext) {
+  write("code/large.bin", std::string(64 << 20, 'x'));
+  const pid_t maker = ::fork();
+  if (maker == 0) {
+    copy_code(root / "code", snapshots());
+    ::_exit(0);
+  }
+  const auto unfinished = [this] {
+    std::error_code not_yet;
+    for (const auto& entry : fs::directory_iterator(snapshots(), not_yet))
+      if (fs::exists(entry.path() / "large.bin")) return true;
+    return false;
+  };
+  while (!unfinished() && ::waitpid(maker, nullptr, WNOHANG) == 0) {}
+  ::kill(maker, SIGKILL);
+  ::waitpid(maker, nullptr, 0);
+  for (const auto& entry : fs::directory_iterator(snapshots()))
+    if (!entry.path().filename().string().starts_with("part.")) GTEST_SKIP() << "the copy was made before the kill";
+  fs::remove(root / "code/large.bin");
+  const CodeCopy copy = copy_code(root / "code", snapshots());
+  EXPECT_EQ(std::distance(fs::directory_iterator(snapshots()), fs::directory_iterator()), 1);
+  EXPECT_TRUE(fs::exists(fs::path(copy.root) / "train.py"));
+}
+
+TEST_F(Snapshot, OneThatSomebodyIsMakingIsLeftAlone) {
+  const std::string other = snapshots() + "/part.others";
+  fs::create_directories(other);
+  const Fd maker = open_at(AT_FDCWD, other.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(maker.get(), LOCK_EX), 0);
+  copy_code(root / "code", snapshots());
+  EXPECT_TRUE(fs::exists(other));
 }
 
 }  // namespace
