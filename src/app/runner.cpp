@@ -279,7 +279,7 @@ void Runner::start(const model::Job& job) {
   const unsigned number = seat.number;
   lane.record = ports_.lanes.look_at(number).record;
   lane.state = {number, job.id, job.request_class, job.terms.priority, job.gpus, false, false};
-  if (job.gpus > 0) ports_.site();               // once, not in every lane
+  if (job.gpus > 0) ports_.site().store.about();   // opened once, not in every lane
   ports_.jobs.rest();
   lane.child = ports_.lanes.fork(std::move(seat), seat_, [this, id = job.id](port::LaneSeat& ours) {
     return static_cast<int>(run_lane(ports_, ours, id));

@@ -27,6 +27,7 @@
 #include "host/surroundings/host_name.hpp"
 #include "host/topology/live.hpp"
 #include "plan/free.hpp"
+#include "wire/late_store.hpp"
 #include "wire/queue.hpp"
 
 namespace thole::wire {
@@ -75,6 +76,7 @@ struct Wire::Parts {
   std::unique_ptr<host::LiveTopology> topology;
   std::unique_ptr<app::Observer> observer, glance;
   std::unique_ptr<port::ClaimStore> store;
+  std::unique_ptr<LateStore> late_store;
   std::unique_ptr<port::Processes> processes;
   std::unique_ptr<port::ClaimControl> control;
   std::unique_ptr<port::Placeholder> placeholder;
@@ -234,8 +236,9 @@ Queue* Wire::find_queue() {
 }
 
 app::Site& Wire::site() {
+  if (!parts_->late_store) parts_->late_store = std::make_unique<LateStore>([this]() -> port::ClaimStore& { return store(); });
   if (!parts_->site)
-    parts_->site = std::make_unique<app::Site>(app::Site{observer(), store(), parts_->clock, settings_.environment, settings_.free_policy,
+    parts_->site = std::make_unique<app::Site>(app::Site{observer(), *parts_->late_store, parts_->clock, settings_.environment, settings_.free_policy,
                                                          settings_.uid, user_name, settings_.probe_cold});
   return *parts_->site;
 }

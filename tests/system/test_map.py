@@ -368,3 +368,12 @@ def test_a_task_keeps_its_gpu_when_map_is_killed(tmp_path):
         assert box.held() == 1
         os.killpg(task, signal.SIGKILL)
         eventually(lambda: box.held() == 0, "the claim is free")
+
+
+def test_without_gpus_no_state_directory_is_needed(box):
+    (box.folder / "state").write_text("a file where the directory would be")
+    assert box.out(*ECHO, ":::", "a", "b") == "a\nb\n"
+    run = subprocess.run([*box.words, "run", "-g", "0", "echo", "fine"], capture_output=True, text=True, env=box.environment, timeout=60)
+    assert (run.returncode, run.stdout) == (0, "fine\n"), run.stderr
+    refused = box.map("-g", "1", "echo", ":::", "a")
+    assert refused.returncode == 69 and "state" in refused.stderr and refused.stdout == ""

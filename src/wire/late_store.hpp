@@ -1,0 +1,29 @@
+// The claim store of a machine, opened when something first asks it: what takes no GPU works where no store can be had.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "port/claim_store.hpp"
+
+namespace thole::wire {
+
+class LateStore : public port::ClaimStore {
+ public:
+  explicit LateStore(std::function<port::ClaimStore&()> open) : open_(std::move(open)) {}
+
+  std::unique_ptr<port::Place> enter(port::Entry entry) override { return open_().enter(std::move(entry)); }
+  std::vector<model::Holding> holdings() override { return open_().holdings(); }
+  std::vector<model::Waiting> waiting() override { return open_().waiting(); }
+  std::vector<pid_t> wanted_by(const port::Claim& claim) override { return open_().wanted_by(claim); }
+  void amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
+    open_().amend(claim, until, overdue);
+  }
+  port::StoreAbout about() const override { return open_().about(); }
+  std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override { return open_().within(claim_id); }
+
+ private:
+  std::function<port::ClaimStore&()> open_;
+};
+
+}  // namespace thole::wire
