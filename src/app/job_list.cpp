@@ -1,6 +1,8 @@
 #include "app/job_list.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <utility>
 
 #include "app/job_names.hpp"
 #include "base/text.hpp"
@@ -175,6 +177,8 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
         if (std::find(line.gpus.begin(), line.gpus.end(), label) == line.gpus.end()) line.gpus.push_back(std::move(label));
       }
     }
+    // In the machine's order, not in that in which tasks happen to have begun: it would change with each of them.
+    std::ranges::sort(line.gpus, {}, [](const std::string& label) { return std::pair(std::strtoul(label.c_str(), nullptr, 10), label); });
     if (all_paused) line.state = "paused";
   }
   if (job.tasks == 1 && job.started) line.only_task = jobs.task(job.id, 0);

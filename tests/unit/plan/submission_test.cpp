@@ -59,6 +59,12 @@ TEST(Luggage, FromInsideAClaimWhatDescribesItIsLeftBehind) {
   EXPECT_TRUE(taken.inside_claim);
 }
 
+// Whether the user or `--threads` has set them cannot be told, and a user's wish must not get lost.
+TEST(Luggage, FromInsideAClaimNumbersOfThreadsGoAlong) {
+  const auto taken = packed({{"THOLE_CLAIM", "5f2c19d0a4e8b731"}, {"OMP_NUM_THREADS", "4"}});
+  EXPECT_EQ(taken.environment, std::vector<std::string>{"OMP_NUM_THREADS=4"});
+}
+
 TEST(Luggage, InsideAClaimANarrowerMaskIsTheUsersOwn) {
   const auto taken = packed({{"THOLE_CLAIM", "5f2c19d0a4e8b731"},
                              {"THOLE_GPUS", R"([{"uuid": "GPU-bbbbbbbb-0", "index": 1}, {"uuid": "GPU-cccccccc-0", "index": 2}])"},
