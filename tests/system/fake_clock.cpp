@@ -93,6 +93,7 @@ void start_watching() {
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
@@ -132,3 +133,4 @@ ssize_t read(int fd, void* bytes, size_t size) {
   return -1;
 }
 }
+#pragma GCC visibility pop

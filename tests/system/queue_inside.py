@@ -113,9 +113,9 @@ class Queue:
             record = (self.directory / "lanes" / str(lane)).read_bytes()
         except OSError:
             return None
-        if len(record) < 136 or struct.unpack_from("=I", record, 72)[0] != 3:
+        if len(record) < 120 or struct.unpack_from("=I", record, 72)[0] != 3:
             return None
-        return struct.unpack_from("=i", record, 128)[0]
+        return struct.unpack_from("=i", record, 112)[0]
 
     def commands(self):
         """Pids of the processes that carry the mark of one of our tasks."""

@@ -21,9 +21,8 @@ class ClockedQueue(Queue):
         self.shift = self.folder / "shift"
         self.set_clock(0)
         self.environment.update(FAKE_CLOCK=str(self.shift), LD_PRELOAD=str(BUILD / "fake_clock.so"))
-        self.call("drain")   # makes the queue
-        self.call("drain", "--off")
-        self.kill([pid for pid in [self.runner()] if pid])
+        self.submit("-g", "0", "--", "true")   # makes the queue
+        self.kill([eventually(self.runner, "the runner that this has started")])
         eventually(lambda: self.runner() is None, "the runner without our clock is gone")
         subprocess.run([THOLE, "__runner"], env=self.environment, check=True, capture_output=True, timeout=60)
         ours = str(BUILD / "fake_clock.so")
