@@ -7,13 +7,16 @@ Measures the thole that this interpreter imports. What is compared is done in tu
 are medians, and the ratio that is bounded is the median of the rounds' ratios. Run it with a package whose modules are compiled, as an
 installed one's are. Dragon has its own launcher and may need another Python: it is run as `dragon dragon_side.py` by the `--dragon` venv.
 """
+import os
+import sys
+
+sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.dirname(os.path.realpath(__file__))]  # queue.py lies there
+
 import argparse
 import multiprocessing
-import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor

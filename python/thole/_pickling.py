@@ -30,8 +30,10 @@ def dumped(value: Any) -> bytes | _wire.Part:
                 pickled = by_value(value, 5, buffers.append)
     except _UNPICKLABLE:
         by_value = _by_value()
-        if by_value is None:
-            raise
+        if by_value is None:  # lambdas and inner functions of a script
+            from . import _byvalue
+
+            by_value = _byvalue.dumps
         buffers = []
         pickled = by_value(value, 5, buffers.append)
     if not buffers and len(pickled) <= _wire.LIMIT:

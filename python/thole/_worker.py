@@ -97,11 +97,12 @@ class _Worker:
         _wire.send(self.connection, kind, number, 0, b"", body)
 
     def work(self) -> None:
-        from ._pickling import dumped  # ready was said: the time until the first task is free
-
         connection, room = self.connection, self.room
+        packet = _wire.receive(connection, room)
+        # Not before there is work: other workers may still be starting, and want the CPU.
+        from ._pickling import dumped
+
         while True:
-            packet = _wire.receive(connection, room)
             if packet is None or packet.kind == _wire.STOP:
                 return
             number = packet.number
@@ -115,6 +116,7 @@ class _Worker:
             del packet
             _wire.send(connection, kind, number, 0, b"", body)
             del body
+            packet = _wire.receive(connection, room)
 
     def compute(self, packet: _wire.Packet) -> Any:
         function = self.functions.get(packet.function)
