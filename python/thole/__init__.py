@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from .claims import Claim as Claim, claim as claim
+    from .decorator import on_gpu as on_gpu
     from .errors import (
         DriverError as DriverError,
         Error as Error,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "Claim": "claims",
     "claim": "claims",
+    "on_gpu": "decorator",
     "DriverError": "errors",
     "Error": "errors",
     "NeverPossible": "errors",
