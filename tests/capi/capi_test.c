@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -393,6 +394,96 @@ static void nothing_is_left_behind(void) {
   CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD); /* no child either */
 }
 
+/* Starts `script` with a shell; its stdout is the answer (of at most 255 bytes). */
+static int status_of(const char *script, const char *binding, char *said) {
+  thole_error *error = NULL;
+  const char *argv[] = {"sh", "-c", script, NULL};
+  const char *environment[] = {"PATH=/bin:/usr/bin", "WORD=given", NULL};
+  int out[2], end = -1;
+  if (pipe(out) != 0) exit(1);
+  const int descriptors[] = {out[1], 7, -1};
+  const int pid = thole_start(argv, environment, "/", binding, descriptors, -1, &end, &error);
+  close(out[1]);
+  CHECK(pid > 0 && end >= 0 && error == NULL);
+  ssize_t n, size = 0;
+  while ((n = read(out[0], said + size, 255 - (size_t)size)) > 0) size += n;
+  said[size] = 0;
+  int status = -1;
+  CHECK(waitpid(pid, &status, 0) == pid);
+  close(out[0]);
+  close(end);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void a_program_starts_where_as_and_with_what_it_is_told(void) {
+  char said[256];
+  CHECK(status_of("echo $PWD $WORD $HOME >&7; exit 3", NULL, said) == 3);
+  CHECK(strcmp(said, "/ given\n") == 0);
+  CHECK(status_of("grep Cpus_allowed_list /proc/self/status >&7", "{\"cpus\": \"0\", \"set\": {}}", said) == 0);
+  CHECK(strstr(said, "\t0\n") != NULL);
+}
+
+static void a_program_that_cannot_start_is_an_error(void) {
+  thole_error *error = NULL;
+  const char *argv[] = {"no-such-program-at-all", NULL};
+  int end = -1;
+  CHECK(thole_start(argv, NULL, NULL, NULL, NULL, -1, &end, &error) == -1);
+  CHECK((int)thole_error_code(error) == 127 && end == -1);
+  thole_error_free(error);
+  error = NULL;
+  argv[0] = "true";
+  CHECK(thole_start(argv, NULL, NULL, "{\"cpus\": \"x\"}", NULL, -1, &end, &error) == -1);
+  CHECK(thole_error_code(error) == THOLE_USAGE);
+  thole_error_free(error);
+}
+
+static void a_program_and_its_children_end_with_the_life_of_who_started_it(void) {
+  int life[2], out[2], end = -1;
+  if (pipe(life) != 0 || pipe(out) != 0) exit(1);
+  fcntl(life[1], F_SETFD, FD_CLOEXEC);
+  fcntl(life[0], F_SETFD, FD_CLOEXEC);
+  fcntl(out[0], F_SETFD, FD_CLOEXEC);
+  fcntl(out[1], F_SETFD, FD_CLOEXEC);
+  const char *argv[] = {"sh", "-c", "sleep 1000 & echo; sleep 1000", NULL};
+  const int descriptors[] = {out[1], 1, -1};
+  const int pid = thole_start(argv, NULL, NULL, NULL, descriptors, life[0], &end, NULL);
+  CHECK(pid > 0);
+  close(out[1]);
+  char byte;
+  CHECK(read(out[0], &byte, 1) == 1);
+  close(life[1]);
+  int status = 0;
+  CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  CHECK(read(out[0], &byte, 1) == 0); /* nobody has its output any more: the child in the background is gone too */
+  CHECK(thole_start(argv, NULL, NULL, NULL, NULL, life[0], &end, NULL) == -1); /* too late for another */
+  close(life[0]);
+  close(out[0]);
+  close(end);
+}
+
+static void a_claim_is_shared_out_among_processes(void) {
+  thole_machine *machine = open_simulated();
+  thole_claim *claim = must_claim(machine, "{\"gpus\": 2}", 0);
+  const char *const *uuids = thole_claim_uuids(claim);
+  char request[256];
+  snprintf(request, sizeof request, "{\"ranks\": [[\"%s\"], [\"%s\", \"%s\"], []], \"bind\": {\"mode\": \"node\"}}", uuids[1], uuids[0], uuids[1]);
+  char *told = thole_claim_ranks(machine, claim, request, NULL);
+  CHECK(told != NULL);
+  const char *first = told ? strstr(told, "CUDA_VISIBLE_DEVICES") : NULL, *second = first ? strstr(first + 1, "CUDA_VISIBLE_DEVICES") : NULL;
+  CHECK(second && strstr(second + 1, "\"CUDA_VISIBLE_DEVICES\": \"\"") != NULL); /* the third sees none */
+  thole_free(told);
+
+  static const char *const wrong[] = {"{\"ranks\": [[\"GPU-none\"]]}", "{\"ranks\": [[]], \"bind\": {\"mood\": \"x\"}}", "[]"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    thole_error *error = NULL;
+    CHECK(thole_claim_ranks(machine, claim, wrong[i], &error) == NULL);
+    CHECK(thole_error_code(error) == THOLE_USAGE);
+    thole_error_free(error);
+  }
+  thole_claim_release(claim);
+  thole_close(machine);
+}
+
 int main(void) {
   if (!mkdtemp(directory)) return 1;
   snprintf(options, sizeof options, "{\"machine\": \"dgx-a100\", \"state_dir\": \"%s/state\"}", directory);
@@ -418,6 +509,10 @@ int main(void) {
       TEST(a_waiting_thread_gets_what_another_releases),
       TEST(threads_on_one_machine_never_own_a_gpu_twice),
       TEST(a_killed_process_leaves_its_claim_free),
+      TEST(a_program_starts_where_as_and_with_what_it_is_told),
+      TEST(a_program_that_cannot_start_is_an_error),
+      TEST(a_program_and_its_children_end_with_the_life_of_who_started_it),
+      TEST(a_claim_is_shared_out_among_processes),
       TEST(nothing_is_left_behind),
   };
   for (size_t i = 0; i < sizeof tests / sizeof *tests; ++i) {
