@@ -22,7 +22,7 @@ def dumped(value: Any) -> bytes | _wire.Part:
     """The value as a part of a packet."""
     buffers: list[Any] = []
     try:
-        pickled = _pickle.dumps(value, 5, buffer_callback=buffers.append)
+        pickled: bytes = _pickle.dumps(value, 5, buffer_callback=buffers.append)
         if b"__main__" in pickled:
             by_value = _by_value()
             if by_value is not None:
