@@ -46,8 +46,9 @@ if TYPE_CHECKING:
         why as why,
     )
     from .policy import Policy as Policy
-    from .pool import AsyncResult as AsyncResult, Pool as Pool
+    from .pool import Pool as Pool
     from .process import Process as Process, ProcessTemplate as ProcessTemplate
+    from .results import AsyncResult as AsyncResult
     from .queue import jobs as jobs, submit as submit, wait as wait
     from .system import Node as Node, System as System
 
@@ -76,7 +77,7 @@ _WHERE = {
     "status": "machine",
     "topo": "machine",
     "why": "machine",
-    "AsyncResult": "pool",
+    "AsyncResult": "results",
     "Executor": "executor",
     "Node": "system",
     "Policy": "policy",

@@ -1,8 +1,9 @@
 """Functions and classes of a notebook or a prompt by value, where cloudpickle is not installed.
 
-A function is its code, its defaults, what it has closed over, and those globals that it names; a class its bases and attributes.
-Modules go by name. Only Python code of the same version can be sent so, and that is what workers run. cloudpickle knows many more
-cases (enumerations, abstract and generic classes, named tuples, properties of slots): install it where this says no.
+A function is its code, its defaults, what it has closed over, and those globals that it names; a class its bases and
+attributes. Modules go by name. Only Python code of the same version can be sent so, and that is what workers run. cloudpickle
+knows many more cases (enumerations, abstract and generic classes, named tuples, properties of slots): install it where this
+says no.
 """
 
 from __future__ import annotations

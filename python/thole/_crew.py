@@ -1,13 +1,13 @@
 """The workers of a pool and the thread that keeps them busy.
 
-How this works. One thread per pool owns everything here: it alone starts workers, sends, receives, notices deaths and calls back.
-Other threads put what they want into ``_inbox`` and wake it. It sleeps in epoll on the workers' sockets and pidfds; the only
-timed sleep is the patience of a termination.
+How this works. One thread per pool owns everything here: it alone starts workers, sends, receives, notices deaths and calls
+back. Other threads put what they want into ``_inbox`` and wake it. It sleeps in epoll on the workers' sockets and pidfds; the
+only timed sleep is the patience of a termination.
 
-Each worker has up to ``ahead`` chunks: one that it computes, the others unread in its socket, whose reading end is open here too.
-When another worker runs dry these are taken back, packet by packet; the kernel gives each to exactly one reader. When a worker
-dies, what was unread goes back to the front, and the one chunk that it had read and not answered is the one it died of: that one
-is tried again, up to a limit.
+Each worker has up to ``ahead`` chunks: one that it computes, the others unread in its socket, whose reading end is open here
+too. When another worker runs dry these are taken back, packet by packet; the kernel gives each to exactly one reader. When a
+worker dies, what was unread goes back to the front, and the one chunk that it had read and not answered is the one it died of:
+that one is tried again, up to a limit.
 """
 
 from __future__ import annotations

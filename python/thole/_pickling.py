@@ -1,8 +1,8 @@
 """Pickling for another process: protocol 5 with large buffers out of band, and what only exists here by value.
 
-What belongs to ``__main__`` cannot be found by name in a worker, whose main program is another. Where cloudpickle is installed such
-objects, lambdas and functions within functions travel by value. Where it is not, the worker imports the main script under another
-name, and :mod:`thole._byvalue` sends plain functions of notebooks and of prompts, which no file holds.
+What belongs to ``__main__`` cannot be found by name in a worker, whose main program is another. Where cloudpickle is installed
+such objects, lambdas and functions within functions travel by value. Where it is not, the worker imports the main script under
+another name, and :mod:`thole._byvalue` sends plain functions of notebooks and of prompts, which no file holds.
 """
 
 from __future__ import annotations

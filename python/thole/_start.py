@@ -1,9 +1,9 @@
 """Starting processes that are bound before they start and that end with this one.
 
-How this works. ``thole_start`` (thole.h) does between fork and exec what must be in force before the program runs: CPUs, memory policy,
-a process group of its own, descriptors, and the tie to our life. That tie is one pipe for the whole process, whose write end nobody
-but us has: when we end, however we end, the kernel sends SIGKILL to the group of every process that was started here. A forked child
-of ours closes its copy, so that it does not keep them alive.
+How this works. ``thole_start`` (thole.h) does between fork and exec what must be in force before the program runs: CPUs,
+memory policy, a process group of its own, descriptors, and the tie to our life. That tie is one pipe for the whole process,
+whose write end nobody but us has: when we end, however we end, the kernel sends SIGKILL to the group of every process that was
+started here. A forked child of ours closes its copy, so that it does not keep them alive.
 
 A process is watched by its pidfd, never by its pid: pids are given out again.
 """
@@ -73,8 +73,8 @@ class Child:
     Attributes:
         pid: its process id, which is its group's too.
         fd: its pidfd: readable when it has ended.
-        exit_status: as ``multiprocessing`` has it: the status, or minus the signal's number; None while it runs, and where somebody
-            else has waited for it.
+        exit_status: as ``multiprocessing`` has it: the status, or minus the signal's number; None while it runs, and where
+            somebody else has waited for it.
     """
 
     def __init__(self, pid: int, fd: int) -> None:

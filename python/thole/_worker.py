@@ -1,6 +1,7 @@
 """A worker of a pool: the program that runs in each of its processes.
 
-It reads a task, computes, answers, and so on until it is told to stop. It imports next to nothing before it has said that it is
+It reads a task, computes, answers, and so on until it is told to stop. It imports next to nothing before it has said that it
+    is
 ready: a pool is to be up about as soon as bare interpreters are.
 """
 
@@ -157,7 +158,8 @@ def _raised(problem: BaseException) -> bytes | _wire.Part:
     try:
         body = dumped((problem, text))
         if type(body) is bytes:
-            loads(memoryview(body))  # many an exception is pickled readily and cannot be loaded: its __init__ wants more than it keeps
+            # Many an exception is pickled readily and cannot be loaded: its __init__ wants more than it keeps.
+            loads(memoryview(body))
         return body
     except Exception:
         from .errors import Error

@@ -27,9 +27,10 @@ class Executor(_Executor):
     ...     list(executor.map(abs, [-1, -2], chunksize=1))
     [1, 2]
 
-    A drop-in for ``ProcessPoolExecutor``: ``max_workers`` is a Pool's ``processes``; all other arguments are a Pool's. A future that a
-    worker has not begun can be cancelled. A worker that dies breaks nothing: its task is tried again, ``retries`` times, and fails with
-    WorkerDied. What an initializer raises breaks the executor, and futures raise ``BrokenProcessPool``.
+    A drop-in for ``ProcessPoolExecutor``: ``max_workers`` is a Pool's ``processes``; all other arguments are a Pool's. A
+    future that a worker has not begun can be cancelled. A worker that dies breaks nothing: its task is tried again,
+    ``retries`` times, and fails with WorkerDied. What an initializer raises breaks the executor, and futures raise
+    ``BrokenProcessPool``.
     """
 
     def __init__(

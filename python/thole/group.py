@@ -44,13 +44,15 @@ class ProcessGroup:
     ...     len(group.exit_status), group.state
     (3, 'IDLE')
 
-    The policy of a template goes over the group's (``Policy.merge``). The GPUs are claimed in :meth:`init` and free again after
-    :meth:`close`. Each process has a process group of its own: signals reach its children too, and what is left of it when it has ended is
-    killed. When this process ends, in whatever way, the kernel kills them all. Processes read nothing from the terminal.
+    The policy of a template goes over the group's (``Policy.merge``). The GPUs are claimed in :meth:`init` and free again
+    after :meth:`close`. Each process has a process group of its own: signals reach its children too, and what is left of it
+    when it has ended is killed. When this process ends, in whatever way, the kernel kills them all. Processes read nothing
+    from the terminal.
 
     Args:
         restart: a process that ends, however, is started again in its place, until :meth:`stop_restart`.
-        ignore_error_on_exit: an exit status other than 0 is only recorded; else :meth:`join` raises WorkerDied at the first one.
+        ignore_error_on_exit: an exit status other than 0 is only recorded; else :meth:`join` raises WorkerDied at the first
+            one.
         walltime: seconds (or "1h") from the start after which the group is stopped.
         policy: for processes whose template has none, or leaves something open.
         name: shown by ``repr``.

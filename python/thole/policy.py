@@ -34,8 +34,9 @@ class Policy:
     ...     pool.map(os.getenv, ["CUDA_VISIBLE_DEVICES"] * 2)
     ['0', '0']
 
-    A policy without ``gpu_affinity`` leaves the GPUs as they are; one without ``cpu_affinity`` binds to the CPUs near its GPUs, or
-    leaves the CPUs as they are where it has no GPUs. The GPUs are claimed by the process that makes the pool or group, until that ends.
+    A policy without ``gpu_affinity`` leaves the GPUs as they are; one without ``cpu_affinity`` binds to the CPUs near its
+    GPUs, or leaves the CPUs as they are where it has no GPUs. The GPUs are claimed by the process that makes the pool or
+    group, until that ends.
 
     Attributes:
         placement: ``Policy.Placement``. All there is is this host, so HOST_NAME and HOST_ID only say which host it must be.
@@ -43,7 +44,8 @@ class Policy:
         host_id: with HOST_ID: 0 is this host.
         distribution: ``Policy.Distribution``: over hosts, and so without meaning on one.
         cpu_affinity: the numbers of the CPUs.
-        gpu_affinity: the GPUs: indices as ``thole status`` counts, "0:1" for an instance, UUIDs or unique beginnings, PCI addresses.
+        gpu_affinity: the GPUs: indices as ``thole status`` counts, "0:1" for an instance, UUIDs or unique beginnings, PCI
+            addresses.
     """
 
     Placement = _Placement

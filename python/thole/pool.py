@@ -10,21 +10,16 @@ import threading
 import time
 import types
 import weakref
-from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from . import _crew, _shares, _wire, words
-from .errors import Error
 from .policy import Policy
+from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 Result = TypeVar("Result")
-Callback = Callable[[Any], object]
-# (chunks' items done, items in all), or True for a bar on stderr.
-Progress = Union[bool, Callable[[int, int], object]]
-
 PATIENCE = 5.0
 
 
@@ -62,201 +57,6 @@ def shares_for(
     return _shares.for_policies([policy or Policy()] * processes, wait, bind)
 
 
-def _timeout_error() -> TimeoutError:
-    # Both the built-in one and the one that users of multiprocessing catch; that module is only imported when it is needed.
-    import multiprocessing
-
-    kind = type("TimeoutError", (TimeoutError, multiprocessing.TimeoutError), {"__module__": "thole"})
-    error: TimeoutError = kind("the result is not there yet")
-    return error
-
-
-class AsyncResult(Generic[Result]):
-    """A result that is being computed: what ``apply_async``, ``map_async`` and ``starmap_async`` return.
-
-    >>> import thole
-    >>> with thole.Pool(2) as pool:
-    ...     pool.apply_async(pow, (2, 10)).get(timeout=60)
-    1024
-    """
-
-    def __init__(self, callback: Callback | None, error_callback: Callback | None) -> None:
-        self._done = threading.Event()
-        self._succeeded = False
-        self._value: Any = None
-        self._callback = callback
-        self._error_callback = error_callback
-
-    def _chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
-        self._set(succeeded, value)
-
-    def _set(self, succeeded: bool, value: Any) -> None:
-        self._succeeded, self._value = succeeded, value
-        callback = self._callback if succeeded else self._error_callback
-        try:
-            if callback is not None:
-                callback(value)
-        finally:
-            self._done.set()
-
-    def ready(self) -> bool:
-        """Whether it is done."""
-        return self._done.is_set()
-
-    def successful(self) -> bool:
-        """Whether it was computed without an exception. Raises ValueError while it is not done."""
-        if not self.ready():
-            raise ValueError("the result is not there yet")
-        return self._succeeded
-
-    def wait(self, timeout: float | None = None) -> None:
-        """Sleeps until it is done, at most ``timeout`` seconds."""
-        self._done.wait(timeout)
-
-    def get(self, timeout: float | None = None) -> Result:
-        """The result, or the exception that the function raised, whose ``__cause__`` is its traceback in the worker.
-
-        Raises:
-            TimeoutError: it is not done in ``timeout`` seconds (also a ``multiprocessing.TimeoutError``).
-            WorkerDied: its workers died, again and again.
-        """
-        if not self._done.wait(timeout):
-            raise _timeout_error()
-        if self._succeeded:
-            result: Result = self._value
-            return result
-        raise self._value
-
-
-class _MapResult(AsyncResult[list[Any]]):
-    """The chunks of one map, put together; the first exception comes when all are done."""
-
-    def __init__(self, items: int, chunk: int, callback: Callback | None, error_callback: Callback | None, progress: Progress | None) -> None:
-        super().__init__(callback, error_callback)
-        self._items: list[Any] = [None] * items
-        self._chunk = chunk
-        self._left = math.ceil(items / chunk)
-        self._failure: Any = None
-        self._progress = _Bar(progress, items)
-        if not items:
-            self._finish()
-
-    def _chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
-        start = index * self._chunk
-        number = min(self._chunk, len(self._items) - start)
-        if succeeded:
-            self._items[start : start + number] = value
-        elif self._failure is None:
-            self._failure = value
-        self._left -= 1
-        try:
-            self._progress.advance(number)
-        finally:
-            if not self._left:
-                self._finish()
-
-    def _finish(self) -> None:
-        self._progress.close()
-        if self._failure is None:
-            self._set(True, self._items)
-        else:
-            self._set(False, self._failure)
-
-
-class _Bar:
-    """Tells how far a map is: to a callback, to tqdm where it is installed, else as a line on stderr."""
-
-    def __init__(self, progress: Progress | None, total: int | None) -> None:
-        self._done, self._total = 0, total
-        self._tell: Callable[[int, int], object] | None = progress if callable(progress) else None
-        self._bar: Any = None
-        if progress is True:
-            try:
-                from importlib import import_module
-
-                self._bar = import_module("tqdm.auto").tqdm(total=total)
-            except ImportError:
-                self._tell = _line
-
-    def advance(self, number: int) -> None:
-        self._done += number
-        if self._bar is not None:
-            self._bar.update(number)
-        elif self._tell is not None:
-            self._tell(self._done, self._done if self._total is None else self._total)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-
-def _line(done: int, total: int) -> None:
-    import sys
-
-    print(f"\r{done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-
-
-class _Results(Iterator[Any]):
-    """What ``imap`` and ``imap_unordered`` return: results one by one, as they come or in order."""
-
-    def __init__(self, ordered: bool, progress: Progress | None, items: int | None) -> None:
-        self._ordered = ordered
-        self._changed = threading.Condition()
-        self._ready: dict[int, tuple[bool, Any]] = {}
-        self._arrived: deque[int] = deque()
-        self._next = 0
-        self._total: int | None = None
-        self._values: deque[Any] = deque()
-        self._bar = _Bar(progress, items)
-
-    def _chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
-        with self._changed:
-            self._ready[index] = (succeeded, value)
-            self._arrived.append(index)
-            self._changed.notify()
-
-    def _complete(self, chunks: int) -> None:
-        with self._changed:
-            self._total = chunks
-            self._changed.notify()
-
-    def _wanted(self) -> int | None:
-        if self._ordered:
-            return self._next if self._next in self._ready else None
-        return self._arrived[0] if self._arrived else None
-
-    def __next__(self) -> Any:
-        return self.next()
-
-    def next(self, timeout: float | None = None) -> Any:
-        """The next result; raises TimeoutError when there is none in ``timeout`` seconds."""
-        if not self._values:
-            self._take_chunk(timeout)
-        self._bar.advance(1)
-        return self._values.popleft()
-
-    def _take_chunk(self, timeout: float | None) -> None:
-        with self._changed:
-            while True:
-                if self._next == self._total:
-                    self._bar.close()
-                    raise StopIteration
-                if not self._changed.wait_for(lambda: self._wanted() is not None or self._next == self._total, timeout):
-                    raise _timeout_error()
-                index = self._wanted()
-                if index is None:
-                    continue
-                if not self._ordered:
-                    self._arrived.popleft()
-                self._next += 1
-                succeeded, value = self._ready.pop(index)
-                if not succeeded:
-                    raise value
-                self._values.extend(value)
-                if self._values:
-                    return
-
-
 class Pool:
     """Worker processes that compute functions: each a fresh interpreter, on its GPU and CPUs before Python starts.
 
@@ -268,15 +68,15 @@ class Pool:
     ...     pool.map(abs, [-1, -2, -3])
     [1, 2, 3]
 
-    Which workers there are: ``processes`` of them, all under one ``policy`` or none; or ``processes_per_policy`` for each of a list of
-    policies; or as many for each of ``gpus``. The GPUs are claimed here, all or none, and are free again when the pool has ended. Each
-    worker sees its own only, and a claim made in it comes out of them.
+    Which workers there are: ``processes`` of them, all under one ``policy`` or none; or ``processes_per_policy`` for each of a
+    list of policies; or as many for each of ``gpus``. The GPUs are claimed here, all or none, and are free again when the pool
+    has ended. Each worker sees its own only, and a claim made in it comes out of them.
 
-    Workers may have children. What belongs to ``__main__`` is sent by value where cloudpickle is installed; see docs/pool.md for
-    where it is not. Arguments and results with large buffers (NumPy) are copied once.
+    Workers may have children. What belongs to ``__main__`` is sent by value where cloudpickle is installed; see docs/pool.md
+    for where it is not. Arguments and results with large buffers (NumPy) are copied once.
 
-    A worker that dies is replaced, and its task tried again, ``retries`` times; then it fails with WorkerDied. A worker's Ctrl-C is ours:
-    the workers do not hear it. When this process ends, in whatever way, its workers are killed by the kernel.
+    A worker that dies is replaced, and its task tried again, ``retries`` times; then it fails with WorkerDied. A worker's
+    Ctrl-C is ours: the workers do not hear it. When this process ends, in whatever way, its workers are killed by the kernel.
 
     Args:
         processes: how many; all CPUs of this process, if nothing else is said.
@@ -286,7 +86,8 @@ class Pool:
         processes_per_policy: how many workers for each policy or GPU (1).
         gpus: how many GPUs, or "free": all that are free now, or the first to become free.
         wait: how long to wait for the GPUs at most: seconds or "30m"; 0 does not wait. For ever, if not given.
-        bind: how to bind: a mode ("node", "exclusive", …), or a dict with "mode", "mem", "smt", "threads" as in docs/binding.md.
+        bind: how to bind: a mode ("node", "exclusive", …), or a dict with "mode", "mem", "smt", "threads" as in
+            docs/binding.md.
         retries: how often a task is tried again whose worker died.
 
     Raises:
@@ -358,7 +159,7 @@ class Pool:
         self._check_open()
         result: AsyncResult[Result] = AsyncResult(callback, error_callback)
         given = (tuple(args), dict(kwds or {}))
-        self._crew.submit([_crew.Chunk(_wire.CALL, self._function(func), given, result._chunk_done)])
+        self._crew.submit([_crew.Chunk(_wire.CALL, self._function(func), given, result.chunk_done)])
         return result
 
     def map(
@@ -435,7 +236,7 @@ class Pool:
         if self._open:
             raise ValueError("the pool is still open: close() or terminate() it first")
         if not self._crew.join(timeout):
-            raise _timeout_error()
+            raise timeout_error()
         self._forgotten.detach()
 
     def __enter__(self) -> Pool:
@@ -469,13 +270,13 @@ class Pool:
             chunksize = max(1, math.ceil(len(items) / (self.size * 4)))
         elif chunksize < 1:
             raise ValueError(f"chunksize: expected 1 or more, got {chunksize!r}")
-        result = _MapResult(len(items), chunksize, callback, error_callback, progress)
+        result = MapResult(len(items), chunksize, callback, error_callback, progress)
         if not len(items):
             return result
         function = self._function(func)
         self._crew.submit(
             [
-                _crew.Chunk(kind, function, tuple(items[start : start + chunksize]), result._chunk_done, index)
+                _crew.Chunk(kind, function, tuple(items[start : start + chunksize]), result.chunk_done, index)
                 for index, start in enumerate(range(0, len(items), chunksize))
             ]
         )
@@ -489,17 +290,17 @@ class Pool:
             raise ValueError(f"chunksize: expected 1 or more, got {chunksize!r}")
         function, crew = self._function(func), self._crew
         known = iterable if isinstance(iterable, (list, tuple, range)) else None
-        results = _Results(ordered, progress, None if known is None else len(known))
+        results = Results(ordered, progress, None if known is None else len(known))
 
         def feed() -> None:
             number = 0
             rest = iter(iterable)
             try:
                 for items in iter(lambda: tuple(itertools.islice(rest, chunksize)), ()):
-                    crew.submit([_crew.Chunk(_wire.MAP, function, items, results._chunk_done, number)])
+                    crew.submit([_crew.Chunk(_wire.MAP, function, items, results.chunk_done, number)])
                     number += 1
             except BaseException as problem:  # of the iterable, or of a pool that has ended: it is the next result
-                results._chunk_done(number, False, problem)
+                results.chunk_done(number, False, problem)
                 number += 1
             results._complete(number)
 
@@ -546,7 +347,7 @@ def call_in(shares: _shares.Shares, function: Callable[..., Result], args: Seque
     _live.add(crew)
     result: AsyncResult[Result] = AsyncResult(None, None)
     try:
-        crew.submit([_crew.Chunk(_wire.CALL, _crew.Function(function), (tuple(args), dict(kwargs)), result._chunk_done)])
+        crew.submit([_crew.Chunk(_wire.CALL, _crew.Function(function), (tuple(args), dict(kwargs)), result.chunk_done)])
         crew.close()
         return result.get()
     except BaseException:

@@ -38,7 +38,8 @@ class ProcessTemplate:
         cwd: where it starts.
         env: variables on top of this process's; None as a value removes one.
         stdin: PIPE, a file, or a path; nothing to read, if not given.
-        stdout, stderr: PIPE, DEVNULL, a file, or a path, which is appended to; this process's, if not given. stderr may be STDOUT.
+        stdout, stderr: PIPE, DEVNULL, a file, or a path, which is appended to; this process's, if not given. stderr may be
+            STDOUT.
         policy: its GPUs and CPUs; what it does not say, its group's policy says.
     """
 
@@ -192,9 +193,9 @@ class Process:
     >>> process.stdout_conn.read(), process.join()
     (b'3\\n', 0)
 
-    The GPUs of its policy are claimed in :meth:`start` and free again when it has ended. It has a process group of its own, which a
-    terminal's Ctrl-C does not reach; what is left of the group when it has ended is killed. When this process ends, in whatever way,
-    the kernel kills it. The arguments are those of ProcessTemplate, and ``wait``: how long to wait for the GPUs.
+    The GPUs of its policy are claimed in :meth:`start` and free again when it has ended. It has a process group of its own,
+    which a terminal's Ctrl-C does not reach; what is left of the group when it has ended is killed. When this process ends, in
+    whatever way, the kernel kills it. The arguments are those of ProcessTemplate, and ``wait``: how long to wait for the GPUs.
 
     Attributes:
         puid: its process id; None before the start.

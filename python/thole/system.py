@@ -24,7 +24,8 @@ class Node:
         name, hostname: the host's name.
         h_uid: 0, its number among the hosts.
         num_cpus, cpus: how many CPUs this process may use, and their numbers.
-        num_gpus, gpus: how many GPUs this process may claim, and their names: indices, "0:1" for an instance of a partitioned one.
+        num_gpus, gpus: how many GPUs this process may claim, and their names: indices, "0:1" for an instance of a partitioned
+            one.
         gpu_vendor: "Nvidia", "AMD", "Intel"; None without GPUs.
         gpu_env_str: the variable that masks them; None without GPUs.
         physical_mem: bytes of memory.
