@@ -3,15 +3,15 @@
 
 Usage: bench/python_pool.py [--rounds 7] [--tasks 20000] [--mib 1024] [--dragon FOLDER-OF-A-VENV]
 
-Measures the thole that this interpreter imports. What is compared is done in turn in each round, so that all see the same
-machine; printed are medians, and the ratio that is bounded is the median of the rounds' ratios. Run it with a package whose
-modules are compiled, as an installed one's are. Dragon has its own launcher and may need another Python: it is run as `dragon
-dragon_side.py` by the `--dragon` venv.
+Measures the thole that this interpreter imports. What is compared is done in turn in each round, so that all see the same machine;
+printed are medians, and the ratio that is bounded is the median of the rounds' ratios. Run it with a package whose modules are
+compiled, as an installed one's are. Dragon has its own launcher and may need another Python: it is run by the `--dragon` venv.
 """
 import os
 import sys
 
-sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.dirname(os.path.realpath(__file__))]  # queue.py lies there
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != HERE]  # a queue.py lies there
 
 import argparse
 import multiprocessing
@@ -197,18 +197,26 @@ if __name__ == "__main__":
 def measure_dragon(venv, tasks):
     """Its launcher's own start is not counted."""
     with tempfile.TemporaryDirectory() as folder:
-        script = pathlib.Path(folder, "dragon_side.py") script.write_text(DRAGON) path = os.pathsep.join([os.path.join(venv,
-        "bin"), os.environ["PATH"]]) command = [os.path.join(venv, "bin", "dragon"), "-s", str(script), str(WORKERS),
-        str(tasks)] subprocess.run(command, env=dict(os.environ, PATH=path), check=False, timeout=300)
+        script = pathlib.Path(folder, "dragon_side.py")
+        script.write_text(DRAGON)
+        path = os.pathsep.join([os.path.join(venv, "bin"), os.environ["PATH"]])
+        command = [os.path.join(venv, "bin", "dragon"), "-s", str(script), str(WORKERS), str(tasks)]
+        subprocess.run(command, env=dict(os.environ, PATH=path), check=False, timeout=300)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7) parser.add_argument("--tasks", type=int, default=20_000)
-    parser.add_argument("--mib", type=int, default=1024) parser.add_argument("--dragon", metavar="VENV") wanted =
-    parser.parse_args() print(f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} CPUs, load
-    {os.getloadavg()[0]:.1f}") measure_start(wanted.rounds) measure_tasks(wanted.rounds, wanted.tasks)
-    measure_large(wanted.rounds, wanted.mib) measure_group(wanted.rounds) if wanted.dragon:
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--dragon", metavar="VENV")
+    wanted = parser.parse_args()
+    print(f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}")
+    measure_start(wanted.rounds)
+    measure_tasks(wanted.rounds, wanted.tasks)
+    measure_large(wanted.rounds, wanted.mib)
+    measure_group(wanted.rounds)
+    if wanted.dragon:
         measure_dragon(wanted.dragon, wanted.tasks)
 
 
