@@ -8,8 +8,8 @@ extern char** environ;
 
 namespace thole::bench {
 
-// Whether all could be started. /bin/true with a word costs 1.5 times what it costs without one (it sets a locale), so it gets one
-// here as from every launcher.
+// Whether all could be started. /bin/true with a word costs 1.5 times what it costs without one (it sets a locale), so it gets
+// one here as from every launcher.
 inline bool bare_loop(unsigned tasks, unsigned slots) {
   char program[] = "/bin/true", item[] = "1";
   char* const words[] = {program, item, nullptr};

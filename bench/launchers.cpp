@@ -1,6 +1,6 @@
-// Launching tasks that do nothing, tasks a second: a bare posix_spawn loop, `thole map`, and its peers, interleaved in one run so that
-// all of them see the same noise. The figure is the median over the rounds of the ratio to the bare loop of the same round.
-// Usage: bench_launchers THOLE [TASKS [ROUNDS [SLOTS…]]]
+// Launching tasks that do nothing, tasks a second: a bare posix_spawn loop, `thole map`, and its peers, interleaved in one run
+// so that all of them see the same noise. The figure is the median over the rounds of the ratio to the bare loop of the same
+// round. Usage: bench_launchers THOLE [TASKS [ROUNDS [SLOTS…]]]
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -58,8 +58,9 @@ void measure(const std::string& thole, unsigned tasks, unsigned rounds, unsigned
       {"xargs -P -n1", items + "xargs -P %J -n1 " + program, 1, {}, {}},
       {"make -j", "make -s -r -j %J -f /dev/shm/thole-bench.mk $(seq -f t%.0f %N)", 1, {}, {}},
       {"GNU parallel", items + "parallel -j %J " + program, 20, {}, {}},
-      {"task-spooler (tsp -n)", "export TS_SOCKET=/dev/shm/thole-bench.tsp; tsp -S %J; for i in $(seq %N); do tsp -n " + std::string(program) +
-                                    " $i > /dev/null; done; tsp -w; tsp -K", 5, {}, {}}};
+      {"task-spooler (tsp -n)",
+       "export TS_SOCKET=/dev/shm/thole-bench.tsp; tsp -S %J; for i in $(seq %N); do tsp -n " + std::string(program) +
+           " $i > /dev/null; done; tsp -w; tsp -K", 5, {}, {}}};
   (void)!shell("echo 't%:;@" + std::string(program) + " 1' > /dev/shm/thole-bench.mk");
   Samples bare_rates;
   for (unsigned round = 0; round < rounds; ++round)
@@ -74,13 +75,14 @@ void measure(const std::string& thole, unsigned tasks, unsigned rounds, unsigned
       candidate.rates.push_back(1e6 / took);
       candidate.ratios.push_back(alone / took);
     }
-  std::printf("\n%u slots, %u tasks, %u rounds\n  %-34s %9s %8s %8s %8s\n", slots, tasks, rounds, "", "tasks/s", "ratio", "min", "max");
+  std::printf("\n%u slots, %u tasks, %u rounds\n  %-34s %9s %8s %8s %8s\n", slots, tasks, rounds, "", "tasks/s", "ratio", "min",
+              "max");
   std::printf("  %-34s %9.0f %8s\n", "bare posix_spawn loop", percentile(bare_rates, 50), "1");
   for (const Candidate& candidate : candidates)
     if (candidate.ratios.empty()) std::printf("  %-34s   not here\n", candidate.name.c_str());
     else
-      std::printf("  %-34s %9.0f %8.2f %8.2f %8.2f\n", candidate.name.c_str(), percentile(candidate.rates, 50), percentile(candidate.ratios, 50),
-                  percentile(candidate.ratios, 0), percentile(candidate.ratios, 100));
+      std::printf("  %-34s %9.0f %8.2f %8.2f %8.2f\n", candidate.name.c_str(), percentile(candidate.rates, 50),
+                  percentile(candidate.ratios, 50), percentile(candidate.ratios, 0), percentile(candidate.ratios, 100));
   std::fflush(stdout);
   (void)!shell("rm -f /dev/shm/thole-bench.*");
 }
@@ -90,7 +92,9 @@ void measure(const std::string& thole, unsigned tasks, unsigned rounds, unsigned
 
 int main(int argc, char** argv) {
   if (argc < 2) return std::fprintf(stderr, "usage: bench_launchers THOLE [TASKS [ROUNDS [SLOTS...]]]\n"), 64;
-  const auto number = [&](int at, unsigned otherwise) { return argc > at ? static_cast<unsigned>(std::atoi(argv[at])) : otherwise; };
+  const auto number = [&](int at, unsigned otherwise) {
+    return argc > at ? static_cast<unsigned>(std::atoi(argv[at])) : otherwise;
+  };
   const unsigned tasks = number(2, 2000), rounds = number(3, 5);
   std::vector<unsigned> slots;
   for (int at = 4; at < argc; ++at) slots.push_back(number(at, 1));

@@ -1,5 +1,5 @@
-// What a plan costs: placing the worst case of any 8 of 16 GPUs, and binding 8 ranks on 256 CPUs, beside copying the machine as a
-// bare operation of its size. Usage: bench_plan [rounds]
+// What a plan costs: placing the worst case of any 8 of 16 GPUs, and binding 8 ranks on 256 CPUs, beside copying the machine as
+// a bare operation of its size. Usage: bench_plan [rounds]
 #include <cstdlib>
 #include <string>
 
@@ -12,8 +12,8 @@
 namespace thole::bench {
 namespace {
 
-// Two packages of `nodes` NUMA nodes, two threads a core, `gpus` spread over the nodes; all GPUs on one NVSwitch fabric and each
-// pair at its own PCIe distance, so that no two sets are settled by the first criterion alone.
+// Two packages of `nodes` NUMA nodes, two threads a core, `gpus` spread over the nodes; all GPUs on one NVSwitch fabric and
+// each pair at its own PCIe distance, so that no two sets are settled by the first criterion alone.
 model::Machine machine_of(unsigned cpus, int nodes, unsigned gpus) {
   model::Machine machine;
   const unsigned cores = cpus / 2;
@@ -31,7 +31,9 @@ model::Machine machine_of(unsigned cpus, int nodes, unsigned gpus) {
     for (unsigned j = 0; j < gpus; ++j)
       if (j != i)
         gpu.links.push_back({model::PciAddress{0, static_cast<std::uint8_t>(j + 1), 0, 0}.to_string(),
-                             i / 2 == j / 2 ? model::LinkKind::pix : i / 4 == j / 4 ? model::LinkKind::pxb : model::LinkKind::sys,
+                             i / 2 == j / 2   ? model::LinkKind::pix
+                             : i / 4 == j / 4 ? model::LinkKind::pxb
+                                              : model::LinkKind::sys,
                              std::nullopt, std::nullopt});
     machine.gpus.push_back(std::move(gpu));
   }
@@ -94,6 +96,7 @@ void binding(int rounds, const char* mode) {
 int main(int argc, char** argv) {
   using namespace thole;
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 300;
-  for (const auto shape : {model::Shape::collective, model::Shape::pairwise, model::Shape::independent}) bench::placing(rounds, shape);
+  for (const auto shape : {model::Shape::collective, model::Shape::pairwise, model::Shape::independent})
+    bench::placing(rounds, shape);
   for (const char* mode : {"exclusive", "node", "l3", "core:4", "compat"}) bench::binding(rounds, mode);
 }

@@ -41,7 +41,8 @@ model::Request settled(const Site& site, model::Request request, const std::vect
 }
 
 // Eligible units of the request; refuses at once what sickness makes impossible, naming the sick.
-std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, const std::vector<std::string>* within) {
+std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request,
+                                        const std::vector<std::string>* within) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
   std::vector<std::size_t> eligible = select(site, request, within).units;
@@ -110,7 +111,8 @@ class Acquisition {
   Acquired finish() {
     bool looked_again = false;
     for (;;) {
-      std::optional<port::Claim> claim = place_->step([&](const auto& queue, auto mine, auto now) { return choice_(queue, mine, now); });
+      std::optional<port::Claim> claim =
+          place_->step([&](const auto& queue, auto mine, auto now) { return choice_(queue, mine, now); });
       if (claim) {
         place_->pass_on();
         if (auto trouble = still_used(); trouble.empty()) return hand_over(std::move(*claim));
@@ -191,7 +193,8 @@ class Acquisition {
   // The caller has been told where it stood (options.waiting) and can say why.
   [[noreturn]] void give_up() {
     if (request_.wait == Seconds{0}) throw Error(ErrorCode::busy, request_.describe() + ": not free now");
-    throw Error(ErrorCode::timed_out, fmt::format("{}: not free after {}", request_.describe(), format_duration(std::chrono::ceil<Seconds>(*request_.wait))));
+    throw Error(ErrorCode::timed_out, fmt::format("{}: not free after {}", request_.describe(),
+                                                  format_duration(std::chrono::ceil<Seconds>(*request_.wait))));
   }
 
   Site& site_;

@@ -60,17 +60,20 @@ FoundGpus gpus_of_process(RankSite& site, pid_t pid, const std::vector<std::stri
   FoundGpus used{{}, "the driver"};
   const auto uses = [pid](const model::Use& use) {
     const auto processes = use.processes.value_or({});
-    return std::any_of(processes.begin(), processes.end(), [pid](const model::GpuProcess& process) { return process.pid == pid; });
+    return std::any_of(processes.begin(), processes.end(),
+                       [pid](const model::GpuProcess& process) { return process.pid == pid; });
   };
   for (std::size_t i = 0; i < gpus.size(); ++i)
-    if (uses(gpus[i].use) || std::any_of(gpus[i].mig.begin(), gpus[i].mig.end(), [&](const model::Instance& part) { return uses(part.use); }))
+    if (uses(gpus[i].use) ||
+        std::any_of(gpus[i].mig.begin(), gpus[i].mig.end(), [&](const model::Instance& part) { return uses(part.use); }))
       used.gpus.push_back(i);
   if (!used.gpus.empty()) return used;
   const plan::Environment own = site.bind.binder.environment_of(pid);
   const plan::Outer outer = plan::outer_allotment(observer.snapshot(), observer.units(), own);
   if (!outer.named_by.empty() && !outer.order.empty()) return {gpus_of(observer.units(), outer.order), "its " + outer.named_by};
   if (gpus.size() == 1) return {{0}, "the only one"};
-  throw Error(ErrorCode::usage, fmt::format("next to which GPU? Process {} uses none that the driver shows, and its variables allot none", pid))
+  throw Error(ErrorCode::usage,
+              fmt::format("next to which GPU? Process {} uses none that the driver shows, and its variables allot none", pid))
       .hint("--on GPU,…");
 }
 

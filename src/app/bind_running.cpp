@@ -11,10 +11,10 @@ namespace thole::app {
 Put put_on_cpus(port::Binder& binder, pid_t pid, const Binding& binding, std::size_t rank) {
   const plan::Effect& effect = binding.effects[rank];
   if (!effect.binding.cpus)
-    throw Error(ErrorCode::unavailable,
-                fmt::format("process {} was not bound: {}", pid,
-                            effect.absent_cpus.empty() ? binding.plan.ranks[rank].why
-                                                       : "this host has none of the simulated CPUs " + effect.absent_cpus.to_string()));
+    throw Error(ErrorCode::unavailable, fmt::format("process {} was not bound: {}", pid,
+                                                    effect.absent_cpus.empty() ? binding.plan.ranks[rank].why
+                                                                               : "this host has none of the simulated CPUs " +
+                                                                                     effect.absent_cpus.to_string()));
   Put put;
   put.process = binder.bind_process(pid, *effect.binding.cpus);
   for (const auto& [mask, threads] : put.process.masks) {

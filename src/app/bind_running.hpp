@@ -20,8 +20,8 @@ struct BoundHere {
   std::size_t rank = 0;                        // which of them it is
 };
 
-// This process, `self`, as the rank that `wanted` or a launcher's variables say; where neither does, as the only one, with all its
-// GPUs. Its memory policy is left alone: that of threads which run already cannot be changed.
+// This process, `self`, as the rank that `wanted` or a launcher's variables say; where neither does, as the only one, with all
+// its GPUs. Its memory policy is left alone: that of threads which run already cannot be changed.
 BoundHere bind_this_process(RankSite& site, pid_t self, RankRequest wanted);
 
 }  // namespace thole::app

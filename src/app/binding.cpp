@@ -60,14 +60,15 @@ std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const st
   return gpus;
 }
 
-std::optional<Binding> binding_for(Site& site, const BindSite& host, const model::BindOptions& options, const Acquired& acquired,
-                                   unsigned processes) {
+std::optional<Binding> binding_for(Site& site, const BindSite& host, const model::BindOptions& options,
+                                   const Acquired& acquired, unsigned processes) {
   if (acquired.chosen.empty() || !asks_for_anything(options)) return std::nullopt;
   return plan_binding(site.observer, host, site.environment, options,
                       std::vector(processes, gpus_of(acquired.units, acquired.chosen)));
 }
 
-port::ProcessSpec spec_with(const Acquired& acquired, const plan::Variables& variables, const std::map<std::string, std::string>& carry) {
+port::ProcessSpec spec_with(const Acquired& acquired, const plan::Variables& variables,
+                            const std::map<std::string, std::string>& carry) {
   port::ProcessSpec spec;
   spec.set = variables.set;
   spec.unset = variables.unset;
@@ -88,7 +89,8 @@ Binding plan_binding(Observer& observer, const BindSite& site, const plan::Envir
   if (const auto* refusal = std::get_if<model::BindRefusal>(&answer)) throw_refusal(*refusal, options);
 
   Binding binding{options, std::get<model::BindingPlan>(std::move(answer)), {}, observer.topology_problem()};
-  for (const model::RankPlan& rank : binding.plan.ranks) binding.effects.push_back(plan::effect(rank, binding.plan, host, environment));
+  for (const model::RankPlan& rank : binding.plan.ranks)
+    binding.effects.push_back(plan::effect(rank, binding.plan, host, environment));
   for (std::size_t i = 0; options.strict && i < binding.effects.size(); ++i)
     if (const auto troubles = binding.troubles_of(i); !troubles.empty())
       throw_refusal({(binding.effects.size() > 1 ? fmt::format("rank {}: ", i) : "") + join(troubles, "; "), i}, options);

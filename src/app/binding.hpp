@@ -32,17 +32,18 @@ struct Binding {
 // The GPUs of these units, each once: several MIG instances are one place.
 std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen);
 
-// Plans for ranks with these GPUs each, by the last look at the machine. Throws Error(usage) where the request has no answer, and
-// Error(unavailable) under strict where a rank would get less than was wanted.
+// Plans for ranks with these GPUs each, by the last look at the machine. Throws Error(usage) where the request has no answer,
+// and Error(unavailable) under strict where a rank would get less than was wanted.
 Binding plan_binding(Observer& observer, const BindSite& site, const plan::Environment& environment,
                      const model::BindOptions& options, std::vector<std::vector<std::size_t>> ranks);
 
 // The plan for processes that share the GPUs of a claim; nothing where it has none, or where nothing is to be bound or set.
-std::optional<Binding> binding_for(Site& site, const BindSite& host, const model::BindOptions& options, const Acquired& acquired,
-                                   unsigned processes);
+std::optional<Binding> binding_for(Site& site, const BindSite& host, const model::BindOptions& options,
+                                   const Acquired& acquired, unsigned processes);
 
 // What a process gets with a claim, on top of its caller's environment: the variables, those to `carry` on, and the locks.
-port::ProcessSpec spec_with(const Acquired& acquired, const plan::Variables& variables, const std::map<std::string, std::string>& carry);
+port::ProcessSpec spec_with(const Acquired& acquired, const plan::Variables& variables,
+                            const std::map<std::string, std::string>& carry);
 
 // What the kernel gave a rank, and how it differs from what was asked for: sentences, none when it does not.
 struct ReadBack {

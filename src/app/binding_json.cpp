@@ -32,7 +32,8 @@ Json rank_to_json(const model::RankPlan& rank, const plan::Effect& effect) {
 
 Json binding_to_json(const Binding& binding) {
   Json ranks = Json::array();
-  for (std::size_t i = 0; i < binding.plan.ranks.size(); ++i) ranks.push_back(rank_to_json(binding.plan.ranks[i], binding.effects[i]));
+  for (std::size_t i = 0; i < binding.plan.ranks.size(); ++i)
+    ranks.push_back(rank_to_json(binding.plan.ranks[i], binding.effects[i]));
   return {{"mode", bind_name(binding.options)},
           {"smt", to_string(binding.options.smt)},
           {"strict", binding.options.strict},
@@ -41,7 +42,10 @@ Json binding_to_json(const Binding& binding) {
 }
 
 Json bound_to_json(const Binding& binding, std::size_t rank, const ReadBack& answer) {
-  return {{"rank", rank}, {"binding", binding_to_json(binding)}, {"got", model::to_json(answer.got)}, {"differences", answer.differences}};
+  return {{"rank", rank},
+          {"binding", binding_to_json(binding)},
+          {"got", model::to_json(answer.got)},
+          {"differences", answer.differences}};
 }
 
 Json rebound_to_json(const Rebound& rebound, pid_t pid, std::size_t rank) {

@@ -1,8 +1,8 @@
 // The rule an acquisition shows to the claim store: one request bound to what was seen of the machine.
 //
-// How this works. A unit nobody has claimed is judged by what the driver shows on it (plan::judge). A claimed one is judged by its
-// health alone, since its use is its owner's; and so is one that was seen claimed and has been let go since, until a look under our
-// own lock tells (trust_next_look): what the last look saw there may have been its owner's.
+// How this works. A unit nobody has claimed is judged by what the driver shows on it (plan::judge). A claimed one is judged by
+// its health alone, since its use is its owner's; and so is one that was seen claimed and has been let go since, until a look
+// under our own lock tells (trust_next_look): what the last look saw there may have been its owner's.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, std
   const bool same_boot = std::string_view(record->boot.data()) == boot;
   for (const model::LanePlace& place : record->places) {
     const model::TaskPhase phase = place.phase.load();
-    if (phase == model::TaskPhase::none || place.job != task.job || place.task != task.index || place.runs != task.runs) continue;
+    if (phase == model::TaskPhase::none || place.job != task.job || place.task != task.index || place.runs != task.runs)
+      continue;
     if (phase == model::TaskPhase::taken) return NeverBegan{};
     if (phase == model::TaskPhase::reached) return Unknown{same_boot};
     Ended ended;

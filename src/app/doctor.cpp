@@ -147,10 +147,12 @@ class Examination {
     std::string text = fmt::format("{} online", machine.cpus.size());
     if (!cores.empty()) text += fmt::format(" in {} cores", cores.size());
     add("CPUs", Result::ok, fmt::format("{}, {} memory nodes, {} NICs", text, machine.numa.size(), machine.nics.size()));
-    const auto lost = std::count_if(machine.gpus.begin(), machine.gpus.end(), [](const model::Gpu& gpu) { return !gpu.near_cpus.node; });
+    const auto lost =
+        std::count_if(machine.gpus.begin(), machine.gpus.end(), [](const model::Gpu& gpu) { return !gpu.near_cpus.node; });
     if (lost > 0)
       add("near CPUs", Result::warning,
-          fmt::format("the platform names no near CPUs for {} of {}: they are bound to all CPUs allowed", lost, gpus(machine.gpus.size())));
+          fmt::format("the platform names no near CPUs for {} of {}: they are bound to all CPUs allowed", lost,
+                      gpus(machine.gpus.size())));
   }
 
   static std::string name_of(const model::Gpu& gpu, std::size_t index) {
@@ -224,7 +226,9 @@ class Examination {
                  "loginctl enable-linger");
     std::string text = "jobs go on after you have logged out";
     if (logout.lingers) text += "; to have it go on after a boot: systemctl --user enable thole-runner";
-    else text += logout.logind ? "; after a boot with your next thole, or by themselves after loginctl enable-linger" : "; after a boot with your next thole";
+    else
+      text += logout.logind ? "; after a boot with your next thole, or by themselves after loginctl enable-linger"
+                            : "; after a boot with your next thole";
     add("queue", Result::ok, text);
   }
 

@@ -93,7 +93,8 @@ std::string unfit_for_placeholder(const Site& site, const model::Unit& unit) {
   return "";
 }
 
-// Those that others would take for free, with the reasons told for those that are left as they are. The claim stays in any case.
+// Those that others would take for free, with the reasons told for those that are left as they are.
+// The claim stays in any case.
 void put_placeholder(const Site& site, const Acquired& acquired, port::Placeholder& placeholder, const RunEvents& events) {
   const auto without = [&](const std::string& label, const std::string& why) {
     if (events.caution) events.caution(fmt::format("no placeholder on GPU {}: {}", label, why));
@@ -190,7 +191,8 @@ WallTime extend(port::ClaimControl& control, const port::Clock& clock, const Kep
   return until;
 }
 
-model::Json claim_json(const Site& site, const Acquired& acquired, const plan::Variables& variables, std::optional<WallTime> until) {
+model::Json claim_json(const Site& site, const Acquired& acquired, const plan::Variables& variables,
+                       std::optional<WallTime> until) {
   model::Json json;
   json["schema"] = "thole/claim/1";
   json["id"] = acquired.claim.id;

@@ -43,7 +43,8 @@ struct HoldRequest {
   port::Placeholder* placeholder = nullptr;   // keeps the claimed GPUs looking used; null: they need not
 };
 
-// Starts a holder and returns what it has (schema thole/claim/1: id, gpus, keys, since, until, variables). Throws what acquire throws.
+// Starts a holder and returns what it has (schema thole/claim/1: id, gpus, keys, since, until, variables).
+// Throws what acquire throws.
 model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel);
 
 // Asks the keeper to let go; returns when the GPUs are free.
@@ -53,6 +54,7 @@ void release(port::ClaimControl& control, const KeptClaim& claim);
 WallTime extend(port::ClaimControl& control, const port::Clock& clock, const KeptClaim& claim, Seconds by);
 
 // "thole/claim/1", also what --json prints of a claim made.
-model::Json claim_json(const Site& site, const Acquired& acquired, const plan::Variables& variables, std::optional<WallTime> until);
+model::Json claim_json(const Site& site, const Acquired& acquired, const plan::Variables& variables,
+                       std::optional<WallTime> until);
 
 }  // namespace thole::app

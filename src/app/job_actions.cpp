@@ -45,7 +45,8 @@ void check_circle(port::JobReader& reader, const std::vector<Job>& jobs, const s
   }
   std::vector<std::string> names;
   for (const std::uint64_t job : plan::find_cycle(waits_for)) names.push_back(std::to_string(job));
-  if (!names.empty()) throw Error(ErrorCode::usage, "jobs that wait for each other would never start: " + plan::describe_cycle(names));
+  if (!names.empty())
+    throw Error(ErrorCode::usage, "jobs that wait for each other would never start: " + plan::describe_cycle(names));
 }
 
 }  // namespace
@@ -54,7 +55,8 @@ void edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange& ch
   for (const Job& job : jobs) {                  // all may be changed before one is
     if (job.counts[TaskState::queued] + job.counts[TaskState::held] > 0) continue;
     const bool running = job.counts[TaskState::running] > 0;
-    throw Error(ErrorCode::usage, fmt::format("job {} has {}: only what has not started can be changed", job.id, running ? "started" : "ended"))
+    throw Error(ErrorCode::usage,
+                fmt::format("job {} has {}: only what has not started can be changed", job.id, running ? "started" : "ended"))
         .hint(running ? fmt::format("thole cancel {} ends it; thole extend gives a claim more time", job.id)
                       : fmt::format("thole retry {} queues again what has not succeeded", job.id));
   }
@@ -76,7 +78,8 @@ void drain(Queue queue, bool on) {
   if (!on) queue.door.stir();
 }
 
-bool has_ended(port::JobReader& jobs, const Job& job, const std::optional<std::pair<model::TaskIndex, model::TaskIndex>>& tasks) {
+bool has_ended(port::JobReader& jobs, const Job& job,
+               const std::optional<std::pair<model::TaskIndex, model::TaskIndex>>& tasks) {
   if (job.counts.ended() == job.tasks) return true;
   if (!tasks) return false;
   // Tasks that were never touched have no record of their own, so as many records must have ended as there are tasks.
@@ -102,7 +105,8 @@ class Waiter {
       for (const Job& job : jobs.jobs(query)) which_.push_back({job.id, job.id, std::nullopt});
       return;
     }
-    for (port::Selection& selection : which_) selection.last = std::min(selection.last, newest_job(jobs_)->id);  // not those to come
+    for (port::Selection& selection : which_)
+      selection.last = std::min(selection.last, newest_job(jobs_)->id);  // not those to come
   }
 
   std::vector<Job> now() { return jobs_of(jobs_, which_); }
@@ -118,7 +122,8 @@ class Waiter {
   }
 
   bool of_tasks() const {
-    return std::any_of(which_.begin(), which_.end(), [](const port::Selection& selection) { return selection.tasks.has_value(); });
+    return std::any_of(which_.begin(), which_.end(),
+                       [](const port::Selection& selection) { return selection.tasks.has_value(); });
   }
 
  private:
@@ -128,7 +133,8 @@ class Waiter {
 
 }  // namespace
 
-Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which, const AwaitOptions& options) {
+Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which,
+              const AwaitOptions& options) {
   Waiter waiter(jobs, which);
   const auto watch = jobs.watch(waiter.of_tasks() ? port::Changes::any : port::Changes::job_ended);
   std::optional<SteadyTime> end;

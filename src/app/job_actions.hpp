@@ -45,9 +45,11 @@ struct AwaitOptions {
 
 // Until the selected jobs, or the selected tasks of them, have ended; of no selection: until nothing is queued or runs. Sleeps
 // until the store changes.
-Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which, const AwaitOptions& options);
+Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which,
+              const AwaitOptions& options);
 
 // Whether every one of these tasks has ended.
-bool has_ended(port::JobReader& jobs, const model::Job& job, const std::optional<std::pair<model::TaskIndex, model::TaskIndex>>& tasks);
+bool has_ended(port::JobReader& jobs, const model::Job& job,
+               const std::optional<std::pair<model::TaskIndex, model::TaskIndex>>& tasks);
 
 }  // namespace thole::app

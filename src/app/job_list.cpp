@@ -52,13 +52,15 @@ class Reasons {
  private:
   std::optional<JobWait> because(const Job& job, HoldBack reason) const {
     switch (reason) {
-      case HoldBack::nothing_queued: return job.counts[TaskState::held] > 0 ? std::optional(JobWait{"held", held(job)}) : std::nullopt;
+      case HoldBack::nothing_queued:
+        return job.counts[TaskState::held] > 0 ? std::optional(JobWait{"held", held(job)}) : std::nullopt;
       case HoldBack::held: return JobWait{"held", held(job)};
       case HoldBack::dependency: return JobWait{"dependency", after(job)};
       case HoldBack::begin: return JobWait{"begin", "not before " + format_local(*job.terms.begin, now_)};
       case HoldBack::at_most: return JobWait{"at-most", fmt::format("{} at once", *job.terms.at_most)};
       case HoldBack::pause:
-        return JobWait{"retry", job.ready ? "tries again at " + format_local(*job.ready, now_) : std::string("tries again soon")};
+        return JobWait{"retry",
+                       job.ready ? "tries again at " + format_local(*job.ready, now_) : std::string("tries again soon")};
     }
     return std::nullopt;
   }
@@ -70,7 +72,8 @@ class Reasons {
     for (const model::Dependency& one : job.terms.after) {
       const auto others = jobs_of(jobs_, {{one.job, one.job, std::nullopt}});
       if (!others.empty() && others.front().counts.ended() == others.front().tasks) continue;   // met already
-      words.push_back(one.when == model::After::ok ? std::to_string(one.job) : fmt::format("{}:{}", one.job, to_string(one.when)));
+      words.push_back(one.when == model::After::ok ? std::to_string(one.job)
+                                                   : fmt::format("{}:{}", one.job, to_string(one.when)));
     }
     return words.empty() ? "after others" : "after " + join(words, ",");
   }
@@ -138,7 +141,8 @@ class Reasons {
     }
     if (idle >= job.gpus || job.counts[TaskState::running] > 0) return std::nullopt;
     const std::string held = holders(keys);
-    return JobWait{"line", fmt::format("next, when {} free{}", job.gpus == 1 ? "a GPU is" : plural(job.gpus, "GPU") + " are", held.empty() ? "" : "; " + held)};
+    return JobWait{"line", fmt::format("next, when {} free{}", job.gpus == 1 ? "a GPU is" : plural(job.gpus, "GPU") + " are",
+                                       held.empty() ? "" : "; " + held)};
   }
 
   // "GPU 0,1 anna, GPU 3 bert"
@@ -178,7 +182,8 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
       }
     }
     // In the machine's order, not in that in which tasks happen to have begun: it would change with each of them.
-    std::ranges::sort(line.gpus, {}, [](const std::string& label) { return std::pair(std::strtoul(label.c_str(), nullptr, 10), label); });
+    std::ranges::sort(line.gpus, {},
+                      [](const std::string& label) { return std::pair(std::strtoul(label.c_str(), nullptr, 10), label); });
     if (all_paused) line.state = "paused";
   }
   if (job.tasks == 1 && job.started) line.only_task = jobs.task(job.id, 0);
@@ -193,8 +198,9 @@ bool is_wished(const Job& job, const JobListWish& wish) {
   if (!wish.states.empty() &&
       std::none_of(wish.states.begin(), wish.states.end(), [&](TaskState state) { return job.counts[state] > 0; }))
     return false;
-  return std::all_of(wish.tags.begin(), wish.tags.end(),
-                     [&](const std::string& tag) { return std::find(job.tags.begin(), job.tags.end(), tag) != job.tags.end(); });
+  return std::all_of(wish.tags.begin(), wish.tags.end(), [&](const std::string& tag) {
+    return std::find(job.tags.begin(), job.tags.end(), tag) != job.tags.end();
+  });
 }
 
 }  // namespace
@@ -221,8 +227,10 @@ std::string outcome_of(const model::TaskCounts& counts) {
 std::optional<WallTime> expected_end(const Job& job, WallTime now) {
   const std::uint64_t running = job.counts[TaskState::running];
   if (running == 0 || job.ran == 0 || job.tasks == 1) return std::nullopt;
-  const double rest = static_cast<double>(open_tasks(job)) + static_cast<double>(running) / 2;  // running ones are half done, say
-  const double milliseconds = rest * static_cast<double>(job.busy.count()) / static_cast<double>(job.ran) / static_cast<double>(running);
+  const double rest =
+      static_cast<double>(open_tasks(job)) + static_cast<double>(running) / 2;  // running ones are half done, say
+  const double milliseconds =
+      rest * static_cast<double>(job.busy.count()) / static_cast<double>(job.ran) / static_cast<double>(running);
   if (milliseconds > 3.15e11) return std::nullopt;  // ten years: nothing is known yet
   return now + Millis(static_cast<std::int64_t>(milliseconds));
 }
@@ -246,7 +254,9 @@ JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListW
     shown.insert(shown.end(), unended.begin(), unended.end());
   }
   std::erase_if(shown, [&](const Job& job) { return !is_wished(job, wish); });
-  const auto rank = [](const Job& job) { return job.counts.ended() == job.tasks ? 0 : job.counts[TaskState::running] > 0 ? 1 : 2; };
+  const auto rank = [](const Job& job) {
+    return job.counts.ended() == job.tasks ? 0 : job.counts[TaskState::running] > 0 ? 1 : 2;
+  };
   std::stable_sort(shown.begin(), shown.end(), [&](const Job& a, const Job& b) {
     return rank(a) != rank(b) ? rank(a) < rank(b) : rank(a) == 2 ? goes_before(a, b) : a.id < b.id;
   });

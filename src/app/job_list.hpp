@@ -12,8 +12,8 @@
 
 namespace thole::app {
 
-// Why tasks of a job do not run now. `kind` is stable, for programs: "held", "dependency", "begin", "at-most", "retry", "drain",
-// "jobs" (others of this queue go first), "line" (the machine's line for GPUs), "start" (it is about to start).
+// Why tasks of a job do not run now. `kind` is stable, for programs: "held", "dependency", "begin", "at-most", "retry",
+// "drain", "jobs" (others of this queue go first), "line" (the machine's line for GPUs), "start" (it is about to start).
 struct JobWait {
   std::string kind;
   std::string text;

@@ -40,7 +40,8 @@ void JobLogFile::add(const plan::JobLogLine& line) {
   if (!file_) return;
   text_.clear();
   plan::write_job_log(text_, line);
-  if (!write_all(file_.get(), text_)) throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path_).because(errno);
+  if (!write_all(file_.get(), text_))
+    throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path_).because(errno);
 }
 
 }  // namespace thole::app

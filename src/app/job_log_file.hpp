@@ -13,7 +13,8 @@ class JobLogFile {
  public:
   JobLogFile() = default;                        // none
 
-  // With a resume the lines that are there stay and say which tasks are done; else the file starts anew. Throws Error(unavailable).
+  // With a resume the lines that are there stay and say which tasks are done; else the file starts anew.
+  // Throws Error(unavailable).
   JobLogFile(const std::string& path, plan::Resume resume);
 
   // What done() would be, for looking only.

@@ -34,7 +34,8 @@ std::vector<Job> query_ids(port::JobReader& jobs, model::JobId first, model::Job
   const std::optional<Job> newest = newest_job(jobs);
   if (!newest) throw_none_at_all(name);
   throw Error(ErrorCode::usage, fmt::format("no job {}", printable(name.word, 60)))
-      .hint(name.numbers.first > newest->id ? fmt::format("the newest is {}", newest->id) : "thole jobs --all names them; old ones are forgotten");
+      .hint(name.numbers.first > newest->id ? fmt::format("the newest is {}", newest->id)
+                                            : "thole jobs --all names them; old ones are forgotten");
 }
 
 [[noreturn]] void throw_no_name(port::JobReader& jobs, const TaskName& name) {

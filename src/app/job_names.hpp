@@ -10,8 +10,8 @@
 
 namespace thole::app {
 
-// Each word's jobs and tasks, in the order of the words. A number, a name or a task that does not exist throws Error(usage) with
-// what is nearest; of a range it is enough that some exist.
+// Each word's jobs and tasks, in the order of the words. A number, a name or a task that does not exist throws Error(usage)
+// with what is nearest; of a range it is enough that some exist.
 std::vector<port::Selection> selections(port::JobReader& jobs, const std::vector<std::string>& words);
 
 // The words of --after. A job that has gone from memory is none to wait for: Error(usage).

@@ -1,7 +1,8 @@
 // How any two devices of a machine are joined, as its links tell it: what `topo` draws and its matrix says.
 //
 // Both ends list a link; where they differ the slower one counts, and one end alone is believed. PCIe distances form a tree, so
-// a distance that nobody lists is at most the longest step of any way over other devices, and on the shortest such way mostly that.
+// a distance that nobody lists is at most the longest step of any way over other devices,
+// and on the shortest such way mostly that.
 #pragma once
 
 #include <optional>
@@ -27,7 +28,8 @@ class Joins {
   std::size_t size() const { return size_; }
   const Join& between(std::size_t a, std::size_t b) const { return joins_[a * size_ + b]; }
 
-  // As `nvidia-smi topo -m` has it: "NV12", "XGMI", "C2C", "PIX" … "SYS"; "X" for a device and itself, "N/A" when nothing tells.
+  // As `nvidia-smi topo -m` has it: "NV12", "XGMI", "C2C", "PIX" … "SYS";
+  // "X" for a device and itself, "N/A" when nothing tells.
   std::string label(std::size_t a, std::size_t b) const;
 
  private:

@@ -157,8 +157,8 @@ std::optional<port::TakeWish> Lane::wish() {
   return wish;
 }
 
-// What ended goes into the store and what is next comes out of it, in one transaction. A store without room is asked again later:
-// until then the ends stand in the record.
+// What ended goes into the store and what is next comes out of it, in one transaction. A store without room is asked again
+// later: until then the ends stand in the record.
 void Lane::turn(bool take) {
   const WallTime now = site_.clock.wall();
   std::optional<port::TakeWish> wanted;
@@ -176,7 +176,8 @@ void Lane::turn(bool take) {
   }
   retry_at_.reset();
   retry_pause_ = first_retry;
-  const bool others_concerned = !turn.ended.empty() || std::ranges::any_of(ends_, [](const auto& end) { return end.ready.has_value(); });
+  const bool others_concerned =
+      !turn.ended.empty() || std::ranges::any_of(ends_, [](const auto& end) { return end.ready.has_value(); });
   ends_.clear();
   for (const port::TakenTask& taken : turn.taken) begin(taken);
   const bool first = !turn.taken.empty() && seat_.record->claimed.exchange(1) == 0;
@@ -205,7 +206,8 @@ void Lane::begin(const port::TakenTask& taken) {
     std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
     port::ProcessSpec spec = spec_for(running, std::move(argv));
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
-    port::TaskRun run{taken.place, task_mark(ports_.queue, taken.job, taken.index, taken.runs), taken.time, spec_.patience, spec_.linger};
+    port::TaskRun run{taken.place, task_mark(ports_.queue, taken.job, taken.index, taken.runs), taken.time, spec_.patience,
+                      spec_.linger};
     record.pid = keeper_->start(spec, run);
     running_.emplace(taken.place, std::move(running));
   } catch (const Error& error) {
@@ -284,7 +286,8 @@ void Lane::over(const port::TaskOver& over) {
   record.phase.store(TaskPhase::ended);
 
   plan::TaskEnding ending{over.ended.exit_code, over.ended.signal, over.ended.time_limit, over.cancelled, false, false};
-  if (over.ended.exit_code != 0) ending.gpu_out_of_memory = plan::says_gpu_out_of_memory(ports_.logs.tail(running.log, tail_for_signs));
+  if (over.ended.exit_code != 0)
+    ending.gpu_out_of_memory = plan::says_gpu_out_of_memory(ports_.logs.tail(running.log, tail_for_signs));
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
   if (over.peak_memory_kib) end.peak_memory_mib = mib_of_kib(*over.peak_memory_kib);
   const Millis ran = std::max(Millis{0}, now - running.started);
@@ -309,7 +312,8 @@ bool Lane::somebody_waits() {
   const pid_t our_session = ::getsid(0);         // that of our runner: other lanes of it are not somebody else
   bool others = false;
   carefully([&] {
-    others = std::ranges::any_of(site_.store.wanted_by(acquired_.claim), [&](pid_t pid) { return ::getsid(pid) != our_session; });
+    others =
+        std::ranges::any_of(site_.store.wanted_by(acquired_.claim), [&](pid_t pid) { return ::getsid(pid) != our_session; });
   });
   return others;
 }

@@ -1,10 +1,10 @@
 // A lane: the process that claims GPUs for one job and runs tasks of it, one after the other or several at once.
 //
-// How this works. It enters the machine's claim queue like everybody. With the claim it takes the first task of the best job of its
-// request class, then the next of the same job, and so on; the end of one task and the taking of the next are one transaction of the
-// store. What happens in between stands in its record (model/lane_record.hpp), so that nothing is lost with it. After each task
-// it looks whether somebody else waits in the claim queue for GPUs it has, or the runner wants it to give way: then it ends,
-// and what is left of the job stands in line again, behind them.
+// How this works. It enters the machine's claim queue like everybody. With the claim it takes the first task of the best job of
+// its request class, then the next of the same job, and so on; the end of one task and the taking of the next are one
+// transaction of the store. What happens in between stands in its record (model/lane_record.hpp), so that nothing is lost with
+// it. After each task it looks whether somebody else waits in the claim queue for GPUs it has, or the runner wants it to give
+// way: then it ends, and what is left of the job stands in line again, behind them.
 #pragma once
 
 #include "app/queue_ports.hpp"

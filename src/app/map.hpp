@@ -1,9 +1,9 @@
 // `thole map`: one command for each of many items, side by side on claimed GPUs; not durable, the fastest launcher there is.
 //
-// How it works. A lane is a claim and the places of the tasks that run on it, one or several at once. One loop sleeps until a task
-// ends, an item comes, GPUs are won or a time is up, and then starts tasks wherever a place is idle. GPUs are claimed one lane after
-// the other while there is something to run on them, and given back when there is not. Where somebody else waits for the GPUs of a
-// lane, it takes no further task, lets go and lines up again: so the other's turn comes with the end of a task.
+// How it works. A lane is a claim and the places of the tasks that run on it, one or several at once. One loop sleeps until a
+// task ends, an item comes, GPUs are won or a time is up, and then starts tasks wherever a place is idle. GPUs are claimed one
+// lane after the other while there is something to run on them, and given back when there is not. Where somebody else waits for
+// the GPUs of a lane, it takes no further task, lets go and lines up again: so the other's turn comes with the end of a task.
 #pragma once
 
 #include <cstdint>

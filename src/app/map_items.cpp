@@ -85,7 +85,8 @@ bool ItemLines::take_line(std::vector<std::string>& cells) {
       if (length > 0 && buffer_[begin + length - 1] == '\r') --length;
       if (length == 0) continue;
       if (std::memchr(buffer_.data() + begin, '\0', length))
-        throw Error(ErrorCode::usage, "a line holds a zero byte, so it can be no argument").hint("for items that end by one: -0");
+        throw Error(ErrorCode::usage, "a line holds a zero byte, so it can be no argument")
+            .hint("for items that end by one: -0");
     }
     cells.resize(1);
     cells[0].assign(buffer_, begin, length);

@@ -16,7 +16,8 @@ namespace {
 
 Fd event_descriptor() {
   Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd) throw Error(ErrorCode::internal, "cannot make a descriptor").because(errno).hint("raise the descriptor limit: ulimit -n");
+  if (!fd)
+    throw Error(ErrorCode::internal, "cannot make a descriptor").because(errno).hint("raise the descriptor limit: ulimit -n");
   return fd;
 }
 

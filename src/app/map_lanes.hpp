@@ -1,4 +1,5 @@
-// The GPUs of `map`: one lane's after the other's, claimed by a thread of its own, so that no task waits for a look at the driver.
+// The GPUs of `map`: one lane's after the other's, claimed by a thread of its own,
+// so that no task waits for a look at the driver.
 #pragma once
 
 #include <memory>

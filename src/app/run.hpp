@@ -44,7 +44,8 @@ struct RunPorts {
   BindSite bind;
 };
 
-// The socket of a claim of ours, for release and extend; null for one that has none, or where none can be made (`caution` says so).
+// The socket of a claim of ours, for release and extend;
+// null for one that has none, or where none can be made (`caution` says so).
 std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, std::optional<WallTime> until,
                                            const std::function<void(const std::string&)>& caution);
 

@@ -149,7 +149,8 @@ void Runner::lane_ended(unsigned number, bool refused) {
 void Runner::settle() {
   if (unsettled_.empty()) return;
   const auto is_orphan = [this](const model::Task& task) {
-    return std::ranges::any_of(orphans_, [&](const Orphan& orphan) { return orphan.task.job == task.job && orphan.task.index == task.index; });
+    return std::ranges::any_of(
+        orphans_, [&](const Orphan& orphan) { return orphan.task.job == task.job && orphan.task.index == task.index; });
   };
   for (const model::Task& task : ports_.jobs.running()) {
     const auto found = unsettled_.find(static_cast<unsigned>(task.lane));
@@ -310,8 +311,8 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
   drain(seat_.wake.get());
 }
 
-// The store may have no room for what we have to tell it, or the machine none for another process: we say so and try again later,
-// with all that is known kept.
+// The store may have no room for what we have to tell it, or the machine none for another process: we say so and try again
+// later, with all that is known kept.
 void Runner::pass() {
   try {
     look_after();
@@ -346,7 +347,8 @@ void Runner::run() {
 
 }  // namespace
 
-// Who stirs after we have left the seat starts another runner; who did before has his work in the store, where it is looked for now.
+// Who stirs after we have left the seat starts another runner;
+// who did before has his work in the store, where it is looked for now.
 void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOptions& options) {
   for (;;) {
     std::optional<port::RunnerSeat> seat = ports.lanes.sit();

@@ -1,9 +1,9 @@
 // The runner of a queue: the one process that decides which job gets the next lane, and that sees to what dead lanes have left.
 //
-// How this works. It sleeps until somebody stirs it, a lane of its own ends, something that a dead lane left behind ends, or a job's
-// time has come; nothing is looked at in between. Each time it settles what dead lanes have left (the crash rules, below), asks
-// the store which jobs could go, and starts or calls back lanes as plan/lanes.hpp says. Killing it costs nothing: the lanes go
-// on, and the next runner finds them by their locks.
+// How this works. It sleeps until somebody stirs it, a lane of its own ends, something that a dead lane left behind ends, or a
+// job's time has come; nothing is looked at in between. Each time it settles what dead lanes have left (the crash rules,
+// below), asks the store which jobs could go, and starts or calls back lanes as plan/lanes.hpp says. Killing it costs nothing:
+// the lanes go on, and the next runner finds them by their locks.
 //
 // Crash rules. A task that the store calls running in a lane that nobody has the lock of:
 //   its record does not name it, or as taken only   its command never began: queued again

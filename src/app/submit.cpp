@@ -66,7 +66,8 @@ void add_luggage(Submission& made, const SubmitSite& site, const SubmitWish& wis
 
 plan::Environment as_map(const std::vector<std::string>& environment) {
   plan::Environment map;
-  for (const std::string& variable : environment) map[variable.substr(0, variable.find('='))] = variable.substr(variable.find('=') + 1);
+  for (const std::string& variable : environment)
+    map[variable.substr(0, variable.find('='))] = variable.substr(variable.find('=') + 1);
   return map;
 }
 
@@ -117,7 +118,8 @@ Within sort_after(const SubmitWish& wish, const std::map<std::string, std::size_
     for (const std::string_view word : split(words, ',')) {
       const plan::AfterName after = plan::parse_after_names(word).front();
       const auto here = positions.find(after.name.name);
-      if (after.name.jobs == plan::TaskName::Jobs::named && here != positions.end()) sorted.inside.emplace_back(here->second, after.when);
+      if (after.name.jobs == plan::TaskName::Jobs::named && here != positions.end())
+        sorted.inside.emplace_back(here->second, after.when);
       else sorted.outside.emplace_back(word);
     }
   return sorted;
@@ -137,7 +139,8 @@ std::vector<std::size_t> in_order(const std::vector<SubmitWish>& wishes, const s
   std::vector<bool> placed(wishes.size());
   while (order.size() < wishes.size())
     for (std::size_t i = 0; i < wishes.size(); ++i)
-      if (!placed[i] && std::all_of(after[i].inside.begin(), after[i].inside.end(), [&](const auto& one) { return placed[one.first]; })) {
+      if (!placed[i] &&
+          std::all_of(after[i].inside.begin(), after[i].inside.end(), [&](const auto& one) { return placed[one.first]; })) {
         placed[i] = true;
         order.push_back(i);
       }
@@ -166,7 +169,8 @@ Prepared prepare(SubmitSite& site, std::vector<SubmitWish> wishes) {
       Submission made = prepare_one(site, wishes[i], prepared.notes);
       made.terms.after = dependencies(site.jobs, after[i].outside);
       for (const auto& [other, when] : after[i].inside)
-        made.after_earlier.emplace_back(static_cast<std::size_t>(std::find(order.begin(), order.end(), other) - order.begin()), when);
+        made.after_earlier.emplace_back(static_cast<std::size_t>(std::find(order.begin(), order.end(), other) - order.begin()),
+                                        when);
       prepared.submissions.push_back(std::move(made));
     } catch (const Error& error) {
       if (wishes[i].about.empty()) throw;

@@ -47,7 +47,8 @@ struct Prepared {
 // Wishes of one call may wait for each other by name; a circle of them throws Error(usage) that names it.
 Prepared prepare(SubmitSite& site, std::vector<SubmitWish> wishes);
 
-// Stored when it returns; then the runner is told. A runner that cannot be started is a sentence in `caution`: the jobs are safe.
+// Stored when it returns; then the runner is told. A runner that cannot be started is a sentence in `caution`:
+// the jobs are safe.
 struct Stored {
   std::vector<port::Submitted> jobs;
   std::string caution;

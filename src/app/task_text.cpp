@@ -18,8 +18,9 @@ std::string precise(Millis duration) {
 }  // namespace
 
 std::string header_text(const TaskHeader& header) {
-  std::string text = fmt::format("# thole job {}{} on {}, {}\n", header.name, header.runs > 1 ? fmt::format(", run {}", header.runs) : "",
-                                 header.host, format_iso(header.started));
+  std::string text =
+      fmt::format("# thole job {}{} on {}, {}\n", header.name, header.runs > 1 ? fmt::format(", run {}", header.runs) : "",
+                  header.host, format_iso(header.started));
   text += "# command: " + printable(command_line(header.argv), 4096) + "\n";
   text += "# directory: " + printable(header.directory, 4096) + "\n";
   text += "# GPUs: " + (header.gpus.empty() ? "none" : join(header.gpus, ", ")) +
@@ -39,7 +40,8 @@ std::string footer_text(const TaskFooter& footer) {
   std::string text = fmt::format("# ended {} after {}: {}", format_iso(footer.ended), precise(footer.ran), ending_text(ended));
   if (footer.over.cancelled) text += ", cancelled";
   else if (!footer.reason.empty()) text += ", " + footer.reason;
-  if (footer.over.peak_memory_kib) text += fmt::format("; peak memory {}", format_mib(mib_of_kib(*footer.over.peak_memory_kib)));
+  if (footer.over.peak_memory_kib)
+    text += fmt::format("; peak memory {}", format_mib(mib_of_kib(*footer.over.peak_memory_kib)));
   text += "\n";
   for (const std::string& process : ended.left_behind) text += "# left behind: " + printable(process, 200) + "\n";
   if (!footer.next.empty()) text += "# " + footer.next + "\n";

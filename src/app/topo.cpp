@@ -145,7 +145,8 @@ Arrangement arrange(const model::Machine& machine, const Joins& joins) {
     add_device(g, gpus, joins, place_of(machine.gpus[g].numa, machine.gpus[g].near_cpus.node, chart));
   for (std::size_t n = 0; n < machine.nics.size(); ++n)
     add_device(gpus + n, gpus, joins, place_of(node_beside(n, machine, joins), std::nullopt, chart));
-  std::stable_sort(chart.apart.begin(), chart.apart.end(), [](const Place& a, const Place& b) { return KnownFirst{}(a.numa, b.numa); });
+  std::stable_sort(chart.apart.begin(), chart.apart.end(),
+                   [](const Place& a, const Place& b) { return KnownFirst{}(a.numa, b.numa); });
   return chart;
 }
 

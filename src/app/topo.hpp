@@ -43,7 +43,7 @@ struct Package {
 
 struct Arrangement {
   std::vector<Package> packages;  // those with CPUs
-  std::vector<Place> apart;       // nodes without CPUs, nodes of several packages (their devices only), devices of no known node
+  std::vector<Place> apart;       // nodes without CPUs, those of several packages (their devices only), devices of no node
   std::vector<int> split;         // nodes whose CPUs lie in several packages
 };
 

@@ -63,7 +63,8 @@ class Account {
     const JobWait& wait = *list.lines.front().wait;
     say(job_.tasks == 1 ? "it waits: " + wait.text : fmt::format("{} of {} tasks wait: {}", open, job_.tasks, wait.text));
     if (wait.kind == "dependency") dependencies();
-    if (wait.kind == "jobs") say(fmt::format("{} go before it; thole edit {} --priority N changes the order", others_before(), job_.id));
+    if (wait.kind == "jobs")
+      say(fmt::format("{} go before it; thole edit {} --priority N changes the order", others_before(), job_.id));
     if (wait.kind == "line" || wait.kind == "start" || wait.kind == "jobs") gpus();
     if (!queue_.door.runner() && wait.kind != "held")
       say("no runner lives; the next thole command that changes the queue starts one");
@@ -80,8 +81,10 @@ class Account {
       if (others.empty()) continue;
       const Job& other = others.front();
       say(fmt::format("it waits for job {} to {}; that one is {}, {} of {} tasks ended", name_of(other),
-                      one.when == model::After::ok ? "succeed" : one.when == model::After::fail ? "fail" : "end", state_of(other),
-                      other.counts.ended(), other.tasks));
+                      one.when == model::After::ok     ? "succeed"
+                      : one.when == model::After::fail ? "fail"
+                                                       : "end",
+                      state_of(other), other.counts.ended(), other.tasks));
     }
   }
 
@@ -111,7 +114,8 @@ class Account {
       say(fmt::format("{} {}{}, {}", task_name(job_, task), task.paused ? "is paused; it runs" : "runs",
                       task.started ? " since " + format_local(*task.started, now_) : "", labels_of(task, machine_)));
     if (count > most_named) say(fmt::format("{} more run", count - most_named));
-    if (const auto end = expected_end(job_, now_)) say("if it goes on so, the last task ends about " + format_local(*end, now_));
+    if (const auto end = expected_end(job_, now_))
+      say("if it goes on so, the last task ends about " + format_local(*end, now_));
   }
 
   void ended() {
@@ -119,14 +123,19 @@ class Account {
       const std::uint64_t count = job_.counts[state];
       if (count == 0) continue;
       if (state == TaskState::skipped) {
-        say(fmt::format("{} skipped: a job it was to wait for did not end as asked", job_.tasks == 1 ? "it was" : fmt::format("{} tasks were", count)));
+        say(fmt::format("{} skipped: a job it was to wait for did not end as asked",
+                        job_.tasks == 1 ? "it was" : fmt::format("{} tasks were", count)));
         continue;
       }
       for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {state}))
-        say(fmt::format("{} {}{}: {}{}", task_name(job_, task), state == TaskState::failed ? "failed" : state == TaskState::lost ? "was lost" : "was cancelled",
+        say(fmt::format("{} {}{}: {}{}", task_name(job_, task),
+                        state == TaskState::failed ? "failed"
+                        : state == TaskState::lost ? "was lost"
+                                                   : "was cancelled",
                         task.ended ? " " + format_local(*task.ended, now_) : "", ending_of(task),
                         task.runs > 1 ? fmt::format(", run {} times", task.runs) : ""));
-      if (count > most_named) say(fmt::format("{} more {}: thole jobs {} --tasks", count - most_named, to_string(state), job_.id));
+      if (count > most_named)
+        say(fmt::format("{} more {}: thole jobs {} --tasks", count - most_named, to_string(state), job_.id));
     }
     if (job_.counts.ended() == job_.tasks && job_.counts[TaskState::done] == job_.tasks)
       say(fmt::format("{}{}", job_.tasks == 1 ? "it succeeded" : fmt::format("all {} tasks succeeded", job_.tasks),

@@ -200,7 +200,8 @@ std::string printable(std::string_view text, std::size_t max_columns) {
     std::string shown;
     std::size_t width = 0;
     if (!c.valid) shown = fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
-    else if (c.value < 0x20 || (c.value >= 0x7f && c.value < 0xa0)) shown = fmt::format("\\x{:02x}", static_cast<unsigned>(c.value));
+    else if (c.value < 0x20 || (c.value >= 0x7f && c.value < 0xa0))
+      shown = fmt::format("\\x{:02x}", static_cast<unsigned>(c.value));
     else if (within(c.value, deceptive)) shown = fmt::format("\\u{:04x}", static_cast<unsigned>(c.value));
     else {
       shown = std::string(text.substr(0, c.length));

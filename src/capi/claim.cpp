@@ -86,8 +86,8 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
     plan::Variables variables = app::variables(site, acquired, wish.request, wish.ids);
     std::string json = model::dump(capi::as_json(acquired, variables));
     capi::Strings uuids(capi::uuids_of(acquired)), environment(capi::as_entries(variables));
-    return new thole_claim{std::move(acquired), std::move(wish.request), wish.ids, std::move(json), std::move(variables), std::move(uuids),
-                           std::move(environment)};
+    return new thole_claim{std::move(acquired), std::move(wish.request), wish.ids, std::move(json), std::move(variables),
+                           std::move(uuids),    std::move(environment)};
   });
 }
 

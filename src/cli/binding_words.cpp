@@ -28,13 +28,16 @@ void set_memory_policy(model::BindWishes& wishes, const Word& word) {
 
 void set_threads(model::BindWishes& wishes, const Word& word) {
   wishes.threads = model::parse_threads(word.text);
-  if (!wishes.threads) throw Error(ErrorCode::usage, fmt::format("{}: expected a number of 1 or more, auto or keep, got {}", word.option, quoted(word.text)));
+  if (!wishes.threads)
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: expected a number of 1 or more, auto or keep, got {}", word.option, quoted(word.text)));
 }
 
 void set_reserve(model::BindWishes& wishes, const Word& word) {
   wishes.reserve = model::parse_reserve(word.text);
   if (!wishes.reserve)
-    throw Error(ErrorCode::usage, fmt::format("{}: expected CPUs such as 0,64-71, first-of-l3 or none, got {}", word.option, quoted(word.text)));
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: expected CPUs such as 0,64-71, first-of-l3 or none, got {}", word.option, quoted(word.text)));
 }
 
 }  // namespace thole::cli

@@ -38,7 +38,8 @@ model::Machine look(Context& context) {
 
 int capture(Context& context) {
   const CaptureOptions& options = context.invocation.capture;
-  const model::Machine machine = options.from.empty() ? look(context) : wire::import_machine(context.wire.settings(), options.from);
+  const model::Machine machine =
+      options.from.empty() ? look(context) : wire::import_machine(context.wire.settings(), options.from);
   const std::string text = as_machine_file(model::to_json(app::captured(machine, {options.use, options.anonymous})));
   if (options.output.empty() || options.output == "-") {
     context.print(text);

@@ -60,7 +60,8 @@ void add(FileJob& job, const TomlEntry& entry, const std::string& path) {
   if (beneath("grid.")) return job.options.push_back(grid_word(entry.key.substr(5), entry));
   if (beneath("env.")) return job.options.push_back("--env=" + entry.key.substr(4) + "=" + join(entry.values, ","));
   const Option* option = option_named(entry.key);
-  if (!option) throw_unknown(where() + " unknown key", entry.key, known_keys(), "its keys are the options of: thole submit --help");
+  if (!option)
+    throw_unknown(where() + " unknown key", entry.key, known_keys(), "its keys are the options of: thole submit --help");
   if (option->value.empty()) {
     if (entry.array || (entry.values.front() != "true" && entry.values.front() != "false"))
       throw Error(ErrorCode::usage, fmt::format("{} {} is true or false", where(), entry.key));
@@ -80,7 +81,9 @@ void add(FileJob& job, const TomlEntry& entry, const std::string& path) {
 std::vector<FileJob> read_job_file(std::string_view text, const std::string& path) {
   const wire::TomlTables file = wire::read_toml_tables(text, "job", path);
   if (file.tables.empty())
-    throw Error(ErrorCode::usage, "no jobs").about(path).hint("such as: [[job]] and below it command = [\"python\", \"train.py\"]");
+    throw Error(ErrorCode::usage, "no jobs")
+        .about(path)
+        .hint("such as: [[job]] and below it command = [\"python\", \"train.py\"]");
   std::vector<FileJob> jobs;
   for (const wire::TomlTable& table : file.tables) {
     FileJob job;
@@ -92,7 +95,8 @@ std::vector<FileJob> read_job_file(std::string_view text, const std::string& pat
     }
     job.about = fmt::format("{}:{}", printable(path), table.line);
     if (!name.empty()) job.about += fmt::format(" ({})", printable(name, 60));
-    if (job.command.empty()) throw Error(ErrorCode::usage, job.about + ": command is missing").hint("such as: command = [\"python\", \"train.py\"]");
+    if (job.command.empty())
+      throw Error(ErrorCode::usage, job.about + ": command is missing").hint("such as: command = [\"python\", \"train.py\"]");
     jobs.push_back(std::move(job));
   }
   return jobs;

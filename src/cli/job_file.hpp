@@ -1,4 +1,5 @@
-// A job file: TOML whose keys are the options of `thole submit`, so that whatever can be said on the line can be said in a file.
+// A job file: TOML whose keys are the options of `thole submit`,
+// so that whatever can be said on the line can be said in a file.
 #pragma once
 
 #include <string>

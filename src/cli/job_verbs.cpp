@@ -25,7 +25,8 @@ std::string tell(const port::Altered& job, const Saying& saying) {
   std::string text = fmt::format("job {}: {} {}", job.job, plural(job.changed, "task"), saying.did);
   if (saying.verb == port::Verb::cancel && !job.running.empty()) {
     const std::uint64_t rest = job.changed - std::min<std::uint64_t>(job.changed, job.running.size());
-    text = fmt::format("job {}: ", job.job) + (rest > 0 ? plural(rest, "task") + " cancelled, " : "") + plural(job.running.size(), "task") + " being ended";
+    text = fmt::format("job {}: ", job.job) + (rest > 0 ? plural(rest, "task") + " cancelled, " : "") +
+           plural(job.running.size(), "task") + " being ended";
   }
   return text;
 }
@@ -62,7 +63,8 @@ port::TermsChange change_of(const Context& context, port::JobReader& jobs) {
   change.priority = options.priority;
   if (!options.begin.empty()) {
     change.begin.emplace();
-    if (options.begin != "now" && options.begin != "none") *change.begin = begin_of({"--begin", options.begin}, context.wire.clock().wall());
+    if (options.begin != "now" && options.begin != "none")
+      *change.begin = begin_of({"--begin", options.begin}, context.wire.clock().wall());
   }
   if (!options.at_most.empty()) {
     change.at_most.emplace();
@@ -81,7 +83,10 @@ port::TermsChange change_of(const Context& context, port::JobReader& jobs) {
 }  // namespace
 
 int cancel(Context& context) { return alter(context, {port::Verb::cancel, "cancelled", "nothing left to cancel"}); }
-int retry(Context& context) { return alter(context, {port::Verb::retry, "queued again", "nothing to run again: what has not succeeded, or a task by its number"}); }
+int retry(Context& context) {
+  return alter(context,
+               {port::Verb::retry, "queued again", "nothing to run again: what has not succeeded, or a task by its number"});
+}
 int hold(Context& context) { return alter(context, {port::Verb::hold, "held", "nothing queued to hold"}); }
 int resume(Context& context) { return alter(context, {port::Verb::resume, "queued again", "nothing is held"}); }
 int pause(Context& context) { return alter(context, {port::Verb::pause, "paused", "nothing runs that could be paused"}); }
@@ -105,7 +110,8 @@ int edit(Context& context) {
   app::edit(queue, jobs, change_of(context, queue.store));
   if (context.invocation.global.json) {
     model::Json json = {{"schema", "thole/altered/1"}, {"did", "edit"}, {"jobs", model::Json::array()}};
-    for (const model::Job& job : jobs) json["jobs"].push_back({{"job", job.id}, {"tasks_changed", nullptr}, {"running", nullptr}});
+    for (const model::Job& job : jobs)
+      json["jobs"].push_back({{"job", job.id}, {"tasks_changed", nullptr}, {"running", nullptr}});
     context.print_json(json);
     return 0;
   }

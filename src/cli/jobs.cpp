@@ -45,7 +45,8 @@ app::JobList look(Context& context, port::JobReader& jobs) {
 
 std::vector<model::Task> tasks_of(Context& context, port::JobReader& jobs) {
   std::vector<model::Task> all;
-  const std::vector<std::string> words = context.invocation.words.empty() ? std::vector<std::string>{"last"} : context.invocation.words;
+  const std::vector<std::string> words =
+      context.invocation.words.empty() ? std::vector<std::string>{"last"} : context.invocation.words;
   for (const port::Selection& one : app::selections(jobs, words))
     for (const model::Job& job : app::jobs_of(jobs, {one})) {
       const auto [first, last] = one.tasks.value_or(std::pair<model::TaskIndex, model::TaskIndex>{0, job.tasks - 1});
@@ -111,7 +112,8 @@ void sleep_until_news(port::JobWatch& watch, bool times_go_on) {
       context.print(model::dump(jobs_to_json(list), -1) + "\n");
     } else {
       const std::string rate = rate_of(list, first, *ended_first);
-      const std::string head = fmt::format("thole jobs, {}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ", rate, when_over(list));
+      const std::string head = fmt::format("thole jobs, {}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ",
+                                           rate, when_over(list));
       const std::string text = head + render_jobs(list, screen);
       if (screen.terminal()) context.print((begin ? "\x1b[2J" : "") + over_the_last(text, screen.rows));
       else context.print((begin ? "" : "\n") + text);
@@ -125,7 +127,8 @@ void sleep_until_news(port::JobWatch& watch, bool times_go_on) {
 int jobs(Context& context) {
   port::JobStore* store = find_queue(context);
   if (!store) {
-    if (!context.invocation.words.empty()) throw Error(ErrorCode::usage, "nothing has been submitted yet").hint("such as: thole submit python train.py");
+    if (!context.invocation.words.empty())
+      throw Error(ErrorCode::usage, "nothing has been submitted yet").hint("such as: thole submit python train.py");
     if (!context.invocation.queue.jobs.watch) {
       app::JobList none;
       none.now = context.wire.clock().wall();

@@ -1,13 +1,13 @@
 // `thole jupyter`: notebook kernels that start with GPUs of their own.
 //
-// How this works. Jupyter finds kernels as folders with a kernel.json below its data directory; "argv" there is the command it starts
-// and signals. Ours starts the usual kernel of a Python through `thole run`, so that the claim lives exactly as long as the kernel: it
-// waits its turn at the start, is given back however the kernel ends, and is made anew by a restart. The words of the request are kept
-// as they were typed; `thole run` reads them when the kernel starts. What we wrote is known by "thole" in its metadata, and
-// nothing else is listed, replaced or removed.
+// How this works. Jupyter finds kernels as folders with a kernel.json below its data directory; "argv" there is the command it
+// starts and signals. Ours starts the usual kernel of a Python through `thole run`, so that the claim lives exactly as long as
+// the kernel: it waits its turn at the start, is given back however the kernel ends, and is made anew by a restart. The words
+// of the request are kept as they were typed; `thole run` reads them when the kernel starts. What we wrote is known by "thole"
+// in its metadata, and nothing else is listed, replaced or removed.
 //
-// `thole run` becomes the kernel (--no-supervisor): a kernel ends itself when its parent is no longer the notebook server, which with
-// a supervisor between them it would never see. With --time somebody must end it, so then there is a supervisor.
+// `thole run` becomes the kernel (--no-supervisor): a kernel ends itself when its parent is no longer the notebook server,
+// which with a supervisor between them it would never see. With --time somebody must end it, so then there is a supervisor.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -37,7 +37,8 @@ fs::path kernel_root(const Context& context) {
   if (std::string named = variable(context, "JUPYTER_DATA_DIR"); !named.empty()) return fs::path(named) / "kernels";
   if (std::string data = variable(context, "XDG_DATA_HOME"); !data.empty()) return fs::path(data) / "jupyter/kernels";
   const std::string home = variable(context, "HOME");
-  if (home.empty()) throw Error(ErrorCode::usage, "where kernels belong is not known: HOME is not set").hint("set JUPYTER_DATA_DIR");
+  if (home.empty())
+    throw Error(ErrorCode::usage, "where kernels belong is not known: HOME is not set").hint("set JUPYTER_DATA_DIR");
   return fs::path(home) / ".local/share/jupyter/kernels";
 }
 
@@ -73,14 +74,17 @@ std::string python_of(const Context& context) {
   const std::string& venv = context.invocation.jupyter.venv;
   if (!venv.empty()) {
     const std::string python = from_anywhere(fs::path(venv) / "bin/python");
-    if (!is_runnable(python)) throw Error(ErrorCode::usage, "no virtual environment").about(venv).hint("python3 -m venv " + shell_quote(venv));
+    if (!is_runnable(python))
+      throw Error(ErrorCode::usage, "no virtual environment").about(venv).hint("python3 -m venv " + shell_quote(venv));
     return python;
   }
   for (const char* active : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (std::string prefix = variable(context, active); !prefix.empty() && is_runnable(prefix + "/bin/python")) return prefix + "/bin/python";
+    if (std::string prefix = variable(context, active); !prefix.empty() && is_runnable(prefix + "/bin/python"))
+      return prefix + "/bin/python";
   const std::string path = variable(context, "PATH");
   for (std::string_view directory : split(path, ':'))
-    if (std::string python = std::string(directory) + "/python3"; directory.starts_with('/') && is_runnable(python)) return python;
+    if (std::string python = std::string(directory) + "/python3"; directory.starts_with('/') && is_runnable(python))
+      return python;
   throw Error(ErrorCode::unavailable, "no python3 on PATH").hint("name one: --venv DIR");
 }
 
@@ -91,7 +95,9 @@ void require_ipykernel(Context& context, const std::string& python) {
   spec.output = nowhere.get();
   port::Processes& processes = context.wire.processes();
   if (processes.supervise(processes.start(spec), {}).exit_code != 0)
-    throw Error(ErrorCode::unavailable, "this Python has no ipykernel").about(python).hint(shell_quote(python) + " -m pip install ipykernel");
+    throw Error(ErrorCode::unavailable, "this Python has no ipykernel")
+        .about(python)
+        .hint(shell_quote(python) + " -m pip install ipykernel");
 }
 
 const Option* option_of(const Verb& verb, std::string_view word) {
@@ -114,7 +120,8 @@ std::vector<std::string> request_words(const Invocation& invocation) {
     const bool takes_next = !option->value.empty() && !attached;
     const auto& rows = invocation.verb->request;
     if (option >= rows.data() && option < rows.data() + rows.size())
-      words.insert(words.end(), typed.begin() + static_cast<std::ptrdiff_t>(i), typed.begin() + static_cast<std::ptrdiff_t>(i + 1 + takes_next));
+      words.insert(words.end(), typed.begin() + static_cast<std::ptrdiff_t>(i),
+                   typed.begin() + static_cast<std::ptrdiff_t>(i + 1 + takes_next));
     i += takes_next;
   }
   return words;
@@ -138,7 +145,8 @@ std::string environment_name(const std::string& python) {
   return name.starts_with('.') || name == "venv" ? prefix.parent_path().filename().string() : name;
 }
 
-Json kernel_json(const Context& context, const std::string& python, const std::vector<std::string>& request, const std::string& shown) {
+Json kernel_json(const Context& context, const std::string& python, const std::vector<std::string>& request,
+                 const std::string& shown) {
   Json argv = {context.config.settings.program, "run"};
   if (!context.invocation.request.time) argv.push_back("--no-supervisor");
   for (const std::string& word : request) argv.push_back(word);
@@ -154,7 +162,8 @@ Json kernel_json(const Context& context, const std::string& python, const std::v
 void print_as_json(const Context& context, const std::vector<Kernel>& kernels) {
   Json rows = Json::array();
   for (const Kernel& kernel : kernels)
-    rows.push_back({{"name", kernel.name}, {"display_name", kernel.shown}, {"python", kernel.python}, {"request", kernel.request}});
+    rows.push_back(
+        {{"name", kernel.name}, {"display_name", kernel.shown}, {"python", kernel.python}, {"request", kernel.request}});
   context.print_json({{"schema", "thole/jupyter/1"}, {"kernels", std::move(rows)}});
 }
 
@@ -164,17 +173,21 @@ int install(Context& context) {
   require_ipykernel(context, python);
   const unsigned gpus = context.invocation.request.gpus;
   const std::string name = options.name.empty() ? default_name(environment, gpus) : options.name;
-  if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != std::string::npos || name.starts_with('.'))
+  if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != std::string::npos ||
+      name.starts_with('.'))
     throw Error(ErrorCode::usage, "a kernel's name has letters, digits, '-', '_' and '.' only").about(printable(name, 60));
   const fs::path folder = kernel_root(context) / name;
   if (fs::exists(folder / "kernel.json") && !read_kernel(folder))
-    throw Error(ErrorCode::usage, "there is another kernel of this name, which thole did not make").about(folder).hint("another --name");
+    throw Error(ErrorCode::usage, "there is another kernel of this name, which thole did not make")
+        .about(folder)
+        .hint("another --name");
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem) throw Error(ErrorCode::unavailable, "cannot create").about(folder).because(problem.value());
   const std::string shown =
       fmt::format("Python{}, {}", environment.empty() ? "" : " (" + environment + ")", gpus_in_words(gpus));
-  write_file(folder / "kernel.json", model::dump(kernel_json(context, python, request_words(context.invocation), shown)) + "\n");
+  write_file(folder / "kernel.json",
+             model::dump(kernel_json(context, python, request_words(context.invocation), shown)) + "\n");
   if (context.invocation.global.json) print_as_json(context, {*read_kernel(folder)});
   else context.print(name + "\n");
   context.note(fmt::format("\"{}\" can be chosen in Jupyter now; {}", printable(shown), folder.string()));
@@ -220,7 +233,8 @@ int jupyter(Context& context) {
   const std::string& what = context.invocation.words.front();
   if (what == "remove") return remove(context);
   if ((what == "install" || what == "list") && context.invocation.words.size() > 1)
-    throw Error(ErrorCode::usage, fmt::format("jupyter {}: one word too many, {}", what, cli::quoted(context.invocation.words[1])));
+    throw Error(ErrorCode::usage,
+                fmt::format("jupyter {}: one word too many, {}", what, cli::quoted(context.invocation.words[1])));
   if (what == "install") return install(context);
   if (what == "list") return list(context);
   throw_unknown("jupyter: unknown word", what, {"install", "list", "remove"}, "one of install, list, remove");

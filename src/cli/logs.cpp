@@ -20,7 +20,8 @@ using model::Task;
 // Shows the logs of tasks, one after the other.
 class Shower {
  public:
-  Shower(Context& context, const app::Queue& queue) : context_(context), queue_(queue), options_(context.invocation.queue.logs) {}
+  Shower(Context& context, const app::Queue& queue)
+      : context_(context), queue_(queue), options_(context.invocation.queue.logs) {}
 
   // Each task's log; without --follow those that there are.
   void show(const model::Job& job, model::TaskIndex first, model::TaskIndex last) {
@@ -36,7 +37,9 @@ class Shower {
       if (options_.path) context_.print(path_of(task) + "\n");
       else show_once(task);
     }
-    if (!any) context_.note(fmt::format("{} has no output yet: {}", task_name(job.id, first, first == last ? job.tasks : 1), why_not(job)));
+    if (!any)
+      context_.note(
+          fmt::format("{} has no output yet: {}", task_name(job.id, first, first == last ? job.tasks : 1), why_not(job)));
   }
 
  private:
@@ -109,7 +112,8 @@ int logs(Context& context) {
   std::vector<std::string> words = context.invocation.words;
   if (words.empty()) words.emplace_back("last");
   if (context.invocation.global.json && !context.invocation.queue.logs.path)
-    throw Error(ErrorCode::usage, "logs are text; --json goes with --path").hint("thole jobs --tasks --json tells how tasks ended");
+    throw Error(ErrorCode::usage, "logs are text; --json goes with --path")
+        .hint("thole jobs --tasks --json tells how tasks ended");
   Shower shower(context, queue);
   for (const port::Selection& one : app::selections(queue.store, words))
     for (const model::Job& job : app::jobs_of(queue.store, {one})) {

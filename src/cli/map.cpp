@@ -36,7 +36,8 @@ MapWords take_apart(const Invocation& invocation) {
     }
   }
   if (words.command.empty())
-    throw Error(ErrorCode::usage, "map: no command before :::").hint("items that are whole commands: thole map sh -c {} ::: ITEM...");
+    throw Error(ErrorCode::usage, "map: no command before :::")
+        .hint("items that are whole commands: thole map sh -c {} ::: ITEM...");
   const MapOptions& map = invocation.map;
   if (map.wishes.resume != plan::Resume::none && map.wishes.joblog.empty())
     throw Error(ErrorCode::usage, "--resume and --resume-failed go with --joblog FILE");
@@ -73,7 +74,8 @@ MapInput input_of(const Context& context, MapWords& words) {
 }
 
 // --dry-run: the commands, and nothing else.
-int show_commands(const Context& context, app::ItemSource& items, const plan::MapTemplate& command, const std::vector<bool>& done) {
+int show_commands(const Context& context, app::ItemSource& items, const plan::MapTemplate& command,
+                  const std::vector<bool>& done) {
   std::vector<std::string> cells, words;
   for (std::uint64_t number = 1;; ++number) {
     app::ItemSource::Next next;
@@ -85,13 +87,16 @@ int show_commands(const Context& context, app::ItemSource& items, const plan::Ma
     if (number < done.size() && done[number]) continue;
     command.fill({cells, number, 1}, words);
     if (context.invocation.global.json)
-      context.print(model::dump({{"schema", "thole/map/1"}, {"event", "dry-run"}, {"number", number}, {"item", cells}, {"command", words}}, -1) + "\n");
+      context.print(model::dump({{"schema", "thole/map/1"}, {"event", "dry-run"}, {"number", number}, {"item", cells},
+                                 {"command", words}}, -1) + "\n");
     else
       context.print(command_line(words) + "\n");
   }
 }
 
-unsigned cpus_of(Context& context) { return std::max(1u, static_cast<unsigned>(context.wire.bind_site().binder.allowed_cpus().size())); }
+unsigned cpus_of(Context& context) {
+  return std::max(1u, static_cast<unsigned>(context.wire.bind_site().binder.allowed_cpus().size()));
+}
 
 app::MapRequest request_of(Context& context, const std::vector<std::string>& command) {
   const Invocation& invocation = context.invocation;
@@ -148,7 +153,8 @@ int map(Context& context) {
   MapInput input = input_of(context, words);
   const plan::MapTemplate command(words.command, input.columns, input.cells);
   if (context.invocation.run.dry_run)
-    return show_commands(context, *input.items, command, app::JobLogFile::read_done(options.wishes.joblog, options.wishes.resume));
+    return show_commands(context, *input.items, command,
+                         app::JobLogFile::read_done(options.wishes.joblog, options.wishes.resume));
   app::JobLogFile log(options.wishes.joblog, options.wishes.resume);
   app::MapRequest wanted = request_of(context, words.command);
   wanted.done = log.done();
@@ -160,7 +166,8 @@ int map(Context& context) {
   const auto pool = context.wire.task_pool(output_of(options));
   app::MapOutcome outcome;
   try {
-    outcome = app::map({ports, *pool, *input.items, command}, wanted, output.events(quieter(context, progress.events(), first_wait)));
+    outcome =
+        app::map({ports, *pool, *input.items, command}, wanted, output.events(quieter(context, progress.events(), first_wait)));
     output.finish();
   } catch (const Error& error) {
     if (error.sys_errno() != EPIPE) throw;

@@ -40,7 +40,8 @@ app::MapEvents MapOutput::events(app::RunEvents claims) {
 }
 
 void MapOutput::write(int fd, std::string_view bytes) const {
-  if (!bytes.empty() && !write_all(fd, bytes)) throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
+  if (!bytes.empty() && !write_all(fd, bytes))
+    throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
 }
 
 // Whole lines, so that tasks never share one.
@@ -117,7 +118,8 @@ void MapOutput::show(const port::TaskOutput& output) const {
 
 void MapOutput::show_json(const app::MapTask& task, const app::MapEnd& end) const {
   Json gpus = Json::array();
-  for (const std::size_t unit : end.on.chosen) gpus.push_back({{"gpu", end.on.units[unit].label}, {"uuid", end.on.units[unit].key}});
+  for (const std::size_t unit : end.on.chosen)
+    gpus.push_back({{"gpu", end.on.units[unit].label}, {"uuid", end.on.units[unit].key}});
   const Json line = {{"schema", "thole/map/1"},
                      {"event", "task"},
                      {"number", task.number},

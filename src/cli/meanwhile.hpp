@@ -10,8 +10,8 @@
 
 namespace thole::cli {
 
-// Calls `say` once, from a thread of its own, if it still lives after `delay`. Its destructor waits for a call that has begun, so
-// what is said stands before whatever is printed afterwards.
+// Calls `say` once, from a thread of its own, if it still lives after `delay`. Its destructor waits for a call that has begun,
+// so what is said stands before whatever is printed afterwards.
 class Meanwhile {
  public:
   Meanwhile(Millis delay, std::function<void()> say)

@@ -176,13 +176,16 @@ class Parser {
     if (bind.pid && !result_.words.empty())
       throw Error(ErrorCode::usage, "bind: a command and --pid exclude each other");
     if (!bind.pid && result_.words.empty() && !result_.run.dry_run)
-      throw Error(ErrorCode::usage, "bind: a command or --pid missing").hint(fmt::format("such as: {}", result_.verb->examples.front().line));
-    if (bind.pid && (bind.local_rank || bind.ranks)) throw Error(ErrorCode::usage, "--local-rank and --ranks go with a command");
+      throw Error(ErrorCode::usage, "bind: a command or --pid missing")
+          .hint(fmt::format("such as: {}", result_.verb->examples.front().line));
+    if (bind.pid && (bind.local_rank || bind.ranks))
+      throw Error(ErrorCode::usage, "--local-rank and --ranks go with a command");
     if (bind.pid && result_.binding.memory && *result_.binding.memory != model::MemoryPolicy::first_touch)
       throw Error(ErrorCode::usage, "the memory policy of a process that runs cannot be set from outside")
           .hint("start it with: thole run --mem");
     if (bind.local_rank && bind.ranks && *bind.local_rank >= *bind.ranks)
-      throw Error(ErrorCode::usage, fmt::format("--local-rank {} of --ranks {}: ranks count from 0", *bind.local_rank, *bind.ranks));
+      throw Error(ErrorCode::usage,
+                  fmt::format("--local-rank {} of --ranks {}: ranks count from 0", *bind.local_rank, *bind.ranks));
   }
 
   void check_run() const {
@@ -191,7 +194,8 @@ class Parser {
                         binding.lend || binding.balanced || binding.strict))
       throw Error(ErrorCode::usage, "--no-bind leaves nothing for other words about binding to say");
     if (result_.claim.placeholder && result_.request.share)
-      throw Error(ErrorCode::usage, "--placeholder and --share exclude each other").hint("a placeholder's memory is in no budget");
+      throw Error(ErrorCode::usage, "--placeholder and --share exclude each other")
+          .hint("a placeholder's memory is in no budget");
     if (result_.claim.shell && result_.claim.pid) throw Error(ErrorCode::usage, "--shell and --pid exclude each other");
     if (!result_.run.no_supervisor) return;
     for (std::string_view name : {"time", "linger", "status-file"})

@@ -16,10 +16,13 @@ namespace {
 
 constexpr int most_priority = 1000;
 
-bool has_digits_only(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos; }
+bool has_digits_only(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 int signal_named(std::string_view name, const Word& word) {
-  if (const auto number = parse_u64(name); number && *number > 0 && *number < static_cast<std::uint64_t>(NSIG)) return static_cast<int>(*number);
+  if (const auto number = parse_u64(name); number && *number > 0 && *number < static_cast<std::uint64_t>(NSIG))
+    return static_cast<int>(*number);
   if (name.starts_with("SIG")) name.remove_prefix(3);
   for (int signal = 1; signal < NSIG; ++signal)
     if (const char* known = ::sigabbrev_np(signal); known && name == known) return signal;
@@ -30,7 +33,8 @@ std::pair<int, int> codes_of(std::string_view text, const Word& word) {
   const std::size_t dash = text.find('-');
   const auto first = parse_u64(text.substr(0, dash));
   const auto last = dash == std::string_view::npos ? first : parse_u64(text.substr(dash + 1));
-  if (!first || !last || *first > *last || *first == 0 || *last > 255) throw_expected(word, "exit codes such as exit:75 or exit:1-9");
+  if (!first || !last || *first > *last || *first == 0 || *last > 255)
+    throw_expected(word, "exit codes such as exit:75 or exit:1-9");
   return {static_cast<int>(*first), static_cast<int>(*last)};
 }
 
@@ -74,8 +78,8 @@ WallTime from_local(std::tm& local) {
 std::string job_name_of(const Word& word) {
   std::string name = text_of(word);
   const bool like_number = name.find_first_not_of("0123456789-.") == std::string::npos;
-  if (like_number || name == "last" || name == "all" || name == "none" || name.find_first_of(",:@") != std::string::npos || name.size() > 200 ||
-      trim(name).size() != name.size())
+  if (like_number || name == "last" || name == "all" || name == "none" || name.find_first_of(",:@") != std::string::npos ||
+      name.size() > 200 || trim(name).size() != name.size())
     throw Error(ErrorCode::usage, fmt::format("{}: {} cannot be the name of a job", word.option, quoted(name)))
         .hint("a name is no number, not \"last\", \"all\" or \"none\", and has no comma, colon or @");
   return name;
@@ -123,14 +127,16 @@ model::Retry retry_of(const Word& word, Seconds pause) {
   retry.times = 1;
   bool counted = false;
   for (const std::string_view piece : split(word.text, ',')) add_retry(retry, trim(piece), counted, word);
-  const bool after_what = retry.any_failure || !retry.exit_codes.empty() || !retry.signals.empty() || retry.gpu_out_of_memory || retry.lost;
+  const bool after_what =
+      retry.any_failure || !retry.exit_codes.empty() || !retry.signals.empty() || retry.gpu_out_of_memory || retry.lost;
   if (counted && !after_what) retry.any_failure = true;
   return retry;
 }
 
 WallTime begin_of(const Word& word, WallTime now) {
   if (word.text == "now") return now;
-  if (const auto from_now = parse_duration(word.text); from_now && word.text.find(':') == std::string_view::npos) return now + *from_now;
+  if (const auto from_now = parse_duration(word.text); from_now && word.text.find(':') == std::string_view::npos)
+    return now + *from_now;
   if (const auto instant = parse_iso(word.text)) return *instant;
   const std::time_t seconds = std::chrono::duration_cast<Seconds>(now.time_since_epoch()).count();
   std::tm today{};

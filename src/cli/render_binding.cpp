@@ -43,7 +43,8 @@ std::vector<std::string> describe_rank(const app::Binding& binding, std::size_t 
   const model::RankPlan& rank = binding.plan.ranks[index];
   const plan::Effect& effect = binding.effects[index];
   std::vector<std::string> lines{in_lines(cpu_line(rank)), in_lines(memory_line(rank.memory, rank.memory_nodes))};
-  if (!rank.nics.empty()) lines.push_back(in_lines(fmt::format("NIC{} {}", rank.nics.size() == 1 ? "" : "s", join(rank.nics, ", "))));
+  if (!rank.nics.empty())
+    lines.push_back(in_lines(fmt::format("NIC{} {}", rank.nics.size() == 1 ? "" : "s", join(rank.nics, ", "))));
   if (rank.threads) lines.push_back(in_lines(plural(*rank.threads, "thread") + " for OpenMP and its like"));
   for (const std::string& lack : effect.lacks) lines.push_back(in_lines("but " + lack));
   for (const std::string& kept : effect.kept) lines.push_back(in_lines(kept));
@@ -55,7 +56,8 @@ std::vector<std::string> describe_rank(const app::Binding& binding, std::size_t 
 std::vector<std::string> describe_binding(const app::Binding& binding, std::size_t index) {
   std::vector<std::string> lines = describe_rank(binding, index);
   const plan::Effect& effect = binding.effects[index];
-  if (const std::string absent = absent_line(effect.absent_cpus, effect.absent_nodes); !absent.empty()) lines.push_back(in_lines(absent));
+  if (const std::string absent = absent_line(effect.absent_cpus, effect.absent_nodes); !absent.empty())
+    lines.push_back(in_lines(absent));
   return lines;
 }
 
@@ -86,8 +88,10 @@ std::string render_rebound(const app::Rebound& rebound, pid_t pid) {
   const model::RankPlan& rank = rebound.binding.plan.ranks.front();
   std::vector<std::string> masks;
   for (const auto& [mask, threads] : rebound.process.masks) masks.push_back(mask.to_string());
-  std::string text = wrap(fmt::format("process {}: {} on CPUs {}, {}", pid, plural(rebound.process.threads, "thread"), join(masks, " and "),
-                                      printable(rank.why)), 80, 2, 0) + "\n";
+  std::string text = wrap(fmt::format("process {}: {} on CPUs {}, {}", pid, plural(rebound.process.threads, "thread"),
+                                      join(masks, " and "), printable(rank.why)),
+                          80, 2, 0) +
+                     "\n";
   const plan::Effect& effect = rebound.binding.effects.front();
   if (const std::string absent = absent_line(effect.absent_cpus, {}); !absent.empty()) text += in_lines(absent) + "\n";
   for (const std::string& difference : rebound.differences) text += in_lines("but " + difference) + "\n";

@@ -129,7 +129,8 @@ std::string render_jobs(const app::JobList& list, const Screen& screen) {
   for (const app::JobLine& line : list.lines) {
     const Job& job = line.job;
     Row row;
-    row.color = model::ended(TaskState::done) && job.counts.ended() == job.tasks && line.state == "done" ? Ink::dim : Ink::plain;
+    row.color =
+        model::ended(TaskState::done) && job.counts.ended() == job.tasks && line.state == "done" ? Ink::dim : Ink::plain;
     row.cells = {{std::to_string(job.id)},
                  {printable(job.name.empty() ? job.command : job.name, 200)},
                  {line.state, {}, ink_of_state(line.state)},
@@ -140,15 +141,20 @@ std::string render_jobs(const app::JobList& list, const Screen& screen) {
     rows.push_back(std::move(row));
   }
   std::string text = table(screen, heads, std::move(rows), steps);
-  if (list.untold_ended > 0) text = paragraph(screen, fmt::format("{} more that ended: thole jobs --all", list.untold_ended)) + text;
-  if (list.untold_queued > 0) text += paragraph(screen, fmt::format("… and {} more queued: thole jobs --all", list.untold_queued));
+  if (list.untold_ended > 0)
+    text = paragraph(screen, fmt::format("{} more that ended: thole jobs --all", list.untold_ended)) + text;
+  if (list.untold_queued > 0)
+    text += paragraph(screen, fmt::format("… and {} more queued: thole jobs --all", list.untold_queued));
   text += paragraph(screen, fmt::format("tasks: {}", sum_of(list)));
   if (list.draining) text += paragraph(screen, "The queue is drained: nothing starts until thole drain --off");
   return text;
 }
 
 Json jobs_to_json(const app::JobList& list) {
-  Json json = {{"schema", "thole/jobs/1"}, {"taken_at", format_iso(list.now)}, {"draining", list.draining}, {"tasks", counts_to_json(list.tasks)}};
+  Json json = {{"schema", "thole/jobs/1"},
+               {"taken_at", format_iso(list.now)},
+               {"draining", list.draining},
+               {"tasks", counts_to_json(list.tasks)}};
   json["jobs"] = Json::array();
   for (const app::JobLine& line : list.lines) json["jobs"].push_back(to_json(line));
   return json;
@@ -173,7 +179,8 @@ Json to_json(const Task& task) {
 
 std::string render_tasks(const std::vector<Task>& tasks, WallTime now, const Screen& screen) {
   if (tasks.empty()) return "no task has started\n";
-  constexpr Column heads[] = {{"TASK", true}, {"STATE"}, {"RUNS", true}, {"STARTED"}, {"TIME", true}, {"MEMORY", true}, {"GPU MEMORY", true}, {""}};
+  constexpr Column heads[] = {{"TASK", true}, {"STATE"},        {"RUNS", true},       {"STARTED"},
+                              {"TIME", true}, {"MEMORY", true}, {"GPU MEMORY", true}, {""}};
   constexpr Squeeze steps[] = {{7, 10}};
   std::vector<Row> rows;
   for (const Task& task : tasks) {

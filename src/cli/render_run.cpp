@@ -40,7 +40,8 @@ std::string name_units(const std::vector<model::Unit>& units, const std::vector<
 
 std::string render_waiting(const std::vector<std::string>& why) {
   std::string text = "waiting";
-  for (std::size_t i = 0; i < why.size(); ++i) text += i == 0 ? ", " + wrap(why[i], 80, 4, 16) : "\n  " + wrap(why[i], 80, 4, 2);   // 16: "thole: waiting, "
+  for (std::size_t i = 0; i < why.size(); ++i)
+    text += i == 0 ? ", " + wrap(why[i], 80, 4, 16) : "\n  " + wrap(why[i], 80, 4, 2);  // 16: "thole: waiting, "
   return text;
 }
 
@@ -53,7 +54,8 @@ Json waiting_to_json(const model::Wait& wait, const std::vector<std::string>& wh
 }
 
 std::string render_preview(const app::Preview& preview, const std::optional<app::Binding>& binding,
-                           const plan::Variables& variables, const model::Snapshot& snapshot, const std::vector<std::string>& why) {
+                           const plan::Variables& variables, const model::Snapshot& snapshot,
+                           const std::vector<std::string>& why) {
   if (std::holds_alternative<model::Wait>(preview.decision)) return "would be " + render_waiting(why) + "\n";
   std::string text = fmt::format("would claim {}\n", name_units(preview.units, preview.chosen, snapshot));
   if (!preview.explain.empty()) text += fmt::format("  {}\n", printable(preview.explain));

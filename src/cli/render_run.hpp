@@ -20,9 +20,11 @@ model::Json waiting_to_json(const model::Wait& wait, const std::vector<std::stri
 
 // --dry-run: the choice with its reasons and the variables, or what it would wait for.
 std::string render_preview(const app::Preview& preview, const std::optional<app::Binding>& binding,
-                           const plan::Variables& variables, const model::Snapshot& snapshot, const std::vector<std::string>& why);
+                           const plan::Variables& variables, const model::Snapshot& snapshot,
+                           const std::vector<std::string>& why);
 model::Json preview_to_json(const app::Preview& preview, const std::optional<app::Binding>& binding,
-                            const plan::Variables& variables, const model::Snapshot& snapshot, const std::vector<std::string>& why);
+                            const plan::Variables& variables, const model::Snapshot& snapshot,
+                            const std::vector<std::string>& why);
 
 // --status-file: who ended, and why ("thole/ended/1").
 model::Json ended_to_json(const port::Ended& ended);

@@ -67,7 +67,8 @@ void say_claims(const Context& context) {
 app::Overview look_over(Context& context) {
   app::Observer& observer = context.wire.observer();
   observer.look(context.wire.settings().status_patience);
-  return wire::overview_of(context.wire, observer);  // after the driver, which may take seconds: who has what is shown as it is now
+  return wire::overview_of(context.wire,
+                           observer);  // after the driver, which may take seconds: who has what is shown as it is now
 }
 
 app::Overview glance_over(Context& context) { return wire::overview_of(context.wire, context.wire.glance()); }

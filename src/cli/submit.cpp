@@ -21,7 +21,8 @@ constexpr std::uint64_t most_shown = 10;         // commands under --dry-run
 std::string tasks_and_gpus(const port::Submission& job) {
   const unsigned gpus = job.spec.request.gpus;
   const std::string tasks = job.tasks == 1 ? "one task" : fmt::format("{} tasks", job.tasks);
-  return tasks + (gpus == 0 ? ", no GPU" : fmt::format(", {}{}", printable(job.spec.request.describe(), 60), job.tasks == 1 ? "" : " each"));
+  return tasks + (gpus == 0 ? ", no GPU"
+                            : fmt::format(", {}{}", printable(job.spec.request.describe(), 60), job.tasks == 1 ? "" : " each"));
 }
 
 std::vector<std::uint64_t> shown_tasks(const port::Submission& job) {
@@ -72,7 +73,8 @@ void tell(Context& context, const app::Prepared& prepared, const app::Stored& st
   for (std::size_t i = 0; i < stored.jobs.size(); ++i) {
     const port::Submission& job = prepared.submissions[i];
     const std::string name = job.spec.name.empty() ? "" : fmt::format(" ({})", printable(job.spec.name, 60));
-    if (stored.jobs[i].existed) context.note(fmt::format("job {}{} has not ended yet, so nothing was submitted", stored.jobs[i].id, name));
+    if (stored.jobs[i].existed)
+      context.note(fmt::format("job {}{} has not ended yet, so nothing was submitted", stored.jobs[i].id, name));
     else context.note(fmt::format("job {}{}: {}", stored.jobs[i].id, name, tasks_and_gpus(job)));
   }
 }

@@ -51,10 +51,14 @@ bool is_on_path(const Context& context, const std::string& program) {
 
 // The script that a command runs, as named from `directory`: its first word, or the first after an interpreter's name.
 std::optional<std::string> script_of(const Context& context, std::vector<std::string>& command, const std::string& directory) {
-  static constexpr std::string_view interpreters[] = {"sh", "bash", "dash", "zsh", "python", "python3", "perl", "Rscript", "julia"};
-  const auto from_there = [&](const std::string& name) { return name.starts_with('/') || directory.empty() ? name : directory + "/" + name; };
+  static constexpr std::string_view interpreters[] = {"sh",      "bash", "dash",    "zsh",  "python",
+                                                      "python3", "perl", "Rscript", "julia"};
+  const auto from_there = [&](const std::string& name) {
+    return name.starts_with('/') || directory.empty() ? name : directory + "/" + name;
+  };
   std::string& program = command.front();
-  if (program.find('/') != std::string::npos) return is_file(from_there(program)) ? std::optional(from_there(program)) : std::nullopt;
+  if (program.find('/') != std::string::npos)
+    return is_file(from_there(program)) ? std::optional(from_there(program)) : std::nullopt;
   if (std::find(std::begin(interpreters), std::end(interpreters), program) != std::end(interpreters)) {
     if (command.size() < 2 || command[1].starts_with('-') || !is_file(from_there(command[1]))) return std::nullopt;
     return from_there(command[1]);
@@ -87,7 +91,8 @@ std::vector<std::string> options_in(const Context& context, const std::string& s
       alone.insert(alone.end(), directive.words.begin(), directive.words.end());
       const Invocation read = reparse(context, alone);
       if (!read.words.empty())
-        throw Error(ErrorCode::usage, fmt::format("\"{}\" is no option", printable(read.words.front(), 60))).hint("#THOLE lines hold options only");
+        throw Error(ErrorCode::usage, fmt::format("\"{}\" is no option", printable(read.words.front(), 60)))
+            .hint("#THOLE lines hold options only");
       if (!read.queue.submit.file.empty()) throw Error(ErrorCode::usage, "--file belongs on the command line");
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("{}:{}: {}", printable(script), directive.line, error.what())).hint(error.hint());
@@ -106,7 +111,8 @@ mode_t present_umask() {
 
 std::string working_directory(const SubmitOptions& options) {
   std::error_code problem;
-  const std::filesystem::path directory = options.directory.empty() ? std::filesystem::current_path(problem) : std::filesystem::absolute(options.directory, problem);
+  const std::filesystem::path directory = options.directory.empty() ? std::filesystem::current_path(problem)
+                                                                    : std::filesystem::absolute(options.directory, problem);
   if (problem) throw Error(ErrorCode::unavailable, "the working directory cannot be used").because(problem.value());
   if (!std::filesystem::is_directory(directory, problem))
     throw Error(ErrorCode::usage, "no such directory").about(directory.string());
@@ -176,7 +182,8 @@ std::vector<app::SubmitWish> from_file(const Context& context) {
 std::vector<app::SubmitWish> submit_wishes(const Context& context) {
   if (!context.invocation.queue.submit.file.empty()) return from_file(context);
   if (context.invocation.words.empty())
-    throw Error(ErrorCode::usage, "submit: COMMAND or --file missing").hint(fmt::format("such as: {}", find_verb("submit")->examples.front().line));
+    throw Error(ErrorCode::usage, "submit: COMMAND or --file missing")
+        .hint(fmt::format("such as: {}", find_verb("submit")->examples.front().line));
   return {from_line(context)};
 }
 

@@ -1,5 +1,5 @@
-// From the words of `thole submit` to what is asked for: the line itself, what a script says in its #THOLE lines, what a job file
-// says. Each is a line of words to the one parser; what stands on the command line is read last, so it wins.
+// From the words of `thole submit` to what is asked for: the line itself, what a script says in its #THOLE lines, what a job
+// file says. Each is a line of words to the one parser; what stands on the command line is read last, so it wins.
 #pragma once
 
 #include <vector>

@@ -67,9 +67,9 @@ void Svg::line(double x1, double y1, double x2, double y2, std::string_view stro
 void Svg::arc(double x, double y1, double y2, double depth, std::string_view stroke, double width, std::string_view tip) {
   const double control = x + depth * 4 / 3;  // a cubic curve reaches three quarters of the way to its control points
   body_ += tipped("path",
-                  fmt::format(R"(class="link" d="M{} {}C{} {} {} {} {} {}" fill="none" stroke="{}" stroke-width="{}")", number(x),
-                              number(y1), number(control), number(y1), number(control), number(y2), number(x), number(y2),
-                              stroke, number(width)),
+                  fmt::format(R"(class="link" d="M{} {}C{} {} {} {} {} {}" fill="none" stroke="{}" stroke-width="{}")",
+                              number(x), number(y1), number(control), number(y1), number(control), number(y2), number(x),
+                              number(y2), stroke, number(width)),
                   tip);
 }
 
@@ -81,7 +81,8 @@ void Svg::text(double x, double y, std::string_view text, const Font& font, doub
       shown = printable(text, columns - 1);
       if (width_of(shown, font.size, font.bold) <= room) break;
     }
-  std::string attributes = fmt::format(R"(x="{}" y="{}" font-size="{}" fill="{}")", number(x), number(y), number(font.size), font.fill);
+  std::string attributes =
+      fmt::format(R"(x="{}" y="{}" font-size="{}" fill="{}")", number(x), number(y), number(font.size), font.fill);
   if (font.bold) attributes += R"( font-weight="bold")";
   if (font.anchor != "start") attributes += fmt::format(R"( text-anchor="{}")", font.anchor);
   if (font.upright) attributes += fmt::format(" transform=\"rotate(90 {} {})\"", number(x), number(y));

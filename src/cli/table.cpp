@@ -71,7 +71,8 @@ constexpr Option request_rows[] = {
    [](I& i, const W& w) { i.request.order = list_of(w); }, Offer::gpus},
   {0, "trust-claims", "", "only claims count; do not ask the driver who uses the GPUs",
    [](I& i, const W&) { i.request.trust_claims = true; }},
-  {'t', "time", "TIME", "how long it will take, such as 8h: a limit for `run` and `submit`, the end of a `claim`; lets others plan",
+  {'t', "time", "TIME", "how long it will take, such as 8h: a limit for `run` and `submit`, the end of a `claim`; lets others "
+   "plan",
    [](I& i, const W& w) { i.request.time = positive_duration_of(w); }},
   {0, "wait", "TIME", "wait at most this long, such as 30m (default: as long as it takes)",
    [](I& i, const W& w) { i.request.wait = duration_of(w); }},
@@ -115,8 +116,8 @@ constexpr Option run_rows[] = {
 };
 
 constexpr Option binding_rows[] = {
-  {0, "bind", "MODE", "the CPUs it gets: none, node, package, exclusive, l3, core:N or compat (default node, the package where the "
-   "node is short of cores)",
+  {0, "bind", "MODE", "the CPUs it gets: none, node, package, exclusive, l3, core:N or compat (default node, the package "
+   "where the node is short of cores)",
    [](I& i, const W& w) { set_bind_mode(i.binding, w); }, Offer::choices, "none|node|package|exclusive|l3|core:1|compat"},
   {0, "mem", "POLICY", "memory: first-touch (default), or preferred, bind, interleave on its nodes; :NODES names others",
    [](I& i, const W& w) { set_memory_policy(i.binding, w); }, Offer::choices, "first-touch|preferred|bind|interleave"},
@@ -159,7 +160,8 @@ constexpr Option claim_rows[] = {
    [](I& i, const W&) { i.claim.shell = true; }},
   {0, "pid", "PID", "hold the claim until the process PID ends",
    [](I& i, const W& w) { i.claim.pid = pid_of(w); }},
-  {0, "placeholder", "", "keep a CUDA context on each GPU (0.5 GiB), for safe-gpu and others that look at processes and not at claims",
+  {0, "placeholder", "", "keep a CUDA context on each GPU (0.5 GiB), for safe-gpu and others that look at processes and not "
+   "at claims",
    [](I& i, const W&) { i.claim.placeholder = true; }},
   dry_run_row, ids_row,
 };
@@ -167,7 +169,8 @@ constexpr Option claim_rows[] = {
 constexpr Option capture_rows[] = {
   {'o', "output", "FILE", "write to FILE instead of stdout",
    [](I& i, const W& w) { i.capture.output = text_of(w); }, Offer::files},
-  {0, "from", "FILE|DIR", "take the machine from hwloc XML, nvidia-smi topo -m, nvidia-smi -q -x, or a folder with its /sys and /proc",
+  {0, "from", "FILE|DIR", "take the machine from hwloc XML, nvidia-smi topo -m, nvidia-smi -q -x, or a folder with its /sys "
+   "and /proc",
    [](I& i, const W& w) { i.capture.from = text_of(w); }, Offer::files},
   {0, "use", "", "keep the present use too: memory, load, processes", [](I& i, const W&) { i.capture.use = true; }},
   {0, "anonymous", "", "leave out the machine's and the users' names and the command lines; number the UUIDs",
@@ -321,21 +324,25 @@ constexpr Example plan_examples[] = {
 
 constexpr Verb verb_rows[] = {
   {"status", "see", "who has what: one line a GPU", "[GPU...]", status_rows, {}, status_examples, Offer::gpus, 0, 128},
-  {"why", "see", "explain a GPU's state, or what a job or a request waits for", "[GPU...|JOB...]", {}, request_rows, why_examples,
+  {"why", "see", "explain a GPU's state, or what a job or a request waits for", "[GPU...|JOB...]", {}, request_rows,
+   why_examples,
    Offer::gpus, 0, 128},
   {"run", "run", "claim GPUs, wait if needed, run a command", "COMMAND [ARGUMENT...]", run_rows, request_rows, run_examples,
    Offer::command, 1, ~std::size_t{0}, false, binding_rows},
-  {"map", "run", "run a command for each of many items, side by side on claimed GPUs", "COMMAND [ARGUMENT...] [::: ITEM...]", map_rows,
+  {"map", "run", "run a command for each of many items, side by side on claimed GPUs", "COMMAND [ARGUMENT...] [::: ITEM...]",
+   map_rows,
    request_rows, map_examples, Offer::command, 1, ~std::size_t{0}, false, binding_rows},
   {"claim", "run", "claim GPUs without a command", "", claim_rows, request_rows, claim_examples},
   {"release", "run", "give a claim back", "[CLAIM...]", {}, {}, release_examples, Offer::claims, 0, 128},
   {"extend", "run", "give a claim a new end", "[CLAIM] TIME", {}, {}, extend_examples, Offer::claims, 1, 2},
-  {"submit", "queue", "put a command, or many, into the queue", "[COMMAND [ARGUMENT...]]", queue_rows::submit, submit_request_rows,
+  {"submit", "queue", "put a command, or many, into the queue", "[COMMAND [ARGUMENT...]]", queue_rows::submit,
+   submit_request_rows,
    queue_rows::submit_examples, Offer::command, 0, ~std::size_t{0}, false, binding_rows},
   {"jobs", "queue", "what is queued, runs and has ended, and what it waits for", "[JOB...]", queue_rows::jobs, {},
    queue_rows::jobs_examples, Offer::jobs, 0, 128},
   {"logs", "queue", "the output of tasks", "[JOB...]", queue_rows::logs, {}, queue_rows::logs_examples, Offer::jobs, 0, 128},
-  {"wait", "queue", "wait until jobs have ended", "[JOB...]", queue_rows::wait, {}, queue_rows::wait_examples, Offer::jobs, 0, 128},
+  {"wait", "queue", "wait until jobs have ended", "[JOB...]", queue_rows::wait, {}, queue_rows::wait_examples, Offer::jobs, 0,
+   128},
   {"cancel", "queue", "take tasks out of the queue, and end running ones", "JOB...", {}, {}, queue_rows::cancel_examples,
    Offer::jobs, 1, 128},
   {"retry", "queue", "queue again what has not succeeded", "JOB...", {}, {}, queue_rows::retry_examples, Offer::jobs, 1, 128},
@@ -346,7 +353,8 @@ constexpr Verb verb_rows[] = {
   {"drain", "queue", "let running tasks finish and start none", "", queue_rows::drain, {}, queue_rows::drain_examples},
   {"edit", "queue", "change the terms of what has not started", "JOB...", queue_rows::edit, {}, queue_rows::edit_examples,
    Offer::jobs, 1, 128},
-  {"jupyter", "run", "notebook kernels that start with GPUs of their own", "install|list|remove [NAME...]", jupyter_rows, request_rows,
+  {"jupyter", "run", "notebook kernels that start with GPUs of their own", "install|list|remove [NAME...]", jupyter_rows,
+   request_rows,
    jupyter_examples, Offer::nothing, 1, 128},
   {"topo", "machine", "draw the machine: what is near what, and who has it", "", topo_rows, {}, topo_examples},
   {"bind", "run", "bind a rank that another launcher starts, or a running process", "[COMMAND [ARGUMENT...]]", bind_rows, {},
@@ -357,7 +365,8 @@ constexpr Verb verb_rows[] = {
   {"capture", "machine", "this machine, or another, as a file", "", capture_rows, {}, capture_examples},
   {"init", "machine", "make the state directory", "", init_rows, {}, init_examples},
   {"plan", "", "which GPUs and CPUs it would be, for programs that ask for many machines", "", plan_rows, {}, plan_examples},
-  {"simulate", "queue", "what the queue's rule makes of recorded jobs, beside plain order", "[TRACE]", simulate_rows, {}, simulate_examples,
+  {"simulate", "queue", "what the queue's rule makes of recorded jobs, beside plain order", "[TRACE]", simulate_rows, {},
+   simulate_examples,
    Offer::files, 0, 1},
   {"completion", "", "print the completion script for a shell", "bash|zsh|fish", {}, {}, {}, Offer::nothing, 1, 1},
   {"__complete", "", "what completion asks", "", {}, {}, {}, Offer::nothing, 0, 0, true},

@@ -30,14 +30,16 @@ constexpr Option submit[] = {
    [](I& i, const W& w) { i.queue.submit.terms.at_most = number_of(w, 1, 1'000'000); }},
   {0, "per-gpu", "K", "K of its tasks at once on the GPUs that one of them asks for",
    [](I& i, const W& w) { i.queue.submit.spec.per_gpu = number_of(w, 1, 64); }},
-  {0, "after", "JOB[:ok|any|fail],...", "not before these have ended: all tasks done (ok, the default), however (any), not all done (fail)",
+  {0, "after", "JOB[:ok|any|fail],...", "not before these have ended: all tasks done (ok, the default), however (any), not "
+   "all done (fail)",
    [](I& i, const W& w) { i.queue.submit.after.push_back(text_of(w)); }, Offer::jobs},
   {0, "begin", "TIME", "not before: 22:00, \"2026-11-23 08:00\", or a time from now such as 2h",
    [](I& i, const W& w) { i.queue.submit.begin = text_of(w); }},
   {'p', "priority", "N", "jobs with a higher one go first (default 0; may be negative)",
    [](I& i, const W& w) { i.queue.submit.terms.priority = priority_of(w); }},
   {0, "hold", "", "keep it until `thole resume`", [](I& i, const W&) { i.queue.submit.terms.held = true; }},
-  {0, "retry", "WHAT,...", "run a task again: N times (default 1), and after what: fail, exit:CODE, signal, signal:NAME, oom, lost",
+  {0, "retry", "WHAT,...", "run a task again: N times (default 1), and after what: fail, exit:CODE, signal, signal:NAME, oom, "
+   "lost",
    [](I& i, const W& w) { i.queue.submit.spec.retry = retry_of(w, i.queue.submit.spec.retry.pause); }},
   {0, "retry-pause", "TIME", "wait this long before a task's second run, twice as long before its third, and so on",
    [](I& i, const W& w) { i.queue.submit.spec.retry.pause = duration_of(w); }},

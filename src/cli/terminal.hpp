@@ -49,8 +49,8 @@ struct Squeeze {
 std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows,
                   std::span<const Squeeze> squeezes);
 
-// Redraws in place, over a frame that was drawn before: each line is overwritten and its rest cleared, so nothing flickers. More
-// lines than the screen has would scroll it; they are left out.
+// Redraws in place, over a frame that was drawn before: each line is overwritten and its rest cleared, so nothing flickers.
+// More lines than the screen has would scroll it; they are left out.
 std::string over_the_last(std::string_view text, std::size_t rows);
 
 // A paragraph within the screen: its first line begins at column `start`, later ones at `indent`. Ends with a newline.

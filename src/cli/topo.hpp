@@ -32,7 +32,8 @@ std::string gpu_name(const model::Gpu& gpu, bool brief = false);       // "A100-
 std::string size_of(std::uint64_t mib);                                // "80G": as `status` has it
 std::string rate_of(const model::Nic& nic);                            // "200 Gb/s"; "" unknown
 std::string node_name(const app::Place& place);                        // "NUMA 3"; "NUMA node unknown"
-std::string heading_of(const app::Place& place, const app::Arrangement& chart, const model::Machine& machine);  // "NUMA 3 · 252G"
+// "NUMA 3 · 252G"
+std::string heading_of(const app::Place& place, const app::Arrangement& chart, const model::Machine& machine);
 std::string cores_of(const app::Place& place);                         // "16 cores 0-15 (SMT 128-143)"
 
 // How the GPUs are joined, a fact each: {"NVLink", "GPU 1-2: 4 links"}. Joins too irregular for a phrase come as a table.

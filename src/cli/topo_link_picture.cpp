@@ -45,7 +45,8 @@ class Wires {
     draw_fabrics();
     draw_arcs();
     LinkPicture picture{right_, {}};
-    for (const auto& [kind, links] : samples_) picture.samples.push_back({link_words(kind, links), color_of(kind), stroke_of(links)});
+    for (const auto& [kind, links] : samples_)
+      picture.samples.push_back({link_words(kind, links), color_of(kind), stroke_of(links)});
     return picture;
   }
 
@@ -111,7 +112,8 @@ class Wires {
   void draw_arcs() {
     const std::vector<Arc> all = arcs();
     for (const Arc& arc : all) {
-      const double y1 = port(arc.a, arc.b, all), y2 = port(arc.b, arc.a, all), depth = std::min(16 + 0.26 * std::abs(y2 - y1), 260.0);
+      const double y1 = port(arc.a, arc.b, all), y2 = port(arc.b, arc.a, all),
+                   depth = std::min(16 + 0.26 * std::abs(y2 - y1), 260.0);
       svg_.arc(x_, y1, y2, depth, color_of(arc.kind), stroke_of(arc.links),
                fmt::format("GPU {} - GPU {}: {}", arc.a, arc.b, link_words(arc.kind, arc.links)));
       right_ = std::max(right_, x_ + depth + 6);

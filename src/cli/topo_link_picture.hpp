@@ -1,4 +1,5 @@
-// The links of a picture: from GPU to GPU as arcs, as wide as there are links, or as lines into a box that stands for NVSwitches.
+// The links of a picture: from GPU to GPU as arcs, as wide as there are links,
+// or as lines into a box that stands for NVSwitches.
 #pragma once
 
 #include <map>

@@ -103,7 +103,8 @@ bool is_nvlink(const Join& join) { return join.fast == LinkKind::nvlink || join.
 
 constexpr std::size_t widest_table = 16;  // GPUs; a table of more does not fit 60 columns
 
-// Links of one kind: strength = twice their number, 1 where that is not told. A fabric: they end in switches, not at another GPU.
+// Links of one kind: strength = twice their number, 1 where that is not told. A fabric:
+// they end in switches, not at another GPU.
 void add_fast(std::string what, bool fabric, const std::function<bool(const Join&)>& mine, const Joins& joins, std::size_t gpus,
               std::vector<LinkFact>& facts) {
   const Strength strength = [&](const Join& join) { return !mine(join) ? 0 : join.count ? 2 * std::max(*join.count, 1) : 1; };
@@ -176,7 +177,8 @@ std::vector<LinkFact> link_facts(const model::Machine& machine, const Joins& joi
   const Strength near = [](const Join& join) {
     return join.same ? of_one_gpu : join.pcie ? static_cast<int>(LinkKind::sys) + 1 - static_cast<int>(*join.pcie) : 0;
   };
-  if (const Grouping groups = grouping(joins, gpus, near); !groups.empty()) facts.push_back({"PCIe", phrase(groups, pcie_word), {}});
+  if (const Grouping groups = grouping(joins, gpus, near); !groups.empty())
+    facts.push_back({"PCIe", phrase(groups, pcie_word), {}});
   return facts;
 }
 

@@ -50,7 +50,8 @@ std::string render_matrix(const model::Machine& machine) {
   text += legend;
   if (machine.nics.empty()) return text;
   text += "\nNIC Legend:\n\n";
-  for (std::size_t n = 0; n < machine.nics.size(); ++n) text += fmt::format("  NIC{}: {}\n", n, printable(machine.nics[n].name, 60));
+  for (std::size_t n = 0; n < machine.nics.size(); ++n)
+    text += fmt::format("  NIC{}: {}\n", n, printable(machine.nics[n].name, 60));
   return text;
 }
 
@@ -59,7 +60,8 @@ model::Json matrix_to_json(const model::Machine& machine) {
   model::Json json = {{"schema", "thole/matrix/1"}, {"devices", model::Json::array()}, {"joins", model::Json::array()}};
   for (std::size_t g = 0; g < machine.gpus.size(); ++g) {
     const model::Gpu& gpu = machine.gpus[g];
-    json["devices"].push_back({{"name", device(machine, g)}, {"pci", model::or_null(gpu.pci)}, {"numa", model::or_null(gpu.numa)},
+    json["devices"].push_back({{"name", device(machine, g)}, {"pci", model::or_null(gpu.pci)},
+                               {"numa", model::or_null(gpu.numa)},
                                {"near_cpus", model::or_null(gpu.near_cpus.node)}});
   }
   for (std::size_t n = 0; n < machine.nics.size(); ++n) {

@@ -26,8 +26,10 @@ using Box = Svg::Box;
 
 // The columns, and what stands in them.
 constexpr double margin = 20, package_x = margin, package_width = 290, node_x = package_x + 12, node_width = package_width - 24;
-constexpr double switch_x = 344, switch_width = 40, device_x = 408, gpu_width = 240, nic_width = 170, links_x = device_x + gpu_width;
-constexpr double gpu_height = 38, part_height = 18, nic_height = 19, gap = 6, cluster_gap = 12, place_gap = 10, heading_height = 20;
+constexpr double switch_x = 344, switch_width = 40, device_x = 408, gpu_width = 240, nic_width = 170,
+                 links_x = device_x + gpu_width;
+constexpr double gpu_height = 38, part_height = 18, nic_height = 19, gap = 6, cluster_gap = 12, place_gap = 10,
+                 heading_height = 20;
 constexpr double line_height = 14, core_pitches[] = {18, 14, 11};
 constexpr std::string_view ink_color = "#1f2328", faint = "#59636e", wire = "#8c959f";
 
@@ -210,7 +212,8 @@ class Picture {
   }
 
   double gpu_box_height(std::size_t body) const {
-    return in_parts(body) ? 24 + part_height * static_cast<double>(units_of(body).size()) + (units_of(body).empty() ? 0 : 4) : gpu_height;
+    return in_parts(body) ? 24 + part_height * static_cast<double>(units_of(body).size()) + (units_of(body).empty() ? 0 : 4)
+                          : gpu_height;
   }
 
   double cluster_height(const Cluster& cluster) const {
@@ -270,7 +273,8 @@ class Picture {
     Svg::Paint paint{.fill = "#ffffff", .stroke = "#8c959f", .stroke_width = 1.4, .round = 4};
     if (!in_parts(body) && !units.empty()) paint = paint_of(*units.front());
     svg_.box(box, paint, "gpu", gpu.uuid.empty() ? "" : printable(gpu.uuid, 60));
-    const std::string label = parts.size() == 1 ? fmt::format("GPU {}", body) : fmt::format("GPU {}-{}", parts.front(), parts.back());
+    const std::string label =
+        parts.size() == 1 ? fmt::format("GPU {}", body) : fmt::format("GPU {}-{}", parts.front(), parts.back());
     svg_.text(box.x + 8, y + 16, label, {.size = 12, .bold = true});
     const double name_x = box.x + 8 + width_of(label, 12, true) + 8;
     const std::string memory = gpu.memory_mib && parts.size() == 1 ? size_of(*gpu.memory_mib) : "";
@@ -289,8 +293,10 @@ class Picture {
       svg_.box({box.x + 6, y, box.width - 12, part_height - 2}, paint_of(*unit), "part");
       const std::string name = unit->unit.instance ? unit->unit.gpu_of(machine_).mig[*unit->unit.instance].profile : "";
       const double middle = box.x + 110;
-      svg_.text(box.x + 12, y + 12, unit->unit.label + (name.empty() ? "" : "  " + printable(name, 20)), {.size = 10}, middle - box.x - 16);
-      svg_.text(middle, y + 12, holders_of(*unit), {.size = 10, .bold = true, .fill = look_of(*unit).edge}, box.right() - middle - 12);
+      svg_.text(box.x + 12, y + 12, unit->unit.label + (name.empty() ? "" : "  " + printable(name, 20)), {.size = 10},
+                middle - box.x - 16);
+      svg_.text(middle, y + 12, holders_of(*unit), {.size = 10, .bold = true, .fill = look_of(*unit).edge},
+                box.right() - middle - 12);
       y += part_height;
     }
   }
@@ -325,7 +331,9 @@ class Picture {
     for (const auto& [says, look] : shown_) swatch(look, false);
     if (hidden_) swatch({"#ffffff", "#6b7280", "not yours to take"}, true);
     if (machine_.outer.allowed_cpus)
-      item("core not yours to use", [&] { svg_.box({x + 5, y_, 12, 12}, {.fill = "#ffffff", .stroke = "#7d8b99", .round = 1}, "sample"); });
+      item("core not yours to use", [&] {
+        svg_.box({x + 5, y_, 12, 12}, {.fill = "#ffffff", .stroke = "#7d8b99", .round = 1}, "sample");
+      });
     for (const LinkPicture::Sample& sample : links.samples)
       item(sample.says, [&] { svg_.line(x, y_ + 6.5, x + 24, y_ + 6.5, sample.color, sample.width); });
     for (const LinkKind kind : {LinkKind::pix, LinkKind::pxb})

@@ -73,7 +73,8 @@ class Drawing {
     std::vector<TextBox> boxes;
     for (const app::Package& package : chart_.packages) {
       TextBox box{package.number ? fmt::format("Package {}", *package.number) : "CPUs", {}};
-      for (const Place& place : package.places) box.sections.push_back({place.numa ? heading_of(place, chart_, machine_) : "", rows_of(place)});
+      for (const Place& place : package.places)
+        box.sections.push_back({place.numa ? heading_of(place, chart_, machine_) : "", rows_of(place)});
       if (box.sections.size() == 1 && !box.sections[0].title.empty()) {
         box.title += " · " + box.sections[0].title;
         box.sections[0].title.clear();
@@ -85,7 +86,8 @@ class Drawing {
 
   std::vector<TextBox> boxes_of_nodes() const {
     std::vector<TextBox> boxes;
-    for (const Place& place : chart_.packages[0].places) boxes.push_back({heading_of(place, chart_, machine_), {{"", rows_of(place)}}});
+    for (const Place& place : chart_.packages[0].places)
+      boxes.push_back({heading_of(place, chart_, machine_), {{"", rows_of(place)}}});
     return boxes;
   }
 
@@ -93,8 +95,10 @@ class Drawing {
     TextBox box{chart_.packages.empty() ? "CPUs not known" : "In no package", {}};
     std::string memory;  // nodes that hold nothing else
     for (const Place& place : chart_.apart)
-      if (place.has_devices() || machine_.cpus.empty()) box.sections.push_back({heading_of(place, chart_, machine_), rows_of(place)});
-      else memory += (memory.empty() ? "" : ", ") + node_name(place) + (place.memory_mib ? " " + size_of(*place.memory_mib) : "");
+      if (place.has_devices() || machine_.cpus.empty())
+        box.sections.push_back({heading_of(place, chart_, machine_), rows_of(place)});
+      else
+        memory += (memory.empty() ? "" : ", ") + node_name(place) + (place.memory_mib ? " " + size_of(*place.memory_mib) : "");
     if (!memory.empty()) box.sections.push_back({"Memory without CPUs", {}});
     for (std::string& line : broken_list(memory, inside(), 3))
       if (!memory.empty()) box.sections.back().rows.push_back({{{std::move(line)}}});
@@ -174,9 +178,9 @@ class Drawing {
   }
 
   bool one_gpu(const Cluster& cluster) const {
-    return cluster.nics.empty() && !cluster.gpus.empty() && std::all_of(cluster.gpus.begin(), cluster.gpus.end(), [&](std::size_t gpu) {
-             return gpu == cluster.gpus[0] || joins_.between(gpu, cluster.gpus[0]).same;
-           });
+    return cluster.nics.empty() && !cluster.gpus.empty() &&
+           std::all_of(cluster.gpus.begin(), cluster.gpus.end(),
+                       [&](std::size_t gpu) { return gpu == cluster.gpus[0] || joins_.between(gpu, cluster.gpus[0]).same; });
   }
 
   std::string class_of(const Cluster& cluster) const {
@@ -273,8 +277,9 @@ class Drawing {
                          [&](const Cluster& cluster) { return cluster.kind == kind && !one_gpu(cluster); });
     };
     return std::any_of(chart_.apart.begin(), chart_.apart.end(), in) ||
-           std::any_of(chart_.packages.begin(), chart_.packages.end(),
-                       [&](const app::Package& package) { return std::any_of(package.places.begin(), package.places.end(), in); });
+           std::any_of(chart_.packages.begin(), chart_.packages.end(), [&](const app::Package& package) {
+             return std::any_of(package.places.begin(), package.places.end(), in);
+           });
   }
 
   const app::Overview& overview_;

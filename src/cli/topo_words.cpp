@@ -78,7 +78,8 @@ std::string holders_of(const app::UnitOverview& unit) {
     case State::foreign: break;
   }
   std::set<std::string> users;
-  for (const model::GpuProcess& process : unit.strangers) users.insert(process.user.empty() ? "?" : printable(process.user, 32));
+  for (const model::GpuProcess& process : unit.strangers)
+    users.insert(process.user.empty() ? "?" : printable(process.user, 32));
   for (const std::string& user : users) names += (names.empty() ? "" : ", ") + user;
   return names.empty() ? "in use, no claim" : names + ", no claim";
 }

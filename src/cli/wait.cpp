@@ -30,7 +30,8 @@ void tell(const Context& context, const std::vector<model::Job>& jobs) {
   for (const model::Job& job : jobs) {
     if (is_done(job) || job.counts.ended() < job.tasks) continue;
     const std::uint64_t done = job.counts[model::TaskState::done];
-    context.note(fmt::format("job {}: {}{}", job.id, app::state_of(job), job.tasks > 1 ? fmt::format(" ({} of {} tasks done)", done, job.tasks) : ""));
+    context.note(fmt::format("job {}: {}{}", job.id, app::state_of(job),
+                             job.tasks > 1 ? fmt::format(" ({} of {} tasks done)", done, job.tasks) : ""));
   }
 }
 
@@ -48,13 +49,15 @@ int wait(Context& context) {
   wish.cancel = {context.wire.interruption()};
   const app::Awaited awaited = app::await(queue.store, queue.clock, which, wish);
   if (awaited.why == app::Awaited::Why::interrupted) throw Error(ErrorCode::interrupted, "the wait was interrupted");
-  if (awaited.why == app::Awaited::Why::timed_out) throw Error(ErrorCode::timed_out, fmt::format("not over after {}", format_duration(*options.timeout)));
+  if (awaited.why == app::Awaited::Why::timed_out)
+    throw Error(ErrorCode::timed_out, fmt::format("not over after {}", format_duration(*options.timeout)));
   std::vector<model::Job> ended = awaited.jobs;
   if (options.any) std::erase_if(ended, [](const model::Job& job) { return job.counts.ended() < job.tasks; });
   if (context.invocation.global.json) {
     model::Json json = {{"schema", "thole/waited/1"}, {"jobs", model::Json::array()}};
     for (const model::Job& job : ended)
-      json["jobs"].push_back({{"job", job.id}, {"state", app::state_of(job)}, {"tasks", job.tasks}, {"done", job.counts[model::TaskState::done]}});
+      json["jobs"].push_back(
+          {{"job", job.id}, {"state", app::state_of(job)}, {"tasks", job.tasks}, {"done", job.counts[model::TaskState::done]}});
     context.print_json(json);
   } else {
     tell(context, ended);

@@ -76,11 +76,13 @@ Named sort_words(Context& context, const app::Overview& overview) {
   Named named;
   for (const std::string& word : words) {
     const auto no_gpu = refusal([&] { app::gpus_named({word}, overview); });
-    const auto no_job = queue ? refusal([&] { app::selections(*queue, {word}); }) : std::optional(Error(ErrorCode::usage, "no jobs"));
+    const auto no_job =
+        queue ? refusal([&] { app::selections(*queue, {word}); }) : std::optional(Error(ErrorCode::usage, "no jobs"));
     if (!no_gpu) named.gpus.push_back(word);
     if (!no_job) named.jobs.push_back(word);
     if (no_gpu && no_job) {
-      if (queue && app::newest_job(*queue)) throw Error(ErrorCode::usage, std::string(no_gpu->what()) + ", and no such job").about(word).hint(no_job->hint());
+      if (queue && app::newest_job(*queue))
+        throw Error(ErrorCode::usage, std::string(no_gpu->what()) + ", and no such job").about(word).hint(no_job->hint());
       throw *no_gpu;
     }
   }
@@ -127,7 +129,8 @@ int of_request(Context& context, const app::Overview& overview) {
     model::Json json = {{"schema", "thole/why/1"},
                         {"request", request.describe()},
                         {"refused", model::or_null(why.refused)}};
-    json["plan"] = why.preview ? preview_to_json(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting) : model::Json(nullptr);
+    json["plan"] =
+        why.preview ? preview_to_json(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting) : model::Json(nullptr);
     json["units"] = model::Json::array();
     for (const UnitWhy& unit : why.units) json["units"].push_back(to_json(unit));
     context.print_json(json);

@@ -11,9 +11,9 @@ namespace {
 template <class T>
 using Names = std::initializer_list<std::pair<T, const char*>>;
 
-const Names<BindMode> mode_names = {{BindMode::none, "none"},           {BindMode::node, "node"}, {BindMode::package, "package"},
-                                    {BindMode::exclusive, "exclusive"}, {BindMode::l3, "l3"},     {BindMode::core, "core"},
-                                    {BindMode::compat, "compat"}};
+const Names<BindMode> mode_names = {
+    {BindMode::none, "none"}, {BindMode::node, "node"}, {BindMode::package, "package"}, {BindMode::exclusive, "exclusive"},
+    {BindMode::l3, "l3"},     {BindMode::core, "core"}, {BindMode::compat, "compat"}};
 constexpr Names<Smt> smt_names = {{Smt::all, "all"}, {Smt::one, "one"}};
 constexpr Names<MemoryPolicy> memory_names = {{MemoryPolicy::first_touch, "first-touch"},
                                               {MemoryPolicy::preferred, "preferred"},

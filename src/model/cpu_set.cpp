@@ -82,7 +82,8 @@ std::string CpuSet::to_string() const {
 
 CpuSet CpuSet::operator&(const CpuSet& other) const {
   CpuSet result;
-  for (std::size_t i = 0; i < words_.size() && i < other.words_.size(); ++i) result.words_.push_back(words_[i] & other.words_[i]);
+  for (std::size_t i = 0; i < words_.size() && i < other.words_.size(); ++i)
+    result.words_.push_back(words_[i] & other.words_[i]);
   while (!result.words_.empty() && result.words_.back() == 0) result.words_.pop_back();
   return result;
 }

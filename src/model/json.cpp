@@ -17,7 +17,8 @@ Json parse_json(const std::string& text, const std::string& what) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …": keep the last part.
     std::string_view why = error.what();
     if (std::size_t colon = why.find(": "); colon != std::string_view::npos) why.remove_prefix(colon + 2);
-    throw Error(ErrorCode::usage, fmt::format("not JSON at line {}, column {}: {}", line, at - line_start + 1, printable(why, 300)))
+    throw Error(ErrorCode::usage,
+                fmt::format("not JSON at line {}, column {}: {}", line, at - line_start + 1, printable(why, 300)))
         .about(what);
   } catch (const Json::exception& error) {  // a number too large for any type
     throw Error(ErrorCode::usage, "not usable as JSON: " + printable(error.what(), 300)).about(what);

@@ -16,14 +16,16 @@ constexpr Member<BindWishes> members[] = {
     {"balanced", [](BindWishes& w, const Field& f) { w.balanced = f.flag(); }},
     {"lend", [](BindWishes& w, const Field& f) { w.lend = f.flag(); }},
     {"strict", [](BindWishes& w, const Field& f) { w.strict = f.flag(); }},
-    {"reserve", [](BindWishes& w, const Field& f) { w.reserve = f.one_of(parse_reserve, "none, first-of-l3, a CPU list such as 0,64"); }},
+    {"reserve",
+     [](BindWishes& w, const Field& f) { w.reserve = f.one_of(parse_reserve, "none, first-of-l3, a CPU list such as 0,64"); }},
     {"mem",
      [](BindWishes& w, const Field& f) {
        if (!w.set_memory(f.text()))
          f.fail("\"" + printable(f.text(), 60) + "\" is not one of first-touch, preferred, bind, interleave, bind:NODES");
      }},
     {"nic", [](BindWishes& w, const Field& f) { w.nic = f.one_of(parse_nic_mode, "none, near, all"); }},
-    {"threads", [](BindWishes& w, const Field& f) { w.threads = f.one_of(parse_threads, "keep, auto, a number of 1 or more"); }},
+    {"threads",
+     [](BindWishes& w, const Field& f) { w.threads = f.one_of(parse_threads, "keep, auto, a number of 1 or more"); }},
 };
 
 constexpr std::uint64_t most_ranks = 65'536;

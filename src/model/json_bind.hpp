@@ -11,8 +11,8 @@
 
 namespace thole::model {
 
-// {"mode": "node", "smt": "one", …}, with the words of the command line. Null says nothing. Strict: an unknown field is a mistake.
-// Throws Error(usage).
+// {"mode": "node", "smt": "one", …}, with the words of the command line. Null says nothing. Strict: an unknown field is a
+// mistake. Throws Error(usage).
 BindWishes bind_wishes_from_json(const Json& json);
 
 // Which rank of this machine is to be bound, next to which GPUs, and how.
@@ -23,7 +23,8 @@ struct RankWishes {
   BindWishes bind;
 };
 
-// {"local_rank": 0, "ranks": 8, "gpus_per_rank": 1, "on": [], "bind": {…}}; every field may be absent or null. Throws Error(usage).
+// {"local_rank": 0, "ranks": 8, "gpus_per_rank": 1, "on": [], "bind": {…}}; every field may be absent or null.
+// Throws Error(usage).
 RankWishes rank_wishes_from_json(const Json& json);
 
 // {"cpus": "0-3", "memory": "bind", "memory_nodes": [0]}; null for what is left alone.

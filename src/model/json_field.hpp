@@ -19,7 +19,8 @@ namespace thole::model {
 class Field {
  public:
   // `about`: the file or argument, for errors; must outlive the field, as `name` must.
-  explicit Field(const Json& root, std::string_view name = "", std::string_view about = "") : json_(&root), name_(name), about_(about) {}
+  explicit Field(const Json& root, std::string_view name = "", std::string_view about = "")
+      : json_(&root), name_(name), about_(about) {}
 
   Field at(const char* key) const&;      // null when absent
   Field at(const char* key) const&& = delete;

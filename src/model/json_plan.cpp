@@ -35,9 +35,10 @@ void set_reserve(BindOptions& options, const Field& field) {
 }
 
 constexpr Member<BindOptions> bind_keys[] = {
-    {"mode", [](BindOptions&, const Field&) {}},   // read before the others, since their defaults depend on it
+    {"mode", [](BindOptions&, const Field&) {}},  // read before the others, since their defaults depend on it
     {"smt", [](BindOptions& o, const Field& f) { o.smt = f.one_of(parse_smt, "all, one"); }},
-    {"balanced", [](BindOptions& o, const Field& f) { (o.mode == BindMode::compat ? o.compat.balanced : o.balanced) = f.flag(); }},
+    {"balanced",
+     [](BindOptions& o, const Field& f) { (o.mode == BindMode::compat ? o.compat.balanced : o.balanced) = f.flag(); }},
     {"strict", [](BindOptions& o, const Field& f) { o.strict = f.flag(); }},
     {"reserve", set_reserve},
     {"lend", [](BindOptions& o, const Field& f) { o.lend = f.flag(); }},
@@ -63,10 +64,13 @@ void read_bind(PlanRequest& request, const Json& json, const Field& field) {
 
 // What a plan does not need is filled in, so that the one strict reader can be used.
 Machine own_machine(const Json& given) {
-  const auto lacks = [](const Json& gpu) { return gpu.is_object() && (!gpu.contains("vendor") || (!gpu.contains("uuid") && !gpu.contains("pci"))); };
+  const auto lacks = [](const Json& gpu) {
+    return gpu.is_object() && (!gpu.contains("vendor") || (!gpu.contains("uuid") && !gpu.contains("pci")));
+  };
   const auto gpus = given.find("gpus");
   const bool list = gpus != given.end() && gpus->is_array();
-  if (given.contains("schema") && (!list || std::none_of(gpus->begin(), gpus->end(), lacks))) return machine_from_json(given, "machine");
+  if (given.contains("schema") && (!list || std::none_of(gpus->begin(), gpus->end(), lacks)))
+    return machine_from_json(given, "machine");
   Json filled = given;
   if (!filled.contains("schema")) filled["schema"] = machine_schema;
   std::size_t number = 0;

@@ -29,7 +29,8 @@ std::string uuid_at(const Field& owner) {
   Field field = owner.at("uuid");
   std::string uuid = field.text_or_empty();
   bool plain = std::all_of(uuid.begin(), uuid.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::string_view("._:/-").find(c) != std::string_view::npos;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._:/-").find(c) != std::string_view::npos;
   });
   if (!plain || uuid.size() > 96) field.fail("an identity is up to 96 letters, digits and . _ : / -");
   return uuid;
@@ -183,12 +184,14 @@ Nic nic_from(const Field& field) {
 void check_order(const Field& list, const std::vector<Gpu>& gpus) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j)
-      if (gpus[i].key() == gpus[j].key()) list.fail(fmt::format("GPUs {} and {} have the same identity {}", j, i, gpus[i].key()));
+      if (gpus[i].key() == gpus[j].key())
+        list.fail(fmt::format("GPUs {} and {} have the same identity {}", j, i, gpus[i].key()));
     if (i == 0 || !gpus[i].pci || !gpus[i - 1].pci) continue;
     auto place = [&](std::size_t k) { return std::pair(*gpus[k].pci, gpus[k].part.value_or(0)); };
     if (place(i) < place(i - 1))
-      list.fail(fmt::format("GPU {} ({}) comes before GPU {} in PCI order; list them in that order, \"cuda_index\" is for another one",
-                            i, gpus[i].pci->to_string(), i - 1));
+      list.fail(fmt::format(
+          "GPU {} ({}) comes before GPU {} in PCI order; list them in that order, \"cuda_index\" is for another one", i,
+          gpus[i].pci->to_string(), i - 1));
   }
 }
 
@@ -200,13 +203,15 @@ Machine machine_from_json(const Json& json, const std::string& what) {
   Field root(json, "", what);
   if (!json.is_object()) root.fail(fmt::format("expected an object {{\"schema\": \"{}\", …}}", machine_schema));
   Field schema = root.at("schema");
-  if (schema.null()) root.fail(fmt::format("\"schema\" is missing; a machine file begins {{\"schema\": \"{}\", …", machine_schema));
+  if (schema.null())
+    root.fail(fmt::format("\"schema\" is missing; a machine file begins {{\"schema\": \"{}\", …", machine_schema));
   if (schema.text() != machine_schema)
     schema.fail(fmt::format("\"{}\" is not \"{}\", which this thole reads", printable(schema.text(), 60), machine_schema));
   Machine machine;
   machine.name = root.at("name").text_or_empty();
   machine.hwloc_xml = root.at("hwloc_xml").text_or_empty();
-  Field cpus = root.at("cpus"), numa = root.at("numa"), gpus = root.at("gpus"), nics = root.at("nics"), outer = root.at("outer");
+  Field cpus = root.at("cpus"), numa = root.at("numa"), gpus = root.at("gpus"), nics = root.at("nics"),
+        outer = root.at("outer");
   cpus.each([&](const Field& f) { add_cpus(f, machine.cpus); });
   std::stable_sort(machine.cpus.begin(), machine.cpus.end(), [](const Cpu& a, const Cpu& b) { return a.id < b.id; });
   numa.each([&](const Field& f) { machine.numa.push_back(node_from(f)); });

@@ -71,7 +71,8 @@ Json to_json(const Cpu& cpu) {
 Json to_json(const NumaNode& node) { return {{"id", node.id}, {"memory_mib", or_null(node.memory_mib)}}; }
 
 Json to_json(const Nic& nic) {
-  Json json = {{"name", nic.name}, {"pci", or_null(nic.pci)}, {"numa", or_null(nic.numa)}, {"rate_gbps", or_null(nic.rate_gbps)}};
+  Json json = {
+      {"name", nic.name}, {"pci", or_null(nic.pci)}, {"numa", or_null(nic.numa)}, {"rate_gbps", or_null(nic.rate_gbps)}};
   for (const Link& link : nic.links) json["links"].push_back(to_json(link));
   return json;
 }

@@ -1,14 +1,15 @@
 // What a lane says of the tasks it runs, in memory that outlives it: a small file that every process of the user can map.
 //
-// How this works. A lane (the supervisor that runs a job's tasks) notes each step of a task here before anybody can ask about it:
+// How this works. A lane (the supervisor that runs a job's tasks) notes each step of a task here before anybody can ask about
+// it:
 //
 //   taken      the store says that the task runs in this lane
 //   reached    the child is about to call execve, and writes this itself: from here on the command may have had effects
 //   ended      the lane has seen the end; how it ended is here before it is in the store
 //
 // Whoever finds the record of a dead lane therefore knows what to do with a task that the store still calls running: not named
-// here or only `taken`: it has never begun and is queued again; `ended`: the end is written to the store; `reached`: it is lost once
-// nothing of it lives. A store that takes no more writes (a full disk) loses no status that way either.
+// here or only `taken`: it has never begun and is queued again; `ended`: the end is written to the store; `reached`: it is lost
+// once nothing of it lives. A store that takes no more writes (a full disk) loses no status that way either.
 #pragma once
 
 #include <array>

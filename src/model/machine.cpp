@@ -19,9 +19,10 @@ constexpr Names<Health> healths[] = {{Health::ok, "ok"},
                                      {Health::driver_mismatch, "driver-mismatch"},
                                      {Health::unreadable, "unreadable"},
                                      {Health::hung, "hung"}};
-constexpr Names<LinkKind> link_kinds[] = {{LinkKind::nvlink, "nvlink"}, {LinkKind::nvswitch, "nvswitch"}, {LinkKind::xgmi, "xgmi"},
-                                          {LinkKind::c2c, "c2c"},       {LinkKind::pix, "pix"},           {LinkKind::pxb, "pxb"},
-                                          {LinkKind::phb, "phb"},       {LinkKind::node, "node"},         {LinkKind::sys, "sys"}};
+constexpr Names<LinkKind> link_kinds[] = {
+    {LinkKind::nvlink, "nvlink"}, {LinkKind::nvswitch, "nvswitch"}, {LinkKind::xgmi, "xgmi"},
+    {LinkKind::c2c, "c2c"},       {LinkKind::pix, "pix"},           {LinkKind::pxb, "pxb"},
+    {LinkKind::phb, "phb"},       {LinkKind::node, "node"},         {LinkKind::sys, "sys"}};
 constexpr Names<GpuProcess::Kind> process_kinds[] = {{GpuProcess::Kind::compute, "compute"},
                                                      {GpuProcess::Kind::graphics, "graphics"},
                                                      {GpuProcess::Kind::both, "both"},

@@ -97,7 +97,7 @@ struct Gpu {
   std::string driver;                         // its driver's version; "" when it cannot be read
   std::optional<PciAddress> pci;
   std::optional<int> minor;                   // /dev/nvidiaN, or the DRM render minor
-  std::optional<int> cuda_index;              // number that CUDA (by default), ROCm or Level Zero gives it, where not PCI order's
+  std::optional<int> cuda_index;  // number that CUDA (by default), ROCm or Level Zero gives it, where not PCI order's
   std::optional<std::uint64_t> memory_mib;    // total, as the driver reports it
   std::optional<int> numa;                    // absent when unknown (-1 in sysfs)
   std::optional<int> part;                    // partition number where several GPUs share one PCI function (AMD)

@@ -69,7 +69,7 @@ struct Wait {
   SlotSet watch;                                    // claimed slots whose release (of any holder there now) must wake me
   SlotSet observe;                                  // unclaimed slots that only the driver's report keeps from me
   bool could_start_but_for_behind = false;          // enough is free for `behind`; if it stays so, it is stopped
-  std::vector<std::uint64_t> nudge;                 // later tickets that may start now, the first of those that compete: wake them
+  std::vector<std::uint64_t> nudge;                 // later tickets that may start now, the first of rivals: wake them
   std::optional<WallTime> promise;                  // the start that can be promised to me
   std::optional<Seconds> would_fit;                 // a declared --time of at most this would start me now
   unsigned position = 1;                            // place in line among those that compete with me, from 1

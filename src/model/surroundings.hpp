@@ -31,7 +31,7 @@ struct Surroundings {
   bool wsl = false;                            // GPUs come through /dev/dxg: no device nodes, no /proc/driver
   bool nvidia_persistenced = false;            // keeps the driver awake between programs
   bool container = false;
-  bool state_dir_mounted = false;              // the state directory is a mount of its own (in a container: shared with outside)
+  bool state_dir_mounted = false;  // the state directory is a mount of its own (in a container: shared with outside)
   std::vector<std::string> common_directories; // those of the common state directories that exist, the best first
   Logout logout;
   bool safe_gpu = false;                       // its lock file is here: others on this machine use safe-gpu

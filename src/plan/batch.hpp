@@ -8,8 +8,8 @@
 
 namespace thole::plan {
 
-// The machine's present use is not looked at: the request says which GPUs are busy. A GPU that is not healthy, or is partitioned,
-// is not placed on. The machine's own outer allotment narrows as everywhere.
+// The machine's present use is not looked at: the request says which GPUs are busy. A GPU that is not healthy, or is
+// partitioned, is not placed on. The machine's own outer allotment narrows as everywhere.
 std::variant<model::PlanAnswer, model::PlanRefusal> answer(const model::Snapshot& snapshot, const model::PlanRequest& request);
 
 }  // namespace thole::plan

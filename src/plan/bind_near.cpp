@@ -12,7 +12,8 @@ using model::Machine;
 
 namespace {
 
-// Whether the CPUs all agree on a number, so that "near" needs no telling. Unknown numbers agree with anything but two known ones.
+// Whether the CPUs all agree on a number, so that "near" needs no telling.
+// Unknown numbers agree with anything but two known ones.
 template <class Number>
 bool only_one(const Machine& machine, Number number) {
   std::optional<int> seen;

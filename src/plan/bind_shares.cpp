@@ -1,9 +1,9 @@
 // How the division works. Every GPU claims the usable cores near it. Cores with the same claimants form a cell. Cells are dealt
 // in the order of fewest claimants, each core to the claimant that has least so far, and laid out as runs in the order of
-// GPUs. Where near sets are equal or apart, as on nearly all machines, this is: the cores of a node in equal runs, the remainder
-// to lower GPUs. Where they overlap (virtual machines, a GPU whose own node is not allowed), what only one can use goes to that one
-// first. A GPU that comes out empty claims wider, and the division starts anew; only when there are fewer cores than GPUs
-// do GPUs share a core.
+// GPUs. Where near sets are equal or apart, as on nearly all machines, this is: the cores of a node in equal runs, the
+// remainder to lower GPUs. Where they overlap (virtual machines, a GPU whose own node is not allowed), what only one can use
+// goes to that one first. A GPU that comes out empty claims wider, and the division starts anew; only when there are fewer
+// cores than GPUs do GPUs share a core.
 #include "plan/bind_shares.hpp"
 
 #include <algorithm>
@@ -102,9 +102,9 @@ Gpus claimants_of(const CoreList& list, const std::vector<Territory>& territorie
 bool widen(const Machine& machine, const Cores& cores, std::size_t gpu, std::size_t rivals, Territory& territory) {
   if (territory.reach == Reach::machine) return false;
   const std::size_t had = territory.cores.size();
-  const std::string lack = territory.lack.empty()
-                               ? fmt::format("{} near GPU {} for {} GPUs", had == 1 ? "1 core" : fmt::format("{} cores", had), gpu, rivals)
-                               : territory.lack;
+  const std::string lack = territory.lack.empty() ? fmt::format("{} near GPU {} for {} GPUs",
+                                                                had == 1 ? "1 core" : fmt::format("{} cores", had), gpu, rivals)
+                                                  : territory.lack;
   territory = plan::territory(machine, gpu, territory.reach == Reach::node ? Reach::package : Reach::machine, cores);
   territory.lack = lack;
   return true;
@@ -227,7 +227,8 @@ Share counted(const Machine& machine, std::size_t gpu, const CoreList& own, std:
       if (std::find(share.cores.begin(), share.cores.end(), core) == share.cores.end()) share.cores.push_back(core);
     }
   }
-  if (share.cores.size() < count) share.lack = fmt::format("{} cores asked for, and only {} can be used", count, share.cores.size());
+  if (share.cores.size() < count)
+    share.lack = fmt::format("{} cores asked for, and only {} can be used", count, share.cores.size());
   std::sort(share.cores.begin(), share.cores.end());
   share.why = fmt::format("{} cores of {}", share.cores.size(), cores.place_of(share.cores));
   return share;

@@ -1,7 +1,8 @@
-// How this works. A core is the tuple of those of its CPUs that are allowed and in a GPU's near set, ascending. Of every package,
-// the cores near some GPU ("owned") head a bundle each, and the package's other cores are dealt round to these bundles in turn.
-// A GPU's list is the bundles headed by its near cores; GPUs with equal lists divide them. Only then is a bundle opened again:
-// its head alone (scope node), or all (scope socket), layer by layer up to the length of the GPU's shortest bundle.
+// How this works. A core is the tuple of those of its CPUs that are allowed and in a GPU's near set, ascending. Of every
+// package, the cores near some GPU ("owned") head a bundle each, and the package's other cores are dealt round to these bundles
+// in turn. A GPU's list is the bundles headed by its near cores; GPUs with equal lists divide them. Only then is a bundle
+// opened again: its head alone (scope node), or all (scope socket),
+// layer by layer up to the length of the GPU's shortest bundle.
 //
 // Made to equal gpu_affinity 5d5e28b, its surprises included: one GPU without cores fails all ranks; overlapping sets are an
 // error; CPU numbers beyond 64 * ceil(online CPUs / 64) do not exist, for that is the mask the original asks NVML for; with

@@ -32,7 +32,8 @@ std::vector<Directive> read_directives(std::string_view script, const std::strin
       continue;
     }
     if (commands)
-      throw mistake(name, number, "a #THOLE line after the first command has no effect").hint("move it to the top of the script");
+      throw mistake(name, number, "a #THOLE line after the first command has no effect")
+          .hint("move it to the top of the script");
     try {
       all.push_back({number, split_words(line.substr(mark.size()))});
     } catch (const Error& error) {
@@ -57,7 +58,8 @@ std::vector<std::string> split_words(std::string_view text) {
     in_word = true;
     if (quote && c == quote) quote = 0;
     else if (!quote && (c == '\'' || c == '"')) quote = c;
-    else if (c == '\\' && quote != '\'' && i + 1 < text.size() && (!quote || text[i + 1] == '"' || text[i + 1] == '\\')) words.back() += text[++i];
+    else if (c == '\\' && quote != '\'' && i + 1 < text.size() && (!quote || text[i + 1] == '"' || text[i + 1] == '\\'))
+      words.back() += text[++i];
     else words.back() += c;
   }
   if (quote) throw Error(ErrorCode::usage, "a quote is not closed");

@@ -48,7 +48,8 @@ void ask_memory(const RankPlan& rank, const HostLimits& host, Effect& effect) {
   }
   if (host.simulated) effect.absent_nodes = lacking;
   else if (!lacking.empty())
-    effect.lacks.push_back(fmt::format("{} not allowed here, only {}: {}", named("memory node", lacking), list_of(host.memory_nodes),
+    effect.lacks.push_back(fmt::format("{} not allowed here, only {}: {}", named("memory node", lacking),
+                                       list_of(host.memory_nodes),
                                        here.empty() ? "the memory policy is not set" : "it is set on " + named("node", here)));
   if (here.empty()) return;
   effect.binding.memory = rank.memory;
@@ -118,7 +119,8 @@ std::vector<std::string> differences(const Binding& asked, const model::Bound& b
                                   bound.got.cpus->to_string()));
   }
   if (asked.memory && *asked.memory != MemoryPolicy::first_touch) {
-    const std::string wanted = fmt::format("memory policy {} on {}", to_string(*asked.memory), named("node", asked.memory_nodes));
+    const std::string wanted =
+        fmt::format("memory policy {} on {}", to_string(*asked.memory), named("node", asked.memory_nodes));
     if (bound.memory_refused != 0)
       found.push_back(fmt::format("{} refused: {}{}", wanted, refused(bound.memory_refused),
                                   bound.memory_refused == EPERM ? " (in a container it takes --cap-add SYS_NICE)" : ""));

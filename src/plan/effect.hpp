@@ -1,9 +1,9 @@
-// What a rank's plan comes down to on this host: the masks to ask the kernel for, the variables to set; and afterwards, how what
-// was given differs.
+// What a rank's plan comes down to on this host: the masks to ask the kernel for, the variables to set; and afterwards, how
+// what was given differs.
 //
-// The two may differ from the plan where the kernel or the caller has the say: memory policies that a container forbids, a memory
-// node outside of the cpuset, a variable that the user has set. A simulated machine's CPUs are those of this host with the same
-// numbers; the ones that this host lacks are left out.
+// The two may differ from the plan where the kernel or the caller has the say: memory policies that a container forbids, a
+// memory node outside of the cpuset, a variable that the user has set. A simulated machine's CPUs are those of this host with
+// the same numbers; the ones that this host lacks are left out.
 #pragma once
 
 #include <map>
@@ -32,7 +32,8 @@ struct Effect {
   model::CpuSet absent_cpus;                     // of the plan, which the host of a simulated machine does not have …
   std::vector<int> absent_nodes;                 // … likewise
 };
-Effect effect(const model::RankPlan& rank, const model::BindingPlan& plan, const HostLimits& host, const Environment& environment);
+Effect effect(const model::RankPlan& rank, const model::BindingPlan& plan, const HostLimits& host,
+              const Environment& environment);
 
 // How what was read back differs from what was asked for: sentences, none when all is as asked.
 std::vector<std::string> differences(const model::Binding& asked, const model::Bound& bound);

@@ -14,8 +14,8 @@ constexpr std::uint64_t most_tasks_in_log = 100'000'000;  // a forged number mus
 
 void write_job_log(std::string& text, const JobLogLine& line) {
   const auto started = line.started.time_since_epoch().count();
-  fmt::format_to(std::back_inserter(text), "{}\t:\t{}.{:03}\t{:10.3f}\t0\t{}\t{}\t{}\t", line.number, started / 1000, started % 1000,
-                 std::chrono::duration<double>(line.took).count(), line.bytes, line.exit_code, line.signal);
+  fmt::format_to(std::back_inserter(text), "{}\t:\t{}.{:03}\t{:10.3f}\t0\t{}\t{}\t{}\t", line.number, started / 1000,
+                 started % 1000, std::chrono::duration<double>(line.took).count(), line.bytes, line.exit_code, line.signal);
   const std::size_t command = text.size();
   text += line.command;
   std::replace(text.begin() + static_cast<std::ptrdiff_t>(command), text.end(), '\n', '\0');  // as GNU parallel does

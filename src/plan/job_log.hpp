@@ -26,8 +26,8 @@ inline constexpr std::string_view job_log_head = "Seq\tHost\tStarttime\tJobRunti
 // Appends one line.
 void write_job_log(std::string& text, const JobLogLine& line);
 
-// Which tasks need not run again.
-enum class Resume { none, done, succeeded };     // all; not those in the log (--resume); not those that succeeded (--resume-failed)
+// Which tasks run again: all; not those in the log (--resume); not those that succeeded (--resume-failed).
+enum class Resume { none, done, succeeded };
 
 // By number, from a whole log. Lines that are none (torn by a crash) count for nothing.
 std::vector<bool> tasks_done(std::string_view log, Resume resume);

@@ -8,7 +8,8 @@ namespace {
 
 // Lanes that will take a task of this job and have not yet.
 std::uint64_t pending(std::span<const LaneState> lanes, model::JobId job) {
-  return static_cast<std::uint64_t>(std::ranges::count_if(lanes, [&](const LaneState& lane) { return lane.job == job && !lane.claimed; }));
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(lanes, [&](const LaneState& lane) { return lane.job == job && !lane.claimed; }));
 }
 
 bool can_use_another(const model::Job& job, std::span<const LaneState> lanes) {
@@ -33,7 +34,8 @@ class Planner {
   void dismiss(std::span<const model::Job> candidates) {
     for (LaneState& lane : lanes_) {
       if (lane.claimed || lane.leaving) continue;
-      if (std::ranges::any_of(candidates, [&](const model::Job& job) { return job.request_class == lane.request_class; })) continue;
+      if (std::ranges::any_of(candidates, [&](const model::Job& job) { return job.request_class == lane.request_class; }))
+        continue;
       plan.give_way.push_back(lane.number);
       lane.leaving = true;
     }

@@ -1,10 +1,10 @@
 // Which lanes a runner starts, and which are to give way.
 //
-// The rule. A lane works for one job at a time. At most one lane waits in the machine's claim queue for each overlapping set of GPUs, so
-// that one user's sweep takes turns with everybody's runs; jobs without GPUs wait for nobody and only count against the
-// CPUs. Jobs go by priority, then age. A lane that waits for a job of lower standing is called back when a better one needs
-// overlapping GPUs (of the same request class it need not: with its claim a lane serves the best job of its class), and lanes that
-// hold such GPUs end after their present task for a job of higher priority. Older jobs of the same priority do not make
+// The rule. A lane works for one job at a time. At most one lane waits in the machine's claim queue for each overlapping set of
+// GPUs, so that one user's sweep takes turns with everybody's runs; jobs without GPUs wait for nobody and only count against
+// the CPUs. Jobs go by priority, then age. A lane that waits for a job of lower standing is called back when a better one needs
+// overlapping GPUs (of the same request class it need not: with its claim a lane serves the best job of its class), and lanes
+// that hold such GPUs end after their present task for a job of higher priority. Older jobs of the same priority do not make
 // younger ones give way: those started when the older one could not.
 #pragma once
 

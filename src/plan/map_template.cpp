@@ -12,7 +12,8 @@ namespace thole::plan {
 namespace {
 
 bool is_number(std::string_view name) {
-  return !name.empty() && name.size() <= 4 && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !name.empty() && name.size() <= 4 &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 void append(std::string& word, std::uint64_t number) {
@@ -44,7 +45,8 @@ MapTemplate::Piece MapTemplate::piece_of(std::string_view name, std::span<const 
   const auto near = nearest(name, columns);
   throw Error(ErrorCode::usage, fmt::format("the command says {{{}}}, but there is no column of that name", name))
       .hint(near ? fmt::format("did you mean {{{}}}?", *near)
-                 : fmt::format("the columns are {}; {{{{{}}}}} passes the braces on", join({columns.data(), columns.size()}, ", "), name));
+                 : fmt::format("the columns are {}; {{{{{}}}}} passes the braces on",
+                               join({columns.data(), columns.size()}, ", "), name));
 }
 
 MapTemplate::Word MapTemplate::read(std::string_view word, std::span<const std::string> columns, std::size_t cells) {
@@ -58,7 +60,8 @@ MapTemplate::Word MapTemplate::read(std::string_view word, std::span<const std::
     const bool doubled = word.substr(at, 2) == "{{";
     const std::size_t begin = at + (doubled ? 2 : 1);
     const std::size_t close = word[at] == '{' ? word.find_first_of("{}", begin) : std::string_view::npos;
-    const std::string_view name = close == std::string_view::npos || word[close] != '}' ? "{" : word.substr(begin, close - begin);
+    const std::string_view name =
+        close == std::string_view::npos || word[close] != '}' ? "{" : word.substr(begin, close - begin);
     if (!is_place(name, !columns.empty()) || (doubled && word.substr(close, 2) != "}}")) {
       text += word[at++];
       continue;

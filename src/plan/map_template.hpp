@@ -1,8 +1,8 @@
 // The command of `map` with places in it, read once and filled for every task.
 //
-// Places: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the place it runs in,
-// both from 1. {{…}} stands for the place itself; other braces are left alone, as in sweep_template.hpp. A command without a place
-// for the item gets it as its last words, as xargs and GNU parallel do.
+// Places: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the place it runs
+// in, both from 1. {{…}} stands for the place itself; other braces are left alone, as in sweep_template.hpp. A command without
+// a place for the item gets it as its last words, as xargs and GNU parallel do.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct MapItem {
 
 class MapTemplate {
  public:
-  // `columns`: names of the cells, empty where they have none; `cells`: how many every item has. Throws Error(usage) for a place
-  // that no item can fill, with the nearest name.
+  // `columns`: names of the cells, empty where they have none; `cells`: how many every item has. Throws Error(usage) for a
+  // place that no item can fill, with the nearest name.
   MapTemplate(std::span<const std::string> command, std::span<const std::string> columns, std::size_t cells);
 
   // Into words whose memory is used again.

@@ -183,7 +183,9 @@ void Allotment::put_in_order(const Environment& environment) {
   for (const Vendor vendor : {Vendor::nvidia, Vendor::amd, Vendor::intel}) {
     const auto listed = numbered_.find(vendor);
     const bool by_pci = vendor == Vendor::nvidia && order && *order == "PCI_BUS_ID";
-    const auto devices = listed != numbered_.end() ? listed->second : by_pci ? lists_.in_pci_order(vendor) : lists_.in_runtime_order(vendor);
+    const auto devices = listed != numbered_.end() ? listed->second
+                         : by_pci                  ? lists_.in_pci_order(vendor)
+                                                   : lists_.in_runtime_order(vendor);
     for (const Device& device : devices)
       for (const std::size_t unit : device)
         if (outer_.visible[unit]) outer_.order.push_back(unit);

@@ -48,13 +48,14 @@ void find_groups(const Machine& machine, const std::vector<Unit>& units, const s
   }
 }
 
-// One set of candidates, as a bit mask in which the first in PCI order is the highest bit: among sets of one size the larger mask
-// comes first in PCI order.
+// One set of candidates, as a bit mask in which the first in PCI order is the highest bit: among sets of one size the larger
+// mask comes first in PCI order.
 using Mask = std::uint32_t;
 
 class Tables {
  public:
-  Tables(const Pool& pool, const std::vector<Criterion>& order) : pool_(pool), order_(order), n_(pool.size()), entries_(Mask{1} << n_) {
+  Tables(const Pool& pool, const std::vector<Criterion>& order)
+      : pool_(pool), order_(order), n_(pool.size()), entries_(Mask{1} << n_) {
     for (std::size_t i = 0; i < n_; ++i) {
       const Traits& traits = pool.traits[i];
       Entry& single = entries_[bit(i)];
@@ -101,8 +102,10 @@ class Tables {
     for (Mask set = 3; set < entries_.size(); ++set) {
       const Mask low = set & -set, rest = set ^ low, second = rest & -rest;
       if (rest == 0) continue;
-      const Entry &without_low = entries_[rest], &without_second = entries_[set ^ second], &without_both = entries_[rest ^ second];
-      const int between = link[static_cast<std::size_t>(std::countr_zero(low)) * n_ + static_cast<std::size_t>(std::countr_zero(second))];
+      const Entry &without_low = entries_[rest], &without_second = entries_[set ^ second],
+                  &without_both = entries_[rest ^ second];
+      const int between =
+          link[static_cast<std::size_t>(std::countr_zero(low)) * n_ + static_cast<std::size_t>(std::countr_zero(second))];
       Entry& entry = entries_[set];
       entry.inside = without_low.inside + without_second.inside - without_both.inside + between;
       entry.weakest = std::min({without_low.weakest, without_second.weakest, between});
@@ -161,8 +164,8 @@ std::vector<Criterion> criteria(model::Shape shape, bool any_fast) {
   std::vector<Criterion> order{last_resort, instances};
   const auto say = [&](std::initializer_list<Criterion> more) { order.insert(order.end(), more); };
   const bool links_count = shape != model::Shape::independent;
-  // Where no pair has a fast link, being near the same CPUs matters more than which PCIe bridge is between. Where one has, the sums
-  // are enough: they hold the PCIe classes, and so the nodes.
+  // Where no pair has a fast link, being near the same CPUs matters more than which PCIe bridge is between. Where one has, the
+  // sums are enough: they hold the PCIe classes, and so the nodes.
   if (!any_fast || !links_count) say({nodes, packages});
   if (shape == model::Shape::collective) say({weakest});
   if (links_count) say({inside});

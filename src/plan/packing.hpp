@@ -1,8 +1,8 @@
 // The search for the best set of units, for place(). Internal to it.
 //
-// How this works. Sets of candidates are compared by a list of criteria; the first that differs decides, and among equals the set
-// that comes first in PCI order. Up to 16 candidates every set of the size is compared, with tables over all 2^n sets in which
-// each entry is made from two smaller ones. Above (packing_large.cpp) sets are grown from several starts and improved by
+// How this works. Sets of candidates are compared by a list of criteria; the first that differs decides, and among equals the
+// set that comes first in PCI order. Up to 16 candidates every set of the size is compared, with tables over all 2^n sets in
+// which each entry is made from two smaller ones. Above (packing_large.cpp) sets are grown from several starts and improved by
 // exchanges, where candidates that nothing tells apart count as one class.
 //
 // Where some pair has a fast link, what is left for others is asked, and not how far the CPUs are spread: else a third GPU

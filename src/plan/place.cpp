@@ -15,7 +15,8 @@ using model::Unit;
 namespace {
 
 // Each unit's place in the user's list; those that are not in it come after.
-std::vector<std::size_t> preferences(const model::Request& request, const model::Snapshot& snapshot, const std::vector<Unit>& units) {
+std::vector<std::size_t> preferences(const model::Request& request, const model::Snapshot& snapshot,
+                                     const std::vector<Unit>& units) {
   std::vector<std::size_t> place(units.size(), units.size());
   std::size_t next = 0;
   for (const std::string& word : request.order)
@@ -55,7 +56,8 @@ Members in_order(const model::Request& request, const model::Snapshot& snapshot,
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const auto rank = [&](std::size_t i) {
-      return std::tuple(preferred[candidates[i].unit], candidates[i].last_resort, units[candidates[i].unit].instance.has_value(), key(i));
+      return std::tuple(preferred[candidates[i].unit], candidates[i].last_resort,
+                        units[candidates[i].unit].instance.has_value(), key(i));
     };
     return rank(a) < rank(b);
   });
@@ -71,7 +73,8 @@ std::optional<Placement> place(const model::Request& request, const model::Snaps
   std::vector<Candidate> candidates = given;
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.unit < b.unit; });
   std::vector<Candidate> eligible;
-  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(eligible), [](const Candidate& c) { return c.eligible; });
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(eligible),
+               [](const Candidate& c) { return c.eligible; });
   if (eligible.size() < request.gpus) return std::nullopt;
   Placement placement;
   if (request.gpus == 0) return placement;

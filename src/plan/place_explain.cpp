@@ -88,11 +88,18 @@ std::string leaves_text(const model::Machine& machine, const std::vector<Unit>& 
   if (count == 0) return "; leaves none free";
   const Links links(machine, units, all);
   const Whole fast = count_whole(groups(units.size(), [&](std::size_t a, std::size_t b) { return links.fast(a, b); }), free);
-  if (fast.free > 0) return fmt::format("; leaves {} whole {}{} free", number(fast.free), fast.pairs ? "pair" : "group", fast.free == 1 ? "" : "s");
-  const Whole near = count_whole(groups(units.size(), [&](std::size_t a, std::size_t b) { return links.one_switch(a, b); }), free);
-  const bool parts = std::any_of(units.begin(), units.end(), [&](const Unit& unit) { return unit.instance || unit.gpu_of(machine).part; });
+  if (fast.free > 0)
+    return fmt::format("; leaves {} whole {}{} free", number(fast.free), fast.pairs ? "pair" : "group",
+                       fast.free == 1 ? "" : "s");
+  const Whole near =
+      count_whole(groups(units.size(), [&](std::size_t a, std::size_t b) { return links.one_switch(a, b); }), free);
+  const bool parts =
+      std::any_of(units.begin(), units.end(), [&](const Unit& unit) { return unit.instance || unit.gpu_of(machine).part; });
   if (fast.groups == 0 && near.free > 0)
-    return fmt::format("; leaves {} whole {}{} free", number(near.free), parts ? "GPU" : "switch", near.free == 1 ? "" : parts ? "s" : "es");
+    return fmt::format("; leaves {} whole {}{} free", number(near.free), parts ? "GPU" : "switch",
+                       near.free == 1 ? ""
+                       : parts        ? "s"
+                                      : "es");
   return fmt::format("; leaves {} free", number(count));
 }
 

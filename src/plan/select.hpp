@@ -20,7 +20,7 @@ using Environment = std::map<std::string, std::string>;
 // PBS_GPUFILE names a file: the caller puts what of it concerns this host into the environment in its place.
 struct Outer {
   std::vector<bool> visible;                   // by unit, parallel to units(machine)
-  std::vector<std::size_t> order;              // the visible ones as a program numbers them: NVIDIA's from 0, then AMD's, Intel's
+  std::vector<std::size_t> order;              // the visible ones as a program numbers them: NVIDIA's, then AMD's, Intel's
   std::string named_by;
   std::vector<std::string> cautions;           // "CUDA_VISIBLE_DEVICES names GPU 9, which this machine does not have"
 };

@@ -12,8 +12,8 @@ namespace thole::plan {
 namespace {
 
 // Masks, by whoever they were set.
-constexpr std::string_view masks[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
-                                      "ZE_AFFINITY_MASK"};
+constexpr std::string_view masks[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                      "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
 // What thole sets beside them for the GPUs of a claim (docs/environment.md).
 constexpr std::string_view of_claims[] = {"CUDA_DEVICE_ORDER",
                                           "ZE_FLAT_DEVICE_HIERARCHY",

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t most_named = 100'000;  // values that are kept one by one
 
-[[noreturn]] void refuse(std::string_view text, const std::string& why, std::string hint = "such as: lr=1e-3,1e-4 or seed=0..4") {
+[[noreturn]] void refuse(std::string_view text, const std::string& why,
+                         std::string hint = "such as: lr=1e-3,1e-4 or seed=0..4") {
   throw Error(ErrorCode::usage, fmt::format("grid \"{}\": {}", printable(text, 60), why)).hint(std::move(hint));
 }
 
@@ -35,9 +36,13 @@ std::optional<std::int64_t> whole(std::string_view text) {
 
 std::uint64_t size_of(const Range& range) { return static_cast<std::uint64_t>((range.last - range.first) / range.step) + 1; }
 
-std::int64_t value_of(const Range& range, std::uint64_t index) { return range.first + static_cast<std::int64_t>(index) * range.step; }
+std::int64_t value_of(const Range& range, std::uint64_t index) {
+  return range.first + static_cast<std::int64_t>(index) * range.step;
+}
 
-std::uint64_t size_of(const GridVariable& variable) { return variable.range ? size_of(*variable.range) : variable.values.size(); }
+std::uint64_t size_of(const GridVariable& variable) {
+  return variable.range ? size_of(*variable.range) : variable.values.size();
+}
 
 std::string value_of(const GridVariable& variable, std::uint64_t index) {
   return variable.range ? std::to_string(value_of(*variable.range, index)) : variable.values.at(index);
@@ -68,7 +73,8 @@ TypedRange range_between(std::string_view first, std::string_view last, std::int
 // "0..4" and "0..100..10"; a word such as "../2" is none, but "0.1..0.5" is one that cannot be meant otherwise.
 std::optional<TypedRange> parse_range(std::string_view text, std::string_view all) {
   const std::size_t dots = text.find("..");
-  if (dots == std::string_view::npos || text.find_first_not_of("0123456789.+-eE") != std::string_view::npos) return std::nullopt;
+  if (dots == std::string_view::npos || text.find_first_not_of("0123456789.+-eE") != std::string_view::npos)
+    return std::nullopt;
   const std::string_view first = text.substr(0, dots);
   if (first.find_first_of("0123456789") == std::string_view::npos) return std::nullopt;
   std::string_view last = text.substr(dots + 2);
@@ -132,7 +138,8 @@ GridVariable parse_grid(std::string_view text) {
   if (!is_variable_name(variable.name))
     refuse(text, variable.name.empty() ? "a name is missing before =" : "that is no name of a variable",
            "a name is a letter or _, then letters, digits and _.-");
-  if (is_reserved_name(variable.name)) refuse(text, fmt::format("{{{}}} has a meaning already", variable.name), "choose another name");
+  if (is_reserved_name(variable.name))
+    refuse(text, fmt::format("{{{}}} has a meaning already", variable.name), "choose another name");
   std::string_view rest = text.substr(equals + 1);
   if (rest.empty()) refuse(text, fmt::format("{} has no values", variable.name));
   for (;;) {
@@ -172,8 +179,10 @@ ArrayWord parse_array(std::string_view text) {
       piece = piece.substr(0, colon);
     }
     const std::size_t dash = piece.find('-');
-    const std::string_view first = piece.substr(0, dash), last = dash == std::string_view::npos ? first : piece.substr(dash + 1);
-    if (!parse_u64(first) || !parse_u64(last) || !whole(first) || !whole(last)) throw bad("expected whole numbers and ranges of them");
+    const std::string_view first = piece.substr(0, dash),
+                           last = dash == std::string_view::npos ? first : piece.substr(dash + 1);
+    if (!parse_u64(first) || !parse_u64(last) || !whole(first) || !whole(last))
+      throw bad("expected whole numbers and ranges of them");
     if (*whole(first) > *whole(last)) throw bad(fmt::format("{} comes after {}", first, last));
     add_range(word.index, range_between(first, last, static_cast<std::int64_t>(*step)), alone);
   }

@@ -1,8 +1,8 @@
 // Sweeps: from what people type to the variables of a job, and from a task's number to the words of its command.
 //
-// How this works. Tasks count from 0 and the last variable changes fastest, as nested loops would have it; where a job has items
-// too (the rows of a CSV file, the lines of a text), the item changes slowest. A range stays a range, so that a million tasks are
-// a few bytes; nothing is expanded before a task starts.
+// How this works. Tasks count from 0 and the last variable changes fastest, as nested loops would have it; where a job has
+// items too (the rows of a CSV file, the lines of a text), the item changes slowest. A range stays a range, so that a million
+// tasks are a few bytes; nothing is expanded before a task starts.
 #pragma once
 
 #include <map>

@@ -97,7 +97,8 @@ class CsvReader {
              "a name is a letter or _, then letters, digits and _.-");
       if (is_reserved_name(name))
         fail(line, fmt::format("{{{}}} has a meaning already", name), "name the column otherwise");
-      if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), name) != names.begin() + static_cast<std::ptrdiff_t>(i))
+      if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), name) !=
+          names.begin() + static_cast<std::ptrdiff_t>(i))
         fail(line, fmt::format("two columns named {}", name));
     }
   }

@@ -43,7 +43,8 @@ void each_place(std::span<const std::string> words, F&& f) {
   const auto near = nearest(name, names);
   std::string hint = near ? fmt::format("did you mean {{{}}}?", *near)
                           : fmt::format("its variables are {}; {{{{{}}}}} passes the braces on", join(names, ", "), name);
-  throw Error(ErrorCode::usage, fmt::format("the command says {{{}}}, but the job has no variable of that name", name)).hint(std::move(hint));
+  throw Error(ErrorCode::usage, fmt::format("the command says {{{}}}, but the job has no variable of that name", name))
+      .hint(std::move(hint));
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ std::set<std::string> places_in(std::span<const std::string> words);
 // Throws Error(usage) with the nearest name when the words name a place that is not `known`; {} is always allowed.
 void check_places(std::span<const std::string> words, const std::set<std::string>& known);
 
-// The word with its places filled. `value` answers with nothing for a name it does not have: then {} stays as it is, for commands
-// that know it themselves (find -exec), and any other name throws Error(usage).
+// The word with its places filled. `value` answers with nothing for a name it does not have: then {} stays as it is, for
+// commands that know it themselves (find -exec), and any other name throws Error(usage).
 using ValueOf = std::function<std::optional<std::string>(std::string_view name)>;
 std::string fill(std::string_view word, const ValueOf& value);
 std::vector<std::string> fill(std::span<const std::string> words, const ValueOf& value);

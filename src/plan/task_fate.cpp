@@ -12,7 +12,9 @@ constexpr Seconds longest_pause{24 * 3600};
 bool runs_again(const TaskEnding& ending, const model::Retry& retry) {
   if (ending.lost) return retry.lost;
   if (retry.any_failure || (retry.gpu_out_of_memory && ending.gpu_out_of_memory)) return true;
-  const auto has_code = [&](const auto& range) { return *ending.exit_code >= range.first && *ending.exit_code <= range.second; };
+  const auto has_code = [&](const auto& range) {
+    return *ending.exit_code >= range.first && *ending.exit_code <= range.second;
+  };
   if (ending.exit_code) return std::ranges::any_of(retry.exit_codes, has_code);
   return ending.signal &&
          std::ranges::any_of(retry.signals, [&](int signal) { return signal == 0 || signal == *ending.signal; });

@@ -27,8 +27,8 @@ struct TaskFate {
 // `tries`: this run included. The pause before a further run doubles each time, up to a day.
 TaskFate fate_of(const TaskEnding& ending, const model::Retry& retry, unsigned tries, WallTime now);
 
-// Whether the end of a failed task's log says that a GPU's memory ran out: what PyTorch, TensorFlow, JAX, CUDA, HIP and Level Zero
-// print. The words are theirs; docs/queue.md lists them.
+// Whether the end of a failed task's log says that a GPU's memory ran out: what PyTorch, TensorFlow, JAX, CUDA, HIP and Level
+// Zero print. The words are theirs; docs/queue.md lists them.
 bool says_gpu_out_of_memory(std::string_view text);
 
 }  // namespace thole::plan

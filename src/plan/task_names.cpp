@@ -73,7 +73,8 @@ std::vector<AfterName> parse_after_names(std::string_view word) {
       if (!when) {
         const auto near = nearest(condition, std::vector<std::string>{"ok", "any", "fail"});
         throw Error(ErrorCode::usage, fmt::format("--after {}: a condition is ok, any or fail", printable(piece, 60)))
-            .hint(near ? fmt::format("did you mean {}?", *near) : "ok: ended with success; any: ended; fail: not every task done");
+            .hint(near ? fmt::format("did you mean {}?", *near)
+                       : "ok: ended with success; any: ended; fail: not every task done");
       }
       after.when = *when;
       piece = piece.substr(0, colon);

@@ -76,7 +76,8 @@ std::vector<std::string> explain_wait(const model::Wait& wait, const model::Requ
   std::vector<std::string> lines{describe_place(wait, scene)};
   const std::string free = wait.behind ? "free, but not your turn" : request.gpus == 1 ? "free" : "free, and too few";
   for (std::string& line : describe_units(eligible, scene, free)) lines.push_back(std::move(line));
-  if (request.leave > 0) lines.push_back(fmt::format("leaves {} to others: starts while {} are free", request.leave, request.gpus + request.leave));
+  if (request.leave > 0)
+    lines.push_back(fmt::format("leaves {} to others: starts while {} are free", request.leave, request.gpus + request.leave));
   if (wait.promise) lines.push_back("starts by " + format_local(*wait.promise, scene.now) + " at the latest");
   else lines.push_back("no start can be promised");
   if (wait.would_fit) {

@@ -1,4 +1,5 @@
-// Port: the door to a claim that some process keeps: its socket, those who ask there, and the holder of a claim without a command.
+// Port: the door to a claim that some process keeps:
+// its socket, those who ask there, and the holder of a claim without a command.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +25,8 @@ struct ClaimAbout {
   std::optional<WallTime> until;
 };
 
-// The keeper's side. While it lives, requests wait on fd() (pollable) until serve() answers them. Destroying it closes the door.
+// The keeper's side. While it lives, requests wait on fd() (pollable) until serve() answers them.
+// Destroying it closes the door.
 class ClaimDoor {
  public:
   virtual ~ClaimDoor() = default;
@@ -38,7 +40,7 @@ struct DoorSpec {
   ClaimAbout about;
   std::vector<int> locks;                // what `descriptors` hands out
   std::function<void(std::optional<WallTime>)> amend;   // records a new end before it is confirmed
-  std::function<std::vector<model::Holding>()> held;    // all that is held; asked where a killed keeper left its directory behind
+  std::function<std::vector<model::Holding>()> held;    // all that is held; asked where a killed keeper left its directory
 };
 
 // A claim without a command: how long it is held, besides its declared end (DoorSpec::about.until, known once it starts).
@@ -55,8 +57,8 @@ struct ToHold {
   std::function<void()> ending;          // the claim is about to be let go; may be empty
 };
 
-// Requests are answered by the keeper only to the same user (and root). They throw Error(unavailable) when nobody keeps the claim
-// or its keeper does not answer (a stopped one).
+// Requests are answered by the keeper only to the same user (and root). They throw Error(unavailable) when nobody keeps the
+// claim or its keeper does not answer (a stopped one).
 class ClaimControl {
  public:
   virtual ~ClaimControl() = default;
@@ -68,8 +70,8 @@ class ClaimControl {
   virtual std::vector<Fd> descriptors(const std::string& directory) = 0;  // copies of the locks, for `run --in`
 
   // Starts a process of its own that acquires (so that the kernel names it as the taker) and holds; returns its message once
-  // the claim is made. `acquire` runs in that process and must give up when `cancel` becomes readable: the caller was interrupted.
-  // Throws what acquire throws.
+  // the claim is made. `acquire` runs in that process and must give up when `cancel` becomes readable: the caller was
+  // interrupted. Throws what acquire throws.
   virtual std::string hold(const HoldSpec& spec, const std::function<ToHold(int cancel)>& acquire) = 0;
 };
 

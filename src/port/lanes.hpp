@@ -1,5 +1,5 @@
-// Port: the seats of the processes that work on a queue. A seat is a lock that the kernel frees with the last process that has a
-// copy of it, so that nobody can be dead and seated.
+// Port: the seats of the processes that work on a queue. A seat is a lock that the kernel frees with the last process that has
+// a copy of it, so that nobody can be dead and seated.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,8 @@
 
 namespace thole::port {
 
-// The one runner of a queue. Destroying it gives the seat up: the lock first, so that who could not get it sees that nobody has it.
+// The one runner of a queue. Destroying it gives the seat up:
+// the lock first, so that who could not get it sees that nobody has it.
 struct RunnerSeat {
   Fd wake;                                       // readable when somebody stirs; empty() takes all that is there
   Fd lock;
@@ -58,7 +59,8 @@ class Lanes {
 
   virtual LaneView look_at(unsigned number) = 0;
 
-  // Forks a process that does `work` in a process group of its own, without the runner's seat, and ends with the status it returns.
+  // Forks a process that does `work` in a process group of its own, without the runner's seat,
+  // and ends with the status it returns.
   virtual pid_t fork(LaneSeat seat, RunnerSeat& runner, const std::function<int(LaneSeat&)>& work) = 0;
 
   virtual bool tell(unsigned lane) = 0;          // to look at its record and the store; false: the lane is dead
@@ -68,7 +70,8 @@ class Lanes {
   virtual void signal_bearers(const std::string& mark, int signal) = 0;
 
   // A command for the shell, in the background and nobody's child; what becomes of it is not known.
-  virtual void run_aside(const std::string& command, const std::string& directory, const std::vector<std::string>& environment) = 0;
+  virtual void run_aside(const std::string& command, const std::string& directory,
+                         const std::vector<std::string>& environment) = 0;
 };
 
 }  // namespace thole::port

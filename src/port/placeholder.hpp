@@ -10,8 +10,8 @@ class Placeholder {
  public:
   virtual ~Placeholder() = default;
 
-  // Makes these GPUs (UUIDs) look used, until end() or the death of this process. Throws Error(unavailable) with the reason when
-  // that cannot be done; then none of them does.
+  // Makes these GPUs (UUIDs) look used, until end() or the death of this process. Throws Error(unavailable) with the reason
+  // when that cannot be done; then none of them does.
   virtual void put(const std::vector<std::string>& uuids) = 0;
 
   // Returns when they look unused again, or after a moment where the driver does not let go.

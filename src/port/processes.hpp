@@ -40,8 +40,8 @@ struct ProcessSpec {
   std::atomic<model::TaskPhase>* reached = nullptr;  // set by the child itself when all that is left is execve
 };
 
-// How long helpers of a command that end by themselves with it (a pipe's other end, Python's resource tracker) may take. Only what
-// lives longer is left behind.
+// How long helpers of a command that end by themselves with it (a pipe's other end, Python's resource tracker) may take. Only
+// what lives longer is left behind.
 inline constexpr Millis settling_time{200};
 
 // How a command ended.

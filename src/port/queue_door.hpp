@@ -1,7 +1,7 @@
 // Port: how commands reach the processes that work on a queue: its runner, the lanes that run its tasks, and what these write.
 //
-// How a command uses it: it changes the store first and tells the living afterwards. Whoever is dead finds the change in the store
-// when he is replaced, so nothing that was told is lost.
+// How a command uses it: it changes the store first and tells the living afterwards. Whoever is dead finds the change in the
+// store when he is replaced, so nothing that was told is lost.
 #pragma once
 
 #include <sys/types.h>
@@ -18,13 +18,13 @@ class QueueDoor {
  public:
   virtual ~QueueDoor() = default;
 
-  // Something in the store may let a task start or end the runner's wait (submit, resume, retry, edit, cancel, hold, drain): the
-  // runner looks again; one is started, detached, when none lives. Throws Error(unavailable) when none can be started: what
+  // Something in the store may let a task start or end the runner's wait (submit, resume, retry, edit, cancel, hold, drain):
+  // the runner looks again; one is started, detached, when none lives. Throws Error(unavailable) when none can be started: what
   // was submitted is kept, and starts with the next one.
   virtual void stir() = 0;
 
-  // The store asks something of a running task (cancel, pause, proceed; see Altered::running): its lane reads it there. A dead lane's
-  // tasks are the runner's business, which is stirred then.
+  // The store asks something of a running task (cancel, pause, proceed; see Altered::running): its lane reads it there. A dead
+  // lane's tasks are the runner's business, which is stirred then.
   virtual void nudge(std::uint64_t lane) = 0;
 
   // The runner's process, where one lives.

@@ -23,8 +23,8 @@ class TaskLogs {
  public:
   virtual ~TaskLogs() = default;
 
-  // Where the next task of this place will write (TakeWish::Place). An empty name: no log can be had, `problem` says why; its task
-  // runs without one rather than not at all.
+  // Where the next task of this place will write (TakeWish::Place). An empty name: no log can be had, `problem` says why; its
+  // task runs without one rather than not at all.
   struct Spot { std::string name; std::uint64_t offset = 0; std::string problem; };
   virtual Spot next(const LogUse& use) = 0;
 

@@ -15,7 +15,8 @@
 
 namespace thole::port {
 
-// Where tasks write to: our own stdout and stderr; files of their own, handed over at their end; or pipes, handed over as it comes.
+// Where tasks write to: our own stdout and stderr; files of their own, handed over at their end;
+// or pipes, handed over as it comes.
 enum class OutputTo { ours, files, pipes };
 
 // What a task has written to one stream. Short texts are in memory, so that their file can be used again.
@@ -32,11 +33,11 @@ struct TaskOutput {
 // Something has happened.
 struct PoolEvent {
   enum class Kind {
-    ended,                                       // the command of `place`, as `how` says
-    alone,                                       // nothing of its process group is left any more (only after `left_group`)
-    text,                                        // `bytes` came from `place`, to stderr if `errors`; an empty text: that stream is over
-    readable,                                    // the watched descriptor `number`
-    signal,                                      // `number` was sent to us
+    ended,     // the command of `place`, as `how` says
+    alone,     // nothing of its process group is left any more (only after `left_group`)
+    text,      // `bytes` came from `place`, to stderr if `errors`; an empty text: that stream is over
+    readable,  // the watched descriptor `number`
+    signal,    // `number` was sent to us
   };
   Kind kind{};
   std::size_t place = 0;
@@ -79,8 +80,8 @@ class TaskPool {
   // Stops this process as Ctrl-Z would, and its tasks with it, until it is continued.
   virtual void stop_all() = 0;
 
-  // Processes that tasks have left behind outside of their groups; call it when no other child of ours is left. end_strays sends
-  // them TERM, and KILL when `patience` is over; it returns when they are gone, or cannot be made to.
+  // Processes that tasks have left behind outside of their groups; call it when no other child of ours is left. end_strays
+  // sends them TERM, and KILL when `patience` is over; it returns when they are gone, or cannot be made to.
   virtual std::vector<std::string> strays() = 0;
   virtual void end_strays(Millis patience) = 0;
 };

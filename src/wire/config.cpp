@@ -132,8 +132,8 @@ constexpr ConfigKey key_rows[] = {
 // clang-format on
 
 // Variables thole itself gives to jobs, or reads elsewhere.
-constexpr std::string_view other_variables[] = {"THOLE_CLAIM", "THOLE_GPUS", "THOLE_TASK", "THOLE_JOB", "THOLE_TASK_INDEX", "THOLE_RUN", "THOLE_LIBRARY",
-                                               "THOLE_PROGRAM"};
+constexpr std::string_view other_variables[] = {"THOLE_CLAIM",      "THOLE_GPUS", "THOLE_TASK",    "THOLE_JOB",
+                                                "THOLE_TASK_INDEX", "THOLE_RUN",  "THOLE_LIBRARY", "THOLE_PROGRAM"};
 
 void apply_file(Config& config, const std::string& path) {
   auto text = read_file(path);

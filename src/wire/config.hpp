@@ -34,8 +34,8 @@ std::span<const ConfigKey> config_keys();
 // The caller's variables, from the process environment.
 plan::Environment process_environment(char** environ);
 
-// Reads `files` in order (a missing one is nothing), then the variables, and the file that PBS_GPUFILE names. Unknown keys and malformed values throw Error(usage)
-// with file, line and the nearest key.
+// Reads `files` in order (a missing one is nothing), then the variables, and the file that PBS_GPUFILE names. Unknown keys and
+// malformed values throw Error(usage) with file, line and the nearest key.
 Config read_config(const plan::Environment& environment, const std::vector<std::string>& files);
 
 // Where the two files are for this caller.

@@ -6,8 +6,8 @@
 
 namespace thole::wire {
 
-// Makes no directory; claims that cannot be read are a problem told in the overview, no exception: the GPUs are worth seeing even
-// where nothing can be claimed.
+// Makes no directory; claims that cannot be read are a problem told in the overview, no exception: the GPUs are worth seeing
+// even where nothing can be claimed.
 app::Overview overview_of(Wire& wire, const app::Observer& observer);
 
 }  // namespace thole::wire

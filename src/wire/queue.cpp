@@ -31,8 +31,8 @@ std::string from_anywhere(const std::string& path) { return std::filesystem::abs
 // What a runner takes of its starter's environment: who and where we are, and the configuration. Not the claim, the task or the
 // masks of the place it was started from: each job brings its own environment.
 bool belongs_to_runner(std::string_view name) {
-  static constexpr std::string_view exact[] = {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
-                                               "DBUS_SESSION_BUS_ADDRESS"};
+  static constexpr std::string_view exact[] = {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TMPDIR",
+                                               "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS"};
   if (std::ranges::find(exact, name) != std::end(exact) || name.starts_with("LC_") || name.starts_with("XDG_")) return true;
   if (!name.starts_with("THOLE_")) return false;
   return std::ranges::any_of(config_keys(), [&](const ConfigKey& key) { return key.variable == name; });
@@ -72,7 +72,8 @@ std::map<std::string, std::string> Queue::carry() const {
   const Settings& settings = wire_.settings();
   std::map<std::string, std::string> variables{{"THOLE_QUEUE_DIR", directory_}};
   if (!settings.machine.empty())
-    variables["THOLE_MACHINE"] = settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
+    variables["THOLE_MACHINE"] =
+        settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
   if (!settings.state_dir.empty()) variables["THOLE_STATE_DIR"] = from_anywhere(settings.state_dir);
   return variables;
 }

@@ -37,7 +37,8 @@ class Queue {
   std::unique_ptr<Parts> parts_;
 };
 
-// In the first process of `thole __runner`, before anything else: go on in a process that is nobody's child and narrowed by nothing.
+// In the first process of `thole __runner`, before anything else:
+// go on in a process that is nobody's child and narrowed by nothing.
 void become_runner_process();
 
 }  // namespace thole::wire

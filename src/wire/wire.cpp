@@ -58,7 +58,8 @@ bool is_directory(const std::string& path) {
 // A name for the state directory of a simulated machine: two files of one name are two machines.
 std::string machine_state_name(const std::string& machine, const std::string& path) {
   std::string name = "machine-";
-  for (char c : machine.substr(machine.rfind('/') + 1)) name += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ? c : '_';
+  for (char c : machine.substr(machine.rfind('/') + 1))
+    name += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ? c : '_';
   if (path.empty()) return name;
   std::uint64_t hash = 14695981039346656037u;   // FNV-1a
   char* real = ::realpath(path.c_str(), nullptr);
@@ -128,7 +129,8 @@ std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
 }
 
 std::string Wire::personal_root(uid_t owner) const {
-  if (owner == settings_.uid) return settings_.runtime_dir.empty() ? fmt::format("/tmp/thole-{}", owner) : settings_.runtime_dir + "/thole";
+  if (owner == settings_.uid)
+    return settings_.runtime_dir.empty() ? fmt::format("/tmp/thole-{}", owner) : settings_.runtime_dir + "/thole";
   const std::string runtime = fmt::format("/run/user/{}/thole", owner);
   return is_directory(runtime) ? runtime : fmt::format("/tmp/thole-{}", owner);
 }
@@ -141,7 +143,8 @@ host::StateLocation Wire::state_location() {
   if (!settings_.state_dir.empty()) return host::StateLocation::named(settings_.state_dir);
   if (settings_.machine.empty()) return host::StateLocation::common();
   observer();
-  return host::StateLocation::personal(personal_root(settings_.uid), machine_state_name(settings_.machine, parts_->file->path()));
+  return host::StateLocation::personal(personal_root(settings_.uid),
+                                       machine_state_name(settings_.machine, parts_->file->path()));
 }
 
 host::ClaimStoreOptions Wire::store_options() {
@@ -156,7 +159,8 @@ host::ClaimStoreOptions Wire::store_options() {
 port::ClaimStore& Wire::store() {
   if (parts_->store) return *parts_->store;
   host::ClaimStoreOptions options = store_options();
-  if (observer().snapshot().taken_at == WallTime{}) observer().look(settings_.probe_cold);  // else a hung driver is waited for twice
+  if (observer().snapshot().taken_at == WallTime{})
+    observer().look(settings_.probe_cold);  // else a hung driver is waited for twice
   for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);
   parts_->store = host::open_claim_store(std::move(options));
   return *parts_->store;
@@ -238,13 +242,15 @@ Queue* Wire::find_queue() {
 app::Site& Wire::site() {
   if (!parts_->late_store) parts_->late_store = std::make_unique<LateStore>([this]() -> port::ClaimStore& { return store(); });
   if (!parts_->site)
-    parts_->site = std::make_unique<app::Site>(app::Site{observer(), *parts_->late_store, parts_->clock, settings_.environment, settings_.free_policy,
-                                                         settings_.uid, user_name, settings_.probe_cold});
+    parts_->site =
+        std::make_unique<app::Site>(app::Site{observer(), *parts_->late_store, parts_->clock, settings_.environment,
+                                              settings_.free_policy, settings_.uid, user_name, settings_.probe_cold});
   return *parts_->site;
 }
 
 app::RunPorts Wire::run_ports() {
-  return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return claim_directory(id, owner); }, bind_site()};
+  return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return claim_directory(id, owner); },
+          bind_site()};
 }
 
 // A captured tree is another machine as much as a machine file is.

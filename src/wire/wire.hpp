@@ -52,8 +52,8 @@ class Wire {
   Queue& queue();                  // made where there is none; throws Error(unavailable)
   Queue* find_queue();             // for looking only; null where there is none
 
-  // From here on INT, TERM, HUP and QUIT make this descriptor readable instead of ending the program, so that a wait can be left
-  // in order; die_if_interrupted() then ends it as the signal would have.
+  // From here on INT, TERM, HUP and QUIT make this descriptor readable instead of ending the program, so that a wait can be
+  // left in order; die_if_interrupted() then ends it as the signal would have.
   int interruption();
   void die_if_interrupted();
 
@@ -74,13 +74,14 @@ class Wire {
   std::unique_ptr<Parts> parts_;
 };
 
-// A process that whoever asked for it watches himself: `end` becomes readable when it has ended, and it is his to be waited for.
+// A process that whoever asked for it watches himself:
+// `end` becomes readable when it has ended, and it is his to be waited for.
 struct Started {
   pid_t pid = -1;
   Fd end;
 };
-// Starts it (vfork style), with signals as this thread has them; those that Python ignores for itself are not ignored there. Throws
-// as port::Processes::start.
+// Starts it (vfork style), with signals as this thread has them; those that Python ignores for itself are not ignored there.
+// Throws as port::Processes::start.
 Started start_process(const port::ProcessSpec& spec);
 
 // The name of a user, or the number where there is none.

@@ -16,7 +16,8 @@ constexpr std::time_t far_away = 4'000'000'000;
 }  // namespace
 
 TimerAlarm::TimerAlarm() : timer_(::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
-  if (!timer_) throw Error(ErrorCode::internal, "cannot watch the clock").because(errno).hint("raise the descriptor limit: ulimit -n");
+  if (!timer_)
+    throw Error(ErrorCode::internal, "cannot watch the clock").because(errno).hint("raise the descriptor limit: ulimit -n");
 }
 
 void TimerAlarm::set(std::optional<WallTime> when) {

@@ -48,7 +48,8 @@ bool receive(int keeper, Answer& answer) {
     }
   }
   if ((message.msg_flags & MSG_CTRUNC) != 0)
-    throw Error(ErrorCode::unavailable, "not all descriptors of the claim arrived").hint("raise the descriptor limit: ulimit -n");
+    throw Error(ErrorCode::unavailable, "not all descriptors of the claim arrived")
+        .hint("raise the descriptor limit: ulimit -n");
   answer.text.append(text, static_cast<std::size_t>(n));
   return true;
 }
@@ -88,7 +89,8 @@ port::ClaimAbout parse_about(std::string_view text) {
     if (name == "until")
       if (auto ms = parse_u64(value)) about.until = WallTime{Millis(static_cast<std::int64_t>(*ms))};
   }
-  if (about.id.empty() || about.pid == 0) throw Error(ErrorCode::internal, "the claim's keeper answered nonsense").about(printable(text));
+  if (about.id.empty() || about.pid == 0)
+    throw Error(ErrorCode::internal, "the claim's keeper answered nonsense").about(printable(text));
   return about;
 }
 

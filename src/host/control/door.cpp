@@ -33,7 +33,9 @@ void must_be_ours(int directory, const std::string& path, mode_t forbidden) {
   if (about.st_uid != ::geteuid() && ::geteuid() != 0)
     throw Error(ErrorCode::unavailable, "a claim's directory belongs to somebody else").about(path);
   if ((about.st_mode & forbidden) != 0)
-    throw Error(ErrorCode::unavailable, "a claim's directory is open to others").about(path).hint("chmod go-rwx " + shell_quote(path));
+    throw Error(ErrorCode::unavailable, "a claim's directory is open to others")
+        .about(path)
+        .hint("chmod go-rwx " + shell_quote(path));
 }
 
 void watch(int epoll, int fd) {
@@ -88,7 +90,8 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
   const auto* where = reinterpret_cast<const sockaddr*>(&address);
   // A claim's id is random: what lies here already is the socket of a keeper that was killed.
   ::unlinkat(directory_.get(), "control", 0);
-  if (::bind(listener_.get(), where, sizeof address) != 0 || ::listen(listener_.get(), 16) != 0) cannot_open(spec_.directory, errno);
+  if (::bind(listener_.get(), where, sizeof address) != 0 || ::listen(listener_.get(), 16) != 0)
+    cannot_open(spec_.directory, errno);
   watch(ready_.get(), listener_.get());
 }
 

@@ -1,7 +1,7 @@
 // The keeper's side of a claim's unix socket.
 //
-// How it works. In the claim's directory (0700) lies the socket `control`. A client of the same user, or root, sends one line and
-// reads one line:
+// How it works. In the claim's directory (0700) lies the socket `control`. A client of the same user, or root, sends one line
+// and reads one line:
 //   describe              ok id=ID pid=PID kind=run|claim until=MS|never
 //   extend MS             ok until=MS         MS: milliseconds since 1970; recorded before it is confirmed
 //   descriptors           ok N                with the N locked descriptors (SCM_RIGHTS)

@@ -50,7 +50,8 @@ void close_inherited_descriptors() {
   if (std::unique_ptr<DIR, int (*)(DIR*)> listed{::opendir("/proc/self/fd"), ::closedir})
     while (const dirent* entry = ::readdir(listed.get())) {
       auto fd = parse_u64(entry->d_name);
-      if (fd && *fd > 2 && (::fcntl(static_cast<int>(*fd), F_GETFD) & FD_CLOEXEC) == 0) inherited.push_back(static_cast<int>(*fd));
+      if (fd && *fd > 2 && (::fcntl(static_cast<int>(*fd), F_GETFD) & FD_CLOEXEC) == 0)
+        inherited.push_back(static_cast<int>(*fd));
     }
   for (int fd : inherited) ::close(fd);
 }
@@ -138,8 +139,9 @@ void Holder::run() {
     std::optional<Holder> holder(std::in_place, spec, std::move(held));
     leave_caller();
     char confirmed = 0;
-    const bool sent = ::send(caller.get(), message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()) &&
-                      ::shutdown(caller.get(), SHUT_WR) == 0;
+    const bool sent =
+        ::send(caller.get(), message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()) &&
+        ::shutdown(caller.get(), SHUT_WR) == 0;
     const bool known = sent && ::recv(caller.get(), &confirmed, 1, 0) == 1;  // else nobody knows of this claim: it ends with us
     caller.reset();
     if (known) holder->run();

@@ -50,6 +50,7 @@ std::vector<DrmClient> drm_clients(const Tree& tree, const DrmDescriptors& descr
 
 // What they amount to as processes, one entry per pid. Clients that hold no memory and have run nothing (a display manager's
 // open descriptor) are left out. `region`: count only that memory region.
-std::vector<model::GpuProcess> as_processes(const std::vector<DrmClient>& clients, std::optional<unsigned> region = std::nullopt);
+std::vector<model::GpuProcess> as_processes(const std::vector<DrmClient>& clients,
+                                            std::optional<unsigned> region = std::nullopt);
 
 }  // namespace thole::host

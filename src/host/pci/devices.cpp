@@ -168,7 +168,8 @@ void link(const PciDevices& devices, model::Machine& machine) {
     model::Link link;
     link.to = address.to_string();
     link.kind = pci_link(self, device);
-    const bool told = std::any_of(links.begin(), links.end(), [&](const model::Link& l) { return is_pci(l.kind) && l.to == link.to; });
+    const bool told =
+        std::any_of(links.begin(), links.end(), [&](const model::Link& l) { return is_pci(l.kind) && l.to == link.to; });
     if (address != own && !told) links.push_back(std::move(link));
   };
   for (model::Gpu& gpu : machine.gpus)

@@ -9,9 +9,9 @@
 
 namespace thole::host {
 
-// How this works: a request is one line; the answer is any number of lines and then a line with a lone ".". The channel starts as
-// descriptors 0 and 1 of the probe; it is moved above 9 and /dev/null takes the place of 0, 1 and 2, because libraries print to
-// them (NVIDIA's stub library announces itself on stdout).
+// How this works: a request is one line; the answer is any number of lines and then a line with a lone ".". The channel starts
+// as descriptors 0 and 1 of the probe; it is moved above 9 and /dev/null takes the place of 0, 1 and 2, because libraries print
+// to them (NVIDIA's stub library announces itself on stdout).
 class ProbeChannel {
  public:
   static ProbeChannel take_over_stdio();

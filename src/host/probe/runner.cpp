@@ -1,11 +1,12 @@
 // How this works. Parent and probe talk over a socket pair that is the probe's descriptors 0 and 1; lines both ways, a lone "."
 // ends an answer. One question of this user is asked at a time: the asker holds a flock on `<name>.lock`, on an open file
-// description that the probe shares. So a probe that cannot be killed goes on holding the lock, whether or not its parent lives: the
-// kernel itself tells the next run not to start another, and lets go when the driver lets go. The text in the lock file says
-// since when, for people. A parent that abandons its probe also writes `abandoned`, so that later runs need not wait to find out.
+// description that the probe shares. So a probe that cannot be killed goes on holding the lock, whether or not its parent
+// lives: the kernel itself tells the next run not to start another, and lets go when the driver lets go. The text in the lock
+// file says since when, for people. A parent that abandons its probe also writes `abandoned`,
+// so that later runs need not wait to find out.
 //
-// The complete answers are kept in `<name>.last`. They are shown, with their age, while the driver does not answer; and a run that
-// had to wait for its turn takes the answer of a question that was asked after its own would have been.
+// The complete answers are kept in `<name>.last`. They are shown, with their age, while the driver does not answer; and a run
+// that had to wait for its turn takes the answer of a question that was asked after its own would have been.
 #include "host/probe/runner.hpp"
 
 #include <fcntl.h>

@@ -59,7 +59,8 @@ bool BindingStep::apply_memory() {
   Answers& answers = *answers_;
   answers.memory_refused = set_memory_policy(*asked_.memory, nodes_);
   answers.memory_unread = get_memory_policy(answers.policy, answers.nodes);
-  return answers.memory_refused == 0 && answers.memory_unread == 0 && answers.policy == *asked_.memory && same_bits(nodes_, answers.nodes);
+  return answers.memory_refused == 0 && answers.memory_unread == 0 && answers.policy == *asked_.memory &&
+         same_bits(nodes_, answers.nodes);
 }
 
 BindingStep::Failed BindingStep::apply() {

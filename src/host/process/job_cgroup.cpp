@@ -23,7 +23,8 @@ namespace thole::host {
 namespace {
 
 constexpr std::string_view prefix = "thole-";  // and the supervisor's pid
-constexpr Millis emptying{2000};  // at most, from the last one's end to its leaving the cgroup: what forks without end takes long
+// At most, from the last one's end to its leaving the cgroup: what forks without end takes long.
+constexpr Millis emptying{2000};
 
 bool is_unified(int directory) {
   struct statfs about;
@@ -82,7 +83,8 @@ void wait_until_empty(int directory) {
   for (;;) {
     char text[256];
     const ssize_t size = ::pread(events.get(), text, sizeof text, 0);
-    if (size <= 0 || std::string_view(text, static_cast<std::size_t>(size)).find("populated 0") != std::string_view::npos) return;
+    if (size <= 0 || std::string_view(text, static_cast<std::size_t>(size)).find("populated 0") != std::string_view::npos)
+      return;
     const int left = poll_timeout(until, std::chrono::steady_clock::now());
     pollfd change{events.get(), POLLPRI, 0};
     if (left == 0 || ::poll(&change, 1, left) == 0) return;

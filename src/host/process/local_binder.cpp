@@ -22,9 +22,11 @@ namespace {
 [[noreturn]] void throw_gone(pid_t pid) { throw Error(ErrorCode::usage, "no such process").about(std::to_string(pid)); }
 
 [[noreturn]] void throw_refused(pid_t pid, const model::CpuSet& cpus, int reason) {
-  Error error = Error(ErrorCode::unavailable, fmt::format("cannot bind process {} to CPUs {}", pid, cpus.to_string())).because(reason);
+  Error error =
+      Error(ErrorCode::unavailable, fmt::format("cannot bind process {} to CPUs {}", pid, cpus.to_string())).because(reason);
   if (reason == EPERM) throw std::move(error).hint("as its owner, or with CAP_SYS_NICE: sudo thole bind …");
-  if (reason == EINVAL) throw std::move(error).hint(fmt::format("its cpuset has none of these CPUs: grep Cpus_allowed_list /proc/{}/status", pid));
+  if (reason == EINVAL)
+    throw std::move(error).hint(fmt::format("its cpuset has none of these CPUs: grep Cpus_allowed_list /proc/{}/status", pid));
   throw error;
 }
 

@@ -14,7 +14,9 @@ namespace {
 using model::MemoryPolicy;
 
 // linux/mempolicy.h, which not every Debian image has
-enum Mode { mode_default, mode_preferred, mode_bind, mode_interleave, mode_local, mode_preferred_many, mode_weighted_interleave };
+enum Mode {
+  mode_default, mode_preferred, mode_bind, mode_interleave, mode_local, mode_preferred_many, mode_weighted_interleave
+};
 constexpr int mode_flags = 7 << 13;              // MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES, MPOL_F_NUMA_BALANCING
 constexpr unsigned long flag_mems_allowed = 1 << 2;
 

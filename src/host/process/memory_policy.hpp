@@ -1,8 +1,8 @@
 // Memory policies by the system calls themselves: libnuma is not needed for three of them.
 //
-// Facts (set_mempolicy(2), kernel mm/mempolicy.c): a policy belongs to a thread, is inherited by fork and kept over exec. The node
-// mask is cut to cpuset.mems; nothing left is EINVAL. The kernel looks at one bit less than `maxnode`, hence highest bit + 2.
-// MPOL_PREFERRED takes the lowest node of its mask; several are MPOL_PREFERRED_MANY, which Linux has since 5.15. In Docker's
+// Facts (set_mempolicy(2), kernel mm/mempolicy.c): a policy belongs to a thread, is inherited by fork and kept over exec. The
+// node mask is cut to cpuset.mems; nothing left is EINVAL. The kernel looks at one bit less than `maxnode`, hence highest bit +
+// 2. MPOL_PREFERRED takes the lowest node of its mask; several are MPOL_PREFERRED_MANY, which Linux has since 5.15. In Docker's
 // default seccomp profile all of these calls are EPERM without CAP_SYS_NICE.
 #pragma once
 

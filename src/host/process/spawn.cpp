@@ -58,7 +58,8 @@ std::vector<std::string> environment_for(const port::ProcessSpec& spec) {
 // Both output streams, and nothing to read.
 bool redirect(int output, int errors) {
   const int nothing = ::open("/dev/null", O_RDONLY);
-  if (nothing < 0 || ::dup2(nothing, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(errors >= 0 ? errors : output, 2) < 0) return false;
+  if (nothing < 0 || ::dup2(nothing, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(errors >= 0 ? errors : output, 2) < 0)
+    return false;
   return nothing <= 2 || ::close(nothing) == 0;
 }
 
@@ -78,7 +79,8 @@ pid_t fork_into(int cgroup) {
 std::vector<std::string> paths_to_try(const std::string& program, const std::string& path) {
   if (program.empty() || program.find('/') != std::string::npos) return {program};
   std::vector<std::string> result;
-  for (auto directory : split(path, ':')) result.push_back(directory.empty() ? program : std::string(directory) + "/" + program);
+  for (auto directory : split(path, ':'))
+    result.push_back(directory.empty() ? program : std::string(directory) + "/" + program);
   return result;
 }
 
@@ -110,7 +112,9 @@ void Launch::arguments_changed() {
   program_ = spec_.argv[0];
   candidates_ = paths_to_try(program_, path_of(environment_));
   // Each execve that fails is a moment in which Ctrl-Z would stop the child while it still holds us up.
-  std::erase_if(candidates_, [](const std::string& path) { return path.starts_with('/') && ::access(path.c_str(), F_OK) != 0 && errno == ENOENT; });
+  std::erase_if(candidates_, [](const std::string& path) {
+    return path.starts_with('/') && ::access(path.c_str(), F_OK) != 0 && errno == ENOENT;
+  });
 }
 
 int Launch::exec_any() {
@@ -125,7 +129,8 @@ int Launch::exec_any() {
       return errno;
     }
     if (reason == EACCES) denied = true;
-    else if (reason != ENOENT && reason != ENOTDIR && reason != ESTALE && reason != ENODEV && reason != ETIMEDOUT) return reason;
+    else if (reason != ENOENT && reason != ENOTDIR && reason != ESTALE && reason != ENODEV && reason != ETIMEDOUT)
+      return reason;
   }
   return denied ? EACCES : reason;
 }
@@ -158,9 +163,9 @@ bool Launch::place_descriptors() {
 }
 
 // How it works. Of a file description that has an owner and a signal (F_SETOWN, F_SETSIG, O_ASYNC) the kernel sends that signal
-// when something happens to it, and nothing ever happens to this pipe but its end. Unlike PR_SET_PDEATHSIG it does not depend on the
-// thread that started us, and reaches the whole group. Each child needs a description of its own, hence the second open; it stays
-// open over exec. Whether the writer has gone before that, only the first description knows.
+// when something happens to it, and nothing ever happens to this pipe but its end. Unlike PR_SET_PDEATHSIG it does not depend
+// on the thread that started us, and reaches the whole group. Each child needs a description of its own, hence the second open;
+// it stays open over exec. Whether the writer has gone before that, only the first description knows.
 bool Launch::tie_to_life() {
   const int opened = ::open(life_path_.c_str(), O_RDONLY | O_NONBLOCK);
   if (opened < 0) return false;
@@ -230,7 +235,9 @@ pid_t Launch::start_again(Fd& end) {
   int descriptor = -1;
   const pid_t pid = start_here(&descriptor);
   if (pid < 0)
-    throw Error(ErrorCode::internal, "cannot start a process").because(errno).hint("see the limits: ulimit -u, ulimit -n, ulimit -v");
+    throw Error(ErrorCode::internal, "cannot start a process")
+        .because(errno)
+        .hint("see the limits: ulimit -u, ulimit -n, ulimit -v");
   end = Fd(descriptor);
   if (failure_.stage != Stage::none) {
     ::waitpid(pid, nullptr, 0);
@@ -288,15 +295,20 @@ void Launch::report_cpus() const {
                                                   bound.cpus_refused == 0 && bound.got.cpus
                                                       ? fmt::format(": the kernel gave {}", bound.got.cpus->to_string())
                                                       : ""));
-  throw std::move(error).because(bound.cpus_refused).hint("see which CPUs are allowed here: taskset -cp $$; or leave out --strict");
+  throw std::move(error)
+      .because(bound.cpus_refused)
+      .hint("see which CPUs are allowed here: taskset -cp $$; or leave out --strict");
 }
 
 void Launch::report_memory() const {
   const model::Bound bound = binding_.bound();
-  Error error(ErrorCode::unavailable,
-              fmt::format("cannot set the memory policy \"{}\"{}", to_string(*spec_.binding.memory),
-                          bound.memory_refused == 0 && bound.got.memory ? fmt::format(": the kernel gave {}", to_string(*bound.got.memory)) : ""));
-  throw std::move(error).because(bound.memory_refused).hint("in a container it takes --cap-add SYS_NICE; or leave out --strict");
+  Error error(ErrorCode::unavailable, fmt::format("cannot set the memory policy \"{}\"{}", to_string(*spec_.binding.memory),
+                                                  bound.memory_refused == 0 && bound.got.memory
+                                                      ? fmt::format(": the kernel gave {}", to_string(*bound.got.memory))
+                                                      : ""));
+  throw std::move(error)
+      .because(bound.memory_refused)
+      .hint("in a container it takes --cap-add SYS_NICE; or leave out --strict");
 }
 
 // env(1): 127 when the command does not exist, 126 when it is there and cannot be run.
@@ -310,7 +322,8 @@ void Launch::report_exec(int reason) const {
   }
   struct stat found;
   if (!bare && reason == ENOENT && ::stat(program.c_str(), &found) == 0)
-    throw Error(ErrorCode::not_found, "the interpreter named in the first line of the script does not exist").about(printable(program));
+    throw Error(ErrorCode::not_found, "the interpreter named in the first line of the script does not exist")
+        .about(printable(program));
   Error error = Error(ErrorCode::not_found, "no such command").about(printable(program)).because(bare ? 0 : reason);
   auto guess = bare ? nearest(program, programs_in(path_of(environment_))) : std::nullopt;
   if (guess) throw std::move(error).hint("did you mean " + printable(*guess) + "?");

@@ -27,15 +27,15 @@ class Launch {
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  // In a child; all signals must be blocked by the caller. It is born in `cgroup`, a directory of the unified hierarchy, where one
-  // is given and the kernel agrees; else where we are. Throws as port::Processes::start.
+  // In a child; all signals must be blocked by the caller. It is born in `cgroup`, a directory of the unified hierarchy, where
+  // one is given and the kernel agrees; else where we are. Throws as port::Processes::start.
   pid_t start(int cgroup = -1);
   [[noreturn]] void become();  // in this process
 
   void check_program() const;  // throws as start would for a program that is not there
 
-  // For many starts of one spec: as start, without a cgroup, and without what costs a system call more than it must. `end` becomes
-  // readable when the process has ended. Before it, whenever spec.argv was changed: arguments_changed().
+  // For many starts of one spec: as start, without a cgroup, and without what costs a system call more than it must. `end`
+  // becomes readable when the process has ended. Before it, whenever spec.argv was changed: arguments_changed().
   pid_t start_again(Fd& end);
   void arguments_changed();
 

@@ -8,8 +8,8 @@
 
 namespace thole::host {
 
-// Its tables, freed whatever happens: a session of its own, and signals as a fresh program expects them, whatever the caller ignores
-// or blocks. What becomes of the descriptors is for the caller to add to `actions`.
+// Its tables, freed whatever happens: a session of its own, and signals as a fresh program expects them, whatever the caller
+// ignores or blocks. What becomes of the descriptors is for the caller to add to `actions`.
 struct SpawnTables {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;

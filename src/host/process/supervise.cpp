@@ -72,7 +72,9 @@ Supervisor::Supervisor(pid_t command, const port::SupervisePolicy& policy, const
     if (inherited_.ignores(signal) && signal != SIGCHLD) sigdelset(&watched, signal);  // ignored they stay, here and there
   signals_ = Fd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_)
-    throw Error(ErrorCode::internal, "cannot watch over the command").because(errno).hint("raise the descriptor limit: ulimit -n");
+    throw Error(ErrorCode::internal, "cannot watch over the command")
+        .because(errno)
+        .hint("raise the descriptor limit: ulimit -n");
   if (policy_.time_limit) deadline_ = steady_clock::now() + *policy_.time_limit;
 }
 
@@ -106,8 +108,8 @@ void Supervisor::take_signal(const signalfd_siginfo& signal) {
     return;
   }
   const bool to_group = witness_.saw(number);  // asked every time, because it also forgets
-  // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a key
-  // pressed before there was a command: its group had no witness yet.
+  // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a
+  // key pressed before there was a command: its group had no witness yet.
   const bool from_a_process = signal.ssi_code <= 0;
   const bool key = number == SIGINT || number == SIGQUIT;
   if (!to_group && (from_a_process || number == SIGHUP || (key && witness_.pid() > 0))) ::kill(command_, number);
@@ -219,7 +221,10 @@ void Supervisor::look_at_rest() {
   if (rest.empty()) phase_ = Phase::over;
   else if (phase_ == Phase::ending && step_ == 1)
     for (const auto& process : rest)  // those that were started since
-      if (std::ranges::find(told_, process.pid) == told_.end()) { told_.push_back(process.pid); signal_process(process, SIGTERM); }
+      if (std::ranges::find(told_, process.pid) == told_.end()) {
+        told_.push_back(process.pid);
+        signal_process(process, SIGTERM);
+      }
 }
 
 // Almost always so, and then /proc need not be searched.

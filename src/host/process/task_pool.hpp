@@ -1,9 +1,10 @@
 // Many short commands side by side: the real implementation of port::TaskPool.
 //
 // How it works. Each place has a Launch that is used again and again, so that a task costs what vfork, exec and exit cost and
-// little else: its end is told by a pidfd in one epoll set, what it writes goes to a file of its place that is used again as long
-// as it stays empty. Its process group is its own, so that a signal reaches all of it; we are the subreaper, so that what outlives
-// the command becomes our child and its end is told too. SIGCHLD is listened to only while there is something like that.
+// little else: its end is told by a pidfd in one epoll set, what it writes goes to a file of its place that is used again as
+// long as it stays empty. Its process group is its own, so that a signal reaches all of it; we are the subreaper, so that what
+// outlives the command becomes our child and its end is told too.
+// SIGCHLD is listened to only while there is something like that.
 #pragma once
 
 #include <sys/types.h>

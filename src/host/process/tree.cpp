@@ -37,7 +37,8 @@ std::string program_and_arguments(pid_t pid) {
   char program[4096];
   const std::string path = "/proc/" + std::to_string(pid);
   const ssize_t n = ::readlink((path + "/exe").c_str(), program, sizeof program);
-  return std::string(program, n > 0 ? static_cast<std::size_t>(n) : 0) + '\0' + read_file(path + "/cmdline", 1u << 20).value_or("");
+  return std::string(program, n > 0 ? static_cast<std::size_t>(n) : 0) + '\0' +
+         read_file(path + "/cmdline", 1u << 20).value_or("");
 }
 
 }  // namespace

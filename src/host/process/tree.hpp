@@ -41,7 +41,8 @@ std::vector<pid_t> threads_of(pid_t pid);
 inline constexpr const char* runner_name = "thole-runner";
 
 // All living descendants of `root` (not itself, no zombies), parents before children. Needs no kernel option, unlike
-// /proc/PID/task/*/children. A runner that somebody below started (`thole submit` in a job) and what runs for it are no part of them.
+// /proc/PID/task/*/children. A runner that somebody below started (`thole submit` in a job) and what runs for it are no part of
+// them.
 std::vector<ProcessStat> descendants(pid_t root);
 
 // The shell that started us: our parent, or above it where that is a subshell of the same shell, as in `$(thole … | cat)`. A

@@ -59,7 +59,8 @@ std::optional<Listed> listed_by_git(const fs::path& from) {
   const auto root = output_of({"git", "-C", from.string(), "rev-parse", "--show-toplevel"});
   if (!root || trim(*root).empty()) return std::nullopt;
   Listed listed{fs::path(std::string(trim(*root))), {}, true};
-  const auto files = output_of({"git", "-C", listed.root.string(), "ls-files", "-z", "--cached", "--others", "--exclude-standard"});
+  const auto files =
+      output_of({"git", "-C", listed.root.string(), "ls-files", "-z", "--cached", "--others", "--exclude-standard"});
   if (!files) return std::nullopt;
   for (const std::string_view file : split(*files, '\0'))
     if (!file.empty()) listed.files.emplace_back(file);
@@ -69,7 +70,8 @@ std::optional<Listed> listed_by_git(const fs::path& from) {
 Listed listed_whole(const fs::path& from) {
   Listed listed{from, {}, false};
   std::error_code problem;
-  for (auto entry = fs::recursive_directory_iterator(from, problem); !problem && entry != fs::recursive_directory_iterator(); entry.increment(problem))
+  for (auto entry = fs::recursive_directory_iterator(from, problem); !problem && entry != fs::recursive_directory_iterator();
+       entry.increment(problem))
     if (entry->is_symlink() || !entry->is_directory()) listed.files.push_back(entry->path().lexically_relative(from));
   if (problem) cannot("read", from, problem);
   return listed;
@@ -88,7 +90,8 @@ class Copier {
     if (copy_.bytes > most_)
       throw Error(ErrorCode::usage, fmt::format("--snapshot: more than {} to copy", format_mib(most_ >> 20)))
           .about(from_.string())
-          .hint(copy_.by_git ? "name data in .gitignore, or keep it elsewhere" : "make it a git repository with data in .gitignore, or submit from the directory of the code");
+          .hint(copy_.by_git ? "name data in .gitignore, or keep it elsewhere"
+                             : "make it a git repository with data in .gitignore, or submit from the directory of the code");
     std::error_code problem;
     fs::create_directories(target.parent_path(), problem);
     if (!problem && S_ISLNK(about.st_mode)) fs::copy_symlink(source, target, problem);
@@ -118,7 +121,8 @@ Fd locked(const fs::path& directory, int how) {
 void remove_abandoned(const fs::path& snapshots) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(snapshots, ignored))
-    if (entry.path().filename().string().starts_with(unfinished) && locked(entry.path(), LOCK_EX | LOCK_NB)) remove_code(entry.path());
+    if (entry.path().filename().string().starts_with(unfinished) && locked(entry.path(), LOCK_EX | LOCK_NB))
+      remove_code(entry.path());
 }
 
 // A new directory whose lock is ours. One maker at a time, so that nobody takes it for abandoned before that.

@@ -55,7 +55,10 @@ void run_detached(const RunnerCommand& command) {
   const int failed = ::posix_spawn(&pid, command.argv.front().c_str(), &t.actions, &t.attributes, pointers(command.argv).data(),
                                    pointers(command.environment).data());
   if (failed != 0)
-    throw Error(ErrorCode::unavailable, "cannot start the runner").about(command.argv.front()).because(failed).hint("see the limits: ulimit -u");
+    throw Error(ErrorCode::unavailable, "cannot start the runner")
+        .about(command.argv.front())
+        .because(failed)
+        .hint("see the limits: ulimit -u");
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
   if (status == 0) return;
@@ -85,15 +88,16 @@ void become_runner_process() {
 // Where logind ends all that a user has running when he logs out, only the user's own manager can start what stays.
 RunnerCommand under_user_manager(const RunnerCommand& command) {
   RunnerCommand through = command;
-  through.argv = {"/usr/bin/systemd-run", "--user", "--quiet", "--collect", "--property=Type=forking", "--property=KillMode=process"};
+  through.argv = {"/usr/bin/systemd-run",       "--user", "--quiet", "--collect", "--property=Type=forking",
+                  "--property=KillMode=process"};
   for (const std::string& variable : command.environment) through.argv.push_back("--setenv=" + variable);
   through.argv.push_back("--");
   through.argv.insert(through.argv.end(), command.argv.begin(), command.argv.end());
   return through;
 }
 
-// A process that has been killed keeps its descriptors until it gets to run once more, and on a busy machine that takes a while:
-// what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so.
+// A process that has been killed keeps its descriptors until it gets to run once more, and on a busy machine that takes a
+// while: what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so.
 bool is_dying(pid_t pid) {
   constexpr std::uint64_t exiting = 0x4;
   const auto process = read_process(pid);

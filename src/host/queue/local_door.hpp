@@ -1,9 +1,9 @@
 // How commands reach runner and lanes on this machine: the real implementation of port::QueueDoor.
 //
-// How a runner is started. The program is run again as `thole __runner`, with nothing of the caller's: no descriptor (one could be a
-// lock of the claim we are inside of), no terminal, no session, and only those variables it needs. It forks once more at once,
-// so that it is nobody's child: whoever started it neither waits for it nor ends it with his own tree (tree.hpp knows its name).
-// When several are started at once all but one find the seat taken and end.
+// How a runner is started. The program is run again as `thole __runner`, with nothing of the caller's: no descriptor (one could
+// be a lock of the claim we are inside of), no terminal, no session, and only those variables it needs. It forks once more at
+// once, so that it is nobody's child: whoever started it neither waits for it nor ends it with his own tree (tree.hpp knows its
+// name). When several are started at once all but one find the seat taken and end.
 #pragma once
 
 #include <map>
@@ -33,8 +33,8 @@ class LocalDoor : public port::QueueDoor {
   RunnerCommand command_;
 };
 
-// Runs a program without anything of ours, in a session of its own; returns when its first process has ended, which must not take
-// long. Throws Error(unavailable) with what it said when that ended with another status than 0.
+// Runs a program without anything of ours, in a session of its own; returns when its first process has ended, which must not
+// take long. Throws Error(unavailable) with what it said when that ended with another status than 0.
 void run_detached(const RunnerCommand& command);
 
 // Whether this process has been killed and only has to end yet; also when it has ended.

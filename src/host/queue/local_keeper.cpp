@@ -37,7 +37,8 @@ LocalKeeper::LocalKeeper(const InheritedSignals& inherited) : inherited_(inherit
   sigemptyset(&watched);
   sigaddset(&watched, SIGCHLD);
   signals_ = Fd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals_) throw Error(ErrorCode::internal, "cannot watch over tasks").because(errno).hint("raise the descriptor limit: ulimit -n");
+  if (!signals_)
+    throw Error(ErrorCode::internal, "cannot watch over tasks").because(errno).hint("raise the descriptor limit: ulimit -n");
 }
 
 pid_t LocalKeeper::start(const port::ProcessSpec& spec, const port::TaskRun& run) {

@@ -1,9 +1,10 @@
 // The tasks of one lane as processes of this machine: the real implementation of port::TaskKeeper.
 //
-// How it works. A lane has no terminal: all signals are blocked and only SIGCHLD is looked for, on a descriptor; when the machine
-// goes down it still records how its tasks end. Each task has a process group of its own. As subreaper the lane inherits what a task leaves behind; whose it is, its mark in the
-// environment tells (or, with a single task, nobody else's it can be). It is treated as a command's rest is by `thole run`
-// (host/process/supervise.hpp): a moment to end by itself, then TERM, and after the patience KILL.
+// How it works. A lane has no terminal: all signals are blocked and only SIGCHLD is looked for, on a descriptor; when the
+// machine goes down it still records how its tasks end. Each task has a process group of its own. As subreaper the lane
+// inherits what a task leaves behind; whose it is, its mark in the environment tells (or, with a single task, nobody else's it
+// can be). It is treated as a command's rest is by `thole run` (host/process/supervise.hpp):
+// a moment to end by itself, then TERM, and after the patience KILL.
 #pragma once
 
 #include <map>

@@ -34,8 +34,8 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
 
 }  // namespace
 
-// The FIFO is opened before the lock is tried: whoever finds nobody reading it may trust that the next runner looks at the store
-// after it has opened it.
+// The FIFO is opened before the lock is tried: whoever finds nobody reading it may trust that the next runner looks at the
+// store after it has opened it.
 std::optional<port::RunnerSeat> LocalLanes::sit() {
   files_.make();
   port::RunnerSeat seat;
@@ -46,7 +46,8 @@ std::optional<port::RunnerSeat> LocalLanes::sit() {
     throw Error(ErrorCode::unavailable, "cannot lock the queue").about(files_.directory()).because(errno);
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(seat.lock.get(), 0) == 0 && ::pwrite(seat.lock.get(), pid.data(), pid.size(), 0) < 0) return seat;  // a full disk
+  if (::ftruncate(seat.lock.get(), 0) == 0 && ::pwrite(seat.lock.get(), pid.data(), pid.size(), 0) < 0)
+    return seat;  // a full disk
   return seat;
 }
 
@@ -109,8 +110,10 @@ void LocalLanes::signal_bearers(const std::string& mark, int signal) {
   for (const Fd& process : bearers(mark)) ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
 }
 
-void LocalLanes::run_aside(const std::string& command, const std::string& directory, const std::vector<std::string>& environment) {
-  run_detached({{"/bin/sh", "-c", fmt::format("cd {} && {{ {}\n}} >/dev/null 2>&1 &", shell_quote(directory), command)}, environment});
+void LocalLanes::run_aside(const std::string& command, const std::string& directory,
+                           const std::vector<std::string>& environment) {
+  run_detached(
+      {{"/bin/sh", "-c", fmt::format("cd {} && {{ {}\n}} >/dev/null 2>&1 &", shell_quote(directory), command)}, environment});
 }
 
 }  // namespace thole::host

@@ -18,7 +18,8 @@ class LocalLanes : public port::Lanes {
   bool tell(unsigned lane) override { return files_.tell_lane(lane); }
   std::vector<Fd> bearers(const std::string& mark) override;
   void signal_bearers(const std::string& mark, int signal) override;
-  void run_aside(const std::string& command, const std::string& directory, const std::vector<std::string>& environment) override;
+  void run_aside(const std::string& command, const std::string& directory,
+                 const std::vector<std::string>& environment) override;
 
  private:
   QueueFiles files_;

@@ -19,7 +19,8 @@ namespace thole::host {
 
 void remove_logs(const std::string& directory, model::JobId job);
 
-// Where the hole of a text of `length` bytes from `start` goes so that about `limit` bytes stay; nothing when it need not have one.
+// Where the hole of a text of `length` bytes from `start` goes so that about `limit` bytes stay;
+// nothing when it need not have one.
 struct Hole { std::uint64_t start = 0, length = 0; };
 std::optional<Hole> hole_for(std::uint64_t start, std::uint64_t length, std::uint64_t limit);
 

@@ -41,7 +41,8 @@ std::string LogText::next() {
   if (from > at_) {                              // the hole of the size cap
     const std::uint64_t left_out = from - at_;
     at_ = from;
-    return fmt::format("\n[… {} left out: the log's limit …]\n", left_out < 1024 * 1024 ? fmt::format("{} bytes", left_out) : format_mib(left_out >> 20));
+    return fmt::format("\n[… {} left out: the log's limit …]\n",
+                       left_out < 1024 * 1024 ? fmt::format("{} bytes", left_out) : format_mib(left_out >> 20));
   }
   std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(block, end - at_)), '\0');
   const off_t hole = ::lseek(file_.get(), at(at_), SEEK_HOLE);
@@ -78,7 +79,10 @@ int LogText::growth() {
   if (!growth_) {
     growth_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (!growth_ || ::inotify_add_watch(growth_.get(), path_.c_str(), IN_MODIFY) < 0)
-      throw Error(ErrorCode::unavailable, "cannot watch the log").about(path_).because(errno).hint("sysctl fs.inotify.max_user_instances");
+      throw Error(ErrorCode::unavailable, "cannot watch the log")
+          .about(path_)
+          .because(errno)
+          .hint("sysctl fs.inotify.max_user_instances");
   }
   return growth_.get();
 }

@@ -86,7 +86,8 @@ port::MappedRecord QueueFiles::map_record(unsigned lane, bool make) const {
   const bool whole = ::fstat(file.get(), &about) == 0 && about.st_size >= static_cast<off_t>(sizeof(model::LaneRecord));
   if (!whole && !make) return record;
   // Its room is on the disk before it is mapped: a full one would end us by SIGBUS later.
-  if (make && (errno = ::posix_fallocate(file.get(), 0, sizeof(model::LaneRecord))) != 0) cannot("cannot make a lane's record", name);
+  if (make && (errno = ::posix_fallocate(file.get(), 0, sizeof(model::LaneRecord))) != 0)
+    cannot("cannot make a lane's record", name);
   void* memory = ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) cannot("cannot map a lane's record", name);
   record.reset(static_cast<model::LaneRecord*>(memory));

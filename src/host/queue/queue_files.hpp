@@ -27,7 +27,8 @@ class QueueFiles {
   void make() const;                             // the directories within; throws Error(unavailable)
 
   Fd open_runner() const;                        // made when missing; throws
-  // A FIFO, made when missing: to read from (and to keep open for writers), or to tell somebody. Telling: false when nobody reads.
+  // A FIFO, made when missing: to read from (and to keep open for writers), or to tell somebody. Telling:
+  // false when nobody reads.
   Fd open_wake() const { return open_fifo("wake"); }
   bool tell_runner() const { return tell("wake"); }
   Fd open_mail(unsigned lane) const { return open_fifo(lane_name(lane) + ".mail"); }

@@ -12,9 +12,9 @@ namespace thole::host {
 
 namespace {
 
-// How long the log grows before it is brought home, which takes two syncs. Whoever opens the queue while nobody else has it open
-// reads all of it: 64 pages, some eight submissions, cost `thole submit` a fraction of a millisecond, 1,000 several. A lane has it
-// open all the time and finishes thousands of tasks a second.
+// How long the log grows before it is brought home, which takes two syncs. Whoever opens the queue while nobody else has it
+// open reads all of it: 64 pages, some eight submissions, cost `thole submit` a fraction of a millisecond, 1,000 several. A
+// lane has it open all the time and finishes thousands of tasks a second.
 constexpr int pages_of_submissions = 64, pages_of_turns = 512;
 constexpr off_t page_in_log = 4096 + 24;
 
@@ -89,7 +89,8 @@ void JobDatabase::shorten_log() {
   try {
     const Turnstile::Pass pass = turnstile_->pass();
     sqlite3_busy_timeout(database_->handle(), 0);
-    sqlite3_wal_checkpoint_v2(database_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);   // or the next one does
+    sqlite3_wal_checkpoint_v2(database_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                              nullptr);  // or the next one does
   } catch (const Error&) {
   }
 }

@@ -75,7 +75,8 @@ JobId insert(Database& db, const port::Submission& wanted, WallTime now) {
       maybe(spec.name), class_id(db, spec), spec.request.gpus, terms.priority, terms.held, terms.begin, terms.at_most,
       time ? std::optional(time->count()) : std::nullopt, wanted.tasks, per_item, wanted.tasks, now);
   const auto id = static_cast<JobId>(db.last_id());
-  const std::string packed = model::pack(spec), command = command_line(spec.argv).substr(0, most_command_columns), tags = join(spec.tags, "\n");
+  const std::string packed = model::pack(spec), command = command_line(spec.argv).substr(0, most_command_columns),
+                    tags = join(spec.tags, "\n");
   db.run("INSERT INTO job_spec(id, command, tags, environment, columns, spec) VALUES(?, ?, ?, ?, ?, ?)", id, command, tags,
          environment_id(db, spec.environment), wanted.items.columns(), Blob{packed});
   for (const std::string& tag : spec.tags) db.run("INSERT OR IGNORE INTO job_tag(tag, job) VALUES(?, ?)", tag, id);

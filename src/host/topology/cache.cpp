@@ -1,6 +1,6 @@
 // How this works: the file `topology` is three lines and the text form of a Topology: what it is, the key, a checksum of the
-// rest. Nobody locks it: a writer renames a finished file into place, and whoever reads gets one of the two. The directory and the
-// file must belong to this user and be writable by nobody else, because in /tmp others may have made them first; a checksum
+// rest. Nobody locks it: a writer renames a finished file into place, and whoever reads gets one of the two. The directory and
+// the file must belong to this user and be writable by nobody else, because in /tmp others may have made them first; a checksum
 // that does not fit is a file cut short by a full disk.
 #include "host/topology/cache.hpp"
 
@@ -48,7 +48,9 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-std::string head(std::string_view key, std::string_view body) { return fmt::format("{}\n{}\n{:016x}\n", first_line, key, checksum(body)); }
+std::string head(std::string_view key, std::string_view body) {
+  return fmt::format("{}\n{}\n{:016x}\n", first_line, key, checksum(body));
+}
 
 }  // namespace
 
@@ -88,7 +90,8 @@ void TopologyCache::keep(const std::string& key, const Topology& topology) const
   ::unlinkat(directory.get(), temporary.c_str(), 0);  // left by a process of this number that was killed
   const Fd file = open_at(directory.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!file) return;
-  if (!write_all(file.get(), head(key, body) + body) || ::renameat(directory.get(), temporary.c_str(), directory.get(), file_name) != 0)
+  if (!write_all(file.get(), head(key, body) + body) ||
+      ::renameat(directory.get(), temporary.c_str(), directory.get(), file_name) != 0)
     ::unlinkat(directory.get(), temporary.c_str(), 0);
 }
 

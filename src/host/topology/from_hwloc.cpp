@@ -24,7 +24,8 @@ std::optional<model::Vendor> vendor_of(const PciDevice& device) {
 // Console adapters of server boards that carry AMD's vendor id: Rage XL, ES1000.
 bool is_console(const PciDevice& device) {
   constexpr std::array<std::uint16_t, 2> known{0x4752, 0x515e};
-  return device.vendor == pci_vendor::amd && device.device && std::find(known.begin(), known.end(), *device.device) != known.end();
+  return device.vendor == pci_vendor::amd && device.device &&
+         std::find(known.begin(), known.end(), *device.device) != known.end();
 }
 
 // A DRM driver without a render node draws consoles and computes nothing.
@@ -49,7 +50,8 @@ bool is_gpu(const PciDevice& device, const Ports& ports) {
 std::string about(const PciDevice& device, const Ports& ports, std::initializer_list<const char*> names) {
   for (const char* name : names)
     for (auto [at, end] = ports.equal_range(device.address); at != end; ++at)
-      if (auto found = at->second->about.find(name); found != at->second->about.end() && !found->second.empty()) return found->second;
+      if (auto found = at->second->about.find(name); found != at->second->about.end() && !found->second.empty())
+        return found->second;
   return "";
 }
 
@@ -79,9 +81,11 @@ model::Gpu gpu_of(const PciDevice& device, const HwlocScan& scan, const Ports& p
   gpu.uuid = about(device, ports, {"NVIDIAUUID"});
   if (const std::string id = about(device, ports, {"AMDUUID"}); !id.empty()) gpu.uuid = "GPU-" + id;
   gpu.model = about(device, ports, {"GPUModel"});
-  if (const auto name = scan.names.find(device.address); gpu.model.empty() && name != scan.names.end()) gpu.model = sold_as(name->second);
-  gpu.memory_mib = memory_mib(about(device, ports, {"RSMIVRAMSize", "CUDAGlobalMemorySize", "LevelZeroHBMSize", "LevelZeroDDRSize",
-                                                    "OpenCLGlobalMemorySize"}));
+  if (const auto name = scan.names.find(device.address); gpu.model.empty() && name != scan.names.end())
+    gpu.model = sold_as(name->second);
+  gpu.memory_mib = memory_mib(
+      about(device, ports,
+            {"RSMIVRAMSize", "CUDAGlobalMemorySize", "LevelZeroHBMSize", "LevelZeroDDRSize", "OpenCLGlobalMemorySize"}));
   for (auto [at, end] = ports.equal_range(device.address); at != end; ++at) {
     if (gpu.vendor != model::Vendor::nvidia)
       if (auto minor = number_after(at->second->name, "renderD")) gpu.minor = minor;
@@ -163,7 +167,8 @@ void leave_out_gpu_memory(Topology& topology, const std::vector<model::Gpu>& gpu
   std::set<int> with_cpus;
   for (const model::Cpu& cpu : topology.cpus)
     if (cpu.numa) with_cpus.insert(*cpu.numa);
-  const auto count = std::count_if(gpus.begin(), gpus.end(), [](const model::Gpu& gpu) { return gpu.vendor == model::Vendor::nvidia; });
+  const auto count =
+      std::count_if(gpus.begin(), gpus.end(), [](const model::Gpu& gpu) { return gpu.vendor == model::Vendor::nvidia; });
   std::erase_if(topology.numa, [&](const model::NumaNode& node) {
     return !with_cpus.contains(node.id) && node.id <= 255 && node.id > 255 - count;
   });

@@ -1,7 +1,7 @@
 // How this works: the header names the columns; everything before the word "Affinity" columns is a GPU or a NIC. A row is its
 // label, one cell for each of those, and what is left: CPU, NUMA and GPU NUMA columns. Rows are split at any white space,
-// because the number of tabs between the last columns depends on the length of the words; when one word is missing there it is the
-// CPU affinity, which is empty inside a cpuset without CPUs near that GPU.
+// because the number of tabs between the last columns depends on the length of the words; when one word is missing there it is
+// the CPU affinity, which is empty inside a cpuset without CPUs near that GPU.
 #include "host/topology/from_matrix.hpp"
 
 #include <algorithm>
@@ -70,7 +70,8 @@ std::optional<Cell> parse_cell(std::string_view word) {
   if (word == "SOC") word = "SYS";       // drivers before 387
   if (word == "C2C") return Cell{false, model::LinkKind::c2c, std::nullopt};
   if (word == "XGMI") return Cell{false, model::LinkKind::xgmi, std::nullopt};  // as thole topo --matrix writes it
-  for (auto kind : {model::LinkKind::pix, model::LinkKind::pxb, model::LinkKind::phb, model::LinkKind::node, model::LinkKind::sys})
+  for (auto kind :
+       {model::LinkKind::pix, model::LinkKind::pxb, model::LinkKind::phb, model::LinkKind::node, model::LinkKind::sys})
     if (to_lower(word) == model::to_string(kind)) return Cell{false, kind, std::nullopt};
   return std::nullopt;
 }
@@ -179,8 +180,9 @@ class Table {
   }
 
   model::PciAddress address(std::size_t column) const {
-    const auto position = std::count_if(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(column),
-                                        [&](const std::string& name) { return number_after(name, "GPU").has_value() == is_gpu(column); });
+    const auto position =
+        std::count_if(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(column),
+                      [&](const std::string& name) { return number_after(name, "GPU").has_value() == is_gpu(column); });
     model::PciAddress address;
     address.domain = is_gpu(column) ? 0xff00 : 0xff01;
     address.bus = static_cast<std::uint8_t>(position & 0xff);
@@ -219,7 +221,8 @@ class Table {
     nic.pci = address(column);
     for (std::size_t i = 0; rows_[column] && i < names_.size(); ++i) {
       const Cell& cell = rows_[column]->cells[i];
-      if (i != column && !is_gpu(i) && cell.kind) nic.links.push_back({address(i).to_string(), *cell.kind, cell.count, std::nullopt});
+      if (i != column && !is_gpu(i) && cell.kind)
+        nic.links.push_back({address(i).to_string(), *cell.kind, cell.count, std::nullopt});
     }
     return nic;
   }

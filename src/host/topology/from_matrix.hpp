@@ -12,10 +12,10 @@ namespace thole::host {
 bool has_matrix(std::string_view text);
 
 // Reads the first table: with tabs or, copied from a terminal, blanks; with the header's escape sequences or without; with or
-// without NICs, their legend, and the columns CPU Affinity, NUMA Affinity and GPU NUMA ID. What the table does not tell stays unknown:
-// cores, caches and packages, CPUs near no GPU, models and UUIDs. PCI addresses are made up in the table's order, in domains that no
-// machine has (ff00 for GPUs, ff01 for NICs), because links are told by them. NV# is NVLink, or NVSwitch where a GPU has more
-// of them than it has links. Throws Error(usage) about `what` with the line that is not understood.
+// without NICs, their legend, and the columns CPU Affinity, NUMA Affinity and GPU NUMA ID. What the table does not tell stays
+// unknown: cores, caches and packages, CPUs near no GPU, models and UUIDs. PCI addresses are made up in the table's order, in
+// domains that no machine has (ff00 for GPUs, ff01 for NICs), because links are told by them. NV# is NVLink, or NVSwitch where
+// a GPU has more of them than it has links. Throws Error(usage) about `what` with the line that is not understood.
 model::Machine machine_of_matrix(std::string_view text, const std::string& what);
 
 }  // namespace thole::host

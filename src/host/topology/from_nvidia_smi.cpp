@@ -54,7 +54,9 @@ model::Metric<std::vector<model::GpuProcess>> processes_of(const pugi::xml_node&
   for (const pugi::xml_node& each : list.children("process_info")) {
     const auto pid = whole(each, {"pid"});
     if (!pid || *pid == 0) continue;
-    if (instance && (whole(each, {"gpu_instance_id"}) != (*instance)[0] || whole(each, {"compute_instance_id"}) != (*instance)[1])) continue;
+    if (instance &&
+        (whole(each, {"gpu_instance_id"}) != (*instance)[0] || whole(each, {"compute_instance_id"}) != (*instance)[1]))
+      continue;
     model::GpuProcess& process = found.emplace_back();
     process.pid = *pid;
     process.command = text_of(each, {"process_name"});
@@ -121,9 +123,11 @@ model::Gpu gpu_of(const pugi::xml_node& node) {
 model::Machine machine_of_nvidia_smi(const std::string& xml, const std::string& what) {
   pugi::xml_document document;
   if (const auto parsed = document.load_buffer(xml.data(), xml.size()); !parsed)
-    throw Error(ErrorCode::usage, fmt::format("no XML: {} at byte {}", parsed.description(), parsed.offset)).about(printable(what, 200));
+    throw Error(ErrorCode::usage, fmt::format("no XML: {} at byte {}", parsed.description(), parsed.offset))
+        .about(printable(what, 200));
   const pugi::xml_node log = document.child("nvidia_smi_log");
-  if (!log) throw Error(ErrorCode::usage, "no report of nvidia-smi -q -x: it has no nvidia_smi_log").about(printable(what, 200));
+  if (!log)
+    throw Error(ErrorCode::usage, "no report of nvidia-smi -q -x: it has no nvidia_smi_log").about(printable(what, 200));
   model::Machine machine;
   for (const pugi::xml_node& gpu : log.children("gpu")) machine.gpus.push_back(gpu_of(gpu));
   std::stable_sort(machine.gpus.begin(), machine.gpus.end(), [](const model::Gpu& a, const model::Gpu& b) {

@@ -7,8 +7,8 @@
 
 namespace thole::host {
 
-// GPUs with their identity, memory, MIG instances and present use. The report says nothing of CPUs, NICs and links. Any element may
-// be missing or "N/A": elements were added, moved and renamed over the years. Throws Error(usage) about `what`.
+// GPUs with their identity, memory, MIG instances and present use. The report says nothing of CPUs, NICs and links. Any element
+// may be missing or "N/A": elements were added, moved and renamed over the years. Throws Error(usage) about `what`.
 model::Machine machine_of_nvidia_smi(const std::string& xml, const std::string& what);
 
 }  // namespace thole::host

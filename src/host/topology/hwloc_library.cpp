@@ -54,7 +54,8 @@ std::variant<HwlocFunctions, HwlocFailure> bind_all(void* library, const std::st
   bind(call.release_distances, "hwloc_distances_release");
   if (!bind.missing().empty()) return HwlocFailure{fmt::format("{} has no {}", place, bind.missing())};
   if (const unsigned version = call.api_version(); version >> 16 != HWLOC_API_VERSION >> 16)
-    return HwlocFailure{fmt::format("{} is hwloc {}.{}, not {}", place, version >> 16, version >> 8 & 0xff, HWLOC_API_VERSION >> 16)};
+    return HwlocFailure{
+        fmt::format("{} is hwloc {}.{}, not {}", place, version >> 16, version >> 8 & 0xff, HWLOC_API_VERSION >> 16)};
   return call;
 }
 

@@ -93,7 +93,8 @@ class Scanner {
       const model::CpuSet cpus = cpus_of(node);
       const Rank rank{cpus.size(), is_special(node), node->os_index};
       for (unsigned cpu : cpus.to_vector())
-        if (auto known = nearest.find(cpu); known == nearest.end() || rank < known->second.first) nearest[cpu] = {rank, entry.id};
+        if (auto known = nearest.find(cpu); known == nearest.end() || rank < known->second.first)
+          nearest[cpu] = {rank, entry.id};
     }
     std::sort(result_.numa.begin(), result_.numa.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
     for (model::Cpu& cpu : result_.cpus)

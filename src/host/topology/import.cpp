@@ -36,16 +36,19 @@ bool is_packed(std::string_view text) {
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& text) {
-  Error error = Error(ErrorCode::usage, text.empty() ? "the file is empty" : "no kind of topology that thole reads").about(printable(path, 200));
+  Error error = Error(ErrorCode::usage, text.empty() ? "the file is empty" : "no kind of topology that thole reads")
+                    .about(printable(path, 200));
   if (is_packed(text)) throw std::move(error).hint("unpack it first and give the folder: tar xf FILE -C DIR");
-  throw std::move(error).hint("hwloc XML (lstopo FILE.xml), nvidia-smi topo -m, nvidia-smi -q -x, or a folder with the /sys and /proc "
-                              "of a machine (hwloc-gather-topology)");
+  throw std::move(error).hint(
+      "hwloc XML (lstopo FILE.xml), nvidia-smi topo -m, nvidia-smi -q -x, or a folder with the /sys and /proc "
+      "of a machine (hwloc-gather-topology)");
 }
 
 bool start_has(std::string_view text, std::string_view word) { return text.substr(0, 4096).find(word) != text.npos; }
 
 bool has_kernel_files(const fs::path& root) {
-  return fs::is_directory(root / "sys/devices") || fs::is_directory(root / "sys/class") || fs::is_directory(root / "proc/driver/nvidia");
+  return fs::is_directory(root / "sys/devices") || fs::is_directory(root / "sys/class") ||
+         fs::is_directory(root / "proc/driver/nvidia");
 }
 
 // A display controller that also computes, going by its class and the driver's nodes. Consoles and graphics inside CPUs are VGA
@@ -115,7 +118,8 @@ model::Machine import_tree(const std::string& root, std::vector<model::Gpu> gpus
   const Tree tree(root);
   add_devices(tree, gpus, topology);
   for (const auto& [address, device] : topology.devices) {
-    const bool listed = std::any_of(gpus.begin(), gpus.end(), [&, at = address](const model::Gpu& gpu) { return gpu.pci == at; });
+    const bool listed =
+        std::any_of(gpus.begin(), gpus.end(), [&, at = address](const model::Gpu& gpu) { return gpu.pci == at; });
     const auto vendor = vendor_of(device);
     if (listed || !vendor || device.virtual_function || !computes(tree, device)) continue;
     model::Gpu& gpu = gpus.emplace_back();

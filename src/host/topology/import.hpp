@@ -9,8 +9,8 @@
 
 namespace thole::host {
 
-// A file: XML exported by hwloc (lstopo --of xml), the report of nvidia-smi -q -x, the table of nvidia-smi topo -m. Told apart by
-// their content. The machine is named after the file. Throws Error(usage) for anything else, naming what could be given.
+// A file: XML exported by hwloc (lstopo --of xml), the report of nvidia-smi -q -x, the table of nvidia-smi topo -m. Told apart
+// by their content. The machine is named after the file. Throws Error(usage) for anything else, naming what could be given.
 model::Machine import_file(const std::string& path, const TopologyReader& reader);
 
 // The same of a text that is not hwloc's; `what` names it in errors.
@@ -20,7 +20,8 @@ model::Machine import_text(const std::string& text, const std::string& what);
 // Error(usage) when it is none.
 std::string root_in(const std::string& directory);
 
-// The machine below such a root. `gpus`: those that the vendors' drivers have left traces of; other GPUs on its PCI bus are added.
+// The machine below such a root. `gpus`: those that the vendors' drivers have left traces of;
+// other GPUs on its PCI bus are added.
 model::Machine import_tree(const std::string& root, std::vector<model::Gpu> gpus, const TopologyReader& reader);
 
 // What a machine file lacks, taken from a topology of the same machine: CPUs and memory nodes wholly; NICs and GPUs where the

@@ -2,7 +2,8 @@
 //
 // hwloc asks every device about itself, one of which may hang; it is steered by some fifty environment variables, loads
 // whatever plugins it finds (among them the vendors' libraries), and parses files of strangers. None of that belongs in a
-// program that runs jobs or in somebody's Python process, so it happens in a probe with a deadline and an environment of its own.
+// program that runs jobs or in somebody's Python process,
+// so it happens in a probe with a deadline and an environment of its own.
 #pragma once
 
 #include <string>

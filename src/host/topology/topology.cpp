@@ -17,10 +17,10 @@ void read_devices(const Tree& tree, Topology& topology) {
       topology.devices.emplace(device->address, std::move(*device));
 }
 
-// The kernel's own list of near CPUs comes first: it is what the firmware says. hwloc's nearest object serves where there is none,
-// and where it lies within the kernel's list: hwloc knows some boards better than their firmware (the GPUs of a Cray EX235A, the
-// MI250X node of Frontier, hang off L3 caches while the kernel names the memory node around two of them). An object around
-// all CPUs tells nothing.
+// The kernel's own list of near CPUs comes first: it is what the firmware says. hwloc's nearest object serves where there is
+// none, and where it lies within the kernel's list: hwloc knows some boards better than their firmware (the GPUs of a Cray
+// EX235A, the MI250X node of Frontier, hang off L3 caches while the kernel names the memory node around two of them). An object
+// around all CPUs tells nothing.
 void place_by_hwloc(const HwlocScan& scan, Topology& topology) {
   model::CpuSet all;
   for (const model::Cpu& cpu : scan.cpus) all.add(cpu.id);

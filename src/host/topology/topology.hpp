@@ -29,8 +29,8 @@ struct Topology {
 // driver has not said.
 model::Machine around(const Topology& topology, std::vector<model::Gpu> gpus);
 
-// Adds the devices of these GPUs that the topology lacks, read from the files under `tree`: a GPU that came after the topology was
-// read, or whose vendor does not show in a captured tree.
+// Adds the devices of these GPUs that the topology lacks, read from the files under `tree`: a GPU that came after the topology
+// was read, or whose vendor does not show in a captured tree.
 void add_devices(const Tree& tree, const std::vector<model::Gpu>& gpus, Topology& topology);
 
 std::string to_text(const Topology& topology);

@@ -89,7 +89,8 @@ std::uint64_t memory_of_programs_mib(std::uint64_t used_mib, std::uint64_t total
   return std::max(known_mib, used_mib > of_driver ? used_mib - of_driver : 0);
 }
 
-void read_use(const Tree& tree, AmdGpu& entry, const std::optional<KfdProcesses>& computing, const DrmDescriptors& descriptors) {
+void read_use(const Tree& tree, AmdGpu& entry, const std::optional<KfdProcesses>& computing,
+              const DrmDescriptors& descriptors) {
   model::Gpu& gpu = entry.gpu;
   const std::string device = device_directory(*gpu.pci);
   if (off_the_bus(tree, device)) {

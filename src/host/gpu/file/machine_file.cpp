@@ -21,7 +21,9 @@ namespace {
   std::string hint;
   if (auto near = nearest(name, known)) hint = "nearest: " + *near + "; ";
   hint += known.empty() ? std::string("no shipped machines were found; ") : "shipped: " + join(known, ", ") + "; ";
-  throw Error(ErrorCode::usage, "no such simulated machine").about(printable(name, 80)).hint(hint + "or a file's path, or a shorthand such as 8xA100");
+  throw Error(ErrorCode::usage, "no such simulated machine")
+      .about(printable(name, 80))
+      .hint(hint + "or a file's path, or a shorthand such as 8xA100");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Backend "file": a captured or simulated machine, read from a machine file instead of a driver.
 //
 // How this works. The file is the machine: its GPUs and also their present use. It is read when made, and again whenever its
-// stamp (device, inode, size, mtime) differs, so that editing it while thole runs is what a driver's news would be. A file caught
-// half-written, or broken by an edit, keeps the last good reading and says so in the observation. Processes marked
+// stamp (device, inode, size, mtime) differs, so that editing it while thole runs is what a driver's news would be. A file
+// caught half-written, or broken by an edit, keeps the last good reading and says so in the observation. Processes marked
 // "watch": true are real ones of this host; when they end, they leave the use without an edit.
 #pragma once
 

@@ -26,7 +26,8 @@ std::vector<std::string> shipped_machines(const std::vector<std::string>& direct
   std::vector<std::string> names;
   for (const std::string& directory : directories) {
     std::error_code ignored;  // a directory that is not there has no machines
-    for (std::filesystem::directory_iterator entry(directory, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    for (std::filesystem::directory_iterator entry(directory, ignored), end; !ignored && entry != end;
+         entry.increment(ignored)) {
       std::string name = entry->path().filename().string();
       if (name.ends_with(suffix)) names.push_back(name.substr(0, name.size() - suffix.size()));
     }

@@ -90,7 +90,8 @@ void add_cpus(const Layout& layout, model::Machine& machine) {
   for (unsigned cpu = 0; cpu < 2 * layout.cores(); ++cpu) {
     unsigned core = cpu % layout.cores();
     int node = static_cast<int>(layout.node_of(core / cores_per_gpu));
-    machine.cpus.push_back({.id = cpu, .core = static_cast<int>(core), .l3 = static_cast<int>(core / cores_per_gpu), .numa = node,
+    machine.cpus.push_back({.id = cpu, .core = static_cast<int>(core), .l3 = static_cast<int>(core / cores_per_gpu),
+                            .numa = node,
                             .package = node});
   }
   for (unsigned node = 0; node < layout.nodes; ++node) {
@@ -165,7 +166,9 @@ std::optional<model::Machine> shorthand_machine(std::string_view word) {
         .hint((near ? fmt::format("nearest: {}x{}; ", *count, *near) : "") + "known: " + join(known, ", "));
   }
   if (*count < 1 || *count > 64)
-    throw Error(ErrorCode::usage, "a simulated machine has 1 to 64 GPUs").about(printable(word, 80)).hint("--machine none has none");
+    throw Error(ErrorCode::usage, "a simulated machine has 1 to 64 GPUs")
+        .about(printable(word, 80))
+        .hint("--machine none has none");
 
   Layout layout{.gpus = static_cast<unsigned>(*count), .nodes = *count > 4 ? 2u : 1u};
   model::Machine machine;

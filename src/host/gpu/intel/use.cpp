@@ -47,8 +47,8 @@ void read_sensors(const Tree& tree, const IntelGpu& entry, model::Use& use) {
     return;
   }
   // temp1 is the package on i915, temp2 on xe, which leaves temp1 out.
-  use.temperature_c =
-      first_known({scaled_attribute(tree, sensors + "/temp1_input", 1e3), scaled_attribute(tree, sensors + "/temp2_input", 1e3)});
+  use.temperature_c = first_known(
+      {scaled_attribute(tree, sensors + "/temp1_input", 1e3), scaled_attribute(tree, sensors + "/temp2_input", 1e3)});
   use.power_limit_w = scaled_attribute(tree, sensors + "/power1_max", 1e6);
 }
 

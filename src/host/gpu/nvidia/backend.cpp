@@ -55,7 +55,8 @@ port::Reading NvidiaBackend::read(Millis patience) {
   observed.pids_foreign = nvidia::pids_are_foreign(tree_);
   observed.now = std::chrono::floor<Millis>(std::chrono::system_clock::now());
   if (auto text = tree_.text("/proc/meminfo"))
-    if (auto total = field(*text, "MemTotal")) observed.host_memory_mib = parse_size_mib(std::string(split(*total, ' ')[0]) + "K");
+    if (auto total = field(*text, "MemTotal"))
+      observed.host_memory_mib = parse_size_mib(std::string(split(*total, ' ')[0]) + "K");
   if (observed.asked) ask(observed, patience);
   if (observed.outcome.end != ProbeOutcome::End::complete) {
     if (auto last = probe_.last_answer()) {

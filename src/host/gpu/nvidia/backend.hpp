@@ -20,7 +20,8 @@ struct NvidiaOptions {
 };
 
 // A reading takes as long as the library needs, at most `patience`, and never more than 10 s the first time (a driver that must
-// initialise its GPUs takes seconds) and 2 s later. The probe stays, as a child of this process, for 10 s after a reading or until `rest`.
+// initialise its GPUs takes seconds) and 2 s later.
+// The probe stays, as a child of this process, for 10 s after a reading or until `rest`.
 class NvidiaBackend : public port::GpuBackend {
  public:
   explicit NvidiaBackend(NvidiaOptions options);

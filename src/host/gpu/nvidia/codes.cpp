@@ -36,29 +36,34 @@ std::string describe(abi::Return rc) {
 }
 
 bool means_unsupported(abi::Return rc) {
-  return rc == abi::absent || rc == abi::not_supported || rc == abi::function_not_found || rc == abi::argument_version_mismatch ||
-         rc == abi::deprecated;
+  return rc == abi::absent || rc == abi::not_supported || rc == abi::function_not_found ||
+         rc == abi::argument_version_mismatch || rc == abi::deprecated;
 }
 
 std::optional<DriverTrouble> trouble(const RawDriver& driver) {
   using model::Health;
   if (driver.stub_library || driver.init == abi::library_not_found || driver.init == abi::function_not_found)
-    return DriverTrouble{Health::unreadable,
-                         fmt::format("{} is a stub, not the driver's library: take the CUDA stubs directory out of LD_LIBRARY_PATH",
-                                     driver.found_as.empty() ? driver.load_error : driver.found_as)};
+    return DriverTrouble{
+        Health::unreadable,
+        fmt::format("{} is a stub, not the driver's library: take the CUDA stubs directory out of LD_LIBRARY_PATH",
+                    driver.found_as.empty() ? driver.load_error : driver.found_as)};
   if (!driver.load_error.empty())
-    return DriverTrouble{Health::unreadable,
-                         fmt::format("the driver's library cannot be loaded ({}): install it (libnvidia-ml1, part of the driver), "
-                                     "or give the container the driver capability \"utility\"", driver.load_error)};
+    return DriverTrouble{
+        Health::unreadable,
+        fmt::format("the driver's library cannot be loaded ({}): install it (libnvidia-ml1, part of the driver), "
+                    "or give the container the driver capability \"utility\"",
+                    driver.load_error)};
   switch (driver.init) {
     case abi::ok: break;
     case abi::driver_not_loaded:
       return DriverTrouble{Health::unreadable, "the nvidia kernel module is not loaded: sudo modprobe nvidia"};
     case abi::lib_rm_version_mismatch:
-      return DriverTrouble{Health::driver_mismatch,
-                           "the driver was upgraded and the old kernel module still runs: reboot, or reload the nvidia modules"};
+      return DriverTrouble{
+          Health::driver_mismatch,
+          "the driver was upgraded and the old kernel module still runs: reboot, or reload the nvidia modules"};
     case abi::no_permission:
-      return DriverTrouble{Health::unreadable, "no permission to use /dev/nvidiactl: join the group that owns it (often \"video\")"};
+      return DriverTrouble{Health::unreadable,
+                           "no permission to use /dev/nvidiactl: join the group that owns it (often \"video\")"};
     default:
       return DriverTrouble{Health::unreadable, fmt::format("the driver's library did not start: {}", describe(driver.init))};
   }

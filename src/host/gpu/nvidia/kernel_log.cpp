@@ -15,7 +15,8 @@ constexpr std::size_t most = 256u << 10;
 
 // What stands before the text: "<4>[   12.3456] [ T99] " of syslog(2) and dmesg, "4,1234,12345678,-;" of /dev/kmsg.
 std::string_view text_of(std::string_view line) {
-  if (!line.empty() && line.front() >= '0' && line.front() <= '9') return line.substr(std::min(line.find(';'), line.size() - 1) + 1);
+  if (!line.empty() && line.front() >= '0' && line.front() <= '9')
+    return line.substr(std::min(line.find(';'), line.size() - 1) + 1);
   for (std::size_t end; !line.empty(); line.remove_prefix(end + 1)) {
     line = line.substr(std::min(line.find_first_not_of(' '), line.size()));
     const char opens = line.empty() ? '\0' : line.front();

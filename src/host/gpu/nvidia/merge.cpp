@@ -66,7 +66,8 @@ void mark_unanswered(Gpu& gpu, const ProbeOutcome& outcome, WallTime now) {
   }
 }
 
-// The use as it was last seen, so that people see more than dashes. The health stays what it is: nothing is decided by old data.
+// The use as it was last seen, so that people see more than dashes. The health stays what it is:
+// nothing is decided by old data.
 void show_earlier(Gpu& gpu, const RawReading& earlier) {
   for (const auto& [index, identity] : earlier.identities) {
     if (!identity.pci || model::PciAddress::parse(identity.pci.value) != gpu.pci) continue;
@@ -80,8 +81,9 @@ void show_earlier(Gpu& gpu, const RawReading& earlier) {
   }
 }
 
-// What the kernel's log adds. The log remembers what may have been mended since by a reset, so the library has the last word where
-// it can have one: a driver that says itself which recovery a GPU needs, and a GPU that answers has not fallen off the bus.
+// What the kernel's log adds. The log remembers what may have been mended since by a reset, so the library has the last word
+// where it can have one: a driver that says itself which recovery a GPU needs,
+// and a GPU that answers has not fallen off the bus.
 void add_logged(Gpu& gpu, const LoggedXids& logged, const RawUse* use) {
   constexpr int off_the_bus = 79;
   if (!gpu.last_xid) gpu.last_xid = logged.last;

@@ -17,7 +17,7 @@ struct Observed {
   DriverFiles files;
   RawReading nvml;                                         // what arrived before the outcome
   ProbeOutcome outcome;
-  bool asked = true;                                       // false: the library was not asked, the files say that it is pointless
+  bool asked = true;                                       // false: the files say that it would be pointless
   std::optional<RawReading> earlier;                       // the last complete answer, while there is no newer one
   Millis earlier_age{0};
   std::map<model::PciAddress, LoggedXids> logged;          // from the kernel's log; empty where it cannot be read

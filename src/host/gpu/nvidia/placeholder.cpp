@@ -26,8 +26,8 @@ constexpr int end_patience_ms = 2'000;
 std::vector<std::string> environment(const std::vector<std::string>& uuids) {
   std::vector<std::string> words;
   for (char** at = environ; *at; ++at)
-    if (const std::string_view word = *at; !word.starts_with("CUDA_VISIBLE_DEVICES=") && !word.starts_with("CUDA_DEVICE_ORDER=") &&
-                                           !word.starts_with("CUDA_MODULE_LOADING="))
+    if (const std::string_view word = *at; !word.starts_with("CUDA_VISIBLE_DEVICES=") &&
+                                           !word.starts_with("CUDA_DEVICE_ORDER=") && !word.starts_with("CUDA_MODULE_LOADING="))
       words.emplace_back(word);
   words.push_back("CUDA_VISIBLE_DEVICES=" + join(uuids, ","));
   words.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");

@@ -1,8 +1,8 @@
 // A CUDA context on claimed GPUs and nothing in it, so that whoever looks for GPUs without processes passes them by.
 //
-// How it works. The context lives in a process of its own (`thole __placeholder`), because libcuda may hang or crash, takes 100 MB
-// of host memory and cannot be unloaded. That process sees the claimed GPUs alone, makes their primary contexts, says so, and
-// sleeps on its channel: it ends when the channel closes, or with its parent, by the kernel's word. A context costs about
+// How it works. The context lives in a process of its own (`thole __placeholder`), because libcuda may hang or crash, takes 100
+// MB of host memory and cannot be unloaded. That process sees the claimed GPUs alone, makes their primary contexts, says so,
+// and sleeps on its channel: it ends when the channel closes, or with its parent, by the kernel's word. A context costs about
 // 0.5 GiB of each GPU's memory (518 MiB on an H100, driver 590), and the driver frees it however the process ends.
 #pragma once
 

@@ -69,7 +69,8 @@ class Cuda {
 
 std::string to_text(const Uuid& uuid) {
   std::string text = "GPU-";
-  for (std::size_t i = 0; i < uuid.size(); ++i) text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+  for (std::size_t i = 0; i < uuid.size(); ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
   return text;
 }
 
@@ -87,7 +88,8 @@ void make_contexts(const std::string& cuda_path, const std::vector<std::string>&
     cuda.call("cuDeviceGet", &device, index);
     cuda.call(cuda.has("cuDeviceGetUuid_v2") ? "cuDeviceGetUuid_v2" : "cuDeviceGetUuid", uuid.data(), device);
     if (to_text(uuid) != to_lower(uuids[static_cast<std::size_t>(index)]).replace(0, 3, "GPU"))
-      throw Error(ErrorCode::unavailable, fmt::format("CUDA shows {} in place of {}", to_text(uuid), uuids[static_cast<std::size_t>(index)]));
+      throw Error(ErrorCode::unavailable,
+                  fmt::format("CUDA shows {} in place of {}", to_text(uuid), uuids[static_cast<std::size_t>(index)]));
     if (cuda.has("cuDevicePrimaryCtxSetFlags_v2")) cuda.call("cuDevicePrimaryCtxSetFlags_v2", device, blocking_sync);
     cuda.call("cuDevicePrimaryCtxRetain", &context, device);
   }

@@ -1,8 +1,9 @@
-// How this works. The main thread never calls the library: it waits for requests and for the parent's death, so that it can leave
-// whatever a worker is stuck in. Workers take steps off a list: begin (load, initialise, count), one identity and then one
-// use per GPU, and last a look at GPUs that the library omits. There is one worker as long as steps get done; when
+// How this works. The main thread never calls the library: it waits for requests and for the parent's death, so that it can
+// leave whatever a worker is stuck in. Workers take steps off a list: begin (load, initialise, count), one identity and then
+// one use per GPU, and last a look at GPUs that the library omits. There is one worker as long as steps get done; when
 // none has been for `overtake_after`, another is started beside it, so that one hung GPU costs only itself if the library lets
-// others pass. Only complete answers end with "."; a parent that gets no end in time kills this process and keeps what it has read.
+// others pass. Only complete answers end with "."; a parent that gets no end in time kills this process and keeps what it has
+// read.
 #include "host/gpu/nvidia/probe.hpp"
 
 #include <fcntl.h>
@@ -136,7 +137,8 @@ class Serving {
     channel_send(to_line(driver));
     if (!driver.count) return;
     std::lock_guard guard(mutex_);
-    for (std::uint32_t i = 0; i < std::min(driver.count.value, most_gpus); ++i) list_for(i).push_back({Step::Kind::identity, i});
+    for (std::uint32_t i = 0; i < std::min(driver.count.value, most_gpus); ++i)
+      list_for(i).push_back({Step::Kind::identity, i});
     unfinished_ += steps_.size() + late_steps_.size();
   }
 

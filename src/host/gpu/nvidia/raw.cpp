@@ -1,6 +1,6 @@
 // How this works: each struct has one `fields` function that names its members in order; the writer and the reader are the two
-// visitors that walk it, so that they cannot disagree. An Answer is written as its bare value, or as {"rc": N}; one that was never
-// asked is left out.
+// visitors that walk it, so that they cannot disagree. An Answer is written as its bare value, or as {"rc": N}; one that was
+// never asked is left out.
 #include "host/gpu/nvidia/raw.hpp"
 
 #include <stdexcept>

@@ -22,7 +22,8 @@ Metric<To> metric(const Answer<From>& answer, Convert convert) {
   return Metric<To>::failed(describe(answer.rc));
 }
 
-// The driver's reserve is not use. The v1 call of the drivers that lack v2 does not count it as used either (gpustat issue 141).
+// The driver's reserve is not use. The v1 call of the drivers that lack v2 does not count it as used either (gpustat issue
+// 141).
 Metric<std::uint64_t> used_mib(const Answer<RawMemory>& memory) {
   if (memory && memory.value.total == 0) return Metric<std::uint64_t>::unsupported();
   return metric<std::uint64_t>(memory, [](const RawMemory& m) {
@@ -271,7 +272,8 @@ void apply(model::Gpu& gpu, const RawUse& raw) {
   judge_use(gpu, raw);
 }
 
-Metric<std::vector<GpuProcess>> merge_processes(const RawProcesses& compute, const RawProcesses& graphics, const RawProcesses& mps) {
+Metric<std::vector<GpuProcess>> merge_processes(const RawProcesses& compute, const RawProcesses& graphics,
+                                                const RawProcesses& mps) {
   std::vector<GpuProcess> merged;
   auto add = [&](const RawProcesses& list, GpuProcess::Kind kind) {
     for (const RawProcess& raw : list.value) {
