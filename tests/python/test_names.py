@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """Every public name is documented with an example, and the examples are true."""
 import doctest
 import importlib

@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """thole.on_gpu: a function in a process that owns GPUs, from a module, a script and a notebook's cell."""
 import os
 import signal

@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """The wheel: what is in it, that it runs from wherever it is installed, and that pip makes the same one."""
 import os
 import pathlib
