@@ -179,6 +179,7 @@ def claim(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
     )  # fmt: skip
+    request["not_started"] = True  # else a process that the driver shows on a GPU would wait for itself
     wait_ms = _native.AS_CONFIGURED if wait is None else round(words.seconds(wait, "wait") * 1000)
     made = Claim(_waited(_native.machine(), _native.encoded(request), wait_ms))
     try:
