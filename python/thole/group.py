@@ -29,6 +29,7 @@ class _Slot:
         self.template = template
         self.share = share
         self.started: process.Started | None = None
+        self.pipes: tuple[int, Mapping[int, Any]] | None = None  # of the last that was started; what it wrote outlives it
 
 
 class ProcessGroup:
@@ -149,8 +150,9 @@ class ProcessGroup:
     inactive_puids = exit_status
 
     def pipes(self) -> dict[int, Mapping[int, Any]]:
-        """Our ends of the pipes of those that run: process id -> {0, 1 or 2: file}, for templates with PIPE."""
-        return {slot.started.child.pid: slot.started.pipes for slot in self._slots if slot.started is not None}
+        """Our ends of the pipes: process id -> {0, 1 or 2: file}, for templates with PIPE. Of each place in the group the process
+        that was started last, also when it has ended: what it wrote can be read until the place is filled again or :meth:`close`."""
+        return dict(slot.pipes for slot in self._slots if slot.pipes is not None)
 
     def join(self, timeout: float | None = None) -> None:
         """Sleeps until all processes have ended.
@@ -198,6 +200,8 @@ class ProcessGroup:
             return
         self.stop(patience)
         self._closed = True
+        for slot in self._slots:
+            slot.pipes = None
         if self._shares is not None:
             self._shares.release()
 
@@ -272,6 +276,7 @@ class _Watch:
 
     def _start(self, slot: _Slot) -> None:
         slot.started = process.start(slot.template, slot.share)
+        slot.pipes = slot.started.child.pid, slot.started.pipes
         self._slots[slot.started.child.fd] = slot
         self._epoll.register(slot.started.child.fd, select.EPOLLIN)
 

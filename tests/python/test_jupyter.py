@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import thole
+from conftest import adopt_orphans
 from ecosystem import environment, python_with
 from thole import _native
 
@@ -19,7 +20,8 @@ from jupyter_client.manager import KernelManager
 
 def start(name):
     manager = KernelManager(kernel_name=name)
-    manager.start_kernel(stderr=open(os.environ["KERNEL_LOG"], "a"))
+    log = open(os.environ["KERNEL_LOG"], "a")   # not our own streams: a kernel that outlives us would keep them open
+    manager.start_kernel(stdout=log, stderr=log)
     client = manager.blocking_client()
     client.start_channels()
     return manager, client
@@ -60,6 +62,14 @@ def python(monkeypatch, tmp_path):
     found = python_with(["ipykernel", "jupyter_client", "nbclient"], ["ipykernel", "nbclient"])
     monkeypatch.setenv("PATH", f"{os.path.dirname(found)}:{os.environ['PATH']}")  # its python3 is the one that is installed
     return found
+
+
+@pytest.fixture
+def orphans_go_to_process_1():
+    """As outside of tests: by that ipykernel sees that its server has died."""
+    adopt_orphans(False)
+    yield
+    adopt_orphans(True)
 
 
 def jupyter(*words, status=0):
@@ -165,7 +175,7 @@ def test_restarting_the_kernel_claims_anew_and_interrupting_it_changes_nothing(p
 for name in ({plain!r}, {timed!r}):
     manager, client = ready(name)
     first = pid_of(client)
-    message = client.execute("print('busy', flush=True)\\nwhile True: pass")
+    message = client.execute("print('busy', flush=True)\\nwhile True: pass", stop_on_error=False)   # else the next is aborted
     while client.get_iopub_msg(timeout=60)["content"].get("text", "").strip() != "busy": pass
     manager.interrupt_kernel()
     while True:
@@ -198,7 +208,7 @@ manager.shutdown_kernel()
     assert lines == ["0 1 2 3 4 5 6 7"]
 
 
-def test_a_kernel_whose_server_is_killed_ends_and_gives_its_gpu_back(python):
+def test_a_kernel_whose_server_is_killed_ends_and_gives_its_gpu_back(python, orphans_go_to_process_1):
     """ipykernel looks for its parent once a second, from when it is up: `thole run` must not stand between them."""
     name = jupyter("install")
     server = DRIVER + f"manager, client = ready({name!r}); print(pid_of(client), flush=True); time.sleep(1000)"

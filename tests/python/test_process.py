@@ -251,8 +251,8 @@ def test_each_process_has_its_policy_and_the_groups_where_it_says_nothing():
 
     with group_of(telling(), telling(Policy(gpu_affinity=[6])), policy=Policy(gpu_affinity=[2], cpu_affinity=[0])) as group:
         group.start()
-        told = sorted(pipes[1].read().split()[0::6] for pipes in group.pipes().values())
         group.join(LONG)
+        told = sorted(pipes[1].read().split()[0::6] for pipes in group.pipes().values())  # also what has ended can be read
         assert told == [[b"2", b"0"], [b"6", b"0"]]
         with pytest.raises(thole.NoneFree):
             thole.claim(7, wait=0)

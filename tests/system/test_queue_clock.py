@@ -21,7 +21,7 @@ class ClockedQueue(Queue):
         self.shift = self.folder / "shift"
         self.set_clock(0)
         self.environment.update(FAKE_CLOCK=str(self.shift), LD_PRELOAD=str(BUILD / "fake_clock.so"))
-        self.submit("-g", "0", "--", "true")   # makes the queue
+        self.submit("-g", "0", "--begin", "1000d", "--", "true")   # makes the queue, and keeps a runner at work
         self.kill([eventually(self.runner, "the runner that this has started")])
         eventually(lambda: self.runner() is None, "the runner without our clock is gone")
         subprocess.run([THOLE, "__runner"], env=self.environment, check=True, capture_output=True, timeout=60)
