@@ -55,7 +55,7 @@ def measure_calls(claims):
     machine = native.machine()
 
     def by_the_library():
-        native.library.thole_claim_release(native.call("thole_claim_gpus", machine, b'{"command": "x"}', 0, -1))
+        native.libthole.thole_claim_release(native.call("thole_claim_gpus", machine, b'{"command": "x"}', 0, -1))
 
     calls = {
         "claim + release": lambda: thole.claim(1).release(),

@@ -228,4 +228,4 @@ def _open_devices(root: str) -> Trace | None:
 
 
 def _is_loaded(library: str) -> bool:
-    return bool(_native.library.thole_is_loaded(library.encode()))
+    return bool(_native.libthole.thole_is_loaded(library.encode()))

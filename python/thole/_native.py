@@ -66,7 +66,7 @@ def _load() -> ctypes.CDLL:
     return library
 
 
-library = _load()
+libthole = _load()
 
 
 def program() -> str:
@@ -103,25 +103,25 @@ def raise_from(error: ctypes.c_void_p) -> NoReturn:
     """Raises what a ``thole_error *`` says, and frees it."""
 
     def text(name: str) -> str:
-        return str(getattr(library, name)(error).decode(errors="replace"))
+        return str(getattr(libthole, name)(error).decode(errors="replace"))
 
     try:
         raise exception(
             text("thole_error_reason"),
             text("thole_error_message"),
-            code=library.thole_error_code(error),
+            code=libthole.thole_error_code(error),
             object=text("thole_error_object"),
             hint=text("thole_error_hint"),
-            errno=library.thole_error_errno(error),
+            errno=libthole.thole_error_errno(error),
         )
     finally:
-        library.thole_error_free(error)
+        libthole.thole_error_free(error)
 
 
 def call(name: str, *arguments: Any) -> int:
     """Calls a function that returns a handle; raises what it reports."""
     error = _POINTER()
-    result = getattr(library, name)(*arguments, ctypes.byref(error))
+    result = getattr(libthole, name)(*arguments, ctypes.byref(error))
     if result:
         return int(result)
     raise_from(error)
@@ -133,7 +133,7 @@ def call_json(name: str, *arguments: Any) -> Any:
     try:
         return json.loads(ctypes.string_at(text))
     finally:
-        library.thole_free(text)
+        libthole.thole_free(text)
 
 
 def encoded(value: Any) -> bytes:
@@ -150,7 +150,7 @@ class Machine:
     def __init__(self) -> None:
         self._as_parameter_ = call("thole_open", None)
         self._owner = os.getpid()
-        self._close = library.thole_close
+        self._close = libthole.thole_close
 
     def __del__(self) -> None:
         # Not in a forked child: the handle, and the locks it keeps, are the parent's.

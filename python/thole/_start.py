@@ -23,9 +23,9 @@ from . import _native
 if TYPE_CHECKING:
     from . import _wire
 
-_library = _native.library
-_library.thole_start.restype = ctypes.c_int
-_library.thole_start.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+_libthole = _native.libthole
+_libthole.thole_start.restype = ctypes.c_int
+_libthole.thole_start.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
 
 _lock = threading.Lock()
 _life: tuple[int, int] | None = None
@@ -156,7 +156,7 @@ def start(
         raise _worker.MainReached  # the main script, imported by a worker: what stands above this line is all it needs
     pairs = [number for there, ours in (descriptors or {}).items() for number in (ours, there)]
     end, error = ctypes.c_int(-1), ctypes.c_void_p()
-    pid = _library.thole_start(
+    pid = _libthole.thole_start(
         _array(map(os.fsencode, argv)),
         _array(environment(change)),
         None if directory is None else ctypes.c_char_p(os.fsencode(directory)),

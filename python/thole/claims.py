@@ -45,7 +45,7 @@ class Claim:
         self._handle = handle
         self._machine = _native.machine()  # which must stay open as long
         self._pid = os.getpid()
-        told = json.loads(_native.library.thole_claim_json(handle))
+        told = json.loads(_native.libthole.thole_claim_json(handle))
         self.id: str = told["id"]
         self.gpus: list[dict[str, Any]] = told["gpus"]
         self.why: str = told["explain"]
@@ -86,7 +86,7 @@ class Claim:
         if handle and os.getpid() == self._pid:
             self._leave_environment()
             _live.discard(self)
-            _native.library.thole_claim_release(handle)
+            _native.libthole.thole_claim_release(handle)
 
     def _enter_environment(self) -> None:
         environment = os.environ
@@ -257,7 +257,7 @@ def _waited_in_line(machine: object, request: bytes, wait_ms: int) -> int:
                 os.write(told, b"!")
                 _acquired_whatever_comes(done)
                 if isinstance(outcome[0], int):
-                    _native.library.thole_claim_release(outcome[0])
+                    _native.libthole.thole_claim_release(outcome[0])
             raise
     finally:
         os.close(stop)

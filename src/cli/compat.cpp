@@ -17,7 +17,7 @@ constexpr const char* start_folder = "compat/start";
 
 // The package's start folder and its library, by the program's own place: in the wheel, installed, in a build folder.
 struct Package {
-  fs::path start, library;
+  fs::path start, libthole;
 };
 
 std::optional<Package> package_beside(const fs::path& program) {
@@ -29,7 +29,7 @@ std::optional<Package> package_beside(const fs::path& program) {
   };
   std::error_code ignored;  // what cannot be looked at is not there
   for (const Package& place : places)
-    if (fs::exists(place.start / "sitecustomize.py", ignored)) return Package{fs::canonical(place.start), place.library};
+    if (fs::exists(place.start / "sitecustomize.py", ignored)) return Package{fs::canonical(place.start), place.libthole};
   return std::nullopt;
 }
 
@@ -51,8 +51,8 @@ int compat(Context& context) {
   if (had != settings.environment.end() && !had->second.empty()) spec.set["PYTHONPATH"] += ":" + had->second;
   if (!settings.environment.contains("THOLE_PROGRAM")) spec.set["THOLE_PROGRAM"] = settings.program;
   std::error_code ignored;
-  if (!settings.environment.contains("THOLE_LIBRARY") && fs::exists(package->library, ignored))
-    spec.set["THOLE_LIBRARY"] = fs::canonical(package->library).string();
+  if (!settings.environment.contains("THOLE_LIBRARY") && fs::exists(package->libthole, ignored))
+    spec.set["THOLE_LIBRARY"] = fs::canonical(package->libthole).string();
   if (const auto wait = context.invocation.request.wait)
     spec.set["THOLE_WAIT"] = fmt::format("{}s", std::chrono::ceil<Seconds>(*wait).count());
   context.wire.processes().become(spec);

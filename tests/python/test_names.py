@@ -51,4 +51,4 @@ def test_the_examples_are_true(name):
 def test_the_versions_are_one():
     from thole import _native
 
-    assert thole.__version__ == _native.library.thole_version().decode()
+    assert thole.__version__ == _native.libthole.thole_version().decode()
