@@ -46,6 +46,7 @@ class Launch {
   Failure prepare();           // all that comes before exec; async-signal-safe like the next two
   bool place_descriptors();
   bool tie_to_life();          // false: errno says why; the other end may be gone already
+  bool open_life();
   int exec_any();              // the errno that execvp would report
   pid_t start_here(int* end);  // -1 with errno set
   static int child(void* launch);
