@@ -47,13 +47,11 @@ model::Json as_json(const plan::Variables& variables, const plan::Effect& effect
   model::Json set = variables.set;
   for (const auto& [name, value] : effect.set) set[name] = value;
   const model::Binding& binding = effect.binding;
-  const bool memory = binding.memory && *binding.memory != model::MemoryPolicy::first_touch;
-  return {{"set", std::move(set)},
-          {"unset", variables.unset},
-          {"cpus", binding.cpus ? model::Json(binding.cpus->to_string()) : model::Json(nullptr)},
-          {"memory", memory ? model::Json(to_string(*binding.memory)) : model::Json(nullptr)},
-          {"memory_nodes", binding.memory_nodes},
-          {"lacks", std::move(lacks)}};
+  model::Json json = {{"set", std::move(set)}, {"unset", variables.unset}};
+  json.update(model::to_json(binding));
+  if (binding.memory == model::MemoryPolicy::first_touch) json["memory"] = nullptr;   // what a process has anyway
+  json["lacks"] = std::move(lacks);
+  return json;
 }
 
 }  // namespace

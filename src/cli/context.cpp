@@ -5,21 +5,18 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 
 #include "base/fd.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "model/json_null.hpp"
+#include "wire/carry.hpp"
 
 namespace thole::cli {
 
 namespace {
 
 void say(std::string_view text) { write_all(STDERR_FILENO, fmt::format("thole: {}\n", text)); }
-
-// A file named relative to here must be found from wherever the job goes.
-std::string from_anywhere(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
 
 }  // namespace
 
@@ -57,15 +54,7 @@ model::BindOptions Context::binding(const model::BindOptions& fallback) const {
   return invocation.binding.over(config.binding.over(fallback));
 }
 
-std::map<std::string, std::string> Context::carry() const {
-  std::map<std::string, std::string> variables;
-  const wire::Settings& settings = wire.settings();
-  if (!settings.machine.empty())
-    variables["THOLE_MACHINE"] =
-        settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
-  if (!settings.state_dir.empty()) variables["THOLE_STATE_DIR"] = from_anywhere(settings.state_dir);
-  return variables;
-}
+std::map<std::string, std::string> Context::carry() const { return wire::carried(wire.settings()); }
 
 model::Json to_json(const Error& error) {
   return {{"schema", "thole/error/1"},

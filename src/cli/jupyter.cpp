@@ -16,9 +16,11 @@
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
 #include "cli/words.hpp"
+#include "wire/carry.hpp"
 
 namespace thole::cli {
 
@@ -67,13 +69,10 @@ std::vector<Kernel> all_kernels(const fs::path& root) {
 
 bool is_runnable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
-// Absolute, but no link is followed: a virtual environment's python is a link, and is known by its place.
-std::string from_anywhere(const fs::path& path) { return fs::absolute(path).lexically_normal().string(); }
-
 std::string python_of(const Context& context) {
   const std::string& venv = context.invocation.jupyter.venv;
   if (!venv.empty()) {
-    const std::string python = from_anywhere(fs::path(venv) / "bin/python");
+    const std::string python = wire::from_anywhere(fs::path(venv) / "bin/python");  // a link, known by its own place
     if (!is_runnable(python))
       throw Error(ErrorCode::usage, "no virtual environment").about(venv).hint("python3 -m venv " + shell_quote(venv));
     return python;
@@ -126,8 +125,6 @@ std::vector<std::string> request_words(const Invocation& invocation) {
   }
   return words;
 }
-
-std::string gpus_in_words(unsigned gpus) { return gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", gpus); }
 
 // "thole-2gpu", "thole-2gpu-myproject": the characters that Jupyter allows.
 std::string default_name(const std::string& environment, unsigned gpus) {
@@ -185,7 +182,7 @@ int install(Context& context) {
   fs::create_directories(folder, problem);
   if (problem) throw Error(ErrorCode::unavailable, "cannot create").about(folder).because(problem.value());
   const std::string shown =
-      fmt::format("Python{}, {}", environment.empty() ? "" : " (" + environment + ")", gpus_in_words(gpus));
+      fmt::format("Python{}, {}", environment.empty() ? "" : " (" + environment + ")", plural(gpus, "GPU"));
   write_file(folder / "kernel.json",
              model::dump(kernel_json(context, python, request_words(context.invocation), shown)) + "\n");
   if (context.invocation.global.json) print_as_json(context, {*read_kernel(folder)});

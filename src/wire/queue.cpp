@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <thread>
 
 #include "app/runner.hpp"
@@ -17,6 +16,7 @@
 #include "host/queue/log_files.hpp"
 #include "host/store/job_store.hpp"
 #include "host/surroundings/host_name.hpp"
+#include "wire/carry.hpp"
 #include "wire/config.hpp"
 #include "wire/wire.hpp"
 
@@ -25,8 +25,6 @@ namespace thole::wire {
 namespace {
 
 constexpr std::size_t longest_runner_log = 1u << 20;
-
-std::string from_anywhere(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
 
 // What a runner takes of its starter's environment: who and where we are, and the configuration. Not the claim, the task or the
 // masks of the place it was started from: each job brings its own environment.
@@ -69,12 +67,8 @@ port::QueueDoor& Queue::door() { return parts_->door; }
 
 // By these a job's own thole, and the runner itself, find the same machine, claims and queue.
 std::map<std::string, std::string> Queue::carry() const {
-  const Settings& settings = wire_.settings();
-  std::map<std::string, std::string> variables{{"THOLE_QUEUE_DIR", directory_}};
-  if (!settings.machine.empty())
-    variables["THOLE_MACHINE"] =
-        settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
-  if (!settings.state_dir.empty()) variables["THOLE_STATE_DIR"] = from_anywhere(settings.state_dir);
+  std::map<std::string, std::string> variables = carried(wire_.settings());
+  variables["THOLE_QUEUE_DIR"] = directory_;
   return variables;
 }
 

@@ -1,0 +1,18 @@
+#include "wire/carry.hpp"
+
+#include <filesystem>
+
+namespace thole::wire {
+
+std::string from_anywhere(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
+
+std::map<std::string, std::string> carried(const Settings& settings) {
+  std::map<std::string, std::string> variables;
+  if (!settings.machine.empty())
+    variables["THOLE_MACHINE"] =
+        settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
+  if (!settings.state_dir.empty()) variables["THOLE_STATE_DIR"] = from_anywhere(settings.state_dir);
+  return variables;
+}
+
+}  // namespace thole::wire
