@@ -6,21 +6,13 @@ It ends with status 0, with 1 after an exception, and as ``sys.exit`` says.
 from __future__ import annotations
 
 import sys
-from _socket import socket as _Socket
 
 from . import _wire, _worker
 
 
 def main(number: int) -> None:
     """Calls the function that lies in this socket."""
-    connection = _Socket(-1, -1, -1, number)
-    room = memoryview(bytearray(_wire.ROOM))
-    first = _wire.receive(connection, room)
-    if first is None:
-        return
-    import marshal
-
-    _worker.set_up(marshal.loads(first.code))
+    connection, room = _worker.connected(number)
     packet = _wire.receive(connection, room)
     connection.close()
     if packet is None:

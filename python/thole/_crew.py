@@ -13,81 +13,24 @@ that one is tried again, up to a limit.
 from __future__ import annotations
 
 import _pickle
-import itertools
 import os
 import select
 import signal
 import socket
-import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import Any, Callable, Sequence
 
 from . import _pickling, _start, _wire
+from ._bell import Bell
+from ._chunks import Chunk, failure, how, with_cause
 from ._shares import Share, Shares
 from .errors import Error, WorkerDied
-
-if TYPE_CHECKING:
-    # (which chunk, whether it succeeded, the value or the exception)
-    Done = Callable[[int, bool, Any], None]
 
 AHEAD = 16
 _LOOKS = 64  # packets of one worker before the others have their turn
 _FAR = 10  # the worker's number of its socket
-
-
-class RemoteTraceback(Exception):
-    """The traceback of an exception in a worker, as text: the ``__cause__`` of the exception that is raised here."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return f'\n"""\n{self.text}"""'
-
-
-class Function:
-    """A function that workers are to call. It is pickled once."""
-
-    _numbers = itertools.count(1)
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.number = next(Function._numbers)
-        self.code = _pickling.dumped(function)
-
-
-class Chunk:
-    """What one worker computes at one go, and who is told of it."""
-
-    __slots__ = ("_done", "_index", "body", "function", "given", "kind", "number", "tries")
-
-    def __init__(self, kind: int, function: Function, given: Any, done: Done, index: int = 0) -> None:
-        self.kind = kind
-        self.function = function
-        self.given = given  # until it is pickled, when it is sent
-        self._done = done
-        self._index = index  # which of its job's chunks it is
-        self.body: bytes | _wire.Part | None = None
-        self.number = 0
-        self.tries = 0
-
-    def done(self, succeeded: bool, value: Any) -> None:
-        """Tells what came of it. What a callback raises is shown and changes nothing, as with futures."""
-        self.body = self.given = None
-        try:
-            self._done(self._index, succeeded, value)
-        except Exception:
-            sys.excepthook(*sys.exc_info())
-
-    def wanted(self) -> bool:
-        """Whether it is still to be computed; asked when a worker is about to get it."""
-        return True
-
-    def lost(self, problem: BaseException) -> None:
-        """Tells that the pool has ended before it was done."""
-        self.done(False, problem)
 
 
 class _Worker:
@@ -145,8 +88,7 @@ class Crew:
         self.broken: BaseException | None = None
         self._room = memoryview(bytearray(_wire.ROOM))
         self._epoll = select.epoll()
-        self._bell, self._ring = os.pipe()
-        self._epoll.register(self._bell, select.EPOLLIN)
+        self._bell = Bell(self._epoll)
         self._ready = threading.Condition()
         self._ready_count = 0
         self.size = len(shares.each)
@@ -212,7 +154,7 @@ class Crew:
         # It says that it goes to sleep before it looks into the inbox for the last time; we put in before we look at that.
         if self._sleeping:
             self._sleeping = False
-            os.write(self._ring, b"!")
+            self._bell.ring()
 
     def _broken_error(self) -> BaseException:
         assert self.broken is not None
@@ -244,8 +186,8 @@ class Crew:
         self._sleeping = False
         ended = []
         for fd, _ in events:
-            if fd == self._bell:
-                os.read(self._bell, 4096)
+            if fd == self._bell.fd:
+                self._bell.clear()
             elif fd in self._by_fd:
                 worker = self._by_fd[fd]
                 if fd == worker.child.fd:
@@ -284,10 +226,6 @@ class Crew:
                 return
             for chunk in () if callable(item) else item:
                 chunk.lost(self.broken or Error("the pool was closed before this was done"))
-
-    def __del__(self) -> None:
-        for end in (self._bell, self._ring):  # not before: somebody may be about to ring
-            os.close(end)
 
     # ---- Workers ----
 
@@ -338,7 +276,7 @@ class Crew:
                 self._ready.notify_all()
             return
         if packet.kind == _wire.UNREADY:
-            self._break(_failure("the pool's initializer raised an exception", packet))
+            self._break(failure("the pool's initializer raised an exception", packet))
             return
         chunk = worker.chunks.pop(packet.number)
         self._chunks.pop(packet.number, None)
@@ -350,7 +288,7 @@ class Crew:
         if packet.kind == _wire.RESULT:
             chunk.done(True, value)
         else:
-            chunk.done(False, _with_cause(*value))
+            chunk.done(False, with_cause(*value))
 
     def _bury(self, worker: _Worker) -> None:
         self._hear(worker)  # what it has answered is done, whatever came after
@@ -376,7 +314,7 @@ class Crew:
             self._deaths_before_ready += 1
             if self._deaths_before_ready > self._retries:
                 status = worker.child.exit_status
-                self._break(WorkerDied(f"workers end before they are ready ({_how(status)})", pid=pid, exit_status=status))
+                self._break(WorkerDied(f"workers end before they are ready ({how(status)})", pid=pid, exit_status=status))
                 return
         if self.broken is None:
             try:
@@ -391,7 +329,7 @@ class Crew:
             return
         self._chunks.pop(chunk.number, None)
         times = "" if chunk.tries == 1 else f", {chunk.tries} times"
-        chunk.done(False, WorkerDied(f"worker {pid} died at this task ({_how(status)}){times}", pid=pid, exit_status=status))
+        chunk.done(False, WorkerDied(f"worker {pid} died at this task ({how(status)}){times}", pid=pid, exit_status=status))
 
     def _break(self, problem: BaseException) -> None:
         if self.broken is None:
@@ -520,28 +458,10 @@ class Crew:
                 _wire.send(worker.near, _wire.STOP, 0, 0, b"", b"")
 
 
-def _how(status: int | None) -> str:
-    if status is None:
-        return "its exit status is not known"
-    if status >= 0:
-        return f"exit status {status}"
+def crew_over(shares: Shares, *arguments: Any, **more: Any) -> Crew:
+    """A crew with these shares, which are its own from here on: where it cannot be made, the claim is released."""
     try:
-        return signal.Signals(-status).name
-    except ValueError:
-        return f"signal {-status}"
-
-
-def _with_cause(problem: BaseException, text: str) -> BaseException:
-    problem.__cause__ = RemoteTraceback(text)
-    return problem
-
-
-def _failure(message: str, packet: _wire.Packet) -> Error:
-    try:
-        problem, text = packet.load(_pickle.loads)
-    except Exception as unreadable:
-        problem, text = unreadable, ""
-    error = Error(f"{message}: {type(problem).__name__}: {problem}")
-    error.__cause__ = _with_cause(problem, text)
-    return error
-
+        return Crew(shares, *arguments, **more)
+    except BaseException:
+        shares.release()
+        raise

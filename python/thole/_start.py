@@ -152,8 +152,7 @@ def start(
     """
     from . import _worker
 
-    if _worker.importing_main:
-        raise _worker.MainReached  # the main script, imported by a worker: what stands above this line is all it needs
+    _worker.stop_import_of_main()
     pairs = [number for there, ours in (descriptors or {}).items() for number in (ours, there)]
     end, error = ctypes.c_int(-1), ctypes.c_void_p()
     pid = _libthole.thole_start(

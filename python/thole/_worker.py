@@ -1,7 +1,6 @@
 """A worker of a pool: the program that runs in each of its processes.
 
-It reads a task, computes, answers, and so on until it is told to stop. It imports next to nothing before it has said that it
-    is
+It reads a task, computes, answers, and so on until it is told to stop. It imports next to nothing before it has said that it is
 ready: a pool is to be up about as soon as bare interpreters are.
 """
 
@@ -30,17 +29,29 @@ importing_main = False
 
 def main(number: int) -> None:
     """Works for the pool at the other end of this descriptor, until it says stop."""
+    connection, room = connected(number)
+    worker = _Worker(connection, room)
+    if worker.get_ready():
+        worker.work()
+
+
+def connected(number: int) -> tuple[_Socket, memoryview]:
+    """The connection at this descriptor, after its first packet (:func:`thole._start.setup_part`), and room for the next ones."""
     connection = _Socket(-1, -1, -1, number)
     room = memoryview(bytearray(_wire.ROOM))
     first = _wire.receive(connection, room)
     if first is None:
-        return
+        sys.exit(0)
     import marshal
 
     set_up(marshal.loads(first.code))
-    del first
-    if _Worker(connection, room).get_ready():
-        _Worker(connection, room).work()
+    return connection, room
+
+
+def stop_import_of_main() -> None:
+    """Called where processes are to be started: in a worker that imports the main script, what stands above is all it needs."""
+    if importing_main:
+        raise MainReached
 
 
 def set_up(told: dict[str, Any]) -> None:

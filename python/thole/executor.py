@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 import weakref
 from concurrent.futures import Executor as _Executor
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
-from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar
+from typing import Any, Callable, Iterable, Iterator, TypeVar
 
-from . import _crew, _shares, _wire, pool, words
+from . import _chunks, _crew, _shares, _wire, pool, words
 
 Result = TypeVar("Result")
 
@@ -44,21 +45,17 @@ class Executor(_Executor):
         processes_per_policy: int | None = None,
         gpus: _shares.Gpus | None = None,
         wait: words.Duration | None = None,
-        bind: _shares.Binding | None = None,
+        bind: words.Binding | None = None,
         retries: int = 2,
     ) -> None:
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, wait, bind)
-        try:
-            self._crew = _crew.Crew(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)
-        except BaseException:
-            shares.release()
-            raise
+        self._crew = _crew.crew_over(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)
         self._max_workers = self._crew.size  # joblib and Dask look for it
         self._lock = threading.Lock()
         self._shut = False
-        self._functions: dict[Any, _crew.Function] = {}
+        self._functions: dict[Any, _chunks.Function] = {}
         _live.add(self._crew)
         self._forgotten = weakref.finalize(self, self._crew.close)
         self._forgotten.atexit = False
@@ -81,8 +78,6 @@ class Executor(_Executor):
             raise ValueError("chunksize must be >= 1.")
         if kwargs:  # buffersize of Python 3.14
             return super().map(fn, *iterables, timeout=timeout, chunksize=chunksize, **kwargs)
-        import time
-
         end = None if timeout is None else time.monotonic() + timeout
         items = list(zip(*iterables))
         starts = range(0, len(items), chunksize)
@@ -111,10 +106,10 @@ class Executor(_Executor):
             self._crew.join()
 
 
-class _FutureChunk(_crew.Chunk):
+class _FutureChunk(_chunks.Chunk):
     __slots__ = ("future",)
 
-    def __init__(self, kind: int, function: _crew.Function, given: Any, future: Future[Any]) -> None:
+    def __init__(self, kind: int, function: _chunks.Function, given: Any, future: Future[Any]) -> None:
         super().__init__(kind, function, given, self._tell)
         self.future = future
 
@@ -135,8 +130,6 @@ class _FutureChunk(_crew.Chunk):
 
 
 def _results(futures: list[Future[list[Result]]], end: float | None) -> Iterator[list[Result]]:
-    import time
-
     futures.reverse()
     try:
         while futures:

@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from . import _shares, process, words
+from ._bell import Bell
 from .errors import Error, WorkerDied
 from .policy import Policy
 from .process import ProcessTemplate
@@ -72,7 +73,7 @@ class ProcessGroup:
         *,
         patience: float = 5.0,
         wait: words.Duration | None = None,
-        bind: _shares.Binding | None = None,
+        bind: words.Binding | None = None,
     ) -> None:
         self.name = name
         self._restart = restart
@@ -263,8 +264,7 @@ class _Watch:
         self._next_step: float | None = None
         self._step_patience = group._patience
         self._epoll = select.epoll()
-        self._bell, self._ring = os.pipe()
-        self._epoll.register(self._bell, select.EPOLLIN)
+        self._bell = Bell(self._epoll)
         try:
             for slot in group._slots:
                 self._start(slot)
@@ -304,7 +304,7 @@ class _Watch:
 
     def _tell(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
-        os.write(self._ring, b"!")
+        self._bell.ring()
 
     # ---- The thread ----
 
@@ -321,8 +321,8 @@ class _Watch:
         deadline = min((one for one in (self._walltime_ends, self._next_step) if one is not None), default=None)
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         for fd, _ in self._epoll.poll(timeout):
-            if fd == self._bell:
-                os.read(self._bell, 4096)
+            if fd == self._bell.fd:
+                self._bell.clear()
             else:
                 self._bury(fd)
         while self._orders:
@@ -368,7 +368,3 @@ class _Watch:
 
     def _close(self) -> None:
         self._epoll.close()
-
-    def __del__(self) -> None:
-        for end in (self._bell, self._ring):  # not before: somebody may be about to ring
-            os.close(end)

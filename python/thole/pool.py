@@ -12,7 +12,7 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
-from . import _crew, _shares, _wire, words
+from . import _chunks, _crew, _shares, _wire, words
 from .policy import Policy
 from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
 
@@ -29,13 +29,12 @@ def shares_for(
     processes_per_policy: int | None,
     gpus: _shares.Gpus | None,
     wait: words.Duration | None,
-    bind: _shares.Binding | None,
+    bind: words.Binding | None,
 ) -> _shares.Shares:
     """What the workers get that a Pool's arguments describe."""
     from . import _worker
 
-    if _worker.importing_main:
-        raise _worker.MainReached  # the main script, imported by a worker: the functions above this line are all it needs
+    _worker.stop_import_of_main()
     for name, number in (("processes", processes), ("processes_per_policy", processes_per_policy)):
         if number is not None and (not isinstance(number, int) or number < 1):
             raise ValueError(f"{name}: expected a number of 1 or more, got {number!r}")
@@ -106,7 +105,7 @@ class Pool:
         processes_per_policy: int | None = None,
         gpus: _shares.Gpus | None = None,
         wait: words.Duration | None = None,
-        bind: _shares.Binding | None = None,
+        bind: words.Binding | None = None,
         retries: int = 2,
     ) -> None:
         if initializer is not None and not callable(initializer):
@@ -114,13 +113,9 @@ class Pool:
         if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild < 1):
             raise ValueError(f"maxtasksperchild: expected a number of 1 or more, got {maxtasksperchild!r}")
         shares = shares_for(processes, policy, processes_per_policy, gpus, wait, bind)
-        try:
-            self._crew = _crew.Crew(shares, initializer, tuple(initargs), maxtasksperchild, retries)
-        except BaseException:
-            shares.release()
-            raise
+        self._crew = _crew.crew_over(shares, initializer, tuple(initargs), maxtasksperchild, retries)
         self._open = True
-        self._functions: dict[Any, _crew.Function] = {}
+        self._functions: dict[Any, _chunks.Function] = {}
         _live.add(self._crew)
         self._forgotten = weakref.finalize(self, self._crew.terminate, PATIENCE)
         self._forgotten.atexit = False
@@ -159,7 +154,7 @@ class Pool:
         self._check_open()
         result: AsyncResult[Result] = AsyncResult(callback, error_callback)
         given = (tuple(args), dict(kwds or {}))
-        self._crew.submit([_crew.Chunk(_wire.CALL, self._function(func), given, result.chunk_done)])
+        self._crew.submit([_chunks.Chunk(_wire.CALL, self._function(func), given, result.chunk_done)])
         return result
 
     def map(
@@ -251,7 +246,7 @@ class Pool:
         if not self._open:
             raise ValueError("the pool is closed")
 
-    def _function(self, func: Callable[..., Any]) -> _crew.Function:
+    def _function(self, func: Callable[..., Any]) -> _chunks.Function:
         return function_for(func, self._functions)
 
     def _mapped(
@@ -276,7 +271,7 @@ class Pool:
         function = self._function(func)
         self._crew.submit(
             [
-                _crew.Chunk(kind, function, tuple(items[start : start + chunksize]), result.chunk_done, index)
+                _chunks.Chunk(kind, function, tuple(items[start : start + chunksize]), result.chunk_done, index)
                 for index, start in enumerate(range(0, len(items), chunksize))
             ]
         )
@@ -297,7 +292,7 @@ class Pool:
             rest = iter(iterable)
             try:
                 for items in iter(lambda: tuple(itertools.islice(rest, chunksize)), ()):
-                    crew.submit([_crew.Chunk(_wire.MAP, function, items, results.chunk_done, number)])
+                    crew.submit([_chunks.Chunk(_wire.MAP, function, items, results.chunk_done, number)])
                     number += 1
             except BaseException as problem:  # of the iterable, or of a pool that has ended: it is the next result
                 results.chunk_done(number, False, problem)
@@ -311,16 +306,16 @@ class Pool:
         return results
 
 
-def function_for(func: Callable[..., Any], known: dict[Any, _crew.Function]) -> _crew.Function:
+def function_for(func: Callable[..., Any], known: dict[Any, _chunks.Function]) -> _chunks.Function:
     """``func`` pickled; the same again where it is one that is found by name."""
     if not callable(func):
         raise TypeError(f"expected a function, got {func!r}")
     try:
         found = known.get(func)
     except TypeError:  # not hashable
-        return _crew.Function(func)
+        return _chunks.Function(func)
     if found is None:
-        found = _crew.Function(func)
+        found = _chunks.Function(func)
         if _is_always_the_same(func) and len(known) < 1000:
             known[func] = found
     return found
@@ -339,15 +334,11 @@ def _is_always_the_same(func: Callable[..., Any]) -> bool:
 
 def call_in(shares: _shares.Shares, function: Callable[..., Result], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result:
     """Calls a function in a process of its own that gets the one share, and ends it. The claim is released, whatever happens."""
-    try:
-        crew = _crew.Crew(shares, None, (), None, 0)
-    except BaseException:
-        shares.release()
-        raise
+    crew = _crew.crew_over(shares, None, (), None, 0)
     _live.add(crew)
     result: AsyncResult[Result] = AsyncResult(None, None)
     try:
-        crew.submit([_crew.Chunk(_wire.CALL, _crew.Function(function), (tuple(args), dict(kwargs)), result.chunk_done)])
+        crew.submit([_chunks.Chunk(_wire.CALL, _chunks.Function(function), (tuple(args), dict(kwargs)), result.chunk_done)])
         crew.close()
         return result.get()
     except BaseException:
