@@ -15,8 +15,6 @@ from .policy import Policy
 if TYPE_CHECKING:
     from .claims import Claim
 
-# A mode ("node", "exclusive", …), or a dict of the words of docs/binding.md.
-Binding = Union[str, Mapping[str, Any]]
 # One policy, several, a number of GPUs, or "free": every GPU that is free now; a policy for each GPU in both cases.
 Policies = Union[Policy, Sequence[Policy]]
 Gpus = Union[int, str]
@@ -48,8 +46,7 @@ class Shares:
 def _claimed(request: dict[str, Any], wait: words.Duration | None) -> Claim:
     from . import claims
 
-    wait_ms = _native.AS_CONFIGURED if wait is None else round(words.seconds(wait, "wait") * 1000)
-    claim = claims.Claim(claims._waited(_native.machine(), _native.encoded(request), wait_ms))
+    claim = claims.obtained(request, wait)
     claims._live.add(claim)
     return claim
 
@@ -97,14 +94,10 @@ def _uuid(name: int | str, names: Mapping[str, str]) -> str:
     raise NeverPossible(f"Policy.gpu_affinity: {name!r}: {why}", hint="see them: thole status")
 
 
-def _cpu_list(cpus: Sequence[int]) -> str:
-    return ",".join(map(str, sorted(set(cpus))))
-
-
-def _shared_out(claim: Claim, ranks: Sequence[Sequence[str]], bind: Binding | None) -> list[dict[str, Any]]:
+def _shared_out(claim: Claim, ranks: Sequence[Sequence[str]], bind: words.Binding | None) -> list[dict[str, Any]]:
     request: dict[str, Any] = {"ranks": ranks}
     if bind:
-        request["bind"] = {"mode": bind} if isinstance(bind, str) else dict(bind)
+        request["bind"] = words.binding(bind)
     answer = _native.call_json("thole_claim_ranks", _native.machine(), claim._handle, _native.encoded(request))
     told: list[dict[str, Any]] = answer["ranks"]
     return told
@@ -118,16 +111,16 @@ def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) 
         change.update(dict.fromkeys(told["unset"]))
         binding = {name: told[name] for name in ("cpus", "memory", "memory_nodes")}
     if policy.cpu_affinity:
-        binding["cpus"] = _cpu_list(policy.cpu_affinity)
+        binding["cpus"] = words.cpu_list(policy.cpu_affinity)
         allowed = os.sched_getaffinity(0)
         if not allowed.intersection(policy.cpu_affinity):
             raise NeverPossible(
-                f"Policy.cpu_affinity: none of CPUs {binding['cpus']} may be used here", hint=f"allowed are {_cpu_list([*allowed])}"
+                f"Policy.cpu_affinity: none of CPUs {binding['cpus']} may be used here", hint=f"allowed are {words.cpu_list(allowed)}"
             )
     return Share(change, binding or None, gpus)
 
 
-def for_policies(policies: Sequence[Policy], wait: words.Duration | None = None, bind: Binding | None = None) -> Shares:
+def for_policies(policies: Sequence[Policy], wait: words.Duration | None = None, bind: words.Binding | None = None) -> Shares:
     """The share of each of these processes. GPUs that several policies name are claimed once and shared among them."""
     if not any(policy.gpu_affinity for policy in policies):
         return Shares([_share(policy, (), None) for policy in policies], None)
@@ -143,7 +136,7 @@ def for_policies(policies: Sequence[Policy], wait: words.Duration | None = None,
         raise
 
 
-def for_gpus(gpus: Gpus, each: int, wait: words.Duration | None = None, bind: Binding | None = None) -> Shares:
+def for_gpus(gpus: Gpus, each: int, wait: words.Duration | None = None, bind: words.Binding | None = None) -> Shares:
     """``each`` shares for every one of this many GPUs, or of all that are free."""
     if gpus == "free":
         claim = _free(wait)
@@ -159,7 +152,7 @@ def for_gpus(gpus: Gpus, each: int, wait: words.Duration | None = None, bind: Bi
         raise
 
 
-def for_request(request: dict[str, Any], wait: words.Duration | None = None, bind: Binding | None = None) -> Shares:
+def for_request(request: dict[str, Any], wait: words.Duration | None = None, bind: words.Binding | None = None) -> Shares:
     """One share with all GPUs of a claim; ``request`` as in thole.h."""
     claim = _claimed(request, wait)
     try:

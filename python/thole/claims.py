@@ -13,7 +13,7 @@ import _thread
 import json
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, TypeVar
 
 from . import _late, _native, errors, words
 
@@ -180,8 +180,7 @@ def claim(
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
     )  # fmt: skip
     request["not_started"] = True  # else a process that the driver shows on a GPU would wait for itself
-    wait_ms = _native.AS_CONFIGURED if wait is None else round(words.seconds(wait, "wait") * 1000)
-    made = Claim(_waited(_native.machine(), _native.encoded(request), wait_ms))
+    made = obtained(request, wait)
     try:
         if not sure:
             _late.confirm(made.env)
@@ -221,6 +220,12 @@ def request_for(**said: Any) -> dict[str, Any]:
         else:
             raise TypeError(f"there is no word {name!r} about claims; see help(thole.claim)")
     return request
+
+
+def obtained(request: Mapping[str, Any], wait: words.Duration | None) -> Claim:
+    """The claim for a request of thole.h, waited for; it changes nothing in this process."""
+    wait_ms = _native.AS_CONFIGURED if wait is None else round(words.seconds(wait, "wait") * 1000)
+    return Claim(_waited(_native.machine(), _native.encoded(request), wait_ms))
 
 
 def _waited(machine: object, request: bytes, wait_ms: int) -> int:

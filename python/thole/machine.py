@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Union
+from typing import Any, Iterable, Mapping
 
 from . import _native, _program, errors, words
-
-# How processes are bound: a mode ("node", "exclusive", "core:4", "none" …), or a dict with "mode", "mem", "smt", "nic", "threads",
-# "reserve", "lend", "balanced", "strict": the words of the command line, docs/binding.md.
-Binding = Union[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -236,7 +232,7 @@ def plan(
     busy: Iterable[int] | None = None,
     order: Iterable[int] | None = None,
     shape: str | None = None,
-    bind: Binding | None = None,
+    bind: words.Binding | None = None,
     machine: str | Mapping[str, Any] | None = None,
     allowed: str | None = None,
 ) -> Plan:
@@ -265,7 +261,7 @@ def plan(
     request: dict[str, Any] = {"gpus": gpus, "ranks": ranks, "shape": shape, "machine": machine, "allowed": allowed}
     request.update({name: list(value) for name, value in (("on", on), ("busy", busy), ("order", order)) if value is not None})
     if bind is not None:
-        request["bind"] = {"mode": bind} if isinstance(bind, str) else dict(bind)
+        request["bind"] = words.binding(bind)
     asked = {name: value for name, value in request.items() if value is not None}
     answer = _native.call_json("thole_plan_answer", _native.machine(), _native.encoded(asked))
     if "error" in answer:
@@ -313,7 +309,7 @@ def bind(
     *,
     gpus_per_rank: int = 1,
     on: Iterable[words.Name] | words.Name = (),
-    how: Binding | None = None,
+    how: words.Binding | None = None,
 ) -> Bound:
     """Binds this process, all its threads, to the CPUs near its GPUs: for a rank that torchrun or another launcher has started.
 
@@ -340,7 +336,7 @@ def bind(
     request: dict[str, Any] = {"local_rank": local_rank, "ranks": nproc_per_node, "gpus_per_rank": gpus_per_rank}
     request["on"] = words.names(on)
     if how is not None:
-        request["bind"] = {"mode": how} if isinstance(how, str) else dict(how)
+        request["bind"] = words.binding(how)
     told = _native.call_json("thole_bind", _native.machine(), _native.encoded(request))
     rank = told["binding"]["ranks"][told["rank"]]
     os.environ.update(rank["set"])

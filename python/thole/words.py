@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Iterable, Union
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Union
 
 from . import errors
 
@@ -18,6 +18,10 @@ Name = Union[int, str]
 
 # MiB, or "20G", "512MiB"; all units are binary.
 Size = Union[int, str]
+
+# How processes are bound: a mode ("node", "exclusive", "core:4", "none" …), or a dict with "mode", "mem", "smt", "nic", "threads",
+# "reserve", "lend", "balanced", "strict": the words of the command line, docs/binding.md.
+Binding = Union[str, Mapping[str, Any]]
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
@@ -71,12 +75,30 @@ def cpus(text: str | None) -> frozenset[int]:
     [0, 1, 2, 8, 10, 12]
     """
     found: set[int] = set()
-    for part in (text or "").split(","):
+    for part in (text or "").strip().split(","):
         if part:
             span, _, step = part.partition(":")
             first, _, last = span.partition("-")
             found.update(range(int(first), int(last or first) + 1, int(step or 1)))
     return frozenset(found)
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """The list of some CPUs, as the kernel and ``taskset -c`` take it.
+
+    >>> cpu_list([16, 0, 1, 1])
+    '0,1,16'
+    """
+    return ",".join(map(str, sorted(set(cpus))))
+
+
+def binding(bind: Binding) -> dict[str, Any]:
+    """The JSON of a binding: a mode alone, or the words of a dict.
+
+    >>> binding("node"), binding({"mode": "core:4", "smt": "one"})
+    ({'mode': 'node'}, {'mode': 'core:4', 'smt': 'one'})
+    """
+    return {"mode": bind} if isinstance(bind, str) else dict(bind)
 
 
 def names(words: Iterable[Name] | Name) -> list[str]:

@@ -10,7 +10,6 @@ from compat_tools import LIMIT, compat
 PUBLIC = {
     "thole.compat": ["enable"],
     "thole.compat.picks": ["snapshot", "take", "wait"],
-    "thole.compat.cpu_list": ["parse", "text"],
     "GPUtil": ["GPU", "getGPUs", "getAvailable", "getAvailability", "getFirstAvailable", "showUtilization"],
     "safe_gpu.safe_gpu": [
         "GPUOwner", "NvidiasmiError", "PyCudaPlaceholder", "PytorchPlaceholder", "SafeLock", "SafeUmask", "TensorflowPlaceholder",

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import thole.compat
-from thole.compat import cpu_list
+from thole import words as thole_words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = json.loads(gzip.open(ROOT / "tests/golden/gpu_affinity/gpu_affinity.json.gz").read())
@@ -73,7 +73,7 @@ class Recorded:
         if index >= len(self.machine["gpus"]):
             raise self.module.GPUAffinityError("no such GPU")
         gpu = self.machine["gpus"][index]
-        return type("Device", (), {"get_cpu_affinity": lambda self, scope: cpu_list.parse(gpu[scope.value])})()
+        return type("Device", (), {"get_cpu_affinity": lambda self, scope: sorted(thole_words.cpus(gpu[scope.value]))})()
 
     def narrow(self, pid, cpus):
         self.mask = set(cpus)
@@ -81,7 +81,7 @@ class Recorded:
     def answer(self, gpu_id, allowed, case):
         _, nproc, mode, scope, multithreading, balanced, least, most, _ = case
         words = {"balanced": balanced, "min_physical_cores": least}
-        self.module._narrowed, self.mask = None, set(cpu_list.parse(allowed))
+        self.module._narrowed, self.mask = None, set(thole_words.cpus(allowed))
         try:
             return self.module.set_affinity(
                 gpu_id, nproc, mode=self.module.Mode(mode), scope=self.module.Scope(scope), max_physical_cores=most,
@@ -102,7 +102,7 @@ def test_the_sets_of_the_original_on_recorded_machines(monkeypatch, name):
             told = topology["sets"][one]
             if told == "!IndexError":
                 continue
-            expected = told if told.startswith("!") else set(cpu_list.parse(told))
+            expected = told if told.startswith("!") else set(thole_words.cpus(told))
             assert recorded.answer(gpu_id, topology["cpusets"][case[0]]["cpus"], case) == expected, (case[:8], gpu_id)
             compared += 1
     assert compared > 60
@@ -112,7 +112,7 @@ def test_a_second_call_starts_from_the_first_mask(monkeypatch):
     recorded = Recorded(monkeypatch, "dgxa100")
     recorded.mask = set(range(256))
     single = recorded.module.set_affinity(0, 8, mode=recorded.module.Mode.SINGLE)
-    assert recorded.module.set_affinity(0, 8) == set(cpu_list.parse("48-55,176-183")) > single
+    assert recorded.module.set_affinity(0, 8) == set(thole_words.cpus("48-55,176-183")) > single
 
 
 def test_every_thread_of_a_core_of_four(monkeypatch):
@@ -157,7 +157,7 @@ def test_its_sample_under_the_variables_of_torchrun(checkout, mode, scope):
             env=environment, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert said.returncode == 0, said.stderr
-        expected = cpu_list.parse(topology["sets"][case[8][rank]])
+        expected = sorted(thole_words.cpus(topology["sets"][case[8][rank]]))
         assert said.stdout.splitlines()[-1] == f"rank {rank}: core affinity: {expected}, num logical cores: {len(expected)}"
 
 
@@ -218,5 +218,5 @@ def test_odd_arguments(monkeypatch, words):
         pytest.skip("a negative most is an error here; the original cuts the last core off")
     recorded = Recorded(monkeypatch, "dgxa100")
     order = ("nproc_per_node", "mode", "scope", "multithreading", "balanced", "min_physical_cores", "max_physical_cores")
-    told = words["out"] if words["out"].startswith("!") else set(cpu_list.parse(words["out"]))
+    told = words["out"] if words["out"].startswith("!") else set(thole_words.cpus(words["out"]))
     assert recorded.answer(words["gpu_id"], "0-255", [0, *(words[word] for word in order), []]) == told

@@ -17,24 +17,24 @@ from typing import Any
 
 from .. import _native, claims, errors
 
-_machine = 0
+_machine: _native.Machine | None = None
 _mine: dict[int, claims.Claim] = {}
 
 # Somebody has it, or it is not allotted to us (a CUDA_VISIBLE_DEVICES of Slurm's).
 _NOT_THIS_ONE = (75, 64)
 
 
-def _handle() -> int:
+def _first_machine() -> _native.Machine:
     global _machine
-    if not _machine:
-        _machine = _native.call("thole_open", None)
+    if _machine is None:
+        _machine = _native.machine()
     return _machine
 
 
 def _forget() -> None:
     # A forked child has its own life: what the parent claimed is not the child's to hand out.
     global _machine
-    _machine = 0
+    _machine = None
     _mine.clear()
 
 
@@ -47,7 +47,7 @@ def snapshot() -> dict[str, Any]:
     >>> len(snapshot()["gpus"])
     8
     """
-    answer: dict[str, Any] = _native.call_json("thole_snapshot", _handle())
+    answer: dict[str, Any] = _native.call_json("thole_snapshot", _first_machine())
     return answer
 
 
@@ -81,7 +81,7 @@ def wait(request: dict[str, Any], seconds: float) -> list[int]:
 
 
 def _claim(request: dict[str, Any], wait_ms: int) -> list[int]:
-    claim = claims.Claim(claims._waited(_handle(), _native.encoded(request), wait_ms))
+    claim = claims.Claim(claims._waited(_first_machine(), _native.encoded(request), wait_ms))
     for index in claim.indices:
         _mine[index] = claim
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")

@@ -14,8 +14,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-from thole import _native, errors
-from thole.compat import cpu_list
+from thole import _native, errors, words
 
 from ._groups import (
     Cores,
@@ -39,7 +38,7 @@ __all__ = [
 
 
 @functools.lru_cache(maxsize=4)
-def _gpus(machine: int) -> list[dict[str, Any]]:
+def _gpus(machine: _native.Machine) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = _native.call_json("thole_snapshot", machine)["gpus"]
     return seen
 
@@ -80,7 +79,7 @@ class Device:
         near = self._gpu["near_cpus"]["node" if scope == Scope.NODE else "package"]
         if near is None:
             raise GPUAffinityError(f"The CPUs near {self.get_uuid()} within scope {scope} are not known")
-        return cpu_list.parse(near)
+        return sorted(words.cpus(near))
 
 
 def _by_cuda_number(gpus: list[dict[str, Any]], number: int) -> int:
@@ -118,7 +117,7 @@ def get_thread_siblings_list() -> list[tuple[int, ...]]:
     siblings = set()
     for name in pathlib.Path("/").glob("sys/devices/system/cpu/cpu*/topology/thread_siblings_list"):
         with open(name) as file:
-            core = tuple(cpu_list.parse(file.read()))
+            core = tuple(sorted(words.cpus(file.read())))
         if len(core) > 1:
             siblings.add(core)
     return sorted(siblings)
@@ -250,7 +249,7 @@ def _assigned(
         "machine": {
             "cpus": [{"id": cpu, "core": core.get(cpu, (cpu,))[0]} for cpu in range(highest + 1)],
             "gpus": [
-                {"near_cpus": {"node": cpu_list.text(node), "package": cpu_list.text(socket)}}
+                {"near_cpus": {"node": words.cpu_list(node), "package": words.cpu_list(socket)}}
                 for node, socket in zip(near[Scope.NODE], near[Scope.SOCKET])
             ],
         },
@@ -269,7 +268,7 @@ def _assigned(
     if "error" in answer:
         who = f"GPU {answer['error']['rank']}: " if "rank" in answer["error"] else ""
         raise GPUAffinityError(f"{who}{answer['error']['message']}")
-    return [cpu_list.parse(rank["cpus"]) for rank in answer["ranks"]]
+    return [sorted(words.cpus(rank["cpus"])) for rank in answer["ranks"]]
 
 
 def set_affinity(

@@ -23,14 +23,16 @@ def _framework(name: str, logger: Logger) -> Any:
         return None
 
 
-class PytorchPlaceholder:
+class _Placeholder:
+    def __init__(self, logger: Logger = logging) -> None:
+        self.logger = logger
+
+
+class PytorchPlaceholder(_Placeholder):
     """One element of PyTorch's on the GPU.
 
     >>> PytorchPlaceholder().release(None)
     """
-
-    def __init__(self, logger: Logger = logging) -> None:
-        self.logger = logger
 
     def __call__(self, device_no: int) -> Any:
         torch = _framework("torch", self.logger)
@@ -41,14 +43,11 @@ class PytorchPlaceholder:
         self.logger.info("Did nothing, PyTorch doesn't expose interface for releasing GPUs")
 
 
-class TensorflowPlaceholder:
+class TensorflowPlaceholder(_Placeholder):
     """One element of TensorFlow's on the GPU.
 
     >>> TensorflowPlaceholder().release(None)
     """
-
-    def __init__(self, logger: Logger = logging) -> None:
-        self.logger = logger
 
     def __call__(self, device_no: int) -> Any:
         tensorflow = _framework("tensorflow", self.logger)
@@ -62,14 +61,11 @@ class TensorflowPlaceholder:
         self.logger.info("Did nothing, TensorFlow doesn't expose interface for releasing GPUs")
 
 
-class PyCudaPlaceholder:
+class PyCudaPlaceholder(_Placeholder):
     """A context of pycuda's on the GPU.
 
     >>> PyCudaPlaceholder().release(None)
     """
-
-    def __init__(self, logger: Logger = logging) -> None:
-        self.logger = logger
 
     def __call__(self, device_no: int) -> Any:
         driver = _framework("pycuda.driver", self.logger)
