@@ -27,10 +27,10 @@ model::Machine machine_of(unsigned cpus, int nodes, unsigned gpus) {
     gpu.uuid = fmt::format("GPU-{:08x}", i);
     gpu.pci = model::PciAddress{0, static_cast<std::uint8_t>(i + 1), 0, 0};
     gpu.numa = static_cast<int>(i) * 2 * nodes / static_cast<int>(gpus);
-    gpu.links.push_back({"0000:ff:00.0", model::LinkKind::nvswitch, 12, std::nullopt});
+    gpu.links.push_back({model::PciAddress{0, 0xff, 0, 0}, model::LinkKind::nvswitch, 12, std::nullopt});
     for (unsigned j = 0; j < gpus; ++j)
       if (j != i)
-        gpu.links.push_back({model::PciAddress{0, static_cast<std::uint8_t>(j + 1), 0, 0}.to_string(),
+        gpu.links.push_back({model::PciAddress{0, static_cast<std::uint8_t>(j + 1), 0, 0},
                              i / 2 == j / 2   ? model::LinkKind::pix
                              : i / 4 == j / 4 ? model::LinkKind::pxb
                                               : model::LinkKind::sys,

@@ -79,18 +79,22 @@ def pci_link(a, b):
 
 def link_all(m, fast=lambda i, j: None):
     """Links between all devices with a PCI address: fast(i, j) -> (kind, count, weight) or None for two GPUs, and beside it
-    the PCI path. Between two NICs they stand with the NICs, once for each end."""
-    under = m["under"]
+    the PCI path where it says more than the nodes do. Between two NICs they stand with the NICs, once for each end."""
+    def link_by_path(end, other):
+        kind = pci_link(m["under"][end["pci"]], m["under"][other["pci"]])
+        if kind not in ("node", "sys"):
+            link(end, other["pci"], kind)
+
     for i, gpu in enumerate(m["gpus"]):
         for j, other in enumerate(m["gpus"]):
             if i != j:
                 if fast(i, j):
                     link(gpu, other["pci"], *fast(i, j))
-                link(gpu, other["pci"], pci_link(under[gpu["pci"]], under[other["pci"]]))
+                link_by_path(gpu, other)
     for end in m["gpus"] + m["nics"]:
         for nic in m["nics"]:
             if end["pci"] and nic["pci"] and end is not nic:
-                link(end, nic["pci"], pci_link(under[end["pci"]], under[nic["pci"]]))
+                link_by_path(end, nic)
 
 
 def dgx1v():
@@ -220,17 +224,21 @@ def none():
 
 
 def compact(pus):
-    """PUs in a row that share all but id and core become one entry with lists; that is a quarter of the bytes to read."""
-    groups = []
+    """The CPUs of a node as one entry where its cores and caches come in order, which they do on all machines here: files are
+    read at every start of the program."""
+    groups = {}
     for pu in pus:
-        rest = {k: v for k, v in pu.items() if k not in ("id", "core")}
-        last = groups[-1] if groups else None
-        if last and last["rest"] == rest and last["core"][-1] + 1 == pu["core"]:
-            last["id"].append(pu["id"])
-            last["core"].append(pu["core"])
-        else:
-            groups.append({"id": [pu["id"]], "core": [pu["core"]], "rest": rest})
-    return [{"id": cpu_list(g["id"]), "core": cpu_list(g["core"]), **g["rest"]} for g in groups]
+        groups.setdefault((pu["numa"], pu["package"]), []).append(pu)
+    entries = []
+    for (numa, package), own in groups.items():
+        cores, caches = (sorted({pu[key] for pu in own}) for key in ("core", "l3"))
+        each = len(cores) // len(caches)
+        for i, pu in enumerate(sorted(own, key=lambda pu: pu["id"])):
+            at = i % len(cores)
+            assert (pu["core"], pu["l3"]) == (cores[at], caches[at // each]), (numa, pu)
+        entries.append({"id": cpu_list(pu["id"] for pu in own), "core": cpu_list(cores),
+                        "l3": caches[0] if len(caches) == 1 else cpu_list(caches), "numa": numa, "package": package})
+    return entries
 
 
 def compact_links(links):

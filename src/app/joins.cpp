@@ -71,10 +71,10 @@ Joins::Joins(const model::Machine& machine)
 }
 
 void Joins::read_links(const model::Machine& machine) {
-  std::multimap<std::string, std::size_t> devices;  // parts of one GPU share an address
+  std::multimap<Address, std::size_t> devices;  // parts of one GPU share an address
   const std::vector<Address> addresses = addresses_of(machine);
   for (std::size_t i = 0; i < size_; ++i)
-    if (addresses[i]) devices.emplace(addresses[i]->to_string(), i);
+    if (addresses[i]) devices.emplace(*addresses[i], i);
   const auto read = [&](std::size_t from, const std::vector<model::Link>& links) {
     for (const model::Link& link : links) {
       const auto [first, last] = devices.equal_range(link.to);

@@ -121,13 +121,13 @@ class Sheet {
   }
 
   // Links name PCI addresses; people know GPUs by index and NICs by name.
-  std::string name_of(const std::string& address) const {
+  std::string name_of(const model::PciAddress& address) const {
     const model::Machine& machine = overview_.snapshot.machine;
     for (std::size_t i = 0; i < machine.gpus.size(); ++i)
-      if (machine.gpus[i].pci && machine.gpus[i].pci->to_string() == address) return fmt::format("GPU {}", i);
+      if (machine.gpus[i].pci == address) return fmt::format("GPU {}", i);
     for (const model::Nic& nic : machine.nics)
-      if (nic.pci && nic.pci->to_string() == address) return printable(nic.name, 20);
-    return printable(address, 20);
+      if (nic.pci == address) return printable(nic.name, 20);
+    return address.to_string();
   }
 
   template <class T>

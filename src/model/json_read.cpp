@@ -81,7 +81,7 @@ void add_links(const Field& field, std::vector<Link>& links) {
   auto add = [&](const Field& to) {
     auto pci = PciAddress::parse(to.text());
     if (!pci) to.fail("\"" + printable(to.text(), 60) + "\" is not a PCI address such as \"0000:07:00.0\"");
-    alike.to = pci->to_string();
+    alike.to = *pci;
     links.push_back(alike);
   };
   Field to = field.at("to");
@@ -141,26 +141,29 @@ Gpu gpu_from(const Field& field) {
   return gpu;
 }
 
-// One PU, or several alike: "id" and "core" may be CPU lists, taken in step ({"id": "128-131", "core": "0-3", "l3": 0, …}).
-// Files need a quarter of the size so; they are read at every start.
+std::vector<unsigned> list_at(const Field& owner, const char* key) {
+  return owner.at(key).is_text() ? cpus_at(owner, key)->to_vector() : std::vector<unsigned>{};
+}
+
+// One PU, or many: "id", "core" and "l3" may be lists ({"id": "0-15,64-79", "core": "0-15", "l3": "0-3", "numa": 0, …}). Cores are
+// taken in step with the ids, and from the first again: the second threads; each L3 has as many cores as the next. Files need a
+// twentieth of the size so; they are read at every start.
 void add_cpus(const Field& field, std::vector<Cpu>& cpus) {
   field.must_be_object();
-  Field id = field.at("id"), core = field.at("core");
-  Cpu alike{.id = 0, .core = std::nullopt, .l3 = field.at("l3").maybe_int(), .numa = field.at("numa").maybe_int(),
-            .package = field.at("package").maybe_int()};
-  if (!id.is_text()) {
-    alike.id = static_cast<unsigned>(id.whole(65535));
-    alike.core = core.maybe_int();
-    cpus.push_back(alike);
-    return;
-  }
-  const std::vector<unsigned> ids = cpus_at(field, "id")->to_vector();
-  const std::vector<unsigned> cores = core.is_text() ? cpus_at(field, "core")->to_vector() : std::vector<unsigned>{};
-  if (core.is_text() && cores.size() != ids.size()) core.fail(fmt::format("{} cores for {} CPUs", cores.size(), ids.size()));
-  if (!core.is_text()) alike.core = core.maybe_int();
+  const Field id = field.at("id"), core = field.at("core"), l3 = field.at("l3");
+  const std::vector<unsigned> ids = id.is_text() ? list_at(field, "id") : std::vector{static_cast<unsigned>(id.whole(65535))};
+  const std::vector<unsigned> cores = list_at(field, "core"), caches = list_at(field, "l3");
+  if (core.is_text() && (cores.empty() || ids.size() % cores.size() != 0))
+    core.fail(fmt::format("{} cores for {} CPUs", cores.size(), ids.size()));
+  if (l3.is_text() && (caches.empty() || cores.size() % caches.size() != 0 || cores.empty()))
+    l3.fail(fmt::format("{} caches for {} cores", caches.size(), cores.size()));
+  Cpu alike{.id = 0, .core = core.is_text() ? std::nullopt : core.maybe_int(), .l3 = l3.is_text() ? std::nullopt : l3.maybe_int(),
+            .numa = field.at("numa").maybe_int(), .package = field.at("package").maybe_int()};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     alike.id = ids[i];
-    if (!cores.empty()) alike.core = static_cast<int>(cores[i]);
+    const std::size_t step = cores.empty() ? 0 : i % cores.size();
+    if (!cores.empty()) alike.core = static_cast<int>(cores[step]);
+    if (!caches.empty()) alike.l3 = static_cast<int>(caches[step * caches.size() / cores.size()]);
     cpus.push_back(alike);
   }
 }

@@ -49,7 +49,7 @@ Json to_json(const GpuProcess& process) {
 }
 
 Json to_json(const Link& link) {
-  Json json = {{"to", link.to}, {"kind", to_string(link.kind)}};
+  Json json = {{"to", link.to.to_string()}, {"kind", to_string(link.kind)}};
   if (link.count) json["count"] = *link.count;
   if (link.weight) json["weight"] = *link.weight;
   return json;

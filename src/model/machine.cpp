@@ -42,6 +42,12 @@ std::optional<T> value_of(std::string_view name, const Names<T> (&names)[n]) {
   return std::nullopt;
 }
 
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 }  // namespace
 
 const char* to_string(Vendor vendor) { return name_of(vendor, vendors); }
@@ -54,27 +60,34 @@ std::optional<LinkKind> parse_link_kind(std::string_view text) { return value_of
 std::optional<GpuProcess::Kind> parse_process_kind(std::string_view text) { return value_of(text, process_kinds); }
 
 std::optional<PciAddress> PciAddress::parse(std::string_view text) {
-  // [domain:]bus:device[.function], hexadecimal; the domain has up to eight digits (NVML writes them all). Taken from the
-  // right, without any allocation: a machine file has hundreds of them.
-  auto cut = [&text](char separator) {
-    std::size_t at = text.rfind(separator);
-    std::string_view last = at == std::string_view::npos ? text : text.substr(at + 1);
-    text = at == std::string_view::npos ? std::string_view() : text.substr(0, at);
-    return last;
+  // [domain:]bus:device[.function], hexadecimal; the domain has up to eight digits (NVML writes them all). By hand and in one
+  // pass: a machine file has hundreds of them, and is read at every start.
+  struct Number {
+    std::uint64_t value = 0;
+    int digits = 0;
+    bool fits(int most_digits, std::uint64_t most) const { return digits > 0 && digits <= most_digits && value <= most; }
   };
-  auto number = [](std::string_view digits, std::size_t most_digits, std::uint64_t most) -> std::optional<std::uint64_t> {
-    auto value = digits.size() <= most_digits ? parse_u64(digits, 16) : std::nullopt;
-    return value && *value <= most ? value : std::nullopt;
-  };
-  bool has_function = text.find('.') != std::string_view::npos;
-  auto f = number(has_function ? cut('.') : "0", 1, 7);
-  auto v = number(cut(':'), 2, 0x1f);
-  bool has_domain = text.find(':') != std::string_view::npos;
-  auto b = number(cut(':'), 2, 0xff);
-  auto d = number(has_domain ? text : "0", 8, 0xffffffff);
-  if (!d || !b || !v || !f) return std::nullopt;
-  return PciAddress{static_cast<std::uint32_t>(*d), static_cast<std::uint8_t>(*b), static_cast<std::uint8_t>(*v),
-                    static_cast<std::uint8_t>(*f)};
+  Number numbers[3], function{0, 1};
+  std::size_t colons = 0;
+  bool dot = false;
+  for (const char c : text) {
+    if (c == ':' && !dot && colons < 2) {
+      ++colons;
+    } else if (c == '.' && !dot) {
+      dot = true;
+      function = {};
+    } else {
+      Number& number = dot ? function : numbers[colons];
+      const int digit = hex_digit(c);
+      if (digit < 0 || ++number.digits > 8) return std::nullopt;
+      number.value = number.value << 4 | static_cast<unsigned>(digit);
+    }
+  }
+  if (colons == 0) return std::nullopt;
+  const Number domain = colons == 2 ? numbers[0] : Number{0, 1}, bus = numbers[colons - 1], device = numbers[colons];
+  if (!domain.fits(8, 0xffffffff) || !bus.fits(2, 0xff) || !device.fits(2, 0x1f) || !function.fits(1, 7)) return std::nullopt;
+  return PciAddress{static_cast<std::uint32_t>(domain.value), static_cast<std::uint8_t>(bus.value),
+                    static_cast<std::uint8_t>(device.value), static_cast<std::uint8_t>(function.value)};
 }
 
 std::string PciAddress::to_string() const {

@@ -67,7 +67,7 @@ struct Use {
 };
 
 struct Link {
-  std::string to;                             // PCI address of a GPU or a NIC
+  PciAddress to;                              // a GPU, a NIC or a switch of the fabric
   LinkKind kind = LinkKind::sys;
   std::optional<int> count;                   // NVLink/xGMI lanes or links, where it makes sense
   std::optional<int> weight;                  // KFD's weight, for xGMI

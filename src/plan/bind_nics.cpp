@@ -27,7 +27,7 @@ int distance(const Gpu& gpu, const Nic& nic) {
   if (!nic.pci) return least;
   bool listed = false;
   for (const model::Link& link : gpu.links) {
-    if (model::PciAddress::parse(link.to) != nic.pci) continue;
+    if (link.to != *nic.pci) continue;
     least = listed ? std::min(least, distance(link.kind)) : distance(link.kind);
     listed = true;
   }

@@ -48,16 +48,16 @@ void Links::note(std::size_t a, std::size_t b, const model::Link& link) {
 Links::Links(const model::Machine& machine, const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen)
     : size_(chosen.size()), seen_(size_ * size_), fabric_(size_), scores_(size_ * size_), pcie_(size_ * size_),
       same_gpu_(size_ * size_) {
-  std::vector<std::pair<std::string, std::size_t>> addresses;
+  std::vector<std::pair<model::PciAddress, std::size_t>> addresses;
   addresses.reserve(size_);
   for (std::size_t i = 0; i < size_; ++i)
-    if (const Gpu& gpu = units[chosen[i]].gpu_of(machine); gpu.pci) addresses.emplace_back(gpu.pci->to_string(), i);
+    if (const Gpu& gpu = units[chosen[i]].gpu_of(machine); gpu.pci) addresses.emplace_back(*gpu.pci, i);
   std::sort(addresses.begin(), addresses.end());
   for (std::size_t a = 0; a < size_; ++a)
     for (const model::Link& link : units[chosen[a]].gpu_of(machine).links) {
       if (link.kind == LinkKind::nvswitch) fabric_[a] = std::max(fabric_[a], std::clamp(link.count.value_or(1), 1, 64));
       auto it = std::lower_bound(addresses.begin(), addresses.end(), link.to,
-                                 [](const auto& address, const std::string& to) { return address.first < to; });
+                                 [](const auto& address, const model::PciAddress& to) { return address.first < to; });
       for (; it != addresses.end() && it->first == link.to; ++it) note(a, it->second, link);
     }
   for (std::size_t a = 0; a < size_; ++a)

@@ -31,9 +31,9 @@ void kfd_nodes_of(std::string_view text) {
     check(entry.gpu.pci.has_value(), "every GPU has an address");
     check(entry.gpu.uuid.empty() || entry.gpu.uuid.size() == 20, "a UUID is GPU- and 16 digits, or none");
     check(!entry.gpu.part || entry.gpu.uuid.empty(), "a partition is not named by what all partitions share");
-    std::set<std::string> linked;
+    std::set<thole::model::PciAddress> linked;
     for (const auto& link : entry.gpu.links) {
-      check(link.to != entry.gpu.pci->to_string(), "no GPU is linked to itself");
+      check(link.to != *entry.gpu.pci, "no GPU is linked to itself");
       check(linked.insert(link.to).second, "one link for each other GPU");
     }
   }

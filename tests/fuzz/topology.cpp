@@ -15,11 +15,11 @@ using fuzz::check;
 namespace {
 
 void expect_sound(const model::Machine& machine) {
-  std::set<std::string> known;
+  std::set<model::PciAddress> known;
   for (const model::Gpu& gpu : machine.gpus)
-    if (gpu.pci) known.insert(gpu.pci->to_string());
+    if (gpu.pci) known.insert(*gpu.pci);
   for (const model::Nic& nic : machine.nics)
-    if (nic.pci) known.insert(nic.pci->to_string());
+    if (nic.pci) known.insert(*nic.pci);
   for (const model::Gpu& gpu : machine.gpus)
     for (const model::Link& link : gpu.links) check(known.contains(link.to), "a link leads to a GPU or a NIC of the machine");
   model::machine_from_json(model::parse_json(model::dump(model::to_json(machine)), "what capture wrote"));

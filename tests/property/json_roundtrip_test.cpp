@@ -68,7 +68,7 @@ Use use() {
 }
 
 Link link() {
-  return {.to = pci(small() % 256).to_string(),
+  return {.to = pci(small() % 256),
           .kind = *element(LinkKind::nvlink, LinkKind::nvswitch, LinkKind::xgmi, LinkKind::c2c, LinkKind::pix, LinkKind::sys),
           .count = maybe(small), .weight = maybe(small)};
 }

@@ -49,8 +49,8 @@ inline std::vector<model::Unit> units_of(const model::Snapshot& snapshot) { retu
 inline void link(model::Snapshot& snapshot, std::size_t a, std::size_t b, model::LinkKind kind, std::optional<int> count = {},
                  std::optional<int> weight = {}) {
   auto& gpus = snapshot.machine.gpus;
-  gpus[a].links.push_back({gpus[b].pci->to_string(), kind, count, weight});
-  gpus[b].links.push_back({gpus[a].pci->to_string(), kind, count, weight});
+  gpus[a].links.push_back({*gpus[b].pci, kind, count, weight});
+  gpus[b].links.push_back({*gpus[a].pci, kind, count, weight});
 }
 
 // Gives GPU n instances of these profiles ("3g.40gb": 40 GiB); UUIDs "MIG-<letter of the GPU><number>-0".

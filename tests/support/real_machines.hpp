@@ -86,7 +86,7 @@ class NcclTopology {
         const auto to = model::PciAddress::parse(each.attribute("target").value());
         if (!to || to == address) continue;        // a GPU that names itself has these links to a switch that is not shown
         model::Link& link = gpu.links.emplace_back();
-        link.to = to->to_string();
+        link.to = *to;
         link.kind = *model::parse_link_kind(kind);
         link.count = each.attribute("count").as_int(1);
       }

@@ -87,7 +87,7 @@ void sweep_dead_sockets(const std::string& root_path, const std::function<std::v
   if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
   std::vector<std::pair<std::string, Fd>> dead;  // locked: no new keeper comes in before we are done
   for (const std::string& name : entries(root.get())) {
-    if (!is_claim_id(name)) continue;
+    if (!is_claim_id(name) || ::faccessat(root.get(), (name + "/" + outer_file).c_str(), F_OK, 0) == 0) continue;
     Fd directory = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (!directory || ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (entries(directory.get()) == std::vector<std::string>{"control"}) dead.emplace_back(name, std::move(directory));

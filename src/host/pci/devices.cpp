@@ -166,7 +166,7 @@ void link(const PciDevices& devices, model::Machine& machine) {
   const auto add = [&](const model::PciAddress& own, const PciDevice& self, const model::PciAddress& address,
                        const PciDevice& device, std::vector<model::Link>& links) {
     model::Link link;
-    link.to = address.to_string();
+    link.to = address;
     link.kind = pci_link(self, device);
     const bool told =
         std::any_of(links.begin(), links.end(), [&](const model::Link& l) { return is_pci(l.kind) && l.to == link.to; });

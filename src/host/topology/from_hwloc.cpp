@@ -126,7 +126,7 @@ void add_link(std::vector<model::Gpu>& gpus, const model::PciAddress& from, cons
   for (model::Gpu& gpu : gpus) {
     if (gpu.pci != from) continue;
     model::Link& link = gpu.links.emplace_back();
-    link.to = to.to_string();
+    link.to = to;
     link.kind = kind;
     link.count = count;
   }

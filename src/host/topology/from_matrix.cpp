@@ -208,7 +208,7 @@ class Table {
       const Cell& cell = row.cells[i];
       if (i == column || cell.self || !cell.kind) continue;
       model::Link& link = gpu.links.emplace_back();
-      link.to = address(i).to_string();
+      link.to = address(i);
       link.kind = cell.kind == model::LinkKind::nvlink && links > most_links ? model::LinkKind::nvswitch : *cell.kind;
       link.count = cell.count;
     }
@@ -222,7 +222,7 @@ class Table {
     for (std::size_t i = 0; rows_[column] && i < names_.size(); ++i) {
       const Cell& cell = rows_[column]->cells[i];
       if (i != column && !is_gpu(i) && cell.kind)
-        nic.links.push_back({address(i).to_string(), *cell.kind, cell.count, std::nullopt});
+        nic.links.push_back({address(i), *cell.kind, cell.count, std::nullopt});
     }
     return nic;
   }

@@ -67,7 +67,7 @@ std::optional<model::Vendor> vendor_of(const PciDevice& device) {
   return std::nullopt;
 }
 
-void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<std::string>& addresses) {
+void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<model::PciAddress>& addresses) {
   if (gpu.uuid.empty()) gpu.uuid = known.uuid;
   if (gpu.model.empty()) gpu.model = known.model;
   if (!gpu.memory_mib) gpu.memory_mib = known.memory_mib;
@@ -140,11 +140,11 @@ void complete(model::Machine& machine, const model::Machine& topology) {
   machine.numa = topology.numa;
   if (machine.nics.empty()) machine.nics = topology.nics;
   if (machine.gpus.empty()) machine.gpus = topology.gpus;
-  std::set<std::string> addresses;
+  std::set<model::PciAddress> addresses;
   for (const model::Gpu& gpu : machine.gpus)
-    if (gpu.pci) addresses.insert(gpu.pci->to_string());
+    if (gpu.pci) addresses.insert(*gpu.pci);
   for (const model::Nic& nic : machine.nics)
-    if (nic.pci) addresses.insert(nic.pci->to_string());
+    if (nic.pci) addresses.insert(*nic.pci);
   for (model::Gpu& gpu : machine.gpus)
     for (const model::Gpu& known : topology.gpus)
       if (gpu.pci && gpu.pci == known.pci) complete(gpu, known, addresses);

@@ -23,7 +23,7 @@ model::Snapshot lab() {
 }
 
 void reach(model::Snapshot& snapshot, std::size_t gpu, std::size_t nic, LinkKind kind) {
-  snapshot.machine.gpus[gpu].links.push_back({snapshot.machine.nics[nic].pci->to_string(), kind, {}, {}});
+  snapshot.machine.gpus[gpu].links.push_back({*snapshot.machine.nics[nic].pci, kind, {}, {}});
 }
 
 constexpr std::size_t nic0 = 4, nic1 = 5;
@@ -31,8 +31,8 @@ constexpr std::size_t nic0 = 4, nic1 = 5;
 TEST(Joins, SlowerEndCountsAndOneEndAloneIsBelieved) {
   model::Snapshot snapshot = lab();
   auto& gpus = snapshot.machine.gpus;
-  gpus[0].links = {{gpus[1].pci->to_string(), LinkKind::nvlink, 4, {}}, {gpus[2].pci->to_string(), LinkKind::nvlink, 2, {}}};
-  gpus[1].links = {{gpus[0].pci->to_string(), LinkKind::nvlink, 3, {}}};
+  gpus[0].links = {{*gpus[1].pci, LinkKind::nvlink, 4, {}}, {*gpus[2].pci, LinkKind::nvlink, 2, {}}};
+  gpus[1].links = {{*gpus[0].pci, LinkKind::nvlink, 3, {}}};
   const Joins joins(snapshot.machine);
   EXPECT_EQ(joins.label(0, 1), "NV3");
   EXPECT_EQ(joins.label(1, 0), "NV3");
@@ -77,7 +77,7 @@ TEST(Joins, WaysOfSeveralStepsAreAsLongAsTheirLongestStep) {
   for (model::Gpu& gpu : snapshot.machine.gpus) gpu.numa.reset();
   auto& nics = snapshot.machine.nics;
   for (model::Nic& nic : nics) nic.numa.reset();
-  nics[0].links = {{nics[1].pci->to_string(), LinkKind::phb, {}, {}}};
+  nics[0].links = {{*nics[1].pci, LinkKind::phb, {}, {}}};
   reach(snapshot, 0, 0, LinkKind::pix);
   reach(snapshot, 3, 1, LinkKind::pxb);
   const Joins joins(snapshot.machine);
@@ -88,7 +88,7 @@ TEST(Joins, WaysOfSeveralStepsAreAsLongAsTheirLongestStep) {
 TEST(Joins, NicsMayListEachOther) {
   model::Snapshot snapshot = lab();
   auto& nics = snapshot.machine.nics;
-  nics[0].links = {{nics[1].pci->to_string(), LinkKind::pxb, {}, {}}};
+  nics[0].links = {{*nics[1].pci, LinkKind::pxb, {}, {}}};
   EXPECT_EQ(Joins(snapshot.machine).label(nic1, nic0), "PXB");
 }
 

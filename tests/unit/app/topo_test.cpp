@@ -37,8 +37,8 @@ model::Nic nic(std::string name, int bus, std::optional<int> numa) {
 TEST(Arrangement, PutsDevicesUnderTheirNodeAndJoinsThemByTheirSwitch) {
   model::Snapshot snapshot = test::machine({"abc", "d"});
   snapshot.machine.nics = {nic("ib0", 0x80, 0), nic("ib1", 0x81, 1)};
-  snapshot.machine.gpus[0].links = {{"0000:80:00.0", LinkKind::pxb, {}, {}}};
-  snapshot.machine.gpus[2].links = {{"0000:80:00.0", LinkKind::pix, {}, {}}};
+  snapshot.machine.gpus[0].links = {{*model::PciAddress::parse("0000:80:00.0"), LinkKind::pxb, {}, {}}};
+  snapshot.machine.gpus[2].links = {{*model::PciAddress::parse("0000:80:00.0"), LinkKind::pix, {}, {}}};
   const Arrangement chart = arranged(snapshot);
   ASSERT_EQ(chart.packages.size(), 2u);
   EXPECT_EQ(text(chart.packages[0].places, snapshot.machine), "0: 0+2+ib0 1");
@@ -80,7 +80,7 @@ TEST(Arrangement, OnAMachineOfOneNodeEverythingIsNearIt) {
 TEST(Arrangement, NicWithoutANodeStandsWithTheGpuBehindItsSwitch) {
   model::Snapshot snapshot = test::machine({"a", "b"});
   snapshot.machine.nics = {nic("ib0", 0x80, std::nullopt), nic("eth0", 0x81, std::nullopt)};
-  snapshot.machine.gpus[1].links = {{"0000:80:00.0", LinkKind::pix, {}, {}}};
+  snapshot.machine.gpus[1].links = {{*model::PciAddress::parse("0000:80:00.0"), LinkKind::pix, {}, {}}};
   const Arrangement chart = arranged(snapshot);
   EXPECT_EQ(text(chart.packages[1].places, snapshot.machine), "1: 1+ib0");
   EXPECT_EQ(text(chart.apart, snapshot.machine), "?: eth0");

@@ -228,10 +228,10 @@ TEST_P(AmdPartitions, AreGpusOfTheirOwnThatShareAPciFunction) {
     EXPECT_EQ(gpu.uuid, "");  // all partitions of a GPU have one: it names none of them
     parts[gpu.pci->to_string()].insert(gpu.part.value_or(-1));
     EXPECT_TRUE(keys.insert(gpu.key()).second) << gpu.key();
-    std::set<std::string> linked;
+    std::set<model::PciAddress> linked;
     for (const model::Link& link : gpu.links) {
-      EXPECT_NE(link.to, gpu.pci->to_string());
-      EXPECT_TRUE(linked.insert(link.to).second) << "twice: " << link.to;
+      EXPECT_NE(link.to, *gpu.pci);
+      EXPECT_TRUE(linked.insert(link.to).second) << "twice: " << link.to.to_string();
     }
     EXPECT_EQ(linked.size(), expected.functions - 1);
   }

@@ -89,22 +89,22 @@ TEST(HwlocExports, AreReadWhole) {
 
 void expect_sound(const model::Machine& machine) {
   EXPECT_EQ(model::machine_from_json(model::to_json(machine)), machine);
-  std::set<std::string> addresses;
-  for (const model::Gpu& gpu : machine.gpus) addresses.insert(gpu.pci->to_string());
+  std::set<model::PciAddress> addresses;
+  for (const model::Gpu& gpu : machine.gpus) addresses.insert(*gpu.pci);
   for (const model::Nic& nic : machine.nics)
-    EXPECT_TRUE(!nic.pci || addresses.insert(nic.pci->to_string()).second) << nic.name;
+    EXPECT_TRUE(!nic.pci || addresses.insert(*nic.pci).second) << nic.name;
   model::CpuSet online;
   for (const model::Cpu& cpu : machine.cpus) online.add(cpu.id);
   for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
     const model::Gpu& gpu = machine.gpus[i];
     EXPECT_TRUE(i == 0 || machine.gpus[i - 1].pci <= gpu.pci);
     EXPECT_TRUE((gpu.near_cpus.node.value_or(model::CpuSet()) - online).empty());
-    std::set<std::string> pci_links, fast_links;
+    std::set<model::PciAddress> pci_links, fast_links;
     for (const model::Link& link : gpu.links) {
-      EXPECT_TRUE(addresses.contains(link.to)) << link.to;
-      EXPECT_NE(link.to, gpu.pci->to_string());
+      EXPECT_TRUE(addresses.contains(link.to)) << link.to.to_string();
+      EXPECT_NE(link.to, *gpu.pci);
       auto& kind = link.kind >= LinkKind::pix ? pci_links : fast_links;
-      EXPECT_TRUE(kind.insert(link.to).second) << "twice: " << link.to;
+      EXPECT_TRUE(kind.insert(link.to).second) << "twice: " << link.to.to_string();
     }
   }
 }
@@ -153,7 +153,7 @@ model::Machine matrix(const std::string& text) { return machine_of_matrix(text, 
 
 std::string link_between(const model::Machine& machine, std::size_t a, const model::PciAddress& to) {
   for (const model::Link& link : machine.gpus.at(a).links)
-    if (link.to == to.to_string()) return model::to_string(link.kind) + (link.count ? std::to_string(*link.count) : std::string());
+    if (link.to == to) return model::to_string(link.kind) + (link.count ? std::to_string(*link.count) : std::string());
   return "none";
 }
 
@@ -209,7 +209,7 @@ TEST(Matrix, ColumnsThatAreMissingOrEmptyAreUnknown) {
   EXPECT_EQ(own.gpus[0].links[0].kind, model::LinkKind::xgmi) << "as thole topo --matrix has it";
   EXPECT_EQ(own.gpus[0].vendor, model::Vendor::amd);
   ASSERT_EQ(own.nics[0].links.size(), 1u) << "GPUs list what joins them to a NIC";
-  EXPECT_EQ(own.nics[0].links[0], (model::Link{"ff01:01:00.0", model::LinkKind::pxb, {}, {}}));
+  EXPECT_EQ(own.nics[0].links[0], (model::Link{*model::PciAddress::parse("ff01:01:00.0"), model::LinkKind::pxb, {}, {}}));
   const model::Machine one = matrix("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-71\t0-1\t\t4\n");
   EXPECT_EQ(one.gpus[0].numa, std::nullopt);                       // two nodes are not one
   EXPECT_TRUE(one.gpus[0].coherent);                               // its memory is node 4 of the host
@@ -338,7 +338,7 @@ TEST(MachineFileWithTopology, FillsWhatAMachineFileLeavesOut) {
   EXPECT_EQ(machine.gpus[0].numa, 99);
   EXPECT_EQ(machine.gpus[1].numa, 3);
   EXPECT_EQ(machine.gpus[0].near_cpus.node, model::CpuSet::parse("48-55,112-119"));
-  for (const model::Link& link : machine.gpus[0].links) EXPECT_NE(link.to, "0000:d1:00.0");  // no GPU of this machine
+  for (const model::Link& link : machine.gpus[0].links) EXPECT_NE(link.to.to_string(), "0000:d1:00.0");  // no GPU of this machine
   model::Machine empty;
   complete(empty, topology);
   EXPECT_EQ(empty.gpus.size(), 8u);

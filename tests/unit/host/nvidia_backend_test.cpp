@@ -335,7 +335,7 @@ TEST(NvidiaBackend, LinksAreNvlinkWhereTheyEndAtTheOtherAndNvswitchWhereBothReac
   auto between = [&](std::size_t a, int b) {
     std::string all;
     for (const model::Link& link : gpus[a].links)
-      if (link.to == NvidiaMachine::pci(b)) all += fmt::format("{} {};", model::to_string(link.kind), link.count.value_or(0));
+      if (link.to.to_string() == NvidiaMachine::pci(b)) all += fmt::format("{} {};", model::to_string(link.kind), link.count.value_or(0));
     return all;
   };
   EXPECT_EQ(between(0, 1), "nvlink 2;node 0;");            // beside the connection by PCI

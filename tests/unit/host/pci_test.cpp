@@ -82,7 +82,7 @@ TEST_F(Links, ArePciBesideNvlink) {
   model::Machine machine;
   for (const char* address : {"03:00.0", "04:00.0", "81:00.0"}) machine.gpus.emplace_back().pci = at(address);
   machine.nics.emplace_back().pci = at("08:00.0");
-  machine.gpus[0].links.emplace_back().to = "0000:04:00.0";
+  machine.gpus[0].links.emplace_back().to = at("04:00.0");
   machine.gpus[0].links[0].kind = LinkKind::nvlink;
   PciDevices devices;
   for (const char* address : {"03:00.0", "04:00.0", "81:00.0", "08:00.0", "41:00.0"})  // the last is none of this machine's
@@ -94,7 +94,7 @@ TEST_F(Links, ArePciBesideNvlink) {
   for (int again = 0; again < 2; ++again) {
     link(devices, machine);
     std::multimap<std::string, LinkKind> kinds;
-    for (const model::Link& l : machine.gpus[0].links) kinds.emplace(l.to, l.kind);
+    for (const model::Link& l : machine.gpus[0].links) kinds.emplace(l.to.to_string(), l.kind);
     EXPECT_EQ(kinds, expected);
   }
 }
@@ -110,8 +110,8 @@ TEST_F(Links, ArePciBetweenNicsToo) {
   for (int again = 0; again < 2; ++again) {
     link(devices, machine);
     ASSERT_EQ(machine.nics[0].links.size(), 2u);
-    EXPECT_EQ(machine.nics[0].links[0], (model::Link{"0000:04:00.0", LinkKind::pix, {}, {}}));
-    EXPECT_EQ(machine.nics[0].links[1], (model::Link{"0000:81:00.0", LinkKind::sys, {}, {}}));
+    EXPECT_EQ(machine.nics[0].links[0], (model::Link{at("04:00.0"), LinkKind::pix, {}, {}}));
+    EXPECT_EQ(machine.nics[0].links[1], (model::Link{at("81:00.0"), LinkKind::sys, {}, {}}));
     EXPECT_TRUE(machine.nics[3].links.empty());
   }
 }

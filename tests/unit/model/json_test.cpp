@@ -82,7 +82,13 @@ TEST(Json, TakesCpusOneByOneOrAsListsAlike) {
                     {"id": 1, "core": 1, "l3": 0, "numa": 1}, {"id": 2, "core": 0, "l3": 0, "numa": 1})"));
   EXPECT_EQ(cpus(R"({"id": "0-1", "core": 5})"), cpus(R"({"id": 0, "core": 5}, {"id": 1, "core": 5})"));
   EXPECT_EQ(cpus(R"({"id": "0-1"})"), cpus(R"({"id": 0}, {"id": 1})"));
-  EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-3", "core": "0-1"})"); }), "cpus[0].core: 2 cores for 4 CPUs");
+  EXPECT_EQ(cpus(R"({"id": "0-3,8-11", "core": "0-3", "l3": "4,6", "package": 0})"),
+            cpus(R"({"id": "0-1,8-9", "core": "0-1", "l3": 4, "package": 0}, {"id": "2-3,10-11", "core": "2-3", "l3": 6, "package": 0})"))
+      << "second threads of the same cores; two cores a cache";
+  EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-3", "core": "0-2"})"); }), "cpus[0].core: 3 cores for 4 CPUs");
+  EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-3", "core": ""})"); }), "cpus[0].core: 0 cores for 4 CPUs");
+  EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-7", "core": "0-3", "l3": "0-2"})"); }), "cpus[0].l3: 3 caches for 4 cores");
+  EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-3", "l3": "0,1"})"); }), "cpus[0].l3: 2 caches for 0 cores");
   EXPECT_EQ(complaint([&] { cpus(R"({"core": 1})"); }), "cpus[0].id: expected a whole number, 0 or more; null when it is unknown");
 }
 

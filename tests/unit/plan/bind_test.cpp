@@ -292,7 +292,7 @@ TEST(Bind, TheNearestNicAndTiesToTheLeastAssigned) {
   EXPECT_THAT(plan.ranks[2].nics, ElementsAre("mlx5_2"));
   EXPECT_THAT(plan.ranks[3].nics, ElementsAre("mlx5_0", "mlx5_2"));
   EXPECT_THAT(plan.nics, ElementsAre("mlx5_0", "mlx5_1", "mlx5_2")) << "the same list for all ranks, without the management port";
-  machine.gpus[0].links.push_back({"0000:83:00.0", model::LinkKind::pix, {}, {}});
+  machine.gpus[0].links.push_back({*model::PciAddress::parse("0000:83:00.0"), model::LinkKind::pix, {}, {}});
   EXPECT_THAT(planned(machine, asked).ranks[0].nics, ElementsAre("mlx5_2")) << "a switch is nearer than a node";
   asked.options.nic = model::NicMode::none;
   EXPECT_TRUE(planned(machine, asked).nics.empty());

@@ -70,7 +70,7 @@ TEST(Place, WithoutFastLinksNearnessComesFirst) {
 
 TEST(Place, NvswitchJoinsAllAlike) {
   model::Snapshot snapshot = machine({"abcd", "efgh"});
-  for (std::size_t i = 0; i < 8; ++i) snapshot.machine.gpus[i].links.push_back({"0000:c4:00.0", LinkKind::nvswitch, 12, {}});
+  for (std::size_t i = 0; i < 8; ++i) snapshot.machine.gpus[i].links.push_back({*model::PciAddress::parse("0000:c4:00.0"), LinkKind::nvswitch, 12, {}});
   EXPECT_EQ(placed(snapshot, 4, {0, 2, 4, 5, 6, 7}), "4,5,6,7: all joined by NV12 on node 1; leaves two free");
 }
 

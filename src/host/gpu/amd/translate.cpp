@@ -71,10 +71,10 @@ bool better(const model::Link& a, const model::Link& b) {
 }
 
 void link_by_xgmi(const std::vector<KfdNode>& nodes, std::vector<AmdGpu>& gpus) {
-  std::map<unsigned, std::string> address;
-  for (std::size_t i = 0; i < nodes.size(); ++i) address[nodes[i].node] = gpus[i].gpu.pci->to_string();
+  std::map<unsigned, model::PciAddress> address;
+  for (std::size_t i = 0; i < nodes.size(); ++i) address[nodes[i].node] = *gpus[i].gpu.pci;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    std::map<std::string, model::Link> best;
+    std::map<model::PciAddress, model::Link> best;
     for (const KfdLink& raw : nodes[i].links) {
       auto to = address.find(raw.to);
       if (raw.type != link_type_xgmi || to == address.end() || to->second == address[nodes[i].node]) continue;

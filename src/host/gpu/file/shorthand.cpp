@@ -132,7 +132,7 @@ void add_links(const Part& part, const Layout& layout, std::vector<model::Gpu>& 
   for (unsigned a = 0; a < gpus.size(); ++a)
     for (unsigned b = 0; b < gpus.size(); ++b) {
       if (a == b) continue;
-      model::Link link{.to = gpus[b].pci->to_string(), .kind = part.fabric, .count = std::nullopt, .weight = std::nullopt};
+      model::Link link{.to = *gpus[b].pci, .kind = part.fabric, .count = std::nullopt, .weight = std::nullopt};
       if (part.lanes > 0) link.count = part.lanes;
       else if (layout.node_of(a) == layout.node_of(b)) link.kind = a / 2 == b / 2 ? LinkKind::phb : LinkKind::node;
       gpus[a].links.push_back(link);

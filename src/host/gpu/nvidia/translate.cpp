@@ -174,7 +174,7 @@ std::optional<model::Link> nvlink_between(const RawIdentity& a, const RawIdentit
   auto to = model::PciAddress::parse(b.pci.value);
   if (!a.pci || !b.pci || !to) return std::nullopt;
   model::Link link;
-  link.to = to->to_string();
+  link.to = *to;
   link.kind = model::LinkKind::nvlink;
   auto ends_there = [&](const RawLink& l) { return model::PciAddress::parse(l.remote) == to; };
   auto direct = std::count_if(a.links.value.begin(), a.links.value.end(), ends_there);
