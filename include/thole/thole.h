@@ -98,6 +98,10 @@ THOLE_EXPORT const char *thole_version(void);
 /* 1 if a shared library of this name ("libcuda.so", whatever version follows) is loaded into this process, else 0. */
 THOLE_EXPORT int thole_is_loaded(const char *library);
 
+/* 0 if nothing in this process can have started CUDA, HIP or Level Zero: libcuda is not loaded, and /dev has none of the devices
+ * that they open. Else 1, and a closer look tells. `root` comes before /dev, "" on this machine. */
+THOLE_EXPORT int thole_may_have_started(const char *root);
+
 /* Opens this machine. `options` is NULL or a JSON object of
  *   "machine":   a simulated machine instead: its name ("dgx-a100", "8xA100") or the path of a machine file;
  *   "state_dir": the directory of the claims instead of the machine's own.

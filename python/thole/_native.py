@@ -8,9 +8,10 @@ it and raises. Handles are plain ints here. ctypes lets go of the GIL during a c
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
-from typing import Any, Mapping, NoReturn
+from typing import Any, Callable, Mapping, NoReturn
 
 from . import errors
 
@@ -25,6 +26,7 @@ _TEXT = ctypes.c_char_p
 _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "thole_version": (_TEXT, []),
     "thole_is_loaded": (ctypes.c_int, [_TEXT]),
+    "thole_may_have_started": (ctypes.c_int, [_TEXT]),
     "thole_error_code": (ctypes.c_int, [_POINTER]),
     "thole_error_message": (_TEXT, [_POINTER]),
     "thole_error_object": (_TEXT, [_POINTER]),
@@ -136,9 +138,27 @@ def call_json(name: str, *arguments: Any) -> Any:
         libthole.thole_free(text)
 
 
+# One of each: json.loads and json.dumps look at their options, and at the text's encoding, at every call.
+decoded: Callable[[str], tuple[Any, int]] = json.JSONDecoder().raw_decode
+_encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def encoded(value: Any) -> bytes:
     """A JSON argument."""
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _encode(value).encode()
+
+
+@functools.lru_cache(maxsize=32, typed=True)
+def _encoded_before(**request: Any) -> bytes:
+    return encoded(request)
+
+
+def encoded_request(request: Mapping[str, Any]) -> bytes:
+    """A request as a JSON argument. Programs ask for the same again and again."""
+    try:
+        return _encoded_before(**request)
+    except TypeError:  # a list in it
+        return encoded(request)
 
 
 # ---- This process's machine ----
@@ -160,29 +180,50 @@ class Machine:
 
 # The library reads the environment once, in thole_open, but a Python program changes its own as it goes: claiming sets
 # CUDA_VISIBLE_DEVICES, a test sets THOLE_MACHINE. So a machine is kept for each of the last few environments, as far as thole looks
-# at them.
-_RELEVANT = (
-    "THOLE_MACHINE", "THOLE_STATE_DIR", "THOLE_CLAIM", "THOLE_GPUS", "THOLE_WAIT", "THOLE_MACHINES", "THOLE_NVML", "THOLE_SYSROOT",
-    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "XDG_CONFIG_HOME",
-    "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+# at them (docs/environment.md, docs/configuration.md): these, and what begins so.
+_HEEDED = (
+    "THOLE_", "CUDA_", "HIP_", "ROCR_", "GPU_DEVICE_ORDINAL", "ZE_", "NVIDIA_", "SLURM_", "SGE_", "PBS_", "OMPI_", "MPI_", "PMI_",
+    "LOCAL_", "XDG_", "HOME",
 )  # fmt: skip
 # os.environ encodes and decodes at every look, which would be a third of a claim; its bytes are looked at where they can be.
 _environ: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
-_ENCODED: tuple[Any, ...] = tuple(map(os.fsencode, _RELEVANT)) if _environ is not os.environ else _RELEVANT
+
+
+def _as_key(name: str) -> Any:
+    return name if _environ is os.environ else name.encode()
+
+
+_HEEDED_KEYS: Any = tuple(map(_as_key, _HEEDED))
 _KEPT = 4
-_machines: dict[tuple[object, ...], Machine] = {}  # the last one used is the last
+_machines: dict[frozenset[Any], Machine] = {}  # the last one used is the last
+_latest: list[tuple[dict[Any, Any], Machine]] = []  # the last one used, and the whole environment then: mostly nothing has changed
+
+
+def is_in_environment(name: str) -> bool:
+    """Whether ``os.environ`` has a variable."""
+    return _as_key(name) in _environ
 
 
 def machine() -> Machine:
     """The machine that the environment means."""
-    key = tuple(map(_environ.get, _ENCODED))
+    for environment, kept in _latest:
+        if environment == _environ:
+            return kept
+    now = dict(_environ)  # another thread may be changing it
+    key = frozenset(entry for entry in now.items() if entry[0].startswith(_HEEDED_KEYS))
     found: Machine | None = _machines.pop(key, None)
     if found is None:
         found = Machine()
     _machines[key] = found
     if len(_machines) > _KEPT:
         _machines.pop(next(iter(_machines)), None)
+    _latest[:] = [(now, found)]
     return found
 
 
-os.register_at_fork(after_in_child=_machines.clear)  # a handle must not be used in a forked child
+def _forget() -> None:
+    _machines.clear()
+    _latest.clear()
+
+
+os.register_at_fork(after_in_child=_forget)  # a handle must not be used in a forked child

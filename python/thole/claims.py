@@ -10,7 +10,6 @@ a claim that need not wait, so one that does not is tried before.
 from __future__ import annotations
 
 import _thread
-import json
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, TypeVar
@@ -41,11 +40,11 @@ class Claim:
         why: why these GPUs, in words.
     """
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, machine: _native.Machine) -> None:
         self._handle = handle
-        self._machine = _native.machine()  # which must stay open as long
+        self._machine = machine  # which must stay open as long
         self._pid = os.getpid()
-        told = json.loads(_native.libthole.thole_claim_json(handle))
+        told, _ = _native.decoded(_native.libthole.thole_claim_json(handle).decode())
         self.id: str = told["id"]
         self.gpus: list[dict[str, Any]] = told["gpus"]
         self.why: str = told["explain"]
@@ -89,21 +88,24 @@ class Claim:
             _native.libthole.thole_claim_release(handle)
 
     def _enter_environment(self) -> None:
-        environment = os.environ
-        self._before = {name: environment.get(name) for name in (*self.env, *self.unset)}
-        environment.update(self.env)
+        environment, there = os.environ, _native.is_in_environment
+        for name, value in self.env.items():
+            self._before[name] = environment[name] if there(name) else None
+            environment[name] = value
         for name in self.unset:
-            environment.pop(name, None)
+            if there(name):
+                self._before[name] = environment.pop(name)
 
     def _leave_environment(self) -> None:
         # What somebody has changed since is left alone.
+        environment, there = os.environ, _native.is_in_environment
         for name, before in self._before.items():
-            if os.environ.get(name) != self.env.get(name):
+            if (environment[name] if there(name) else None) != self.env.get(name):
                 continue
-            if before is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = before
+            if before is not None:
+                environment[name] = before
+            elif there(name):
+                del environment[name]
 
     def __enter__(self) -> Claim:
         return self
@@ -225,16 +227,23 @@ def request_for(**said: Any) -> dict[str, Any]:
 def obtained(request: Mapping[str, Any], wait: words.Duration | None) -> Claim:
     """The claim for a request of thole.h, waited for; it changes nothing in this process."""
     wait_ms = _native.AS_CONFIGURED if wait is None else round(words.seconds(wait, "wait") * 1000)
-    return Claim(_waited(_native.machine(), _native.encoded(request), wait_ms))
+    return obtained_from(_native.machine(), request, wait_ms)
 
 
-def _waited(machine: object, request: bytes, wait_ms: int) -> int:
-    if wait_ms == 0 or threading.current_thread() is not threading.main_thread():
-        return _native.call("thole_claim_gpus", machine, request, wait_ms, -1)
+def obtained_from(machine: _native.Machine, request: Mapping[str, Any], wait_ms: int) -> Claim:
+    """The same of one machine, ``wait_ms`` as thole.h has it."""
+    return Claim(_waited(machine, _native.encoded_request(request), wait_ms), machine)
+
+
+def _waited(machine: _native.Machine, request: bytes, wait_ms: int) -> int:
     try:
         return _native.call("thole_claim_gpus", machine, request, 0, -1)
     except errors.NoneFree:
+        if wait_ms == 0:
+            raise
+    if threading.current_thread() is threading.main_thread():
         return _waited_in_line(machine, request, wait_ms)
+    return _native.call("thole_claim_gpus", machine, request, wait_ms, -1)
 
 
 def _waited_in_line(machine: object, request: bytes, wait_ms: int) -> int:

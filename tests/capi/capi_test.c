@@ -105,6 +105,7 @@ static void null_handles_are_taken_where_something_ends(void) {
 static void a_loaded_library_is_known_by_its_name(void) {
   CHECK(thole_is_loaded("libthole.so") == 1 && thole_is_loaded("libthole.so.0") == 1 && thole_is_loaded("libc.so.6") == 1);
   CHECK(thole_is_loaded("libthole.so.1") == 0 && thole_is_loaded("thole.so") == 0);
+  CHECK(thole_may_have_started("/no/such/root") == 0);
 }
 
 static void open_says_what_is_wrong(void) {

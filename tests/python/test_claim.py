@@ -46,6 +46,15 @@ def test_a_claim_nobody_keeps_lasts_as_long_as_the_process():
     assert len(claims()) == 1
 
 
+@pytest.mark.parametrize(("name", "value", "indices"), [("THOLE_PICK", "last", [7]), ("SLURM_STEP_GPUS", "5", [5])])
+def test_what_the_environment_says_now_counts(monkeypatch, name, value, indices):
+    thole.claim(1).release()  # with the machine as it was opened before
+    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SOMETHING_ELSE", "changes too")
+    with thole.claim(1) as claim:
+        assert claim.indices == indices
+
+
 def test_release_is_once():
     claim = thole.claim(1)
     claim.release()
@@ -228,8 +237,7 @@ def test_many_threads_never_share_a_gpu():
     def work():
         try:
             for _ in range(20):
-                handle = thole.claims._native.call("thole_claim_gpus", thole.claims._native.machine(), b"{}", -1, -1)
-                claim = thole.Claim(handle)
+                claim = thole.claims.obtained({}, None)
                 assert owners.setdefault(claim.uuids[0], claim) is claim
                 del owners[claim.uuids[0]]
                 claim.release()

@@ -81,7 +81,7 @@ def wait(request: dict[str, Any], seconds: float) -> list[int]:
 
 
 def _claim(request: dict[str, Any], wait_ms: int) -> list[int]:
-    claim = claims.Claim(claims._waited(_first_machine(), _native.encoded(request), wait_ms))
+    claim = claims.obtained_from(_first_machine(), request, wait_ms)
     for index in claim.indices:
         _mine[index] = claim
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
