@@ -34,18 +34,11 @@ plan::Selection select(const Site& site, const model::Request& request, const st
   return plan::eligible(request, snapshot, units, outer);
 }
 
-// The request by the units it takes: a partitioned GPU named as a whole counts as all its instances.
-model::Request settled(const Site& site, model::Request request, const std::vector<std::string>* within) {
-  request.gpus = select(site, request, within).count;
-  return request;
-}
-
-// Eligible units of the request; refuses at once what sickness makes impossible, naming the sick.
-std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request,
-                                        const std::vector<std::string>* within) {
+// Those of them that can be claimed, in order; refuses at once what sickness makes impossible, naming the sick.
+std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
-  std::vector<std::size_t> eligible = select(site, request, within).units;
+  std::vector<std::size_t> eligible = std::move(selection.units);
   std::string sick;
   std::size_t healthy = 0;
   for (std::size_t unit : eligible) {
@@ -60,6 +53,12 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
                             .hint("thole doctor"));
   std::sort(eligible.begin(), eligible.end());
   return eligible;
+}
+
+// The request by the units it takes: a partitioned GPU named as a whole counts as all its instances.
+model::Request settled(model::Request request, const plan::Selection& selection) {
+  request.gpus = selection.count;
+  return request;
 }
 
 port::Entry entry_for(const Site& site, const model::Request& request, const AcquireOptions& options,
@@ -101,9 +100,9 @@ void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& c
 class Acquisition {
  public:
   Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const AcquireOptions& options,
-              const std::vector<std::string>* within)
+              const std::vector<std::string>* within, plan::Selection selection)
       : site_(site), request_(request), options_(options), within_(within), choice_(site, request) {
-    choice_.set_eligible(eligible_units(site, request, within));
+    choice_.set_eligible(eligible_units(site, request, std::move(selection)));
     place_ = store.enter(entry_for(site, request, options, choice_.eligible()));
     if (request.wait) deadline_ = site.clock.steady() + *request.wait;
   }
@@ -118,6 +117,7 @@ class Acquisition {
         if (auto trouble = still_used(); trouble.empty()) return hand_over(std::move(*claim));
         else if (options_.caution) options_.caution(trouble);
         claim.reset();                          // give back; the place in line is kept
+        select_again();
         continue;
       }
       const model::Decision& decision = place_->decision();
@@ -136,10 +136,16 @@ class Acquisition {
 
  private:
   void look() {
+    look_at_units();
+    select_again();
+  }
+
+  void look_at_units() {
     site_.observer.look(site_.patience);
     choice_.look_again();
-    choice_.set_eligible(eligible_units(site_, request_, within_));
   }
+
+  void select_again() { choice_.set_eligible(eligible_units(site_, request_, select(site_, request_, within_))); }
 
   void sleep(const model::Wait& wait) {
     std::vector<Fd> ends;
@@ -169,7 +175,7 @@ class Acquisition {
     const SteadyTime bound = site_.clock.steady() + teardown_bound;
     choice_.trust_next_look();
     for (;;) {
-      look();
+      look_at_units();
       std::string trouble;
       std::vector<pid_t> strangers;
       for (std::size_t unit : choice_.chosen()) {
@@ -207,12 +213,12 @@ class Acquisition {
 };
 
 // The whole of the outer claim, without a lock of our own: its holder holds.
-Acquired reuse(const Site& site, const model::Request& request, const OuterClaim& outer) {
+Acquired reuse(const Site& site, const model::Request& request, const OuterClaim& outer, plan::Selection selection) {
   Acquired whole;
   whole.claim.id = outer.id;
   whole.claim.keys = outer.keys;
   whole.units = site.observer.units();
-  whole.chosen = eligible_units(site, request, &outer.keys);
+  whole.chosen = eligible_units(site, request, std::move(selection));
   whole.explain = fmt::format("all of claim {}, which this runs inside", outer.id);
   whole.reused = true;
   return whole;
@@ -230,11 +236,12 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     return none;
   }
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment, site.uid);
-  model::Request request = settled(site, asked, outer ? &outer->keys : nullptr);
+  plan::Selection selection = select(site, asked, outer ? &outer->keys : nullptr);
+  model::Request request = settled(asked, selection);
   if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
-  if (!outer) return Acquisition(site, site.store, request, options, nullptr).finish();
-  if (request.gpus == outer->keys.size()) return reuse(site, request, *outer);
-  Acquired acquired = Acquisition(site, *outer->store, request, options, &outer->keys).finish();
+  if (!outer) return Acquisition(site, site.store, request, options, nullptr, std::move(selection)).finish();
+  if (request.gpus == outer->keys.size()) return reuse(site, request, *outer, std::move(selection));
+  Acquired acquired = Acquisition(site, *outer->store, request, options, &outer->keys, std::move(selection)).finish();
   acquired.claim.id = outer->id + "/" + acquired.claim.id;
   acquired.inner_store = std::move(outer->store);
   return acquired;
@@ -243,14 +250,15 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
 Preview preview(Site& site, const model::Request& asked) {
   site.observer.look(site.patience);
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment, site.uid);
-  const model::Request request = settled(site, asked, outer ? &outer->keys : nullptr);
+  const plan::Selection selection = select(site, asked, outer ? &outer->keys : nullptr);
+  const model::Request request = settled(asked, selection);
   Preview seen;
   seen.units = site.observer.units();
   Choice choice(site, request);
-  choice.set_eligible(eligible_units(site, request, outer ? &outer->keys : nullptr));
+  choice.set_eligible(eligible_units(site, request, selection));
   if (request.gpus == 0) { seen.decision = model::Take{}; return seen; }
   if (outer && request.gpus == outer->keys.size()) {
-    Acquired whole = reuse(site, request, *outer);
+    Acquired whole = reuse(site, request, *outer, selection);
     seen.decision = model::Take{};
     seen.chosen = whole.chosen;
     seen.explain = whole.explain;
