@@ -50,6 +50,9 @@ class Executor(_Executor):
     ) -> None:
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
+        pool.check_number("max_workers", max_workers)
+        pool.check_number("max_tasks_per_child", max_tasks_per_child)
+        pool.check_number("retries", retries, 0)
         shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, wait, bind)
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)
         self._max_workers = self._crew.size  # joblib and Dask look for it

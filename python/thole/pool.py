@@ -23,6 +23,12 @@ Result = TypeVar("Result")
 PATIENCE = 5.0
 
 
+def check_number(name: str, number: int | None, least: int = 1) -> None:
+    """Raises ValueError unless an argument is None or a number of ``least`` or more."""
+    if number is not None and (not isinstance(number, int) or number < least):
+        raise ValueError(f"{name}: expected a number of {least} or more, got {number!r}")
+
+
 def shares_for(
     processes: int | None,
     policy: _shares.Policies | None,
@@ -35,9 +41,8 @@ def shares_for(
     from . import _worker
 
     _worker.stop_import_of_main()
-    for name, number in (("processes", processes), ("processes_per_policy", processes_per_policy)):
-        if number is not None and (not isinstance(number, int) or number < 1):
-            raise ValueError(f"{name}: expected a number of 1 or more, got {number!r}")
+    check_number("processes", processes)
+    check_number("processes_per_policy", processes_per_policy)
     if policy is not None and gpus is not None:
         raise ValueError("cannot provide both policy and gpus: a policy names its GPUs itself")
     several = gpus is not None or (policy is not None and not isinstance(policy, Policy))
@@ -110,8 +115,8 @@ class Pool:
     ) -> None:
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
-        if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild < 1):
-            raise ValueError(f"maxtasksperchild: expected a number of 1 or more, got {maxtasksperchild!r}")
+        check_number("maxtasksperchild", maxtasksperchild)
+        check_number("retries", retries, 0)
         shares = shares_for(processes, policy, processes_per_policy, gpus, wait, bind)
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), maxtasksperchild, retries)
         self._open = True

@@ -20,6 +20,12 @@ def test_it_is_an_executor():
         assert sorted(future.result() for future in done) == [0, 1, 4, 9, 16]
 
 
+@pytest.mark.parametrize("wrong", [{"max_workers": 0}, {"max_tasks_per_child": 0}, {"max_tasks_per_child": "2"}, {"retries": -1}])
+def test_numbers_that_make_no_sense_are_refused_by_their_name(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        thole.Executor(**wrong)
+
+
 def test_after_shutdown_what_was_submitted_is_done_and_nothing_more_is_taken():
     executor = thole.Executor(1)
     futures = [executor.submit(work.square, x) for x in range(10)]

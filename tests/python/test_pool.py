@@ -2,7 +2,10 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
+import types
 
 import pytest
 
@@ -119,6 +122,55 @@ def test_progress_is_told_chunk_by_chunk(pool):
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.fixture
+def tqdm(monkeypatch):
+    """A stand-in for tqdm.auto that notes what is asked of its bars; the real one is tried in test_tqdm_itself_draws_the_bar."""
+    bars = []
+
+    class Bar:
+        def __init__(self, total):
+            self.total, self.done, self.closed = total, 0, False
+            bars.append(self)
+
+        def update(self, number):
+            assert not self.closed
+            self.done += number
+
+        def close(self):
+            self.closed = True
+
+    monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Bar))
+    return bars
+
+
+def test_a_bar_of_tqdm_goes_to_the_end_and_is_closed(pool, tqdm):
+    pool.map(work.square, range(10), 4, progress=True)
+    pool.starmap(pow, [(2, 3)] * 5, progress=True)
+    list(pool.imap(work.square, range(7), 2, progress=True))
+    list(pool.imap_unordered(work.square, iter(range(6)), progress=True))  # nobody knows how many there will be
+    with pytest.raises(ValueError):
+        pool.map(work.fail, range(3), 1, progress=True)
+    assert [(bar.total, bar.done, bar.closed) for bar in tqdm] == [(10, 10, True), (5, 5, True), (7, 7, True), (None, 6, True), (3, 3, True)]
+
+
+def test_tqdm_itself_draws_the_bar():
+    pytest.importorskip("tqdm", reason="tqdm is not installed here")
+    code = "import thole\nwith thole.Pool(1) as pool: pool.map(abs, range(8), 2, progress=True)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "100%" in done.stderr and "8/8" in done.stderr
+
+
+def test_without_tqdm_progress_is_a_line(pool, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # cannot be imported
+    pool.map(work.square, range(4), 2, progress=True)
+    assert capsys.readouterr().err == "\r2/4\r4/4\n"
+
+
+def test_a_progress_callback_that_raises_does_not_stop_the_work(pool):
+    assert pool.map(work.square, range(4), 1, progress=lambda done, total: 1 / 0) == [0, 1, 4, 9]
+    assert pool.map(work.square, range(4)) == [0, 1, 4, 9]
+
+
 def test_a_result_that_is_not_there_in_time_is_a_timeout_of_both_kinds(pool, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     result = pool.apply_async(work.meet, (str(tmp_path / "fifo"),))
@@ -141,6 +193,8 @@ def test_a_result_that_is_not_there_in_time_is_a_timeout_of_both_kinds(pool, tmp
         {"policy": []},
         {"policy": thole.Policy(), "gpus": 1},
         {"maxtasksperchild": 0},
+        {"retries": -1},
+        {"retries": None, "maxtasksperchild": 1.5},
     ],
 )
 def test_arguments_that_do_not_go_together_are_said_so(arguments):
