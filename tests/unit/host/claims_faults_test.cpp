@@ -22,16 +22,6 @@ struct Faults : ClaimStoreTest {
     ASSERT_GT(::pwrite(fd.get(), words.data(), words.size() * 8, 0), 0);
   }
   void cut(const std::string& file, off_t size) { ASSERT_EQ(::truncate((directory + "/" + file).c_str(), size), 0); }
-
-  static std::string error_of(const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unavailable);
-      return error.full();
-    }
-    return "(no error)";
-  }
 };
 
 TEST_F(Faults, WhateverIsInTheQueueEverybodyIsServed) {
@@ -42,15 +32,7 @@ TEST_F(Faults, WhateverIsInTheQueueEverybodyIsServed) {
     std::vector<std::unique_ptr<Child>> waiters;
     for (unsigned i = 0; i < 4; ++i) {
       waiters.push_back(std::make_unique<Child>([&](Child& self) {
-        held.reset();
-        auto mine = entry({"GPU-0"});
-        auto place = store->enter(mine);
-        auto won = place->step(fifo_rule(mine));
-        self.say('w');
-        while (!won) {
-          place->sleep({}, std::nullopt);
-          won = place->step(fifo_rule(mine));
-        }
+        const Served served(*store, entry({"GPU-0"}), held, self);
         return 0;
       }));
       ASSERT_EQ(waiters.back()->hear(), 'w');
@@ -98,10 +80,10 @@ TEST_F(Faults, AMissingNodeNamesInitAndIsNotMadeAnewUnderALivingClaim) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   std::filesystem::remove(directory + "/gpu.GPU-0");
-  EXPECT_NE(error_of([&] { try_claim(*open(), entry({"GPU-0"})); }).find("sudo thole init"), std::string::npos);
+  EXPECT_NE(trouble([&] { try_claim(*open(), entry({"GPU-0"})); }).find("sudo thole init"), std::string::npos);
   EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "the others go on";
   auto again = [&] { init_claims(StateLocation::named(directory), units); };
-  EXPECT_NE(error_of(again).find("living claim"), std::string::npos);
+  EXPECT_NE(trouble(again).find("living claim"), std::string::npos);
   held.reset();
   again();
   EXPECT_TRUE(try_claim(*store, entry({"GPU-0"})));
@@ -111,8 +93,8 @@ TEST_F(Faults, ADirectoryDeletedUnderAClaimGivesNoSecondOwner) {
   auto store = open(), other = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   std::filesystem::remove_all(directory);
-  EXPECT_NE(error_of([&] { open(); }).find("deleted"), std::string::npos);
-  EXPECT_NE(error_of([&] { try_claim(*other, entry({"GPU-0"})); }).find("deleted"), std::string::npos);
+  EXPECT_NE(trouble([&] { open(); }).find("deleted"), std::string::npos);
+  EXPECT_NE(trouble([&] { try_claim(*other, entry({"GPU-0"})); }).find("deleted"), std::string::npos);
   std::filesystem::create_directory(directory);   // by hand: the store does not go on in the old one
   held.reset();
   EXPECT_TRUE(try_claim(*other, entry({"GPU-0"})));
@@ -128,7 +110,7 @@ TEST_F(Faults, AWaiterFollowsToTheDirectoryThatTookOver) {
   auto place = store->enter(mine);
   EXPECT_FALSE(place->step(fifo_rule(mine)));
   std::filesystem::rename(folder.path + "/lock", folder.path + "/gone");
-  EXPECT_NE(error_of([&] { place->step(fifo_rule(mine)); }).find("deleted"), std::string::npos);
+  EXPECT_NE(trouble([&] { place->step(fifo_rule(mine)); }).find("deleted"), std::string::npos);
   held.reset();
   EXPECT_TRUE(place->step(fifo_rule(mine)));
   EXPECT_EQ(store->about().directory, folder.path + "/lock");
@@ -139,10 +121,10 @@ TEST_F(Faults, APlantedLinkInPlaceOfANodeIsNotFollowed) {
   std::filesystem::remove(directory + "/gpu.GPU-0");
   std::ofstream(folder.path + "/victim") << "x";
   std::filesystem::create_symlink(folder.path + "/victim", directory + "/gpu.GPU-0");
-  EXPECT_NE(error_of([&] { try_claim(*store, entry({"GPU-0"})); }).find("gpu.GPU-0"), std::string::npos);
+  EXPECT_NE(trouble([&] { try_claim(*store, entry({"GPU-0"})); }).find("gpu.GPU-0"), std::string::npos);
   std::filesystem::remove(directory + "/gpu.GPU-0");
   std::filesystem::copy_file(folder.path + "/victim", directory + "/gpu.GPU-0");
-  EXPECT_NE(error_of([&] { try_claim(*store, entry({"GPU-0"})); }), "(no error)") << "nor is a plain file a lock";
+  EXPECT_NE(trouble([&] { try_claim(*store, entry({"GPU-0"})); }), "(no error)") << "nor is a plain file a lock";
 }
 
 TEST_F(Faults, TheDescriptorLimitIsAnErrorAndNeitherBusyNorDead) {
@@ -185,7 +167,7 @@ TEST_F(Faults, WhoeverIsStuckInAllocIsNamedAndStatusStillAnswers) {
     return 0;
   });
   ASSERT_EQ(stuck.hear(), 'l');
-  std::string error = error_of([&] { try_claim(*store, entry({"GPU-1"})); });
+  std::string error = trouble([&] { try_claim(*store, entry({"GPU-1"})); });
   EXPECT_NE(error.find("pid " + std::to_string(stuck.pid())), std::string::npos) << error;
   EXPECT_NE(error.find("kill"), std::string::npos);
   auto holdings = store->holdings();
@@ -240,7 +222,7 @@ TEST_F(Faults, AFullDiskCostsOrderAndSaysSo) {
 TEST_F(Faults, AUnitNobodyKnowsNamesInit) {
   auto store = open();
   auto looking = find_claim_store(options(StateLocation::named(directory)));
-  EXPECT_NE(error_of([&] { looking->enter(entry({"GPU-new"})); }).find("sudo thole init"), std::string::npos);
+  EXPECT_NE(trouble([&] { looking->enter(entry({"GPU-new"})); }).find("sudo thole init"), std::string::npos);
   EXPECT_TRUE(try_claim(*store, entry({"GPU-new"}))) << "its owner adds it";
 }
 

@@ -145,6 +145,33 @@ class Child {
   pid_t pid_ = -1;
 };
 
+// In a child: joins the line, says 'w', and stays until it has the claim. `others`: its copy, by fork, of its parent's claim.
+struct Served {
+  Served(port::ClaimStore& store, const port::Entry& wanted, std::optional<port::Claim>& others, Child& self) {
+    others.reset();
+    place = store.enter(wanted);
+    claim = place->step(fifo_rule(wanted));
+    self.say('w');
+    while (!claim) {
+      place->sleep({}, std::nullopt);
+      claim = place->step(fifo_rule(wanted));
+    }
+  }
+  std::unique_ptr<port::Place> place;
+  std::optional<port::Claim> claim;
+};
+
+// The text of an error of class "unavailable".
+inline std::string trouble(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unavailable);
+    return error.full();
+  }
+  return "(no error)";
+}
+
 // Polls a condition until it holds; the tests' only use of time.
 inline bool eventually(const std::function<bool()>& condition, Seconds patience = Seconds(10)) {
   auto deadline = std::chrono::steady_clock::now() + patience;

@@ -13,14 +13,7 @@ struct Line : ClaimStoreTest {
   // A child that joins the line, says 'w', waits, says 'c' with the claim, and lets go when told or hung up on.
   std::unique_ptr<Child> waiter(port::ClaimStore& store, port::Entry wanted, std::optional<port::Claim>& held) {
     return std::make_unique<Child>([&store, wanted, &held](Child& self) {
-      held.reset();
-      auto place = store.enter(wanted);
-      auto won = place->step(fifo_rule(wanted));
-      self.say('w');
-      while (!won) {
-        place->sleep({}, std::nullopt);
-        won = place->step(fifo_rule(wanted));
-      }
+      const Served served(store, wanted, held, self);
       self.say('c');
       self.hear();
       return 0;
@@ -37,17 +30,9 @@ TEST_F(Line, ServesInOrderOfArrival) {
   std::vector<std::unique_ptr<Child>> children;
   for (unsigned i = 0; i < count; ++i) {
     children.push_back(std::make_unique<Child>([&, i](Child& self) {
-      held.reset();
-      auto mine = entry({"GPU-0"});
-      auto place = store->enter(mine);
-      auto won = place->step(fifo_rule(mine));
-      self.say('w');
-      while (!won) {
-        place->sleep({}, std::nullopt);
-        won = place->step(fifo_rule(mine));
-      }
+      const Served served(*store, entry({"GPU-0"}), held, self);
       board->order[board->next++] = i;
-      return static_cast<int>(place->progress_by_timeout());
+      return static_cast<int>(served.place->progress_by_timeout());
     }));
     ASSERT_EQ(children.back()->hear(), 'w');
   }
@@ -77,16 +62,8 @@ TEST_F(Line, FiveHundredWaitersAllGetTheirTurn) {
   std::vector<std::unique_ptr<Child>> children;
   for (unsigned i = 0; i < 500; ++i) {
     children.push_back(std::make_unique<Child>([&](Child& self) {
-      held.reset();
-      auto mine = entry({"GPU-0"});
-      auto place = store->enter(mine);
-      auto won = place->step(fifo_rule(mine));
-      self.say('w');
-      while (!won) {
-        place->sleep({}, std::nullopt);
-        won = place->step(fifo_rule(mine));
-      }
-      return static_cast<int>(place->progress_by_timeout());
+      const Served served(*store, entry({"GPU-0"}), held, self);
+      return static_cast<int>(served.place->progress_by_timeout());
     }));
     ASSERT_EQ(children.back()->hear(), 'w');
   }

@@ -34,16 +34,8 @@ TEST_F(ClaimStore, AWaiterIsWokenByARelease) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   Child waiter([&](Child& self) {
-    held.reset();  // the copies of the descriptors that fork made
-    auto mine = entry({"GPU-0"});
-    auto place = store->enter(mine);
-    auto won = place->step(fifo_rule(mine));
-    self.say('w');
-    while (!won) {
-      place->sleep({}, std::nullopt);
-      won = place->step(fifo_rule(mine));
-    }
-    return place->progress_by_timeout() == 0 ? 0 : 1;
+    const Served served(*store, entry({"GPU-0"}), held, self);
+    return served.place->progress_by_timeout() == 0 ? 0 : 1;
   });
   ASSERT_EQ(waiter.hear(), 'w');
   held.reset();

@@ -18,16 +18,6 @@ struct StateDirTest : ::testing::Test {
   StateDir open() { return open_state_dir(StateLocation::common(paths)); }
 };
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unavailable);
-    return error.full();
-  }
-  return "(no error)";
-}
-
 TEST_F(StateDirTest, TheFirstFallbackIsMadeWhateverTheUmask) {
   mode_t before = ::umask(077);
   StateDir dir = open();
@@ -64,17 +54,17 @@ TEST_F(StateDirTest, ADirectoryThatWasReplacedIsNotCurrent) {
 TEST_F(StateDirTest, APlantedLinkIsRefusedNotFollowed) {
   std::filesystem::create_directory(folder.path + "/elsewhere");
   std::filesystem::create_directory_symlink(folder.path + "/elsewhere", paths.fallbacks[0]);
-  EXPECT_NE(message_of([&] { open(); }).find("link"), std::string::npos);
+  EXPECT_NE(trouble([&] { open(); }).find("link"), std::string::npos);
 }
 
 TEST_F(StateDirTest, AFileInItsPlaceIsRefused) {
   std::ofstream(paths.fallbacks[0]) << "x";
-  EXPECT_NE(message_of([&] { open(); }).find(paths.fallbacks[0]), std::string::npos);
+  EXPECT_NE(trouble([&] { open(); }).find(paths.fallbacks[0]), std::string::npos);
 }
 
 TEST_F(StateDirTest, ASystemDirectoryOfAnotherOwnerIsRefused) {
   std::filesystem::create_directory(paths.system);
-  std::string message = message_of([&] { open(); });
+  std::string message = trouble([&] { open(); });
   EXPECT_NE(message.find("root"), std::string::npos);
   EXPECT_NE(message.find("thole init"), std::string::npos);
 }
@@ -82,7 +72,7 @@ TEST_F(StateDirTest, ASystemDirectoryOfAnotherOwnerIsRefused) {
 TEST_F(StateDirTest, ADirectoryThatEverybodyCanWriteToIsRefused) {
   std::filesystem::create_directory(folder.path + "/open");
   ::chmod((folder.path + "/open").c_str(), 0777);
-  EXPECT_NE(message_of([&] { open_state_dir(StateLocation::named(folder.path + "/open")); }).find("chmod"), std::string::npos);
+  EXPECT_NE(trouble([&] { open_state_dir(StateLocation::named(folder.path + "/open")); }).find("chmod"), std::string::npos);
 }
 
 TEST_F(StateDirTest, ANamedDirectoryIsMadeWithItsParents) {
@@ -95,7 +85,7 @@ TEST_F(StateDirTest, APersonalDirectoryMustBeMineAlone) {
   StateDir dir = open_state_dir(StateLocation::personal(folder.path + "/own", "machine"));
   EXPECT_EQ(dir.kind, DirKind::personal);
   ::chmod(dir.path.c_str(), 0750);
-  EXPECT_NE(message_of([&] { open_state_dir(StateLocation::personal(folder.path + "/own", "machine")); }).find("0700"),
+  EXPECT_NE(trouble([&] { open_state_dir(StateLocation::personal(folder.path + "/own", "machine")); }).find("0700"),
             std::string::npos);
 }
 
@@ -109,7 +99,7 @@ TEST_F(StateDirTest, TheSystemDirectoryIsNotMadeWhileAFallbackHoldsAClaim) {
   StateDir fallback = open();
   auto claim = fallback.hold();
   paths.system_owner = ::geteuid();
-  EXPECT_NE(message_of([&] { make_system_dir(paths); }).find("claimed"), std::string::npos);
+  EXPECT_NE(trouble([&] { make_system_dir(paths); }).find("claimed"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(paths.system)) << "and nothing is left of the attempt";
   claim.clear();
   EXPECT_EQ(make_system_dir(paths).kind, DirKind::system);
@@ -119,7 +109,7 @@ TEST_F(StateDirTest, OneDeletedUnderALivingClaimIsNotMadeAnew) {
   StateDir dir = open();
   auto claim = dir.hold();
   std::filesystem::remove_all(dir.path);
-  EXPECT_NE(message_of([&] { open(); }).find("deleted"), std::string::npos);
+  EXPECT_NE(trouble([&] { open(); }).find("deleted"), std::string::npos);
   claim.clear();
   EXPECT_EQ(open().path, paths.fallbacks[0]);
 }
@@ -148,7 +138,7 @@ TEST(StateDirFilesystem, OnlyThoseWhoseLocksHoldAreUsed) {
 }
 
 TEST(StateDirFilesystem, AKernelFileSystemIsRefusedInPractice) {
-  std::string message = message_of([] { open_state_dir(StateLocation::named("/proc/sys")); });
+  std::string message = trouble([] { open_state_dir(StateLocation::named("/proc/sys")); });
   EXPECT_NE(message.find("tmpfs"), std::string::npos) << message;
 }
 
