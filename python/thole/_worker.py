@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 _FUNCTIONS_KEPT = 32
+MAIN = "THOLE_MAIN_OF_POOL"  # package:path of the script, for children of a worker that import it (_main_again.py)
 
 
 class MainReached(BaseException):
@@ -52,6 +53,14 @@ def stop_import_of_main() -> None:
     """Called where processes are to be started: in a worker that imports the main script, what stands above is all it needs."""
     if importing_main:
         raise MainReached
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and getattr(process.current_process(), "_inheriting", False):
+        from .errors import Error
+
+        raise Error(
+            "a process of multiprocessing that still imports the main script cannot start others",
+            hint='put what starts processes under if __name__ == "__main__":',
+        )
 
 
 def set_up(told: dict[str, Any]) -> None:
@@ -63,20 +72,30 @@ def set_up(told: dict[str, Any]) -> None:
 
 def import_main() -> None:
     """Makes the names of the pool's main script known here: runs it under another name, as far as it goes without starting processes."""
-    global _main_path, importing_main
+    global _main_path
     path, _main_path = _main_path, None
     if path is None:
         return
+    import os
     import types
+    from importlib.machinery import ModuleSpec
 
     module = types.ModuleType("__mp_main__")
-    module.__file__, module.__package__ = path, _main_package
+    module.__spec__ = ModuleSpec("thole._main_again", None)
+    os.environ[MAIN] = f"{_main_package or ''}:{path}"
     sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+    run_main(path, _main_package, module.__dict__)
+
+
+def run_main(path: str, package: str | None, names: dict[str, Any]) -> None:
+    """Runs the script in these globals, as far as it goes without starting processes."""
+    global importing_main
+    names["__file__"], names["__package__"] = path, package
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec")
     importing_main = True
     try:
-        exec(code, module.__dict__)
+        exec(code, names)
     except MainReached:
         pass
     finally:

@@ -31,11 +31,13 @@ def _has(python, modules):
     return subprocess.run([python, "-c", code, *modules], capture_output=True).returncode == 0
 
 
-def python_with(modules, requirements):
-    """The path of a Python that has these modules; skips the test where there is none."""
+def python_with(modules, requirements=None):
+    """The path of a Python that has these modules, if need be from PyPI by `requirements`; skips the test where there is none."""
     for python in filter(None, (NAMED_ENVIRONMENT and f"{NAMED_ENVIRONMENT}/bin/python", sys.executable, "/usr/bin/python3")):
         if _has(python, modules):
             return python
+    if not requirements:
+        pytest.skip(f"no {' and '.join(modules)} here; THOLE_TEST_VENV names a virtual environment that has it")
     if not FETCH:
         pytest.skip(f"no {' and '.join(modules)} here; THOLE_TEST_PYPI=1 fetches {' '.join(requirements)} from PyPI")
     if "python" not in _made:

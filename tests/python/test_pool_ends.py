@@ -127,6 +127,33 @@ def pool_of(n): return thole.Pool(n)
     assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle)]) == ["[2,", "4,", "6]", "8"]
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_such_a_script_may_have_children_by_every_method(method, tmp_path):
+    text = f"""
+import multiprocessing, thole
+def double(x): return 2 * x
+def doubled(x):
+    with multiprocessing.get_context("{method}").Pool(1) as children:
+        return children.map(double, [x])
+print(thole.Pool(2).map(doubled, [1, 2]))
+"""
+    assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle=True)]) == ["[[2],", "[4]]"]
+
+
+def test_an_unguarded_pool_in_a_process_of_multiprocessing_names_the_guard(tmp_path):
+    text = """
+import multiprocessing, thole
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=print)
+    child.start(); child.join(); print(child.exitcode)
+else:
+    try: thole.Pool(2)
+    except thole.Error as problem: print(problem.hint)
+"""
+    said = said_by([sys.executable, script(tmp_path, text, without_cloudpickle=True)])
+    assert " ".join(said) == 'put what starts processes under if __name__ == "__main__": 0'
+
+
 @pytest.mark.parametrize("without_cloudpickle", [False, True])
 def test_functions_typed_at_a_prompt_or_in_a_notebook_work(without_cloudpickle, tmp_path):
     text = """
