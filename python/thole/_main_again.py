@@ -8,5 +8,6 @@ import os
 
 from thole import _worker
 
-package, path = os.environ[_worker.MAIN].split(":", 1)
-_worker.run_main(path, package or None, globals())
+if __name__ == "__mp_main__":
+    package, path = os.environ[_worker.MAIN].split(":", 1)
+    _worker.run_main(path, package or None, globals())
