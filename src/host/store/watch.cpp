@@ -17,6 +17,8 @@ namespace thole::host {
 
 namespace {
 
+constexpr std::string_view newborn = "new.";
+
 const char* prefix_of(port::Changes what) { return what == port::Changes::any ? "any" : "end"; }
 
 class FifoWatch : public port::JobWatch {
@@ -40,17 +42,20 @@ std::unique_ptr<port::JobWatch> make_watch(const std::string& directory, port::C
   ::mkdir(directory.c_str(), 0700);
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<std::uint64_t>(::getpid());
-  std::string path = fmt::format("{}/{}.{}.{:016x}", directory, prefix_of(what), ::getpid(), number);
-  if (::mkfifo(path.c_str(), 0600) != 0)
-    throw Error(ErrorCode::unavailable, "cannot watch the queue").about(path).because(errno);
-  // Open for both, so that it never hangs up: a writer closing is no change.
-  Fd fifo = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
-  if (!fifo) {
+  const std::string name = fmt::format("{}.{:016x}", ::getpid(), number);
+  const std::string born = fmt::format("{}/{}{}", directory, newborn, name);
+  const std::string path = fmt::format("{}/{}.{}", directory, prefix_of(what), name);
+  for (;;) {                                     // again only where a writer came in between
+    if (::mkfifo(born.c_str(), 0600) != 0 && errno != EEXIST)
+      throw Error(ErrorCode::unavailable, "cannot watch the queue").about(path).because(errno);
+    // Open for both, so that it never hangs up: a writer closing is no change.
+    Fd fifo = open_at(AT_FDCWD, born.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+    if (fifo && ::rename(born.c_str(), path.c_str()) == 0) return std::make_unique<FifoWatch>(path, std::move(fifo));
+    if (errno == ENOENT) continue;
     const int why = errno;
-    ::unlink(path.c_str());
+    ::unlink(born.c_str());
     throw Error(ErrorCode::unavailable, "cannot watch the queue").about(path).because(why);
   }
-  return std::make_unique<FifoWatch>(std::move(path), std::move(fifo));
 }
 
 Watchers::~Watchers() {
@@ -64,7 +69,7 @@ void Watchers::tell(bool some_job_ended) {
   ::rewinddir(directory);
   while (const dirent* entry = ::readdir(directory)) {
     const std::string_view name = entry->d_name;
-    const bool wants = name.starts_with("any.") || (some_job_ended && name.starts_with("end."));
+    const bool wants = name.starts_with("any.") || (some_job_ended && name.starts_with("end.")) || name.starts_with(newborn);
     if (!wants) continue;
     Fd fifo = open_at(::dirfd(directory), entry->d_name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
     if (fifo) {

@@ -3,7 +3,8 @@
 // How this works. Every watcher makes a FIFO of its own in the directory `watch` and holds its reading end; its name begins
 // with what it wants to know. A writer, once its change can be seen, writes one byte to each. A byte already there is enough: a
 // full or unread FIFO is one wake-up. A FIFO nobody reads (its watcher was killed) answers the opening with ENXIO and is
-// removed.
+// removed. So that this cannot befall one whose watcher is just about to open it, it gets that name only once it is open; the
+// name it has before may be taken from it, and then it is made anew.
 #pragma once
 
 #include <memory>

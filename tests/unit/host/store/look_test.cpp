@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -57,11 +60,6 @@ TEST_F(Look, TheNewestFew) {
 TEST_F(Look, ByRangesOfNumbers) {
   query.ids = {{1, 2, {}}, {5, 5, {}}, {99, 100, {}}};
   EXPECT_THAT(ids(store->jobs(query)), ElementsAre(1, 2, 5));
-}
-
-TEST_F(Look, ByStateOfTheirTasks) {
-  query.states = {TaskState::done, TaskState::running};
-  EXPECT_THAT(ids(store->jobs(query)), ElementsAre(1, 2));
 }
 
 TEST_F(Look, ByTagsAndByName) {
@@ -154,6 +152,22 @@ TEST_F(Watching, AWatcherThatWasKilledLeavesNothingBehind) {
   EXPECT_FALSE(std::filesystem::is_empty(directory + "/watch"));
   submit();
   EXPECT_TRUE(std::filesystem::is_empty(directory + "/watch"));
+}
+
+// A writer takes a FIFO that nobody reads for one of a killed watcher, and every watcher's is one for a moment.
+TEST_F(Watching, OneThatIsMadeWhileWritersTellIsToldAsWell) {
+  submit();
+  std::atomic<bool> enough = false;
+  std::thread writer([&] {
+    for (Watchers watchers(directory + "/watch"); !enough;) watchers.tell(true);
+  });
+  for (int i = 0; i < 2000 && !HasFailure(); ++i) {
+    const auto watch = make_watch(directory + "/watch", Changes::job_ended);
+    pollfd sleeper{watch->fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&sleeper, 1, 10'000), 1);
+  }
+  enough = true;
+  writer.join();
 }
 
 TEST_F(Watching, AWatcherThatNeverDrainsHoldsUpNobody) {
