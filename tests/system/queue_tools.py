@@ -5,7 +5,7 @@ import os
 import pathlib
 import subprocess
 
-from run_tools import THOLE, eventually
+from run_tools import THOLE, eventually, open_gate
 
 
 class Queue:
@@ -69,5 +69,4 @@ class Queue:
         path = self.work / f"gate-{len(list(self.work.glob('gate-*')))}"
         os.mkfifo(path)
         yield path
-        with contextlib.suppress(OSError):
-            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+        open_gate(path)

@@ -38,6 +38,15 @@ def state_of(pid):
     return text.rpartition(")")[2].split()[0]
 
 
+def open_gate(path):
+    """Ends every `cat` of this FIFO, those that read it now and those that will."""
+    fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    opened = pathlib.Path(f"{path}.open")
+    opened.touch()
+    os.replace(opened, path)
+    os.close(fifo)
+
+
 def gone(pid):
     return state_of(pid) in (None, "Z", "X")
 
@@ -118,6 +127,13 @@ class Started:
 
     def error_line(self):
         return read_line(self.process.stderr)
+
+    def until(self, line):
+        """Reads the standard output up to this line."""
+        seen = None
+        while seen != line:
+            seen = self.line()
+            assert seen or self.process.poll() is None, f"the standard output ended before {line!r}"
 
     def error_until(self, text):
         """Reads the standard error up to a line with this text."""
