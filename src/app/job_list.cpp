@@ -171,6 +171,7 @@ class Reasons {
 JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, const Reasons& reasons, WallTime now) {
   JobLine line;
   line.job = job;
+  line.job.counts = counts_of(job);
   line.state = state_of(job);
   if (job.counts[TaskState::running] > 0) {
     bool all_paused = true;
@@ -186,7 +187,8 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
                       [](const std::string& label) { return std::pair(std::strtoul(label.c_str(), nullptr, 10), label); });
     if (all_paused) line.state = "paused";
   }
-  if (job.tasks == 1 && job.started) line.only_task = jobs.task(job.id, 0);
+  if (job.tasks == 1 && job.started)
+    if (std::vector<model::Task> tasks = tasks_of(jobs, job, 0, 0, {}); !tasks.empty()) line.only_task = std::move(tasks.front());
   if (line.only_task)
     for (const std::string& key : line.only_task->gpus) line.last_gpus.push_back(label_of(key, machine));
   line.wait = reasons.of(job);
@@ -195,8 +197,9 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
 }
 
 bool is_wished(const Job& job, const JobListWish& wish) {
+  const model::TaskCounts counts = counts_of(job);
   if (!wish.states.empty() &&
-      std::none_of(wish.states.begin(), wish.states.end(), [&](TaskState state) { return job.counts[state] > 0; }))
+      std::none_of(wish.states.begin(), wish.states.end(), [&](TaskState state) { return counts[state] > 0; }))
     return false;
   return std::all_of(wish.tags.begin(), wish.tags.end(), [&](const std::string& tag) {
     return std::find(job.tags.begin(), job.tags.end(), tag) != job.tags.end();
@@ -212,10 +215,30 @@ std::string label_of(const std::string& key, const Overview* machine) {
   return key;
 }
 
+model::TaskCounts counts_of(const Job& job) {
+  model::TaskCounts counts = job.counts;
+  if (job.terms.held) counts[TaskState::held] += std::exchange(counts[TaskState::queued], 0);
+  return counts;
+}
+
 std::string state_of(const Job& job) {
+  const model::TaskCounts counts = counts_of(job);
   for (const TaskState state : {TaskState::running, TaskState::queued, TaskState::held})
-    if (job.counts[state] > 0) return to_string(state == TaskState::queued && job.terms.held ? TaskState::held : state);
-  return outcome_of(job.counts);
+    if (counts[state] > 0) return to_string(state);
+  return outcome_of(counts);
+}
+
+std::vector<model::Task> tasks_of(port::JobReader& jobs, const Job& job, model::TaskIndex first, model::TaskIndex last,
+                                  const std::set<TaskState>& states) {
+  std::set<TaskState> stored = states;
+  if (job.terms.held && states.contains(TaskState::held)) stored.insert(TaskState::queued);
+  std::vector<model::Task> tasks;
+  for (model::Task& task : jobs.tasks(job.id, first, last - first + 1, stored)) {
+    if (task.index > last) break;
+    if (job.terms.held && task.state == TaskState::queued) task.state = TaskState::held;
+    if (states.empty() || states.contains(task.state)) tasks.push_back(std::move(task));
+  }
+  return tasks;
 }
 
 std::string outcome_of(const model::TaskCounts& counts) {
@@ -262,7 +285,7 @@ JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListW
   });
   std::uint64_t ended = 0, queued = 0;
   for (const Job& job : shown) {
-    list.tasks += job.counts;
+    list.tasks += counts_of(job);
     ended += rank(job) == 0;
   }
   if (ended > wish.most_ended) list.untold_ended = ended - wish.most_ended;

@@ -20,7 +20,7 @@ struct JobWait {
 };
 
 struct JobLine {
-  model::Job job;
+  model::Job job;                                // its counts as counts_of() gives them
   std::string state;                             // queued, held, running, paused, done, failed, lost, cancelled, skipped
   std::vector<std::string> gpus;                 // labels of those that its running tasks have
   std::vector<std::string> last_gpus;            // … and of those that its one task had, where that has ended
@@ -47,6 +47,13 @@ struct JobListWish {
 
 // `machine`: claims and line as they are; null where they could not be read.
 JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListWish& wish, WallTime now);
+
+// How many tasks are in which state as people see it: those that a held job has queued are held.
+model::TaskCounts counts_of(const model::Job& job);
+
+// Of the tasks from `first` to `last` those that have left the plain queued state, in one of `states` (none: any), seen so.
+std::vector<model::Task> tasks_of(port::JobReader& jobs, const model::Job& job, model::TaskIndex first, model::TaskIndex last,
+                                  const std::set<model::TaskState>& states);
 
 // One word for a job as a whole, and for one that has ended: the worst that became of a task of it.
 std::string state_of(const model::Job& job);

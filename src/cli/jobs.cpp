@@ -50,10 +50,8 @@ std::vector<model::Task> tasks_of(Context& context, port::JobReader& jobs) {
   for (const port::Selection& one : app::selections(jobs, words))
     for (const model::Job& job : app::jobs_of(jobs, {one})) {
       const auto [first, last] = one.tasks.value_or(std::pair<model::TaskIndex, model::TaskIndex>{0, job.tasks - 1});
-      for (model::Task& task : jobs.tasks(job.id, first, last - first + 1, context.invocation.queue.jobs.states)) {
-        if (task.index > last) break;
+      for (model::Task& task : app::tasks_of(jobs, job, first, last, context.invocation.queue.jobs.states))
         all.push_back(std::move(task));
-      }
     }
   return all;
 }

@@ -22,7 +22,6 @@ struct Selection {
 
 struct JobQuery {
   std::vector<Selection> ids;                      // only these jobs (their tasks do not matter here); empty = all
-  std::set<model::TaskState> states;               // with a task in one of these; empty = any
   std::vector<std::string> tags;                   // with all of these
   std::string name;
   bool unended_only = false;

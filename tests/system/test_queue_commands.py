@@ -119,7 +119,7 @@ def test_jobs_wait_for_each_other_and_say_so(queue):
     assert queue.job(2)["waits"] == {"kind": "dependency", "why": "after 1"}
     assert queue.job(4)["after"] == [{"job": 3, "when": "any"}]
     queue("drain", "--off")
-    assert queue.run("wait").returncode == 1
+    assert queue.run("wait", "all").returncode == 1   # without words it would not wait for one that has ended by then
     assert [queue.job(number)["state"] for number in (1, 2, 3, 4)] == ["failed", "skipped", "done", "done"]
 
 
@@ -207,6 +207,36 @@ def test_hold_and_resume(queue):
     assert queue.run("wait").returncode == 0
 
 
+def test_the_tasks_of_a_held_job_are_held_and_none_of_them_is_queued(queue):
+    queue.drain()
+    queued = queue.submit("true")
+    submitted = queue.submit("--hold", "--array", "0-2", "true", "{index}")
+    later = queue.submit("true")
+    queue("hold", later)
+    one_task = queue.submit("--array", "0-2", "true", "{index}")
+    queue("hold", f"{one_task}.1")
+    in_state = lambda state: [job["job"] for job in queue.json("jobs", "--state", state)["jobs"]]
+    assert in_state("held") == [submitted, later, one_task] and in_state("queued") == [queued, one_task]
+    counts = [(queue.job(job)["counts"]["held"], queue.job(job)["counts"]["queued"]) for job in (submitted, later, one_task)]
+    assert counts == [(3, 0), (1, 0), (1, 2)]
+    all_tasks = queue.json("jobs")["tasks"]
+    assert (all_tasks["held"], all_tasks["queued"]) == (5, 3) and "3 queued, 5 held" in queue("jobs")
+    assert "3 of 3 tasks wait: held; thole resume 2" in queue("why", "job", submitted)
+    assert f"thole resume {submitted}" in queue.refused("resume", f"{submitted}.1")
+    queue("resume", f"{submitted},{later},{one_task}.1")
+    assert in_state("held") == [] and queue.json("jobs")["tasks"]["queued"] == 8
+
+
+def test_a_task_that_is_to_run_again_is_held_with_its_job(queue):
+    number = queue.submit("-g0", "--retry", "1", "--retry-pause", "1h", "false")
+    eventually(lambda: (queue.job(number)["task"] or {}).get("not_before"), "it waits for its second run")
+    assert queue.task(number)["state"] == "queued"
+    queue("hold", number)
+    assert queue.task(number)["state"] == "held" and queue.job(number)["task"]["state"] == "held"
+    assert len(queue.json("jobs", number, "--tasks", "--state", "held")["tasks"]) == 1
+    assert queue.json("jobs", number, "--tasks", "--state", "queued")["tasks"] == []
+
+
 def test_pause_stops_a_running_job_and_continue_lets_it_go_on(queue):
     with queue.gate() as gate:
         number = queue.submit("-g0", "sh", "-c", f"echo $$ > pid; cat {gate}")
@@ -262,8 +292,7 @@ def test_logs_follow_until_the_end(queue):
     with queue.gate() as gate:
         number = queue.submit("-g0", "sh", "-c", f"echo begun; cat {gate}; echo over")
         with Started([THOLE, "logs", "-f", str(number)], env=queue.env, cwd=queue.work) as follower:
-            while follower.line() != "begun":
-                pass
+            follower.until("begun")
             with open(gate, "w") as way:
                 way.write("passed\n")
             seen = []

@@ -101,6 +101,9 @@ class Alteration {
     if (whole_ && row_.job.terms.held) {
       altered_.changed += row_.job.counts[TaskState::queued];
       row_.job.terms.held = false;
+    } else if (row_.job.terms.held) {
+      throw Error(ErrorCode::usage, fmt::format("job {} is held as a whole, not task by task", row_.job.id))
+          .hint(fmt::format("thole resume {}", row_.job.id));
     }
     move(TaskState::held, TaskState::queued);
   }

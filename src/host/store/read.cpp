@@ -18,8 +18,6 @@ namespace {
   throw Error(ErrorCode::usage, fmt::format("there is no job {}", job)).hint("thole jobs --all");
 }
 
-constexpr const char* count_columns[] = {"queued", "held_tasks", "running", "done", "failed", "lost", "cancelled", "skipped"};
-
 // The text of a query and the words that go into it; numbers stand in the text.
 struct Conditions {
   std::string text;
@@ -33,12 +31,6 @@ Conditions conditions_of(const port::JobQuery& query) {
     std::string any;
     for (const port::Selection& ids : query.ids)
       any += fmt::format("{}job.id BETWEEN {} AND {}", any.empty() ? "" : " OR ", ids.first, ids.last);
-    all.add("(" + any + ")");
-  }
-  if (!query.states.empty()) {
-    std::string any;
-    for (TaskState state : query.states)
-      any += fmt::format("{}job.{} > 0", any.empty() ? "" : " OR ", count_columns[static_cast<std::size_t>(state)]);
     all.add("(" + any + ")");
   }
   for (const std::string& tag : query.tags) {
