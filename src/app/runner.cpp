@@ -9,6 +9,7 @@
 #include <csignal>
 #include <set>
 
+#include "app/abandoned_code.hpp"
 #include "app/crash_rules.hpp"
 #include "app/job_names.hpp"
 #include "app/lane.hpp"
@@ -357,6 +358,7 @@ void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOpt
     if (::access(ports.queue.c_str(), F_OK) != 0) return;
     const WallTime now = ports.clock.wall();
     for (model::JobId job : ports.jobs.prune(options.keep, now)) ports.door.forget_logs(job);
+    settle_code(ports.jobs, ports.door);
     const bool more = !ports.jobs.candidates(now, 1).empty() || ports.jobs.next_due(now) || !ports.jobs.running().empty();
     ports.jobs.rest();
     if (!more) return;

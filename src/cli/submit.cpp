@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "app/abandoned_code.hpp"
 #include "app/run.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -90,25 +91,27 @@ class Copies {
   Copies(const Copies&) = delete;
   Copies& operator=(const Copies&) = delete;
 
-  void make(std::vector<port::Submission>& jobs, const Context& context) {
+  void make(std::vector<port::Submission>& jobs, Context& context) {
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       model::JobSpec& spec = jobs[i].spec;
       if (spec.snapshot.empty()) continue;
-      const wire::CodeCopy copy = wire::copy_code(spec.directory, queue_ + "/snapshots");
+      if (copies_.empty()) app::settle_code(queue_of(context).store, queue_of(context).door);
+      wire::CodeCopy copy = wire::copy_code(spec.directory, queue_ + "/snapshots");
       context.note(fmt::format("copied {} files, {} ({})", copy.files, format_mib((copy.bytes + (1 << 20) - 1) >> 20),
                                copy.by_git ? "what git tracks or would" : "the whole directory"));
       spec.environment.push_back("THOLE_SUBMIT_DIR=" + spec.directory);
       spec.directory = copy.directory;
       spec.snapshot = copy.root;
-      copies_[i] = copy;
+      copies_[i] = std::move(copy);
     }
   }
 
   void give(const std::vector<port::Submitted>& jobs) {
     for (auto& [position, copy] : copies_) {
       if (jobs[position].existed) continue;
-      wire::give_code(copy, queue_ + "/logs", jobs[position].id);
+      wire::give_code(copy.root, queue_ + "/logs", jobs[position].id);
       copy.root.clear();
+      copy.lock.reset();
     }
   }
 

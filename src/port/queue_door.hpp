@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -34,6 +35,10 @@ class QueueDoor {
   virtual std::string log_path(const std::string& name) const = 0;
 
   virtual void forget_logs(model::JobId job) = 0;
+
+  // Asks whose each copy of code is of which nobody knows; nobody's (no answer) is removed.
+  using Owner = std::function<std::optional<model::JobId>(const std::string& copy)>;
+  virtual void settle_code(const Owner& owner) = 0;
 };
 
 }  // namespace thole::port

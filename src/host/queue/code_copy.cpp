@@ -10,7 +10,8 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
-#include <vector>
+#include <set>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -110,29 +111,29 @@ class Copier {
   std::uint64_t most_;
 };
 
-constexpr std::string_view unfinished = "part.";
-
 Fd locked(const fs::path& directory, int how) {
   Fd fd = open_at(AT_FDCWD, directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (fd && ::flock(fd.get(), how) != 0) fd.reset();
   return fd;
 }
 
-void remove_abandoned(const fs::path& snapshots) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(snapshots, ignored))
-    if (entry.path().filename().string().starts_with(unfinished) && locked(entry.path(), LOCK_EX | LOCK_NB))
-      remove_code(entry.path());
-}
-
-// A new directory whose lock is ours. One maker at a time, so that nobody takes it for abandoned before that.
+// A new directory whose lock is ours. Who looks for abandoned ones stays out until it is.
 std::pair<std::string, Fd> begin_copy(const fs::path& snapshots) {
   const Fd alone = locked(snapshots, LOCK_EX);
-  remove_abandoned(snapshots);
-  std::string pattern = (snapshots / unfinished).string() + "XXXXXX";
+  std::string pattern = (snapshots / "XXXXXX").string();
   if (!::mkdtemp(pattern.data())) cannot("make", pattern, std::error_code(errno, std::generic_category()));
   Fd lock = locked(pattern, LOCK_EX | LOCK_NB);
   return {std::move(pattern), std::move(lock)};
+}
+
+// Every copy that some job is known to have.
+std::set<std::string> given(const fs::path& logs) {
+  std::set<std::string> copies;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(logs, ignored))
+    if (entry.path().extension() == ".code")
+      if (const fs::path copy = fs::read_symlink(entry.path(), ignored); !copy.empty()) copies.insert(copy);
+  return copies;
 }
 
 }  // namespace
@@ -141,19 +142,14 @@ CodeCopy copy_code(const std::string& from, const std::string& snapshots, std::u
   std::error_code problem;
   fs::create_directories(snapshots, problem);
   if (problem) cannot("make", snapshots, problem);
-  const auto [part, lock] = begin_copy(snapshots);
   CodeCopy copy;
-  copy.root = part;
+  std::tie(copy.root, copy.lock) = begin_copy(snapshots);
   try {
     const std::optional<Listed> by_git = listed_by_git(from);
     const Listed listed = by_git ? *by_git : listed_whole(from);
     copy.by_git = listed.by_git;
     Copier copier(copy, listed.root, most_bytes);
     for (const fs::path& file : listed.files) copier.add(file);
-    const std::string whole = (fs::path(snapshots) / part.substr(part.rfind('.') + 1)).string();
-    fs::rename(part, whole, problem);
-    if (problem) cannot("name", whole, problem);
-    copy.root = whole;
     const fs::path real = fs::canonical(from, problem);
     const fs::path below = (problem ? fs::path(from) : real).lexically_relative(fs::canonical(listed.root, problem));
     copy.directory = below == "." ? copy.root : (fs::path(copy.root) / below).string();
@@ -170,10 +166,22 @@ void remove_code(const std::string& root) {
   fs::remove_all(root, ignored);
 }
 
-void give_code(const CodeCopy& copy, const std::string& logs, model::JobId job) {
+void give_code(const std::string& root, const std::string& logs, model::JobId job) {
   std::error_code problem;
   fs::create_directories(logs, problem);
-  fs::create_symlink(copy.root, fmt::format("{}/{}.code", logs, job), problem);   // without it the copy stays; it is only room
+  fs::create_symlink(root, fmt::format("{}/{}.code", logs, job), problem);   // without it whoever looks next does this
+}
+
+std::vector<AbandonedCode> abandoned_code(const std::string& snapshots, const std::string& logs) {
+  std::vector<AbandonedCode> abandoned;
+  const Fd nobody_begins = locked(snapshots, LOCK_EX);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(snapshots, ignored))
+    if (Fd lock = locked(entry.path(), LOCK_EX | LOCK_NB)) abandoned.push_back({entry.path(), std::move(lock)});
+  if (abandoned.empty()) return abandoned;
+  const std::set<std::string> known = given(logs);   // after the locks: a maker gives his copy away before he lets go of it
+  std::erase_if(abandoned, [&](const AbandonedCode& one) { return known.contains(one.root); });
+  return abandoned;
 }
 
 }  // namespace thole::host

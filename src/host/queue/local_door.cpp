@@ -18,6 +18,7 @@
 #include "host/process/memory_policy.hpp"
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
+#include "host/queue/code_copy.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/surroundings/logout.hpp"
 
@@ -142,5 +143,12 @@ std::optional<pid_t> LocalDoor::runner() {
 }
 
 void LocalDoor::forget_logs(model::JobId job) { remove_logs(files_.logs(), job); }
+
+void LocalDoor::settle_code(const Owner& owner) {
+  for (const AbandonedCode& copy : abandoned_code(files_.snapshots(), files_.logs())) {
+    if (const std::optional<model::JobId> job = owner(copy.root)) give_code(copy.root, files_.logs(), *job);
+    else remove_code(copy.root);
+  }
+}
 
 }  // namespace thole::host

@@ -27,6 +27,7 @@ class LocalDoor : public port::QueueDoor {
   std::optional<pid_t> runner() override;
   std::string log_path(const std::string& name) const override { return files_.logs() + "/" + name; }
   void forget_logs(model::JobId job) override;
+  void settle_code(const Owner& owner) override;
 
  private:
   QueueFiles files_;

@@ -7,6 +7,7 @@
 //                 polls the other end is woken, in this order
 //   lanes/N.mail  FIFO: a byte makes the lane read the store
 //   logs/         what the tasks wrote (log_files.hpp)
+//   snapshots/    copies of code (code_copy.hpp)
 #pragma once
 
 #include <string>
@@ -23,6 +24,7 @@ class QueueFiles {
 
   const std::string& directory() const { return directory_; }
   std::string logs() const { return directory_ + "/logs"; }
+  std::string snapshots() const { return directory_ + "/snapshots"; }
 
   void make() const;                             // the directories within; throws Error(unavailable)
 

@@ -1,6 +1,7 @@
 // Naming jobs, listing them with their reasons, altering them: over the real store, in a directory of the test's own.
 #include <gmock/gmock.h>
 
+#include "app/abandoned_code.hpp"
 #include "app/job_actions.hpp"
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
@@ -29,7 +30,12 @@ struct SilentDoor : port::QueueDoor {
   std::optional<pid_t> runner() override { return std::nullopt; }
   std::string log_path(const std::string& name) const override { return name; }
   void forget_logs(model::JobId) override {}
+  void settle_code(const Owner& owner) override {
+    for (const std::string& copy : copies) settled.push_back(owner(copy));
+  }
   unsigned stirred = 0;
+  std::vector<std::string> copies;
+  std::vector<std::optional<model::JobId>> settled;
   std::vector<std::uint64_t> nudged;
 };
 
@@ -78,6 +84,17 @@ TEST_F(NamedJobs, ThatNameNothingAreRefusedWithWhatIsNearest) {
   EXPECT_THAT(said([&] { jobs({"trainign"}); }), HasSubstr("did you mean training?"));
   EXPECT_THAT(said([&] { jobs({"1.10"}); }), HasSubstr("no task 1.10\n  job 1 has the tasks 0 to 9"));
   EXPECT_THAT(said([&] { app::dependencies(*store, {"1.3"}); }), HasSubstr("a job waits for whole jobs"));
+}
+
+TEST_F(QueueTest, ACopyOfCodeThatNobodyWasGivenIsItsJobsOrNobodys) {
+  SilentDoor door;
+  door.copies = {"/copies/a", "/copies/b"};
+  port::Submission one = job();
+  submit(one);
+  one.spec.snapshot = "/copies/b";
+  submit(one);
+  app::settle_code(*store, door);
+  EXPECT_THAT(door.settled, ElementsAre(std::nullopt, std::optional<model::JobId>(2)));
 }
 
 class List : public QueueTest {

@@ -1,8 +1,7 @@
 #include "host/queue/code_copy.hpp"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/file.h>
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,8 @@
 namespace thole::host {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
 class Snapshot : public ::testing::Test {
@@ -52,6 +53,12 @@ class Snapshot : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   std::string snapshots() const { return (root / "queue/snapshots").string(); }
+  std::string logs() const { return (root / "queue/logs").string(); }
+  std::vector<std::string> abandoned() const {
+    std::vector<std::string> roots;
+    for (const AbandonedCode& one : abandoned_code(snapshots(), logs())) roots.push_back(one.root);
+    return roots;
+  }
 
   fs::path root;
 };
@@ -91,46 +98,49 @@ TEST_F(Snapshot, TooMuchIsRefusedAndLeavesNothing) {
 
 TEST_F(Snapshot, GoesWithTheLogsOfItsJob) {
   const CodeCopy copy = copy_code(root / "code", snapshots());
-  const std::string logs = (root / "queue/logs").string();
-  give_code(copy, logs, 7);
-  remove_logs(logs, 8);
+  give_code(copy.root, logs(), 7);
+  remove_logs(logs(), 8);
   EXPECT_TRUE(fs::exists(copy.root));
-  remove_logs(logs, 7);
+  remove_logs(logs(), 7);
   EXPECT_FALSE(fs::exists(copy.root));
-  EXPECT_TRUE(fs::is_empty(logs));
+  EXPECT_TRUE(fs::is_empty(logs()));
 }
 
-TEST_F(Snapshot, OneWhoseMakerWasKilledIsRemovedByTheNext) {
+TEST_F(Snapshot, IsAbandonedWhenItsMakerIsGoneAndNoJobHasIt) {
+  CodeCopy one = copy_code(root / "code", snapshots()), other = copy_code(root / "code", snapshots());
+  EXPECT_THAT(abandoned(), IsEmpty());
+  give_code(one.root, logs(), 7);
+  one.lock.reset();
+  EXPECT_THAT(abandoned(), IsEmpty());
+  other.lock.reset();
+  EXPECT_THAT(abandoned(), ElementsAre(other.root));
+}
+
+TEST_F(Snapshot, OneThatIsBeingSettledIsSettledByNobodyElse) {
+  copy_code(root / "code", snapshots());
+  const std::vector<AbandonedCode> first = abandoned_code(snapshots(), logs());
+  EXPECT_EQ(first.size(), 1u);
+  EXPECT_THAT(abandoned(), IsEmpty());
+}
+
+TEST_F(Snapshot, OneWhoseMakerIsKilledInTheMidstIsAbandoned) {
   write("code/large.bin", std::string(64 << 20, 'x'));
   const pid_t maker = ::fork();
   if (maker == 0) {
-    copy_code(root / "code", snapshots());
-    ::_exit(0);
+    const CodeCopy copy = copy_code(root / "code", snapshots());
+    ::pause();
   }
-  const auto unfinished = [this] {
+  const auto begun = [this] {
     std::error_code not_yet;
     for (const auto& entry : fs::directory_iterator(snapshots(), not_yet))
       if (fs::exists(entry.path() / "large.bin")) return true;
     return false;
   };
-  while (!unfinished() && ::waitpid(maker, nullptr, WNOHANG) == 0) {}
+  while (!begun() && ::waitpid(maker, nullptr, WNOHANG) == 0) {}
+  EXPECT_THAT(abandoned(), IsEmpty());
   ::kill(maker, SIGKILL);
   ::waitpid(maker, nullptr, 0);
-  for (const auto& entry : fs::directory_iterator(snapshots()))
-    if (!entry.path().filename().string().starts_with("part.")) GTEST_SKIP() << "the copy was made before the kill";
-  fs::remove(root / "code/large.bin");
-  const CodeCopy copy = copy_code(root / "code", snapshots());
-  EXPECT_EQ(std::distance(fs::directory_iterator(snapshots()), fs::directory_iterator()), 1);
-  EXPECT_TRUE(fs::exists(fs::path(copy.root) / "train.py"));
-}
-
-TEST_F(Snapshot, OneThatSomebodyIsMakingIsLeftAlone) {
-  const std::string other = snapshots() + "/part.others";
-  fs::create_directories(other);
-  const Fd maker = open_at(AT_FDCWD, other.c_str(), O_RDONLY | O_DIRECTORY);
-  ASSERT_EQ(::flock(maker.get(), LOCK_EX), 0);
-  copy_code(root / "code", snapshots());
-  EXPECT_TRUE(fs::exists(other));
+  EXPECT_EQ(abandoned().size(), 1u);
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+"""`submit --snapshot`: the job runs the code as it was, and no copy outlives its job, or its submitter who was killed."""
+import contextlib
+import fcntl
+import signal
+import subprocess
+
+import pytest
+
+from queue_tools import Queue
+from run_tools import THOLE, Started, eventually
+
+
+@pytest.fixture
+def queue(tmp_path):
+    made = Queue(tmp_path)
+    yield made
+    made.run("cancel", "all")
+
+
+def copies(queue):
+    return sorted((queue.directory / "snapshots").iterdir())
+
+
+@contextlib.contextmanager
+def nobody_writes(queue):
+    """Submitters get as far as the storing of their jobs, and wait there."""
+    with open(queue.directory / "turnstile", "r+") as turnstile:
+        fcntl.flock(turnstile, fcntl.LOCK_EX)
+        yield
+
+
+def submitter_before_storing(queue):
+    submitter = Started([THOLE, "submit", "--snapshot", "-g0", "sh", "run.sh"], env=queue.env, cwd=queue.work, stdin=subprocess.DEVNULL)
+    submitter.error_until("copied")
+    return submitter
+
+
+def test_the_job_runs_the_code_as_it_was_when_it_was_submitted(queue):
+    queue.drain()
+    (queue.work / "run.sh").write_text("echo as it was > \"$THOLE_SUBMIT_DIR/out\"\n")
+    number = queue.submit("--snapshot", "-g0", "sh", "run.sh")
+    (queue.work / "run.sh").write_text("echo edited > \"$THOLE_SUBMIT_DIR/out\"\n")
+    queue("drain", "--off")
+    assert queue.run("wait", number).returncode == 0
+    assert (queue.work / "out").read_text() == "as it was\n"
+
+
+def test_the_copy_of_a_submitter_who_was_killed_before_his_job_was_stored_goes_with_the_next_submission(queue):
+    (queue.work / "run.sh").write_text("true\n")
+    queue.submit("--hold", "true")
+    with nobody_writes(queue), submitter_before_storing(queue) as submitter:
+        [left] = copies(queue)
+        submitter.kill(signal.SIGKILL)
+        submitter.wait()
+    number = queue.submit("--snapshot", "-g0", "sh", "run.sh")
+    assert left not in copies(queue) and len(copies(queue)) == 1
+    assert queue.run("wait", number).returncode == 0
+
+
+def test_the_copy_of_a_submitter_who_is_only_slow_is_left_alone(queue):
+    (queue.work / "run.sh").write_text("true\n")
+    queue.submit("--hold", "true")
+    with contextlib.ExitStack() as both:
+        with nobody_writes(queue):
+            submitters = [both.enter_context(submitter_before_storing(queue)) for _ in range(2)]   # the second looked for abandoned ones
+            assert len(copies(queue)) == 2
+        assert [submitter.wait() for submitter in submitters] == [0, 0]
+    assert queue.run("wait", "2,3").returncode == 0 and len(copies(queue)) == 2
+
+
+def test_the_runner_removes_what_killed_submitters_left_when_it_leaves(queue):
+    (queue.work / "run.sh").write_text("true\n")
+    number = queue.submit("-g0", "true")
+    with nobody_writes(queue), submitter_before_storing(queue) as submitter:
+        submitter.kill(signal.SIGKILL)
+        submitter.wait()
+    assert queue.run("wait", number).returncode == 0
+    eventually(lambda: not copies(queue), "the copy is gone", 60)
