@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/poke.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -53,11 +54,9 @@ Fd QueueFiles::open_to_tell(const std::string& name) const {
   return open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
 }
 
-// A full FIFO has bytes enough to be woken by.
 bool QueueFiles::tell(const std::string& name) const {
   Fd fifo = open_to_tell(name);
-  if (!fifo) return false;
-  return ::write(fifo.get(), "!", 1) == 1 || errno == EAGAIN;
+  return fifo && poke(fifo.get());
 }
 
 Fd QueueFiles::watch_life(unsigned lane) const {

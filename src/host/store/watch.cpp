@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/poke.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 
@@ -73,7 +74,7 @@ void Watchers::tell(bool some_job_ended) {
     if (!wants) continue;
     Fd fifo = open_at(::dirfd(directory), entry->d_name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
     if (fifo) {
-      [[maybe_unused]] const bool told = ::write(fifo.get(), "!", 1) == 1;   // not: it is full, and so awake
+      poke(fifo.get());
     } else if (errno == ENXIO) {
       ::unlinkat(::dirfd(directory), entry->d_name, 0);
     }
