@@ -43,7 +43,7 @@ struct Queue::Parts {
   host::LocalDoor door;
   host::LocalLanes lanes;
   host::LogFiles logs;
-  host::InheritedSignals inherited = host::InheritedSignals::capture();
+  host::InheritedSignals inherited{};            // of the runner; see ports()
 };
 
 Queue::Queue(Wire& wire, std::string directory) : wire_(wire), directory_(std::move(directory)) {
@@ -74,6 +74,7 @@ std::map<std::string, std::string> Queue::carry() const {
 
 app::QueuePorts Queue::ports() {
   Parts& parts = *parts_;
+  parts.inherited = host::InheritedSignals::capture();
   const std::string name = host::host_name();
   return {.site = [this]() -> app::Site& { return wire_.site(); },
           .jobs = parts.jobs,

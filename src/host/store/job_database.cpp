@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "host/store/log_vfs.hpp"
 
 namespace thole::host {
 
@@ -24,7 +25,7 @@ constexpr off_t users_of_index = 128;
 }  // namespace
 
 JobDatabase::JobDatabase(std::string directory, const char* vfs, SchemaSteps steps)
-    : directory_(std::move(directory)), vfs_(vfs), steps_(steps), watchers_(watch_directory()) {}
+    : directory_(std::move(directory)), vfs_(vfs ? vfs : log_vfs()), steps_(steps), watchers_(watch_directory()) {}
 
 Database& JobDatabase::database() {
   if (database_) return *database_;

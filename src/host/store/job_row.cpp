@@ -101,9 +101,12 @@ JobRow* Ledger::find(model::JobId job) {
   if (const auto known = entries_.find(job); known != entries_.end()) return &known->second.now;
   Rows rows = db_.query("SELECT NULL, NULL, job.* FROM job WHERE id = ?", job);
   if (!rows.next()) return nullptr;
-  const JobRow row = job_row(rows);
-  to_settle_.push_back(job);
-  return &entries_.emplace(job, Entry{row, row}).first->second.now;
+  return &add(job_row(rows));
+}
+
+JobRow& Ledger::add(const JobRow& inserted) {
+  to_settle_.push_back(inserted.job.id);
+  return entries_.emplace(inserted.job.id, Entry{inserted, inserted}).first->second.now;
 }
 
 std::uint64_t Ledger::plain(const JobRow& row) {
@@ -158,6 +161,16 @@ void Ledger::decide_dependents(const model::Job& done) {
   }
 }
 
+void decide_open(JobRow& row) {
+  const model::Job& job = row.job;
+  const model::JobTerms& terms = job.terms;
+  row.due = 0;
+  if (terms.begin) row.due = terms.begin->time_since_epoch().count();
+  if (job.ready) row.due = std::max<std::int64_t>(row.due, job.ready->time_since_epoch().count());
+  row.open = job.counts[TaskState::queued] > 0 && !terms.held && job.unmet == 0 &&
+             (!terms.at_most || job.counts[TaskState::running] < *terms.at_most);
+}
+
 void Ledger::write(const Entry& entry, JobRow& row) {
   model::Job& job = row.job;
   job.ready.reset();
@@ -165,13 +178,9 @@ void Ledger::write(const Entry& entry, JobRow& row) {
     Rows first = db_.query("SELECT ready FROM task WHERE state = 0 AND state <> 3 AND job = ? ORDER BY ready LIMIT 1", job.id);
     if (first.next() && first.integer(0) > 0) job.ready = WallTime(Millis(first.integer(0)));
   }
-  const model::JobTerms& terms = job.terms;
-  row.due = 0;
-  if (terms.begin) row.due = terms.begin->time_since_epoch().count();
-  if (job.ready) row.due = std::max<std::int64_t>(row.due, job.ready->time_since_epoch().count());
-  row.open = job.counts[TaskState::queued] > 0 && !terms.held && job.unmet == 0 &&
-             (!terms.at_most || job.counts[TaskState::running] < *terms.at_most);
+  decide_open(row);
   if (row == entry.before) return;
+  const model::JobTerms& terms = job.terms;
   const model::TaskCounts& n = job.counts;
   db_.run(
       "UPDATE job SET held = ?, begin = ?, at_most = ?, time_s = ?, unmet = ?, next = ?, rest = ?, queued = ?, held_tasks = ?, "

@@ -26,6 +26,9 @@ struct JobRow {
 // Reads what "SELECT command, tags, job.*" gives (either of the first two may be null).
 JobRow job_row(const Rows& rows);
 
+// `open` and `due`, as they follow from the rest of the row.
+void decide_open(JobRow& row);
+
 // What "SELECT place.gpus, task.*" gives.
 model::Task task_row(const Rows& rows);
 
@@ -36,6 +39,7 @@ class Ledger {
   Ledger(Database& db, WallTime now) : db_(db), now_(now) {}
 
   JobRow* find(model::JobId job);                // nullptr: there is none
+  JobRow& add(const JobRow& inserted);           // one that stands in the file as it is given here
   std::uint64_t plain(const JobRow& row);        // how many tasks have no row
   void skip(JobRow& row);                        // whatever is not running or ended will not be run
   std::vector<model::JobId> settle();            // the jobs that have ended with this

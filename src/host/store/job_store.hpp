@@ -11,7 +11,7 @@ namespace thole::host {
 
 struct JobStoreOptions {
   std::string directory;                         // of the queue; see host/store/queue_dir.hpp
-  const char* vfs = nullptr;                     // tests: another file system for SQLite
+  const char* vfs = nullptr;                     // tests: another file system for SQLite; else log_vfs()
   SchemaSteps steps = schema_steps();            // tests: other versions
 };
 

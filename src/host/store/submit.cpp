@@ -64,17 +64,33 @@ void check(const port::Submission& wanted) {
     throw Error(ErrorCode::internal, fmt::format("{} tasks of {} items", wanted.tasks, wanted.items.size()));
 }
 
-JobId insert(Database& db, const port::Submission& wanted, WallTime now) {
+// What will be read of it later, all but the number: it is written once and not read back.
+JobRow row_of(Database& db, const port::Submission& wanted, WallTime now) {
+  JobRow row;
+  row.job.name = wanted.spec.name;
+  row.job.request_class = static_cast<std::uint64_t>(class_id(db, wanted.spec));
+  row.job.gpus = wanted.spec.request.gpus;
+  row.job.terms = wanted.terms;
+  row.job.terms.after.clear();                   // these are added one by one
+  if (!row.job.terms.time) row.job.terms.time = wanted.spec.request.time;
+  row.job.tasks = row.job.counts[TaskState::queued] = wanted.tasks;
+  row.job.submitted = now;
+  row.per_item = wanted.items.empty() ? 0 : wanted.tasks / wanted.items.size();
+  decide_open(row);
+  return row;
+}
+
+JobRow insert(Database& db, const port::Submission& wanted, WallTime now) {
   const model::JobSpec& spec = wanted.spec;
-  const model::JobTerms& terms = wanted.terms;
-  const auto time = terms.time ? terms.time : spec.request.time;
-  const std::uint64_t per_item = wanted.items.empty() ? 0 : wanted.tasks / wanted.items.size();
+  JobRow row = row_of(db, wanted, now);
+  const model::JobTerms& terms = row.job.terms;
   db.run(
-      "INSERT INTO job(name, class, gpus, priority, held, begin, at_most, time_s, unmet, tasks, per_item, queued, submitted) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)",
-      maybe(spec.name), class_id(db, spec), spec.request.gpus, terms.priority, terms.held, terms.begin, terms.at_most,
-      time ? std::optional(time->count()) : std::nullopt, wanted.tasks, per_item, wanted.tasks, now);
-  const auto id = static_cast<JobId>(db.last_id());
+      "INSERT INTO job(name, class, gpus, priority, held, begin, at_most, time_s, unmet, tasks, per_item, queued, submitted, "
+      "open, due) VALUES(?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)",
+      maybe(spec.name), row.job.request_class, row.job.gpus, terms.priority, terms.held, terms.begin, terms.at_most,
+      terms.time ? std::optional(terms.time->count()) : std::nullopt, wanted.tasks, row.per_item, wanted.tasks, now, row.open,
+      row.due);
+  const auto id = row.job.id = static_cast<JobId>(db.last_id());
   const std::string packed = model::pack(spec), command = command_line(spec.argv).substr(0, most_command_columns),
                     tags = join(spec.tags, "\n");
   db.run("INSERT INTO job_spec(id, command, tags, environment, columns, spec) VALUES(?, ?, ?, ?, ?, ?)", id, command, tags,
@@ -83,7 +99,7 @@ JobId insert(Database& db, const port::Submission& wanted, WallTime now) {
   std::uint64_t number = 0;
   for (const std::string& chunk : wanted.items.chunks())
     db.run("INSERT INTO item_chunk(job, chunk, bytes) VALUES(?, ?, ?)", id, number++, Blob{chunk});
-  return id;
+  return row;
 }
 
 }  // namespace
@@ -114,14 +130,13 @@ std::vector<port::Submitted> SqliteJobStore::submit(std::span<const port::Submis
         continue;
       }
     }
-    const JobId id = insert(db, wanted, now);
-    JobRow& row = *ledger.find(id);
+    JobRow& row = ledger.add(insert(db, wanted, now));
     for (const model::Dependency& on : wanted.terms.after) add_dependency(db, ledger, row, on);
     for (const auto& [earlier, when] : wanted.after_earlier) {
       if (earlier >= done.size()) throw Error(ErrorCode::internal, "a job that waits for a later one of its batch");
       add_dependency(db, ledger, row, {done[earlier].id, when});
     }
-    done.push_back({id, false});
+    done.push_back({row.job.id, false});
   }
   writing.commit(!ledger.settle().empty());
   return done;

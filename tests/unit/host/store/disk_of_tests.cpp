@@ -7,6 +7,8 @@
 #include <fstream>
 #include <optional>
 
+#include "host/store/log_vfs.hpp"
+
 namespace thole::testing {
 
 namespace {
@@ -114,7 +116,7 @@ void apply(std::string& content, const DiskOfTests::Event& event, std::mt19937* 
 
 DiskOfTests::DiskOfTests() {
   disk = this;
-  system_vfs = sqlite3_vfs_find(nullptr);
+  system_vfs = sqlite3_vfs_find(host::log_vfs());
   static sqlite3_vfs made;                       // SQLite keeps the pointer
   made = *system_vfs;
   made.szOsFile = static_cast<int>(sizeof(File)) + system_vfs->szOsFile;
