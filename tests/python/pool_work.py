@@ -1,4 +1,5 @@
 """Functions for the workers of pools under test: they are found by name, as a program's own modules are."""
+import fcntl
 import os
 import pickle
 import signal
@@ -58,6 +59,12 @@ def meet(path):
     """Waits at a FIFO until the test, or another call, opens its other end."""
     with open(path, "rb") as fifo:
         return fifo.read()
+
+
+def lock(path):
+    """Waits until nobody else has this file locked."""
+    with open(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def sleep(seconds):

@@ -1,3 +1,4 @@
+# ctest: timeout 600
 """gpu_affinity's drop-in: its own published tests, its recorded results, its sample under a launcher's variables."""
 
 import gzip
@@ -154,7 +155,7 @@ def test_its_sample_under_the_variables_of_torchrun(checkout, mode, scope):
         sample = [str(checkout / "examples/sample/sample.py"), "--mode", mode, "--scope", scope]
         said = subprocess.run(
             [thole._native.program(), "compat", "--", sys.executable, "-c", RANK, json.dumps(list(cores.values())), *sample],
-            env=environment, capture_output=True, text=True, timeout=60,
+            env=environment, capture_output=True, text=True, timeout=200,
         )  # fmt: skip
         assert said.returncode == 0, said.stderr
         expected = sorted(thole_words.cpus(topology["sets"][case[8][rank]]))

@@ -1,3 +1,4 @@
+# ctest: timeout 600
 """GPUtil's drop-in: the same answers and tables on the same driver, and what it hands out is claimed."""
 
 import difflib

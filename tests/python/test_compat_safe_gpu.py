@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """safe_gpu's drop-in: names, log and exceptions of the original, on claims that wait in line."""
 
 import os

@@ -15,7 +15,7 @@ from thole import _native
 @pytest.fixture(autouse=True)
 def every_claim_has_ended():
     yield
-    with thole.claim(8, wait=30):
+    with thole.claim(8, wait=200):
         pass
 
 

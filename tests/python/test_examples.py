@@ -3,7 +3,7 @@
 PyTorch and TensorFlow are too large to be fetched for tests: where they are not installed, or where the machine has not two GPUs, the
 stand-ins below tests/python/standins take their place. They fit real lines, on devices that are only counted.
 """
-# ctest: timeout 600
+# ctest: timeout 1200
 import json
 import os
 import pathlib
@@ -20,11 +20,14 @@ from thole import _native
 
 STANDINS = pathlib.Path(__file__).parent / "standins"
 
+# Kernels not by TCP: see test_jupyter.py.
 EXECUTE = """
-import sys, nbformat, nbclient
+import os, sys, tempfile, nbformat, nbclient, traitlets.config
+sockets = tempfile.TemporaryDirectory(prefix="k")
+by_files = traitlets.config.Config(KernelManager={"transport": "ipc", "ip": os.path.join(sockets.name, "k")})
 notebook = nbformat.read(sys.argv[1], as_version=4)
 if sys.argv[3]: notebook.cells.append(nbformat.v4.new_code_cell(sys.argv[3]))
-nbclient.NotebookClient(notebook, timeout=200, startup_timeout=200, kernel_name=sys.argv[2]).execute()
+nbclient.NotebookClient(notebook, timeout=200, startup_timeout=200, kernel_name=sys.argv[2], config=by_files).execute()
 for cell in notebook.cells:
     for output in cell.get("outputs", []):
         print(output.get("text", ""), end="")

@@ -1,3 +1,4 @@
+# ctest: timeout 600
 """Too late is an error: every way of having started CUDA, HIP or Level Zero before claiming is found and named."""
 import json
 import os
@@ -198,7 +199,7 @@ except thole.TooLateError as error:
 """
     ours = {name: os.environ[name] for name in ("THOLE_LIBRARY", "THOLE_PROGRAM") if name in os.environ}
     environment = {**driver.environment, **ours}
-    done = subprocess.run([sys.executable, "-c", code, str(driver.conf)], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, str(driver.conf)], env=environment, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("too late to claim: the driver shows this process on GPU 1"), done.stdout
 
@@ -215,7 +216,7 @@ def program():
 
 def python(code, *words, **environment):
     done = subprocess.run([sys.executable, "-c", code, *words], env={**os.environ, **environment}, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

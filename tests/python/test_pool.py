@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """Pool: the interface of multiprocessing.Pool, on GPUs, with workers that may die."""
 import multiprocessing
 import os
@@ -12,7 +13,7 @@ import pytest
 import pool_work as work
 import thole
 
-LONG = 60
+LONG = 200  # seconds, that no test takes unless something is wrong
 
 
 @pytest.fixture

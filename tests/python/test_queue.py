@@ -1,3 +1,4 @@
+# ctest: timeout 600
 """thole.submit, jobs, wait: the queue as functions. (What the queue itself does is tested with the program, tests/system.)"""
 import os
 import signal
@@ -61,8 +62,8 @@ def test_control_c_ends_the_wait_and_not_the_job(tmp_path):
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt_when_it_runs)
-    thread.start()
     with pytest.raises(KeyboardInterrupt):
+        thread.start()  # here: the job may run already
         thole.wait(job)
     thread.join()
     assert thole.jobs(job)[0]["state"] == "running"
