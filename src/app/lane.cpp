@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "app/job_names.hpp"
 #include "app/notify.hpp"
 #include "app/task_end.hpp"
 #include "app/task_text.hpp"
@@ -22,6 +21,7 @@ using model::TaskPhase;
 
 constexpr std::size_t tail_for_signs = 64 * 1024;
 constexpr std::uint64_t default_log_limit_mib = 1024;
+constexpr Millis moment{50};                     // a claim that takes no longer was not waited for
 constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
 
 std::int64_t in_ms(WallTime time) { return time.time_since_epoch().count(); }
@@ -30,7 +30,7 @@ class Lane {
  public:
   Lane(const QueuePorts& ports, port::LaneSeat& seat) : ports_(ports), seat_(seat), site_(ports.site()) {}
 
-  LaneEnd run(model::JobId first);
+  LaneEnd run(const model::Job& first);
 
  private:
   // A task in one of our places.
@@ -41,6 +41,7 @@ class Lane {
     bool paused = false;
   };
 
+  std::optional<model::Job> job_for_claim(const model::Job& first);
   bool claim(model::JobId first);
   std::optional<model::Job> best_job(std::uint64_t request_class);
   void prepare(const model::Job& job);
@@ -92,17 +93,18 @@ void Lane::carefully(Work work) {
 
 // False when the runner has called us back.
 bool Lane::claim(model::JobId first) {
-  model::JobSpec spec = ports_.jobs.spec(first);
-  spec.request.leave = std::max(spec.request.leave, spec.leave);
-  spec.request.wait.reset();                     // a job waits as long as it takes
+  spec_ = ports_.jobs.spec(first);
+  model::Request request = spec_.request;
+  request.leave = std::max(request.leave, spec_.leave);
+  request.wait.reset();                          // a job waits as long as it takes
   AcquireOptions options;
-  options.command = printable(join(spec.argv, " "), 200);
-  options.enforced = spec.request.time.has_value();
+  options.command = printable(join(spec_.argv, " "), 200);
+  options.enforced = request.time.has_value();
   options.cancel = {seat_.mail.get()};
   options.caution = ports_.say;
   while (seat_.record->yield.load() == 0) {
     try {
-      acquired_ = acquire(site_, spec.request, options);
+      acquired_ = acquire(site_, request, options);
       return seat_.record->yield.load() == 0;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::interrupted) throw;
@@ -122,7 +124,6 @@ std::optional<model::Job> Lane::best_job(std::uint64_t request_class) {
 void Lane::prepare(const model::Job& job) {
   job_ = job.id;
   seat_.record->job.store(job.id);
-  spec_ = ports_.jobs.spec(job.id);
   alone_ = job.tasks == 1;
   variables_ = variables(site_, acquired_, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
   try {
@@ -332,10 +333,18 @@ void Lane::wait() {
 
 bool Lane::has_free_place() const { return running_.size() < std::clamp(spec_.per_gpu, 1u, model::lane_places); }
 
-LaneEnd Lane::run(model::JobId first) {
-  const std::optional<model::Job> for_whom = job_of(ports_.jobs, first);
-  if (!for_whom || !claim(first)) return LaneEnd::nothing_to_do;
-  const std::optional<model::Job> job = best_job(for_whom->request_class);
+// The job that gets the claim: the runner's choice where that was made a moment ago, else what is the best of its kind by now.
+std::optional<model::Job> Lane::job_for_claim(const model::Job& first) {
+  const SteadyTime asked = site_.clock.steady();
+  if (!claim(first.id)) return std::nullopt;
+  if (site_.clock.steady() - asked < moment) return first;
+  std::optional<model::Job> job = best_job(first.request_class);
+  if (job) spec_ = ports_.jobs.spec(job->id);    // also that of `first` may have been edited
+  return job;
+}
+
+LaneEnd Lane::run(const model::Job& first) {
+  const std::optional<model::Job> job = job_for_claim(first);
   if (!job) return LaneEnd::nothing_to_do;
   prepare(*job);
   keeper_ = ports_.keeper();
@@ -354,11 +363,11 @@ LaneEnd Lane::run(model::JobId first) {
 
 }  // namespace
 
-LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, model::JobId first) {
+LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, const model::Job& first) {
   try {
     return Lane(ports, seat).run(first);
   } catch (const Error& error) {
-    ports.say(fmt::format("a lane of job {} ended: {}", first, error.full()));
+    ports.say(fmt::format("a lane of job {} ended: {}", first.id, error.full()));
     return LaneEnd::no_claim;
   }
 }

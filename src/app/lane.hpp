@@ -13,7 +13,7 @@ namespace thole::app {
 
 enum class LaneEnd { worked, nothing_to_do, no_claim };   // no_claim: its GPUs cannot be had now, as `say` was told
 
-// In the lane's process. `first`: the job it was started for, whose request it makes.
-LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, model::JobId first);
+// In the lane's process. `first`: the job it was started for, as it was then, whose request it makes.
+LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, const model::Job& first);
 
 }  // namespace thole::app

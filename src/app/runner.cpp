@@ -283,8 +283,8 @@ void Runner::start(const model::Job& job) {
   lane.state = {number, job.id, job.request_class, job.terms.priority, job.gpus, false, false};
   if (job.gpus > 0) ports_.site().store.about();   // opened once, not in every lane
   ports_.jobs.rest();
-  lane.child = ports_.lanes.fork(std::move(seat), seat_, [this, id = job.id](port::LaneSeat& ours) {
-    return static_cast<int>(run_lane(ports_, ours, id));
+  lane.child = ports_.lanes.fork(std::move(seat), seat_, [this, &job](port::LaneSeat& ours) {
+    return static_cast<int>(run_lane(ports_, ours, job));
   });
   lane.end = open_pidfd(lane.child);
   lanes_.insert_or_assign(number, std::move(lane));
