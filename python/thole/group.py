@@ -121,6 +121,7 @@ class ProcessGroup:
         self._failed = []
         self._restarting = self._restart
         self._watch = _Watch(self, None if self._walltime is None else time.monotonic() + self._walltime)
+        self._watch.begin()
 
     # ---- While it runs ----
 
@@ -272,6 +273,9 @@ class _Watch:
             self._kill_started()
             self._close()
             raise
+
+    def begin(self) -> None:
+        """Not by the constructor: the group must know of us before we tell it that all is over."""
         threading.Thread(target=self._run, name="thole-group", daemon=True).start()
 
     def _start(self, slot: _Slot) -> None:

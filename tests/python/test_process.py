@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 
 import pytest
@@ -169,6 +170,21 @@ def test_a_group_is_idle_then_running_then_idle():
         group.kill()
         group.join(LONG)
         assert statuses(group) == [-15, -15, -9, -9]
+
+
+def test_a_group_that_is_over_before_start_returns_is_over(monkeypatch):
+    class AtOnce(threading.Thread):
+        def start(self):
+            super().start()
+            self.join()
+
+    monkeypatch.setattr(threading, "Thread", AtOnce)
+    with ProcessGroup() as group:
+        group.add_process(1, ProcessTemplate("true"))
+        group.init()
+        group.start()
+        group.join(timeout=10)
+        assert group.state == "IDLE"
 
 
 @pytest.mark.parametrize(
