@@ -61,6 +61,8 @@ def test_the_golden_text_is_what_the_original_says(driver):
         pytest.skip(
             "THOLE_TEST_GPUTIL does not name a folder with GPUtil 1.4.0: pip install --target FOLDER gputil==1.4.0 setuptools"
         )
+    if not (fake_nvidia.BUILD / "fake/nvidia-smi").exists():
+        pytest.skip(f"needs the stand-in for nvidia-smi of a build: {fake_nvidia.BUILD}/fake/nvidia-smi (target fake_nvidia_smi)")
     answer = subprocess.run(
         [sys.executable, str(PROBE)], capture_output=True, text=True, timeout=LIMIT, check=True,
         env={**os.environ, "PYTHONPATH": ORIGINAL, "PATH": f"{fake_nvidia.BUILD / 'fake'}:{os.environ['PATH']}"},

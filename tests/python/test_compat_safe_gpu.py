@@ -242,7 +242,6 @@ True
 INFO Running on a machine with single GPU used for actual display
 Requested 2 GPUs on a machine with single one.
 INFO Running on a machine with single GPU used for actual display
-INFO lock acquired
 INFO Set CUDA_VISIBLE_DEVICES=0
 RuntimeError: Required 1 GPUs, only found these free: []. Somebody didn't properly declare their resources?
 """

@@ -204,20 +204,20 @@ class GPUOwner:
             self.logger.info("Running on a machine with single GPU used for actual display")
             if nb_gpus != 1:
                 raise ValueError(f"Requested {nb_gpus} GPUs on a machine with single one.")
-            self._claim_and_occupy(nb_gpus)
+            self._take(self._claimed(nb_gpus))
             return
         self.logger.info("acquiring lock")
         try:
-            self._claim_and_occupy(nb_gpus)
+            claim = self._claimed(nb_gpus)
+            self.logger.info("lock acquired")
+            self._take(claim)
         finally:
             self.logger.info("lock released")
 
-    def _claim_and_occupy(self, nb_gpus: int) -> None:
-        claim = self._claimed(nb_gpus)
+    def _take(self, claim: thole.Claim) -> None:
         self._claim = claim
         end = weakref.finalize(self, claim.release)
         end.atexit = False  # the kernel does it, when also the placeholders are gone
-        self.logger.info("lock acquired")
         variable = next(
             (name for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK") if name in claim.env), ""
         )
