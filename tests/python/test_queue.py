@@ -21,7 +21,7 @@ def test_a_job_runs_in_its_turn_with_what_it_was_given(tmp_path):
 
 def test_a_grid_is_a_task_for_each_combination():
     job = thole.submit(["true", "{lr}", "{name}"], gpus=0, grid={"lr": [0.1, 0.01], "name": ["a", "b", "c"]}, at_most=2, hold=True)
-    assert thole.jobs(job, state="queued")[0]["tasks"] == 6
+    assert thole.jobs(job, state="held")[0]["tasks"] == 6
 
 
 def test_after_others_and_again():
