@@ -145,7 +145,8 @@ def test_what_thole_run_has_is_not_available(four_gpus):
 
 def test_a_look_claims_nothing(four_gpus):
     looker = start(
-        "import GPUtil, sys; print(GPUtil.getAvailability(GPUtil.getGPUs()), flush=True); GPUtil.showUtilization(); sys.stdin.read()"
+        "import GPUtil, sys; print(GPUtil.getAvailability(GPUtil.getGPUs())); GPUtil.showUtilization();"
+        "sys.stdout.flush(); sys.stdin.read()"
     )
     assert looker.stdout.readline() == "[1, 1, 1, 1]\n"
     looker.stdout.readline()
