@@ -265,13 +265,8 @@ void Supervisor::next_step_against_rest() {
 // What is not in the cgroup is frozen first, so that nothing can fork while it is being found.
 void Supervisor::kill_rest() {
   cgroup_.kill();
-  std::size_t frozen = 0;
-  for (int round = 0; round < 10; ++round) {
-    const auto rest = tree();
-    for (const auto& process : rest) signal_process(process, SIGSTOP);
-    if (rest.size() == frozen) break;
-    frozen = rest.size();
-  }
+  Stopping freeze;
+  for (int looks = 0; looks < 10 && !freeze.look(tree()); ++looks) {}
   for (const auto& process : tree()) signal_process(process, SIGKILL);
 }
 

@@ -21,6 +21,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr Millis kill_again{100};
+constexpr Millis first_look_pause{1}, longest_look_pause{1'000};   // while what is paused has not stopped yet
 
 // Before it execs a child is counted with our memory: a smaller figure says nothing about the command.
 long own_peak_kib() {
@@ -65,8 +66,15 @@ void LocalKeeper::pause(unsigned place, bool paused) {
   if (found == tasks_.end() || found->second.phase != Phase::running || found->second.paused == paused) return;
   Kept& task = found->second;
   task.paused = paused;
-  for (const auto& process : tree(task)) signal_process(process, paused ? SIGSTOP : SIGCONT);
   const auto now = steady_clock::now();
+  if (paused) {
+    task.stopping.emplace();
+    task.look_pause = first_look_pause;
+    stop_more(task, now);
+  } else {
+    no_more_stopping(task);
+    for (const auto& process : tree(task)) signal_process(process, SIGCONT);
+  }
   if (paused && task.deadline && task.step == 0) {
     task.left = std::chrono::duration_cast<Millis>(*task.deadline - now);
     task.deadline.reset();
@@ -75,11 +83,24 @@ void LocalKeeper::pause(unsigned place, bool paused) {
   }
 }
 
+// What forks while it is being stopped, or cannot stop yet, is looked for again: not in one go, which would keep other tasks waiting.
+void LocalKeeper::stop_more(Kept& task, SteadyTime now) {
+  if (task.stopping->look(tree(task))) return no_more_stopping(task);
+  task.look_again = now + task.look_pause;
+  task.look_pause = std::min(task.look_pause * 2, longest_look_pause);
+}
+
+void LocalKeeper::no_more_stopping(Kept& task) {
+  task.stopping.reset();
+  task.look_again.reset();
+}
+
 std::vector<port::TaskOver> LocalKeeper::wait(std::span<const int> also, std::optional<SteadyTime> deadline) {
   std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
   for (int fd : also) watched.push_back({fd, POLLIN, 0});
   for (const auto& [place, task] : tasks_)
-    if (task.deadline && (!deadline || *task.deadline < *deadline)) deadline = task.deadline;
+    for (const auto& next : {task.deadline, task.look_again})
+      if (next && (!deadline || *next < *deadline)) deadline = next;
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, steady_clock::now()));
   signalfd_siginfo signal;
   while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {}
@@ -87,6 +108,7 @@ std::vector<port::TaskOver> LocalKeeper::wait(std::span<const int> also, std::op
   const auto now = steady_clock::now();
   std::vector<port::TaskOver> over;
   for (auto& [place, task] : tasks_) {
+    if (task.look_again && now >= *task.look_again) stop_more(task, now);
     if (task.deadline && now >= *task.deadline) deadline_passed(task, now);
     if (task.phase == Phase::over) over.push_back(std::move(task.result));
   }
@@ -115,6 +137,7 @@ void LocalKeeper::command_ended(Kept& task, int status) {
   if (WIFEXITED(status)) task.result.ended.exit_code = WEXITSTATUS(status);
   else task.result.ended.signal = WTERMSIG(status);
   task.result.ended.core = WIFSIGNALED(status) && WCOREDUMP(status);
+  no_more_stopping(task);
   task.pid = 0;
   task.phase = Phase::settling;
   task.step = 0;
@@ -134,6 +157,7 @@ void LocalKeeper::deadline_passed(Kept& task, SteadyTime now) {
 }
 
 void LocalKeeper::next_step_against_command(Kept& task) {
+  no_more_stopping(task);
   static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
   const int signal = steps[std::min(task.step++, 2)];
   for (const auto& process : tree(task)) {

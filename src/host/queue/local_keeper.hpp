@@ -9,6 +9,7 @@
 
 #include <map>
 
+#include "host/process/signal_process.hpp"
 #include "host/process/signals.hpp"
 #include "host/process/tree.hpp"
 #include "port/task_keeper.hpp"
@@ -35,12 +36,17 @@ class LocalKeeper : public port::TaskKeeper {
     std::optional<SteadyTime> deadline;          // of the next step
     std::optional<SteadyTime> give_up;           // when even KILL does not help
     Millis left{0};                              // of the limit, while paused
+    std::optional<Stopping> stopping;            // until all of it have stopped
+    Millis look_pause{0};
+    std::optional<SteadyTime> look_again;
     port::TaskOver result;
   };
 
   void reap();
   void command_ended(Kept& task, int status);
   void deadline_passed(Kept& task, SteadyTime now);
+  void stop_more(Kept& task, SteadyTime now);
+  void no_more_stopping(Kept& task);
   void next_step_against_command(Kept& task);
   void next_step_against_rest(Kept& task, SteadyTime now);
   void look_at_rest(Kept& task);
