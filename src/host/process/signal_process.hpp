@@ -13,8 +13,8 @@ namespace thole::host {
 // Through a pidfd, so that a pid reused since the picture was taken is not hit.
 void signal_process(const ProcessStat& process, int signal);
 
-// SIGSTOP for a tree of processes that may fork meanwhile. A fork that had begun when the signal came still makes a child, which
-// no picture shows before its parent has stopped (copy_process() in the kernel's kernel/fork.c looks for signals first and
+// SIGSTOP for a tree of processes that may fork meanwhile. A fork that had begun when the signal came still makes a child, and
+// no picture shows that before its parent has stopped (copy_process() in the kernel's kernel/fork.c looks for signals first and
 // attaches the child last): so looks go on until one that follows a picture of stopped processes shows nobody new.
 class Stopping {
  public:

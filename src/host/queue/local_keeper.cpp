@@ -83,7 +83,7 @@ void LocalKeeper::pause(unsigned place, bool paused) {
   }
 }
 
-// What forks while it is being stopped, or cannot stop yet, is looked for again: not in one go, which would keep other tasks waiting.
+// What forks while it is being stopped, or cannot stop yet, is looked for again: later, so that other tasks need not wait.
 void LocalKeeper::stop_more(Kept& task, SteadyTime now) {
   if (task.stopping->look(tree(task))) return no_more_stopping(task);
   task.look_again = now + task.look_pause;
