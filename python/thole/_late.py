@@ -81,7 +81,7 @@ def trace() -> Trace | None:
                 continue
             if found:
                 return found
-    root = os.environ["THOLE_SYSROOT"] if _native.is_in_environment("THOLE_SYSROOT") else ""
+    root = _native.variable("THOLE_SYSROOT") or ""
     if not _native.libthole.thole_may_have_started(root.encode()):  # mostly: one call instead of five
         return None
     return _libcuda() or _open_devices(root)
@@ -89,7 +89,7 @@ def trace() -> Trace | None:
 
 def _held_by_environment() -> int | None:
     """How many GPUs the claim has that this process is inside of, by its variables."""
-    if not _native.is_in_environment("THOLE_CLAIM") or not os.environ["THOLE_CLAIM"]:
+    if not _native.variable("THOLE_CLAIM"):
         return None
     import json
 

@@ -88,24 +88,25 @@ class Claim:
             _native.libthole.thole_claim_release(handle)
 
     def _enter_environment(self) -> None:
-        environment, there = os.environ, _native.is_in_environment
         for name, value in self.env.items():
-            self._before[name] = environment[name] if there(name) else None
-            environment[name] = value
+            self._before[name] = _native.variable(name)
+            os.environ[name] = value
         for name in self.unset:
-            if there(name):
-                self._before[name] = environment.pop(name)
+            before = _native.variable(name)
+            if before is not None:
+                self._before[name] = before
+                del os.environ[name]
 
     def _leave_environment(self) -> None:
         # What somebody has changed since is left alone.
-        environment, there = os.environ, _native.is_in_environment
         for name, before in self._before.items():
-            if (environment[name] if there(name) else None) != self.env.get(name):
+            now = _native.variable(name)
+            if now != self.env.get(name):
                 continue
             if before is not None:
-                environment[name] = before
-            elif there(name):
-                del environment[name]
+                os.environ[name] = before
+            elif now is not None:
+                del os.environ[name]
 
     def __enter__(self) -> Claim:
         return self

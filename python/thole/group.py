@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import signal
 import threading
@@ -36,6 +35,7 @@ class _Slot:
 class ProcessGroup:
     """Processes that are started, watched and ended together, each with its GPUs and CPUs from its first instruction.
 
+    >>> import os
     >>> import thole
     >>> with thole.ProcessGroup(policy=thole.Policy(gpu_affinity=[1])) as group:
     ...     group.add_process(nproc=2, template=thole.ProcessTemplate(os.getpid))

@@ -82,3 +82,13 @@ def nothing_is_left_running():
             except ChildProcessError:
                 pass
         left = [pid for pid in descendants() if pid not in before]
+
+
+@pytest.fixture
+def all_claims_end():
+    """Afterwards all of the machine can be claimed; ``pytestmark = pytest.mark.usefixtures("all_claims_end")`` asks for it."""
+    import thole
+
+    yield
+    with thole.claim(8, wait=200):
+        pass

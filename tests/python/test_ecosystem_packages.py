@@ -7,16 +7,10 @@ Seen here with joblib 1.6.0, optuna 5.0.0, distributed 2026.8.0, hydra-core 1.3.
 # ctest: timeout 1200
 import pytest
 
-import thole
 from ecosystem import EXAMPLES, check_one_each, inside, python_with, rows, run
 from thole import _native
 
-
-@pytest.fixture(autouse=True)
-def every_claim_has_ended():
-    yield
-    with thole.claim(8, wait=200):
-        pass
+pytestmark = pytest.mark.usefixtures("all_claims_end")
 
 
 @pytest.mark.parametrize("around", [0, 3])

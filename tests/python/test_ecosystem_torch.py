@@ -10,15 +10,9 @@ import re
 
 import pytest
 
-import thole
 from ecosystem import EXAMPLES, inside, python_with, rows, run
 
-
-@pytest.fixture(autouse=True)
-def every_claim_has_ended():
-    yield
-    with thole.claim(8, wait=30):
-        pass
+pytestmark = pytest.mark.usefixtures("all_claims_end")
 
 
 LOADER = """

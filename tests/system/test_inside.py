@@ -1,5 +1,4 @@
 """A claim is a smaller machine for what runs inside it, also for programs that lost every descriptor (Python's subprocess)."""
-import json
 import os
 import signal
 import subprocess
@@ -7,7 +6,7 @@ import sys
 
 import pytest
 
-from run_tools import THOLE, eventually, only_child, Started
+from run_tools import THOLE, Started, eventually
 
 # The program inside `run -g 2`: does what `inside` says, by Python's subprocess (close_fds is its default).
 INSIDE = r"""

@@ -2,11 +2,10 @@
 import os
 import pathlib
 import signal
-import subprocess
 
 import pytest
 
-from fake_nvidia import BUILD, THOLE, Driver
+from fake_nvidia import BUILD, Driver
 from run_tools import Started, eventually, gone
 
 

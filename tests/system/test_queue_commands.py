@@ -1,6 +1,5 @@
 """Every verb of the queue does what its page says, and says so in text and JSON."""
 import json
-import os
 import pathlib
 import signal
 import subprocess

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "host/claims/store.hpp"
+#include "support/said.hpp"
 
 namespace thole::host::test {
 
@@ -161,15 +162,11 @@ struct Served {
   std::optional<port::Claim> claim;
 };
 
-// The text of an error of class "unavailable".
+// What an action says that fails for want of something ("unavailable").
 inline std::string trouble(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unavailable);
-    return error.full();
-  }
-  return "(no error)";
+  std::string text = thole::test::said(action);
+  EXPECT_TRUE(text.starts_with("unavailable: ")) << text;
+  return text;
 }
 
 // Polls a condition until it holds; the tests' only use of time.
