@@ -37,5 +37,6 @@ int jupyter(Context& context);
 // Machinery: no configuration, no machine.
 int completion(const Invocation& invocation);
 int complete(const Invocation& invocation, const wire::Config& config);
+std::vector<std::string> jupyter_kernels(const wire::Config& config);  // the names of those that thole made
 
 }  // namespace thole::cli

@@ -65,6 +65,8 @@ Unfinished look_at(std::span<const std::string_view> words) {
       line.offer = Offer::command;
       line.command = i;
       return line;
+    } else if (line.first.empty()) {
+      line.first = word;
     }
   }
 
@@ -83,6 +85,11 @@ Unfinished look_at(std::span<const std::string_view> words) {
   } else {
     line.offer = line.verb->offer;
     line.command = words.size() - 1;
+    const std::string_view first = line.verb->operands.substr(0, line.verb->operands.find(' '));
+    if (line.first.empty() && first.find('|') != std::string_view::npos) {
+      line.offer = Offer::choices;
+      line.choices = first;
+    }
     if (const std::size_t comma = last.rfind(','); line.offer == Offer::jobs && comma != std::string_view::npos) {
       line.before = last.substr(0, comma + 1);
       line.typed = last.substr(comma + 1);
@@ -104,8 +111,6 @@ std::vector<Candidate> candidates(const Unfinished& line) {
     for (const Option* row : options_of(line.verb ? *line.verb : no_verb)) add(fmt::format("--{}", row->name), row->help);
   if (line.offer == Offer::choices)
     for (std::string_view choice : split(line.choices, '|')) add(std::string(choice), "");
-  if (line.verb && line.verb->name == "completion")
-    for (const char* shell : {"bash", "zsh", "fish"}) add(shell, "");
   return all;
 }
 

@@ -17,6 +17,7 @@ struct Unfinished {
   bool option = false;           // an option's name may come
   bool verb_next = false;        // a verb may come
   std::string_view choices;      // for Offer::choices
+  std::string_view first;        // the verb's first word, where that is typed already
   std::string_view before;       // "--gpus=", "0,3,": kept in front of each candidate
   std::string_view typed;        // what candidates must begin with
   std::size_t command = 0;       // Offer::command: index of the word at which the command begins

@@ -33,6 +33,7 @@ class Here {
       case Offer::claims: add_claims(); break;
       case Offer::groups: add_groups(); break;
       case Offer::jobs: add_jobs(); break;
+      case Offer::kernels: add_kernels(); break;
       default: break;
     }
     return std::move(all_);
@@ -93,6 +94,11 @@ class Here {
       if (!job.name.empty() && std::find(seen.begin(), seen.end(), job.name) == seen.end()) add(job.name, job.command);
       seen.push_back(job.name);
     }
+  }
+
+  void add_kernels() {
+    if (line_.first == "remove")
+      for (const std::string& name : jupyter_kernels(config_)) add(name);
   }
 
   void add_groups() {

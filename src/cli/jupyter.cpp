@@ -29,16 +29,16 @@ namespace {
 namespace fs = std::filesystem;
 using model::Json;
 
-std::string variable(const Context& context, const char* name) {
-  const auto found = context.config.settings.environment.find(name);
-  return found == context.config.settings.environment.end() ? "" : found->second;
+std::string variable(const wire::Config& config, const char* name) {
+  const auto found = config.settings.environment.find(name);
+  return found == config.settings.environment.end() ? "" : found->second;
 }
 
 // Where jupyter_core looks for a user's kernels.
-fs::path kernel_root(const Context& context) {
-  if (std::string named = variable(context, "JUPYTER_DATA_DIR"); !named.empty()) return fs::path(named) / "kernels";
-  if (std::string data = variable(context, "XDG_DATA_HOME"); !data.empty()) return fs::path(data) / "jupyter/kernels";
-  const std::string home = variable(context, "HOME");
+fs::path kernel_root(const wire::Config& config) {
+  if (std::string named = variable(config, "JUPYTER_DATA_DIR"); !named.empty()) return fs::path(named) / "kernels";
+  if (std::string data = variable(config, "XDG_DATA_HOME"); !data.empty()) return fs::path(data) / "jupyter/kernels";
+  const std::string home = variable(config, "HOME");
   if (home.empty())
     throw Error(ErrorCode::usage, "where kernels belong is not known: HOME is not set").hint("set JUPYTER_DATA_DIR");
   return fs::path(home) / ".local/share/jupyter/kernels";
@@ -78,9 +78,9 @@ std::string python_of(const Context& context) {
     return python;
   }
   for (const char* active : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (std::string prefix = variable(context, active); !prefix.empty() && is_runnable(prefix + "/bin/python"))
+    if (std::string prefix = variable(context.config, active); !prefix.empty() && is_runnable(prefix + "/bin/python"))
       return prefix + "/bin/python";
-  const std::string path = variable(context, "PATH");
+  const std::string path = variable(context.config, "PATH");
   for (std::string_view directory : split(path, ':'))
     if (std::string python = std::string(directory) + "/python3"; directory.starts_with('/') && is_runnable(python))
       return python;
@@ -173,7 +173,7 @@ int install(Context& context) {
   if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != std::string::npos ||
       name.starts_with('.'))
     throw Error(ErrorCode::usage, "a kernel's name has letters, digits, '-', '_' and '.' only").about(printable(name, 60));
-  const fs::path folder = kernel_root(context) / name;
+  const fs::path folder = kernel_root(context.config) / name;
   if (fs::exists(folder / "kernel.json") && !read_kernel(folder))
     throw Error(ErrorCode::usage, "there is another kernel of this name, which thole did not make")
         .about(folder)
@@ -192,7 +192,7 @@ int install(Context& context) {
 }
 
 int list(Context& context) {
-  const std::vector<Kernel> kernels = all_kernels(kernel_root(context));
+  const std::vector<Kernel> kernels = all_kernels(kernel_root(context.config));
   if (context.invocation.global.json) {
     print_as_json(context, kernels);
     return 0;
@@ -208,7 +208,7 @@ int list(Context& context) {
 }
 
 int remove(Context& context) {
-  const fs::path root = kernel_root(context);
+  const fs::path root = kernel_root(context.config);
   std::vector<std::string> known, names(context.invocation.words.begin() + 1, context.invocation.words.end());
   for (const Kernel& kernel : all_kernels(root)) known.push_back(kernel.name);
   if (names.empty()) throw Error(ErrorCode::usage, "jupyter remove: NAME missing").hint("see: thole jupyter list");
@@ -225,6 +225,12 @@ int remove(Context& context) {
 }
 
 }  // namespace
+
+std::vector<std::string> jupyter_kernels(const wire::Config& config) {
+  std::vector<std::string> names;
+  for (Kernel& kernel : all_kernels(kernel_root(config))) names.push_back(std::move(kernel.name));
+  return names;
+}
 
 int jupyter(Context& context) {
   const std::string& what = context.invocation.words.front();

@@ -355,7 +355,7 @@ constexpr Verb verb_rows[] = {
    Offer::jobs, 1, 128},
   {"jupyter", "run", "notebook kernels that start with GPUs of their own", "install|list|remove [NAME...]", jupyter_rows,
    request_rows,
-   jupyter_examples, Offer::nothing, 1, 128},
+   jupyter_examples, Offer::kernels, 1, 128},
   {"topo", "machine", "draw the machine: what is near what, and who has it", "", topo_rows, {}, topo_examples},
   {"bind", "run", "bind a rank that another launcher starts, or a running process", "[COMMAND [ARGUMENT...]]", bind_rows, {},
    bind_examples, Offer::command, 0, ~std::size_t{0}, false, binding_rows},

@@ -14,7 +14,7 @@
 namespace thole::cli {
 
 // What completion offers for a value or a word.
-enum class Offer { nothing, files, directories, gpus, models, machines, claims, groups, choices, command, jobs };
+enum class Offer { nothing, files, directories, gpus, models, machines, claims, groups, choices, command, jobs, kernels };
 
 // One value as typed, with the option it belongs to, for messages.
 struct Word {
@@ -45,7 +45,8 @@ struct Verb {
   std::span<const Option> own;      // its own options …
   std::span<const Option> request;  // … and the words of a request, where it takes them
   std::span<const Example> examples;
-  Offer offer = Offer::nothing;  // what its words are; `command` ends the options at the first word
+  Offer offer = Offer::nothing;  // what its words are (its first, where `operands` begins with "a|b|…", is one of those);
+                                 // `command` ends the options at the first word
   std::size_t min_words = 0, max_words = 0;
   bool raw = false;  // machinery: every word after the verb is its own
   std::span<const Option> binding = {};  // how its processes are bound, where it starts or binds some

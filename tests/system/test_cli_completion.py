@@ -63,6 +63,19 @@ def test_verbs_options_choices_and_gpus(shell, offered):
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_kernels_that_thole_made(shell, offered, environment):
+    kernels = pathlib.Path(environment["HOME"]) / ".local/share/jupyter/kernels"
+    for name, metadata in (("thole-2gpu", '{"thole": {}}'), ("python3", "{}")):
+        (kernels / name).mkdir(parents=True)
+        (kernels / name / "kernel.json").write_text(f'{{"metadata": {metadata}}}')
+    for set_here in ("JUPYTER_DATA_DIR", "XDG_DATA_HOME"):
+        environment.pop(set_here, None)
+    assert offered(shell, "thole jupyter ") == ["install", "list", "remove"]
+    assert offered(shell, "thole jupyter remove ") == ["thole-2gpu"]
+    assert "thole-2gpu" not in offered(shell, "thole jupyter list ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
 @pytest.mark.parametrize("line", ["thole run -g 2 cat tr", "thole run -- cat tr"])
 def test_after_the_options_the_commands_own_completion(shell, line, offered):
     assert offered(shell, line) == ["train.py"]

@@ -46,6 +46,14 @@ TEST(Complete, OffersTheChoicesOfAValue) {
   EXPECT_THAT(offered("run --beside "), ElementsAre("none", "mine", "any"));
   EXPECT_THAT(offered("run --pick=ra"), ElementsAre("--pick=random"));
   EXPECT_THAT(offered("completion z"), ElementsAre("zsh"));
+  EXPECT_THAT(offered("completion zsh "), IsEmpty());
+}
+
+TEST(Complete, OffersKernelsAfterWhatIsDoneToThem) {
+  EXPECT_THAT(offered("jupyter "), ElementsAre("install", "list", "remove"));
+  EXPECT_THAT(offered("jupyter --json r"), ElementsAre("remove"));
+  EXPECT_EQ(look("jupyter remove ").offer, Offer::kernels);
+  EXPECT_EQ(look("jupyter --json remove one ").first, "remove");
 }
 
 TEST(Complete, KnowsWhatAValueIs) {
