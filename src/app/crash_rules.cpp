@@ -20,6 +20,7 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, std
     ended.ending.cancelled = (place.flags & model::how_cancelled) != 0;
     ended.at = WallTime{Millis{place.ended_ms}};
     if (place.peak_memory_kib != 0) ended.peak_memory_kib = place.peak_memory_kib;
+    if (place.peak_gpu_mib != 0) ended.peak_gpu_mib = place.peak_gpu_mib;
     return ended;
   }
   return NeverBegan{};
@@ -42,6 +43,7 @@ port::TaskEnd end_of(const model::Task& task, const Remains& remains, const mode
   port::TaskEnd end = judged(task, seen ? seen->ending : lost, retry, now);
   if (seen) end.at = seen->at;
   if (seen && seen->peak_memory_kib) end.peak_memory_mib = mib_of_kib(*seen->peak_memory_kib);
+  if (seen) end.peak_gpu_memory_mib = seen->peak_gpu_mib;
   return end;
 }
 

@@ -15,7 +15,7 @@ struct NeverBegan {};
 struct Ended {
   plan::TaskEnding ending;
   WallTime at{};
-  std::optional<std::uint64_t> peak_memory_kib;
+  std::optional<std::uint64_t> peak_memory_kib, peak_gpu_mib;
 };
 struct Unknown {                                 // it began, and nobody saw its end
   bool same_boot = true;                         // something of it may live

@@ -24,6 +24,8 @@ constexpr std::uint64_t default_log_limit_mib = 1024;
 constexpr Millis moment{50};                     // a claim that takes no longer was not waited for
 constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
 
+constexpr Millis accounts_patience{2'000};       // a driver that hangs must not keep a lane
+
 std::int64_t in_ms(WallTime time) { return time.time_since_epoch().count(); }
 
 class Lane {
@@ -52,6 +54,7 @@ class Lane {
   port::ProcessSpec spec_for(const Running& running, std::vector<std::string> argv);
   std::string header_for(const Running& running, const std::vector<std::string>& argv) const;
   void over(const port::TaskOver& over);
+  std::optional<std::uint64_t> peak_gpu_mib(const Running& running, WallTime ended);
   void read_orders();
   bool somebody_waits();
   bool may_go_on();
@@ -72,6 +75,7 @@ class Lane {
   std::optional<Error> cannot_bind_;
   plan::Variables variables_;
   std::vector<std::string> gpu_names_, gpu_keys_;
+  bool one_task_at_a_time_ = false;              // on these GPUs, as long as we have them
   std::unique_ptr<port::TaskKeeper> keeper_;
   std::map<unsigned, Running> running_;          // by place
   std::vector<port::TaskEnd> ends_;              // not yet in the store
@@ -136,6 +140,9 @@ void Lane::prepare(const model::Job& job) {
     gpu_names_.push_back(fmt::format("{} ({})", unit.label, unit.model_of(site_.observer.snapshot().machine)));
     gpu_keys_.push_back(unit.key);
   }
+  const bool whole =
+      std::ranges::none_of(acquired_.chosen, [&](std::size_t i) { return acquired_.units[i].instance.has_value(); });
+  one_task_at_a_time_ = whole && spec_.per_gpu <= 1 && !spec_.request.share && !acquired_.reused && !acquired_.inner_store;
   site_.observer.rest();
 }
 
@@ -200,6 +207,7 @@ void Lane::begin(const port::TakenTask& taken) {
   record.task = taken.index;
   record.runs = taken.runs;
   record.pid = 0;
+  record.peak_memory_kib = record.peak_gpu_mib = 0;
   record.started_ms = in_ms(running.started);
   record.phase.store(TaskPhase::taken);
   try {
@@ -285,18 +293,28 @@ void Lane::over(const port::TaskOver& over) {
   record.ended_ms = in_ms(now);
   record.peak_memory_kib = over.peak_memory_kib.value_or(0);
   record.phase.store(TaskPhase::ended);
+  const std::optional<std::uint64_t> peak_gpu = peak_gpu_mib(running, now);
+  record.peak_gpu_mib = peak_gpu.value_or(0);
 
   plan::TaskEnding ending{over.ended.exit_code, over.ended.signal, over.ended.time_limit, over.cancelled, false, false};
   if (over.ended.exit_code != 0)
     ending.gpu_out_of_memory = plan::says_gpu_out_of_memory(ports_.logs.tail(running.log, tail_for_signs));
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
   if (over.peak_memory_kib) end.peak_memory_mib = mib_of_kib(*over.peak_memory_kib);
+  end.peak_gpu_memory_mib = peak_gpu;
   const Millis ran = std::max(Millis{0}, now - running.started);
   const std::string next = end.state != model::TaskState::queued ? ""
                            : end.ready ? "runs again at " + format_iso(*end.ready) : "runs again";
-  end.log_length = ports_.logs.end(running.log, footer_text({over, ran, now, end.reason, next}));
+  end.log_length = ports_.logs.end(running.log, footer_text({over, ran, now, peak_gpu, end.reason, next}));
   ends_.push_back(std::move(end));
   running_.erase(found);
+}
+
+// What its largest process had on one GPU. With our GPUs to itself, all that has started on them since it began is its own,
+// also what its children have started, whatever their pids look like from here.
+std::optional<std::uint64_t> Lane::peak_gpu_mib(const Running& running, WallTime ended) {
+  if (!one_task_at_a_time_ || gpu_keys_.empty()) return std::nullopt;
+  return site_.observer.peak_memory_mib(gpu_keys_, running.started, ended, accounts_patience);
 }
 
 // The store says what people asked of our tasks.

@@ -33,6 +33,23 @@ const model::Snapshot& Observer::look(Millis patience) {
   return snapshot_;
 }
 
+std::optional<std::uint64_t> Observer::peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
+                                                       Millis patience) {
+  std::optional<std::uint64_t> largest;
+  std::size_t asked = 0;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    std::vector<std::string> here;
+    for (const model::Gpu& gpu : readings_[i].gpus)
+      if (std::ranges::find(gpus, gpu.key()) != gpus.end()) here.push_back(gpu.key());
+    if (here.empty()) continue;
+    asked += here.size();
+    const auto peak = sources_[i].backend->peak_memory_mib(here, from, to, patience);
+    if (!peak) return std::nullopt;
+    largest = std::max(largest.value_or(0), *peak);
+  }
+  return asked == gpus.size() ? largest : std::nullopt;
+}
+
 void Observer::rest() {
   for (Source& source : sources_) source.backend->rest();
 }

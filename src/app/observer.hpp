@@ -1,7 +1,9 @@
 // Reads the machine through its backends and keeps the latest snapshot.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,10 @@ class Observer {
 
   // Why the CPUs of the snapshot are not known; "" when they are.
   std::string topology_problem() const;
+
+  // As port::GpuBackend's, of GPUs of the last look, by key; nothing when it is not known of one of them.
+  std::optional<std::uint64_t> peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
+                                               Millis patience);
 
   void rest();  // see port::GpuBackend::rest
 

@@ -1,6 +1,7 @@
 // What a task's log says before and after its output, for people: who ran where, and how it ended.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct TaskFooter {
   const port::TaskOver& over;
   Millis ran{};
   WallTime ended{};
+  std::optional<std::uint64_t> peak_gpu_mib;     // of its largest process on one GPU
   std::string reason;                            // "time limit"; "" = the status says it all
   std::string next;                              // "runs again at …"; "" = it does not
 };

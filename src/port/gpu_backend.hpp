@@ -1,7 +1,9 @@
 // Port: one source of GPUs (a vendor's files and library, or a machine file).
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,15 @@ class GpuBackend {
   // Reads identity and present use. Never blocks longer than `patience`, whatever the driver does; what could not be
   // read in time is marked in Gpu::health, the metrics and the observation. Throws only for bugs.
   virtual Reading read(Millis patience) = 0;
+
+  // The most memory, in MiB, that one process has had on one of these GPUs (keys, of this backend), of the processes that
+  // started within the span: also of those that are over. Nothing: not known. That is so where the driver keeps no account
+  // of processes on one of the GPUs (by the last reading: then it is not asked), where it names no such process, and when it
+  // does not answer within `patience` (then it is not asked again before the next reading). Leaves nothing waiting.
+  virtual std::optional<std::uint64_t> peak_memory_mib(const std::vector<std::string>& /*gpus*/, WallTime /*from*/,
+                                                       WallTime /*to*/, Millis /*patience*/) {
+    return std::nullopt;
+  }
 
   // Ends what a reading leaves waiting for the next one (a probe process). Called before a command is started beside us, and
   // when nothing is to be read for long; the next read() starts afresh.

@@ -1,4 +1,5 @@
-/* A fake NVIDIA driver library for tests: libnvidia-ml.so.1 with GPUs and faults read from the file named by THOLE_FAKE_NVML.
+/* A fake NVIDIA driver library for tests: libnvidia-ml.so.1 with GPUs and faults read from the file named by THOLE_FAKE_NVML,
+ * else from nvml.conf beside the library (for processes that do not inherit the variable).
  *
  * One statement a line, words separated by spaces, '#' begins a comment. FUNCTION is the exact symbol, or * for all.
  *   driver 580.65.06 | nvml 13.580.65          versions
@@ -13,6 +14,7 @@
  *     uuid U | name N… | pci A | minor M | memory TOTAL RESERVED USED (MiB) | util GPU MEM | temp C | power W LIMIT | mode M
  *     display 0|1 | recovery N | nvswitch N | link K REMOTE-PCI | p2p J STATUS | cpus FIRST LAST | xid N
  *     process compute|graphics|mps PID MIB|na [GI CI]
+ *     accounting 0|1 | account PID MIB|na STARTED   microseconds since 1970
  *     mig 0|1 | instance UUID GI CI GPU-SLICES COMPUTE-SLICES MIB USED PROFILE
  *     rc|hang|crash|exit FUNCTION [RC]
  *     whole FUNCTION RC                        only for the GPU as a whole, not for its MIG instances
@@ -21,17 +23,20 @@
  * Own declarations, as in src/host/gpu/nvidia/abi.hpp, but written separately: a mistake in one does not hide in the other.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_GPUS = 16, MAX_PROCESSES = 512, MAX_INSTANCES = 8, MAX_RULES = 64, MAX_LINKS = 18 };
+enum { MAX_GPUS = 16, MAX_PROCESSES = 512, MAX_INSTANCES = 8, MAX_RULES = 64, MAX_ACCOUNTS = 8192, MAX_LINKS = 18 };
 enum { NO_INSTANCE = -1 };
 
 struct rule { char action[8], function[56]; int gpu, rc; };
 struct process { char list; unsigned pid; unsigned long long bytes; unsigned gi, ci; };
+struct account { unsigned pid; unsigned long long bytes, started_us; };
 struct gpu;
 struct handle { struct gpu* gpu; int instance; };          /* what an nvmlDevice_t points to */
 struct instance { struct handle handle; char uuid[96], profile[32]; unsigned gi, ci, gpu_slices, compute_slices; unsigned long long mib, used; };
@@ -44,9 +49,10 @@ struct gpu {
   int cpu_first, cpu_last;
   char links[MAX_LINKS][32];
   int p2p[MAX_GPUS];
-  int processes, instances;
+  int processes, instances, accounting, accounts;
   struct process process[MAX_PROCESSES];
   struct instance instance[MAX_INSTANCES];
+  struct account account[MAX_ACCOUNTS];                    /* last: too large to be cleared each time */
 };
 
 static struct gpu gpus[MAX_GPUS];
@@ -60,7 +66,7 @@ static int n_delays;
 static void reset_gpu(int i) {
   struct gpu* g = &gpus[i];
   unsigned xid = g->xid, pending = g->xid_pending;
-  memset(g, 0, sizeof *g);
+  memset(g, 0, offsetof(struct gpu, account));
   g->xid = xid;                                            /* an event is delivered once, however often the file is read */
   g->xid_pending = pending;
   g->index = i;
@@ -122,6 +128,11 @@ static void configure_gpu(struct gpu* g, const char* key, char* rest, const char
     if (sscanf(rest, "%95s %u %95s %u %u", a, &p->pid, b, &p->gi, &p->ci) < 3) die(line);
     p->list = a[0];
     p->bytes = !strcmp(b, "na") ? ~0ULL : strtoull(b, NULL, 10) << 20;
+  } else if (!strcmp(key, "accounting")) g->accounting = atoi(rest);
+  else if (!strcmp(key, "account") && g->accounts < MAX_ACCOUNTS) {
+    struct account* p = &g->account[g->accounts++];
+    if (sscanf(rest, "%u %95s %llu", &p->pid, a, &p->started_us) != 3) die(line);
+    p->bytes = !strcmp(a, "na") ? ~0ULL : strtoull(a, NULL, 10) << 20;
   } else if (!strcmp(key, "instance") && g->instances < MAX_INSTANCES) {
     struct instance* in = &g->instance[g->instances];
     in->handle.gpu = g;
@@ -169,6 +180,13 @@ static void configure_line(char* line) {
 
 static void configure(void) {
   const char* path = getenv("THOLE_FAKE_NVML");
+  char beside[1024];
+  Dl_info us;
+  if (!path && dladdr(&n_gpus, &us)) {
+    snprintf(beside, sizeof beside, "%.1000s", us.dli_fname);
+    char* slash = strrchr(beside, '/');
+    if (slash) { strcpy(slash, "/nvml.conf"); path = beside; }
+  }
   FILE* file = path ? fopen(path, "re") : NULL;
   snprintf(driver, sizeof driver, "580.65.06");
   snprintf(nvml_version, sizeof nvml_version, "13.580.65.06");
@@ -347,6 +365,37 @@ API int nvmlDeviceGetFieldValues(dev d, int n, struct field* f) {
     f[i].value = 0xdddddddd00000000ULL | (f[i].id == 147 ? d->gpu->nvswitch : d->gpu->recovery);
   }
   return 0;
+}
+API int nvmlDeviceGetHandleByUUID(const char* uuid, dev* out) {
+  for (int i = 0; i < n_listed; ++i) {
+    if (strcmp(gpus[i].uuid, uuid)) continue;
+    ENTER(&gpus[i]);
+    *out = &gpus[i].handle;
+    return 0;
+  }
+  return 6;
+}
+API int nvmlDeviceGetAccountingMode(dev d, int* mode) { ENTER_DEVICE(d); *mode = d->gpu->accounting; return 0; }
+API int nvmlDeviceGetAccountingPids(dev d, unsigned* count, unsigned* pids) {
+  ENTER_DEVICE(d);
+  unsigned room = *count;
+  *count = d->gpu->accounts;
+  if (!d->gpu->accounting) return 3;
+  if (room < *count) return 7;
+  for (unsigned i = 0; i < *count; ++i) pids[i] = d->gpu->account[i].pid;
+  return 0;
+}
+struct stats { unsigned gpu, memory; unsigned long long max_memory, time_ms, start_us; unsigned running, reserved[5]; };
+API int nvmlDeviceGetAccountingStats(dev d, unsigned pid, struct stats* s) {
+  ENTER_DEVICE(d);
+  for (int i = 0; i < d->gpu->accounts; ++i) {
+    if (d->gpu->account[i].pid != pid || pid == 0) continue;   /* pid 0: listed, but fallen out of the ring */
+    memset(s, 0xA5, sizeof *s);
+    s->max_memory = d->gpu->account[i].bytes;
+    s->start_us = d->gpu->account[i].started_us;
+    return 0;
+  }
+  return 6;
 }
 API int nvmlDeviceGetMigMode(dev d, unsigned* current, unsigned* pending) { ENTER_DEVICE(d); *current = *pending = d->gpu->mig; return 0; }
 API int nvmlDeviceGetMaxMigDeviceCount(dev d, unsigned* n) { ENTER_DEVICE(d); *n = 7; return 0; }

@@ -50,12 +50,12 @@ struct GiveBack {
 
 }  // namespace
 
-ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const OnRecord& on_record) {
+ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const OnRecord& on_record, AnswerFor whom) {
   SteadyTime deadline = Clock::now() + patience;
   std::int64_t asked_ms = monotonic_ms();
   if (auto outcome = take_turn(deadline)) return *outcome;
   GiveBack turn{lock_};
-  if (replay_if_newer(asked_ms, on_record)) return {};
+  if (whom == AnswerFor::all && replay_if_newer(asked_ms, on_record)) return {};
   std::int64_t began_ms = monotonic_ms();
   bool was_warm = warm();
   std::vector<std::string> lines;
@@ -68,7 +68,7 @@ ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const
     if (outcome.end != ProbeOutcome::End::crashed || !was_warm || !lines.empty()) break;
     was_warm = false;
   }
-  if (outcome.end == ProbeOutcome::End::complete) remember(began_ms, lines);
+  if (outcome.end == ProbeOutcome::End::complete && whom == AnswerFor::all) remember(began_ms, lines);
   return outcome;
 }
 

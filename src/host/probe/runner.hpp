@@ -44,6 +44,10 @@ struct LastAnswer {
   Millis age{0};
 };
 
+// Whether an answer serves whoever asks at the time: another's may be taken for ours, and it is kept as the last one. What only
+// one asker can use is his own.
+enum class AnswerFor { all, asker };
+
 class ProbeRunner {
  public:
   explicit ProbeRunner(ProbeOptions options) : options_(std::move(options)) {}
@@ -53,7 +57,8 @@ class ProbeRunner {
 
   // Asks one question. Returns within `patience` (and a few ms), whatever the probe does. The probe stays for the next
   // question; it leaves by itself after 10 s without one, or when this object is destroyed.
-  ProbeOutcome ask(const std::string& request, Millis patience, const OnRecord& on_record);
+  ProbeOutcome ask(const std::string& request, Millis patience, const OnRecord& on_record,
+                   AnswerFor whom = AnswerFor::all);
 
   bool warm() const { return static_cast<bool>(channel_); }  // a probe is waiting for the next question
   std::optional<LastAnswer> last_answer() const;

@@ -64,6 +64,17 @@ TEST(CrashRules, AnEndInTheRecordIsTheEnd) {
   EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), "another boot"), TaskState::failed);
 }
 
+TEST(CrashRules, WhatTheRecordKnowsOfPeaksIsKeptAndAZeroIsNotKnown) {
+  const auto ended = record(TaskPhase::ended, 1, 2, 1);
+  const auto end = [&] { return end_of(running(1, 2, 1), remains_of(running(1, 2, 1), ended.get(), boot), {}, now); };
+  EXPECT_EQ(end().peak_memory_mib, std::nullopt);
+  EXPECT_EQ(end().peak_gpu_memory_mib, std::nullopt);
+  ended->places[3].peak_memory_kib = 2'049;
+  ended->places[3].peak_gpu_mib = 4'321;
+  EXPECT_EQ(end().peak_memory_mib, 3u);
+  EXPECT_EQ(end().peak_gpu_memory_mib, 4'321u);
+}
+
 TEST(CrashRules, WhatWasReachedIsUnknownUntilNothingOfItLives) {
   const auto reached = record(TaskPhase::reached, 1, 2, 1);
   const Remains here = remains_of(running(1, 2, 1), reached.get(), boot);

@@ -33,6 +33,7 @@ inline constexpr std::uint32_t no_instance = 0xFFFFFFFF;   // gpu and compute in
 inline constexpr std::uint64_t not_available = ~0ULL;      // "the memory of this process cannot be told"
 inline constexpr std::uint64_t event_xid = 8;
 inline constexpr std::uint32_t field_nvswitch_links = 147, field_recovery_action = 230;
+inline constexpr std::uint32_t accounting_on = 1;
 enum ComputeMode : int { mode_default = 0, mode_exclusive_thread = 1, mode_prohibited = 2, mode_exclusive_process = 3 };
 enum RemoteDevice : int { remote_gpu = 0, remote_ibmnpu = 1, remote_switch = 2, remote_unknown = 255 };
 
@@ -98,6 +99,15 @@ struct Attributes {                                        // of a MIG device; n
   std::uint64_t memory_mib;
 };
 static_assert(sizeof(Attributes) == 40 && offsetof(Attributes, gpu_slices) == 24 && offsetof(Attributes, memory_mib) == 32);
+
+struct AccountingStats {                                   // of one process; nvmlDeviceGetAccountingStats
+  std::uint32_t gpu_utilization, memory_utilization;
+  std::uint64_t max_memory, time_ms;                       // bytes; time_ms: 0 while it runs
+  std::uint64_t start_us;                                  // since 1970
+  std::uint32_t is_running, reserved[5];
+};
+static_assert(sizeof(AccountingStats) == 56 && offsetof(AccountingStats, max_memory) == 8 &&
+              offsetof(AccountingStats, start_us) == 24 && offsetof(AccountingStats, is_running) == 32);
 
 struct Event {                                             // nvmlEventSetWait_v2
   Device device;

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/gpu/nvidia/accounts.hpp"
 #include "host/gpu/nvidia/merge.hpp"
 #include "host/gpu/nvidia/probe.hpp"
 #include "host/gpu/process_names.hpp"
@@ -58,6 +59,7 @@ port::Reading NvidiaBackend::read(Millis patience) {
     if (auto total = field(*text, "MemTotal"))
       observed.host_memory_mib = parse_size_mib(std::string(split(*total, ' ')[0]) + "K");
   if (observed.asked) ask(observed, patience);
+  accounted_ = nvidia::accounted(observed.nvml);
   if (observed.outcome.end != ProbeOutcome::End::complete) {
     if (auto last = probe_.last_answer()) {
       observed.earlier.emplace();
@@ -68,6 +70,25 @@ port::Reading NvidiaBackend::read(Millis patience) {
   port::Reading reading = nvidia::merge(observed);
   if (!observed.pids_foreign) name_processes(tree_, reading.gpus);
   return reading;
+}
+
+std::optional<std::uint64_t> NvidiaBackend::peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
+                                                            Millis patience) {
+  if (gpus.empty() || !std::ranges::all_of(gpus, [this](const std::string& key) { return accounted_.contains(key); }))
+    return std::nullopt;
+  ProbeRequest request;
+  request.nvml_path = options_.nvml_path;
+  request.accounts_of = gpus;
+  request.since_us = nvidia::in_us(from);
+  nvidia::RawReading answer;
+  auto on_record = [&](std::string_view line) -> std::optional<Millis> {
+    answer.add(line);
+    return std::nullopt;
+  };
+  const ProbeOutcome outcome = probe_.ask(request.to_line(), patience, on_record, AnswerFor::asker);
+  probe_.discard();
+  if (outcome.end != ProbeOutcome::End::complete) accounted_.clear();
+  return answer.accounts.size() == gpus.size() ? nvidia::peak_memory_mib(answer.accounts, from, to) : std::nullopt;
 }
 
 // Asks the probe; once more when it crashed, with the GPUs it crashed on read last, so that the others are read.

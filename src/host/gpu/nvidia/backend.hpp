@@ -1,6 +1,7 @@
 // NVIDIA GPUs of this machine: the kernel's files at once, the driver's library through a probe process that may hang or crash.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class NvidiaBackend : public port::GpuBackend {
   std::string name() const override { return "nvidia"; }
   bool present() const override;
   port::Reading read(Millis patience) override;
+  std::optional<std::uint64_t> peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
+                                               Millis patience) override;
   void rest() override { probe_.discard(); }
 
  private:
@@ -40,6 +43,7 @@ class NvidiaBackend : public port::GpuBackend {
   Tree tree_;
   ProbeRunner probe_;
   bool asked_before_ = false;
+  std::set<std::string> accounted_;                        // UUIDs of the GPUs with accounting mode on, by the last reading
 };
 
 }  // namespace thole::host

@@ -36,6 +36,7 @@ Functions bind_all(void* so) {
   bind(so, f.nvml_version, {"nvmlSystemGetNVMLVersion"});
   bind(so, f.count, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"});
   bind(so, f.handle_by_index, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
+  bind(so, f.handle_by_uuid, {"nvmlDeviceGetHandleByUUID"});
   bind(so, f.uuid, {"nvmlDeviceGetUUID"});
   bind(so, f.name, {"nvmlDeviceGetName"});
   bind(so, f.serial, {"nvmlDeviceGetSerial"});
@@ -55,6 +56,9 @@ Functions bind_all(void* so) {
   bind(so, f.compute_processes, "nvmlDeviceGetComputeRunningProcesses");
   bind(so, f.graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses");
   bind(so, f.mps_processes, "nvmlDeviceGetMPSComputeRunningProcesses");
+  bind(so, f.accounting_mode, {"nvmlDeviceGetAccountingMode"});
+  bind(so, f.accounting_pids, {"nvmlDeviceGetAccountingPids"});
+  bind(so, f.accounting_stats, {"nvmlDeviceGetAccountingStats"});
   bind(so, f.mig_mode, {"nvmlDeviceGetMigMode"});
   bind(so, f.max_mig_devices, {"nvmlDeviceGetMaxMigDeviceCount"});
   bind(so, f.mig_device, {"nvmlDeviceGetMigDeviceHandleByIndex"});

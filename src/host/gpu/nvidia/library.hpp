@@ -29,6 +29,7 @@ struct Functions {
   R (*nvml_version)(char*, u32) = nullptr;
   R (*count)(u32*) = nullptr;
   R (*handle_by_index)(u32, D*) = nullptr;
+  R (*handle_by_uuid)(const char*, D*) = nullptr;
   R (*uuid)(D, char*, u32) = nullptr;
   R (*name)(D, char*, u32) = nullptr;
   R (*serial)(D, char*, u32) = nullptr;
@@ -49,6 +50,10 @@ struct Functions {
 
   using ProcessList = R(D, u32* count, void* entries);
   Versioned<ProcessList> compute_processes, graphics_processes, mps_processes;
+
+  R (*accounting_mode)(D, u32*) = nullptr;
+  R (*accounting_pids)(D, u32* count, u32*) = nullptr;
+  R (*accounting_stats)(D, u32 pid, abi::AccountingStats*) = nullptr;
 
   R (*mig_mode)(D, u32* current, u32* pending) = nullptr;
   R (*max_mig_devices)(D, u32*) = nullptr;

@@ -1,9 +1,9 @@
 // How this works. The main thread never calls the library: it waits for requests and for the parent's death, so that it can
 // leave whatever a worker is stuck in. Workers take steps off a list: begin (load, initialise, count), one identity and then
-// one use per GPU, and last a look at GPUs that the library omits. There is one worker as long as steps get done; when
-// none has been for `overtake_after`, another is started beside it, so that one hung GPU costs only itself if the library lets
-// others pass. Only complete answers end with "."; a parent that gets no end in time kills this process and keeps what it has
-// read.
+// one use per GPU (or nothing but the accounts of some), and last a look at GPUs that the library omits. There is one worker as
+// long as steps get done; when none has been for `overtake_after`, another is started beside it, so that one hung GPU costs only
+// itself if the library lets others pass. Only complete answers end with "."; a parent that gets no end in time kills this
+// process and keeps what it has read.
 #include "host/gpu/nvidia/probe.hpp"
 
 #include <fcntl.h>
@@ -31,8 +31,8 @@ constexpr int leave_after_ms = 10'000;                     // idle: nobody asks 
 constexpr unsigned most_gpus = 256;
 
 struct Step {
-  enum class Kind { begin, identity, use, unlisted } kind;
-  std::uint32_t gpu = 0;
+  enum class Kind { begin, identity, use, accounts, unlisted } kind;
+  std::uint32_t gpu = 0;                                   // of accounts: position in the request
 };
 
 // One probe process's state. Lives as long as the process: workers that hang may come back at any time.
@@ -108,6 +108,7 @@ class Serving {
       case Step::Kind::begin: begin(); break;
       case Step::Kind::identity: identity(step.gpu); break;
       case Step::Kind::use: use(step.gpu); break;
+      case Step::Kind::accounts: accounts(request_.accounts_of[step.gpu]); break;
       case Step::Kind::unlisted: unlisted(); break;
     }
     std::lock_guard guard(mutex_);
@@ -137,8 +138,12 @@ class Serving {
     channel_send(to_line(driver));
     if (!driver.count) return;
     std::lock_guard guard(mutex_);
-    for (std::uint32_t i = 0; i < std::min(driver.count.value, most_gpus); ++i)
-      list_for(i).push_back({Step::Kind::identity, i});
+    if (request_.accounts_of.empty()) {
+      for (std::uint32_t i = 0; i < std::min(driver.count.value, most_gpus); ++i)
+        list_for(i).push_back({Step::Kind::identity, i});
+    } else {
+      for (std::uint32_t i = 0; i < request_.accounts_of.size(); ++i) steps_.push_back({Step::Kind::accounts, i});
+    }
     unfinished_ += steps_.size() + late_steps_.size();
   }
 
@@ -157,6 +162,8 @@ class Serving {
     channel_send(begin_line(gpu));
     channel_send(to_line(source_->use(gpu)));
   }
+
+  void accounts(const std::string& uuid) { channel_send(to_line(source_->accounts(uuid, request_.since_us))); }
 
   std::deque<Step>& list_for(std::uint32_t gpu) {
     return std::find(request_.last.begin(), request_.last.end(), gpu) == request_.last.end() ? steps_ : late_steps_;
@@ -195,7 +202,8 @@ class Serving {
 }  // namespace
 
 std::string ProbeRequest::to_line() const {
-  model::Json json{{"library", nvml_path}, {"last", last}, {"nodes", model::Json::array()}, {"want_cpus", want_cpus}};
+  model::Json json{{"library", nvml_path},  {"last", last},               {"nodes", model::Json::array()},
+                   {"want_cpus", want_cpus}, {"accounts_of", accounts_of}, {"since_us", since_us}};
   for (const Node& node : nodes) json["nodes"].push_back({{"pci", node.pci}, {"path", node.path}});
   return json.dump();
 }
@@ -206,6 +214,8 @@ ProbeRequest ProbeRequest::parse(std::string_view line) {
   json.at("library").get_to(request.nvml_path);
   json.at("last").get_to(request.last);
   json.at("want_cpus").get_to(request.want_cpus);
+  json.at("accounts_of").get_to(request.accounts_of);
+  json.at("since_us").get_to(request.since_us);
   for (const model::Json& node : json.at("nodes")) request.nodes.push_back({node.at("pci"), node.at("path")});
   return request;
 }

@@ -17,6 +17,8 @@ struct ProbeRequest {
   std::vector<std::uint32_t> last;                         // GPUs that hung or crashed before: read after all others
   std::vector<Node> nodes;                                 // the GPUs of the files, to look at those that the library omits
   bool want_cpus = false;                                  // sysfs did not tell the near CPUs
+  std::vector<std::string> accounts_of;                    // UUIDs: nothing but the accounts of these GPUs is asked …
+  std::uint64_t since_us = 0;                              // … of processes that started since then (1970)
 
   std::string to_line() const;
   static ProbeRequest parse(std::string_view line);        // throws std::exception when it is not one

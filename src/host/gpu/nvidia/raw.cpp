@@ -45,10 +45,17 @@ void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>,
   v("power_mw", r.power_mw); v("power_limit_mw", r.power_limit_mw); v("compute_mode", r.compute_mode);
   v("display_active", r.display_active); v("display_mode", r.display_mode); v("recovery_action", r.recovery_action);
   v("compute", r.compute); v("graphics", r.graphics); v("mps", r.mps);
-  v("mig_mode", r.mig_mode); v("instances", r.instances); v("xids", r.xids);
+  v("accounting", r.accounting); v("mig_mode", r.mig_mode); v("instances", r.instances); v("xids", r.xids);
 }
 void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawUnlisted> {
   v("pci", r.pci); v("open_errno", r.open_errno);
+}
+
+void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawAccount> {
+  v("pid", r.pid); v("peak_memory", r.peak_memory); v("started_us", r.started_us);
+}
+void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawAccounts> {
+  v("uuid", r.uuid); v("list", r.list);
 }
 
 template <class T> struct IsAnswer : std::false_type {};
@@ -145,6 +152,7 @@ std::string to_line(const RawDriver& record) { return tagged("driver", record); 
 std::string to_line(const RawIdentity& record) { return tagged("identity", record); }
 std::string to_line(const RawUse& record) { return tagged("use", record); }
 std::string to_line(const RawUnlisted& record) { return tagged("unlisted", record); }
+std::string to_line(const RawAccounts& record) { return tagged("accounts", record); }
 std::string begin_line(std::uint32_t index) { return Json{{"begin", index}}.dump(); }
 
 Record parse_line(std::string_view line) {
@@ -158,6 +166,7 @@ Record parse_line(std::string_view line) {
   else if (kind == "identity") take(RecordKind::identity, record.identity);
   else if (kind == "use") take(RecordKind::use, record.use);
   else if (kind == "unlisted") take(RecordKind::unlisted, record.unlisted);
+  else if (kind == "accounts") take(RecordKind::accounts, record.accounts);
   else throw std::runtime_error("unknown record: " + kind);
   return record;
 }

@@ -96,9 +96,21 @@ struct RawUse {
   Answer<std::int64_t> compute_mode, display_active, display_mode;
   Answer<std::uint64_t> recovery_action;
   RawProcesses compute, graphics, mps;
+  Answer<std::uint32_t> accounting;                        // the mode: abi::accounting_on
   Answer<std::uint32_t> mig_mode;
   std::vector<RawInstance> instances;
   std::vector<std::uint64_t> xids;                         // reported by the driver since the probe began
+};
+
+// A process that the driver's accounting mode has noted, running or over.
+struct RawAccount {
+  std::uint32_t pid = 0;
+  std::uint64_t peak_memory = 0;                           // bytes; abi::not_available when it cannot be told
+  std::uint64_t started_us = 0;                            // since 1970
+};
+struct RawAccounts {
+  std::string uuid;                                        // of the GPU
+  Answer<std::vector<RawAccount>> list;
 };
 
 // A GPU of the files that the library does not list: what opening its device node said.
@@ -108,7 +120,7 @@ struct RawUnlisted {
 };
 
 // One line of the probe's answer. Throws std::exception when a line is not one of these.
-enum class RecordKind { driver, begin, identity, use, unlisted };
+enum class RecordKind { driver, begin, identity, use, unlisted, accounts };
 struct Record {
   RecordKind kind = RecordKind::driver;
   RawDriver driver;
@@ -116,11 +128,13 @@ struct Record {
   RawIdentity identity;
   RawUse use;
   RawUnlisted unlisted;
+  RawAccounts accounts;
 };
 std::string to_line(const RawDriver& record);
 std::string to_line(const RawIdentity& record);
 std::string to_line(const RawUse& record);
 std::string to_line(const RawUnlisted& record);
+std::string to_line(const RawAccounts& record);
 std::string begin_line(std::uint32_t index);
 Record parse_line(std::string_view line);
 

@@ -204,6 +204,7 @@ RawUse Source::use(std::uint32_t index) {
   raw.compute = processes(call.compute_processes, device);
   raw.graphics = processes(call.graphics_processes, device);
   raw.mps = processes(call.mps_processes, device);
+  raw.accounting = ask<std::uint32_t>(call.accounting_mode, device);
   if (!call.mig_mode) {
     raw.mig_mode = Answer<std::uint32_t>::refused(abi::absent);
   } else {

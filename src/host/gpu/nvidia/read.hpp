@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "host/gpu/nvidia/accounts.hpp"
 #include "host/gpu/nvidia/library.hpp"
 #include "host/gpu/nvidia/raw.hpp"
 
@@ -21,6 +22,9 @@ class Source {
   RawDriver begin();
   RawIdentity identity(std::uint32_t index, bool want_cpus);
   RawUse use(std::uint32_t index);
+  RawAccounts accounts(const std::string& uuid, std::uint64_t since_us) const {
+    return read_accounts(library_.call, uuid, since_us);
+  }
 
  private:
   RawIdentity read_identity(std::uint32_t index, abi::Device device, bool want_cpus);

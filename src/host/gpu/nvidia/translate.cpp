@@ -223,6 +223,7 @@ void RawReading::add(std::string_view line) {
       uses[record.use.index] = std::move(record.use);
       break;
     case RecordKind::unlisted: unlisted.push_back(std::move(record.unlisted)); break;
+    case RecordKind::accounts: accounts.push_back(std::move(record.accounts)); break;
   }
 }
 

@@ -21,6 +21,7 @@ struct RawReading {
   std::map<std::uint32_t, RawUse> uses;
   std::set<std::uint32_t> in_progress;                     // the library was asked about it and has not answered
   std::vector<RawUnlisted> unlisted;
+  std::vector<RawAccounts> accounts;                       // where only they were asked for
   unsigned garbage = 0;
 
   void add(std::string_view line);
