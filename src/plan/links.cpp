@@ -48,32 +48,37 @@ void Links::note(std::size_t a, std::size_t b, const model::Link& link) {
 Links::Links(const model::Machine& machine, const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen)
     : size_(chosen.size()), seen_(size_ * size_), fabric_(size_), scores_(size_ * size_), pcie_(size_ * size_),
       same_gpu_(size_ * size_) {
+  std::vector<const Gpu*> gpus;
   std::vector<std::pair<model::PciAddress, std::size_t>> addresses;
+  gpus.reserve(size_);
   addresses.reserve(size_);
-  for (std::size_t i = 0; i < size_; ++i)
-    if (const Gpu& gpu = units[chosen[i]].gpu_of(machine); gpu.pci) addresses.emplace_back(*gpu.pci, i);
+  for (const std::size_t unit : chosen) {
+    const Gpu& gpu = units[unit].gpu_of(machine);
+    if (gpu.pci) addresses.emplace_back(*gpu.pci, gpus.size());
+    gpus.push_back(&gpu);
+  }
   std::sort(addresses.begin(), addresses.end());
   for (std::size_t a = 0; a < size_; ++a)
-    for (const model::Link& link : units[chosen[a]].gpu_of(machine).links) {
+    for (const model::Link& link : gpus[a]->links) {
       if (link.kind == LinkKind::nvswitch) fabric_[a] = std::max(fabric_[a], std::clamp(link.count.value_or(1), 1, 64));
       auto it = std::lower_bound(addresses.begin(), addresses.end(), link.to,
                                  [](const auto& address, const model::PciAddress& to) { return address.first < to; });
       for (; it != addresses.end() && it->first == link.to; ++it) note(a, it->second, link);
     }
   for (std::size_t a = 0; a < size_; ++a)
-    for (std::size_t b = 0; b < size_; ++b) {
-      if (a == b) continue;
-      const Gpu &x = units[chosen[a]].gpu_of(machine), &y = units[chosen[b]].gpu_of(machine);
-      const Pair &there = seen_[a * size_ + b], &back = seen_[b * size_ + a];
+    for (std::size_t b = a + 1; b < size_; ++b) {  // all is the same from both ends
+      const std::size_t ab = a * size_ + b, ba = b * size_ + a;
+      const Gpu &x = *gpus[a], &y = *gpus[b];
+      const Pair &there = seen_[ab], &back = seen_[ba];
       const bool same = &x == &y || (x.pci && x.pci == y.pci);
-      same_gpu_[a * size_ + b] = same;
+      same_gpu_[ab] = same_gpu_[ba] = same;
       int pcie = agreed(there.pcie, back.pcie);
       if (same) pcie = same_board;
       else if (pcie == 0) pcie = x.numa && x.numa == y.numa ? same_node : across;
-      pcie_[a * size_ + b] = pcie;
+      pcie_[ab] = pcie_[ba] = pcie;
       const int fabric = same ? 0 : 100 * std::min(fabric_[a], fabric_[b]);
-      scores_[a * size_ + b] = agreed(there.nvlinks, back.nvlinks) + agreed(there.xgmi, back.xgmi) +
-                               agreed(there.c2c, back.c2c) + fabric + pcie;
+      scores_[ab] = scores_[ba] = agreed(there.nvlinks, back.nvlinks) + agreed(there.xgmi, back.xgmi) +
+                                  agreed(there.c2c, back.c2c) + fabric + pcie;
     }
 }
 
