@@ -42,7 +42,8 @@ bool is_file(const std::string& path) {
 bool is_on_path(const Context& context, const std::string& program) {
   const auto& environment = context.wire.settings().environment;
   const auto path = environment.find("PATH");
-  for (std::string_view directory : split(std::string_view(path == environment.end() ? "/bin:/usr/bin" : path->second), ':')) {
+  const std::string_view folders = path == environment.end() ? std::string_view("/bin:/usr/bin") : path->second;
+  for (std::string_view directory : split(folders, ':')) {
     const std::string file = std::string(directory.empty() ? "." : directory) + "/" + program;
     if (::access(file.c_str(), X_OK) == 0 && is_file(file)) return true;
   }

@@ -83,6 +83,17 @@ def test_options_in_a_script_are_read_and_the_line_wins(queue):
     assert queue.job(3)["command"].startswith("./train.sh")
 
 
+def test_a_program_on_the_path_goes_before_a_script_of_its_name(queue):
+    script = queue.work / "true"
+    script.write_text("#!/bin/sh\n#THOLE -g 2\n")
+    script.chmod(0o755)
+    queue.drain()
+    queue.submit("-g", "0", "true", env={"PATH": f"/{'x' * 100}::/usr/bin:/bin"})   # the empty one is the folder itself
+    queue.submit("true", env={"PATH": f"/{'x' * 100}:/usr/bin:/bin"})
+    queue.submit("true", env={"PATH": f"/{'x' * 100}"})
+    assert [(job["gpus"], job["command"]) for job in map(queue.job, (1, 2, 3))] == [(0, "true"), (1, "true"), (2, "./true")]
+
+
 def test_a_job_file_is_the_same_options_as_toml(queue):
     (queue.work / "jobs.toml").write_text('''
 gpus = 0
