@@ -93,12 +93,13 @@ RESTLESS = "trap '' TERM; echo ready; f() { f & exit 0; }; f & exec sleep 100000
 
 
 def test_what_forks_without_end_is_killed_at_once(delegated, probe):
-    with Started(probe + ["--patience", "100", "sh", "-c", RESTLESS], preexec_fn=delegated.enter) as job:
-        assert job.line() == "ready"
-        os.kill(only_child_but(job.pid), signal.SIGKILL)
-        assert job.wait() == -signal.SIGKILL
-        assert job.process.stdout.read() == b""  # nobody has the other end any more
-    assert delegated.groups() == []
+    for _ in range(10):  # whether the last one is waited for in time is a matter of luck
+        with Started(probe + ["--patience", "1", "sh", "-c", RESTLESS], preexec_fn=delegated.enter) as job:
+            assert job.line() == "ready"
+            os.kill(only_child_but(job.pid), signal.SIGKILL)
+            assert job.wait() == -signal.SIGKILL
+            assert job.process.stdout.read() == b""  # nobody has the other end any more
+        assert delegated.groups() == []
 
 
 def only_child_but(pid):

@@ -19,7 +19,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr Millis kill_again{100};  // between rounds against processes that fork faster than they are found
+constexpr Millis killed_end{2000};  // at least: a busy machine takes its time to end what has been killed
+constexpr Millis kill_again{100};   // between rounds against processes that fork faster than they are found
 
 class Supervisor {
  public:
@@ -216,31 +217,30 @@ void Supervisor::next_step_against_command() {
 
 void Supervisor::look_at_rest() {
   if (is_childless()) { phase_ = Phase::over; return; }
-  if (phase_ == Phase::settling) return;
-  const auto rest = tree();
-  if (rest.empty()) phase_ = Phase::over;
-  else if (phase_ == Phase::ending && step_ == 1)
-    for (const auto& process : rest)  // those that were started since
+  if (phase_ == Phase::ending && step_ == 1)
+    for (const auto& process : tree())  // those that were started since
       if (std::ranges::find(told_, process.pid) == told_.end()) {
         told_.push_back(process.pid);
         signal_process(process, SIGTERM);
       }
 }
 
-// Almost always so, and then /proc need not be searched.
+// Whoever lives below us has a child of ours above it, for orphans become ours; and only we take a child off this list, by
+// waiting for it. (A search of /proc may miss all of what forks and ends faster than it is read.)
 bool Supervisor::is_childless() const {
   const auto children = listed_children();
   if (!children) return tree().empty();
   return std::ranges::all_of(*children, [&](pid_t child) {
-    return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end();
+    if (child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end()) return true;
+    const auto process = read_process(child);
+    return process && process->name == runner_name;
   });
 }
 
 void Supervisor::name_rest() {
-  const auto rest = tree();
-  if (rest.empty()) { phase_ = Phase::over; return; }
-  for (const auto& process : rest) ended_.left_behind.push_back(describe_process(process));
-  if (policy_.on_left_behind) policy_.on_left_behind(ended_.left_behind);
+  if (is_childless()) { phase_ = Phase::over; return; }
+  for (const auto& process : tree()) ended_.left_behind.push_back(describe_process(process));
+  if (policy_.on_left_behind && !ended_.left_behind.empty()) policy_.on_left_behind(ended_.left_behind);
   phase_ = policy_.linger ? Phase::lingering : Phase::ending;
   if (phase_ == Phase::ending) next_step_against_rest();
 }
@@ -256,10 +256,11 @@ void Supervisor::next_step_against_rest() {
     deadline_ = now + policy_.patience;
     return;
   }
-  if (!give_up_) give_up_ = now + policy_.patience;
+  if (!give_up_) give_up_ = now + std::max(policy_.patience, killed_end);
   kill_rest();
   deadline_ = now + kill_again;
-  if (now >= *give_up_ || tree().empty()) phase_ = Phase::over;
+  if (now >= *give_up_) phase_ = Phase::over;
+  else reap();
 }
 
 // What is not in the cgroup is frozen first, so that nothing can fork while it is being found.
