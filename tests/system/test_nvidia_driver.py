@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fake_nvidia import BUILD, STATUS_LIMIT, THOLE, Driver
-from run_tools import Started
+from run_tools import SANITIZED, Started
 
 
 @pytest.fixture
@@ -54,7 +54,8 @@ def test_run_takes_no_gpu_that_somebody_uses_without_a_claim(driver):
 ])
 def test_a_driver_that_gives_nothing_is_named_in_time_and_nothing_is_handed_out(driver, library, lines, state, said):
     driver.environment["THOLE_NVML"] = str(BUILD / "fake" / library / "libnvidia-ml.so.1")
-    driver.environment["THOLE_PROBE_PATIENCE"] = "2s"
+    if state == "hung":
+        driver.environment["THOLE_PROBE_PATIENCE"] = "2s"
     driver.configure("gpus 8", *lines)
     status = driver.status()
     assert health(status) == [state] * 8
@@ -65,7 +66,7 @@ def test_a_driver_that_gives_nothing_is_named_in_time_and_nothing_is_handed_out(
     result = driver.thole("run", "--no-wait", "--", "true")
     assert result.returncode in (69, 75), result.stderr
     assert result.stderr.strip()
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 3 * STATUS_LIMIT
 
 
 @pytest.mark.parametrize("fault, state", [("hang nvmlDeviceGetHandleByIndex_v2", "hung"),
@@ -75,7 +76,8 @@ def test_a_driver_that_gives_nothing_is_named_in_time_and_nothing_is_handed_out(
                                           ("rc nvmlDeviceGetHandleByIndex_v2 16", "reset-required")])
 def test_one_bad_gpu_of_eight_is_named_and_the_seven_others_are_used(driver, fault, state):
     driver.configure("gpus 8", "gpu 2 " + fault)
-    driver.environment["THOLE_PROBE_PATIENCE"] = "3s"
+    if state == "hung":
+        driver.environment["THOLE_PROBE_PATIENCE"] = "3s"
     assert health(driver.status()) == [state if i == 2 else "ok" for i in range(8)]
     assert driver.thole("run", "--no-wait", "-g", "7", "--", "true").returncode == 0
     assert driver.thole("run", "--no-wait", "--on", "2", "--", "true").returncode in (69, 75)
@@ -107,7 +109,7 @@ def test_claims_are_extended_and_released_at_once_while_the_driver_hangs(driver)
     for words in (["extend", first, "2h"], ["release", first], ["extend", "5", "2h"], ["release", driver.uuid(5)]):
         done = driver.thole(*words)
         assert done.returncode == 0, done.stderr
-    assert time.monotonic() - begin < 5, "one look at the driver takes 10 s"
+    assert time.monotonic() - begin < STATUS_LIMIT, "one look at the driver takes 10 s"
     assert pathlib.Path(asked).read_text() == before, "no probe was asked"
     assert driver.thole("release", second).returncode == 64
     assert driver.status()["claims"] == []
@@ -125,7 +127,7 @@ def test_while_the_driver_hangs_status_shows_claims_and_the_queue_at_once(driver
                 lines.append(status.line())
                 assert lines[-1] or len(lines) < 20
             took = time.monotonic() - begin
-            assert took < 2.5, "it stands before the table, which waits 4 s for the driver"
+            assert took < STATUS_LIMIT / 2, "it stands before the table, which waits 4 s for the driver"
             assert "not answered yet" in lines[0]
             assert [line.split()[0] for line in lines if "(claim)" in line] == ["2"]
             rest = status.process.stdout.read().decode()
@@ -155,6 +157,7 @@ def test_a_fatal_xid_in_the_kernel_s_log_keeps_a_gpu_from_being_handed_out(drive
     assert driver.thole("run", "--no-wait", "-g", "7", "--", "true").returncode == 0
 
 
+@pytest.mark.skipif(SANITIZED, reason="so slow that the driver's answer is late in truth")
 def test_a_driver_that_answers_is_not_called_late(driver):
     assert "not answered" not in driver.thole("status").stdout
 

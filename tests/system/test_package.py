@@ -9,12 +9,12 @@ import tarfile
 
 import pytest
 
+from run_tools import BUILD, SANITIZED
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", SOURCE / "build"))
-CACHE = (BUILD / "CMakeCache.txt").read_text()
 
 pytestmark = [
-    pytest.mark.skipif("THOLE_SANITIZE:STRING=\n" not in CACHE, reason="a sanitized build needs its sanitizer's library"),
+    pytest.mark.skipif(SANITIZED, reason="a sanitized build needs its sanitizer's library"),
     pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb is not here to make the .deb"),
 ]
 

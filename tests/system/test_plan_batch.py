@@ -1,4 +1,5 @@
 """`thole plan --batch`: one answer a line, in order, whatever the line; and gpu_affinity's results through the real program."""
+# ctest: timeout 600
 import gzip
 import json
 import os
@@ -21,7 +22,7 @@ def batch(lines, cwd=None, *words):
     """The answers to these lines (objects or texts)."""
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "THOLE_MACHINES": str(ROOT / "machines")}
-    result = subprocess.run([THOLE, *words, "plan", "--batch"], input=text, env=environment, cwd=cwd, capture_output=True, text=True, timeout=120)
+    result = subprocess.run([THOLE, *words, "plan", "--batch"], input=text, env=environment, cwd=cwd, capture_output=True, text=True, timeout=560)
     assert result.returncode == 0 and result.stderr == "", result.stderr
     return [json.loads(line) for line in result.stdout.splitlines()]
 

@@ -4,6 +4,7 @@ The clock is moved for thole alone, by a preloaded library (fake_clock.cpp): the
 no LD_PRELOAD from who submits; its lanes are forks of it.
 """
 import json
+import os
 import subprocess
 import time
 
@@ -20,7 +21,8 @@ class ClockedQueue(Queue):
         super().__init__(folder)
         self.shift = self.folder / "shift"
         self.set_clock(0)
-        self.environment.update(FAKE_CLOCK=str(self.shift), LD_PRELOAD=str(BUILD / "fake_clock.so"))
+        self.environment.update(FAKE_CLOCK=str(self.shift), LD_PRELOAD=str(BUILD / "fake_clock.so"),
+                                ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
         self.submit("-g", "0", "--begin", "1000d", "--", "true")   # makes the queue, and keeps a runner at work
         self.kill([eventually(self.runner, "the runner that this has started")])
         eventually(lambda: self.runner() is None, "the runner without our clock is gone")

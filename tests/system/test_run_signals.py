@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from run_programs import program, run  # noqa: F401 (fixtures)
-from run_tools import PROBE, Started, eventually, gone, group_members, python, state_of, witness_of
+from run_tools import DEADLINE, PROBE, Started, eventually, gone, group_members, python, state_of, witness_of
 
 # Says which signals it gets, each a line; ends at the end of its input. The wake-up descriptor gets a byte for every
 # delivery at once; Python's own handlers run some time later.
@@ -173,7 +173,7 @@ def test_under_nohup_a_hangup_ends_neither(run):
 
 
 def test_timeout_around_run_ends_the_command_once(run):
-    with Started(["timeout", "1", *run, *python(COUNTER)]) as job:
+    with Started(["timeout", str(DEADLINE / 12), *run, *python(COUNTER)]) as job:
         assert job.line() == "ready"
         assert job.line() == f"got {signal.SIGTERM}"
         job.process.stdin.close()
