@@ -170,9 +170,11 @@ TEST(LocalBinder, BindsEveryThreadOfAProcess) {
   char byte;
   ASSERT_EQ(::read(ready.read.get(), &byte, 1), 1);
   const port::BoundProcess bound = LocalBinder().bind_process(child, target);
-  EXPECT_EQ(bound.threads, 3u);
+  const std::size_t threads = threads_of(child).size();
+  ASSERT_GE(threads, 3u);                        // a sanitizer has more, of its own
+  EXPECT_EQ(bound.threads, threads);
   ASSERT_EQ(bound.masks.size(), 1u);
-  EXPECT_EQ(bound.masks[0], (std::pair{target, std::size_t{3}}));
+  EXPECT_EQ(bound.masks[0], (std::pair{target, threads}));
   for (pid_t thread : threads_of(child)) EXPECT_EQ(affinity_of(thread), target);
   end.write.reset();
   ::waitpid(child, nullptr, 0);
