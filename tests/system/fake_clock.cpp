@@ -25,9 +25,9 @@ struct Timer {
   bool of_day = false;
   int flags = 0;
   itimerspec wanted{};                           // by the moved clock
-  bool was_set = false;                          // the clock, since it was armed
 };
 Timer timers[most];
+std::atomic<bool> was_set[most];                 // the clock, since the timer was armed; read() looks without the mutex
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<long> shift{0};
 
@@ -39,7 +39,7 @@ Function real(const char* name) {
 void arm(int fd) {
   static const auto settime = real<int (*)(int, int, const itimerspec*, itimerspec*)>("timerfd_settime");
   itimerspec value = timers[fd].wanted;
-  if (timers[fd].was_set) {
+  if (was_set[fd]) {
     value = {};
     value.it_value.tv_nsec = 1;                  // long ago
   } else if (value.it_value.tv_sec != 0 || value.it_value.tv_nsec != 0) {
@@ -68,7 +68,7 @@ void* watch(void*) {
       shift = now;
       for (int fd = 0; fd < most; ++fd) {
         if (!timers[fd].of_day || (timers[fd].flags & TFD_TIMER_ABSTIME) == 0) continue;
-        timers[fd].was_set = (timers[fd].flags & TFD_TIMER_CANCEL_ON_SET) != 0;
+        was_set[fd] = (timers[fd].flags & TFD_TIMER_CANCEL_ON_SET) != 0;
         arm(fd);
       }
     }
@@ -110,7 +110,10 @@ int timerfd_create(clockid_t clock, int flags) noexcept {
   static const auto create = real<int (*)(clockid_t, int)>("timerfd_create");
   start_watching();
   const int fd = create(clock, flags);
-  if (fd >= 0 && fd < most) timers[fd] = Timer{clock == CLOCK_REALTIME, 0, {}, false};
+  if (fd >= 0 && fd < most) {
+    timers[fd] = Timer{clock == CLOCK_REALTIME, 0, {}};
+    was_set[fd] = false;
+  }
   return fd;
 }
 
@@ -118,7 +121,8 @@ int timerfd_settime(int fd, int flags, const itimerspec* value, itimerspec* old)
   static const auto settime = real<int (*)(int, int, const itimerspec*, itimerspec*)>("timerfd_settime");
   if (fd < 0 || fd >= most || !timers[fd].of_day || (flags & TFD_TIMER_ABSTIME) == 0) return settime(fd, flags, value, old);
   ::pthread_mutex_lock(&mutex);
-  timers[fd] = Timer{true, flags, *value, false};
+  timers[fd] = Timer{true, flags, *value};
+  was_set[fd] = false;
   arm(fd);
   ::pthread_mutex_unlock(&mutex);
   return 0;
@@ -127,8 +131,7 @@ int timerfd_settime(int fd, int flags, const itimerspec* value, itimerspec* old)
 ssize_t read(int fd, void* bytes, size_t size) {
   static const auto read_it = real<ssize_t (*)(int, void*, size_t)>("read");
   const ssize_t got = read_it(fd, bytes, size);
-  if (got <= 0 || fd < 0 || fd >= most || !timers[fd].was_set) return got;
-  timers[fd].was_set = false;
+  if (got <= 0 || fd < 0 || fd >= most || !was_set[fd].exchange(false)) return got;
   errno = ECANCELED;
   return -1;
 }
