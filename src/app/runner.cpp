@@ -24,6 +24,8 @@ namespace thole::app {
 namespace {
 
 constexpr Seconds first_back_off{15}, longest_back_off{600};   // of jobs whose GPUs cannot be had at all now
+constexpr Seconds first_pause_after_deaths{1};
+constexpr unsigned deaths_put_up_with = 2;                     // of lanes, one after another, before they had their claim
 constexpr Seconds longest_trouble_pause{30};
 constexpr Seconds patience_with_orphans{10};                   // between TERM and KILL
 
@@ -54,12 +56,15 @@ class Runner {
   struct BackOff {
     SteadyTime until;
     Seconds pause{0};
+    unsigned deaths = 0;
   };
 
   void adopt();
   void adopt_lane(port::LaneView view, Fd end);
   void look_after();                             // ends of lanes and of what they left
-  void lane_ended(unsigned number, bool refused);
+  enum class LaneLeft { well, refused, died };
+  void lane_ended(unsigned number, LaneLeft how);
+  void back_off(std::uint64_t request_class, Seconds shortest);
   void settle();
   void settle_task(const model::Task& task, const model::LaneRecord* record);
   void look_after_orphans();
@@ -122,28 +127,38 @@ void Runner::adopt_lane(port::LaneView view, Fd end) {
 }
 
 void Runner::look_after() {
-  std::vector<std::pair<unsigned, bool>> ended;
+  std::vector<std::pair<unsigned, LaneLeft>> ended;
   for (auto& [number, lane] : lanes_) {
     if (!is_readable(lane.end.get())) continue;
     int status = 0;
     if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
-    const bool refused = lane.child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(LaneEnd::no_claim);
-    ended.emplace_back(number, refused);
+    constexpr int refused = static_cast<int>(LaneEnd::no_claim);   // the last of what a lane says
+    LaneLeft how = LaneLeft::well;
+    if (lane.child > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) > refused)) how = LaneLeft::died;
+    else if (lane.child > 0 && WEXITSTATUS(status) == refused) how = LaneLeft::refused;
+    ended.emplace_back(number, how);
   }
-  for (const auto& [number, refused] : ended) lane_ended(number, refused);
+  for (const auto& [number, how] : ended) lane_ended(number, how);
   settle();
   look_after_orphans();
 }
 
-void Runner::lane_ended(unsigned number, bool refused) {
+// Whatever kills lanes before they have their claim (want of memory, a limit) would do so to any number of them at once.
+void Runner::lane_ended(unsigned number, LaneLeft how) {
   LaneKnown lane = std::move(lanes_.at(number));
   lanes_.erase(number);
-  if (refused) {
-    BackOff& back_off = back_offs_[lane.state.request_class];
-    back_off.pause = std::clamp(back_off.pause * 2, first_back_off, longest_back_off);
-    back_off.until = std::chrono::steady_clock::now() + back_off.pause;
-  }
+  const std::uint64_t request_class = lane.state.request_class;
+  if (how == LaneLeft::refused) back_off(request_class, first_back_off);
+  const bool claimed = lane.record && lane.record->claimed.load() != 0;
+  if (how == LaneLeft::died && !claimed && ++back_offs_[request_class].deaths > deaths_put_up_with)
+    back_off(request_class, first_pause_after_deaths);
   unsettled_.insert_or_assign(number, std::move(lane.record));
+}
+
+void Runner::back_off(std::uint64_t request_class, Seconds shortest) {
+  BackOff& back_off = back_offs_[request_class];
+  back_off.pause = std::clamp(back_off.pause * 2, shortest, longest_back_off);
+  back_off.until = std::chrono::steady_clock::now() + back_off.pause;
 }
 
 // A dead lane is forgotten when all its tasks are explained; a store without room is asked again.

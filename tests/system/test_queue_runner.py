@@ -1,4 +1,5 @@
 """The runner and its lanes through the program: turns, limits, retries, what is left behind, and what goes wrong."""
+import contextlib
 import json
 import os
 import pathlib
@@ -250,7 +251,8 @@ def test_a_runner_ends_when_its_queue_was_removed(queue):
     aside = queue.directory.with_name("removed")
     queue.directory.rename(aside)                  # the runner may be writing: rmtree alone could find it not empty
     shutil.rmtree(aside)
-    os.write(wake, b"!")
+    with contextlib.suppress(BrokenPipeError):     # it was just looking, and has ended
+        os.write(wake, b"!")
     os.close(wake)
     eventually(lambda: gone(pid), "the runner ends")
 
@@ -266,6 +268,31 @@ def test_a_job_whose_lane_was_killed_is_lost_once_nothing_of_it_lives(queue, tmp
     queue.kill([child])
     state, code, number, _, reason = only_task(queue, job)
     assert (state, code, number) == ("lost", None, None) and "killed" in reason
+
+
+def test_lanes_that_die_before_their_claim_are_not_started_again_without_end(queue):
+    os.mkfifo(queue.folder / "gate")
+    queue.submit("-g", "4", *shell(f"cat {queue.folder}/gate"))
+    eventually(lambda: queue.states(1) == {"running": 1}, "it has all GPUs")
+    [holder] = queue.lanes()
+    waiting = queue.submit("-g", "1", "--", "true")
+    dead = set()
+
+    def kill_waiters():
+        waiters = set(queue.lanes()) - {holder}
+        queue.kill(waiters)
+        dead.update(waiters)
+        return len(dead)
+
+    eventually(lambda: kill_waiters() >= 3, "two more are started at once")
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        kill_waiters()
+    assert len(dead) <= 6, "after 1 s, 2 s, 4 s …"
+    assert queue.states(waiting) == {"queued": 1}
+    open_gate(queue.folder / "gate")
+    queue.until_ended(waiting)
+    assert queue.states(waiting) == {"done": 1}
 
 
 def test_a_lost_task_runs_again_only_where_that_was_asked_for(queue, tmp_path):
