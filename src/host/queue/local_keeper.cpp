@@ -68,11 +68,10 @@ void LocalKeeper::pause(unsigned place, bool paused) {
   task.paused = paused;
   const auto now = steady_clock::now();
   if (paused) {
-    task.stopping.emplace();
-    task.look_pause = first_look_pause;
+    task.halt = Halt{{}, first_look_pause, now};
     stop_more(task, now);
   } else {
-    no_more_stopping(task);
+    task.halt.reset();
     for (const auto& process : tree(task)) signal_process(process, SIGCONT);
   }
   if (paused && task.deadline && task.step == 0) {
@@ -85,22 +84,18 @@ void LocalKeeper::pause(unsigned place, bool paused) {
 
 // What forks while it is being stopped, or cannot stop yet, is looked for again: later, so that other tasks need not wait.
 void LocalKeeper::stop_more(Kept& task, SteadyTime now) {
-  if (task.stopping->look(tree(task))) return no_more_stopping(task);
-  task.look_again = now + task.look_pause;
-  task.look_pause = std::min(task.look_pause * 2, longest_look_pause);
-}
-
-void LocalKeeper::no_more_stopping(Kept& task) {
-  task.stopping.reset();
-  task.look_again.reset();
+  if (task.halt->stopping.look(tree(task))) return task.halt.reset();
+  task.halt->next_look = now + task.halt->pause;
+  task.halt->pause = std::min(task.halt->pause * 2, longest_look_pause);
 }
 
 std::vector<port::TaskOver> LocalKeeper::wait(std::span<const int> also, std::optional<SteadyTime> deadline) {
   std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
   for (int fd : also) watched.push_back({fd, POLLIN, 0});
-  for (const auto& [place, task] : tasks_)
-    for (const auto& next : {task.deadline, task.look_again})
-      if (next && (!deadline || *next < *deadline)) deadline = next;
+  for (const auto& [place, task] : tasks_) {
+    if (task.deadline && (!deadline || *task.deadline < *deadline)) deadline = task.deadline;
+    if (task.halt && (!deadline || task.halt->next_look < *deadline)) deadline = task.halt->next_look;
+  }
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, steady_clock::now()));
   signalfd_siginfo signal;
   while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {}
@@ -108,7 +103,7 @@ std::vector<port::TaskOver> LocalKeeper::wait(std::span<const int> also, std::op
   const auto now = steady_clock::now();
   std::vector<port::TaskOver> over;
   for (auto& [place, task] : tasks_) {
-    if (task.look_again && now >= *task.look_again) stop_more(task, now);
+    if (task.halt && now >= task.halt->next_look) stop_more(task, now);
     if (task.deadline && now >= *task.deadline) deadline_passed(task, now);
     if (task.phase == Phase::over) over.push_back(std::move(task.result));
   }
@@ -137,7 +132,7 @@ void LocalKeeper::command_ended(Kept& task, int status) {
   if (WIFEXITED(status)) task.result.ended.exit_code = WEXITSTATUS(status);
   else task.result.ended.signal = WTERMSIG(status);
   task.result.ended.core = WIFSIGNALED(status) && WCOREDUMP(status);
-  no_more_stopping(task);
+  task.halt.reset();
   task.pid = 0;
   task.phase = Phase::settling;
   task.step = 0;
@@ -157,7 +152,7 @@ void LocalKeeper::deadline_passed(Kept& task, SteadyTime now) {
 }
 
 void LocalKeeper::next_step_against_command(Kept& task) {
-  no_more_stopping(task);
+  task.halt.reset();
   static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
   const int signal = steps[std::min(task.step++, 2)];
   for (const auto& process : tree(task)) {

@@ -27,6 +27,11 @@ class LocalKeeper : public port::TaskKeeper {
 
  private:
   enum class Phase { running, settling, lingering, ending, over };
+  struct Halt {
+    Stopping stopping;
+    Millis pause;                                // before the look after the next
+    SteadyTime next_look;
+  };
   struct Kept {
     port::TaskRun run;
     pid_t pid = 0;
@@ -36,9 +41,7 @@ class LocalKeeper : public port::TaskKeeper {
     std::optional<SteadyTime> deadline;          // of the next step
     std::optional<SteadyTime> give_up;           // when even KILL does not help
     Millis left{0};                              // of the limit, while paused
-    std::optional<Stopping> stopping;            // until all of it have stopped
-    Millis look_pause{0};
-    std::optional<SteadyTime> look_again;
+    std::optional<Halt> halt;                    // until all of it have stopped
     port::TaskOver result;
   };
 
@@ -46,7 +49,6 @@ class LocalKeeper : public port::TaskKeeper {
   void command_ended(Kept& task, int status);
   void deadline_passed(Kept& task, SteadyTime now);
   void stop_more(Kept& task, SteadyTime now);
-  void no_more_stopping(Kept& task);
   void next_step_against_command(Kept& task);
   void next_step_against_rest(Kept& task, SteadyTime now);
   void look_at_rest(Kept& task);
