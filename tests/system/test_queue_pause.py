@@ -1,0 +1,77 @@
+"""`pause` stops every process of a task, and `continue` lets them go on."""
+import pathlib
+import sys
+
+import pytest
+
+from queue_tools import Queue
+from run_tools import eventually
+
+
+@pytest.fixture
+def queue(tmp_path):
+    return Queue(tmp_path)
+
+
+def process_states(group):
+    """The states of a process group's members, by number; a zombie is none."""
+    states = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent, pgrp = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(pgrp) == group and state not in "ZX":
+            states[int(entry.name)] = (state, int(parent))
+    return states
+
+
+def is_stopped(group):
+    """Nothing of the group can go on: all are stopped, or wait in vfork() (D) for a child that is. An empty group says nothing."""
+    states = process_states(group)
+    waits = {parent for state, parent in states.values() if state == "T"}
+    return bool(states) and all(state == "T" or (state == "D" and pid in waits) for pid, (state, _) in states.items())
+
+
+def started(queue, *command):
+    """A job whose command writes its pid first, and that pid, which is its process group's too."""
+    number = queue.submit("-g0", *command)
+    pid = queue.work / "pid"
+    eventually(lambda: pid.exists() and pid.read_text().strip(), "it runs")
+    return number, int(pid.read_text())
+
+
+def test_pause_stops_a_running_job_and_continue_lets_it_go_on(queue):
+    with queue.gate() as gate:
+        number, pid = started(queue, "sh", "-c", f"echo $$ > pid; cat {gate}")
+        queue("pause", number)
+        eventually(lambda: is_stopped(pid), lambda: f"it is stopped: {process_states(pid)}")
+        assert queue.job(number)["state"] == "paused"
+        assert "nothing is held" in queue.run("resume", number).stderr      # resume undoes hold, and nothing else
+        queue("continue", number)
+        eventually(lambda: not is_stopped(pid), "it goes on")
+        queue("cancel", number)
+        queue.run("wait", number)
+
+
+FORKS_ON_AND_ON = """
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+with open("pid", "w") as file:
+    file.write(str(os.getpid()))
+for _ in range(300):
+    if os.fork() == 0:
+        signal.pause()
+signal.pause()
+"""
+
+
+def test_pause_stops_what_forks_while_it_is_looked_for(queue):
+    number, pid = started(queue, sys.executable, "-c", FORKS_ON_AND_ON)
+    for _ in range(5):
+        queue("pause", number)
+        eventually(lambda: is_stopped(pid), lambda: f"it is stopped: {process_states(pid)}")
+        queue("continue", number)
+        eventually(lambda: not is_stopped(pid), "it goes on")
+    queue("cancel", number)
+    queue.run("wait", number)
