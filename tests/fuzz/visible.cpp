@@ -6,6 +6,7 @@
 #include "fuzz.hpp"
 #include "host/gpu/file/machine_file.hpp"
 #include "plan/select.hpp"
+#include "test_folders.hpp"
 
 using namespace thole;
 

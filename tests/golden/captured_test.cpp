@@ -8,6 +8,7 @@
 #include "host/topology/live.hpp"
 #include "model/json.hpp"
 #include "support/golden.hpp"
+#include "test_folders.hpp"
 #include "topologies/captured.hpp"
 
 namespace thole {

@@ -7,6 +7,7 @@
 
 #include "model/json_plan.hpp"
 #include "plan/batch.hpp"
+#include "test_folders.hpp"
 
 namespace thole::test {
 namespace {

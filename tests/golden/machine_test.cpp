@@ -7,6 +7,7 @@
 #include "model/json.hpp"
 #include "model/unit.hpp"
 #include "support/golden.hpp"
+#include "test_folders.hpp"
 
 namespace thole {
 namespace {

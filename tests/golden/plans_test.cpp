@@ -7,6 +7,7 @@
 #include "plan/batch.hpp"
 #include "support/golden.hpp"
 #include "support/real_machines.hpp"
+#include "test_folders.hpp"
 
 namespace thole {
 namespace {

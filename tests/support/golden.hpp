@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/fd.hpp"
+#include "test_folders.hpp"
 
 namespace thole::test {
 

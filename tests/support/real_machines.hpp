@@ -13,6 +13,7 @@
 #include "host/sysfs/tree.hpp"
 #include "host/topology/import.hpp"
 #include "host/topology/topology.hpp"
+#include "test_folders.hpp"
 #include "topologies/captured.hpp"
 
 namespace thole::test {

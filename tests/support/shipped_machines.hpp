@@ -8,6 +8,7 @@
 #include <string>
 
 #include "model/json.hpp"
+#include "test_folders.hpp"
 
 namespace thole::test {
 

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "test_folders.hpp"
+
 namespace thole::test {
 
 // captured_tree("hwloc/nvidia-dgx-gb10.tar.gz") -> the folder it was unpacked in. Unpacked once; tests running at the same

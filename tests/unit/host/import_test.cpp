@@ -13,6 +13,7 @@
 #include "host/topology/from_nvidia_smi.hpp"
 #include "model/json.hpp"
 #include "support/real_machines.hpp"
+#include "test_folders.hpp"
 
 namespace thole::host {
 namespace {

@@ -16,6 +16,7 @@
 #include "host/gpu/file/search.hpp"
 #include "host/gpu/file/shorthand.hpp"
 #include "model/unit.hpp"
+#include "test_folders.hpp"
 
 namespace thole::host {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "host/gpu/nvidia/backend.hpp"
+#include "test_folders.hpp"
 
 namespace thole::host {
 

@@ -10,6 +10,7 @@
 
 #include "base/fd.hpp"
 #include "host/topology/live.hpp"
+#include "test_folders.hpp"
 #include "topologies/captured.hpp"
 
 namespace thole::host {

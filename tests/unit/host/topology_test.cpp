@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "host/topology/live.hpp"
 #include "host/topology/reader.hpp"
+#include "test_folders.hpp"
 #include "topologies/captured.hpp"
 
 namespace thole::host {

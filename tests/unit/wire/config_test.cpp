@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "test_folders.hpp"
 
 using namespace thole;
 using namespace thole::wire;
