@@ -21,7 +21,7 @@ void set_bind_mode(model::BindWishes& wishes, const Word& word) {
 void set_memory_policy(model::BindWishes& wishes, const Word& word) {
   if (wishes.set_memory(word.text)) return;
   if (parse_size_mib(word.text))                 // --mem was short for --memory elsewhere
-    throw Error(ErrorCode::usage, fmt::format("{}: expected a memory policy, got {}", word.option, quoted(word.text)))
+    throw Error(ErrorCode::usage, fmt::format("{}: expected a memory policy, got {}", word.option, in_quotes(word.text)))
         .hint(fmt::format("GPU memory is asked for by: --memory {}", printable(word.text, 20)));
   throw_none_of(word, {"first-touch", "preferred", "bind", "interleave", "bind:NODES"});
 }
@@ -30,14 +30,14 @@ void set_threads(model::BindWishes& wishes, const Word& word) {
   wishes.threads = model::parse_threads(word.text);
   if (!wishes.threads)
     throw Error(ErrorCode::usage,
-                fmt::format("{}: expected a number of 1 or more, auto or keep, got {}", word.option, quoted(word.text)));
+                fmt::format("{}: expected a number of 1 or more, auto or keep, got {}", word.option, in_quotes(word.text)));
 }
 
 void set_reserve(model::BindWishes& wishes, const Word& word) {
   wishes.reserve = model::parse_reserve(word.text);
   if (!wishes.reserve)
     throw Error(ErrorCode::usage,
-                fmt::format("{}: expected CPUs such as 0,64-71, first-of-l3 or none, got {}", word.option, quoted(word.text)));
+                fmt::format("{}: expected CPUs such as 0,64-71, first-of-l3 or none, got {}", word.option, in_quotes(word.text)));
 }
 
 }  // namespace thole::cli

@@ -237,7 +237,7 @@ int jupyter(Context& context) {
   if (what == "remove") return remove(context);
   if ((what == "install" || what == "list") && context.invocation.words.size() > 1)
     throw Error(ErrorCode::usage,
-                fmt::format("jupyter {}: one word too many, {}", what, cli::quoted(context.invocation.words[1])));
+                fmt::format("jupyter {}: one word too many, {}", what, in_quotes(context.invocation.words[1])));
   if (what == "install") return install(context);
   if (what == "list") return list(context);
   throw_unknown("jupyter: unknown word", what, {"install", "list", "remove"}, "one of install, list, remove");

@@ -75,7 +75,7 @@ class Parser {
     const Option& option = find([&](const Option& row) { return row.name == typed.substr(2); }, typed);
     if (option.value.empty()) {
       if (equals != std::string_view::npos)
-        throw Error(ErrorCode::usage, fmt::format("{} takes no value, got {}", typed, quoted(word.substr(equals + 1))));
+        throw Error(ErrorCode::usage, fmt::format("{} takes no value, got {}", typed, in_quotes(word.substr(equals + 1))));
       set(option, typed, {});
     } else if (equals != std::string_view::npos) {
       const std::string_view value = word.substr(equals + 1);
@@ -155,7 +155,7 @@ class Parser {
           .hint(verb.examples.empty() ? fmt::format("see: thole {} --help", verb.name)
                                       : fmt::format("such as: {}", verb.examples.front().line));
     if (result_.words.size() <= verb.max_words) return;
-    Error error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, quoted(result_.words[verb.max_words])));
+    Error error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, in_quotes(result_.words[verb.max_words])));
     throw std::move(error).hint(verb.name == "claim" ? "a command is run by: thole run"
                                                      : fmt::format("see: thole {} --help", verb.name));
   }

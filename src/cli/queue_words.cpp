@@ -80,7 +80,7 @@ std::string job_name_of(const Word& word) {
   const bool like_number = name.find_first_not_of("0123456789-.") == std::string::npos;
   if (like_number || name == "last" || name == "all" || name == "none" || name.find_first_of(",:@") != std::string::npos ||
       name.size() > 200 || trim(name).size() != name.size())
-    throw Error(ErrorCode::usage, fmt::format("{}: {} cannot be the name of a job", word.option, quoted(name)))
+    throw Error(ErrorCode::usage, fmt::format("{}: {} cannot be the name of a job", word.option, in_quotes(name)))
         .hint("a name is no number, not \"last\", \"all\" or \"none\", and has no comma, colon or @");
   return name;
 }

@@ -25,10 +25,10 @@ std::optional<std::string> only_beginning(std::string_view word, const std::vect
 
 }  // namespace
 
-std::string quoted(std::string_view word) { return fmt::format("\"{}\"", printable(word, 60)); }
+std::string in_quotes(std::string_view word) { return fmt::format("\"{}\"", printable(word, 60)); }
 
 void throw_expected(const Word& word, std::string_view expected) {
-  throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, quoted(word.text)));
+  throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, in_quotes(word.text)));
 }
 
 unsigned count_of(const Word& word) {
@@ -116,7 +116,7 @@ void throw_unknown(std::string_view what, std::string_view word, const std::vect
                    std::string_view otherwise) {
   auto near = word.size() > 2 ? only_beginning(word, known) : std::nullopt;
   if (!near) near = nearest(word, known);
-  throw Error(ErrorCode::usage, fmt::format("{} {}", what, quoted(word)))
+  throw Error(ErrorCode::usage, fmt::format("{} {}", what, in_quotes(word)))
       .hint(near ? fmt::format("did you mean {}?", *near) : std::string(otherwise));
 }
 

@@ -23,7 +23,7 @@ std::string choice_of(const Word& word, std::string_view choices);  // one of "a
 plan::Halt halt_of(const Word& word);                               // "now,fail=1"
 
 // The word in double quotes, made printable and cut.
-std::string quoted(std::string_view word);
+std::string in_quotes(std::string_view word);
 
 // Error(usage): "--gpus: expected a number, got \"x\"".
 [[noreturn]] void throw_expected(const Word& word, std::string_view expected);
