@@ -18,9 +18,9 @@ import time
 # What an interpreter is asked to do. The first is what the others are compared with.
 STARTS = {
     "bare interpreter": "pass",
-    "import thole": "import thole",
-    "import thole; thole.Error": "import thole; thole.Error",
-    "thole.claim(1)": "import thole; thole.claim(1)",
+    "import tholepin": "import tholepin",
+    "import tholepin; tholepin.Error": "import tholepin; tholepin.Error",
+    "tholepin.claim(1)": "import tholepin; tholepin.claim(1)",
     "import multiprocessing": "import multiprocessing",
 }
 IMPORT_LIMIT_MS, CLAIM_LIMIT_US = 15, 150
@@ -45,12 +45,12 @@ def measure_starts(rounds):
     print(f"{'':30} {'p50 ms':>8} {'p95 ms':>8} {'over bare':>10}   {rounds} rounds, interleaved")
     for name, values in times.items():
         print(f"{name:30} {statistics.median(values):8.2f} {p95(values):8.2f} {statistics.median(values) - bare:10.2f}")
-    return statistics.median(times["import thole"]) - bare
+    return statistics.median(times["import tholepin"]) - bare
 
 
 def measure_calls(claims):
-    import thole
-    from thole import _native as native
+    import tholepin
+    from tholepin import _native as native
 
     machine = native.machine()
 
@@ -58,12 +58,12 @@ def measure_calls(claims):
         native.libthole.thole_claim_release(native.call("thole_claim_gpus", machine, b'{"command": "x"}', 0, -1))
 
     calls = {
-        "claim + release": lambda: thole.claim(1).release(),
-        "with claim(8)": lambda: thole.claim(8).release(),
+        "claim + release": lambda: tholepin.claim(1).release(),
+        "with claim(8)": lambda: tholepin.claim(8).release(),
         "the library's part of the first": by_the_library,
-        "gpus()": thole.gpus,
-        "plan(2)": lambda: thole.plan(2),
-        "why(3), by the program": lambda: thole.why(3),
+        "gpus()": tholepin.gpus,
+        "plan(2)": lambda: tholepin.plan(2),
+        "why(3), by the program": lambda: tholepin.why(3),
     }
     times = {name: [] for name in calls}
     for round_number in range(claims // 10 + 1):
@@ -84,8 +84,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--claims", type=int, default=400)
     arguments = parser.parse_args()
-    if not importlib.util.find_spec("thole"):
-        sys.exit("thole cannot be imported here: install the wheel, or set PYTHONPATH, THOLE_LIBRARY and THOLE_PROGRAM (docs/python.md)")
+    if not importlib.util.find_spec("tholepin"):
+        sys.exit("tholepin cannot be imported here: install the wheel, or set PYTHONPATH, THOLE_LIBRARY and THOLE_PROGRAM (docs/python.md)")
     with tempfile.TemporaryDirectory() as folder:
         for name in [name for name in os.environ if name.startswith(("CUDA_", "THOLE_")) and name not in ("THOLE_LIBRARY", "THOLE_PROGRAM")]:
             del os.environ[name]

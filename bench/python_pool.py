@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What thole.Pool, thole.Executor and thole.ProcessGroup cost, beside the standard library's and, where it is installed, Dragon's.
+"""What tholepin.Pool, tholepin.Executor and tholepin.ProcessGroup cost, beside the standard library's and, where it is installed, Dragon's.
 
 Usage: bench/python_pool.py [--rounds 7] [--tasks 20000] [--mib 1024] [--dragon FOLDER-OF-A-VENV]
 
@@ -23,7 +23,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import shared_memory
 
-import thole
+import tholepin
 
 WORKERS = 8
 
@@ -46,7 +46,7 @@ def bare_interpreters():
 def pool_start():
     """Only until it is ready: its end is not counted."""
     begin = time.perf_counter()
-    pool = thole.Pool(WORKERS)
+    pool = tholepin.Pool(WORKERS)
     pool.wait_until_ready()
     took = time.perf_counter() - begin
     pool.terminate()
@@ -67,7 +67,7 @@ def measure_start(rounds):
 
 def measure_tasks(rounds, tasks):
     for workers in (2, WORKERS):
-        with multiprocessing.get_context("spawn").Pool(workers) as theirs, thole.Pool(workers) as ours:
+        with multiprocessing.get_context("spawn").Pool(workers) as theirs, tholepin.Pool(workers) as ours:
             for pool in (theirs, ours):
                 pool.map(abs, range(1000), chunksize=1)
             for chunksize in (1, 16):
@@ -77,7 +77,7 @@ def measure_tasks(rounds, tasks):
                     for _ in range(rounds)
                 ]
                 tell_rates(f"{workers} workers, map, chunksize {chunksize}", "multiprocessing.Pool", times)
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as theirs, thole.Executor(workers) as ours:
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as theirs, tholepin.Executor(workers) as ours:
             for executor in (theirs, ours):
                 list(executor.map(abs, range(200)))
             number = tasks // 4
@@ -130,11 +130,11 @@ def measure_large(rounds, mib):
         print("a large array: numpy is not installed")
         return
     array = numpy.ones(mib << 20, dtype="u1")
-    with multiprocessing.get_context("spawn").Pool(1) as theirs, thole.Pool(1) as ours:
+    with multiprocessing.get_context("spawn").Pool(1) as theirs, tholepin.Pool(1) as ours:
         ways = {
             "multiprocessing.Pool, shared_memory": lambda: by_shared_memory(theirs, array),
             "multiprocessing.Pool, pickled": lambda: theirs.apply(total, (array,)),
-            "thole.Pool": lambda: ours.apply(total, (array,)),
+            "tholepin.Pool": lambda: ours.apply(total, (array,)),
         }
         wanted = total(array)
         assert all(way() == wanted for way in ways.values())
@@ -142,7 +142,7 @@ def measure_large(rounds, mib):
     for name, column in zip(ways, zip(*times)):
         print(f"a NumPy array of {mib} MiB, {name:36} {statistics.median(column) * 1e3:8.0f} ms")
     ratio = statistics.median(row[-1] / min(row[:-1]) for row in times)
-    print(f"thole.Pool beside the best of them: ratio {ratio:.2f} (at most 1.2)")
+    print(f"tholepin.Pool beside the best of them: ratio {ratio:.2f} (at most 1.2)")
 
 
 # ---- Groups, and Dragon ----
@@ -150,8 +150,8 @@ def measure_large(rounds, mib):
 
 def measure_group(rounds):
     def group():
-        with thole.ProcessGroup() as made:
-            made.add_process(64, thole.ProcessTemplate("true"))
+        with tholepin.ProcessGroup() as made:
+            made.add_process(64, tholepin.ProcessTemplate("true"))
             made.init()
             times.append(clock(made.start))
             made.join()
@@ -159,7 +159,7 @@ def measure_group(rounds):
     times = []
     for _ in range(rounds):
         group()
-    print(f"thole.ProcessGroup: 64 processes started in {statistics.median(times) * 1e3:.1f} ms")
+    print(f"tholepin.ProcessGroup: 64 processes started in {statistics.median(times) * 1e3:.1f} ms")
 
 
 DRAGON = """

@@ -8,14 +8,14 @@ import sys
 
 from dask.distributed import Client, LocalCluster, WorkerPlugin
 
-import thole
+import tholepin
 
 
 class OwnGpu(WorkerPlugin):
     """Claims before the worker's first task; the claim ends with the worker's process."""
 
     def setup(self, worker):
-        thole.claim(1)
+        tholepin.claim(1)
 
 
 def train(rate):

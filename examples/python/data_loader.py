@@ -10,9 +10,9 @@ import multiprocessing
 import os
 import sys
 
-import thole
+import tholepin
 
-claim = thole.claim(2)  # the first line, also in a worker that imports this module
+claim = tholepin.claim(2)  # the first line, also in a worker that imports this module
 
 
 def load(item):

@@ -10,16 +10,16 @@ import code
 import pathlib
 import sys
 
-import thole
+import tholepin
 
 RATES = (0.2, 0.1, 0.05, 0.01)
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 for rate in RATES:
-    job = thole.submit([sys.executable, str(TRAIN), "--rate", str(rate)], name=f"rate-{rate}")
+    job = tholepin.submit([sys.executable, str(TRAIN), "--rate", str(rate)], name=f"rate-{rate}")
     print(f"job {job}: rate {rate}", flush=True)
 
-claim = thole.claim(1)
+claim = tholepin.claim(1)
 print(f"debugging on GPU {claim.indices[0]}, which is cuda:0 here", flush=True)
 if sys.stdin.isatty():
     code.interact(local={"claim": claim}, banner="")

@@ -10,12 +10,12 @@ import os
 
 import hydra
 
-import thole
+import tholepin
 
 
 @hydra.main(version_base=None, config_path=None, config_name=None)
 def main(config):
-    claim = thole.claim(1)  # waits its turn: more jobs than GPUs are no mistake where each has a process of its own (submitit)
+    claim = tholepin.claim(1)  # waits its turn: more jobs than GPUs are no mistake where each has a process of its own (submitit)
     # import torch; model.to("cuda:0")
     with open(os.environ["RESULTS"], "a") as results:
         results.write(f"{config.rate} {claim.uuids[0]} {os.getpid()}\n")

@@ -8,12 +8,12 @@ import sys
 
 import joblib
 
-import thole
+import tholepin
 
 
 def train(rate):
     # joblib keeps its processes. The first task of each claims for good; the later ones ask for what their process has already.
-    claim = thole.claim(1)
+    claim = tholepin.claim(1)
     # import torch; model.to("cuda:0"): the only GPU that this process sees
     return rate, claim.uuids[0], os.getpid()
 

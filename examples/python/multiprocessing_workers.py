@@ -3,17 +3,17 @@
     python multiprocessing_workers.py 3 spawn
     thole run -g 3 -- python multiprocessing_workers.py 3 forkserver
 
-`fork` works too as long as the parent has not started CUDA. (thole.Pool does all this and binds the workers to CPUs besides.)
+`fork` works too as long as the parent has not started CUDA. (tholepin.Pool does all this and binds the workers to CPUs besides.)
 """
 import multiprocessing
 import os
 import sys
 
-import thole
+import tholepin
 
 
 def take_a_gpu():
-    thole.claim(1)  # lasts as long as the worker
+    tholepin.claim(1)  # lasts as long as the worker
 
 
 def work(item):

@@ -11,7 +11,7 @@ import optuna
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-import thole
+import tholepin
 
 
 def objective(trial):
@@ -21,7 +21,7 @@ def objective(trial):
 
 
 if __name__ == "__main__":
-    claim = thole.claim(1)  # within `thole map`: the GPU that it has given us
+    claim = tholepin.claim(1)  # within `thole map`: the GPU that it has given us
     storage = JournalStorage(JournalFileBackend(sys.argv[1]))
     study = optuna.create_study(study_name="rates", storage=storage, load_if_exists=True)
     study.optimize(objective, n_trials=5)

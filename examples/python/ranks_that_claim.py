@@ -7,9 +7,9 @@ The claim comes before the first thing that touches CUDA, hvd.init() included. T
 """
 import os
 
-import thole
+import tholepin
 
-claim = thole.claim(1)
+claim = tholepin.claim(1)
 
 # import torch, horovod.torch as hvd; hvd.init(); torch.cuda.set_device(0)
 print(f"rank {os.environ.get('OMPI_COMM_WORLD_RANK', '0')}: cuda:0 is {claim.uuids[0]}", flush=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the wheel of thole: the package, the library and the program in one file for every Python.
+"""Makes the wheel tholepin: thole's Python package, the library and the program in one file for every Python.
 
 How this works. `pip` calls build_wheel() below (PEP 517); CMake's target `wheel` and the tests run this file as a program, with what is
-built already. Either way the program and the library are built by CMake (or found in --built DIR), put below thole/_lib as an
-installed tree (bin, lib, share), and zipped together with python/thole. Nothing is needed but Python, CMake's own needs and a network
-only where pip wants one.
+built already. Either way the program and the library are built by CMake (or found in --built DIR), put below tholepin/_lib as an
+installed tree (bin, lib, share), and zipped together with python/tholepin. Nothing is needed but Python, CMake's own needs and a
+network only where pip wants one.
 
 The platform's tag is honest: the least glibc that the binaries ask for.
 
@@ -30,7 +30,7 @@ VERSION = re.search(r"^project\(thole VERSION ([\d.]+)", (ROOT / "CMakeLists.txt
 
 METADATA = f"""\
 Metadata-Version: 2.1
-Name: thole
+Name: tholepin
 Version: {VERSION}
 Summary: See, claim and share the GPUs of a machine
 Author: the thole developers
@@ -49,10 +49,10 @@ Description-Content-Type: text/markdown
 COMMAND = """\
 #!/bin/sh
 here=$(dirname "$(readlink -f "$0")")
-for program in "$here"/../lib/python3*/site-packages/thole/_lib/bin/thole; do
+for program in "$here"/../lib/python3*/site-packages/tholepin/_lib/bin/thole; do
   [ -x "$program" ] && exec "$program" "$@"
 done
-exec python3 -m thole "$@"
+exec python3 -m tholepin "$@"
 """
 
 
@@ -95,13 +95,13 @@ def bundle_hwloc(tree):
 
 def stage(built, into):
     """Lays out what the wheel holds."""
-    shutil.copytree(ROOT / "python/thole", into / "thole", ignore=shutil.ignore_patterns("__pycache__", "_lib"))
-    tree = into / "thole/_lib"
+    shutil.copytree(ROOT / "python/tholepin", into / "tholepin", ignore=shutil.ignore_patterns("__pycache__", "_lib"))
+    tree = into / "tholepin/_lib"
     copy_binary(built / "thole", tree / "bin/thole")
     copy_binary(built / "libthole.so.0", tree / "lib/libthole.so.0")
     shutil.copytree(ROOT / "machines", tree / "share/thole/machines", ignore=lambda _, names: [n for n in names if n.endswith(".md")])
     bundle_hwloc(tree)
-    command = into / f"thole-{VERSION}.data/scripts/thole"
+    command = into / f"tholepin-{VERSION}.data/scripts/thole"
     command.parent.mkdir(parents=True)
     command.write_text(COMMAND)
     command.chmod(0o755)
@@ -122,7 +122,7 @@ def info_files(tag):
     return {
         "METADATA": METADATA + (ROOT / "README.md").read_text(),
         "WHEEL": f"Wheel-Version: 1.0\nGenerator: thole\nRoot-Is-Purelib: false\nTag: {tag}\n",
-        "top_level.txt": "thole\n",
+        "top_level.txt": "tholepin\n",
         "LICENSE": (ROOT / "LICENSE").read_text(),
     }
 
@@ -130,12 +130,12 @@ def info_files(tag):
 def write_wheel(tree, into):
     """Zips the tree; the same source gives the same file."""
     tag = f"py3-none-{platform_tag(tree)}"
-    info = tree / f"thole-{VERSION}.dist-info"
+    info = tree / f"tholepin-{VERSION}.dist-info"
     info.mkdir()
     for name, text in info_files(tag).items():
         (info / name).write_text(text)
     into.mkdir(parents=True, exist_ok=True)
-    wheel = into / f"thole-{VERSION}-{tag}.whl"
+    wheel = into / f"tholepin-{VERSION}-{tag}.whl"
     record = []
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
 
@@ -180,7 +180,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 def build_sdist(sdist_directory, config_settings=None):
     """What git tracks, under one folder."""
-    name = f"thole-{VERSION}"
+    name = f"tholepin-{VERSION}"
     archive = pathlib.Path(sdist_directory) / f"{name}.tar.gz"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     with tarfile.open(archive, "w:gz", format=tarfile.PAX_FORMAT) as tar:

@@ -1,7 +1,7 @@
 // compat: becomes a command whose Python programs find thole's safe_gpu, GPUtil and gpu_affinity in place of the originals.
 //
 // How this works: Python imports a module named sitecustomize from PYTHONPATH when it starts. The Python package brings one
-// that puts the drop-ins in front, in the command and in every Python below it (python/thole/compat/start).
+// that puts the drop-ins in front, in the command and in every Python below it (python/tholepin/compat/start).
 #include <filesystem>
 
 #include "base/text.hpp"
@@ -24,8 +24,8 @@ std::optional<Package> package_beside(const fs::path& program) {
   const fs::path here = program.parent_path();
   const Package places[] = {
       {here / "../.." / start_folder, here / "../lib/libthole.so.0"},
-      {here / "../share/thole/python/thole" / start_folder, here / "../lib/libthole.so.0"},
-      {here / "../python/thole" / start_folder, here / "libthole.so.0"},
+      {here / "../share/thole/python/tholepin" / start_folder, here / "../lib/libthole.so.0"},
+      {here / "../python/tholepin" / start_folder, here / "libthole.so.0"},
   };
   std::error_code ignored;  // what cannot be looked at is not there
   for (const Package& place : places)
@@ -41,7 +41,7 @@ int compat(Context& context) {
   if (!package)
     throw Error(ErrorCode::unavailable, "thole's Python package is not beside this program")
         .about(settings.program)
-        .hint("pip install thole, and call the thole that it brings");
+        .hint("pip install . in a checkout of thole, and call the thole that it brings");
 
   port::ProcessSpec spec;
   spec.argv = context.invocation.words;

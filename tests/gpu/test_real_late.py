@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 SOURCE = pathlib.Path(__file__).parents[2]
 CODE = """
 import ctypes, os, sys
-from thole import _late
+from tholepin import _late
 nvml = ctypes.CDLL("libnvidia-ml.so.1")
 device = ctypes.c_void_p()
 assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0

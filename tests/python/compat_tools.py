@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from thole import _native
+from tholepin import _native
 
 LIMIT = 200  # seconds; nothing here takes one
 

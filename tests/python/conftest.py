@@ -44,7 +44,7 @@ def simulated_machine(monkeypatch, tmp_path):
 @pytest.fixture(autouse=True)
 def no_claim_outlives_its_test():
     yield
-    claims = sys.modules.get("thole.claims")
+    claims = sys.modules.get("tholepin.claims")
     if claims:
         for claim in list(claims._live):
             claim.release()
@@ -87,8 +87,8 @@ def nothing_is_left_running():
 @pytest.fixture
 def all_claims_end():
     """Afterwards all of the machine can be claimed; ``pytestmark = pytest.mark.usefixtures("all_claims_end")`` asks for it."""
-    import thole
+    import tholepin
 
     yield
-    with thole.claim(8, wait=200):
+    with tholepin.claim(8, wait=200):
         pass

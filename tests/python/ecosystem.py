@@ -13,8 +13,8 @@ import tempfile
 
 import pytest
 
-import thole
-from thole import _native
+import tholepin
+from tholepin import _native
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/python"
 TIMEOUT = 240  # seconds; a cluster of Dask takes a while on a busy machine
@@ -53,7 +53,7 @@ def python_with(modules, requirements=None):
 
 def environment(**more):
     """For another Python than ours: it finds this package, and the program is on PATH."""
-    package = str(pathlib.Path(thole.__file__).parents[1])
+    package = str(pathlib.Path(tholepin.__file__).parents[1])
     program = os.path.dirname(_native.program())
     path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # it would cut lines in two

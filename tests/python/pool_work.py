@@ -110,12 +110,12 @@ def flipped(frame):
 
 
 def claimed_here(gpus):
-    import thole
+    import tholepin
 
     try:
-        with thole.claim(gpus, wait=0) as claim:
+        with tholepin.claim(gpus, wait=0) as claim:
             return claim.indices
-    except thole.Error as error:
+    except tholepin.Error as error:
         return type(error).__name__
 
 

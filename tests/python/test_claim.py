@@ -1,5 +1,5 @@
 # ctest: timeout 600
-"""thole.claim: what it gives, what it refuses, and when it ends."""
+"""tholepin.claim: what it gives, what it refuses, and when it ends."""
 import os
 import signal
 import subprocess
@@ -9,19 +9,19 @@ import time
 
 import pytest
 
-import thole
+import tholepin
 
 ALL = 8
 
 
 def claims():
-    return thole.status()["claims"]
+    return tholepin.status()["claims"]
 
 
 def test_a_claim_says_what_it_has_and_shows_only_that():
-    with thole.claim(2, pick="first") as claim:
+    with tholepin.claim(2, pick="first") as claim:
         assert claim.indices == [0, 1]
-        assert claim.uuids == [gpu.uuid for gpu in thole.gpus()][:2]
+        assert claim.uuids == [gpu.uuid for gpu in tholepin.gpus()][:2]
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1" == claim.env["CUDA_VISIBLE_DEVICES"]
         assert {entry["id"] for entry in claims()} == {claim.id}
         assert "GPU 0, 1" in repr(claim)
@@ -32,7 +32,7 @@ def test_a_claim_says_what_it_has_and_shows_only_that():
 def test_the_environment_is_as_before_when_the_claim_has_ended(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,4")
     before = dict(os.environ)
-    with thole.claim(1) as claim:
+    with tholepin.claim(1) as claim:
         assert claim.indices == [3]  # what is visible narrows
         os.environ["CUDA_DEVICE_ORDER"] = "FASTEST_FIRST"  # somebody's own word is left alone
     assert dict(os.environ) == {**before, "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}
@@ -40,7 +40,7 @@ def test_the_environment_is_as_before_when_the_claim_has_ended(monkeypatch):
 
 
 def test_a_claim_nobody_keeps_lasts_as_long_as_the_process():
-    thole.claim(1)
+    tholepin.claim(1)
     import gc
 
     gc.collect()
@@ -49,24 +49,24 @@ def test_a_claim_nobody_keeps_lasts_as_long_as_the_process():
 
 @pytest.mark.parametrize(("name", "value", "indices"), [("THOLE_PICK", "last", [7]), ("SLURM_STEP_GPUS", "5", [5])])
 def test_what_the_environment_says_now_counts(monkeypatch, name, value, indices):
-    thole.claim(1).release()  # with the machine as it was opened before
+    tholepin.claim(1).release()  # with the machine as it was opened before
     monkeypatch.setenv(name, value)
     monkeypatch.setenv("SOMETHING_ELSE", "changes too")
-    with thole.claim(1) as claim:
+    with tholepin.claim(1) as claim:
         assert claim.indices == indices
 
 
 def test_release_is_once():
-    claim = thole.claim(1)
+    claim = tholepin.claim(1)
     claim.release()
-    other = thole.claim(1)
+    other = tholepin.claim(1)
     claim.release()
     assert len(claims()) == 1
     other.release()
 
 
 def test_an_error_in_the_block_ends_the_claim():
-    with pytest.raises(ZeroDivisionError), thole.claim(1):
+    with pytest.raises(ZeroDivisionError), tholepin.claim(1):
         1 / 0
     assert claims() == []
 
@@ -74,38 +74,38 @@ def test_an_error_in_the_block_ends_the_claim():
 @pytest.mark.parametrize(
     ("words", "kind", "code"),
     [
-        ({"gpus": ALL + 1}, thole.NeverPossible, 64),
-        ({"model": "H100"}, thole.NeverPossible, 64),
-        ({"memory": "200G"}, thole.NeverPossible, 64),
-        ({"pick": "best"}, thole.Error, 64),
-        ({"on": 99}, thole.Error, 64),
-        ({"memory": "much"}, thole.Error, 64),
-        ({"wait": "soon"}, thole.Error, 64),
-        ({"wait": -1}, thole.Error, 64),
+        ({"gpus": ALL + 1}, tholepin.NeverPossible, 64),
+        ({"model": "H100"}, tholepin.NeverPossible, 64),
+        ({"memory": "200G"}, tholepin.NeverPossible, 64),
+        ({"pick": "best"}, tholepin.Error, 64),
+        ({"on": 99}, tholepin.Error, 64),
+        ({"memory": "much"}, tholepin.Error, 64),
+        ({"wait": "soon"}, tholepin.Error, 64),
+        ({"wait": -1}, tholepin.Error, 64),
     ],
 )
 def test_a_request_that_makes_no_sense_here_is_refused_at_once(words, kind, code):
-    with pytest.raises(thole.Error) as caught:
-        thole.claim(**words)
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.claim(**words)
     assert type(caught.value) is kind and caught.value.code == code
     assert caught.value.message and claims() == []
 
 
 def test_words_that_choose_choose():
-    with thole.claim(on=[1, "2"], order=2) as claim:
+    with tholepin.claim(on=[1, "2"], order=2) as claim:
         assert claim.indices == [2]
-    with thole.claim(2, not_on=[0, 1], pick="first", ids="uuid") as claim:
+    with tholepin.claim(2, not_on=[0, 1], pick="first", ids="uuid") as claim:
         assert claim.indices == [2, 3] and os.environ["CUDA_VISIBLE_DEVICES"].startswith("GPU-")
-    with thole.claim(share=True, memory="10G", command="a test") as claim:
+    with tholepin.claim(share=True, memory="10G", command="a test") as claim:
         assert [(entry["shared"], entry["memory_mib"], entry["command"]) for entry in claims()] == [(True, 10240, "a test")]
-    with thole.claim(0) as claim:
+    with tholepin.claim(0) as claim:
         assert claim.gpus == [] and os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 @pytest.fixture
 def everything_taken():
     """Another process has all GPUs; returns what makes it let go."""
-    other = subprocess.Popen([sys.executable, "-c", f"import thole; thole.claim({ALL}); print(flush=True); input()"],
+    other = subprocess.Popen([sys.executable, "-c", f"import tholepin; tholepin.claim({ALL}); print(flush=True); input()"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     other.stdout.readline()
 
@@ -118,7 +118,7 @@ def everything_taken():
 
 
 def waiting():
-    return len(thole.status()["queue"])
+    return len(tholepin.status()["queue"])
 
 
 def eventually(condition):
@@ -129,25 +129,25 @@ def eventually(condition):
 
 
 def test_no_wait_and_a_wait_that_runs_out(everything_taken):
-    with pytest.raises(thole.NoneFree) as caught:
-        thole.claim(wait=0)
+    with pytest.raises(tholepin.NoneFree) as caught:
+        tholepin.claim(wait=0)
     assert caught.value.code == 75
-    with pytest.raises(thole.WaitTimeout) as caught:
-        thole.claim(wait=0.05)
+    with pytest.raises(tholepin.WaitTimeout) as caught:
+        tholepin.claim(wait=0.05)
     assert caught.value.code == 124 and waiting() == 0
 
 
 def test_a_wait_in_the_main_thread_lets_other_threads_work_and_gets_its_turn(everything_taken):
     helper = threading.Thread(target=lambda: (eventually(waiting), everything_taken()))
     helper.start()
-    with thole.claim(ALL, wait="200s") as claim:
+    with tholepin.claim(ALL, wait="200s") as claim:
         assert len(claim.gpus) == ALL
     helper.join()
 
 
 def test_a_wait_in_another_thread_gets_its_turn(everything_taken):
     got = []
-    waiter = threading.Thread(target=lambda: got.append(thole.claim(1, wait=200)))
+    waiter = threading.Thread(target=lambda: got.append(tholepin.claim(1, wait=200)))
     waiter.start()
     eventually(waiting)
     everything_taken()
@@ -168,7 +168,7 @@ def interrupt_when_waiting(number):
 def test_control_c_leaves_the_line_without_a_trace(everything_taken):
     thread = interrupt_when_waiting(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        thole.claim(1)
+        tholepin.claim(1)
     thread.join()
     assert waiting() == 0
 
@@ -183,7 +183,7 @@ def test_a_handler_that_returns_does_not_cost_the_place_in_line(everything_taken
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         thread = interrupt_when_waiting(signal.SIGUSR1)
-        with thole.claim(1, wait=200):
+        with tholepin.claim(1, wait=200):
             pass
         thread.join()
     finally:
@@ -191,19 +191,19 @@ def test_a_handler_that_returns_does_not_cost_the_place_in_line(everything_taken
     assert seen == [1]
 
 
-HOLD = "import thole; print(thole.claim(1).indices[0], flush=True); input()"
+HOLD = "import tholepin; print(tholepin.claim(1).indices[0], flush=True); input()"
 
 
 def test_an_inner_claim_is_taken_from_the_outer_one():
-    with thole.claim(2, pick="first"):
-        with thole.claim(1) as inner:
+    with tholepin.claim(2, pick="first"):
+        with tholepin.claim(1) as inner:
             assert inner.indices == [0]
-            with thole.claim(1) as innermost:  # within that one
+            with tholepin.claim(1) as innermost:  # within that one
                 assert innermost.indices == [0]
-        with thole.claim(2) as whole:
+        with tholepin.claim(2) as whole:
             assert whole.indices == [0, 1]
-        with pytest.raises(thole.NeverPossible):
-            thole.claim(3)
+        with pytest.raises(tholepin.NeverPossible):
+            tholepin.claim(3)
         children = [subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
         assert sorted(int(child.stdout.readline()) for child in children) == [0, 1]
         for child in children:
@@ -212,7 +212,7 @@ def test_an_inner_claim_is_taken_from_the_outer_one():
 
 
 def test_a_forked_child_does_not_end_its_parents_claim():
-    claim = thole.claim(1)
+    claim = tholepin.claim(1)
     pid = os.fork()
     if pid == 0:
         claim.release()
@@ -224,12 +224,12 @@ def test_a_forked_child_does_not_end_its_parents_claim():
 
 
 def test_a_killed_process_frees_its_claim():
-    other = subprocess.Popen([sys.executable, "-c", f"import thole; thole.claim({ALL}); print(flush=True); input()"],
+    other = subprocess.Popen([sys.executable, "-c", f"import tholepin; tholepin.claim({ALL}); print(flush=True); input()"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     other.stdout.readline()
     other.kill()
     other.wait()
-    thole.claim(ALL, wait=200).release()
+    tholepin.claim(ALL, wait=200).release()
 
 
 def test_many_threads_never_share_a_gpu():
@@ -238,7 +238,7 @@ def test_many_threads_never_share_a_gpu():
     def work():
         try:
             for _ in range(20):
-                claim = thole.claims.obtained({}, None)
+                claim = tholepin.claims.obtained({}, None)
                 assert owners.setdefault(claim.uuids[0], claim) is claim
                 del owners[claim.uuids[0]]
                 claim.release()
@@ -259,7 +259,7 @@ def test_claims_again_and_again_leave_no_descriptor_open():
 
     counts = []
     for _ in range(30):
-        with thole.claim(2):
-            thole.gpus()  # in an environment that was never seen before
+        with tholepin.claim(2):
+            tholepin.gpus()  # in an environment that was never seen before
         counts.append(descriptors())
     assert counts[-1] <= counts[10]

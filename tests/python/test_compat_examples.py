@@ -8,8 +8,8 @@ import pytest
 from compat_tools import LIMIT, compat
 
 PUBLIC = {
-    "thole.compat": ["enable"],
-    "thole.compat.picks": ["snapshot", "take", "wait"],
+    "tholepin.compat": ["enable"],
+    "tholepin.compat.picks": ["snapshot", "take", "wait"],
     "GPUtil": ["GPU", "getGPUs", "getAvailable", "getAvailability", "getFirstAvailable", "showUtilization"],
     "safe_gpu.safe_gpu": [
         "GPUOwner", "NvidiasmiError", "PyCudaPlaceholder", "PytorchPlaceholder", "SafeLock", "SafeUmask", "TensorflowPlaceholder",

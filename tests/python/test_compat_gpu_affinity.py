@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-import thole.compat
-from thole import words as thole_words
+import tholepin.compat
+from tholepin import words as thole_words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = json.loads(gzip.open(ROOT / "tests/golden/gpu_affinity/gpu_affinity.json.gz").read())
@@ -30,7 +30,7 @@ def checkout():
 def test_its_own_published_tests(checkout, tmp_path):
     # They need an importable pynvml, of which they replace one function.
     (tmp_path / "pynvml.py").write_text("class NVMLError(Exception):\n    pass\ndef nvmlInit():\n    raise NVMLError\n")
-    program = thole._native.program()
+    program = tholepin._native.program()
     tests = [str(checkout / "tests/test.py"), str(checkout / "tests/test_dgx.py")]
     loads = [program, "compat", "--", sys.executable, "-m"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -41,7 +41,7 @@ def test_its_own_published_tests(checkout, tmp_path):
         capture_output=True,
         text=True,
     )
-    assert "thole/compat" in which.stdout, (
+    assert "tholepin/compat" in which.stdout, (
         which.stderr
     )  # not the one of the checkout, although it lies in the working directory
     for test in tests:
@@ -56,7 +56,7 @@ class Recorded:
     """A recorded machine under the names that gpu_affinity asks, in this process."""
 
     def __init__(self, monkeypatch, name):
-        thole.compat.enable()
+        tholepin.compat.enable()
         from gpu_affinity import gpu_affinity
 
         self.module, self.machine, self.mask = gpu_affinity, RECORDED["topologies"][name], set()
@@ -154,7 +154,7 @@ def test_its_sample_under_the_variables_of_torchrun(checkout, mode, scope):
         environment = {**os.environ, "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "8", "RANK": str(rank), "WORLD_SIZE": "8"}
         sample = [str(checkout / "examples/sample/sample.py"), "--mode", mode, "--scope", scope]
         said = subprocess.run(
-            [thole._native.program(), "compat", "--", sys.executable, "-c", RANK, json.dumps(list(cores.values())), *sample],
+            [tholepin._native.program(), "compat", "--", sys.executable, "-c", RANK, json.dumps(list(cores.values())), *sample],
             env=environment, capture_output=True, text=True, timeout=200,
         )  # fmt: skip
         assert said.returncode == 0, said.stderr
@@ -181,7 +181,7 @@ CORRECTED = {"0,,1": {0: 0, 2: 1}, "0,1,": {0: 0, 1: 1}, "0,GPU-2222": {0: 0}, "
 def test_visible_devices_as_the_original_reads_them(monkeypatch, tmp_path, row):
     visible = row["CUDA_VISIBLE_DEVICES"]
     monkeypatch.setenv("THOLE_MACHINE", machine_of(tmp_path, row["uuids"]))
-    thole.compat.enable()
+    tholepin.compat.enable()
     from gpu_affinity import gpu_affinity
 
     if visible is not None:
@@ -203,7 +203,7 @@ def test_without_the_variable_devices_are_counted_as_cuda_counts(monkeypatch, tm
     gpus = [{"uuid": f"GPU-{i}", "vendor": "nvidia", "cuda_index": 1 - i, "near_cpus": {"node": str(i)}} for i in range(2)]
     file.write_text(json.dumps({"schema": "thole/machine/1", "gpus": gpus}))
     monkeypatch.setenv("THOLE_MACHINE", str(file))
-    thole.compat.enable()
+    tholepin.compat.enable()
     from gpu_affinity import gpu_affinity
 
     assert [gpu_affinity.Device(i).get_uuid() for i in range(2)] == ["GPU-1", "GPU-0"]

@@ -134,7 +134,7 @@ def test_what_was_handed_out_is_free_when_the_program_is_killed(four_gpus):
 
 
 def test_what_thole_run_has_is_not_available(four_gpus):
-    from thole import _native
+    from tholepin import _native
 
     holding = [_native.program(), "run", "-q", "--on", "0,2", "-g", "2", sys.executable, "-c", "print(1, flush=True); input()"]
     with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:

@@ -10,7 +10,7 @@ import sys
 import pytest
 from compat_tools import LIMIT, end, run, start
 
-from thole import _native
+from tholepin import _native
 
 ACQUISITOR = pathlib.Path(__file__).parents[2] / "examples/gpu-acquisitor.py"
 
@@ -264,7 +264,7 @@ except {caught}:
 
 
 def test_too_late_is_told():
-    pytest.importorskip("thole._late", reason="the check for CUDA that runs already is not there yet")
+    pytest.importorskip("tholepin._late", reason="the check for CUDA that runs already is not there yet")
     program = start("""
 import sys, types
 torch = sys.modules["torch"] = types.ModuleType("torch")

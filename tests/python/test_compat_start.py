@@ -7,7 +7,7 @@ import sys
 import pytest
 from compat_tools import LIMIT, compat, run, start
 
-import thole
+import tholepin
 
 WHERE = "import GPUtil, gpu_affinity, safe_gpu\nprint([m.__file__.split('/')[-4] for m in (GPUtil, gpu_affinity, safe_gpu)])"
 OURS = "['compat', 'compat', 'compat']\n"
@@ -79,8 +79,8 @@ mode=unique_contiguous, scope=node, multithreading=all_logical, balanced=True, m
 
 
 def test_enable_does_the_same_inside_a_program():
-    program = "import thole.compat\nthole.compat.enable()\nthole.compat.enable()\n" + WHERE
-    packages = os.path.dirname(os.path.dirname(thole.__file__))
+    program = "import tholepin.compat\ntholepin.compat.enable()\ntholepin.compat.enable()\n" + WHERE
+    packages = os.path.dirname(os.path.dirname(tholepin.__file__))
     answer = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": packages},
@@ -93,13 +93,13 @@ def test_enable_does_the_same_inside_a_program():
 
 def test_enable_after_the_original_was_imported_is_an_error(tmp_path):
     (tmp_path / "GPUtil.py").write_text("")
-    program = "import GPUtil, thole.compat\ntry:\n    thole.compat.enable()\nexcept Exception as error:\n    print(type(error).__name__, error.code, error)"
-    path = os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(thole.__file__))])
+    program = "import GPUtil, tholepin.compat\ntry:\n    tholepin.compat.enable()\nexcept Exception as error:\n    print(type(error).__name__, error.code, error)"
+    path = os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(tholepin.__file__))])
     answer = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT
     )
     assert answer.stdout == (
-        f"Error 64 GPUtil has been imported already: {tmp_path}/GPUtil.py\n  call thole.compat.enable() before that\n"
+        f"Error 64 GPUtil has been imported already: {tmp_path}/GPUtil.py\n  call tholepin.compat.enable() before that\n"
     ), answer.stderr
 
 
@@ -123,7 +123,7 @@ def test_a_command_that_is_not_there():
 
 
 def test_a_simulated_machine_named_before_the_verb_is_the_programs():
-    from thole import _native
+    from tholepin import _native
 
     words = [
         _native.program(),

@@ -8,7 +8,7 @@ Seen here with joblib 1.6.0, optuna 5.0.0, distributed 2026.8.0, hydra-core 1.3.
 import pytest
 
 from ecosystem import EXAMPLES, check_one_each, inside, python_with, rows, run
-from thole import _native
+from tholepin import _native
 
 pytestmark = pytest.mark.usefixtures("all_claims_end")
 

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-import thole
+import tholepin
 from ecosystem import EXAMPLES, check_one_each, environment, inside, rows, run
-from thole import _native
+from tholepin import _native
 
 # torchrun, as far as ranks see it: their variables, and the end of all when one fails (torch/distributed/run.py).
 TORCHRUN = """
@@ -86,7 +86,7 @@ def test_workers_of_multiprocessing_own_a_gpu_each(tmp_path, method, around):
 
 
 def test_a_forked_child_does_not_end_its_parent_s_claim():
-    claim = thole.claim(1)
+    claim = tholepin.claim(1)
     child = os.fork()
     if child == 0:
         claim.release()
@@ -97,7 +97,7 @@ def test_a_forked_child_does_not_end_its_parent_s_claim():
 
 
 def test_more_than_the_claim_around_has_is_refused_at_once(tmp_path):
-    code = "import thole\ntry: thole.claim(3)\nexcept thole.Error as error: print(type(error).__name__, error.code)"
+    code = "import tholepin\ntry: tholepin.claim(3)\nexcept tholepin.Error as error: print(type(error).__name__, error.code)"
     assert run(inside(2, [sys.executable, "-c", code]), tmp_path).split() == ["NeverPossible", "64"]
 
 
@@ -120,7 +120,7 @@ def test_killing_the_script_at_any_moment_leaves_no_process_and_no_claim(tmp_pat
                 assert how == "INT"
                 script.kill()
                 script.wait()
-    with thole.claim(8, wait=200):  # workers of a killed script end as their pipe does, and every claim with them
+    with tholepin.claim(8, wait=200):  # workers of a killed script end as their pipe does, and every claim with them
         pass
 
 

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.usefixtures("all_claims_end")
 
 LOADER = """
 import json, os, sys
-import thole
-claim = thole.claim(2)
+import tholepin
+claim = tholepin.claim(2)
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -56,13 +56,13 @@ def test_a_pool_s_workers_may_have_data_loaders(tmp_path, method):
     """In a script without a main guard, which spawn and forkserver would run again."""
     python = python_with(["torch"])
     code = f"""
-import os, sys, thole
+import os, sys, tholepin
 def total(n):
     import torch
     from torch.utils.data import DataLoader
     loader = DataLoader(torch.arange(n), batch_size=4, num_workers=2, multiprocessing_context={method!r})
     return sum(int(batch.sum()) for batch in loader), os.environ["CUDA_VISIBLE_DEVICES"]
-with thole.Pool(gpus=2) as pool:
+with tholepin.Pool(gpus=2) as pool:
     for answer in pool.map(total, [10, 20, 30, 40], chunksize=1):
         print(*answer)
 """
@@ -79,5 +79,5 @@ with thole.Pool(gpus=2) as pool:
 def test_a_framework_that_has_started_no_gpu_is_not_too_late(tmp_path, name, code):
     """On a machine without a GPU: what it imports and asks is nothing yet."""
     python = python_with([name])
-    after = "import thole; print(len(thole.claim(2).uuids))"
+    after = "import tholepin; print(len(tholepin.claim(2).uuids))"
     assert run([python, "-c", f"{code}; {after}"], tmp_path, PYTORCH_NVML_BASED_CUDA_CHECK="1").split()[-1] == "2"

@@ -14,9 +14,9 @@ import sys
 
 import pytest
 
-import thole
+import tholepin
 from ecosystem import EXAMPLES, environment, python_with, run
-from thole import _native
+from tholepin import _native
 
 STANDINS = pathlib.Path(__file__).parent / "standins"
 
@@ -79,7 +79,7 @@ def test_a_notebook_trains_and_infers_on_its_gpus(monkeypatch, python, tmp_path,
         assert lines[-1] == devices
         if kernel == "two":
             assert "0 is GPU 6 of this machine" in "\n".join(lines)
-    with thole.claim(2, wait=30):
+    with tholepin.claim(2, wait=30):
         pass
 
 

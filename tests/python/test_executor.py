@@ -7,13 +7,13 @@ import os
 import pytest
 
 import pool_work as work
-import thole
+import tholepin
 
 LONG = 200  # seconds, that no test takes unless something is wrong
 
 
 def test_it_is_an_executor():
-    with thole.Executor(2) as executor:
+    with tholepin.Executor(2) as executor:
         assert isinstance(executor, concurrent.futures.Executor)
         assert executor.submit(int, "ff", base=16).result(LONG) == 255
         assert list(executor.map(pow, [2, 3], [3, 2])) == [8, 9]
@@ -25,11 +25,11 @@ def test_it_is_an_executor():
 @pytest.mark.parametrize("wrong", [{"max_workers": 0}, {"max_tasks_per_child": 0}, {"max_tasks_per_child": "2"}, {"retries": -1}])
 def test_numbers_that_make_no_sense_are_refused_by_their_name(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        thole.Executor(**wrong)
+        tholepin.Executor(**wrong)
 
 
 def test_after_shutdown_what_was_submitted_is_done_and_nothing_more_is_taken():
-    executor = thole.Executor(1)
+    executor = tholepin.Executor(1)
     futures = [executor.submit(work.square, x) for x in range(10)]
     executor.shutdown()
     assert [future.result(0) for future in futures] == [x * x for x in range(10)]
@@ -39,7 +39,7 @@ def test_after_shutdown_what_was_submitted_is_done_and_nothing_more_is_taken():
 
 def test_what_no_worker_has_can_be_cancelled(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    with thole.Executor(1) as executor:
+    with tholepin.Executor(1) as executor:
         first = executor.submit(work.meet, str(tmp_path / "fifo"))
         rest = [executor.submit(work.square, x) for x in range(20)]
         with open(tmp_path / "fifo", "wb") as fifo:  # the worker has begun with the first
@@ -52,20 +52,20 @@ def test_what_no_worker_has_can_be_cancelled(tmp_path):
 
 
 def test_an_exception_comes_with_its_traceback_in_the_worker():
-    with thole.Executor(1) as executor:
+    with tholepin.Executor(1) as executor:
         error = executor.submit(work.fail, 3).exception(LONG)
     assert isinstance(error, ValueError) and "no {x}" in str(error.__cause__)
 
 
 def test_map_ends_with_a_timeout(tmp_path):
-    with thole.Executor(1) as executor, open(tmp_path / "lock", "w") as lock:
+    with tholepin.Executor(1) as executor, open(tmp_path / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until the block ends: whether the task has been begun by then or not
         with pytest.raises(concurrent.futures.TimeoutError):
             list(executor.map(work.lock, [str(tmp_path / "lock")], timeout=0.05))
 
 
 def test_an_initializer_that_raises_breaks_the_executor():
-    with thole.Executor(1, work.refuse) as executor:
+    with tholepin.Executor(1, work.refuse) as executor:
         error = executor.submit(work.square, 1).exception(LONG)
         assert isinstance(error, concurrent.futures.process.BrokenProcessPool)
         with pytest.raises(concurrent.futures.process.BrokenProcessPool):
@@ -73,17 +73,17 @@ def test_an_initializer_that_raises_breaks_the_executor():
 
 
 def test_a_worker_that_dies_fails_only_its_own_future():
-    with thole.Executor(1, retries=0) as executor:
+    with tholepin.Executor(1, retries=0) as executor:
         futures = [executor.submit(work.square, 3), executor.submit(work.end_with, 4), executor.submit(work.square, 4)]
         error = futures[1].exception(LONG)
-        assert isinstance(error, thole.WorkerDied) and error.exit_status == 4
+        assert isinstance(error, tholepin.WorkerDied) and error.exit_status == 4
         assert (futures[0].result(LONG), futures[2].result(LONG)) == (9, 16)
 
 
 def test_workers_have_their_gpus_and_give_them_back():
-    with thole.Executor(gpus="free", processes_per_policy=2) as executor:
+    with tholepin.Executor(gpus="free", processes_per_policy=2) as executor:
         assert executor.wait_until_ready(LONG)
         assert {executor.submit(work.where).result(LONG)[0] for _ in range(20)} <= set("01234567")
-        with pytest.raises(thole.NoneFree):
-            thole.claim(1, wait=0)
-    thole.claim(8, wait=0).release()
+        with pytest.raises(tholepin.NoneFree):
+            tholepin.claim(1, wait=0)
+    tholepin.claim(8, wait=0).release()

@@ -1,4 +1,4 @@
-"""`thole jupyter` and `%load_ext thole`, with real kernels: ipykernel, jupyter_client and nbclient."""
+"""`thole jupyter` and `%load_ext tholepin`, with real kernels: ipykernel, jupyter_client and nbclient."""
 # ctest: timeout 1800
 import json
 import os
@@ -9,10 +9,10 @@ import tempfile
 
 import pytest
 
-import thole
+import tholepin
 from conftest import adopt_orphans
 from ecosystem import environment, python_with
-from thole import _native
+from tholepin import _native
 
 # What drives a kernel, run by a Python that has jupyter_client. `held` is what others see.
 DRIVER = r"""
@@ -251,10 +251,10 @@ for _ in range(8):
 
 
 POOL = """
-import os, time, thole
+import os, time, tholepin
 factor = 3
 def times(x): return x * factor
-with thole.Pool(gpus=2) as pool:
+with tholepin.Pool(gpus=2) as pool:
     print(pool.map(times, range(5), chunksize=1), pool.apply(lambda: len(os.environ["CUDA_VISIBLE_DEVICES"])))
 """
 
@@ -269,7 +269,7 @@ def alive(pid):
 
 manager, client = ready("python3")
 print(said(client, {hide + POOL!r}), held())
-pids = said(client, "pool = thole.Pool(gpus=3); pool.wait_until_ready(); print(*pool._crew.pids())").split()
+pids = said(client, "pool = tholepin.Pool(gpus=3); pool.wait_until_ready(); print(*pool._crew.pids())").split()
 message = client.execute("print('busy', flush=True)\\npool.map(time.sleep, [1000])", stop_on_error=False)
 while client.get_iopub_msg(timeout=200)["content"].get("text", "").strip() != "busy": pass
 manager.interrupt_kernel()
@@ -285,15 +285,15 @@ manager.cleanup_resources()
     assert lines == ["[0, 3, 6, 9, 12] 1 []", "KeyboardInterrupt", "[21, 24] 3 3"]
 
 
-# ---- %load_ext thole ----
+# ---- %load_ext tholepin ----
 
 
 def test_the_extension_shows_what_the_kernel_holds(python):
     name = jupyter("install", "-g", 2, "--on", "3,5", "--time", "1h")
     lines = drive(python, f"""
 manager, client = ready({name!r})
-print(said(client, "%load_ext thole"))
-print(said(client, "%thole") == said(client, "import thole.magic; print(thole.magic.held())"))
+print(said(client, "%load_ext tholepin"))
+print(said(client, "%thole") == said(client, "import tholepin.magic; print(tholepin.magic.held())"))
 manager.shutdown_kernel()
 """)
     assert lines[0].startswith("cuda:0  GPU 3  A100") and lines[1].startswith("cuda:1  GPU 5  A100")
@@ -303,13 +303,13 @@ manager.shutdown_kernel()
 def test_a_kernel_without_gpus_is_told_how_to_get_one_and_takes_it_in_a_cell(python):
     lines = drive(python, """
 manager, client = ready("python3")
-print(said(client, "%load_ext thole"))
-print(said(client, "import thole; thole.claim(1, pick='first').indices"), said(client, "print(thole.claim(1).indices)"), held())
+print(said(client, "%load_ext tholepin"))
+print(said(client, "import tholepin; tholepin.claim(1, pick='first').indices"), said(client, "print(tholepin.claim(1).indices)"), held())
 print(said(client, "%thole"))
 manager.shutdown_kernel()
 eventually(lambda: held() == [], "the end")
 """)
-    assert "thole.claim(1) in the first cell" in lines[0]
+    assert "tholepin.claim(1) in the first cell" in lines[0]
     assert lines[1].endswith("[0] [0]"), "the cell run twice asks for what it has"
     assert lines[2].startswith("cuda:0  GPU 0")
 
@@ -318,7 +318,7 @@ def test_too_late_in_a_notebook_says_restart(python):
     lines = drive(python, """
 manager, client = ready("python3")
 said(client, "import sys, types; sys.modules['torch'] = types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: True))")
-reply = client.execute_interactive("import thole; thole.claim(1)", timeout=200, output_hook=lambda message: None)
+reply = client.execute_interactive("import tholepin; tholepin.claim(1)", timeout=200, output_hook=lambda message: None)
 print(reply["content"]["ename"], reply["content"]["evalue"])
 manager.shutdown_kernel()
 """)
@@ -326,10 +326,10 @@ manager.shutdown_kernel()
 
 
 def test_what_is_held_is_told_without_ipython():
-    from thole import magic
+    from tholepin import magic
 
     assert "no GPU is held" in magic.held()
-    with thole.claim(1, on=[2]) as claim:
+    with tholepin.claim(1, on=[2]) as claim:
         shown = magic.held()
         assert shown.splitlines()[0].startswith("cuda:0  GPU 2") and claim.id in shown
     os.environ.update({"THOLE_CLAIM": claim.id, "THOLE_GPUS": json.dumps(claim.gpus)})

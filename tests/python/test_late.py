@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-import thole
+import tholepin
 
 BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build"))
 
@@ -72,8 +72,8 @@ def load(monkeypatch, modules):
 @pytest.mark.parametrize("culprit, runtime, modules", STARTED.values(), ids=STARTED)
 def test_a_framework_that_has_started_its_runtime_is_named(monkeypatch, culprit, runtime, modules):
     load(monkeypatch, modules)
-    with pytest.raises(thole.TooLateError) as caught:
-        thole.claim(1)
+    with pytest.raises(tholepin.TooLateError) as caught:
+        tholepin.claim(1)
     assert caught.value.culprit == culprit
     assert f"{culprit} has started {runtime} in this process" in caught.value.message
     assert caught.value.hint and caught.value.code == 70
@@ -83,26 +83,26 @@ def test_a_framework_that_has_started_its_runtime_is_named(monkeypatch, culprit,
 @pytest.mark.parametrize("modules", IDLE.values(), ids=IDLE)
 def test_a_framework_that_is_only_loaded_is_no_obstacle(monkeypatch, modules):
     load(monkeypatch, modules)
-    with thole.claim(1) as claim:
+    with tholepin.claim(1) as claim:
         assert len(claim.uuids) == 1
 
 
 def thole_status():
-    from thole import _native
+    from tholepin import _native
 
     return _native.call_json("thole_snapshot", _native.machine())
 
 
 def test_the_fix_fits_the_place(monkeypatch):
     load(monkeypatch, STARTED["torch"][2])
-    with pytest.raises(thole.TooLateError, match="first line of the program"):
-        thole.claim(1)
+    with pytest.raises(tholepin.TooLateError, match="first line of the program"):
+        tholepin.claim(1)
     monkeypatch.setitem(sys.modules, "ipykernel", module())
-    with pytest.raises(thole.TooLateError, match="restart the kernel"):
-        thole.claim(1)
+    with pytest.raises(tholepin.TooLateError, match="restart the kernel"):
+        tholepin.claim(1)
     load(monkeypatch, STARTED["torch in the parent of a fork"][2])
-    with pytest.raises(thole.TooLateError, match="spawn"):
-        thole.claim(1)
+    with pytest.raises(tholepin.TooLateError, match="spawn"):
+        tholepin.claim(1)
 
 
 # ---- Without a framework's word ----
@@ -114,16 +114,16 @@ def test_an_open_device_of_a_compute_runtime_is_found(monkeypatch, tmp_path, pat
     file = pathlib.Path(f"{tmp_path}/root{path}")
     file.parent.mkdir(parents=True)
     with open(file, "w"):
-        with pytest.raises(thole.TooLateError) as caught:
-            thole.claim(1)
+        with pytest.raises(tholepin.TooLateError) as caught:
+            tholepin.claim(1)
         assert caught.value.culprit == "a library"
         assert f"started {runtime}" in caught.value.message and path in caught.value.message
         monkeypatch.setitem(sys.modules, "cupy", module())
         monkeypatch.setitem(sys.modules, "torch", module())
-        with pytest.raises(thole.TooLateError) as caught:
-            thole.claim(1)
+        with pytest.raises(tholepin.TooLateError) as caught:
+            tholepin.claim(1)
         assert caught.value.culprit == "torch or cupy"
-    thole.claim(1)
+    tholepin.claim(1)
 
 
 @pytest.mark.parametrize("path", ["/dev/nvidiactl", "/dev/nvidia0", "/dev/dri/renderD128"])
@@ -132,18 +132,18 @@ def test_devices_that_nvml_and_graphics_open_prove_nothing(monkeypatch, tmp_path
     file = pathlib.Path(f"{tmp_path}/root{path}")
     file.parent.mkdir(parents=True)
     with open(file, "w"):
-        thole.claim(1)
+        tholepin.claim(1)
 
 
 CUDA_BY_HAND = """
-import ctypes, sys, types, thole
+import ctypes, sys, types, tholepin
 cuda = ctypes.CDLL(sys.argv[1])
-thole.claim(1).release()                  # loaded is not started
+tholepin.claim(1).release()                  # loaded is not started
 assert cuda.cuInit(0) == 0
 sys.modules["torch"] = types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: False))
 try:
-    thole.claim(1)
-except thole.TooLateError as error:
+    tholepin.claim(1)
+except tholepin.TooLateError as error:
     print(error.culprit, "|", error.message)
 """
 
@@ -162,15 +162,15 @@ def test_the_driver_s_list_of_processes_is_asked(tmp_path):
     """A machine whose driver shows this very process on GPU 3, however it got there."""
     machine = tmp_path / "machine.json"
     code = """
-import json, os, pathlib, sys, thole
+import json, os, pathlib, sys, tholepin
 machine = json.loads(pathlib.Path(sys.argv[1]).read_text())
-thole.claim(1).release()
+tholepin.claim(1).release()
 machine["gpus"][3]["use"] = {"memory_used_mib": 500, "processes": [{"pid": os.getpid(), "memory_mib": 500, "watch": True}]}
 pathlib.Path(sys.argv[1]).write_text(json.dumps(machine))
 for wait in (0, None):                    # nor does it wait for itself
     try:
-        thole.claim(8, wait=wait)
-    except thole.TooLateError as error:
+        tholepin.claim(8, wait=wait)
+    except tholepin.TooLateError as error:
         print(error.code, error.message, "|", error.hint)
 """
     machine.write_text(captured())
@@ -187,14 +187,14 @@ def test_a_faked_nvidia_driver_that_knows_our_pid(tmp_path):
         pytest.skip(f"no {BUILD}/fake/full/libnvidia-ml.so.1: build the target fake_nvml_full")
     driver = Driver(tmp_path, 2)
     code = """
-import os, pathlib, sys, thole
-thole.claim(1).release()
+import os, pathlib, sys, tholepin
+tholepin.claim(1).release()
 new = pathlib.Path(sys.argv[1] + ".new")
 new.write_text(f"gpus 2\\ngpu 1 process compute {os.getpid()} 300\\n")
 new.rename(sys.argv[1])
 try:
-    print(thole.claim(1).indices)
-except thole.TooLateError as error:
+    print(tholepin.claim(1).indices)
+except tholepin.TooLateError as error:
     print(error)
 """
     ours = {name: os.environ[name] for name in ("THOLE_LIBRARY", "THOLE_PROGRAM") if name in os.environ}
@@ -209,7 +209,7 @@ def captured():
 
 
 def program():
-    from thole import _native
+    from tholepin import _native
 
     return _native.program()
 
@@ -226,28 +226,28 @@ def python(code, *words, **environment):
 
 def test_asking_again_for_what_the_process_has_is_never_too_late(monkeypatch):
     """A notebook's first cell run twice; a data loader's worker that imports the training script."""
-    first = thole.claim(2)
+    first = tholepin.claim(2)
     load(monkeypatch, STARTED["torch"][2])
-    again = thole.claim(2)
+    again = tholepin.claim(2)
     assert again.uuids == first.uuids
     for gpus in (1, 3):
-        with pytest.raises(thole.TooLateError):
-            thole.claim(gpus)
+        with pytest.raises(tholepin.TooLateError):
+            tholepin.claim(gpus)
 
 
 def test_a_dead_claim_in_the_environment_is_no_licence(monkeypatch):
-    with thole.claim(1, on=[3]) as dead:
+    with tholepin.claim(1, on=[3]) as dead:
         stale = dict(dead.env)
     for name, value in stale.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     load(monkeypatch, STARTED["jax"][2])
-    with pytest.raises(thole.TooLateError):
-        thole.claim(1)
+    with pytest.raises(tholepin.TooLateError):
+        tholepin.claim(1)
     assert json.loads(os.environ["THOLE_GPUS"])[0]["index"] == 3
     assert not thole_status()["claims"]
 
 
 def test_nothing_is_imported_to_find_out():
-    heavy = python("import sys, thole; thole.claim(1); print([m for m in ('torch', 'tensorflow', 'jax', 'numpy') if m in sys.modules])")
+    heavy = python("import sys, tholepin; tholepin.claim(1); print([m for m in ('torch', 'tensorflow', 'jax', 'numpy') if m in sys.modules])")
     assert heavy.strip() == "[]"

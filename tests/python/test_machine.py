@@ -1,4 +1,4 @@
-"""thole.gpus, status, why, topo, plan, bind: the machine as data."""
+"""tholepin.gpus, status, why, topo, plan, bind: the machine as data."""
 import json
 import os
 import subprocess
@@ -6,17 +6,17 @@ import sys
 
 import pytest
 
-import thole
+import tholepin
 
 
 def test_gpus_tell_who_has_them():
-    with thole.claim(on=3, command="a test"):
-        taken = thole.gpus()[3]
+    with tholepin.claim(on=3, command="a test"):
+        taken = tholepin.gpus()[3]
         assert not taken.free and taken.units[0].state == "claimed" and taken.units[0].mine
         assert [claim["command"] for claim in taken.claims] == ["a test"]
         # What allots GPUs to this process hides the others: here the claim itself.
-        assert [gpu.index for gpu in thole.gpus() if gpu.free] == []
-    assert all(gpu.free for gpu in thole.gpus())
+        assert [gpu.index for gpu in tholepin.gpus() if gpu.free] == []
+    assert all(gpu.free for gpu in tholepin.gpus())
 
 
 def test_figures_that_the_driver_does_not_give_are_none(monkeypatch, tmp_path):
@@ -25,68 +25,68 @@ def test_figures_that_the_driver_does_not_give_are_none(monkeypatch, tmp_path):
     path = tmp_path / "bare.json"
     path.write_text(json.dumps(machine))
     monkeypatch.setenv("THOLE_MACHINE", str(path))
-    (gpu,) = thole.gpus()
+    (gpu,) = tholepin.gpus()
     assert (gpu.memory_mib, gpu.temperature_c, gpu.processes, gpu.free) == (None, None, None, False)
-    assert thole.gpus()[0].units[0].state == "unknown"
+    assert tholepin.gpus()[0].units[0].state == "unknown"
 
 
 def test_an_instance_is_a_unit_of_its_gpu(monkeypatch):
     monkeypatch.setenv("THOLE_MACHINE", "mig-a100")
-    assert [unit.name for gpu in thole.gpus() for unit in gpu.units][:3] == ["0:0", "0:1", "0:2"]
+    assert [unit.name for gpu in tholepin.gpus() for unit in gpu.units][:3] == ["0:0", "0:1", "0:2"]
 
 
 def test_a_machine_without_gpus_is_no_error(monkeypatch, tmp_path):
     path = tmp_path / "none.json"
     path.write_text('{"schema": "thole/machine/1", "name": "none", "gpus": []}')
     monkeypatch.setenv("THOLE_MACHINE", str(path))
-    assert thole.gpus() == []
-    with pytest.raises(thole.NeverPossible):
-        thole.claim(1)
+    assert tholepin.gpus() == []
+    with pytest.raises(tholepin.NeverPossible):
+        tholepin.claim(1)
 
 
 def test_an_unknown_machine_is_named(monkeypatch):
     monkeypatch.setenv("THOLE_MACHINE", "nonesuch")
-    with pytest.raises(thole.Error) as caught:
-        thole.status()
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.status()
     assert "nonesuch" in str(caught.value)
 
 
 def test_why_is_for_gpus_and_requests():
-    assert [unit["unit"] for unit in thole.why(0, "3")["units"]] == ["0", "3"]
-    with thole.claim(8):
-        assert thole.why(5)["units"][0]["state"] == "claimed"
-    assert thole.why(gpus=9)["refused"]
-    with pytest.raises(thole.Error) as caught:
-        thole.why(99)
+    assert [unit["unit"] for unit in tholepin.why(0, "3")["units"]] == ["0", "3"]
+    with tholepin.claim(8):
+        assert tholepin.why(5)["units"][0]["state"] == "claimed"
+    assert tholepin.why(gpus=9)["refused"]
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.why(99)
     assert caught.value.code == 64 and "99" in str(caught.value)
 
 
 def test_topo_draws_text_pictures_and_tables():
-    assert max(map(len, thole.topo().splitlines())) <= 80
-    assert "</svg>" in thole.topo("svg")
-    assert thole.topo("matrix").startswith("\tGPU0")
-    with pytest.raises(thole.Error, match="text, svg, matrix"):
-        thole.topo("html")
+    assert max(map(len, tholepin.topo().splitlines())) <= 80
+    assert "</svg>" in tholepin.topo("svg")
+    assert tholepin.topo("matrix").startswith("\tGPU0")
+    with pytest.raises(tholepin.Error, match="text, svg, matrix"):
+        tholepin.topo("html")
 
 
 def test_a_plan_is_for_any_machine():
-    plan = thole.plan(ranks=8, machine="dgx-a100", bind={"mode": "exclusive", "lend": True})
+    plan = tholepin.plan(ranks=8, machine="dgx-a100", bind={"mode": "exclusive", "lend": True})
     cpus = [rank.cpus for rank in plan.ranks]
     assert len(cpus) == 8 and not any(a & b for a in cpus for b in cpus if a is not b)
-    assert thole.plan(2, machine="8xA100").gpus == [0, 1]
+    assert tholepin.plan(2, machine="8xA100").gpus == [0, 1]
     own = {"gpus": [{}, {}], "cpus": [{"id": "0-3", "core": "0-3", "numa": 0, "package": 0}], "numa": [{"id": 0}]}
-    assert thole.plan(2, machine=own).gpus == [0, 1]
+    assert tholepin.plan(2, machine=own).gpus == [0, 1]
 
 
 def test_a_plan_that_cannot_be_is_refused():
-    with pytest.raises(thole.NeverPossible):
-        thole.plan(9)
-    with pytest.raises(thole.Error) as caught:
-        thole.plan(1, bind="sideways")
-    assert type(caught.value) is thole.Error
+    with pytest.raises(tholepin.NeverPossible):
+        tholepin.plan(9)
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.plan(1, bind="sideways")
+    assert type(caught.value) is tholepin.Error
 
 
-BIND = "import json, os, thole; b = thole.bind(%s); print(json.dumps([sorted(b.cpus), sorted(os.sched_getaffinity(0)), b.rank, b.gpus]))"
+BIND = "import json, os, tholepin; b = tholepin.bind(%s); print(json.dumps([sorted(b.cpus), sorted(os.sched_getaffinity(0)), b.rank, b.gpus]))"
 
 
 @pytest.fixture
@@ -127,8 +127,8 @@ def test_without_a_launcher_it_is_one_process_with_all_it_may_see(this_host_with
 
 def test_a_rank_that_cannot_be_is_refused(this_host_with_four_gpus):
     for words in ((4, 4), (0,)):
-        with pytest.raises(thole.Error) as caught:
-            thole.bind(*words)
+        with pytest.raises(tholepin.Error) as caught:
+            tholepin.bind(*words)
         assert caught.value.code == 64
-    with pytest.raises(thole.Error, match="mem"):
-        thole.bind(how={"mem": "bind"})
+    with pytest.raises(tholepin.Error, match="mem"):
+        tholepin.bind(how={"mem": "bind"})

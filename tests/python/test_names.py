@@ -9,17 +9,17 @@ from unittest import mock
 
 import pytest
 
-import thole
+import tholepin
 
-NAMES = [name for name in thole.__all__ if name != "__version__"]
+NAMES = [name for name in tholepin.__all__ if name != "__version__"]
 # Importable without what is not there (IPython) and without effect on this process.
-MODULES = [module.name for module in pkgutil.walk_packages(thole.__path__, "thole.") if not module.name.endswith("__main__")]
+MODULES = [module.name for module in pkgutil.walk_packages(tholepin.__path__, "tholepin.") if not module.name.endswith("__main__")]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_public_name_is_found_and_documented_with_an_example(name):
-    value = getattr(thole, name)
-    assert name in dir(thole)
+    value = getattr(tholepin, name)
+    assert name in dir(tholepin)
     text = inspect.getdoc(value) or ""
     assert len(text.split("\n\n")[0]) > 20
     assert ">>> " in text
@@ -27,14 +27,14 @@ def test_a_public_name_is_found_and_documented_with_an_example(name):
 
 def test_a_name_that_is_not_there_is_said_so():
     with pytest.raises(AttributeError, match="nonesuch"):
-        thole.nonesuch
+        tholepin.nonesuch
 
 
 def test_no_name_is_also_a_modules():
-    assert not {f"thole.{name}" for name in NAMES} & set(MODULES)
+    assert not {f"tholepin.{name}" for name in NAMES} & set(MODULES)
 
 
-@pytest.mark.parametrize("name", ["thole", *MODULES])
+@pytest.mark.parametrize("name", ["tholepin", *MODULES])
 def test_the_examples_are_true(name):
     try:
         module = importlib.import_module(name)
@@ -49,6 +49,6 @@ def test_the_examples_are_true(name):
 
 
 def test_the_versions_are_one():
-    from thole import _native
+    from tholepin import _native
 
-    assert thole.__version__ == _native.libthole.thole_version().decode()
+    assert tholepin.__version__ == _native.libthole.thole_version().decode()

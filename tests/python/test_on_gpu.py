@@ -1,5 +1,5 @@
 # ctest: timeout 900
-"""thole.on_gpu: a function in a process that owns GPUs, from a module, a script and a notebook's cell."""
+"""tholepin.on_gpu: a function in a process that owns GPUs, from a module, a script and a notebook's cell."""
 import os
 import signal
 import subprocess
@@ -8,35 +8,35 @@ import textwrap
 
 import pytest
 
-import thole
+import tholepin
 
 
-@thole.on_gpu(2, pick="first")
+@tholepin.on_gpu(2, pick="first")
 def seen(word, *, end=""):
     """What the process has."""
     return word, os.environ["CUDA_VISIBLE_DEVICES"], os.getpid(), end
 
 
-@thole.on_gpu(1)
+@tholepin.on_gpu(1)
 def failing():
     raise LookupError("in there")
 
 
-@thole.on_gpu(1)
+@tholepin.on_gpu(1)
 def dying():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@thole.on_gpu(1)
+@tholepin.on_gpu(1)
 def inner():
-    return thole.claim(1).indices, len(thole.status()["claims"])
+    return tholepin.claim(1).indices, len(tholepin.status()["claims"])
 
 
 def test_the_function_runs_in_a_process_of_its_own_on_its_gpus():
     word, devices, pid, end = seen("a", end="b")
     assert (word, devices, end) == ("a", "0,1", "b") and pid != os.getpid()
     assert seen("a")[2] != pid
-    assert "CUDA_VISIBLE_DEVICES" not in os.environ and thole.status()["claims"] == []
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ and tholepin.status()["claims"] == []
 
 
 def test_it_is_still_the_function():
@@ -47,9 +47,9 @@ def test_what_it_raises_is_raised_here_and_the_claim_is_over():
     with pytest.raises(LookupError, match="in there") as caught:
         failing()
     assert "failing" in str(caught.value.__cause__)
-    with pytest.raises(thole.WorkerDied):
+    with pytest.raises(tholepin.WorkerDied):
         dying()
-    assert thole.status()["claims"] == []
+    assert tholepin.status()["claims"] == []
 
 
 def test_a_claim_in_there_is_within_it():
@@ -57,26 +57,26 @@ def test_a_claim_in_there_is_within_it():
 
 
 def test_a_request_that_cannot_be_met_is_refused_when_it_is_called():
-    too_many = thole.on_gpu(9)(len)
-    with pytest.raises(thole.NeverPossible):
+    too_many = tholepin.on_gpu(9)(len)
+    with pytest.raises(tholepin.NeverPossible):
         too_many("abc")
-    with thole.claim(8, pick="first"), pytest.raises(thole.NeverPossible):
+    with tholepin.claim(8, pick="first"), pytest.raises(tholepin.NeverPossible):
         too_many("abc")
 
 
 def test_mistakes_in_the_decorator_are_told_at_once():
     with pytest.raises(TypeError, match="gpu_count"):
-        thole.on_gpu(1, gpu_count=2)
-    with pytest.raises(thole.Error, match="parentheses"):
-        thole.on_gpu(len)
+        tholepin.on_gpu(1, gpu_count=2)
+    with pytest.raises(tholepin.Error, match="parentheses"):
+        tholepin.on_gpu(len)
 
 
 def test_a_script_without_a_main_guard_may_use_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent("""\
-        import os, thole
+        import os, tholepin
 
-        @thole.on_gpu(1, pick="last")
+        @tholepin.on_gpu(1, pick="last")
         def device(offset):
             return int(os.environ["CUDA_VISIBLE_DEVICES"]) + offset
 

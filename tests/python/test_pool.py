@@ -11,14 +11,14 @@ import types
 import pytest
 
 import pool_work as work
-import thole
+import tholepin
 
 LONG = 200  # seconds, that no test takes unless something is wrong
 
 
 @pytest.fixture
 def pool():
-    with thole.Pool(2) as made:
+    with tholepin.Pool(2) as made:
         yield made
 
 
@@ -145,7 +145,7 @@ def test_a_bar_of_tqdm_goes_to_the_end_and_is_closed(pool, tqdm):
 
 def test_tqdm_itself_draws_the_bar():
     pytest.importorskip("tqdm", reason="tqdm is not installed here")
-    code = "import thole\nwith thole.Pool(1) as pool: pool.map(abs, range(8), 2, progress=True)"
+    code = "import tholepin\nwith tholepin.Pool(1) as pool: pool.map(abs, range(8), 2, progress=True)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "100%" in done.stderr and "8/8" in done.stderr
 
@@ -181,7 +181,7 @@ def test_a_result_that_is_not_there_in_time_is_a_timeout_of_both_kinds(pool, tmp
         {"processes": 2, "processes_per_policy": 2},
         {"processes": 2, "gpus": 1},
         {"policy": []},
-        {"policy": thole.Policy(), "gpus": 1},
+        {"policy": tholepin.Policy(), "gpus": 1},
         {"maxtasksperchild": 0},
         {"retries": -1},
         {"retries": None, "maxtasksperchild": 1.5},
@@ -189,7 +189,7 @@ def test_a_result_that_is_not_there_in_time_is_a_timeout_of_both_kinds(pool, tmp
 )
 def test_arguments_that_do_not_go_together_are_said_so(arguments):
     with pytest.raises(ValueError):
-        thole.Pool(**arguments)
+        tholepin.Pool(**arguments)
 
 
 def test_a_closed_pool_finishes_and_takes_no_more(pool):
@@ -207,50 +207,50 @@ def test_what_a_terminated_pool_has_not_done_fails(pool):
     result = pool.apply_async(work.sleep, (1000,))
     pool.terminate()
     pool.join(LONG)
-    with pytest.raises(thole.Error, match="terminated"):
+    with pytest.raises(tholepin.Error, match="terminated"):
         result.get(LONG)
 
 
 def test_the_initializer_runs_in_every_worker_first():
-    with thole.Pool(2, work.remember, ("word",)) as pool:
+    with tholepin.Pool(2, work.remember, ("word",)) as pool:
         assert pool.map(work.remembered, range(8), 1) == [["word"]] * 8
 
 
 def test_an_initializer_that_raises_fails_the_pool_at_once():
-    with thole.Pool(2, work.refuse) as pool:
-        with pytest.raises(thole.Error, match="this worker will not start") as raised:
+    with tholepin.Pool(2, work.refuse) as pool:
+        with pytest.raises(tholepin.Error, match="this worker will not start") as raised:
             pool.map(work.square, range(10))
         assert isinstance(raised.value.__cause__, RuntimeError)
         assert "refuse" in str(raised.value.__cause__.__cause__)
-        with pytest.raises(thole.Error):
+        with pytest.raises(tholepin.Error):
             pool.wait_until_ready(LONG)
 
 
 def test_workers_that_cannot_start_are_not_started_for_ever():
-    with thole.Pool(2, work.end_with, (7,)) as pool:
-        with pytest.raises(thole.WorkerDied, match="before they are ready") as raised:
+    with tholepin.Pool(2, work.end_with, (7,)) as pool:
+        with pytest.raises(tholepin.WorkerDied, match="before they are ready") as raised:
             pool.apply(work.square, (1,))
         assert raised.value.exit_status == 7
 
 
 def test_a_worker_is_replaced_after_its_number_of_tasks():
-    with thole.Pool(1, maxtasksperchild=2) as pool:
+    with tholepin.Pool(1, maxtasksperchild=2) as pool:
         pids = pool.map(work.pid_of, range(6), 1)
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("death, status", [((work.end_with, 3), 3), ((work.kill_self, 0), -signal.SIGKILL)])
 def test_a_task_that_always_kills_its_worker_fails_with_how(death, status):
-    with thole.Pool(2, retries=1) as pool:
+    with tholepin.Pool(2, retries=1) as pool:
         others = [pool.apply_async(work.square, (x,)) for x in range(50)]
-        with pytest.raises(thole.WorkerDied, match="2 times") as raised:
+        with pytest.raises(tholepin.WorkerDied, match="2 times") as raised:
             pool.apply(death[0], (death[1],))
         assert raised.value.exit_status == status and raised.value.pid > 0
         assert [result.get(LONG) for result in others] == [x * x for x in range(50)]
 
 
 def test_a_task_whose_worker_died_is_tried_again(tmp_path):
-    with thole.Pool(1) as pool:
+    with tholepin.Pool(1) as pool:
         ahead = pool.map_async(work.square, range(30), 1)
         assert pool.apply(work.die_once, (str(tmp_path / "died"),)) == "again"
         assert ahead.get(LONG) == [x * x for x in range(30)]
@@ -292,7 +292,7 @@ def test_a_fork_of_ours_cannot_use_the_pool_and_does_not_keep_it(pool):
     if pid == 0:
         try:
             pool.apply_async(work.square, (1,))
-        except thole.Error:
+        except tholepin.Error:
             os.write(write, b"refused")
         finally:
             os._exit(0)
@@ -309,15 +309,15 @@ def free_gpus():
     """How many can be claimed now."""
     for number in range(8, 0, -1):
         try:
-            thole.claim(number, wait=0).release()
+            tholepin.claim(number, wait=0).release()
             return number
-        except thole.NoneFree:
+        except tholepin.NoneFree:
             continue
     return 0
 
 
 def test_each_gpu_has_its_workers_and_each_worker_its_gpu():
-    with thole.Pool(gpus=3, processes_per_policy=2) as pool:
+    with tholepin.Pool(gpus=3, processes_per_policy=2) as pool:
         assert pool.size == 6
         assert pool.wait_until_ready(LONG)
         seen = {one[0] for one in pool.map(work.where, range(200), 1)}
@@ -327,16 +327,16 @@ def test_each_gpu_has_its_workers_and_each_worker_its_gpu():
 
 
 def test_free_means_all_that_are_free():
-    with thole.Pool(gpus=5) as first, thole.Pool(gpus="free") as rest:
+    with tholepin.Pool(gpus=5) as first, tholepin.Pool(gpus="free") as rest:
         assert (first.size, rest.size) == (5, 3)
-        with pytest.raises(thole.NoneFree):
-            thole.Pool(gpus="free", wait=0)
+        with pytest.raises(tholepin.NoneFree):
+            tholepin.Pool(gpus="free", wait=0)
     assert free_gpus() == 8
 
 
 def test_policies_name_gpus_and_cpus():
-    policies = [thole.Policy(gpu_affinity=[5], cpu_affinity=[0]), thole.Policy(gpu_affinity=[2, 6], cpu_affinity=[0])]
-    with thole.Pool(policy=policies) as pool:
+    policies = [tholepin.Policy(gpu_affinity=[5], cpu_affinity=[0]), tholepin.Policy(gpu_affinity=[2, 6], cpu_affinity=[0])]
+    with tholepin.Pool(policy=policies) as pool:
         assert free_gpus() == 5
         seen = set(pool.map(work.where, range(200), 1))
     assert seen <= {("5", (0,)), ("2,6", (0,))}
@@ -344,34 +344,34 @@ def test_policies_name_gpus_and_cpus():
 
 
 def test_every_gpu_policy_of_the_system_is_a_worker_of_its_own():
-    with thole.Pool(policy=thole.System().gpu_policies()) as pool:
+    with tholepin.Pool(policy=tholepin.System().gpu_policies()) as pool:
         assert pool.size == 8
         assert free_gpus() == 0
 
 
 def test_a_claim_in_a_worker_comes_out_of_its_own_gpus():
-    with thole.Pool(policy=[thole.Policy(gpu_affinity=[4])]) as pool:
+    with tholepin.Pool(policy=[tholepin.Policy(gpu_affinity=[4])]) as pool:
         assert pool.apply(work.claimed_here, (1,)) == [4]
         assert pool.apply(work.claimed_here, (2,)) == "NeverPossible"
 
 
 def test_a_replaced_worker_has_the_same_gpu(tmp_path):
-    with thole.Pool(policy=[thole.Policy(gpu_affinity=[7])]) as pool:
+    with tholepin.Pool(policy=[tholepin.Policy(gpu_affinity=[7])]) as pool:
         before = pool.apply(work.where)
         assert pool.apply(work.die_once, (str(tmp_path / "died"),)) == "again"
         assert pool.apply(work.where) == before and before[0] == "7"
 
 
 def test_a_pool_that_fails_to_start_keeps_no_claim():
-    with pytest.raises(thole.NeverPossible):
-        thole.Pool(policy=[thole.Policy(gpu_affinity=[0]), thole.Policy(gpu_affinity=[99])])
-    with thole.Pool(gpus=2, initializer=work.refuse) as pool, pytest.raises(thole.Error):
+    with pytest.raises(tholepin.NeverPossible):
+        tholepin.Pool(policy=[tholepin.Policy(gpu_affinity=[0]), tholepin.Policy(gpu_affinity=[99])])
+    with tholepin.Pool(gpus=2, initializer=work.refuse) as pool, pytest.raises(tholepin.Error):
         pool.apply(work.square, (1,))
     assert free_gpus() == 8
 
 
 def test_a_forgotten_pool_gives_its_gpus_back():
-    pool = thole.Pool(gpus=2)
+    pool = tholepin.Pool(gpus=2)
     crew = pool._crew
     del pool
     assert crew.join(LONG)

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import pool_work as work
-import thole
+import tholepin
 
 LONG = 200  # seconds, that no test takes unless something is wrong
 HERE = pathlib.Path(__file__).parent
@@ -21,10 +21,10 @@ TORTURE_SECONDS = float(os.environ.get("THOLE_TORTURE_SECONDS", "3"))
 # Tells the pids of its workers, and of a child of one of them, and then works for ever.
 PROGRAM = """
 import os, subprocess, sys, time
-import pool_work, thole
+import pool_work, tholepin
 def with_child():
     return os.getpid(), subprocess.Popen(["sleep", "1000"]).pid
-pool = thole.Pool(gpus=3, processes_per_policy=2)
+pool = tholepin.Pool(gpus=3, processes_per_policy=2)
 pool.wait_until_ready()
 parent, child = pool.apply(with_child)
 print(*pool._crew.pids(), child, flush=True)
@@ -65,7 +65,7 @@ def all_end(watches):
 
 
 def all_gpus_are_free():
-    thole.claim(8, wait=LONG).release()
+    tholepin.claim(8, wait=LONG).release()
 
 
 WAYS = {
@@ -86,8 +86,8 @@ def test_no_process_and_no_claim_outlives_a_program_that(way, tmp_path):
     pids = program.stdout.readline().split()
     assert len(pids) == 7
     watches = watched(pids)
-    with pytest.raises(thole.NoneFree):
-        thole.claim(8, wait=0)
+    with pytest.raises(tholepin.NoneFree):
+        tholepin.claim(8, wait=0)
     program.stdin.write("go on\n")
     program.stdin.close()
     if number:
@@ -114,14 +114,14 @@ print(pool_of(1).apply(Point(4).scaled, (2,)).x)
 """
     indented = "\n".join("    " + line for line in body.splitlines() if line) if guard else body
     text = f"""
-import thole
+import tholepin
 FACTOR = 2
 class Point:
     def __init__(self, x): self.x = x
     def scaled(self, by): return Point(self.x * by)
 def double(x): return helper(x)
 def helper(x): return x * FACTOR
-def pool_of(n): return thole.Pool(n)
+def pool_of(n): return tholepin.Pool(n)
 {guard}
 {indented}
 """
@@ -131,25 +131,25 @@ def pool_of(n): return thole.Pool(n)
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_of_such_a_script_may_have_children_by_every_method(method, tmp_path):
     text = f"""
-import multiprocessing, thole
+import multiprocessing, tholepin
 def double(x): return 2 * x
 def doubled(x):
     with multiprocessing.get_context("{method}").Pool(1) as children:
         return children.map(double, [x])
-print(thole.Pool(2).map(doubled, [1, 2]))
+print(tholepin.Pool(2).map(doubled, [1, 2]))
 """
     assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle=True)]) == ["[[2],", "[4]]"]
 
 
 def test_an_unguarded_pool_in_a_process_of_multiprocessing_names_the_guard(tmp_path):
     text = """
-import multiprocessing, thole
+import multiprocessing, tholepin
 if __name__ == "__main__":
     child = multiprocessing.get_context("spawn").Process(target=print)
     child.start(); child.join(); print(child.exitcode)
 else:
-    try: thole.Pool(2)
-    except thole.Error as problem: print(problem.hint)
+    try: tholepin.Pool(2)
+    except tholepin.Error as problem: print(problem.hint)
 """
     said = said_by([sys.executable, script(tmp_path, text, without_cloudpickle=True)])
     assert " ".join(said) == 'put what starts processes under if __name__ == "__main__": 0'
@@ -158,14 +158,14 @@ else:
 @pytest.mark.parametrize("without_cloudpickle", [False, True])
 def test_functions_typed_at_a_prompt_or_in_a_notebook_work(without_cloudpickle, tmp_path):
     text = """
-import math, thole
+import math, tholepin
 def fact(n): return 1 if n < 2 else n * fact(n - 1)
 class Circle:
     def __init__(self, r): self.r = r
     def area(self): return math.pi * self.r ** 2
 def area(circle): return round(circle.area())
 by = 3
-with thole.Pool(2) as pool:
+with tholepin.Pool(2) as pool:
     print(pool.map(fact, [3, 4]), pool.apply(area, (Circle(2),)), pool.map(lambda x: x * by, [1]))
 """
     before = "import sys; sys.modules['cloudpickle'] = None\n" if without_cloudpickle else ""
@@ -173,7 +173,7 @@ with thole.Pool(2) as pool:
 
 
 def test_an_executor_finishes_what_was_submitted_before_the_program_ends(tmp_path):
-    text = "import thole\nthole.Executor(1).submit(open, 'made', 'w')\n"
+    text = "import tholepin\ntholepin.Executor(1).submit(open, 'made', 'w')\n"
     said_by(["env", "-C", str(tmp_path), sys.executable, "-c", text])
     assert (tmp_path / "made").exists()
 
@@ -182,7 +182,7 @@ def test_workers_die_at_random_and_every_result_comes():
     """Short here; THOLE_TORTURE_SECONDS=3600 for long."""
     ends = time.monotonic() + TORTURE_SECONDS
     rounds = 0
-    with thole.Pool(gpus=2, processes_per_policy=2, retries=1000) as pool:
+    with tholepin.Pool(gpus=2, processes_per_policy=2, retries=1000) as pool:
         while time.monotonic() < ends or rounds < 3:
             result = pool.map_async(work.square, range(500), chunksize=random.randint(1, 20))
             for _ in range(random.randint(1, 5)):
@@ -199,13 +199,13 @@ def test_workers_die_at_random_and_every_result_comes():
 def test_programs_are_killed_at_random_and_nothing_is_left(tmp_path):
     """Short here; THOLE_TORTURE_SECONDS=3600 for long."""
     text = """
-import random, time, thole
+import random, time, tholepin
 import pool_work
 while True:
-    with thole.Pool(gpus=2, processes_per_policy=2) as pool:
+    with tholepin.Pool(gpus=2, processes_per_policy=2) as pool:
         pool.map_async(pool_work.square, range(300), 1).get(60)
-    with thole.ProcessGroup(policy=thole.Policy(gpu_affinity=[7])) as group:
-        group.add_process(2, thole.ProcessTemplate("sh", ["-c", "sleep 1000 & wait"]))
+    with tholepin.ProcessGroup(policy=tholepin.Policy(gpu_affinity=[7])) as group:
+        group.add_process(2, tholepin.ProcessTemplate("sh", ["-c", "sleep 1000 & wait"]))
         group.init()
         group.start()
         print(*group.puids, flush=True)

@@ -9,8 +9,8 @@ import time
 import pytest
 
 import pool_work as work
-import thole
-from thole import Policy, Process, ProcessGroup, ProcessTemplate
+import tholepin
+from tholepin import Policy, Process, ProcessGroup, ProcessTemplate
 
 LONG = 200  # seconds, that no test takes unless something is wrong
 DEAF = ["-c", "trap '' INT TERM; echo deaf; while :; do sleep 1000; done"]
@@ -96,7 +96,7 @@ def test_directory_environment_and_name_by_value(tmp_path, monkeypatch):
 def test_what_cannot_be_run_is_said_at_the_start(target, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("no program")
-    with pytest.raises(thole.Error) as raised:
+    with pytest.raises(tholepin.Error) as raised:
         Process(target).start()
     assert raised.value.code == code
 
@@ -128,12 +128,12 @@ def test_what_a_process_leaves_in_its_group_is_killed_with_its_end():
 def test_its_gpus_are_claimed_until_it_has_ended():
     process = Process("sleep", ["1000"], policy=Policy(gpu_affinity=[0, 1, 2, 3, 4, 5, 6, 7], cpu_affinity=[0]))
     process.start()
-    with pytest.raises(thole.NoneFree):
-        thole.claim(1, wait=0)
+    with pytest.raises(tholepin.NoneFree):
+        tholepin.claim(1, wait=0)
     assert os.sched_getaffinity(process.puid) == {0}
     process.kill()
     process.join(LONG)
-    thole.claim(8, wait=0).release()
+    tholepin.claim(8, wait=0).release()
 
 
 # ---- Groups ----
@@ -202,7 +202,7 @@ def test_a_group_that_is_over_before_start_returns_is_over(monkeypatch):
     ],
 )
 def test_what_makes_no_sense_in_a_state_is_an_error(wrong):
-    with group_of(nap()) as group, pytest.raises(thole.Error) as raised:
+    with group_of(nap()) as group, pytest.raises(tholepin.Error) as raised:
         wrong(group)
     assert raised.value.code == 64
 
@@ -217,7 +217,7 @@ def test_functions_and_programs_together():
 def test_the_first_failure_is_raised_while_others_run():
     with group_of(ProcessTemplate("false"), nap()) as group:
         group.start()
-        with pytest.raises(thole.WorkerDied) as raised:
+        with pytest.raises(tholepin.WorkerDied) as raised:
             group.join(LONG)
         assert raised.value.exit_status == 1 and group.state == "ERROR" and len(group.puids) == 1
 
@@ -252,14 +252,14 @@ def test_a_group_restarts_what_ends_until_told_not_to():
         group.stop_restart()
         try:
             group.join(LONG)  # the one that runs now ends as one that is not restarted: with an error
-        except thole.WorkerDied as error:
+        except tholepin.WorkerDied as error:
             assert error.exit_status == 5
         assert set(statuses(group)) <= {5, 0} and group.puids == []
 
 
 def test_one_that_cannot_start_leaves_none_running():
     with group_of(nap(), ProcessTemplate("no-such-program-at-all")) as group:
-        with pytest.raises(thole.Error):
+        with pytest.raises(tholepin.Error):
             group.start()
         assert group.state == "IDLE" and group.puids == []
 
@@ -273,9 +273,9 @@ def test_each_process_has_its_policy_and_the_groups_where_it_says_nothing():
         group.join(LONG)
         told = sorted(pipes[1].read().split()[0::6] for pipes in group.pipes().values())  # also what has ended can be read
         assert told == [[b"2", b"0"], [b"6", b"0"]]
-        with pytest.raises(thole.NoneFree):
-            thole.claim(7, wait=0)
-    thole.claim(8, wait=0).release()
+        with pytest.raises(tholepin.NoneFree):
+            tholepin.claim(7, wait=0)
+    tholepin.claim(8, wait=0).release()
 
 
 # ---- Policies and the system ----
@@ -293,15 +293,15 @@ def test_each_process_has_its_policy_and_the_groups_where_it_says_nothing():
     ],
 )
 def test_a_policy_that_cannot_be_is_an_error(wrong):
-    with pytest.raises(thole.Error) as raised:
+    with pytest.raises(tholepin.Error) as raised:
         Policy(**wrong)
     assert raised.value.code == 64
 
 
 @pytest.mark.parametrize("gpu", ["99", "nonsense", "GPU-"])
 def test_a_gpu_that_is_not_there_is_an_error_and_never_all_gpus(gpu):
-    with pytest.raises(thole.NeverPossible):
-        thole.Pool(policy=[Policy(gpu_affinity=[gpu])])
+    with pytest.raises(tholepin.NeverPossible):
+        tholepin.Pool(policy=[Policy(gpu_affinity=[gpu])])
 
 
 def test_the_higher_policy_wins_where_it_says_something():
@@ -313,15 +313,15 @@ def test_the_higher_policy_wins_where_it_says_something():
 def test_gpu_policies_name_the_gpus_that_are_ours(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    system = thole.System()
+    system = tholepin.System()
     assert [policy.gpu_affinity for policy in system.gpu_policies()] == [("2",), ("3",)]
-    with thole.Pool(policy=system.gpu_policies()) as pool:
+    with tholepin.Pool(policy=system.gpu_policies()) as pool:
         assert {one[0] for one in pool.map(work.where, range(50), 1)} <= {"2", "3"}
 
 
 def test_the_system_is_this_host():
-    node = thole.Node(os.uname().nodename)
+    node = tholepin.Node(os.uname().nodename)
     assert (node.num_gpus, node.gpus[7], node.is_primary, node.cpus) == (8, "7", True, sorted(os.sched_getaffinity(0)))
-    assert thole.System().nodes == [0] and thole.System().hostname_policies()[0].host_name == node.hostname
-    with pytest.raises(thole.Error):
-        thole.Node("elsewhere")
+    assert tholepin.System().nodes == [0] and tholepin.System().hostname_policies()[0].host_name == node.hostname
+    with pytest.raises(tholepin.Error):
+        tholepin.Node("elsewhere")

@@ -1,5 +1,5 @@
 # ctest: timeout 600
-"""thole.submit, jobs, wait: the queue as functions. (What the queue itself does is tested with the program, tests/system.)"""
+"""tholepin.submit, jobs, wait: the queue as functions. (What the queue itself does is tested with the program, tests/system.)"""
 import os
 import signal
 import sys
@@ -7,55 +7,55 @@ import threading
 
 import pytest
 
-import thole
+import tholepin
 
 
 def test_a_job_runs_in_its_turn_with_what_it_was_given(tmp_path):
     show = "import os; open('out', 'w').write(os.environ['WORD'] + os.environ['CUDA_VISIBLE_DEVICES'])"
-    job = thole.submit([sys.executable, "-c", show], gpus=1, on=[2], name="one", tag=["a", "b"], directory=tmp_path, env={"WORD": "x y "})
-    assert [done["state"] for done in thole.wait(job)] == ["done"]
+    job = tholepin.submit([sys.executable, "-c", show], gpus=1, on=[2], name="one", tag=["a", "b"], directory=tmp_path, env={"WORD": "x y "})
+    assert [done["state"] for done in tholepin.wait(job)] == ["done"]
     assert (tmp_path / "out").read_text() == "x y 2"
-    (seen,) = thole.jobs("one")
+    (seen,) = tholepin.jobs("one")
     assert (seen["job"], seen["tags"], seen["gpus"]) == (job, ["a", "b"], 1)
 
 
 def test_a_grid_is_a_task_for_each_combination():
-    job = thole.submit(["true", "{lr}", "{name}"], gpus=0, grid={"lr": [0.1, 0.01], "name": ["a", "b", "c"]}, at_most=2, hold=True)
-    assert thole.jobs(job, state="held")[0]["tasks"] == 6
+    job = tholepin.submit(["true", "{lr}", "{name}"], gpus=0, grid={"lr": [0.1, 0.01], "name": ["a", "b", "c"]}, at_most=2, hold=True)
+    assert tholepin.jobs(job, state="held")[0]["tasks"] == 6
 
 
 def test_after_others_and_again():
-    first = thole.submit(["false"], gpus=0, retry=[1, "fail"])
-    then = thole.submit(["true"], gpus=0, after=[f"{first}:fail"])
-    never = thole.submit(["true"], gpus=0, after=first)
-    assert {done["job"]: done["state"] for done in thole.wait(first, then, never)} == {first: "failed", then: "done", never: "skipped"}
+    first = tholepin.submit(["false"], gpus=0, retry=[1, "fail"])
+    then = tholepin.submit(["true"], gpus=0, after=[f"{first}:fail"])
+    never = tholepin.submit(["true"], gpus=0, after=first)
+    assert {done["job"]: done["state"] for done in tholepin.wait(first, then, never)} == {first: "failed", then: "done", never: "skipped"}
 
 
 def test_what_a_job_cannot_be_is_said_at_once():
-    with pytest.raises(thole.Error) as caught:
-        thole.submit("python train.py")
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.submit("python train.py")
     assert "list" in str(caught.value)
-    with pytest.raises(thole.Error) as caught:
-        thole.submit(["true"], gpus=9)
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.submit(["true"], gpus=9)
     assert caught.value.code == 64
-    with pytest.raises(thole.Error) as caught:
-        thole.submit(["true"], gpu=1)
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.submit(["true"], gpu=1)
     assert "--gpu" in str(caught.value)
-    with pytest.raises(thole.Error):
-        thole.jobs(4711)
+    with pytest.raises(tholepin.Error):
+        tholepin.jobs(4711)
 
 
 def test_a_wait_ends_when_its_time_is_over():
-    job = thole.submit(["sleep", "60"], gpus=0)
-    with pytest.raises(thole.WaitTimeout):
-        thole.wait(job, timeout="1s")
-    quick = thole.submit(["true"], gpus=0)
-    assert [done["job"] for done in thole.wait(job, quick, any=True) if done["state"] == "done"] == [quick]
+    job = tholepin.submit(["sleep", "60"], gpus=0)
+    with pytest.raises(tholepin.WaitTimeout):
+        tholepin.wait(job, timeout="1s")
+    quick = tholepin.submit(["true"], gpus=0)
+    assert [done["job"] for done in tholepin.wait(job, quick, any=True) if done["state"] == "done"] == [quick]
 
 
 def test_control_c_ends_the_wait_and_not_the_job(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    job = thole.submit(["sh", "-c", "echo > fifo; sleep 60"], gpus=0, directory=tmp_path)
+    job = tholepin.submit(["sh", "-c", "echo > fifo; sleep 60"], gpus=0, directory=tmp_path)
 
     def interrupt_when_it_runs():
         (tmp_path / "fifo").read_text()
@@ -64,6 +64,6 @@ def test_control_c_ends_the_wait_and_not_the_job(tmp_path):
     thread = threading.Thread(target=interrupt_when_it_runs)
     with pytest.raises(KeyboardInterrupt):
         thread.start()  # here: the job may run already
-        thole.wait(job)
+        tholepin.wait(job)
     thread.join()
-    assert thole.jobs(job)[0]["state"] == "running"
+    assert tholepin.jobs(job)[0]["state"] == "running"

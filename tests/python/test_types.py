@@ -30,7 +30,7 @@ def test_the_package_is_strictly_typed(tmp_path):
 
 def test_users_get_the_types(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text("import thole\nreveal_type(thole.claim(1).uuids)\nreveal_type(thole.gpus()[0].memory_mib)\nthole.claim(gpu=1)\n")
+    program.write_text("import tholepin\nreveal_type(tholepin.claim(1).uuids)\nreveal_type(tholepin.gpus()[0].memory_mib)\ntholepin.claim(gpu=1)\n")
     status, told = checked(tmp_path, program)
     assert status != 0
     told = told.replace("builtins.", "").replace("Union[int, None]", "int | None")  # mypy's versions write it differently

@@ -10,13 +10,13 @@ import zipfile
 
 import pytest
 
-import thole
+import tholepin
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", ROOT / "build"))
-INSTALLED = pathlib.Path(thole.__file__).parent / "_lib"
+INSTALLED = pathlib.Path(tholepin.__file__).parent / "_lib"
 
-pytestmark = pytest.mark.skipif(not INSTALLED.is_dir(), reason="thole is not installed from a wheel here, but run from the source")
+pytestmark = pytest.mark.skipif(not INSTALLED.is_dir(), reason="tholepin is not installed from a wheel here, but run from the source")
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,12 @@ def wheel():
 
 
 def test_one_file_serves_every_python_and_says_which_glibc_it_needs(wheel):
-    assert re.fullmatch(r"thole-[\d.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl", wheel.name)
+    assert re.fullmatch(r"tholepin-[\d.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         info = next(name for name in names if name.endswith("/METADATA"))
         assert "Requires-Dist" not in archive.read(info).decode()
-    assert {"thole/py.typed", "thole/_lib/bin/thole", "thole/_lib/lib/libthole.so.0", "thole/_lib/lib/thole/libhwloc.so.15"} <= names
+    assert {"tholepin/py.typed", "tholepin/_lib/bin/thole", "tholepin/_lib/lib/libthole.so.0", "tholepin/_lib/lib/thole/libhwloc.so.15"} <= names
     assert not [name for name in names if "__pycache__" in name]
 
 
@@ -47,9 +47,9 @@ def test_the_binaries_need_nothing_but_glibc():
 
 def test_the_command_is_the_bundled_program():
     command = pathlib.Path(sys.executable).with_name("thole")
-    for line in ([command], [sys.executable, "-m", "thole"]):
+    for line in ([command], [sys.executable, "-m", "tholepin"]):
         done = subprocess.run([*line, "--version"], stdout=subprocess.PIPE, check=True, text=True)
-        assert thole.__version__ in done.stdout
+        assert tholepin.__version__ in done.stdout
     done = subprocess.run([command, "run", "-g", "2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=subprocess.PIPE, check=True, text=True)
     assert done.stdout == "0,1\n"
 
@@ -60,12 +60,12 @@ def test_it_runs_from_any_place(wheel, tmp_path):
     if subprocess.run([*pip, "--help"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
         pytest.skip("no pip here")
     subprocess.run(pip, check=True)
-    code = "import thole; print(thole.__file__, len(thole.claim(2).gpus), thole.topo()[:0] + 'drawn')"
+    code = "import tholepin; print(tholepin.__file__, len(tholepin.claim(2).gpus), tholepin.topo()[:0] + 'drawn')"
     environment = {**os.environ, "PYTHONPATH": str(place), "PATH": "/usr/bin:/bin"}
     environment.pop("THOLE_LIBRARY", None)
     environment.pop("THOLE_PROGRAM", None)
     done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, check=True, text=True, cwd="/")
-    assert done.stdout == f"{place}/thole/__init__.py 2 drawn\n"
+    assert done.stdout == f"{place}/tholepin/__init__.py 2 drawn\n"
 
 
 def test_pip_makes_the_same_wheel_without_a_network(wheel, tmp_path):
@@ -82,14 +82,14 @@ def test_every_supported_python_takes_it(wheel, tmp_path):
     tried = {}
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    for binary in (tmp_path / "thole/_lib").rglob("*"):
+    for binary in (tmp_path / "tholepin/_lib").rglob("*"):
         binary.chmod(0o755)  # zipfile forgets modes
     for python in candidates:
         told = subprocess.run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], stdout=subprocess.PIPE, text=True)
         version = told.stdout.strip()
         if told.returncode or not re.fullmatch(r"3\.\d+", version) or int(version[2:]) < 9 or version in tried:
             continue
-        code = "import thole; print(len(thole.claim(2).gpus), [thole.gpus, thole.plan, thole.submit, thole.Error] and 'ok')"
+        code = "import tholepin; print(len(tholepin.claim(2).gpus), [tholepin.gpus, tholepin.plan, tholepin.submit, tholepin.Error] and 'ok')"
         done = subprocess.run([python, "-S", "-W", "error", "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True)
         tried[version] = done.stdout

@@ -42,7 +42,7 @@ def simulated(tmp_path):
 
 def test_every_kind_of_file_is_there(prefix, library_dir):
     for path in ("bin/thole", "include/thole/thole.h", "include/thole/thole.hpp", "share/thole/machines/dgx-a100.json",
-                 "share/thole/python/thole/compat/start/sitecustomize.py",
+                 "share/thole/python/tholepin/compat/start/sitecustomize.py",
                  "share/man/man1/thole.1", "share/man/man1/thole-run.1", "share/bash-completion/completions/thole",
                  "share/zsh/site-functions/_thole", "share/fish/vendor_completions.d/thole.fish", "lib/tmpfiles.d/thole.conf",
                  "lib/udev/rules.d/70-thole.rules", "lib/systemd/system/thole-init.service", "share/doc/thole/README.md"):
@@ -117,4 +117,4 @@ def test_the_examples_build_by_find_package_and_run(prefix, tmp_path, simulated)
 def test_the_moved_program_runs_programs_of_other_tools(prefix, simulated):
     pick = "import GPUtil; print(GPUtil.getFirstAvailable(), GPUtil.__file__)"
     said = run(prefix / "bin/thole", "compat", "--", "python3", "-c", pick, env={**simulated, "PATH": os.environ["PATH"]}, cwd="/")
-    assert said == f"[0] {prefix}/share/thole/python/thole/compat/modules/GPUtil/__init__.py\n"
+    assert said == f"[0] {prefix}/share/thole/python/tholepin/compat/modules/GPUtil/__init__.py\n"

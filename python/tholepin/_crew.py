@@ -1,0 +1,467 @@
+"""The workers of a pool and the thread that keeps them busy.
+
+How this works. One thread per pool owns everything here: it alone starts workers, sends, receives, notices deaths and calls
+back. Other threads put what they want into ``_inbox`` and wake it. It sleeps in epoll on the workers' sockets and pidfds; the
+only timed sleep is the patience of a termination.
+
+Each worker has up to ``ahead`` chunks: one that it computes, the others unread in its socket, whose reading end is open here
+too. When another worker runs dry these are taken back, packet by packet; the kernel gives each to exactly one reader. When a
+worker dies, what was unread goes back to the front, and the one chunk that it had read and not answered is the one it died of:
+that one is tried again, up to a limit.
+"""
+
+from __future__ import annotations
+
+import _pickle
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from typing import Any, Callable, Sequence
+
+from . import _pickling, _start, _wire
+from ._bell import Bell
+from ._chunks import Chunk, failure, how, with_cause
+from ._shares import Share, Shares
+from .errors import Error, WorkerDied
+
+AHEAD = 16
+_LOOKS = 64  # packets of one worker before the others have their turn
+_FAR = 10  # the worker's number of its socket
+
+
+class _Worker:
+    def __init__(self, share: Share, child: _start.Child, near: socket.socket, far: socket.socket) -> None:
+        self.share = share
+        self.child = child
+        self.near = near
+        self.far = far
+        self.ready = False
+        self.stopping = False
+        self.chunks: dict[int, Chunk] = {}  # sent and not answered, oldest first
+        self.taken = 0  # chunks that it was given
+
+    def close(self) -> None:
+        self.near.close()
+        self.far.close()
+
+
+class Crew:
+    """Workers, one for each share, and what they are to do.
+
+    Args:
+        initializer: called with ``initargs`` in each worker before it is ready; None: nothing.
+        tasks_per_worker: after this many chunks a worker is replaced; None: never.
+        retries: how often a chunk is tried again whose worker has died.
+        ahead: how many chunks a worker has at most, the one that it computes among them.
+    """
+
+    def __init__(
+        self,
+        shares: Shares,
+        initializer: Callable[..., object] | None,
+        initargs: Sequence[Any],
+        tasks_per_worker: int | None,
+        retries: int,
+        ahead: int = AHEAD,
+    ) -> None:
+        self._ahead = ahead
+        self._shares = shares
+        self._tasks_per_worker = tasks_per_worker
+        self._retries = retries
+        self._pid = os.getpid()
+        work = b"" if initializer is None else _pickling.dumped((initializer, tuple(initargs)))
+        self._first = [(_start.setup_part(), b""), (b"", work)]
+        self._inbox: deque[Sequence[Chunk] | Callable[[], None]] = deque()
+        self._pending: deque[Chunk] = deque()
+        self._chunks: dict[int, Chunk] = {}
+        self._workers: list[_Worker] = []
+        self._by_fd: dict[int, _Worker] = {}  # both the socket's and the pidfd
+        self._numbers = 0
+        self._deaths_before_ready = 0
+        self._sleeping = False
+        self._closing = False
+        self._kill_at: float | None = None
+        self.broken: BaseException | None = None
+        self._room = memoryview(bytearray(_wire.ROOM))
+        self._epoll = select.epoll()
+        self._bell = Bell(self._epoll)
+        self._ready = threading.Condition()
+        self._ready_count = 0
+        self.size = len(shares.each)
+        self._finished = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="thole-pool", daemon=True)
+        self._thread.start()
+
+    # ---- For other threads ----
+
+    def submit(self, chunks: Sequence[Chunk]) -> None:
+        """Hands over what is to be done. Raises Error when the pool is broken."""
+        if self.broken is not None:
+            raise self._broken_error()
+        if self._pid != os.getpid():
+            raise Error("this pool belongs to the process that forked this one", code=64, hint="make a pool of your own")
+        self._inbox.append(chunks)
+        self._wake()
+        if self._finished.is_set():  # the thread may have ended without having seen them
+            self._fail_inbox()
+
+    def close(self) -> None:
+        """No more is coming: workers end when all is done."""
+        self._tell(self._close)
+
+    def terminate(self, patience: float) -> None:
+        """Ends the workers at once: SIGTERM, and ``patience`` seconds later SIGKILL. What is not done fails."""
+        self._tell(lambda: self._terminate(patience))
+
+    def cancel_pending(self, cancelled: Callable[[Chunk], object]) -> None:
+        """Takes back what no worker has, and tells of it."""
+
+        def take_back() -> None:
+            waiting, self._pending = self._pending, deque()
+            for chunk in waiting:
+                cancelled(chunk)
+
+        self._tell(take_back)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Sleeps until the workers are gone and the claim is released; False when ``timeout`` seconds have passed first."""
+        if self._pid != os.getpid() or threading.current_thread() is self._thread:
+            return True
+        return self._finished.wait(timeout)
+
+    def wait_until_ready(self, timeout: float | None = None) -> bool:
+        """Sleeps until every worker is ready. Raises what has made that impossible."""
+        with self._ready:
+            up = self._ready.wait_for(lambda: self._ready_count >= self.size or self.broken is not None, timeout)
+        if self.broken is not None:
+            raise self._broken_error()
+        return up
+
+    def pids(self) -> list[int]:
+        """The workers' process ids."""
+        return [worker.child.pid for worker in list(self._workers)]
+
+    def _tell(self, order: Callable[[], None]) -> None:
+        if self._pid == os.getpid() and not self._finished.is_set():
+            self._inbox.append(order)
+            self._wake()
+
+    def _wake(self) -> None:
+        # It says that it goes to sleep before it looks into the inbox for the last time; we put in before we look at that.
+        if self._sleeping:
+            self._sleeping = False
+            self._bell.ring()
+
+    def _broken_error(self) -> BaseException:
+        assert self.broken is not None
+        return self.broken
+
+    # ---- The thread ----
+
+    def _run(self) -> None:
+        try:
+            for share in self._shares.each:
+                self._start_worker(share)
+        except BaseException as problem:
+            self._break(problem)
+        while not (self._closing and not self._workers and not self._inbox):
+            try:
+                self._turn()
+            except BaseException as problem:  # a bug, or no memory: nobody may wait for ever
+                self._break(problem)
+        self._end()
+
+    def _turn(self) -> None:
+        self._sleeping = True
+        timeout: float | None = None
+        if self._inbox:
+            timeout = 0
+        elif self._kill_at is not None:
+            timeout = max(0.0, self._kill_at - time.monotonic())
+        events = self._epoll.poll(timeout)
+        self._sleeping = False
+        ended = []
+        for fd, _ in events:
+            if fd == self._bell.fd:
+                self._bell.clear()
+            elif fd in self._by_fd:
+                worker = self._by_fd[fd]
+                if fd == worker.child.fd:
+                    ended.append(worker)
+                else:
+                    self._hear(worker)
+        for worker in ended:
+            self._bury(worker)
+        while self._inbox:
+            item = self._inbox.popleft()
+            if callable(item):
+                item()
+            else:
+                self._pending.extend(item)
+        if self.broken is not None:
+            self._fail_all(self.broken)
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._kill_at = None
+            self._signal_all(signal.SIGKILL)
+        self._feed()
+
+    def _end(self) -> None:
+        self._fail_all(self.broken or Error("the pool was closed before this was done"))
+        self._shares.release()
+        self._epoll.close()
+        self._finished.set()
+        self._fail_inbox()
+        with self._ready:
+            self._ready.notify_all()
+
+    def _fail_inbox(self) -> None:
+        while self._inbox:
+            try:
+                item = self._inbox.popleft()
+            except IndexError:
+                return
+            for chunk in () if callable(item) else item:
+                chunk.lost(self.broken or Error("the pool was closed before this was done"))
+
+    # ---- Workers ----
+
+    def _start_worker(self, share: Share) -> None:
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with open(os.devnull, "rb") as nothing:
+                child = _start.start(
+                    _start.python("tholepin._worker", _FAR),
+                    change=share.change,
+                    binding=share.binding,
+                    descriptors={0: nothing.fileno(), _FAR: far.fileno()},
+                )
+        except BaseException:
+            near.close()
+            far.close()
+            raise
+        worker = _Worker(share, child, near, far)
+        for code, body in self._first:
+            _wire.send(near, 0, 0, 0, code, body)
+        self._workers.append(worker)
+        for fd in (near.fileno(), child.fd):
+            self._by_fd[fd] = worker
+            self._epoll.register(fd, select.EPOLLIN)
+
+    def _forget(self, worker: _Worker) -> None:
+        for fd in (worker.near.fileno(), worker.child.fd):
+            self._epoll.unregister(fd)
+            del self._by_fd[fd]
+        self._workers.remove(worker)
+
+    def _hear(self, worker: _Worker) -> None:
+        for _ in range(_LOOKS):
+            try:
+                packet = _wire.receive(worker.near, self._room, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            if packet is None:
+                return
+            self._heard(worker, packet)
+
+    def _heard(self, worker: _Worker, packet: _wire.Packet) -> None:
+        if packet.kind == _wire.READY:
+            worker.ready = True
+            self._deaths_before_ready = 0
+            with self._ready:
+                self._ready_count += 1
+                self._ready.notify_all()
+            return
+        if packet.kind == _wire.UNREADY:
+            self._break(failure("the pool's initializer raised an exception", packet))
+            return
+        chunk = worker.chunks.pop(packet.number)
+        self._chunks.pop(packet.number, None)
+        try:
+            value = packet.load(_pickle.loads)
+        except BaseException as problem:
+            chunk.done(False, problem)
+            return
+        if packet.kind == _wire.RESULT:
+            chunk.done(True, value)
+        else:
+            chunk.done(False, with_cause(*value))
+
+    def _bury(self, worker: _Worker) -> None:
+        self._hear(worker)  # what it has answered is done, whatever came after
+        while worker.chunks:
+            before = len(worker.chunks)
+            self._hear(worker)
+            if len(worker.chunks) == before:
+                break
+        unread = self._unread(worker)
+        self._forget(worker)
+        pid = worker.child.pid
+        worker.child.reap()
+        worker.close()
+        if worker.ready:
+            with self._ready:
+                self._ready_count -= 1
+        for chunk in worker.chunks.values():
+            self._blame(chunk, pid, worker.child.exit_status)
+        self._pending.extendleft(reversed(unread))
+        if self._closing and (self.broken is not None or not (self._pending or self._chunks)):
+            return
+        if not worker.ready and not worker.stopping:
+            self._deaths_before_ready += 1
+            if self._deaths_before_ready > self._retries:
+                status = worker.child.exit_status
+                self._break(WorkerDied(f"workers end before they are ready ({how(status)})", pid=pid, exit_status=status))
+                return
+        if self.broken is None:
+            try:
+                self._start_worker(worker.share)
+            except BaseException as problem:
+                self._break(problem)
+
+    def _blame(self, chunk: Chunk, pid: int, status: int | None) -> None:
+        chunk.tries += 1
+        if chunk.tries <= self._retries and self.broken is None:
+            self._pending.appendleft(chunk)
+            return
+        self._chunks.pop(chunk.number, None)
+        times = "" if chunk.tries == 1 else f", {chunk.tries} times"
+        chunk.done(False, WorkerDied(f"worker {pid} died at this task ({how(status)}){times}", pid=pid, exit_status=status))
+
+    def _break(self, problem: BaseException) -> None:
+        if self.broken is None:
+            self.broken = problem
+        self._closing = True
+        self._fail_all(problem)
+        self._signal_all(signal.SIGKILL)
+        with self._ready:
+            self._ready.notify_all()
+
+    def _fail_all(self, problem: BaseException) -> None:
+        waiting = [*self._chunks.values(), *(chunk for chunk in self._pending if not chunk.number)]
+        self._chunks.clear()
+        self._pending.clear()
+        for worker in self._workers:
+            worker.chunks.clear()
+        for chunk in waiting:
+            chunk.lost(problem)
+
+    def _signal_all(self, number: int) -> None:
+        for worker in self._workers:
+            worker.stopping = True
+            worker.child.send_signal(number, group=True)
+
+    def _close(self) -> None:
+        self._closing = True
+
+    def _terminate(self, patience: float) -> None:
+        self._closing = True
+        if self.broken is None:
+            self.broken = Error("the pool was terminated")
+        self._fail_all(self.broken)
+        self._signal_all(signal.SIGTERM)
+        self._kill_at = time.monotonic() + patience
+
+    # ---- Work ----
+
+    def _feed(self) -> None:
+        pending = self._pending
+        idle = []
+        for worker in self._workers:
+            if worker.ready and not worker.stopping and not worker.chunks:
+                if pending:
+                    self._give(worker)
+                else:
+                    idle.append(worker)
+        if pending:
+            ahead = min(self._ahead, 1 + len(pending) // len(self._workers)) if self._workers else 0
+            for worker in self._workers:
+                while pending and worker.ready and not worker.stopping and len(worker.chunks) < ahead:
+                    if not self._give(worker):
+                        break
+        elif idle:
+            self._balance(idle)
+        if self._closing or self._tasks_per_worker is not None:
+            self._send_home()
+
+    def _balance(self, idle: list[_Worker]) -> None:
+        for worker in self._workers:
+            while idle and len(worker.chunks) > 1:
+                chunk = self._take_back(worker)
+                if chunk is None:
+                    break
+                self._pending.append(chunk)
+                self._give(idle.pop())
+
+    def _may_take(self, worker: _Worker) -> bool:
+        return self._tasks_per_worker is None or worker.taken < self._tasks_per_worker
+
+    def _give(self, worker: _Worker) -> bool:
+        """The next chunk to this worker; False where it has no room for one."""
+        if not self._may_take(worker):
+            return False
+        chunk = self._pending.popleft()
+        if not chunk.wanted():
+            self._chunks.pop(chunk.number, None)
+            return True
+        try:
+            if chunk.body is None:
+                chunk.body = _pickling.dumped(chunk.given)
+                chunk.given = None
+        except BaseException as problem:
+            chunk.done(False, problem)
+            return True
+        if not chunk.number:
+            self._numbers += 1
+            chunk.number = self._numbers
+            self._chunks[chunk.number] = chunk
+        function = chunk.function
+        try:
+            _wire.send(worker.near, chunk.kind, chunk.number, function.number, function.code, chunk.body, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            self._pending.appendleft(chunk)
+            return False
+        worker.taken += 1
+        worker.chunks[chunk.number] = chunk
+        return True
+
+    def _take_back(self, worker: _Worker) -> Chunk | None:
+        """A chunk that this worker has not begun with."""
+        try:
+            packet = _wire.receive(worker.far, self._room, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
+        if packet is None or packet.number not in worker.chunks:
+            return None
+        worker.taken -= 1
+        return worker.chunks.pop(packet.number)
+
+    def _unread(self, worker: _Worker) -> list[Chunk]:
+        found: list[Chunk] = []
+        while True:
+            chunk = self._take_back(worker)
+            if chunk is None:
+                return found
+            found.append(chunk)
+
+    def _send_home(self) -> None:
+        """Stops workers that have nothing left to do here: after their number of tasks, or because the pool closes."""
+        done = self._closing and not self._pending and not self._chunks
+        for worker in self._workers:
+            if worker.stopping or worker.chunks or not worker.ready:
+                continue
+            if done or not self._may_take(worker):
+                worker.stopping = True
+                _wire.send(worker.near, _wire.STOP, 0, 0, b"", b"")
+
+
+def crew_over(shares: Shares, *arguments: Any, **more: Any) -> Crew:
+    """A crew with these shares, which are its own from here on: where it cannot be made, the claim is released."""
+    try:
+        return Crew(shares, *arguments, **more)
+    except BaseException:
+        shares.release()
+        raise

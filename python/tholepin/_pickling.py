@@ -1,0 +1,76 @@
+"""Pickling for another process: protocol 5 with large buffers out of band, and what only exists here by value.
+
+What belongs to ``__main__`` cannot be found by name in a worker, whose main program is another. Where cloudpickle is installed
+such objects, lambdas and functions within functions travel by value. Where it is not, the worker imports the main script under
+another name, and :mod:`tholepin._byvalue` sends plain functions of notebooks and of prompts, which no file holds.
+"""
+
+from __future__ import annotations
+
+import _pickle
+
+from . import _wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+_UNPICKLABLE = (_pickle.PicklingError, AttributeError, TypeError)
+
+
+def dumped(value: Any) -> bytes | _wire.Part:
+    """The value as a part of a packet."""
+    buffers: list[Any] = []
+    try:
+        pickled: bytes = _pickle.dumps(value, 5, buffer_callback=buffers.append)
+        if b"__main__" in pickled:
+            by_value = _by_value()
+            if by_value is not None:
+                buffers = []
+                pickled = by_value(value, 5, buffers.append)
+    except _UNPICKLABLE:
+        by_value = _by_value()
+        if by_value is None:  # lambdas and inner functions of a script
+            from . import _byvalue
+
+            by_value = _byvalue.dumps
+        buffers = []
+        pickled = by_value(value, 5, buffers.append)
+    if not buffers and len(pickled) <= _wire.LIMIT:
+        return pickled
+    return _wire.part_of(pickled, [buffer.raw() for buffer in buffers])
+
+
+_found: list[Callable[..., bytes] | None] = []
+
+
+def _by_value() -> Callable[..., bytes] | None:
+    """The pickler for what exists only here; None where the worker finds it in the main script."""
+    if not _found:
+        try:
+            from importlib import import_module
+
+            _found.append(import_module("cloudpickle").dumps)
+        except ImportError:
+            _found.append(None)
+    if _found[0] is None and main_path() is None:
+        from ._byvalue import dumps as plain
+
+        return plain
+    return _found[0]
+
+
+def main_path() -> str | None:
+    """The file of the main program; None in a notebook, at a prompt, under ``python -c``."""
+    import os
+    import sys
+
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.abspath(path) if path and os.path.isfile(path) else None
+
+
+def script_for_workers() -> str | None:
+    """The main script, where workers are to import it for what the pickles name in it."""
+    from importlib.util import find_spec
+
+    return None if find_spec("cloudpickle") else main_path()

@@ -1,0 +1,292 @@
+"""Claiming GPUs: for this process, for a block of code, for a function.
+
+How a wait stays interruptible: the library call that waits cannot run Python's signal handlers, and ending it early would lose the
+place in line. So in the main thread, where Python runs handlers, a helper thread makes the call while the main thread waits for
+it on a lock, as any Python code would wait. A handler that raises (Ctrl-C) leaves the lock; then the library is told through a
+pipe to leave the line, and only when it has, the exception goes on. A handler that returns disturbs nothing. A thread costs more than
+a claim that need not wait, so one that does not is tried before.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, TypeVar
+
+from . import _late, _native, errors, words
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Claim:
+    """GPUs that are yours, until :meth:`release`, the end of a ``with`` block, or the end of this process.
+
+    >>> import tholepin
+    >>> with tholepin.claim(2, pick="first") as claim:
+    ...     claim.indices, os.environ["CUDA_VISIBLE_DEVICES"]
+    ([0, 1], '0,1')
+
+    Dropping the object releases nothing. In a forked child it is only a description: the claim is its parent's.
+
+    Attributes:
+        id: its name, as ``thole status`` shows it.
+        gpus: what ``THOLE_GPUS`` tells of each: a dict with "uuid", "index", "model", "memory_mib", "pci", "numa".
+        env: the variables that show these GPUs, and no others, to a program; they are set in ``os.environ`` already.
+        unset: variables that such a program must not have.
+        why: why these GPUs, in words.
+    """
+
+    def __init__(self, handle: int, machine: _native.Machine) -> None:
+        self._handle = handle
+        self._machine = machine  # which must stay open as long
+        self._pid = os.getpid()
+        told, _ = _native.decoded(_native.libthole.thole_claim_json(handle).decode())
+        self.id: str = told["id"]
+        self.gpus: list[dict[str, Any]] = told["gpus"]
+        self.why: str = told["explain"]
+        self.env: dict[str, str] = told["environment"]["set"]
+        self.unset: list[str] = told["environment"]["unset"]
+        self._before: dict[str, str | None] = {}
+
+    @property
+    def uuids(self) -> list[str]:
+        """The UUIDs of the GPUs, in machine order."""
+        return [gpu["uuid"] for gpu in self.gpus]
+
+    @property
+    def indices(self) -> list[int]:
+        """The indices of the GPUs on this machine, as ``thole status`` counts. In this process CUDA numbers them from 0."""
+        return [gpu["index"] for gpu in self.gpus]
+
+    @property
+    def cpus(self) -> frozenset[int]:
+        """The CPUs near these GPUs, to which ``thole run`` would bind a program; :func:`bind` binds this one."""
+        if not self.gpus:
+            return frozenset()
+        from .machine import plan
+
+        return plan(on=self.indices).ranks[0].cpus
+
+    @property
+    def released(self) -> bool:
+        """Whether the claim has ended."""
+        return not self._handle
+
+    def release(self) -> None:
+        """Ends the claim at once and takes its variables out of ``os.environ``; a second time does nothing.
+
+        What this process still has on the GPUs stays there: others see it as use without a claim.
+        """
+        handle, self._handle = self._handle, 0
+        if handle and os.getpid() == self._pid:
+            self._leave_environment()
+            _live.discard(self)
+            _native.libthole.thole_claim_release(handle)
+
+    def _enter_environment(self) -> None:
+        for name, value in self.env.items():
+            self._before[name] = _native.variable(name)
+            os.environ[name] = value
+        for name in self.unset:
+            before = _native.variable(name)
+            if before is not None:
+                self._before[name] = before
+                del os.environ[name]
+
+    def _leave_environment(self) -> None:
+        # What somebody has changed since is left alone.
+        for name, before in self._before.items():
+            now = _native.variable(name)
+            if now != self.env.get(name):
+                continue
+            if before is not None:
+                os.environ[name] = before
+            elif now is not None:
+                del os.environ[name]
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        which = ", ".join(str(gpu["index"]) for gpu in self.gpus) or "none"
+        return f"<tholepin.Claim {self.id}: GPU {which}{' (released)' if self.released else ''}>"
+
+
+# A claim lasts as long as the process also where nobody keeps the object.
+_live: set[Claim] = set()
+
+
+def claim(
+    gpus: int = 1,
+    *,
+    on: Iterable[words.Name] | words.Name = (),
+    not_on: Iterable[words.Name] | words.Name = (),
+    model: str | None = None,
+    memory: words.Size | None = None,
+    wait: words.Duration | None = None,
+    share: bool | None = None,
+    share_with: str | None = None,
+    beside: str | None = None,
+    max_load: float | None = None,
+    max_memory: float | None = None,
+    pick: str | None = None,
+    shape: str | None = None,
+    order: Iterable[words.Name] | words.Name = (),
+    trust_claims: bool | None = None,
+    ids: str | None = None,
+    command: str | None = None,
+) -> Claim:
+    """Claims GPUs for this process: all that are asked for or none, waiting in the machine's one line where they are not free.
+
+    The first thing a program does: what has started CUDA before can no longer choose its GPUs, and :class:`TooLateError` says so.
+    Sets ``CUDA_VISIBLE_DEVICES`` and its like in ``os.environ``. Within another claim (of this process or of one that started it) the
+    GPUs come out of that one.
+
+    >>> import tholepin
+    >>> with tholepin.claim(gpus=2, memory="20G", wait="30m") as claim:
+    ...     len(claim.gpus)
+    2
+
+    Args:
+        gpus: how many; 0 claims none and hides all.
+        on, not_on: only these, none of these: indices, "0:1" for an instance, UUIDs or unique beginnings of them, PCI addresses.
+        model: a part of the model's name, "A100".
+        memory: the free memory needed on each, MiB or "20G"; with ``share`` what this program will use (then required).
+        wait: how long at most, seconds or "30m"; 0 does not wait; None for as long as it takes, or as configured.
+        share: beside others who share; ``share_with`` "user" or "any" says whose programs.
+        beside: unclaimed processes that are put up with: "none", "mine", "any"; within ``max_load`` and ``max_memory`` (percent, 50).
+        pick: which of the free ones: "pack", "first", "last", "random", "load", "memory".
+        shape: how they talk to each other: "collective", "pairwise", "independent".
+        order: these first, in this order.
+        trust_claims: do not look whether somebody uses them without a claim.
+        ids: how the variables name them: "auto", "uuid", "index".
+        command: what others see the GPUs are used for; this program's command line if not given.
+
+    Raises:
+        NoneFree: none free, and ``wait`` was 0.
+        WaitTimeout: the wait ran out.
+        NeverPossible: this machine can never meet the request.
+        TooLateError: CUDA, HIP or Level Zero runs in this process already.
+        DriverError: the driver does not answer, or a GPU asked for cannot be used.
+        Error: a wrong request; the state directory cannot be used.
+    """
+    sure = _late.check(gpus)
+    request = request_for(
+        gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
+        max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
+    )  # fmt: skip
+    request["not_started"] = True  # else a process that the driver shows on a GPU would wait for itself
+    made = obtained(request, wait)
+    try:
+        if not sure:
+            _late.confirm(made.env)
+    except errors.TooLateError:
+        made.release()
+        raise
+    made._enter_environment()
+    _live.add(made)
+    return made
+
+
+_AS_THEY_ARE = ("gpus", "model", "share_with", "beside", "pick", "shape", "trust_claims", "ids", "command")
+_RENAMED = {"max_load": "max_load_percent", "max_memory": "max_memory_percent"}
+_NAMES = {"on": "on", "not_on": "not", "order": "order"}
+
+
+def request_for(**said: Any) -> dict[str, Any]:
+    """The JSON request of thole.h for these words of :func:`claim`; what is not said is not in it: the configuration decides.
+
+    >>> request_for(gpus=2, on=3, memory="1G", model=None)
+    {'gpus': 2, 'on': ['3'], 'memory_mib': 1024}
+    """
+    request: dict[str, Any] = {}
+    for name, value in said.items():
+        if value is None or value == ():
+            continue
+        if name in _AS_THEY_ARE:
+            request[name] = value
+        elif name in _RENAMED:
+            request[_RENAMED[name]] = value
+        elif name in _NAMES:
+            request[_NAMES[name]] = words.names(value)
+        elif name == "memory":
+            request["memory_mib"] = words.mebibytes(value)
+        elif name == "share":
+            request["share"] = bool(value)
+        else:
+            raise TypeError(f"there is no word {name!r} about claims; see help(tholepin.claim)")
+    return request
+
+
+def obtained(request: Mapping[str, Any], wait: words.Duration | None) -> Claim:
+    """The claim for a request of thole.h, waited for; it changes nothing in this process."""
+    wait_ms = _native.AS_CONFIGURED if wait is None else round(words.seconds(wait, "wait") * 1000)
+    return obtained_from(_native.machine(), request, wait_ms)
+
+
+def obtained_from(machine: _native.Machine, request: Mapping[str, Any], wait_ms: int) -> Claim:
+    """The same of one machine, ``wait_ms`` as thole.h has it."""
+    return Claim(_waited(machine, _native.encoded_request(request), wait_ms), machine)
+
+
+def _waited(machine: _native.Machine, request: bytes, wait_ms: int) -> int:
+    try:
+        return _native.call("thole_claim_gpus", machine, request, 0, -1)
+    except errors.NoneFree:
+        if wait_ms == 0:
+            raise
+    if threading.current_thread() is threading.main_thread():
+        return _waited_in_line(machine, request, wait_ms)
+    return _native.call("thole_claim_gpus", machine, request, wait_ms, -1)
+
+
+def _waited_in_line(machine: object, request: bytes, wait_ms: int) -> int:
+    outcome: list[int | BaseException] = []
+    begun, done = _thread.allocate_lock(), _thread.allocate_lock()
+    begun.acquire()
+    done.acquire()
+    stop, told = os.pipe()
+
+    def work() -> None:
+        begun.release()
+        try:
+            outcome.append(_native.call("thole_claim_gpus", machine, request, wait_ms, stop))
+        except BaseException as problem:
+            outcome.append(problem)
+        finally:
+            done.release()
+
+    try:
+        try:
+            _thread.start_new_thread(work, ())
+            done.acquire()
+        except BaseException:
+            if begun.acquire(timeout=1):  # else no thread was started
+                os.write(told, b"!")
+                _acquired_whatever_comes(done)
+                if isinstance(outcome[0], int):
+                    _native.libthole.thole_claim_release(outcome[0])
+            raise
+    finally:
+        os.close(stop)
+        os.close(told)
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+def _acquired_whatever_comes(lock: _thread.LockType) -> None:
+    # A second Ctrl-C changes nothing: the line is left within a moment.
+    while True:
+        try:
+            lock.acquire()
+            return
+        except KeyboardInterrupt:
+            continue

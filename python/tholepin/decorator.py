@@ -1,0 +1,60 @@
+"""Functions that run on GPUs of their own: :func:`on_gpu`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Mapping, TypeVar, cast
+
+from . import claims, errors, words
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def on_gpu(
+    gpus: int = 1, *, wait: words.Duration | None = None, bind: Mapping[str, Any] | None = None, **request: Any
+) -> Callable[[Function], Function]:
+    """Makes a function that runs, each time it is called, in a fresh process that owns GPUs.
+
+    The process is a new interpreter, bound near its GPUs and shown nothing but them before it starts; it ends with the function, and
+    the claim with it. So this process needs no GPU, may have started CUDA long ago, and gets all memory back. Arguments and
+    result are pickled.
+
+    >>> import os, tholepin
+    >>> visible = tholepin.on_gpu(2, pick="first")(os.getenv)
+    >>> visible("CUDA_VISIBLE_DEVICES")
+    '0,1'
+
+    As a decorator, of a function of a module, a script or a notebook::
+
+        @tholepin.on_gpu(1, memory="20G", wait="1h")
+        def train(rate):
+            ...
+
+    Args:
+        gpus, wait, request: what to claim, in the words of :func:`claim`.
+        bind: how the process is bound: "mode", "smt", "nic", … (docs/binding.md); as ``thole run`` does if not given.
+
+    Raises:
+        WorkerDied: when called: the process was killed.
+        NoneFree, WaitTimeout, NeverPossible, DriverError, Error: when called: as :func:`claim`. What the function raises is raised, with
+            its traceback there as ``__cause__``.
+    """
+    if callable(gpus):
+        raise errors.Error("on_gpu: how many GPUs?", code=64, hint="write @tholepin.on_gpu(1), with parentheses")
+    asked = claims.request_for(gpus=gpus, **request)
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def owner(*args: Any, **kwargs: Any) -> Any:
+            from . import _shares, pool
+
+            return pool.call_in(_shares.for_request(asked, wait, bind), _inside, (owner, args, kwargs), {})
+
+        return cast(Function, owner)
+
+    return decorate
+
+
+def _inside(owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    # By its name a decorated function is found again only as what decorate() made of it.
+    return owner.__wrapped__(*args, **kwargs)

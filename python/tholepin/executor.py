@@ -1,0 +1,159 @@
+"""The pool as an executor of ``concurrent.futures``."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+import weakref
+from concurrent.futures import Executor as _Executor
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain
+from typing import Any, Callable, Iterable, Iterator, TypeVar
+
+from . import _chunks, _crew, _shares, _wire, pool, words
+
+Result = TypeVar("Result")
+
+
+class Executor(_Executor):
+    """A ``concurrent.futures.Executor`` whose workers are those of :class:`tholepin.Pool`, each on its own GPU.
+
+    >>> import tholepin
+    >>> with tholepin.Executor(gpus=2) as executor:
+    ...     executor.submit(pow, 2, 5).result()
+    32
+    >>> with tholepin.Executor(2) as executor:
+    ...     list(executor.map(abs, [-1, -2], chunksize=1))
+    [1, 2]
+
+    A drop-in for ``ProcessPoolExecutor``: ``max_workers`` is a Pool's ``processes``; all other arguments are a Pool's. A
+    future that a worker has not begun can be cancelled. A worker that dies breaks nothing: its task is tried again,
+    ``retries`` times, and fails with WorkerDied. What an initializer raises breaks the executor, and futures raise
+    ``BrokenProcessPool``.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        *,
+        max_tasks_per_child: int | None = None,
+        policy: _shares.Policies | None = None,
+        processes_per_policy: int | None = None,
+        gpus: _shares.Gpus | None = None,
+        wait: words.Duration | None = None,
+        bind: words.Binding | None = None,
+        retries: int = 2,
+    ) -> None:
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        pool.check_number("max_workers", max_workers)
+        pool.check_number("max_tasks_per_child", max_tasks_per_child)
+        pool.check_number("retries", retries, 0)
+        shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, wait, bind)
+        self._crew = _crew.crew_over(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)
+        self._max_workers = self._crew.size  # joblib and Dask look for it
+        self._lock = threading.Lock()
+        self._shut = False
+        self._functions: dict[Any, _chunks.Function] = {}
+        _live.add(self._crew)
+        self._forgotten = weakref.finalize(self, self._crew.close)
+        self._forgotten.atexit = False
+
+    def wait_until_ready(self, timeout: float | None = None) -> bool:
+        """As :meth:`tholepin.Pool.wait_until_ready`."""
+        return self._crew.wait_until_ready(timeout)
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
+        """Schedules ``fn(*args, **kwargs)`` and returns its future."""
+        future: Future[Result] = Future()
+        self._submit([(_wire.CALL, fn, (args, kwargs), future)])
+        return future
+
+    def map(
+        self, fn: Callable[..., Result], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1, **kwargs: Any
+    ) -> Iterator[Result]:
+        """As ``ProcessPoolExecutor.map``: results in order; TimeoutError when one is not there ``timeout`` seconds from now."""
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if kwargs:  # buffersize of Python 3.14
+            return super().map(fn, *iterables, timeout=timeout, chunksize=chunksize, **kwargs)
+        end = None if timeout is None else time.monotonic() + timeout
+        items = list(zip(*iterables))
+        starts = range(0, len(items), chunksize)
+        futures: list[Future[list[Result]]] = [Future() for _ in starts]
+        self._submit([(_wire.STARMAP, fn, items[start : start + chunksize], future) for start, future in zip(starts, futures)])
+        return chain.from_iterable(_results(futures, end))
+
+    def _submit(self, work: list[tuple[int, Callable[..., Any], Any, Future[Any]]]) -> None:
+        with self._lock:
+            if self._shut:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if self._crew.broken is not None:
+                raise _broken(self._crew.broken)
+            if work:
+                function = pool.function_for(work[0][1], self._functions)
+                self._crew.submit([_FutureChunk(kind, function, given, future) for kind, _, given, future in work])
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """No more is coming: workers end, and the claim with them, when all is done. ``cancel_futures``: what nobody has begun is not done."""
+        with self._lock:
+            self._shut = True
+            if cancel_futures:
+                self._crew.cancel_pending(lambda chunk: isinstance(chunk, _FutureChunk) and chunk.future.cancel())
+            self._crew.close()
+        if wait:
+            self._crew.join()
+
+
+class _FutureChunk(_chunks.Chunk):
+    __slots__ = ("future",)
+
+    def __init__(self, kind: int, function: _chunks.Function, given: Any, future: Future[Any]) -> None:
+        super().__init__(kind, function, given, self._tell)
+        self.future = future
+
+    def wanted(self) -> bool:
+        return self.future.running() or self.future.set_running_or_notify_cancel()
+
+    def _tell(self, _: int, succeeded: bool, value: Any) -> None:
+        if self.future.cancelled():
+            return
+        if succeeded:
+            self.future.set_result(value)
+        else:
+            self.future.set_exception(value)
+
+    def lost(self, problem: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(_broken(problem))
+
+
+def _results(futures: list[Future[list[Result]]], end: float | None) -> Iterator[list[Result]]:
+    futures.reverse()
+    try:
+        while futures:
+            yield futures.pop().result(None if end is None else end - time.monotonic())
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _broken(problem: BaseException) -> BrokenProcessPool:
+    error = BrokenProcessPool(str(problem))
+    error.__cause__ = problem.__cause__ or problem
+    return error
+
+
+_live: weakref.WeakSet[_crew.Crew] = weakref.WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    # As ProcessPoolExecutor does: what was submitted is done first. Ctrl-C ends this wait.
+    for crew in list(_live):
+        crew.close()
+        crew.join()

@@ -1,0 +1,374 @@
+"""Many processes as one: ProcessGroup, as Dragon's users know it."""
+
+from __future__ import annotations
+
+import select
+import signal
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
+
+from . import _shares, process, words
+from ._bell import Bell
+from .errors import Error, WorkerDied
+from .policy import Policy
+from .process import ProcessTemplate
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+IDLE, RUNNING, ERROR = "IDLE", "RUNNING", "ERROR"
+_FIRST_STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+class _Slot:
+    """A place in the group: its template, its share of the GPUs, and the process that has it now."""
+
+    def __init__(self, template: ProcessTemplate, share: _shares.Share) -> None:
+        self.template = template
+        self.share = share
+        self.started: process.Started | None = None
+        self.pipes: tuple[int, Mapping[int, Any]] | None = None  # of the last that was started; what it wrote outlives it
+
+
+class ProcessGroup:
+    """Processes that are started, watched and ended together, each with its GPUs and CPUs from its first instruction.
+
+    >>> import os
+    >>> import tholepin
+    >>> with tholepin.ProcessGroup(policy=tholepin.Policy(gpu_affinity=[1])) as group:
+    ...     group.add_process(nproc=2, template=tholepin.ProcessTemplate(os.getpid))
+    ...     group.add_process(nproc=1, template=tholepin.ProcessTemplate("true"))
+    ...     group.init()                       # claims the GPUs of all policies at once, or waits for them
+    ...     group.start()
+    ...     group.join(timeout=60)
+    ...     len(group.exit_status), group.state
+    (3, 'IDLE')
+
+    The policy of a template goes over the group's (``Policy.merge``). The GPUs are claimed in :meth:`init` and free again
+    after :meth:`close`. Each process has a process group of its own: signals reach its children too, and what is left of it
+    when it has ended is killed. When this process ends, in whatever way, the kernel kills them all. Processes read nothing
+    from the terminal.
+
+    Args:
+        restart: a process that ends, however, is started again in its place, until :meth:`stop_restart`.
+        ignore_error_on_exit: an exit status other than 0 is only recorded; else :meth:`join` raises WorkerDied at the first
+            one.
+        walltime: seconds (or "1h") from the start after which the group is stopped.
+        policy: for processes whose template has none, or leaves something open.
+        name: shown by ``repr``.
+        patience: of the stop at the end of the walltime: seconds between SIGINT, SIGTERM and SIGKILL.
+        wait: how long init() waits for the GPUs at most; for ever, if not given.
+        bind: how to bind, as for a Pool.
+    """
+
+    def __init__(
+        self,
+        restart: bool = False,
+        ignore_error_on_exit: bool = False,
+        walltime: words.Duration | None = None,
+        policy: Policy | None = None,
+        name: str | None = None,
+        *,
+        patience: float = 5.0,
+        wait: words.Duration | None = None,
+        bind: words.Binding | None = None,
+    ) -> None:
+        self.name = name
+        self._restart = restart
+        self._ignore_errors = ignore_error_on_exit
+        self._walltime = None if walltime is None else words.seconds(walltime, "walltime")
+        self._policy = policy or Policy()
+        self._patience = patience
+        self._wait = wait
+        self._bind = bind
+        self._templates: list[tuple[int, ProcessTemplate]] = []
+        self._shares: _shares.Shares | None = None
+        self._slots: list[_Slot] = []
+        self._closed = False
+        self._changed = threading.Condition()
+        self._watch: _Watch | None = None
+        self._exits: list[tuple[int, int | None]] = []
+        self._failed: list[tuple[int, int | None]] = []
+        self._restarting = restart
+
+    # ---- Before the start ----
+
+    def add_process(self, nproc: int, template: ProcessTemplate) -> None:
+        """Adds ``nproc`` processes of this template; before :meth:`init`."""
+        self._check(self._shares is None and not self._closed, "add_process: the group is made already; add processes before init()")
+        if not isinstance(nproc, int) or nproc < 1:
+            raise ValueError(f"nproc: expected 1 or more, got {nproc!r}")
+        self._templates.append((nproc, template))
+
+    def init(self) -> None:
+        """Claims the GPUs that the policies name, all or none, and decides which CPUs each process gets.
+
+        Raises:
+            NoneFree, WaitTimeout, NeverPossible, DriverError: from the claim.
+        """
+        self._check(self._shares is None and not self._closed, "init: the group is made already")
+        templates = [template for nproc, template in self._templates for _ in range(nproc)]
+        policies = [Policy.merge(self._policy, template.policy or Policy()) for template in templates]
+        self._shares = _shares.for_policies(policies, self._wait, self._bind)
+        self._slots = [_Slot(template, share) for template, share in zip(templates, self._shares.each)]
+
+    def start(self) -> None:
+        """Starts all processes. If one cannot be started, none is left running, and what it was is raised."""
+        self._check(self._shares is not None and not self._closed, "start: init() the group first, and do not start a closed one")
+        self._check(self._watch is None, "start: the group runs already; join() or stop() it first")
+        self._failed = []
+        self._restarting = self._restart
+        self._watch = _Watch(self, None if self._walltime is None else time.monotonic() + self._walltime)
+        self._watch.begin()
+
+    # ---- While it runs ----
+
+    @property
+    def state(self) -> str:
+        """ "IDLE" before the start and after the end, "RUNNING", or "ERROR": a process has failed (see ignore_error_on_exit)."""
+        if self._failed and not self._ignore_errors:
+            return ERROR
+        return IDLE if self._watch is None else RUNNING
+
+    @property
+    def in_error_state(self) -> bool:
+        """Whether a process has failed."""
+        return self.state == ERROR
+
+    @property
+    def puids(self) -> list[int]:
+        """The process ids of those that run."""
+        running = [slot.started.child.pid for slot in self._slots if slot.started is not None]
+        return running
+
+    @property
+    def exit_status(self) -> list[tuple[int, int | None]]:
+        """(process id, exit status) of all that have ended, restarted ones among them; a signal is its number negative."""
+        with self._changed:
+            return list(self._exits)
+
+    inactive_puids = exit_status
+
+    def pipes(self) -> dict[int, Mapping[int, Any]]:
+        """Our ends of the pipes: process id -> {0, 1 or 2: file}, for templates with PIPE. Of each place in the group the process
+        that was started last, also when it has ended: what it wrote can be read until the place is filled again or :meth:`close`."""
+        return dict(slot.pipes for slot in self._slots if slot.pipes is not None)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Sleeps until all processes have ended.
+
+        Raises:
+            TimeoutError: they have not in ``timeout`` seconds; the group runs on. 0 only looks.
+            WorkerDied: one has failed; the others may still run.
+        """
+        with self._changed:
+            over = self._changed.wait_for(lambda: self._watch is None or self.in_error_state, timeout)
+        if self.in_error_state:
+            raise self._failure()
+        if not over:
+            raise TimeoutError(f"the group still runs: {len(self.puids)} processes")
+
+    def send_signal(self, sig: int) -> None:
+        """Sends a signal to every process and its children."""
+        self._running("send_signal").signal_all(sig)
+
+    def stop_restart(self) -> None:
+        """From now on what ends is not started again."""
+        self._check(not self._closed, "stop_restart: the group is closed")
+        self._restarting = False
+
+    def terminate(self) -> None:
+        """Sends SIGTERM to all, and starts none again. Wait for them with :meth:`join`."""
+        self._running("terminate").end_by(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Sends SIGKILL to all, and starts none again. Wait for them with :meth:`join`."""
+        self._running("kill").end_by(signal.SIGKILL)
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Ends all and waits for it: SIGINT, ``patience`` seconds later SIGTERM, after as many again SIGKILL."""
+        self._check(not self._closed, "stop: the group is closed")
+        watch = self._watch
+        if watch is not None:
+            watch.stop(patience)
+            with self._changed:
+                self._changed.wait_for(lambda: self._watch is None)
+
+    def close(self, patience: float = 5.0) -> None:
+        """Stops what runs and gives the GPUs back; a second time does nothing. After it nothing can be started."""
+        if self._closed:
+            return
+        self.stop(patience)
+        self._closed = True
+        for slot in self._slots:
+            slot.pipes = None
+        if self._shares is not None:
+            self._shares.release()
+
+    def __enter__(self) -> ProcessGroup:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<tholepin.ProcessGroup {self.name or ''}: {self.state}, {len(self.puids)} processes run>"
+
+    # ---- Inside ----
+
+    def _check(self, holds: bool, message: str) -> None:
+        if not holds:
+            raise Error(f"ProcessGroup.{message}", code=64)
+
+    def _running(self, what: str) -> _Watch:
+        watch = self._watch
+        if watch is None or self._closed:
+            raise Error(f"ProcessGroup.{what}: the group does not run", code=64)
+        return watch
+
+    def _failure(self) -> WorkerDied:
+        pid, status = self._failed[0]
+        codes = [status for _, status in self._failed]
+        error = WorkerDied(f"processes of the group ended with exit status {', '.join(map(str, codes))}", pid=pid, exit_status=status)
+        return error
+
+    def _ended(self, slot: _Slot, stopping: bool) -> bool:
+        """Records an end; whether the slot is to be filled again."""
+        assert slot.started is not None
+        end = (slot.started.child.pid, slot.started.child.exit_status)
+        with self._changed:
+            self._exits.append(end)
+            slot.started = None
+            if end[1] != 0 and not stopping and not self._restarting:
+                self._failed.append(end)
+            self._changed.notify_all()
+        return self._restarting and not stopping
+
+    def _over(self) -> None:
+        with self._changed:
+            self._watch = None
+            self._changed.notify_all()
+
+
+class _Watch:
+    """The thread that watches a group from its start to its end. It sleeps in epoll on pidfds, a bell, and the next deadline."""
+
+    def __init__(self, group: ProcessGroup, walltime_ends: float | None) -> None:
+        self._group = group
+        self._walltime_ends = walltime_ends
+        self._slots: dict[int, _Slot] = {}
+        self._orders: deque[Callable[[], None]] = deque()
+        self._stopping = False
+        self._steps: Iterator[int] = iter(())
+        self._next_step: float | None = None
+        self._step_patience = group._patience
+        self._epoll = select.epoll()
+        self._bell = Bell(self._epoll)
+        try:
+            for slot in group._slots:
+                self._start(slot)
+        except BaseException:
+            self._kill_started()
+            self._close()
+            raise
+
+    def begin(self) -> None:
+        """Not by the constructor: the group must know of us before we tell it that all is over."""
+        threading.Thread(target=self._run, name="thole-group", daemon=True).start()
+
+    def _start(self, slot: _Slot) -> None:
+        slot.started = process.start(slot.template, slot.share)
+        slot.pipes = slot.started.child.pid, slot.started.pipes
+        self._slots[slot.started.child.fd] = slot
+        self._epoll.register(slot.started.child.fd, select.EPOLLIN)
+
+    def _kill_started(self) -> None:
+        for slot in self._slots.values():
+            assert slot.started is not None
+            slot.started.child.send_signal(signal.SIGKILL, group=True)
+            slot.started.child.wait()
+            slot.started = None
+
+    # ---- For other threads ----
+
+    def signal_all(self, number: int) -> None:
+        self._tell(lambda: self._signal_all(number))
+
+    def end_by(self, number: int) -> None:
+        def order() -> None:
+            self._stopping = True
+            self._signal_all(number)
+
+        self._tell(order)
+
+    def stop(self, patience: float) -> None:
+        self._tell(lambda: self._begin_stop(patience))
+
+    def _tell(self, order: Callable[[], None]) -> None:
+        self._orders.append(order)
+        self._bell.ring()
+
+    # ---- The thread ----
+
+    def _run(self) -> None:
+        try:
+            while self._slots:
+                self._turn()
+        finally:
+            self._kill_started()
+            self._group._over()
+            self._close()
+
+    def _turn(self) -> None:
+        deadline = min((one for one in (self._walltime_ends, self._next_step) if one is not None), default=None)
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        for fd, _ in self._epoll.poll(timeout):
+            if fd == self._bell.fd:
+                self._bell.clear()
+            else:
+                self._bury(fd)
+        while self._orders:
+            self._orders.popleft()()
+        now = time.monotonic()
+        if self._walltime_ends is not None and now >= self._walltime_ends:
+            self._walltime_ends = None
+            self._begin_stop(self._group._patience)
+        if self._next_step is not None and now >= self._next_step:
+            self._step()
+
+    def _bury(self, fd: int) -> None:
+        slot = self._slots.pop(fd)
+        self._epoll.unregister(fd)
+        assert slot.started is not None
+        slot.started.child.reap()
+        if self._group._ended(slot, self._stopping):
+            try:
+                self._start(slot)
+            except Error as problem:
+                with self._group._changed:
+                    self._group._failed.append((0, problem.code))
+                    self._group._changed.notify_all()
+
+    def _begin_stop(self, patience: float) -> None:
+        self._stopping = True
+        self._group._restarting = False
+        self._steps = iter(_FIRST_STEPS)
+        self._step_patience = patience
+        self._step()
+
+    def _step(self) -> None:
+        number = next(self._steps, None)
+        self._next_step = None
+        if number is not None:
+            self._signal_all(number)
+            self._next_step = time.monotonic() + self._step_patience
+
+    def _signal_all(self, number: int) -> None:
+        for slot in list(self._slots.values()):
+            if slot.started is not None:
+                slot.started.child.send_signal(number, group=True)
+
+    def _close(self) -> None:
+        self._epoll.close()

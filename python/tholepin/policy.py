@@ -1,0 +1,96 @@
+"""Which GPUs and CPUs a process gets: Policy, in the words that Dragon's users know."""
+
+from __future__ import annotations
+
+import enum
+import os
+from dataclasses import dataclass, fields
+from typing import Sequence, Union
+
+from .errors import Error, NeverPossible
+
+
+class _Placement(enum.IntEnum):
+    LOCAL = -5
+    ANYWHERE = -4
+    HOST_NAME = -3
+    HOST_ID = -2
+    DEFAULT = -1
+
+
+class _Distribution(enum.IntEnum):
+    ROUNDROBIN = 1
+    BLOCK = 2
+    DEFAULT = 3
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a process of a Pool, a ProcessGroup or a Process gets.
+
+    >>> import tholepin
+    >>> one_gpu = tholepin.Policy(gpu_affinity=[0])
+    >>> with tholepin.Pool(policy=[one_gpu], processes_per_policy=2) as pool:
+    ...     pool.map(os.getenv, ["CUDA_VISIBLE_DEVICES"] * 2)
+    ['0', '0']
+
+    A policy without ``gpu_affinity`` leaves the GPUs as they are; one without ``cpu_affinity`` binds to the CPUs near its
+    GPUs, or leaves the CPUs as they are where it has no GPUs. The GPUs are claimed by the process that makes the pool or
+    group, until that ends.
+
+    Attributes:
+        placement: ``Policy.Placement``. All there is is this host, so HOST_NAME and HOST_ID only say which host it must be.
+        host_name: with HOST_NAME; another host's name raises NeverPossible.
+        host_id: with HOST_ID: 0 is this host.
+        distribution: ``Policy.Distribution``: over hosts, and so without meaning on one.
+        cpu_affinity: the numbers of the CPUs.
+        gpu_affinity: the GPUs: indices as ``thole status`` counts, "0:1" for an instance, UUIDs or unique beginnings, PCI
+            addresses.
+    """
+
+    Placement = _Placement
+    Distribution = _Distribution
+
+    placement: _Placement = _Placement.DEFAULT
+    host_name: str = ""
+    host_id: int = -1
+    distribution: _Distribution = _Distribution.DEFAULT
+    cpu_affinity: Sequence[int] = ()
+    gpu_affinity: Sequence[Union[int, str]] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "placement", _Placement(self.placement))
+        object.__setattr__(self, "distribution", _Distribution(self.distribution))
+        for name in ("cpu_affinity", "gpu_affinity"):
+            value = getattr(self, name)
+            if isinstance(value, (str, bytes, int)) or not hasattr(value, "__iter__"):
+                raise Error(f"Policy.{name}: expected a list, got {value!r}", code=64)
+            object.__setattr__(self, name, tuple(value))
+        for cpu in self.cpu_affinity:
+            if not isinstance(cpu, int) or isinstance(cpu, bool) or cpu < 0:
+                raise Error(f"Policy.cpu_affinity: {cpu!r} is no CPU's number", code=64)
+        self._check_host()
+
+    def _check_host(self) -> None:
+        if self.placement is _Placement.HOST_NAME and self.host_name not in _own_names():
+            raise NeverPossible(
+                f"Policy.host_name: {self.host_name!r} is not this host", object=os.uname().nodename, hint="only this host is known here"
+            )
+        if self.placement is _Placement.HOST_ID and self.host_id != 0:
+            raise NeverPossible(f"Policy.host_id: there is no host {self.host_id}", hint="this host is 0, and only it is known here")
+
+    @classmethod
+    def merge(cls, low: Policy, high: Policy) -> Policy:
+        """``low``, and what ``high`` says otherwise than the defaults: how a template's policy goes over its group's.
+
+        >>> import tholepin
+        >>> tholepin.Policy.merge(tholepin.Policy(gpu_affinity=[1]), tholepin.Policy(cpu_affinity=[0])).gpu_affinity
+        (1,)
+        """
+        said = {field.name: getattr(high, field.name) for field in fields(cls) if getattr(high, field.name) != field.default}
+        return cls(**{**{field.name: getattr(low, field.name) for field in fields(cls)}, **said})
+
+
+def _own_names() -> set[str]:
+    name = os.uname().nodename
+    return {name, name.split(".")[0], "localhost"}

@@ -1,0 +1,366 @@
+"""A pool of worker processes, each on its own GPU: the interface of ``multiprocessing.Pool``."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import math
+import os
+import threading
+import time
+import types
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
+
+from . import _chunks, _crew, _shares, _wire, words
+from .policy import Policy
+from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Result = TypeVar("Result")
+PATIENCE = 5.0
+
+
+def check_number(name: str, number: int | None, least: int = 1) -> None:
+    """Raises ValueError unless an argument is None or a number of ``least`` or more."""
+    if number is not None and (not isinstance(number, int) or number < least):
+        raise ValueError(f"{name}: expected a number of {least} or more, got {number!r}")
+
+
+def shares_for(
+    processes: int | None,
+    policy: _shares.Policies | None,
+    processes_per_policy: int | None,
+    gpus: _shares.Gpus | None,
+    wait: words.Duration | None,
+    bind: words.Binding | None,
+) -> _shares.Shares:
+    """What the workers get that a Pool's arguments describe."""
+    from . import _worker
+
+    _worker.stop_import_of_main()
+    check_number("processes", processes)
+    check_number("processes_per_policy", processes_per_policy)
+    if policy is not None and gpus is not None:
+        raise ValueError("cannot provide both policy and gpus: a policy names its GPUs itself")
+    several = gpus is not None or (policy is not None and not isinstance(policy, Policy))
+    if processes is not None and (several or processes_per_policy is not None):
+        raise ValueError("cannot provide a total number of processes together with processes_per_policy, gpus, or a list of policies")
+    each = processes_per_policy or 1
+    if gpus is not None:
+        return _shares.for_gpus(gpus, each, wait, bind)
+    if policy is not None and not isinstance(policy, Policy):
+        listed = [one for one in policy for _ in range(each)]
+        if not listed:
+            raise ValueError("policy: the list is empty")
+        return _shares.for_policies(listed, wait, bind)
+    if processes is None:
+        processes = processes_per_policy or len(os.sched_getaffinity(0))
+    return _shares.for_policies([policy or Policy()] * processes, wait, bind)
+
+
+class Pool:
+    """Worker processes that compute functions: each a fresh interpreter, on its GPU and CPUs before Python starts.
+
+    >>> import tholepin
+    >>> with tholepin.Pool(gpus=2) as pool:                         # claims two GPUs, one worker on each
+    ...     sorted(set(pool.map(os.getenv, ["CUDA_VISIBLE_DEVICES"] * 20, chunksize=1)) <= {"0", "1"} and "01")
+    ['0', '1']
+    >>> with tholepin.Pool(policy=tholepin.System().gpu_policies(), processes_per_policy=2) as pool:
+    ...     pool.map(abs, [-1, -2, -3])
+    [1, 2, 3]
+
+    Which workers there are: ``processes`` of them, all under one ``policy`` or none; or ``processes_per_policy`` for each of a
+    list of policies; or as many for each of ``gpus``. The GPUs are claimed here, all or none, and are free again when the pool
+    has ended. Each worker sees its own only, and a claim made in it comes out of them.
+
+    Workers may have children. What belongs to ``__main__`` is sent by value where cloudpickle is installed; see docs/pool.md
+    for where it is not. Arguments and results with large buffers (NumPy) are copied once.
+
+    A worker that dies is replaced, and its task tried again, ``retries`` times; then it fails with WorkerDied. A worker's
+    Ctrl-C is ours: the workers do not hear it. When this process ends, in whatever way, its workers are killed by the kernel.
+
+    Args:
+        processes: how many; all CPUs of this process, if nothing else is said.
+        initializer: called in each worker with ``initargs`` first; what it raises breaks the pool.
+        maxtasksperchild: after so many chunks a worker is replaced by a fresh one.
+        policy: a Policy, or a list of them.
+        processes_per_policy: how many workers for each policy or GPU (1).
+        gpus: how many GPUs, or "free": all that are free now, or the first to become free.
+        wait: how long to wait for the GPUs at most: seconds or "30m"; 0 does not wait. For ever, if not given.
+        bind: how to bind: a mode ("node", "exclusive", …), or a dict with "mode", "mem", "smt", "threads" as in
+            docs/binding.md.
+        retries: how often a task is tried again whose worker died.
+
+    Raises:
+        NoneFree, WaitTimeout, NeverPossible, DriverError: from the claim.
+        ValueError: arguments that do not go together.
+    """
+
+    def __init__(
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        maxtasksperchild: int | None = None,
+        *,
+        policy: _shares.Policies | None = None,
+        processes_per_policy: int | None = None,
+        gpus: _shares.Gpus | None = None,
+        wait: words.Duration | None = None,
+        bind: words.Binding | None = None,
+        retries: int = 2,
+    ) -> None:
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        check_number("maxtasksperchild", maxtasksperchild)
+        check_number("retries", retries, 0)
+        shares = shares_for(processes, policy, processes_per_policy, gpus, wait, bind)
+        self._crew = _crew.crew_over(shares, initializer, tuple(initargs), maxtasksperchild, retries)
+        self._open = True
+        self._functions: dict[Any, _chunks.Function] = {}
+        _live.add(self._crew)
+        self._forgotten = weakref.finalize(self, self._crew.terminate, PATIENCE)
+        self._forgotten.atexit = False
+
+    @property
+    def size(self) -> int:
+        """How many workers it has.
+
+        >>> import tholepin
+        >>> with tholepin.Pool(gpus=2, processes_per_policy=3) as pool:
+        ...     pool.size
+        6
+        """
+        return self._crew.size
+
+    def wait_until_ready(self, timeout: float | None = None) -> bool:
+        """Sleeps until every worker has started and run its initializer; whether they have within ``timeout`` seconds.
+
+        Work can be given to a pool at once; this is for who wants to know before. Raises what made it impossible.
+        """
+        return self._crew.wait_until_ready(timeout)
+
+    def apply(self, func: Callable[..., Result], args: Iterable[Any] = (), kwds: Mapping[str, Any] | None = None) -> Result:
+        """Calls ``func(*args, **kwds)`` in a worker and waits for the result."""
+        return self.apply_async(func, args, kwds).get()
+
+    def apply_async(
+        self,
+        func: Callable[..., Result],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+    ) -> AsyncResult[Result]:
+        """The same without waiting. The callbacks are called in a thread of the pool."""
+        self._check_open()
+        result: AsyncResult[Result] = AsyncResult(callback, error_callback)
+        given = (tuple(args), dict(kwds or {}))
+        self._crew.submit([_chunks.Chunk(_wire.CALL, self._function(func), given, result.chunk_done)])
+        return result
+
+    def map(
+        self, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int | None = None, *, progress: Progress | None = None
+    ) -> list[Result]:
+        """``[func(x) for x in iterable]`` by all workers. ``progress``: called with (done, all), or True for a bar."""
+        return self._mapped(_wire.MAP, func, iterable, chunksize, None, None, progress).get()
+
+    def map_async(
+        self,
+        func: Callable[[Any], Result],
+        iterable: Iterable[Any],
+        chunksize: int | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> AsyncResult[list[Result]]:
+        """The same without waiting. The first exception, if any, comes when all is done."""
+        return self._mapped(_wire.MAP, func, iterable, chunksize, callback, error_callback, progress)
+
+    def starmap(
+        self,
+        func: Callable[..., Result],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> list[Result]:
+        """``[func(*x) for x in iterable]`` by all workers."""
+        return self._mapped(_wire.STARMAP, func, iterable, chunksize, None, None, progress).get()
+
+    def starmap_async(
+        self,
+        func: Callable[..., Result],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        callback: Callback | None = None,
+        error_callback: Callback | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> AsyncResult[list[Result]]:
+        """The same without waiting."""
+        return self._mapped(_wire.STARMAP, func, iterable, chunksize, callback, error_callback, progress)
+
+    def imap(
+        self, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int = 1, *, progress: Progress | None = None
+    ) -> Iterator[Result]:
+        """An iterator over the results, in order, each as soon as it is there."""
+        return self._iterated(True, func, iterable, chunksize, progress)
+
+    def imap_unordered(
+        self, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int = 1, *, progress: Progress | None = None
+    ) -> Iterator[Result]:
+        """An iterator over the results as they come."""
+        return self._iterated(False, func, iterable, chunksize, progress)
+
+    def close(self) -> None:
+        """Takes no more work; workers end when all is done."""
+        self._open = False
+        self._crew.close()
+
+    def terminate(self, patience: float = PATIENCE) -> None:
+        """Ends the workers and their children now: SIGTERM, and ``patience`` seconds later SIGKILL. What is not done fails."""
+        self._open = False
+        self._crew.terminate(patience)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Sleeps until all workers have ended and the claim is released; call close() or terminate() before.
+
+        Raises:
+            TimeoutError: that is not so in ``timeout`` seconds.
+        """
+        if self._open:
+            raise ValueError("the pool is still open: close() or terminate() it first")
+        if not self._crew.join(timeout):
+            raise timeout_error()
+        self._forgotten.detach()
+
+    def __enter__(self) -> Pool:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.terminate()
+        self.join()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise ValueError("the pool is closed")
+
+    def _function(self, func: Callable[..., Any]) -> _chunks.Function:
+        return function_for(func, self._functions)
+
+    def _mapped(
+        self,
+        kind: int,
+        func: Callable[..., Any],
+        iterable: Iterable[Any],
+        chunksize: int | None,
+        callback: Callback | None,
+        error_callback: Callback | None,
+        progress: Progress | None,
+    ) -> AsyncResult[list[Any]]:
+        self._check_open()
+        items = iterable if isinstance(iterable, (list, tuple, range)) else list(iterable)
+        if chunksize is None:
+            chunksize = max(1, math.ceil(len(items) / (self.size * 4)))
+        elif chunksize < 1:
+            raise ValueError(f"chunksize: expected 1 or more, got {chunksize!r}")
+        result = MapResult(len(items), chunksize, callback, error_callback, progress)
+        if not len(items):
+            return result
+        function = self._function(func)
+        self._crew.submit(
+            [
+                _chunks.Chunk(kind, function, tuple(items[start : start + chunksize]), result.chunk_done, index)
+                for index, start in enumerate(range(0, len(items), chunksize))
+            ]
+        )
+        return result
+
+    def _iterated(
+        self, ordered: bool, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int, progress: Progress | None
+    ) -> Iterator[Result]:
+        self._check_open()
+        if chunksize < 1:
+            raise ValueError(f"chunksize: expected 1 or more, got {chunksize!r}")
+        function, crew = self._function(func), self._crew
+        known = iterable if isinstance(iterable, (list, tuple, range)) else None
+        results = Results(ordered, progress, None if known is None else len(known))
+
+        def feed() -> None:
+            number = 0
+            rest = iter(iterable)
+            try:
+                for items in iter(lambda: tuple(itertools.islice(rest, chunksize)), ()):
+                    crew.submit([_chunks.Chunk(_wire.MAP, function, items, results.chunk_done, number)])
+                    number += 1
+            except BaseException as problem:  # of the iterable, or of a pool that has ended: it is the next result
+                results.chunk_done(number, False, problem)
+                number += 1
+            results._complete(number)
+
+        if known is not None:
+            feed()
+        else:  # results are to come while a slow iterable still gives
+            threading.Thread(target=feed, name="thole-pool-feed", daemon=True).start()
+        return results
+
+
+def function_for(func: Callable[..., Any], known: dict[Any, _chunks.Function]) -> _chunks.Function:
+    """``func`` pickled; the same again where it is one that is found by name."""
+    if not callable(func):
+        raise TypeError(f"expected a function, got {func!r}")
+    try:
+        found = known.get(func)
+    except TypeError:  # not hashable
+        return _chunks.Function(func)
+    if found is None:
+        found = _chunks.Function(func)
+        if _is_always_the_same(func) and len(known) < 1000:
+            known[func] = found
+    return found
+
+
+def _is_always_the_same(func: Callable[..., Any]) -> bool:
+    """Whether it is pickled as a mere name: what is sent by value may have changed since."""
+    if isinstance(func, types.BuiltinFunctionType):
+        return isinstance(func.__self__, types.ModuleType)
+    return (
+        isinstance(func, (types.FunctionType, type))
+        and func.__module__ != "__main__"
+        and "<" not in func.__qualname__  # <locals>, <lambda>
+    )
+
+
+def call_in(shares: _shares.Shares, function: Callable[..., Result], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result:
+    """Calls a function in a process of its own that gets the one share, and ends it. The claim is released, whatever happens."""
+    crew = _crew.crew_over(shares, None, (), None, 0)
+    _live.add(crew)
+    result: AsyncResult[Result] = AsyncResult(None, None)
+    try:
+        crew.submit([_chunks.Chunk(_wire.CALL, _chunks.Function(function), (tuple(args), dict(kwargs)), result.chunk_done)])
+        crew.close()
+        return result.get()
+    except BaseException:
+        crew.terminate(PATIENCE)
+        raise
+    finally:
+        crew.join()
+
+
+_live: weakref.WeakSet[_crew.Crew] = weakref.WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    crews = list(_live)
+    for crew in crews:
+        crew.terminate(1.0)
+    deadline = time.monotonic() + 3
+    for crew in crews:
+        crew.join(max(0.0, deadline - time.monotonic()))

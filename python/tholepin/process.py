@@ -1,0 +1,305 @@
+"""One process on its GPUs and CPUs: ProcessTemplate says which, Process runs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import threading
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Sequence, Union
+
+from . import _pickling, _shares, _start, _wire, words
+from .errors import Error
+from .policy import Policy
+
+if TYPE_CHECKING:
+    Redirection = Union[None, int, str, "os.PathLike[str]", BinaryIO, Any]
+
+_FAR = 10  # the child's number of the socket with its function
+
+
+class ProcessTemplate:
+    """What is to run, where and how: for a ProcessGroup, which may start it many times.
+
+    >>> import tholepin
+    >>> template = tholepin.ProcessTemplate("sh", args=["-c", "exit 3"])
+    >>> with tholepin.ProcessGroup(ignore_error_on_exit=True) as group:
+    ...     group.add_process(nproc=2, template=template)
+    ...     group.init()
+    ...     group.start()
+    ...     group.join(timeout=60)
+    ...     [status for _, status in group.exit_status]
+    [3, 3]
+
+    Args:
+        target: a function, or a program: its path, its name on PATH, or a file in ``cwd``.
+        args, kwargs: what a function is called with; a program has ``args`` only.
+        cwd: where it starts.
+        env: variables on top of this process's; None as a value removes one.
+        stdin: PIPE, a file, or a path; nothing to read, if not given.
+        stdout, stderr: PIPE, DEVNULL, a file, or a path, which is appended to; this process's, if not given. stderr may be
+            STDOUT.
+        policy: its GPUs and CPUs; what it does not say, its group's policy says.
+    """
+
+    PIPE = -1
+    STDOUT = -2
+    DEVNULL = -3
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str] | Callable[..., object],
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        cwd: str = ".",
+        env: Mapping[str, str | None] | None = None,
+        stdin: Redirection = None,
+        stdout: Redirection = None,
+        stderr: Redirection = None,
+        policy: Policy | None = None,
+    ) -> None:
+        if not callable(target) and kwargs:
+            raise Error("kwargs are for functions; a program has args only", code=64)
+        for name, where in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
+            if where == "" and isinstance(where, str):
+                raise ValueError(f"{name}: the path is empty")
+        if stdin == self.STDOUT or stdout == self.STDOUT:
+            raise ValueError("STDOUT is for stderr")
+        self.target = target
+        self.args = tuple(args or ())
+        self.kwargs = dict(kwargs or {})
+        self.cwd = cwd
+        self.env = dict(env or {})
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.policy = policy
+
+    def __repr__(self) -> str:
+        return f"<tholepin.ProcessTemplate {getattr(self.target, '__qualname__', self.target)}>"
+
+
+class Started:
+    """A process made from a template, and our ends of its pipes."""
+
+    def __init__(self, child: _start.Child, pipes: Mapping[int, BinaryIO]) -> None:
+        self.child = child
+        self.pipes = pipes
+
+
+def start(template: ProcessTemplate, share: _shares.Share) -> Started:
+    """Starts what a template says, with this share of the GPUs."""
+    streams = _Streams(template)
+    change = {**share.change, **template.env}
+    directory = None if template.cwd in (".", "") else template.cwd
+    try:
+        if callable(template.target):
+            child = _start_function(template, change, share.binding, directory, streams.theirs)
+        else:
+            argv = [_program(template), *map(_word, template.args)]
+            child = _start.start(argv, change=change, binding=share.binding, directory=directory, descriptors=streams.theirs)
+        return Started(child, streams.take_ours())
+    finally:
+        streams.close()
+
+
+def _word(argument: Any) -> str:
+    return argument if isinstance(argument, str) else os.fsdecode(argument) if isinstance(argument, (bytes, os.PathLike)) else str(argument)
+
+
+def _program(template: ProcessTemplate) -> str:
+    assert not callable(template.target)
+    name = os.fspath(template.target)
+    here = os.path.join(template.cwd, name)
+    if "/" not in name and shutil.which(name, path=template.env.get("PATH")) is None and os.access(here, os.X_OK):
+        return os.path.abspath(here)
+    return os.path.abspath(name) if "/" in name and os.path.exists(name) else name
+
+
+def _start_function(
+    template: ProcessTemplate,
+    change: Mapping[str, str | None],
+    binding: Mapping[str, Any] | None,
+    directory: str | None,
+    descriptors: Mapping[int, int],
+) -> _start.Child:
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with near, far:
+        setup, work = _start.setup_part(), _pickling.dumped((template.target, template.args, template.kwargs))
+        _wire.send(near, 0, 0, 0, setup, b"")
+        _wire.send(near, _wire.CALL, 0, 0, b"", work)
+        return _start.start(
+            _start.python("tholepin._child", _FAR),
+            change=change,
+            binding=binding,
+            directory=directory,
+            descriptors={**descriptors, _FAR: far.fileno()},
+        )
+
+
+class _Streams:
+    """The child's three streams, as a template says."""
+
+    def __init__(self, template: ProcessTemplate) -> None:
+        self.theirs: dict[int, int] = {}
+        self._ours: dict[int, int] = {}
+        self._opened: list[int] = []
+        try:
+            self._place(0, template.DEVNULL if template.stdin is None else template.stdin)
+            self._place(1, template.stdout)
+            if isinstance(template.stderr, int) and template.stderr == template.STDOUT:
+                self.theirs[2] = self.theirs.get(1, 1)
+            else:
+                self._place(2, template.stderr)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: str | os.PathLike[str], number: int) -> int:
+        flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._opened.append(os.open(path, flags | os.O_CLOEXEC, 0o666))
+        return self._opened[-1]
+
+    def _place(self, number: int, where: Redirection) -> None:
+        if where is None:
+            return
+        if isinstance(where, (str, os.PathLike)):
+            self.theirs[number] = self._open(where, number)
+        elif where == ProcessTemplate.DEVNULL:
+            self.theirs[number] = self._open(os.devnull, number)
+        elif where == ProcessTemplate.PIPE:
+            ends = os.pipe()
+            theirs, ours = ends if number == 0 else ends[::-1]
+            self._opened.append(theirs)
+            self.theirs[number], self._ours[number] = theirs, ours
+        else:
+            self.theirs[number] = where if isinstance(where, int) else where.fileno()
+
+    def take_ours(self) -> dict[int, BinaryIO]:
+        ours, self._ours = self._ours, {}
+        return {number: os.fdopen(fd, "wb" if number == 0 else "rb", buffering=0 if number == 0 else -1) for number, fd in ours.items()}
+
+    def close(self) -> None:
+        for fd in (*self._opened, *self._ours.values()):
+            os.close(fd)
+        self._opened, self._ours = [], {}
+
+
+class Process:
+    """A program or a function in a process of its own, on its GPUs and CPUs from its first instruction.
+
+    >>> import tholepin
+    >>> process = tholepin.Process("sh", ["-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=tholepin.Process.PIPE, policy=tholepin.Policy(gpu_affinity=[3]))
+    >>> process.start()
+    >>> process.stdout_conn.read(), process.join()
+    (b'3\\n', 0)
+
+    The GPUs of its policy are claimed in :meth:`start` and free again when it has ended. It has a process group of its own,
+    which a terminal's Ctrl-C does not reach; what is left of the group when it has ended is killed. When this process ends, in
+    whatever way, the kernel kills it. The arguments are those of ProcessTemplate, and ``wait``: how long to wait for the GPUs.
+
+    Attributes:
+        puid: its process id; None before the start.
+        returncode: its exit status, minus the signal's number where one killed it; None before its end.
+        stdin_conn, stdout_conn, stderr_conn: files, our ends of its pipes.
+    """
+
+    PIPE = ProcessTemplate.PIPE
+    STDOUT = ProcessTemplate.STDOUT
+    DEVNULL = ProcessTemplate.DEVNULL
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str] | Callable[..., object],
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        cwd: str = ".",
+        env: Mapping[str, str | None] | None = None,
+        stdin: Redirection = None,
+        stdout: Redirection = None,
+        stderr: Redirection = None,
+        policy: Policy | None = None,
+        *,
+        wait: words.Duration | None = None,
+    ) -> None:
+        self._template = ProcessTemplate(target, args, kwargs, cwd, env, stdin, stdout, stderr, policy)
+        self._wait = wait
+        self._child: _start.Child | None = None
+        self._shares: _shares.Shares | None = None
+        self.stdin_conn: BinaryIO | None = None
+        self.stdout_conn: BinaryIO | None = None
+        self.stderr_conn: BinaryIO | None = None
+
+    @classmethod
+    def from_template(cls, template: ProcessTemplate, *, wait: words.Duration | None = None) -> Process:
+        """A process as a template says.
+
+        >>> import tholepin
+        >>> process = tholepin.Process.from_template(tholepin.ProcessTemplate("true"))
+        >>> process.start()
+        >>> process.join()
+        0
+        """
+        made = cls(template.target, wait=wait)
+        made._template = template
+        return made
+
+    def start(self) -> None:
+        """Claims its GPUs and starts it. Raises RuntimeError the second time."""
+        if self._child is not None:
+            raise RuntimeError("the process was started already")
+        shares = _shares.for_policies([self._template.policy or Policy()], self._wait)
+        try:
+            started = start(self._template, shares.each[0])
+        except BaseException:
+            shares.release()
+            raise
+        self._child, self._shares = started.child, shares
+        self.stdin_conn, self.stdout_conn, self.stderr_conn = (started.pipes.get(number) for number in range(3))
+        if self._template.policy is not None:
+            threading.Thread(target=self._release_at_end, name="thole-process", daemon=True).start()
+
+    def _release_at_end(self) -> None:
+        assert self._child is not None and self._shares is not None
+        self._child.wait()
+        self._shares.release()
+
+    def join(self, timeout: float | None = None) -> int | None:
+        """Sleeps until it has ended, at most ``timeout`` seconds; its exit status, None where it still runs."""
+        child = self._started()
+        if child.wait(timeout) and self._shares is not None:
+            self._shares.release()
+        return child.exit_status
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._child is not None and not self._child.ended
+
+    @property
+    def puid(self) -> int | None:
+        """Its process id."""
+        return None if self._child is None else self._child.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status."""
+        return None if self._child is None or not self._child.ended else self._child.exit_status
+
+    def send_signal(self, sig: int) -> None:
+        """Sends a signal to it, not to its children; nothing where it has ended."""
+        self._started().send_signal(sig)
+
+    def terminate(self) -> None:
+        """Sends SIGTERM to it and its process group."""
+        self._started().send_signal(signal.SIGTERM, group=True)
+
+    def kill(self) -> None:
+        """Sends SIGKILL to it and its process group."""
+        self._started().send_signal(signal.SIGKILL, group=True)
+
+    def _started(self) -> _start.Child:
+        if self._child is None:
+            raise RuntimeError("the process was not started")
+        return self._child
+
+    def __repr__(self) -> str:
+        return f"<tholepin.Process {self.puid} of {self._template!r}>"

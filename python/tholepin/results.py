@@ -1,0 +1,208 @@
+"""What a pool's calls return while the work is under way: results, maps, iterators, and how far they are."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from typing import Any, Callable, Generic, Iterator, TypeVar, Union
+
+Result = TypeVar("Result")
+Callback = Callable[[Any], object]
+# A function that is called with (done, all), or True for a bar on stderr.
+Progress = Union[bool, Callable[[int, int], object]]
+
+
+def timeout_error() -> TimeoutError:
+    # Both the built-in one and the one that users of multiprocessing catch; that module is only imported when it is needed.
+    import multiprocessing
+
+    kind = type("TimeoutError", (TimeoutError, multiprocessing.TimeoutError), {"__module__": "tholepin"})
+    error: TimeoutError = kind("the result is not there yet")
+    return error
+
+
+class AsyncResult(Generic[Result]):
+    """A result that is being computed: what ``apply_async``, ``map_async`` and ``starmap_async`` return.
+
+    >>> import tholepin
+    >>> with tholepin.Pool(2) as pool:
+    ...     pool.apply_async(pow, (2, 10)).get(timeout=60)
+    1024
+    """
+
+    def __init__(self, callback: Callback | None, error_callback: Callback | None) -> None:
+        self._done = threading.Event()
+        self._succeeded = False
+        self._value: Any = None
+        self._callback = callback
+        self._error_callback = error_callback
+
+    def chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
+        self._set(succeeded, value)
+
+    def _set(self, succeeded: bool, value: Any) -> None:
+        self._succeeded, self._value = succeeded, value
+        callback = self._callback if succeeded else self._error_callback
+        try:
+            if callback is not None:
+                callback(value)
+        finally:
+            self._done.set()
+
+    def ready(self) -> bool:
+        """Whether it is done."""
+        return self._done.is_set()
+
+    def successful(self) -> bool:
+        """Whether it was computed without an exception. Raises ValueError while it is not done."""
+        if not self.ready():
+            raise ValueError("the result is not there yet")
+        return self._succeeded
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Sleeps until it is done, at most ``timeout`` seconds."""
+        self._done.wait(timeout)
+
+    def get(self, timeout: float | None = None) -> Result:
+        """The result, or the exception that the function raised, whose ``__cause__`` is its traceback in the worker.
+
+        Raises:
+            TimeoutError: it is not done in ``timeout`` seconds (also a ``multiprocessing.TimeoutError``).
+            WorkerDied: its workers died, again and again.
+        """
+        if not self._done.wait(timeout):
+            raise timeout_error()
+        if self._succeeded:
+            result: Result = self._value
+            return result
+        raise self._value
+
+
+class MapResult(AsyncResult[list[Any]]):
+    """The chunks of one map, put together; the first exception comes when all are done."""
+
+    def __init__(self, items: int, chunk: int, callback: Callback | None, error_callback: Callback | None, progress: Progress | None) -> None:
+        super().__init__(callback, error_callback)
+        self._items: list[Any] = [None] * items
+        self._chunk = chunk
+        self._left = math.ceil(items / chunk)
+        self._failure: Any = None
+        self._progress = _Bar(progress, items)
+        if not items:
+            self._finish()
+
+    def chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
+        start = index * self._chunk
+        number = min(self._chunk, len(self._items) - start)
+        if succeeded:
+            self._items[start : start + number] = value
+        elif self._failure is None:
+            self._failure = value
+        self._left -= 1
+        try:
+            self._progress.advance(number)
+        finally:
+            if not self._left:
+                self._finish()
+
+    def _finish(self) -> None:
+        self._progress.close()
+        if self._failure is None:
+            self._set(True, self._items)
+        else:
+            self._set(False, self._failure)
+
+
+class _Bar:
+    """Tells how far a map is: to a callback, to tqdm where it is installed, else as a line on stderr."""
+
+    def __init__(self, progress: Progress | None, total: int | None) -> None:
+        self._done, self._total = 0, total
+        self._tell: Callable[[int, int], object] | None = progress if callable(progress) else None
+        self._bar: Any = None
+        if progress is True:
+            try:
+                from importlib import import_module
+
+                self._bar = import_module("tqdm.auto").tqdm(total=total)
+            except ImportError:
+                self._tell = _line
+
+    def advance(self, number: int) -> None:
+        self._done += number
+        if self._bar is not None:
+            self._bar.update(number)
+        elif self._tell is not None:
+            self._tell(self._done, self._done if self._total is None else self._total)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _line(done: int, total: int) -> None:
+    import sys
+
+    print(f"\r{done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+
+class Results(Iterator[Any]):
+    """What ``imap`` and ``imap_unordered`` return: results one by one, as they come or in order."""
+
+    def __init__(self, ordered: bool, progress: Progress | None, items: int | None) -> None:
+        self._ordered = ordered
+        self._changed = threading.Condition()
+        self._ready: dict[int, tuple[bool, Any]] = {}
+        self._arrived: deque[int] = deque()
+        self._next = 0
+        self._total: int | None = None
+        self._values: deque[Any] = deque()
+        self._bar = _Bar(progress, items)
+
+    def chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
+        with self._changed:
+            self._ready[index] = (succeeded, value)
+            self._arrived.append(index)
+            self._changed.notify()
+
+    def _complete(self, chunks: int) -> None:
+        with self._changed:
+            self._total = chunks
+            self._changed.notify()
+
+    def _wanted(self) -> int | None:
+        if self._ordered:
+            return self._next if self._next in self._ready else None
+        return self._arrived[0] if self._arrived else None
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self, timeout: float | None = None) -> Any:
+        """The next result; raises TimeoutError when there is none in ``timeout`` seconds."""
+        if not self._values:
+            self._take_chunk(timeout)
+        self._bar.advance(1)
+        return self._values.popleft()
+
+    def _take_chunk(self, timeout: float | None) -> None:
+        with self._changed:
+            while True:
+                if self._next == self._total:
+                    self._bar.close()
+                    raise StopIteration
+                if not self._changed.wait_for(lambda: self._wanted() is not None or self._next == self._total, timeout):
+                    raise timeout_error()
+                index = self._wanted()
+                if index is None:
+                    continue
+                if not self._ordered:
+                    self._arrived.popleft()
+                self._next += 1
+                succeeded, value = self._ready.pop(index)
+                if not succeeded:
+                    raise value
+                self._values.extend(value)
+                if self._values:
+                    return
