@@ -91,6 +91,7 @@ constexpr Member<PlanRequest> request_keys[] = {
     {"shape", [](PlanRequest& r, const Field& f) { r.shape = f.one_of(parse_shape, "collective, pairwise, independent"); }},
     {"ranks", [](PlanRequest& r, const Field& f) { r.ranks = f.whole(most); }},
     {"on", [](PlanRequest& r, const Field& f) { r.on = numbers(f); }},
+    {"must", [](PlanRequest& r, const Field& f) { r.must = numbers(f); }},
     {"order", [](PlanRequest& r, const Field& f) { r.order = numbers(f); }},
     {"bind", [](PlanRequest&, const Field&) {}},   // read last, since its defaults depend on the ranks
 };

@@ -19,6 +19,7 @@ struct PlanRequest {
   std::optional<std::size_t> gpus;             // absent: all of `on`, else one for each rank
   std::optional<std::size_t> ranks;            // absent: one command with all the GPUs; in compat one rank a GPU
   std::optional<std::vector<std::size_t>> on;  // only these; in compat rank r drives the r-th
+  std::vector<std::size_t> must;               // these have to be among them
   std::vector<std::size_t> order;              // these first, in this order
   Shape shape = Shape::collective;
   BindOptions bind;

@@ -1,6 +1,7 @@
 #include "plan/batch.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.hpp"
 #include "plan/bind.hpp"
@@ -41,7 +42,7 @@ std::vector<Candidate> candidates(const Snapshot& snapshot, const std::vector<Un
     const model::Gpu& gpu = units[u].gpu_of(snapshot.machine);
     if (units[u].instance || gpu.health != model::Health::ok || contains(request.busy, units[u].gpu)) continue;
     const bool named = !request.on || contains(*request.on, units[u].gpu);
-    free.push_back({u, gpu.display.known() && *gpu.display, named && outer.visible[u]});
+    free.push_back({u, gpu.display.known() && *gpu.display, named && outer.visible[u], contains(request.must, units[u].gpu)});
   }
   return free;
 }
@@ -54,6 +55,17 @@ std::size_t count_of(const PlanRequest& request) {
   return static_cast<std::size_t>(std::unique(once.begin(), once.end()) - once.begin());
 }
 
+std::optional<PlanRefusal> missing_must(const PlanRequest& request, std::size_t wanted, const std::vector<Unit>& units,
+                                        const std::vector<Candidate>& free) {
+  const std::set<std::size_t> once(request.must.begin(), request.must.end());
+  for (const std::size_t gpu : once)
+    if (std::none_of(free.begin(), free.end(), [&](const Candidate& c) { return c.eligible && units[c.unit].gpu == gpu; }))
+      return unsatisfiable(
+          fmt::format("must: GPU {} cannot be had: it is busy, partitioned, not healthy, or not among those allowed", gpu));
+  if (once.size() > wanted) return unsatisfiable(fmt::format("must: {} GPUs named, and {} asked for", once.size(), wanted));
+  return std::nullopt;
+}
+
 // Places by the request's shape, or takes what it names.
 std::optional<PlanRefusal> place_into(PlanAnswer& answer, const Snapshot& snapshot, const PlanRequest& request) {
   const std::vector<Unit> units = model::units(snapshot.machine);
@@ -64,6 +76,7 @@ std::optional<PlanRefusal> place_into(PlanAnswer& answer, const Snapshot& snapsh
   for (const std::size_t gpu : request.order) wanted.order.push_back(std::to_string(gpu));
   if (request.on)
     for (const std::size_t gpu : *request.on) wanted.on.push_back(std::to_string(gpu));
+  if (auto refusal = missing_must(request, wanted.gpus, units, free)) return refusal;
   const auto placement = place(wanted, snapshot, units, free);
   if (!placement) {
     const auto can = std::count_if(free.begin(), free.end(), [](const Candidate& candidate) { return candidate.eligible; });
@@ -97,6 +110,7 @@ std::variant<PlanAnswer, PlanRefusal> answer(const Snapshot& snapshot, const Pla
   if (machine.gpus.size() > most_gpus) return unsatisfiable(fmt::format("a machine of more than {} GPUs", most_gpus));
   const bool named = request.bind.mode == BindMode::compat && !request.gpus;
   if (auto wrong = unknown_gpu("busy", request.busy, request.busy.size(), machine.gpus.size())) return *wrong;
+  if (auto wrong = unknown_gpu("must", request.must, request.must.size(), machine.gpus.size())) return *wrong;
   if (auto wrong = unknown_gpu("order", request.order, request.order.size(), machine.gpus.size())) return *wrong;
   if (request.on && !named)
     if (auto wrong = unknown_gpu("on", *request.on, request.on->size(), machine.gpus.size())) return *wrong;

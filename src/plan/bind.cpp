@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "plan/bind_cores.hpp"
+#include "plan/bind_counted.hpp"
 #include "plan/bind_memory.hpp"
 #include "plan/bind_near.hpp"
 #include "plan/bind_nics.hpp"
@@ -116,7 +117,6 @@ std::vector<Draft> by_share(const Machine& machine, const BindRequest& request, 
   const BindOptions& options = request.options;
   const std::vector<Share> shares = options.mode == BindMode::l3 ? by_cache(machine, cores) : divide(machine, cores, options);
   std::vector<std::vector<std::size_t>> ranks_of(machine.gpus.size());
-  std::vector<std::size_t> asked(machine.gpus.size());   // core:N: cores wanted of each GPU so far
   for (std::size_t rank = 0; rank < request.ranks.size(); ++rank)
     for (const std::size_t gpu : request.ranks[rank]) ranks_of[gpu].push_back(rank);
   std::vector<Draft> drafts(request.ranks.size());
@@ -125,17 +125,9 @@ std::vector<Draft> by_share(const Machine& machine, const BindRequest& request, 
       if (!ranks_of[gpu].empty()) cut_among(shares[gpu], ranks_of[gpu], gpu, cores, drafts);
     return drafts;
   }
-  for (std::size_t rank = 0; rank < drafts.size(); ++rank) {
-    const Gpus& gpus = request.ranks[rank];
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
-      const std::size_t count = options.cores / gpus.size() + (i < options.cores % gpus.size() ? 1 : 0);
-      if (count == 0) continue;
-      Share share = counted(machine, gpus[i], shares[gpus[i]].cores, asked[gpus[i]], count, cores);
-      if (share.lack.empty()) share.lack = shares[gpus[i]].lack;
-      asked[gpus[i]] += count;
-      drafts[rank].add(share);
-    }
-  }
+  const auto counts = counted(machine, request.ranks, shares, options.cores, cores);
+  for (std::size_t rank = 0; rank < drafts.size(); ++rank)
+    for (const Share& share : counts[rank]) drafts[rank].add(share);
   return drafts;
 }
 

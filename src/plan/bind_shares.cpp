@@ -2,8 +2,8 @@
 // in the order of fewest claimants, each core to the claimant that has least so far, and laid out as runs in the order of
 // GPUs. Where near sets are equal or apart, as on nearly all machines, this is: the cores of a node in equal runs, the
 // remainder to lower GPUs. Where they overlap (virtual machines, a GPU whose own node is not allowed), what only one can use
-// goes to that one first. A GPU that comes out empty claims wider, and the division starts anew; only when there are fewer
-// cores than GPUs do GPUs share a core.
+// goes to that one first. A GPU that comes out empty takes a core over from one that can spare it, if need be along a chain;
+// only when there are fewer near cores than GPUs do GPUs share a core, and always a near one.
 #include "plan/bind_shares.hpp"
 
 #include <algorithm>
@@ -99,15 +99,60 @@ Gpus claimants_of(const CoreList& list, const std::vector<Territory>& territorie
   return gpus;
 }
 
-bool widen(const Machine& machine, const Cores& cores, std::size_t gpu, std::size_t rivals, Territory& territory) {
-  if (territory.reach == Reach::machine) return false;
-  const std::size_t had = territory.cores.size();
-  const std::string lack = territory.lack.empty() ? fmt::format("{} near GPU {} for {} GPUs",
-                                                                had == 1 ? "1 core" : fmt::format("{} cores", had), gpu, rivals)
-                                                  : territory.lack;
-  territory = plan::territory(machine, gpu, territory.reach == Reach::node ? Reach::package : Reach::machine, cores);
-  territory.lack = lack;
-  return true;
+// Gives every GPU a core that can have one to itself: who came out empty takes one from a GPU with several, or from one that
+// finds another for it (augmenting paths, as in bipartite matching).
+class Sparing {
+ public:
+  Sparing(const std::vector<Territory>& territories, std::vector<CoreList>& lists, std::size_t cores)
+      : territories_(territories), lists_(lists), owner_(cores, nobody) {
+    for (std::size_t gpu = 0; gpu < lists.size(); ++gpu)
+      for (const std::size_t core : lists[gpu]) owner_[core] = gpu;
+  }
+
+  void help(std::size_t gpu) {
+    asked_.assign(owner_.size(), false);
+    if (find_core(gpu)) for (CoreList& list : lists_) std::sort(list.begin(), list.end());
+  }
+
+ private:
+  static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+
+  bool find_core(std::size_t gpu) {
+    for (const std::size_t core : territories_[gpu].cores) {
+      if (asked_[core]) continue;
+      asked_[core] = true;
+      const std::size_t owner = owner_[core];
+      if (owner == gpu) continue;
+      if (owner != nobody && lists_[owner].size() == 1 && !find_core(owner)) continue;
+      if (owner != nobody) std::erase(lists_[owner], core);
+      lists_[gpu].push_back(core);
+      owner_[core] = gpu;
+      return true;
+    }
+    return false;
+  }
+
+  const std::vector<Territory>& territories_;
+  std::vector<CoreList>& lists_;
+  std::vector<std::size_t> owner_;             // by core
+  std::vector<bool> asked_;
+};
+
+// Who still has none shares the near core that fewest have. By core: all GPUs that then have it.
+std::map<std::size_t, Gpus> share_out(const std::vector<Territory>& territories, std::vector<CoreList>& lists) {
+  std::map<std::size_t, Gpus> owners, shared;
+  for (std::size_t gpu = 0; gpu < lists.size(); ++gpu)
+    for (const std::size_t core : lists[gpu]) owners[core].push_back(gpu);
+  for (std::size_t gpu = 0; gpu < lists.size(); ++gpu) {
+    const CoreList& near = territories[gpu].cores;
+    if (!lists[gpu].empty() || near.empty()) continue;
+    const std::size_t core = *std::min_element(
+        near.begin(), near.end(), [&](std::size_t a, std::size_t b) { return owners[a].size() < owners[b].size(); });
+    lists[gpu] = {core};
+    owners[core].push_back(gpu);
+    shared[core] = owners[core];
+  }
+  return shared;
 }
 
 std::string said(const CoreList& mine, const Territory& territory, const Gpus& among, const Cores& cores) {
@@ -142,27 +187,12 @@ std::vector<Share> divide(const Machine& machine, const Cores& cores, const mode
   for (std::size_t gpu = 0; gpu < machine.gpus.size(); ++gpu)
     territories.push_back(territory(machine, gpu, Reach::node, cores));
   std::vector<CoreList> lists = divided(territories, cores);
-  for (bool again = true; again;) {
-    again = false;
-    for (std::size_t gpu = 0; gpu < lists.size(); ++gpu)
-      if (lists[gpu].empty()) {
-        const std::size_t rivals = claimants_of(territories[gpu].cores, territories).size();
-        again = widen(machine, cores, gpu, rivals, territories[gpu]) || again;
-      }
-    if (again) lists = divided(territories, cores);
-  }
+  Sparing sparing(territories, lists, cores.all().size());
+  for (std::size_t gpu = 0; gpu < lists.size(); ++gpu)
+    if (lists[gpu].empty()) sparing.help(gpu);
+  const std::map<std::size_t, Gpus> shared = share_out(territories, lists);
   if (options.lend) lend(territories, cores, lists);
-
   std::vector<Share> shares(lists.size());
-  std::map<std::size_t, Gpus> sharers;         // of one core, where there are too few
-  for (std::size_t gpu = 0; gpu < lists.size(); ++gpu) {
-    if (!lists[gpu].empty() || territories[gpu].cores.empty()) continue;
-    const std::size_t core = territories[gpu].cores[gpu % territories[gpu].cores.size()];
-    lists[gpu] = {core};
-    for (std::size_t other = 0; other < lists.size(); ++other)
-      if (other != gpu && std::binary_search(lists[other].begin(), lists[other].end(), core)) sharers[core].push_back(other);
-    sharers[core].push_back(gpu);
-  }
   std::size_t poorest = cores.all().size();
   for (const CoreList& list : lists) poorest = std::min(poorest, list.size());
   for (std::size_t gpu = 0; gpu < lists.size(); ++gpu) {
@@ -171,9 +201,9 @@ std::vector<Share> divide(const Machine& machine, const Cores& cores, const mode
     share.cores = std::move(lists[gpu]);
     share.lack = territories[gpu].lack;
     share.why = said(share.cores, territories[gpu], claimants_of(territories[gpu].cores, territories), cores);
-    for (const auto& [core, gpus] : sharers)
+    for (const auto& [core, gpus] : shared)
       if (std::binary_search(share.cores.begin(), share.cores.end(), core))
-        share.lack = fmt::format("more GPUs than cores: a core is shared by {}", gpus_text(gpus));
+        share.lack = fmt::format("fewer near cores than GPUs: {} share one", gpus_text(gpus));
   }
   return shares;
 }
@@ -208,30 +238,6 @@ std::vector<Share> by_cache(const Machine& machine, const Cores& cores) {
     share.why = fmt::format("L3 cache {} of {}", number, cores.place_of(near.cores));
   }
   return shares;
-}
-
-Share counted(const Machine& machine, std::size_t gpu, const CoreList& own, std::size_t before, std::size_t count,
-              const Cores& cores) {
-  Share share;
-  for (std::size_t i = before; i < own.size() && share.cores.size() < count; ++i) share.cores.push_back(own[i]);
-  if (share.cores.size() < count)
-    share.lack = fmt::format("{} of the {} cores are also for others: {} are GPU {}'s own", count - share.cores.size(), count,
-                             own.size(), gpu);
-  for (const Reach reach : {Reach::node, Reach::package, Reach::machine}) {
-    if (share.cores.size() >= count) break;
-    const CoreList near = territory(machine, gpu, reach, cores).cores;
-    const auto from = std::upper_bound(near.begin(), near.end(), own.empty() ? 0 : own.back());
-    const auto start = static_cast<std::size_t>(from - near.begin());
-    for (std::size_t i = 0; i < near.size() && share.cores.size() < count; ++i) {
-      const std::size_t core = near[(start + i) % near.size()];
-      if (std::find(share.cores.begin(), share.cores.end(), core) == share.cores.end()) share.cores.push_back(core);
-    }
-  }
-  if (share.cores.size() < count)
-    share.lack = fmt::format("{} cores asked for, and only {} can be used", count, share.cores.size());
-  std::sort(share.cores.begin(), share.cores.end());
-  share.why = fmt::format("{} cores of {}", share.cores.size(), cores.place_of(share.cores));
-  return share;
 }
 
 }  // namespace thole::plan

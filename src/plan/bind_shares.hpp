@@ -31,11 +31,6 @@ std::vector<Share> divide(const model::Machine& machine, const Cores& cores, con
 // l3: the cores near each GPU under one L3 cache; GPUs near the same cores take the caches in turn. By GPU number.
 std::vector<Share> by_cache(const model::Machine& machine, const Cores& cores);
 
-// core:N: `count` cores for a user of the GPU who comes after others that have taken `before`; the GPU's own cores first, then,
-// which is a lack, the others near it, then any.
-Share counted(const model::Machine& machine, std::size_t gpu, const CoreList& own, std::size_t before, std::size_t count,
-              const Cores& cores);
-
 // "GPU 0", "GPUs 0,1".
 std::string gpus_text(const std::vector<std::size_t>& gpus);
 

@@ -1,9 +1,9 @@
-// The search among more than 16 candidates; see packing.hpp.
+// The search where there are too many sets to compare them all; see packing.hpp.
 #include <algorithm>
 #include <array>
 #include <limits>
 
-#include "plan/packing.hpp"
+#include "plan/packing_tally.hpp"
 
 namespace thole::plan {
 
@@ -16,18 +16,14 @@ class Growing {
  public:
   Growing(const Pool& pool, const std::vector<Criterion>& order)
       : pool_(pool), order_(order), has_(pool.size()), gain_(pool.size()),
-        least_(pool.size(), std::numeric_limits<long>::max()), on_node_(pool.size() + 1), on_package_(pool.size() + 1),
-        taken_(pool.groups.size()) {}
+        least_(pool.size(), std::numeric_limits<long>::max()), occupation_(pool) {}
 
   bool has(std::size_t i) const { return has_[i]; }
 
   void add(std::size_t i) {
-    const Traits& traits = pool_.traits[i];
-    state_ = after(i);
+    tally_ = occupation_.with(tally_, i, gain_[i], least_[i]);
     has_[i] = true;
-    ++on_node_[static_cast<std::size_t>(traits.node)];
-    ++on_package_[static_cast<std::size_t>(traits.package)];
-    ++taken_[traits.group];
+    occupation_.enter(i);
     for (std::size_t j = 0; j < pool_.size(); ++j) {
       if (j == i) continue;
       const long score = pool_.links.score(i, j);
@@ -36,50 +32,13 @@ class Growing {
     }
   }
 
-  Merit merit() const { return merit_of(state_); }
-  Merit merit_with(std::size_t i) const { return merit_of(after(i)); }
+  Merit merit() const { return merit_of(tally_); }
+  Merit merit_with(std::size_t i) const { return merit_of(occupation_.with(tally_, i, gain_[i], least_[i])); }
 
  private:
-  struct State {
-    long last_resort = 0, instances = 0, inside = 0, weakest = std::numeric_limits<long>::max(), rows = 0;
-    long nodes = 0, packages = 0, broken = 0;
-  };
-
-  static bool is_broken(const Group& group, std::size_t taken) {
-    const std::size_t left = group.free - taken;
-    return left > 0 && left < group.total;
-  }
-
-  State after(std::size_t i) const {
-    const Traits& traits = pool_.traits[i];
-    const Group& group = pool_.groups[traits.group];
-    const std::size_t taken = taken_[traits.group];
-    State next = state_;
-    next.last_resort += traits.last_resort;
-    next.instances += traits.instance;
-    next.inside += gain_[i];
-    next.weakest = std::min(next.weakest, least_[i]);
-    next.rows += traits.row;
-    next.nodes += on_node_[static_cast<std::size_t>(traits.node)] == 0;
-    next.packages += on_package_[static_cast<std::size_t>(traits.package)] == 0;
-    next.broken += is_broken(group, taken + 1) - is_broken(group, taken);
-    return next;
-  }
-
-  Merit merit_of(const State& state) const {
+  Merit merit_of(const Tally& tally) const {
     Merit merit{};
-    for (std::size_t c = 0; c < order_.size(); ++c) {
-      switch (order_[c]) {
-        case Criterion::last_resort: merit[c] = state.last_resort; break;
-        case Criterion::instances: merit[c] = state.instances; break;
-        case Criterion::weakest: merit[c] = -state.weakest; break;
-        case Criterion::inside: merit[c] = -state.inside; break;
-        case Criterion::nodes: merit[c] = state.nodes; break;
-        case Criterion::packages: merit[c] = state.packages; break;
-        case Criterion::left: merit[c] = state.rows - state.inside; break;
-        case Criterion::broken: merit[c] = state.broken; break;
-      }
-    }
+    for (std::size_t c = 0; c < order_.size(); ++c) merit[c] = value(order_[c], tally);
     return merit;
   }
 
@@ -87,16 +46,15 @@ class Growing {
   const std::vector<Criterion>& order_;
   std::vector<bool> has_;
   std::vector<long> gain_, least_;             // what each candidate's links to the set add up to, and the weakest of them
-  std::vector<int> on_node_, on_package_;
-  std::vector<std::size_t> taken_;             // by group
-  State state_;
+  Occupation occupation_;
+  Tally tally_;
 };
 
 // For each candidate the first one that nothing tells it apart from.
 std::vector<std::size_t> classes_of(const Pool& pool) {
   const auto alike = [&](std::size_t a, std::size_t b) {
     const Traits &x = pool.traits[a], &y = pool.traits[b];
-    if (x.last_resort != y.last_resort || x.instance != y.instance || x.node != y.node || x.package != y.package ||
+    if (x.last_resort != y.last_resort || x.instance != y.instance || x.must != y.must || x.node != y.node || x.package != y.package ||
         x.group != y.group || x.row != y.row)
       return false;
     for (std::size_t other = 0; other < pool.size(); ++other)
@@ -115,13 +73,20 @@ std::vector<std::size_t> classes_of(const Pool& pool) {
 class Search {
  public:
   Search(const Pool& pool, const std::vector<Criterion>& order, std::size_t size)
-      : pool_(pool), order_(order), size_(size), class_(classes_of(pool)) {}
+      : pool_(pool), order_(order), size_(size), class_(classes_of(pool)) {
+    for (std::size_t i = 0; i < pool.size(); ++i)
+      if (pool.traits[i].must) must_.push_back(i);
+  }
 
   Members best() {
     constexpr std::size_t improved = 8;        // of the sets grown, as many are worth the exchanges
     std::vector<std::pair<Merit, Members>> grown;
-    for (std::size_t start = 0; start < pool_.size(); ++start)
-      if (class_[start] == start) grown.push_back(grow(start));
+    if (must_.empty()) {
+      for (std::size_t start = 0; start < pool_.size(); ++start)
+        if (class_[start] == start) grown.push_back(grow({start}));
+    } else {
+      grown.push_back(grow(must_));
+    }
     std::sort(grown.begin(), grown.end());
     if (grown.size() > improved) grown.resize(improved);
     for (auto& [merit, set] : grown) improve(merit, set);
@@ -141,10 +106,9 @@ class Search {
     return best;
   }
 
-  std::pair<Merit, Members> grow(std::size_t start) const {
+  std::pair<Merit, Members> grow(Members members) const {
     Growing set(pool_, order_);
-    Members members{start};
-    set.add(start);
+    for (const std::size_t member : members) set.add(member);
     Merit merit = set.merit();
     while (members.size() < size_) {
       members.push_back(next_for(set, merit));
@@ -159,6 +123,7 @@ class Search {
     for (bool better = size_ > 1; better;) {
       better = false;
       for (std::size_t x = 0; x < members.size() && !better; ++x) {
+        if (pool_.traits[members[x]].must) continue;
         Growing rest(pool_, order_);
         for (std::size_t y = 0; y < members.size(); ++y)
           if (y != x) rest.add(members[y]);
@@ -177,6 +142,7 @@ class Search {
   const std::vector<Criterion>& order_;
   std::size_t size_;
   std::vector<std::size_t> class_;
+  Members must_;
 };
 
 }  // namespace

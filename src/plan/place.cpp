@@ -56,7 +56,7 @@ Members in_order(const model::Request& request, const model::Snapshot& snapshot,
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const auto rank = [&](std::size_t i) {
-      return std::tuple(preferred[candidates[i].unit], candidates[i].last_resort,
+      return std::tuple(!candidates[i].must, preferred[candidates[i].unit], candidates[i].last_resort,
                         units[candidates[i].unit].instance.has_value(), key(i));
     };
     return rank(a) < rank(b);
@@ -75,7 +75,9 @@ std::optional<Placement> place(const model::Request& request, const model::Snaps
   std::vector<Candidate> eligible;
   std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(eligible),
                [](const Candidate& c) { return c.eligible; });
-  if (eligible.size() < request.gpus) return std::nullopt;
+  const auto musts = static_cast<std::size_t>(
+      std::count_if(eligible.begin(), eligible.end(), [](const Candidate& c) { return c.must; }));
+  if (eligible.size() < request.gpus || musts > request.gpus) return std::nullopt;
   Placement placement;
   if (request.gpus == 0) return placement;
 
@@ -83,7 +85,7 @@ std::optional<Placement> place(const model::Request& request, const model::Snaps
   if (request.pick == Pick::pack && request.order.empty() && eligible.size() > request.gpus) {
     const Pool pool = pool_of(snapshot, units, candidates);
     const std::vector<Criterion> order = criteria(request.shape, pool.links.any_fast());
-    placement.exact = eligible.size() <= most_exact;
+    placement.exact = few_enough_to_compare(eligible.size() - musts, request.gpus - musts);
     set = placement.exact ? best_of_all(pool, order, request.gpus) : best_grown(pool, order, request.gpus);
   } else {
     set = in_order(request, snapshot, units, eligible);

@@ -15,6 +15,7 @@ struct Candidate {
   std::size_t unit = 0;                        // index into units
   bool last_resort = false;                    // drives a display or has graphics processes: comes last
   bool eligible = true;                        // false: free, but not for this request; only counts as what is left for others
+  bool must = false;                           // has to be in the set
 };
 
 struct Placement {
@@ -25,7 +26,7 @@ struct Placement {
 };
 
 // The best `request.gpus` of the eligible candidates, or nothing when there are fewer. The answer does not depend on their
-// order. With `order`: the first of that list, then the others in PCI order. With pick pack: by the shape (collective: the
+// order. What must be in the set is, and counts among `request.gpus`. With `order`: the first of that list, then the others in PCI order. With pick pack: by the shape (collective: the
 // strongest weakest link, then the largest sum; pairwise: the largest sum), what is left for others, the fewest NUMA nodes and
 // packages, whole groups, PCI order; nodes and packages come first where no two have a fast link.
 // Throws Error(usage) for a wrong word in `order`.

@@ -103,6 +103,26 @@ std::string leaves_text(const model::Machine& machine, const std::vector<Unit>& 
   return fmt::format("; leaves {} free", number(count));
 }
 
+// Of one alone: whether its links to the other free ones set it apart from those that would have done as well.
+std::string one_text(const model::Machine& machine, const std::vector<Unit>& units, const std::vector<Candidate>& candidates,
+                     std::size_t chosen) {
+  std::vector<std::size_t> free;
+  for (const Candidate& candidate : candidates) free.push_back(candidate.unit);
+  const Links links(machine, units, free);
+  const auto row = [&](std::size_t i) {
+    long sum = 0;
+    for (std::size_t j = 0; j < free.size(); ++j)
+      if (j != i) sum += links.score(i, j);
+    return sum;
+  };
+  const auto at = static_cast<std::size_t>(std::find(free.begin(), free.end(), chosen) - free.begin());
+  const long own = row(at);
+  bool more = false;
+  for (std::size_t i = 0; i < free.size(); ++i)
+    more = more || (candidates[i].eligible && candidates[i].last_resort == candidates[at].last_resort && row(i) > own);
+  return more ? "the least linked to the other free ones" : "first of equals";
+}
+
 std::string reason(const model::Request& request, const model::Snapshot& snapshot, const std::vector<Unit>& units,
                    const std::vector<Candidate>& candidates, const Placement& placement, const Links& links) {
   const std::vector<std::size_t>& chosen = placement.units;
@@ -110,8 +130,9 @@ std::string reason(const model::Request& request, const model::Snapshot& snapsho
       std::count_if(candidates.begin(), candidates.end(), [](const Candidate& candidate) { return candidate.eligible; }));
   const std::string near = place_text(snapshot.machine, units, chosen);
   if (eligible == chosen.size()) {
-    if (eligible < 2) return "the only free one" + near;
-    return "all that are free, " + links_text(links, chosen.size()) + near;
+    const bool others_too = eligible < candidates.size();  // free as well, but not for this request
+    if (eligible < 2) return (others_too ? "the only free one that would do" : "the only free one") + near;
+    return (others_too ? "all the free ones that would do, " : "all that are free, ") + links_text(links, chosen.size()) + near;
   }
   if (!request.order.empty()) return "first in your order" + near;
   switch (request.pick) {
@@ -123,8 +144,8 @@ std::string reason(const model::Request& request, const model::Snapshot& snapsho
     case Pick::memory: return "least memory in use" + near;
   }
   const std::string leaves = leaves_text(snapshot.machine, units, candidates, chosen);
-  if (chosen.size() == 1) return "the one that others would miss least" + near + leaves;
-  if (request.shape == model::Shape::independent) return "independent, least missed by others" + near + leaves;
+  if (chosen.size() == 1) return one_text(snapshot.machine, units, candidates, chosen.front()) + near + leaves;
+  if (request.shape == model::Shape::independent) return "independent, few links lost to others" + near + leaves;
   return links_text(links, chosen.size()) + near + leaves;
 }
 

@@ -52,5 +52,44 @@ TEST(PlaceBruteForce, FindsTheBestSetOnEveryLinkGraph) {
   EXPECT_GE(graphs, 60u) << "the link graphs of tests/topologies are not all there";
 }
 
+// More GPUs than any real box has: boards of four, random links between them, half of them on a second node.
+TEST(PlaceBruteForce, FindsTheBestSetAmongMoreThanSixteen) {
+  for (unsigned round = 0; round < 12; ++round) {
+    Dice dice(round);
+    const std::size_t n = 17 + dice.roll(8);
+    model::Snapshot snapshot = machine({std::string("abcdefghijklmnopqrstuvwxyz").substr(0, n / 2),
+                                        std::string("abcdefghijklmnopqrstuvwxyz").substr(n / 2, n - n / 2)});
+    for (std::size_t a = 0; a < n; ++a)
+      for (std::size_t b = a + 1; b < n; ++b)
+        if (a / 4 == b / 4 || dice.one_in(8))
+          link(snapshot, a, b, model::LinkKind::nvlink, 1 + static_cast<int>(dice.roll(4)));
+    const LinkGraph graph(snapshot.machine);
+    const Mask all = (Mask{1} << n) - 1;
+    for (const unsigned count : {1u, 2u, 3u, static_cast<unsigned>(n) - 2}) {
+      ASSERT_TRUE(graph.place(all, count).exact);
+      compare("round " + std::to_string(round), graph, all, count);
+    }
+  }
+}
+
+TEST(PlaceBruteForce, WhatMustBeInTheSetNarrowsTheSetsAndNothingElse) {
+  for (const auto& [name, real] : real_machines()) {
+    const LinkGraph graph(real);
+    if (graph.size() < 3 || graph.size() > 8) continue;
+    const Mask all = (Mask{1} << graph.size()) - 1;
+    for (std::size_t must = 0; must < graph.size(); ++must)
+      for (unsigned count = 1; count < graph.size(); ++count) {
+        const Mask chosen = graph.placed(all, count, Shape::collective, Mask{1} << must);
+        EXPECT_TRUE(chosen >> must & 1);
+        Merit best = merit(graph, all, chosen, Shape::collective);
+        const Merit ours = best;
+        each_subset(all, count, [&](Mask set) {
+          if (set >> must & 1) best = std::min(best, merit(graph, all, set, Shape::collective));
+        });
+        EXPECT_EQ(ours, best) << name << ": " << count << " with " << must;
+      }
+  }
+}
+
 }  // namespace
 }  // namespace thole::test

@@ -86,16 +86,49 @@ CpuSet near_gpu(const Machine& machine, std::size_t gpu) {
   return node ? *node : plan::near_package(machine, machine.gpus[gpu]).value_or(CpuSet());
 }
 
+// Whether each rank can have a near core to itself; where nothing near is usable, one of its package, else any.
+class OneCoreEach {
+ public:
+  explicit OneCoreEach(std::vector<std::set<long>> wanted) : wanted_(std::move(wanted)) {}
+
+  bool possible() {
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      std::set<long> asked;
+      if (!seat(i, asked)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool seat(std::size_t i, std::set<long>& asked) {
+    for (const long core : wanted_[i]) {
+      if (!asked.insert(core).second) continue;
+      const auto other = holder_.find(core);
+      if (other != holder_.end() && !seat(other->second, asked)) continue;
+      holder_[core] = i;
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<std::set<long>> wanted_;
+  std::map<long, std::size_t> holder_;
+};
+
 // Near where that can be, else it is said; different GPUs' cores apart; nothing that was promised is lost.
 void divides_fairly(const Scene& scene, const BindOptions& options, const BindingPlan& plan) {
   if (scene.machine.cpus.empty()) return;
   const auto core_of = cores_of(scene.machine);
   const CpuSet usable = scene.usable();
   std::set<long> near_some;
-  std::vector<std::set<long>> near;
+  std::vector<std::set<long>> near, widest;     // widest: what the GPU can have at all
   for (std::size_t gpu = 0; gpu < scene.machine.gpus.size(); ++gpu) {
     near.push_back(cores_of(core_of, near_gpu(scene.machine, gpu) & usable));
     near_some.insert(near.back().begin(), near.back().end());
+    const auto package = plan::near_package(scene.machine, scene.machine.gpus[gpu]);
+    widest.push_back(near.back());
+    if (widest.back().empty() && package) widest.back() = cores_of(core_of, *package & usable);
+    if (widest.back().empty()) widest.back() = cores_of(core_of, usable);
   }
   std::set<long> taken, shared;
   for (const RankPlan& rank : plan.ranks)
@@ -104,14 +137,18 @@ void divides_fairly(const Scene& scene, const BindOptions& options, const Bindin
       const bool its_own = near[rank.gpus[0]].contains(core), lent = options.lend && !near_some.contains(core);
       EXPECT_TRUE(its_own || lent || rank.degraded) << "rank " << rank.rank << " has far cores without a word: " << rank.why;
     }
-  const std::size_t all = cores_of(core_of, usable).size();
-  if (all >= plan.ranks.size()) {
-    EXPECT_TRUE(shared.empty()) << "a core is in two ranks though there are enough";
+  for (const RankPlan& rank : plan.ranks) {
+    const std::set<long> mine = cores_of(core_of, rank.cpus), &own = near[rank.gpus[0]];
+    const bool some_near = std::any_of(mine.begin(), mine.end(), [&](long core) { return own.contains(core); });
+    EXPECT_TRUE(some_near || own.empty()) << "rank " << rank.rank << " has no near core though there are some: " << rank.why;
+  }
+  if (OneCoreEach(widest).possible()) {
+    EXPECT_TRUE(shared.empty()) << "a core is in two ranks though each could have one of its own";
   }
   for (const RankPlan& rank : plan.ranks)
     for (const long core : cores_of(core_of, rank.cpus))
       if (shared.contains(core)) {
-        EXPECT_TRUE(rank.degraded || all >= plan.ranks.size()) << rank.why;
+        EXPECT_TRUE(rank.degraded) << rank.why;
       }
   if (options.balanced) return;
   for (const long core : options.lend && !plan.ranks.empty() ? cores_of(core_of, usable) : near_some)

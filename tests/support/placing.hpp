@@ -48,18 +48,18 @@ class LinkGraph {
     });
   }
 
-  plan::Placement place(Mask free, unsigned count, model::Shape shape = model::Shape::collective) const {
+  plan::Placement place(Mask free, unsigned count, model::Shape shape = model::Shape::collective, Mask must = 0) const {
     std::vector<plan::Candidate> candidates;
     for (std::size_t i = 0; i < size(); ++i)
-      if (free >> i & 1) candidates.push_back({i});
+      if (free >> i & 1) candidates.push_back({i, false, true, (must >> i & 1) != 0});
     model::Request request;
     request.gpus = count;
     request.shape = shape;
     return plan::place(request, snapshot_, units_, candidates).value();
   }
-  Mask placed(Mask free, unsigned count, model::Shape shape = model::Shape::collective) const {
+  Mask placed(Mask free, unsigned count, model::Shape shape = model::Shape::collective, Mask must = 0) const {
     Mask set = 0;
-    for (const std::size_t unit : place(free, count, shape).units) set |= Mask{1} << unit;
+    for (const std::size_t unit : place(free, count, shape, must).units) set |= Mask{1} << unit;
     return set;
   }
 

@@ -113,6 +113,21 @@ def test_ranks_and_gpus_in_any_proportion():
     assert gpus(ranks=3) == [[0], [1], [2]]
     assert gpus(on=[3, 2]) == [[2, 3]]
     assert gpus(order=[3], gpus=1) == [[3]]
+    assert gpus(must=[3], gpus=2) == [[2, 3]]
+    assert gpus(must=[3, 0], gpus=2) == [[0, 3]]
+
+
+def test_what_must_be_in_and_cannot_is_named():
+    def error(**request):
+        [answer] = batch([{"machine": BOX, **request}])
+        return answer["error"]["code"], answer["error"]["message"]
+    assert error(must=[2], busy=[2], gpus=2) == (
+        "unsatisfiable", "must: GPU 2 cannot be had: it is busy, partitioned, not healthy, or not among those allowed")
+    assert error(must=[2], on=[0, 1], gpus=2)[0] == "unsatisfiable"
+    assert error(must=[0, 1, 2], gpus=2) == ("unsatisfiable", "must: 3 GPUs named, and 2 asked for")
+    assert error(must=[9], gpus=2) == ("unsatisfiable", "must: there is no GPU 9; this machine has 4")
+    code, message = error(must="0", gpus=2)
+    assert code == "usage" and "request.must" in message
 
 
 def test_an_unbound_rank_has_no_cpus():

@@ -140,10 +140,22 @@ TEST(Bind, MoreRanksThanCoresShareThem) {
   EXPECT_THAT(cpus(machine, request(BindMode::exclusive, {{0}, {0}, {0}})), ElementsAre("0!", "1!", "0!"));
 }
 
-TEST(Bind, MoreGpusThanCoresWidenAndThenShare) {
-  EXPECT_THAT(cpus(box({.nodes = 2, .cores = 2}, {0, 0, 0}), request(BindMode::exclusive, {{0}, {1}, {2}})),
-              ElementsAre("0", "1", "2,3!"));
-  EXPECT_THAT(cpus(box({.cores = 2}, {0, 0, 0}), request(BindMode::exclusive, {{0}, {1}, {2}})), ElementsAre("0!", "1", "0!"));
+TEST(Bind, FewerNearCoresThanGpusShareNearOnesAndNeverTakeAFarOne) {
+  const Machine machine = box({.nodes = 2, .cores = 2}, {0, 0, 0});
+  EXPECT_THAT(cpus(machine, request(BindMode::exclusive, {{0}, {1}, {2}})), ElementsAre("0!", "1", "0!"));
+  EXPECT_EQ(planned(machine, request(BindMode::exclusive, {{2}})).ranks[0].why,
+            "node 0: 1 of 2 cores, divided among GPUs 0,1,2 (fewer near cores than GPUs: GPUs 0,2 share one)");
+  const Machine eight = box({.nodes = 2, .cores = 3}, {0, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_THAT(cpus(eight, request(BindMode::exclusive, {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}})),
+              ElementsAre("0!", "1!", "2!", "0!", "1!", "2!", "0!", "1!")) << "evenly";
+}
+
+TEST(Bind, NobodySharesACoreWhileEachCanHaveOne) {
+  Machine machine = box({.cores = 3}, {0, 0, 0});   // near: 0 or 1; 0; 1 or 2
+  machine.gpus[0].near_cpus.node = CpuSet::parse("0,1");
+  machine.gpus[1].near_cpus.node = CpuSet::parse("0");
+  machine.gpus[2].near_cpus.node = CpuSet::parse("1,2");
+  EXPECT_THAT(cpus(machine, request(BindMode::exclusive, {{0}, {1}, {2}})), ElementsAre("1", "0", "2"));
 }
 
 TEST(Bind, WhereNothingNearIsAllowedItWidensAndSaysSo) {
@@ -244,9 +256,25 @@ TEST(Bind, CoreCountsForEachRank) {
   asked.options.cores = 2;
   EXPECT_THAT(cpus(machine, asked), ElementsAre("0,1", "2,3", "4,5"));
   asked.options.cores = 3;
-  EXPECT_THAT(cpus(machine, asked), ElementsAre("0-2", "3-5!", "4-6")) << "what is not the GPU's own is shared";
+  EXPECT_THAT(cpus(machine, asked), ElementsAre("0-2", "3,4,7!", "4-6")) << "a free core is lent before one is shared";
+  EXPECT_EQ(planned(machine, asked).ranks[1].why,
+            "3 cores of node 0 (2 of the 3 cores are lent: GPU 0's own 4 are used up; 1 shared with other ranks)");
   asked.options.cores = 9;
   EXPECT_THAT(cpus(machine, asked), ElementsAre("0-7!", "0-7!", "0-7!"));
+}
+
+TEST(Bind, CoresAreLentToOneRankAfterTheOtherAndNotStacked) {
+  const Machine machine = box({.nodes = 2, .cores = 8}, {0, 0, 8});   // GPU 0's own: 0-3; its neighbour's: 4-7
+  BindRequest asked = request(BindMode::core, {{0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}});
+  asked.options.cores = 1;
+  EXPECT_THAT(cpus(machine, asked), ElementsAre("0", "1", "2", "3", "4!", "5!", "6!", "7!")) << "8 ranks, 8 cores";
+  asked.options.cores = 2;
+  EXPECT_THAT(cpus(machine, asked), ElementsAre("0,1", "2,3", "4,5!", "6,7!", "8,9!", "10,11!", "12,13!", "14,15!"));
+  asked.options.cores = 3;
+  std::vector<unsigned> uses(16);
+  for (const model::RankPlan& rank : planned(machine, asked).ranks)
+    for (const unsigned cpu : rank.cpus.to_vector()) ++uses[cpu];
+  EXPECT_THAT(uses, testing::Each(testing::AnyOf(1u, 2u))) << "24 cores of 16: none is stacked while another is used less";
 }
 
 TEST(Bind, MemoryNodesAreThoseOfTheCpusAndNeverOnesWithoutCpus) {

@@ -55,8 +55,8 @@ TEST(Place, TheStrongestWeakestLink) {
 }
 
 TEST(Place, OneGpuTakesTheLeftover) {
-  EXPECT_EQ(placed(bridged(), 1, {0, 1, 3, 4, 6}), "0: the one that others would miss least on node 0; leaves two whole pairs free");
-  EXPECT_EQ(placed(bridged(), 1, {0, 2, 5, 4, 6}), "5: the one that others would miss least on node 1; leaves two whole pairs free");
+  EXPECT_EQ(placed(bridged(), 1, {0, 1, 3, 4, 6}), "0: the least linked to the other free ones on node 0; leaves two whole pairs free");
+  EXPECT_EQ(placed(bridged(), 1, {0, 2, 5, 4, 6}), "5: the least linked to the other free ones on node 1; leaves two whole pairs free");
   EXPECT_EQ(placed(bridged(), 1, {5}), "5: the only free one on node 1");
 }
 
@@ -90,14 +90,14 @@ TEST(Place, TheSlowerEndOfALinkCounts) {
 }
 
 TEST(Place, DisplaysAndInstancesComeLast) {
-  EXPECT_EQ(placed(machine({"abc"}), 1, {0, 1, 2}, {}, {0}), "1: the one that others would miss least on node 0; leaves two free");
+  EXPECT_EQ(placed(machine({"abc"}), 1, {0, 1, 2}, {}, {0}), "1: first of equals on node 0; leaves two free");
   EXPECT_EQ(placed(machine({"ab"}), 2, {0, 1}, {}, {0}),
             "0,1: all that are free, NODE pair on node 0; one drives a display or has graphics");
   model::Snapshot parts = machine({"abc"});
   partition(parts, 0, {"3g.40gb", "3g.40gb"});
   partition(parts, 1, {"3g.40gb", "3g.40gb"});
-  EXPECT_EQ(placed(parts, 1, {0, 1, 2, 3, 4}), "2: the one that others would miss least on node 0; leaves two whole GPUs free");
-  EXPECT_EQ(placed(parts, 1, {0, 1, 3}), "1:1: the one that others would miss least on node 0; leaves one whole GPU free") << "a GPU that is begun is used up first";
+  EXPECT_EQ(placed(parts, 1, {0, 1, 2, 3, 4}), "2: the least linked to the other free ones on node 0; leaves two whole GPUs free");
+  EXPECT_EQ(placed(parts, 1, {0, 1, 3}), "1:1: the least linked to the other free ones on node 0; leaves one whole GPU free") << "a GPU that is begun is used up first";
 }
 
 TEST(Place, OtherOrders) {
@@ -134,7 +134,7 @@ TEST(Place, TheShapeSaysWhichLinksCount) {
   EXPECT_EQ(placed(snapshot, 3, all), "3,4,5: all joined by NV2 on node 0; leaves one whole group free");
   EXPECT_EQ(placed(snapshot, 3, all, shaped(model::Shape::pairwise)), "0,1,2: weakest link NODE on node 0; leaves one whole group free");
   EXPECT_EQ(placed(snapshot, 2, all, shaped(model::Shape::independent)),
-            "3,4: independent, least missed by others on node 0; leaves one whole group free");
+            "3,4: independent, few links lost to others on node 0; leaves one whole group free");
 }
 
 TEST(Place, TheUsersOrderComesBeforeAllElse) {
@@ -157,14 +157,56 @@ TEST(Place, TooFewIsNothingAndNoneIsEmpty) {
   EXPECT_EQ(placed(machine({"ab"}), 0, {0, 1}), "");
 }
 
-TEST(Place, AboveSixteenItSaysThatItDidNotTryAll) {
+TEST(Place, AllSetsAreComparedWhileThereAreAtMostTwoHundredThousand) {
   model::Snapshot snapshot = machine({"abcdefghijkl", "mnopqrstuvwx"});
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < 24; ++i) all.push_back(i);
   for (std::size_t i = 0; i < 24; i += 2) link(snapshot, i, i + 1, LinkKind::nvlink, 4);
   const std::string unproven = "; not proven best, there are too many sets to compare";
-  EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair on node 0; leaves 11 whole pairs free" + unproven);
-  EXPECT_EQ(placed(snapshot, 12, all), "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE on node 0; leaves six whole pairs free" + unproven);
+  EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair on node 0; leaves 11 whole pairs free");
+  EXPECT_EQ(placed(snapshot, 6, all), "0,1,2,3,4,5: weakest link NODE on node 0; leaves nine whole pairs free") << "134,596 sets";
+  EXPECT_EQ(placed(snapshot, 18, all).find(unproven), std::string::npos) << "as many";
+  EXPECT_EQ(placed(snapshot, 12, all),
+            "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE on node 0; leaves six whole pairs free" + unproven);
+}
+
+TEST(Place, WhatMustBeInTheSetIs) {
+  const auto snapshot = bridged();  // pairs 0-2, 1-3, 4-6, 5-7
+  const auto units = units_of(snapshot);
+  const auto chosen = [&](unsigned count, std::vector<plan::Candidate> candidates, model::Request request = {}) {
+    request.gpus = count;
+    const auto placement = plan::place(request, snapshot, units, candidates);
+    return placement ? placement->units : std::vector<std::size_t>{};
+  };
+  using Set = std::vector<std::size_t>;
+  const plan::Candidate a{0}, c{2}, d{3}, e{4}, must_b{1, false, true, true}, must_e{4, false, true, true};
+  EXPECT_EQ(chosen(2, {a, must_b, c, d, e}), (Set{1, 3})) << "the best pair with 1 in it, and not the first pair";
+  EXPECT_EQ(chosen(2, {a, must_b, c, d, must_e}), (Set{1, 4}));
+  EXPECT_EQ(chosen(3, {a, must_b, c, d, e}), (Set{0, 1, 2})) << "the first of equals";
+  EXPECT_EQ(chosen(1, {a, must_b, c, d, must_e}), Set{}) << "more than are asked for";
+  model::Request last;
+  last.pick = model::Pick::last;
+  EXPECT_EQ(chosen(2, {a, must_b, c, d, e}, last), (Set{1, 4})) << "in every order";
+}
+
+TEST(Place, WhatMustBeInTheSetIsAlsoWhereNotAllSetsAreCompared) {
+  model::Snapshot snapshot = machine({"abcdefghijklmnopqrstuvwxyzABCDEF"});
+  for (std::size_t i = 0; i < 32; i += 2) link(snapshot, i, i + 1, LinkKind::nvlink, 4);
+  std::vector<plan::Candidate> candidates;
+  for (std::size_t i = 0; i < 32; ++i) candidates.push_back({i, false, true, i == 20 || i == 31});
+  model::Request request;
+  request.gpus = 12;
+  const auto placement = plan::place(request, snapshot, units_of(snapshot), candidates);
+  ASSERT_TRUE(placement && !placement->exact);
+  for (const std::size_t unit : {20, 21, 30, 31})
+    EXPECT_TRUE(std::binary_search(placement->units.begin(), placement->units.end(), unit)) << unit;
+}
+
+TEST(Place, TheReasonDoesNotCallAGpuTheOnlyFreeOneBesideOthersThatDoNotFit) {
+  const auto snapshot = machine({"ab"});
+  model::Request request;
+  std::vector<plan::Candidate> candidates{{0, false, false}, {1}};
+  EXPECT_EQ(plan::place(request, snapshot, units_of(snapshot), candidates)->explain, "1: the only free one that would do on node 0");
 }
 
 }  // namespace
