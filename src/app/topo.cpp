@@ -42,6 +42,21 @@ std::optional<std::uint64_t> memory_of(const model::Machine& machine, const Numb
   return std::nullopt;
 }
 
+// CPUs of no known node by the GPUs they are near to: as many places as there are distinct sets of near CPUs.
+std::vector<std::vector<const model::Cpu*>> by_near_gpus(const model::Machine& machine, const std::vector<const model::Cpu*>& cpus) {
+  std::vector<std::pair<std::vector<bool>, std::vector<const model::Cpu*>>> sets;
+  for (const model::Cpu* cpu : cpus) {
+    std::vector<bool> near;
+    for (const model::Gpu& gpu : machine.gpus) near.push_back(gpu.near_cpus.node && gpu.near_cpus.node->contains(cpu->id));
+    auto set = std::find_if(sets.begin(), sets.end(), [&](const auto& known) { return known.first == near; });
+    if (set == sets.end()) set = sets.insert(sets.end(), {near, {}});
+    set->second.push_back(cpu);
+  }
+  std::vector<std::vector<const model::Cpu*>> places;
+  for (auto& set : sets) places.push_back(std::move(set.second));
+  return places;
+}
+
 void add_packages(const model::Machine& machine, Arrangement& chart) {
   std::map<Number, std::map<Number, std::vector<const model::Cpu*>, KnownFirst>, KnownFirst> sorted;
   for (const model::Cpu& cpu : machine.cpus) sorted[cpu.package][cpu.numa].push_back(&cpu);
@@ -49,9 +64,12 @@ void add_packages(const model::Machine& machine, Arrangement& chart) {
   for (const auto& [number, nodes] : sorted) {
     Package& package = chart.packages.emplace_back();
     package.number = number;
-    for (const auto& [numa, cpus] : nodes) {
-      const bool told = std::all_of(cpus.begin(), cpus.end(), [](const model::Cpu* cpu) { return cpu->core.has_value(); });
-      package.places.push_back({numa, memory_of(machine, numa), told, groups_of(cpus), {}});
+    for (const auto& [numa, all] : nodes) {
+      const auto sets = numa ? std::vector<std::vector<const model::Cpu*>>{all} : by_near_gpus(machine, all);
+      for (const auto& cpus : sets) {
+        const bool told = std::all_of(cpus.begin(), cpus.end(), [](const model::Cpu* cpu) { return cpu->core.has_value(); });
+        package.places.push_back({numa, memory_of(machine, numa), told, groups_of(cpus), {}});
+      }
       if (numa && ++packages_of_node[*numa] == 2) chart.split.push_back(*numa);
     }
   }
@@ -119,13 +137,17 @@ void add_device(std::size_t device, std::size_t gpus, const Joins& joins, Place&
   place.clusters.insert(place.clusters.begin() + static_cast<std::ptrdiff_t>(at), std::move(own));
 }
 
-// A NIC whose node is not known stands where a GPU behind its switch does.
-Number node_beside(std::size_t nic, const model::Machine& machine, const Joins& joins) {
+// A NIC whose node is not known stands where the nearest GPU of its node does.
+Place& place_of_nic(std::size_t nic, const model::Machine& machine, const Joins& joins, Arrangement& chart) {
   const std::size_t gpus = machine.gpus.size();
-  if (machine.nics[nic].numa) return machine.nics[nic].numa;
-  for (std::size_t gpu = 0; gpu < gpus; ++gpu)
-    if (machine.gpus[gpu].numa && behind_one_switch(joins.between(gpus + nic, gpu))) return machine.gpus[gpu].numa;
-  return std::nullopt;
+  if (machine.nics[nic].numa) return place_of(machine.nics[nic].numa, std::nullopt, chart);
+  const model::Gpu* beside = nullptr;
+  model::LinkKind nearest = model::LinkKind::sys;
+  for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
+    const auto& pcie = joins.between(gpus + nic, gpu).pcie;
+    if (pcie && *pcie < nearest) nearest = *pcie, beside = &machine.gpus[gpu];
+  }
+  return beside ? place_of(beside->numa, beside->near_cpus.node, chart) : place_of(std::nullopt, std::nullopt, chart);
 }
 
 }  // namespace
@@ -144,7 +166,7 @@ Arrangement arrange(const model::Machine& machine, const Joins& joins) {
   for (std::size_t g = 0; g < gpus; ++g)
     add_device(g, gpus, joins, place_of(machine.gpus[g].numa, machine.gpus[g].near_cpus.node, chart));
   for (std::size_t n = 0; n < machine.nics.size(); ++n)
-    add_device(gpus + n, gpus, joins, place_of(node_beside(n, machine, joins), std::nullopt, chart));
+    add_device(gpus + n, gpus, joins, place_of_nic(n, machine, joins, chart));
   std::stable_sort(chart.apart.begin(), chart.apart.end(),
                    [](const Place& a, const Place& b) { return KnownFirst{}(a.numa, b.numa); });
   return chart;

@@ -38,8 +38,10 @@ model::Machine look(Context& context) {
 
 int capture(Context& context) {
   const CaptureOptions& options = context.invocation.capture;
+  std::vector<std::string> doubts;
   const model::Machine machine =
-      options.from.empty() ? look(context) : wire::import_machine(context.wire.settings(), options.from);
+      options.from.empty() ? look(context) : wire::import_machine(context.wire.settings(), options.from, doubts);
+  for (const std::string& doubt : doubts) context.warn(doubt);
   const std::string text = as_machine_file(model::to_json(app::captured(machine, {options.use, options.anonymous})));
   if (options.output.empty() || options.output == "-") {
     context.print(text);

@@ -1,7 +1,8 @@
 // How this works: the header names the columns; everything before the word "Affinity" columns is a GPU or a NIC. A row is its
 // label, one cell for each of those, and what is left: CPU, NUMA and GPU NUMA columns. Rows are split at any white space,
 // because the number of tabs between the last columns depends on the length of the words; when one word is missing there it is
-// the CPU affinity, which is empty inside a cpuset without CPUs near that GPU.
+// the CPU affinity, which is empty inside a cpuset without CPUs near that GPU. A table that was pasted as a comment has "# "
+// before each line.
 #include "host/topology/from_matrix.hpp"
 
 #include <algorithm>
@@ -28,8 +29,9 @@ struct Cell {
 struct Row {
   std::vector<Cell> cells;
   std::optional<model::CpuSet> cpus;
+  bool cut = false;                      // there may be more of them than the table shows
   std::optional<int> numa;
-  bool coherent = false;                 // its memory is a NUMA node of its own
+  std::optional<int> own_node;           // its memory is this NUMA node of the host
 };
 
 // Without "ESC [ … letter": the header is underlined also when nobody looks.
@@ -46,7 +48,15 @@ std::string without_escapes(std::string_view text) {
   return plain;
 }
 
+// Without the "# ", "// " or "> " of a comment or a quotation.
+std::string_view uncommented(std::string_view line) {
+  for (const std::string_view sign : {"#", "//", ">"})
+    if (line.starts_with(sign)) return line.substr(sign.size());
+  return line;
+}
+
 Words words_of(std::string_view line) {
+  line = uncommented(line);
   Words words;
   std::size_t at = 0;
   while ((at = line.find_first_not_of(" \t", at)) != line.npos) {
@@ -81,9 +91,37 @@ bool is_header(const Words& words) {
          (words[1] == "GPU1" || std::find(words.begin(), words.end(), "Affinity") != words.end());
 }
 
+// One number after the other at equal steps, up to where the column ends.
+bool looks_cut(std::string_view list) {
+  constexpr std::size_t column = 14;
+  std::vector<std::uint64_t> numbers;
+  for (const std::string_view part : split(list, ',')) {
+    const auto number = parse_u64(part);
+    if (!number) return false;
+    numbers.push_back(*number);
+  }
+  if (numbers.size() < 3 || numbers[1] <= numbers[0] + 1) return false;
+  const std::uint64_t step = numbers[1] - numbers[0];
+  for (std::size_t i = 2; i < numbers.size(); ++i)
+    if (numbers[i] - numbers[i - 1] != step) return false;
+  return list.size() + 1 + std::to_string(numbers.back() + step).size() > column;
+}
+
 class Table {
  public:
   Table(const std::string& text, const std::string& what) : lines_(split_lines(text)), what_(what) {}
+
+  // "GPUs 0,1: …", of lists of CPUs that look cut. nvidia-smi cuts them where the column ends: machines whose CPUs are numbered
+  // by turns over the sockets show "0,2,4,6,8,10" and no more of 32 CPUs (seen from driver 525 to 580).
+  std::optional<std::string> cut_lists() const {
+    std::vector<std::string> gpus;
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      if (is_gpu(i) && rows_[i]->cut) gpus.push_back(names_[i].substr(3));
+    if (gpus.empty()) return std::nullopt;
+    return fmt::format("GPU{} {}: the list of near CPUs may be cut, nvidia-smi topo -m has no room for more; capture that machine "
+                       "itself (thole capture) before binding by it",
+                       gpus.size() == 1 ? "" : "s", join(gpus, ","));
+  }
 
   model::Machine machine() {
     read_header();
@@ -164,11 +202,12 @@ class Table {
       const auto number = parse_u64(word);
       if (columns_[i] == "CPU Affinity") {
         row.cpus = model::CpuSet::parse(word);
+        row.cut = looks_cut(word);
         if (!row.cpus) fail(line, "no list of CPUs: " + printable(word, 40));
       } else if (columns_[i] == "NUMA Affinity" && number && *number < 1024) {
         row.numa = static_cast<int>(*number);              // "0-1" is no one node
       } else if (columns_[i] == "GPU NUMA ID") {
-        row.coherent = number.has_value();
+        if (number && *number < 1024) row.own_node = static_cast<int>(*number);
       }
     }
   }
@@ -198,7 +237,7 @@ class Table {
     gpu.pci = address(column);
     gpu.numa = row.numa;
     gpu.near_cpus.node = row.cpus;
-    gpu.coherent = row.coherent;
+    gpu.coherent = row.own_node.has_value();
     int links = 0;
     for (const Cell& cell : row.cells) {
       links += cell.count.value_or(0);
@@ -219,6 +258,7 @@ class Table {
     model::Nic nic;
     nic.name = called_.contains(column) ? called_.at(column) : names_[column];
     nic.pci = address(column);
+    nic.numa = node_of_nic(column);
     for (std::size_t i = 0; rows_[column] && i < names_.size(); ++i) {
       const Cell& cell = rows_[column]->cells[i];
       if (i != column && !is_gpu(i) && cell.kind)
@@ -227,12 +267,26 @@ class Table {
     return nic;
   }
 
+  // That of the GPUs which reach it without leaving their node, if they agree on one.
+  std::optional<int> node_of_nic(std::size_t column) const {
+    std::optional<int> node;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!is_gpu(i) || !rows_[i]->numa) continue;
+      const std::optional<model::LinkKind> kind = rows_[i]->cells[column].kind;
+      if (!kind || *kind < model::LinkKind::pix || *kind > model::LinkKind::node) continue;
+      if (node && *node != *rows_[i]->numa) return std::nullopt;
+      node = rows_[i]->numa;
+    }
+    return node;
+  }
+
   void add_cpus(model::Machine& machine) const {
     std::map<unsigned, std::optional<int>> nodes;
     std::set<int> numa;
     for (const std::optional<Row>& row : rows_) {
       if (!row) continue;
       if (row->numa) numa.insert(*row->numa);
+      if (row->own_node) numa.insert(*row->own_node);      // a node with memory and without CPUs
       if (row->cpus)
         for (unsigned cpu : row->cpus->to_vector()) nodes.emplace(cpu, row->numa);
     }
@@ -261,9 +315,12 @@ bool has_matrix(std::string_view text) {
   return std::any_of(lines.begin(), lines.end(), [](std::string_view line) { return is_header(words_of(line)); });
 }
 
-model::Machine machine_of_matrix(std::string_view text, const std::string& what) {
+model::Machine machine_of_matrix(std::string_view text, const std::string& what, std::vector<std::string>* doubts) {
   const std::string plain = without_escapes(text);
-  return Table(plain, what).machine();
+  Table table(plain, what);
+  model::Machine machine = table.machine();
+  if (const auto cut = table.cut_lists(); cut && doubts) doubts->push_back(*cut);
+  return machine;
 }
 
 }  // namespace thole::host

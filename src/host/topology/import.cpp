@@ -81,19 +81,19 @@ void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<model::Pc
 
 }  // namespace
 
-model::Machine import_file(const std::string& path, const TopologyReader& reader) {
+model::Machine import_file(const std::string& path, const TopologyReader& reader, std::vector<std::string>* doubts) {
   const auto text = read_file(path, largest);
   if (!text) throw Error(ErrorCode::usage, "cannot read the topology file").about(printable(path, 200)).because(errno);
   const bool hwloc = start_has(*text, "<topology") || start_has(*text, "<root>");
-  model::Machine machine = hwloc ? reader.read_xml(path) : import_text(*text, path);
+  model::Machine machine = hwloc ? reader.read_xml(path) : import_text(*text, path, doubts);
   machine.name = name_of(path);
   return machine;
 }
 
-model::Machine import_text(const std::string& text, const std::string& what) {
+model::Machine import_text(const std::string& text, const std::string& what, std::vector<std::string>* doubts) {
   model::Machine machine;
   if (start_has(text, "<nvidia_smi_log")) machine = machine_of_nvidia_smi(text, what);
-  else if (has_matrix(text)) machine = machine_of_matrix(text, what);
+  else if (has_matrix(text)) machine = machine_of_matrix(text, what, doubts);
   else refuse(what, text);
   // Whatever the text said, what is written of it can be read: every GPU has an identity, and one of its own.
   return model::machine_from_json(model::to_json(machine), printable(what, 200));

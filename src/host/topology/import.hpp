@@ -11,10 +11,11 @@ namespace thole::host {
 
 // A file: XML exported by hwloc (lstopo --of xml), the report of nvidia-smi -q -x, the table of nvidia-smi topo -m. Told apart
 // by their content. The machine is named after the file. Throws Error(usage) for anything else, naming what could be given.
-model::Machine import_file(const std::string& path, const TopologyReader& reader);
+// Sentences on what is read and may be wrong all the same are added to `doubts`.
+model::Machine import_file(const std::string& path, const TopologyReader& reader, std::vector<std::string>* doubts = nullptr);
 
 // The same of a text that is not hwloc's; `what` names it in errors.
-model::Machine import_text(const std::string& text, const std::string& what);
+model::Machine import_text(const std::string& text, const std::string& what, std::vector<std::string>* doubts = nullptr);
 
 // A folder with the /sys and /proc of a machine, itself or one level down, as hwloc-gather-topology packs it. Throws
 // Error(usage) when it is none.

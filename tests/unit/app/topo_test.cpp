@@ -86,6 +86,22 @@ TEST(Arrangement, NicWithoutANodeStandsWithTheGpuBehindItsSwitch) {
   EXPECT_EQ(text(chart.apart, snapshot.machine), "?: eth0");
 }
 
+TEST(Arrangement, WhereNoNodeIsKnownThereIsAPlaceForEachDistinctSetOfNearCpus) {
+  model::Snapshot snapshot = test::machine({"ab", "c"});
+  snapshot.machine.numa.clear();
+  for (model::Cpu& cpu : snapshot.machine.cpus) cpu.numa.reset(), cpu.package.reset();
+  for (model::Gpu& gpu : snapshot.machine.gpus) gpu.numa.reset();
+  for (const std::size_t gpu : {0, 1}) snapshot.machine.gpus[gpu].near_cpus.node = model::CpuSet::parse("0-3");
+  snapshot.machine.gpus[2].near_cpus.node = model::CpuSet::parse("4-7");
+  snapshot.machine.nics = {nic("ib0", 0x80, std::nullopt), nic("eth0", 0x81, std::nullopt)};
+  snapshot.machine.gpus[2].links = {{*model::PciAddress::parse("0000:80:00.0"), LinkKind::node, {}, {}}};
+  const Arrangement chart = arranged(snapshot);
+  ASSERT_EQ(chart.packages.size(), 1u);
+  const std::string drawn = text(chart.packages[0].places, snapshot.machine);
+  EXPECT_TRUE(drawn.starts_with("?: 0 1 | ?: 2 ib0")) << drawn;
+  EXPECT_EQ(text(chart.apart, snapshot.machine), "?: eth0");
+}
+
 TEST(Arrangement, NodesWithoutCpusAndNodesOfSeveralPackagesStandApart) {
   model::Snapshot snapshot = test::machine({"a", "b"});
   for (model::Cpu& cpu : snapshot.machine.cpus) cpu.numa = 0;

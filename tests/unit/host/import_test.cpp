@@ -185,8 +185,14 @@ TEST(Matrix, IsTheSameWhateverBlanksAndEscapesAreInIt) {
   std::string spaced, underlined = "\x1b[4m" + plain, windows;
   for (char c : plain) spaced += c == '\t' ? std::string("      ") : std::string(1, c);
   underlined.insert(underlined.find('\n'), "\x1b[0m");
+  const auto commented = [](const std::string& sign) {
+    std::string text = sign;
+    for (char c : plain) text += c == '\n' ? "\n" + sign : std::string(1, c);
+    return text + "\n";
+  };
   for (char c : plain) windows += c == '\n' ? std::string("\r\n") : std::string(1, c);
-  for (const std::string& other : {spaced, underlined, windows, "$ nvidia-smi topo -m\n" + plain + "\n$ exit\n", plain + plain})
+  for (const std::string& other : {spaced, underlined, windows, "$ nvidia-smi topo -m\n" + plain + "\n$ exit\n", plain + plain,
+                                   commented("# "), commented("#"), commented("// "), commented("> ")})
     EXPECT_EQ(matrix(other), matrix(plain)) << other;
 }
 
@@ -229,6 +235,35 @@ TEST(Matrix, InACpusetTheAffinityOfOtherGpusIsEmptyAndSoUnknown) {
 TEST(Matrix, ManyMoreNvlinksThanAGpuHasAreASwitch) {
   EXPECT_EQ(link_between(test::real_machines().at("nvsmi/dgx2"), 0, *model::PciAddress::parse("ff00:0f:00.0")), "nvswitch6");
   EXPECT_EQ(link_between(test::real_machines().at("nvsmi/4xh200-turin-nps4"), 0, *model::PciAddress::parse("ff00:01:00.0")), "nvlink6");
+}
+
+TEST(Matrix, ANicStandsOnTheNodeOfTheGpusThatReachItWithinTheirs) {
+  const model::Machine machine = matrix("\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tNIC3\tCPU Affinity\tNUMA Affinity\n"
+                                        "GPU0\t X \tSYS\tNODE\tSYS\tSYS\tNODE\t0-7\t0\n"
+                                        "GPU1\tSYS\t X \tSYS\tPIX\tSYS\tPHB\t8-15\t1\n");
+  EXPECT_EQ(machine.nics[0].numa, 0);
+  EXPECT_EQ(machine.nics[1].numa, 1);
+  EXPECT_EQ(machine.nics[2].numa, std::nullopt) << "far from both";
+  EXPECT_EQ(machine.nics[3].numa, std::nullopt) << "the table contradicts itself";
+}
+
+TEST(Matrix, TheNodeOfAGpusOwnMemoryIsANodeOfTheMachine) {
+  const model::Machine machine = matrix("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-71\t0\t\t4\n");
+  ASSERT_EQ(machine.numa.size(), 2u);
+  EXPECT_EQ(machine.numa[1].id, 4);
+  EXPECT_TRUE(std::none_of(machine.cpus.begin(), machine.cpus.end(), [](const model::Cpu& cpu) { return cpu.numa == 4; }));
+}
+
+TEST(Matrix, ListsOfCpusThatTheColumnMayHaveCutAreDoubted) {
+  const auto doubts = [](const std::string& first, const std::string& second) {
+    std::vector<std::string> found;
+    machine_of_matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tSYS\t" + first + "\nGPU1\tSYS\tX\t" + second + "\n", "topo.txt", &found);
+    return found;
+  };
+  EXPECT_THAT(doubts("0,2,4,6,8,10", "1,3,5,7,9,11"), testing::ElementsAre(HasSubstr("GPUs 0,1: the list of near CPUs may be cut")));
+  EXPECT_THAT(doubts("0,4,8,12,16,20", "0-3"), testing::ElementsAre(HasSubstr("GPU 0: ")));
+  for (const char* whole : {"0,2,4,6", "0-15,32-47", "0,1,2,3,4,5,6", "112-127,240-255", "3", "0,2,7,8,20,31,40"})
+    EXPECT_THAT(doubts(whole, "64"), testing::IsEmpty()) << whole;
 }
 
 TEST(Matrix, MistakesAreNamedWithTheirLine) {
