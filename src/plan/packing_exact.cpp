@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "plan/packing_tally.hpp"
+#include "plan/packing_totals.hpp"
 
 namespace thole::plan {
 
@@ -13,7 +13,7 @@ namespace {
 class AllSets {
  public:
   AllSets(const Pool& pool, const std::vector<Criterion>& order, std::size_t size)
-      : pool_(pool), order_(order), size_(size), n_(pool.size()), occupation_(pool), tallies_(size + 1),
+      : pool_(pool), order_(order), size_(size), n_(pool.size()), occupation_(pool), totals_(size + 1),
         gain_((size + 1) * n_), least_((size + 1) * n_, std::numeric_limits<long>::max()) {}
 
   Members best() {
@@ -37,7 +37,7 @@ class AllSets {
   // Candidates from `from` on are the ones whose links are needed from here on.
   void enter(std::size_t i, std::size_t from) {
     const std::size_t depth = chosen_.size(), here = depth * n_, below = here + n_;
-    tallies_[depth + 1] = occupation_.with(tallies_[depth], i, gain_[here + i], least_[here + i]);
+    totals_[depth + 1] = occupation_.with(totals_[depth], i, gain_[here + i], least_[here + i]);
     for (std::size_t j = from; j < n_; ++j) {
       const long score = j == i ? 0 : pool_.links.score(i, j);
       gain_[below + j] = gain_[here + j] + score;
@@ -68,14 +68,14 @@ class AllSets {
 
   void compare(std::size_t last) {
     const std::size_t here = chosen_.size() * n_ + last;
-    const Tally tally = occupation_.with(tallies_[chosen_.size()], last, gain_[here], least_[here]);
+    const Totals totals = occupation_.with(totals_[chosen_.size()], last, gain_[here], least_[here]);
     const bool first = merit_.empty();
     if (first) merit_.resize(order_.size());
     for (std::size_t c = 0; c < order_.size(); ++c) {
-      const long now = value(order_[c], tally);
+      const long now = value(order_[c], totals);
       if (!first && now == merit_[c]) continue;
       if (!first && now > merit_[c]) return;
-      for (; c < order_.size(); ++c) merit_[c] = value(order_[c], tally);
+      for (; c < order_.size(); ++c) merit_[c] = value(order_[c], totals);
       best_ = chosen_;
       best_.push_back(last);
     }
@@ -85,7 +85,7 @@ class AllSets {
   const std::vector<Criterion>& order_;
   std::size_t size_, n_;
   Occupation occupation_;
-  std::vector<Tally> tallies_;                 // by depth
+  std::vector<Totals> totals_;                 // by depth
   std::vector<long> gain_, least_;             // by depth and candidate
   Members open_, chosen_, best_;
   std::vector<long> merit_;                    // of best_, in the order of the criteria

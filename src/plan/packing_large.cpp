@@ -3,7 +3,7 @@
 #include <array>
 #include <limits>
 
-#include "plan/packing_tally.hpp"
+#include "plan/packing_totals.hpp"
 
 namespace thole::plan {
 
@@ -21,7 +21,7 @@ class Growing {
   bool has(std::size_t i) const { return has_[i]; }
 
   void add(std::size_t i) {
-    tally_ = occupation_.with(tally_, i, gain_[i], least_[i]);
+    totals_ = occupation_.with(totals_, i, gain_[i], least_[i]);
     has_[i] = true;
     occupation_.enter(i);
     for (std::size_t j = 0; j < pool_.size(); ++j) {
@@ -32,13 +32,13 @@ class Growing {
     }
   }
 
-  Merit merit() const { return merit_of(tally_); }
-  Merit merit_with(std::size_t i) const { return merit_of(occupation_.with(tally_, i, gain_[i], least_[i])); }
+  Merit merit() const { return merit_of(totals_); }
+  Merit merit_with(std::size_t i) const { return merit_of(occupation_.with(totals_, i, gain_[i], least_[i])); }
 
  private:
-  Merit merit_of(const Tally& tally) const {
+  Merit merit_of(const Totals& totals) const {
     Merit merit{};
-    for (std::size_t c = 0; c < order_.size(); ++c) merit[c] = value(order_[c], tally);
+    for (std::size_t c = 0; c < order_.size(); ++c) merit[c] = value(order_[c], totals);
     return merit;
   }
 
@@ -47,7 +47,7 @@ class Growing {
   std::vector<bool> has_;
   std::vector<long> gain_, least_;             // what each candidate's links to the set add up to, and the weakest of them
   Occupation occupation_;
-  Tally tally_;
+  Totals totals_;
 };
 
 // For each candidate the first one that nothing tells it apart from.

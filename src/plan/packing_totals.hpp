@@ -10,24 +10,24 @@
 
 namespace thole::plan {
 
-struct Tally {
+struct Totals {
   long last_resort = 0, instances = 0, inside = 0, weakest = std::numeric_limits<long>::max(), rows = 0;
   long nodes = 0, packages = 0, broken = 0;
 };
 
 // Smaller is better.
-inline long value(Criterion criterion, const Tally& tally) {
+inline long value(Criterion criterion, const Totals& totals) {
   switch (criterion) {
-    case Criterion::last_resort: return tally.last_resort;
-    case Criterion::instances: return tally.instances;
-    case Criterion::weakest: return -tally.weakest;
-    case Criterion::inside: return -tally.inside;
-    case Criterion::nodes: return tally.nodes;
-    case Criterion::packages: return tally.packages;
-    case Criterion::left: return tally.rows - tally.inside;  // the links that go with the set
+    case Criterion::last_resort: return totals.last_resort;
+    case Criterion::instances: return totals.instances;
+    case Criterion::weakest: return -totals.weakest;
+    case Criterion::inside: return -totals.inside;
+    case Criterion::nodes: return totals.nodes;
+    case Criterion::packages: return totals.packages;
+    case Criterion::left: return totals.rows - totals.inside;  // the links that go with the set
     case Criterion::broken: break;
   }
-  return tally.broken;
+  return totals.broken;
 }
 
 // How many members are on each node, in each package and in each group.
@@ -36,12 +36,12 @@ class Occupation {
   explicit Occupation(const Pool& pool)
       : pool_(pool), on_node_(pool.size() + 1), on_package_(pool.size() + 1), taken_(pool.groups.size()) {}
 
-  // The tally with candidate i beside the members; `gain`: what its links to them add up to, `least`: the weakest of those.
-  Tally with(const Tally& tally, std::size_t i, long gain, long least) const {
+  // The totals with candidate i beside the members; `gain`: what its links to them add up to, `least`: the weakest of those.
+  Totals with(const Totals& totals, std::size_t i, long gain, long least) const {
     const Traits& traits = pool_.traits[i];
     const Group& group = pool_.groups[traits.group];
     const std::size_t taken = taken_[traits.group];
-    Tally next = tally;
+    Totals next = totals;
     next.last_resort += traits.last_resort;
     next.instances += traits.instance;
     next.inside += gain;
