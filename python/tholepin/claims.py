@@ -99,7 +99,8 @@ class Claim:
 
     def _leave_environment(self) -> None:
         # What somebody has changed since is left alone.
-        for name, before in self._before.items():
+        changed, self._before = self._before, {}
+        for name, before in changed.items():
             now = _native.variable(name)
             if now != self.env.get(name):
                 continue
@@ -182,8 +183,7 @@ def claim(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
     )  # fmt: skip
-    request["not_started"] = True  # else a process that the driver shows on a GPU would wait for itself
-    made = obtained(request, wait)
+    made = _obtained_unless_late(request, wait, sure)
     try:
         if not sure:
             _late.confirm(made.env)
@@ -193,6 +193,16 @@ def claim(
     made._enter_environment()
     _live.add(made)
     return made
+
+
+def _obtained_unless_late(request: dict[str, Any], wait: words.Duration | None, sure: bool) -> Claim:
+    # A process that the driver shows on a GPU would wait for itself; but within its claim that is where it belongs.
+    if not sure:
+        try:
+            return obtained(request, 0)
+        except errors.NoneFree:  # that claim has ended, or another process of it has a part
+            pass
+    return obtained({**request, "not_started": True}, wait)
 
 
 _AS_THEY_ARE = ("gpus", "model", "share_with", "beside", "pick", "shape", "trust_claims", "ids", "command")

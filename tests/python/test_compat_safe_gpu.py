@@ -159,7 +159,7 @@ except RuntimeError as problem:
     )
 
 
-def test_a_claim_of_its_own_object_ends_with_it():
+def test_a_claim_of_its_own_object_outlives_it():
     assert (
         run("""
 from safe_gpu import safe_gpu
@@ -167,20 +167,44 @@ owner = safe_gpu.GPUOwner(3, lambda device_no: device_no * 10)
 print(owner.devices_taken, owner.placeholders, safe_gpu.get_free_gpus())
 del owner
 print(safe_gpu.get_free_gpus())
+owner = safe_gpu.GPUOwner(3, lambda device_no: None)
+print(owner.devices_taken)
 """)
-        == "[0, 1, 2] [0, 10, 20] ['3']\n['0', '1', '2', '3']\n"
+        == "[0, 1, 2] [0, 10, 20] ['3']\n['3']\n[0, 1, 2]\n"
     )
 
 
-def test_claiming_again_gives_the_first_gpus_back():
+def test_claiming_again_takes_of_the_first_gpus_or_more_when_they_are_free():
     assert (
         run("""
 from safe_gpu import safe_gpu
-for n in (4, 2, 4, 0):
-    safe_gpu.claim_gpus(n, lambda device_no: None)
-    print(safe_gpu.gpu_owner.devices_taken, safe_gpu.get_free_gpus())
+def claims(*numbers):
+    for n in numbers:
+        try:
+            safe_gpu.claim_gpus(n, lambda device_no: None)
+        except RuntimeError as problem:
+            print(str(problem)[:14], end=" ")
+        print(safe_gpu.gpu_owner.devices_taken, safe_gpu.get_free_gpus())
+    safe_gpu.release_gpus()
+    print(safe_gpu.get_free_gpus())
+claims(4, 2, 2, 4, 3, 0, 1)
+claims(1, 2, 3, 1)
 """)
-        == "[0, 1, 2, 3] []\n[0, 1] ['2', '3']\n[0, 1, 2, 3] []\n[] ['0', '1', '2', '3']\n"
+        == """\
+[0, 1, 2, 3] []
+[0, 1] []
+[0, 1] []
+[0, 1, 2, 3] []
+[0, 1, 2] []
+[] []
+[0] []
+['0', '1', '2', '3']
+[0] ['1', '2', '3']
+[1, 2] ['0', '3']
+Required 3 GPU [1, 2] ['0', '3']
+[1] ['0', '3']
+['0', '1', '2', '3']
+"""
     )
 
 

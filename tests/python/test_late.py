@@ -179,7 +179,8 @@ for wait in (0, None):                    # nor does it wait for itself
     assert said[0].startswith("70 too late to claim: the driver shows this process on GPU 3 | claim before CUDA")
 
 
-def test_a_faked_nvidia_driver_that_knows_our_pid(tmp_path):
+@pytest.mark.parametrize("held, said", [("released", "too late to claim: the driver shows this process on GPU 1"), ("held", "[1]\n")])
+def test_a_faked_nvidia_driver_that_knows_our_pid(tmp_path, held, said):
     sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "system"))
     from fake_nvidia import Driver
 
@@ -188,7 +189,9 @@ def test_a_faked_nvidia_driver_that_knows_our_pid(tmp_path):
     driver = Driver(tmp_path, 2)
     code = """
 import os, pathlib, sys, tholepin
-tholepin.claim(1).release()
+held = tholepin.claim(1, on=[1])
+if sys.argv[2] == "released":
+    held.release()
 new = pathlib.Path(sys.argv[1] + ".new")
 new.write_text(f"gpus 2\\ngpu 1 process compute {os.getpid()} 300\\n")
 new.rename(sys.argv[1])
@@ -199,9 +202,9 @@ except tholepin.TooLateError as error:
 """
     ours = {name: os.environ[name] for name in ("THOLE_LIBRARY", "THOLE_PROGRAM") if name in os.environ}
     environment = {**driver.environment, **ours}
-    done = subprocess.run([sys.executable, "-c", code, str(driver.conf)], env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run([sys.executable, "-c", code, str(driver.conf), held], env=environment, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("too late to claim: the driver shows this process on GPU 1"), done.stdout
+    assert done.stdout.startswith(said), done.stdout
 
 
 def captured():

@@ -2,22 +2,26 @@
 
 How this works. The claim is thole's: all or nothing, in the machine's one line, freed by the kernel with the process. A
 placeholder is still made where its framework is there, as programs expect, and so that users of the original without
-thole see the GPUs in use. The log says what the original's would: its "lock" is the place in line.
+thole see the GPUs in use; until it is there their lock is held (``_neighbours``). The log says what the original's would: its
+"lock" is the place in line, and that lock.
 """
 
 from __future__ import annotations
 
 import fcntl
 import logging
+import operator
 import os
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import tholepin
-from tholepin import _native
+from tholepin import _late
 
+from ._errors import NvidiasmiError, translated
+from ._looks import computing, get_free_gpus, get_nvidia_smi_value, is_single_gpu_display_mode
+from ._neighbours import Neighbours
 from ._placeholders import (
     PyCudaPlaceholder,
     PytorchPlaceholder,
@@ -35,27 +39,12 @@ __all__ = [
     "pytorch_placeholder", "release_gpus", "tensorflow_placeholder",
 ]  # fmt: skip
 
-# The lock of safe-gpu itself. thole takes it, where it exists, while it chooses; nothing here does.
+# The lock of safe-gpu itself. Here it is never made: without it nobody uses that one.
 LOCK_FILENAME = "/tmp/safe_gpu/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users"
 
-# What claim_gpus() made last.
+# What claim_gpus() made last; and all that it made and that still hold GPUs, each out of the one before it.
 gpu_owner: GPUOwner | None = None
-
-
-class NvidiasmiError(Exception):
-    """This machine has no GPU, or its driver does not answer.
-
-    >>> from safe_gpu import safe_gpu
-    >>> try:
-    ...     safe_gpu.claim_gpus(placeholder_fn=lambda device_no: None)
-    ... except safe_gpu.NvidiasmiError:
-    ...     pass                                     # without a GPU
-    """
-
-
-class _NoDriver(NvidiasmiError, FileNotFoundError):
-    # FileNotFoundError is what the original raises where nvidia-smi is missing, and what programs have learnt to catch.
-    pass
+_owners: list[GPUOwner] = []
 
 
 class Logger(Protocol):
@@ -63,60 +52,6 @@ class Logger(Protocol):
 
     def info(self, message: str) -> None: ...
     def error(self, message: str) -> None: ...
-
-
-def _seen() -> dict[str, Any]:
-    try:
-        seen: dict[str, Any] = _native.call_json("thole_snapshot", _native.machine())
-    except tholepin.DriverError as problem:
-        raise NvidiasmiError(str(problem)) from problem
-    if not seen["gpus"]:
-        problems = [one["problem"] for one in seen["observations"] if one["problem"]]
-        raise _NoDriver("; ".join(problems) or "this machine has no GPU")
-    return seen
-
-
-def get_free_gpus() -> list[str]:
-    """The indices of the GPUs that nobody has claimed or uses, ascending. A moment later this may be wrong.
-
-    >>> get_free_gpus()
-    ['0', '1', '2', '3', '4', '5', '6', '7']
-    """
-    seen = _seen()
-    claimed = {claim["gpu"] for claim in seen["claims"]}
-    return [
-        str(i)
-        for i, gpu in enumerate(seen["gpus"])
-        if i not in claimed and gpu["health"] == "ok" and not _computing(gpu["use"])
-    ]
-
-
-def _computing(use: dict[str, Any] | None) -> bool:
-    # Who cannot be seen may be there.
-    processes = use["processes"] if use else None
-    return processes is None or any(process["kind"] != "graphics" for process in processes)
-
-
-def is_single_gpu_display_mode() -> bool:
-    """Whether the machine's only GPU has a monitor.
-
-    >>> is_single_gpu_display_mode()
-    False
-    """
-    gpus = _seen()["gpus"]
-    return len(gpus) == 1 and bool(gpus[0].get("monitor", gpus[0].get("display")))
-
-
-def get_nvidia_smi_value(nvidia_smi_lines: Sequence[str], key: str) -> str:
-    """The last word of the first line with this key, of what ``nvidia-smi -q`` prints.
-
-    >>> get_nvidia_smi_value(["Attached GPUs      : 8"], "Attached GPUs")
-    '8'
-    """
-    for line in nvidia_smi_lines:
-        if key in line:
-            return line.split()[-1]
-    raise KeyError(f'"{key}" not found in the provided nvidia-smi output')
 
 
 class SafeLock:
@@ -162,7 +97,9 @@ class SafeUmask:
 
 
 class GPUOwner:
-    """GPUs of this process: claimed when it is made, until :meth:`release_gpus` or until it is dropped.
+    """GPUs of this process: claimed when it is made, until :meth:`release_gpus` or the end of the process.
+
+    Dropping it drops the placeholders, and neither the claim nor its variables.
 
     >>> owner = GPUOwner(2, placeholder_fn=lambda device_no: f"on {device_no}")
     >>> owner.devices_taken, owner.placeholders
@@ -183,9 +120,12 @@ class GPUOwner:
     Raises:
         RuntimeError: not enough free in the time that ``thole compat --wait`` gave; more than this machine has; CUDA runs in
             this process already; what `placeholder_fn` raises.
-        ValueError: more than one, on a machine whose only GPU has the display.
-        NvidiasmiError: no GPU, or the driver does not answer.
+        ValueError: more than one, on a machine whose only GPU has the display; fewer than none.
+        TypeError: `nb_gpus` is no whole number.
+        NvidiasmiError: no GPU, the driver does not answer, or the claims of this machine cannot be kept.
     """
+
+    _waits = True
 
     def __init__(
         self,
@@ -200,24 +140,27 @@ class GPUOwner:
         self.devices_taken: list[int] = []
         self.placeholders: list[Any] = []
         self._claim: tholepin.Claim | None = None
+        nb_gpus = operator.index(nb_gpus)
+        if nb_gpus < 0:
+            raise ValueError(f"Requested {nb_gpus} GPUs.")
         if is_single_gpu_display_mode():
             self.logger.info("Running on a machine with single GPU used for actual display")
             if nb_gpus != 1:
                 raise ValueError(f"Requested {nb_gpus} GPUs on a machine with single one.")
             self._take(self._claimed(nb_gpus))
             return
+        neighbours = Neighbours(LOCK_FILENAME, self.logger)
         self.logger.info("acquiring lock")
         try:
-            claim = self._claimed(nb_gpus)
+            claim = self._claimed_before_neighbours(nb_gpus, neighbours)
             self.logger.info("lock acquired")
             self._take(claim)
         finally:
+            neighbours.release()
             self.logger.info("lock released")
 
     def _take(self, claim: tholepin.Claim) -> None:
         self._claim = claim
-        end = weakref.finalize(self, claim.release)
-        end.atexit = False  # the kernel does it, when also the placeholders are gone
         variable = next(
             (name for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK") if name in claim.env), ""
         )
@@ -228,11 +171,30 @@ class GPUOwner:
             self._let_go()
             raise
 
+    def _claimed_before_neighbours(self, nb_gpus: int, neighbours: Neighbours) -> tholepin.Claim:
+        """A claim that safe-gpu's users heed until `neighbours` is released: whoever was choosing at the same moment came first."""
+        while True:
+            before = computing()
+            claim = self._claimed(nb_gpus)
+            try:
+                neighbours.acquire()
+                if not neighbours.held or "/" in claim.id:  # within a claim there are its own processes
+                    return claim
+                if not any(gpu in claim.indices for gpu, _ in computing() - before):
+                    return claim
+            except BaseException:
+                claim.release()
+                raise
+            claim.release()
+            neighbours.release()
+
     def _claimed(self, nb_gpus: int) -> tholepin.Claim:
         try:
             try:
                 return tholepin.claim(nb_gpus, wait=0)
             except tholepin.NoneFree:
+                if not self._waits:
+                    raise
                 self.logger.info(f"Waiting for {nb_gpus} GPUs, only found these free: {get_free_gpus()}")
                 return tholepin.claim(nb_gpus)
         except tholepin.TooLateError as late:
@@ -243,6 +205,8 @@ class GPUOwner:
                 f"Required {nb_gpus} GPUs, only found these free: {get_free_gpus()}. "
                 "Somebody didn't properly declare their resources?"
             ) from refused
+        except tholepin.Error as problem:
+            raise translated(problem) from problem
 
     def allocate_gpus(self, gpu_device_numbers: Sequence[str]) -> None:
         """Makes these GPUs the visible ones and puts placeholders on them. Claims nothing: the constructor does."""
@@ -276,6 +240,10 @@ class GPUOwner:
             self._claim.release()
 
 
+class _AtOnce(GPUOwner):
+    _waits = False
+
+
 def claim_gpus(
     nb_gpus: int = 1,
     placeholder_fn: Callable[[int], Any] = PytorchPlaceholder(),
@@ -284,8 +252,9 @@ def claim_gpus(
 ) -> None:
     """Claims GPUs for this process, waiting in line where they are not free. The first thing to do, before CUDA is started.
 
-    The :class:`GPUOwner` is kept in ``gpu_owner``; one of an earlier call is given back first. Parameters and errors are
-    its own.
+    The :class:`GPUOwner` is kept in ``gpu_owner``. Parameters and errors are its own. A second call takes its GPUs out of those of
+    the first. If it wants more, and they are free at once, the first are given back when the new ones are had; else that is
+    RuntimeError, and the first stay.
 
     >>> from safe_gpu import safe_gpu
     >>> safe_gpu.claim_gpus(2, placeholder_fn=lambda device_no: None)
@@ -293,10 +262,43 @@ def claim_gpus(
     [0, 1]
     """
     global gpu_owner
-    earlier, gpu_owner = gpu_owner, None
-    if earlier:
-        earlier._let_go()
-    gpu_owner = GPUOwner(nb_gpus, placeholder_fn, logger, debug_sleep)
+    _owners[:] = [owner for owner in _owners if owner._claim and not owner._claim.released]
+    while len(_owners) > 1 and _is_in_the_way(_owners[-1], nb_gpus):
+        _owners.pop()._let_go()  # its GPUs are kept by the one before it
+        gpu_owner = _owners[-1]
+    if _owners and nb_gpus > len(_owners[0].devices_taken):
+        made = _outgrown(_owners[0], nb_gpus, placeholder_fn, logger, debug_sleep)
+        _owners.pop()
+    else:
+        made = GPUOwner(nb_gpus, placeholder_fn, logger, debug_sleep)
+    gpu_owner = made
+    _owners.append(made)
+
+
+def _is_in_the_way(inner: GPUOwner, wanted: int) -> bool:
+    """Whether the one before it is to give the GPUs: it has more, and they are wanted; or it has the same."""
+    has = len(inner.devices_taken)
+    if wanted <= has:
+        return has == len(_owners[-2].devices_taken)
+    try:
+        _late.check(wanted)
+    except tholepin.TooLateError as late:
+        raise RuntimeError(str(late)) from late
+    return True
+
+
+def _outgrown(held: GPUOwner, *wanted: Any) -> GPUOwner:
+    """A claim beside `held`, which ends when this one is had. It does not wait: two that hold and wait would wait for ever."""
+    claim = held._claim
+    assert claim
+    claim._leave_environment()
+    try:
+        made = _AtOnce(*wanted)
+    except BaseException:
+        claim._enter_environment()
+        raise
+    held._let_go()
+    return made
 
 
 def release_gpus() -> None:
@@ -305,5 +307,7 @@ def release_gpus() -> None:
     >>> claim_gpus(placeholder_fn=lambda device_no: None)
     >>> release_gpus()
     """
-    if gpu_owner:
-        gpu_owner.release_gpus()
+    for owner in [gpu_owner, *_owners[-2::-1]]:
+        if owner:
+            owner.release_gpus()
+    _owners.clear()
