@@ -24,7 +24,7 @@ class Queue:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="queue-", dir=folder))
         self.words = [thole, "--machine", machine, "--state-dir", str(self.folder / "state")]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("THOLE_", "CUDA_"))}
-        self.environment = dict(kept, THOLE_QUEUE_DIR=str(self.folder / "queue"), XDG_RUNTIME_DIR=str(self.folder))
+        self.environment = dict(kept, THOLE_QUEUE_DIR=str(self.folder / "queue"), THOLE_PERSONAL_DIR=str(self.folder))
         os.chmod(self.folder, 0o700)
 
     def __call__(self, *words, check=True):

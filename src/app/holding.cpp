@@ -142,7 +142,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
     held.ending = [placeholder = wanted.placeholder] { placeholder->end(); };
   }
   held.message = claim_json(ports.site, acquired, variables, until).dump();
-  held.door.directory = ports.directory(acquired.claim.id, ports.site.uid);
+  held.door.directory = ports.new_directory(acquired.claim.id);
   held.door.about = {acquired.claim.id, 0, true, until};
   for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());
   inner = std::move(acquired.inner_store);

@@ -38,13 +38,13 @@ std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acqu
                                            const std::function<void(const std::string&)>& caution) {
   if (acquired.reused || acquired.claim.locks.empty()) return nullptr;
   port::DoorSpec spec;
-  spec.directory = ports.directory(acquired.claim.id, ports.site.uid);
   spec.about = {acquired.claim.id, 0, false, until};
   for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
   port::ClaimStore& store = acquired.inner_store ? *acquired.inner_store : ports.site.store;
   spec.held = [&store] { return store.holdings(); };
   spec.amend = [&store, &acquired](std::optional<WallTime> end) { store.amend(acquired.claim, end); };
   try {
+    spec.directory = ports.new_directory(acquired.claim.id);
     return ports.control.open(std::move(spec));
   } catch (const Error& error) {
     if (caution) caution("release and extend will not reach this claim: " + error.full());

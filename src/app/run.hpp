@@ -12,8 +12,9 @@
 
 namespace thole::app {
 
-// Where the files of a claim lie: (id, owner) -> directory.
+// Where the files of a claim lie: (id, owner) -> directory; and of one that we are making: id -> directory.
 using ClaimDirectory = std::function<std::string(const std::string& id, uid_t owner)>;
+using NewClaimDirectory = std::function<std::string(const std::string& id)>;   // throws Error(unavailable)
 
 struct RunRequest {
   model::Request request;
@@ -41,6 +42,7 @@ struct RunPorts {
   port::Processes& processes;
   port::ClaimControl& control;
   ClaimDirectory directory;
+  NewClaimDirectory new_directory;
   BindSite bind;
 };
 

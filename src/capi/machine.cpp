@@ -28,9 +28,9 @@ bool runnable(const std::string& path) {
 
 wire::Config configured(const char* options) {
   const plan::Environment environment = wire::process_environment(environ);
-  wire::Config config = wire::read_config(environment, wire::config_files(environment));
   const auto path = environment.find("PATH");
-  config.settings.program = program_beside_library(path == environment.end() ? "" : path->second);
+  const std::string program = program_beside_library(path == environment.end() ? "" : path->second);
+  wire::Config config = wire::read_config(environment, wire::config_files(environment), program);
   if (!options) return config;
   const model::Json json = model::parse_json(options, "options");
   if (!json.is_object()) throw Error(ErrorCode::usage, "options: expected an object {…}");

@@ -15,7 +15,7 @@ app::ClaimSearch search(Context& context) {
   return {.store = context.wire.find_store(),
           .environment = settings.environment,
           .uid = settings.uid,
-          .directory = [&context](const std::string& id, uid_t owner) { return context.wire.claim_directory(id, owner); },
+          .directory = [&context](const std::string& id, uid_t owner) { return context.wire.places().find_claim(id, owner); },
           .gpus = [&context]() -> const app::Observer& { return context.wire.glance(); }};
 }
 

@@ -34,16 +34,6 @@ std::string variable(const wire::Config& config, const char* name) {
   return found == config.settings.environment.end() ? "" : found->second;
 }
 
-// Where jupyter_core looks for a user's kernels.
-fs::path kernel_root(const wire::Config& config) {
-  if (std::string named = variable(config, "JUPYTER_DATA_DIR"); !named.empty()) return fs::path(named) / "kernels";
-  if (std::string data = variable(config, "XDG_DATA_HOME"); !data.empty()) return fs::path(data) / "jupyter/kernels";
-  const std::string home = variable(config, "HOME");
-  if (home.empty())
-    throw Error(ErrorCode::usage, "where kernels belong is not known: HOME is not set").hint("set JUPYTER_DATA_DIR");
-  return fs::path(home) / ".local/share/jupyter/kernels";
-}
-
 struct Kernel {
   std::string name, shown, python, request;
 };
@@ -173,7 +163,7 @@ int install(Context& context) {
   if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != std::string::npos ||
       name.starts_with('.'))
     throw Error(ErrorCode::usage, "a kernel's name has letters, digits, '-', '_' and '.' only").about(printable(name, 60));
-  const fs::path folder = kernel_root(context.config) / name;
+  const fs::path folder = fs::path(context.wire.places().jupyter_kernels()) / name;
   if (fs::exists(folder / "kernel.json") && !read_kernel(folder))
     throw Error(ErrorCode::usage, "there is another kernel of this name, which thole did not make")
         .about(folder)
@@ -192,7 +182,7 @@ int install(Context& context) {
 }
 
 int list(Context& context) {
-  const std::vector<Kernel> kernels = all_kernels(kernel_root(context.config));
+  const std::vector<Kernel> kernels = all_kernels(fs::path(context.wire.places().jupyter_kernels()));
   if (context.invocation.global.json) {
     print_as_json(context, kernels);
     return 0;
@@ -208,7 +198,7 @@ int list(Context& context) {
 }
 
 int remove(Context& context) {
-  const fs::path root = kernel_root(context.config);
+  const fs::path root = fs::path(context.wire.places().jupyter_kernels());
   std::vector<std::string> known, names(context.invocation.words.begin() + 1, context.invocation.words.end());
   for (const Kernel& kernel : all_kernels(root)) known.push_back(kernel.name);
   if (names.empty()) throw Error(ErrorCode::usage, "jupyter remove: NAME missing").hint("see: thole jupyter list");
@@ -228,7 +218,7 @@ int remove(Context& context) {
 
 std::vector<std::string> jupyter_kernels(const wire::Config& config) {
   std::vector<std::string> names;
-  for (Kernel& kernel : all_kernels(kernel_root(config))) names.push_back(std::move(kernel.name));
+  for (Kernel& kernel : all_kernels(wire::Places(config.settings).jupyter_kernels())) names.push_back(std::move(kernel.name));
   return names;
 }
 

@@ -1,5 +1,4 @@
 // The program: reads the command line, calls one command, and ends as documented (docs/commands.md, "Exit status").
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -46,22 +45,12 @@ std::string path_of_this_program() {
   return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : std::string();
 }
 
-// The runtime directory only where it is ours alone: after sudo or su the variable still names the other user's.
-std::string own_runtime_directory(const plan::Environment& environment) {
-  const auto named = environment.find("XDG_RUNTIME_DIR");
-  struct stat about {};
-  if (named == environment.end() || !named->second.starts_with('/') || ::lstat(named->second.c_str(), &about) != 0) return "";
-  return S_ISDIR(about.st_mode) && about.st_uid == ::geteuid() && (about.st_mode & 077) == 0 ? named->second : "";
-}
-
 wire::Config configure(const Invocation& invocation, const wire::Config& read) {
   wire::Config config = read;
   wire::Settings& settings = config.settings;
   if (invocation.global.machine) settings.machine = *invocation.global.machine;
   if (invocation.global.state_dir) settings.state_dir = *invocation.global.state_dir;
   if (invocation.queue.directory) settings.queue_dir = *invocation.queue.directory;
-  settings.program = path_of_this_program();
-  settings.runtime_dir = own_runtime_directory(settings.environment);
   return config;
 }
 
@@ -116,7 +105,7 @@ int main_of(const std::vector<std::string_view>& arguments) {
     if (verb == "__placeholder") return wire::run_placeholder(invocation.words);
     if (verb == "completion") return cli::completion(invocation);
     const plan::Environment environment = wire::process_environment(environ);
-    const wire::Config config = wire::read_config(environment, wire::config_files(environment));
+    const wire::Config config = wire::read_config(environment, wire::config_files(environment), path_of_this_program());
     if (verb == "__runner") return run_runner(configure(invocation, config));
     if (verb == "__complete") return cli::complete(invocation, configure(invocation, config));
     invocation = cli::parse(arguments, config.request);

@@ -12,6 +12,7 @@ std::map<std::string, std::string> carried(const Settings& settings) {
     variables["THOLE_MACHINE"] =
         settings.machine.find('/') == std::string::npos ? settings.machine : from_anywhere(settings.machine);
   if (!settings.state_dir.empty()) variables["THOLE_STATE_DIR"] = from_anywhere(settings.state_dir);
+  if (!settings.personal_dir.empty()) variables["THOLE_PERSONAL_DIR"] = from_anywhere(settings.personal_dir);
   return variables;
 }
 

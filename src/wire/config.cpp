@@ -65,6 +65,8 @@ constexpr ConfigKey key_rows[] = {
    [](C& c, const V& v, const S& w) { c.settings.machine = one(v, w); }},
   {"state_dir", "THOLE_STATE_DIR", "DIR", "where claims and the queue are kept",
    [](C& c, const V& v, const S& w) { c.settings.state_dir = one(v, w); }},
+  {"personal_dir", "THOLE_PERSONAL_DIR", "DIR", "where your own files of the moment lie (default /tmp/thole-UID)",
+   [](C& c, const V& v, const S& w) { c.settings.personal_dir = one(v, w); }},
   {"queue.dir", "THOLE_QUEUE_DIR", "DIR", "where the queue and its logs are kept",
    [](C& c, const V& v, const S& w) { c.settings.queue_dir = one(v, w); }},
   {"queue.keep", "THOLE_QUEUE_KEEP", "TIME", "how long ended jobs and their logs are kept (default 90d)",
@@ -220,11 +222,12 @@ std::vector<std::string> config_files(const plan::Environment& environment) {
   return files;
 }
 
-Config read_config(const plan::Environment& environment, const std::vector<std::string>& files) {
-  Config config;
-  config.settings.environment = environment;
+Settings::Settings(plan::Environment variables, uid_t user, std::string path)
+    : program(std::move(path)), environment(std::move(variables)), uid(user) {}
+
+Config read_config(const plan::Environment& environment, const std::vector<std::string>& files, const std::string& program) {
+  Config config(Settings(environment, ::geteuid(), program));
   read_gpu_file(config.settings.environment);
-  config.settings.uid = ::geteuid();
   for (const std::string& file : files) apply_file(config, file);
   apply_variables(config, environment);
   return config;

@@ -12,6 +12,8 @@
 namespace thole::wire {
 
 struct Config {
+  explicit Config(Settings of) : settings(std::move(of)) {}
+
   Settings settings;
   model::Request request;             // the defaults a request starts from: wait, pick, beside, …
   model::BindWishes binding;          // likewise of how jobs are bound
@@ -35,8 +37,9 @@ std::span<const ConfigKey> config_keys();
 plan::Environment process_environment(char** environ);
 
 // Reads `files` in order (a missing one is nothing), then the variables, and the file that PBS_GPUFILE names. Unknown keys and
-// malformed values throw Error(usage) with file, line and the nearest key.
-Config read_config(const plan::Environment& environment, const std::vector<std::string>& files);
+// malformed values throw Error(usage) with file, line and the nearest key. `program` is the path of `thole` itself. There is no
+// other way to come by Settings.
+Config read_config(const plan::Environment& environment, const std::vector<std::string>& files, const std::string& program);
 
 // Where the two files are for this caller.
 std::vector<std::string> config_files(const plan::Environment& environment);

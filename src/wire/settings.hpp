@@ -14,8 +14,12 @@
 namespace thole::wire {
 
 struct Settings {
+  // Of this process and no other: what is not said here comes from the same place for the program and the library.
+  Settings(plan::Environment environment, uid_t uid, std::string program);
+
   std::string machine;             // --machine, THOLE_MACHINE: a simulated machine's file or name; "" = this machine
   std::string state_dir;           // --state-dir, THOLE_STATE_DIR: "" = the machine's own
+  std::string personal_dir;        // THOLE_PERSONAL_DIR: "" = /tmp/thole-UID (places.hpp)
   std::string queue_dir;           // --queue-dir, THOLE_QUEUE_DIR: "" = the user's own of this machine
   Seconds queue_keep{90 * 24 * 3600};  // ended jobs and their logs are kept this long
   std::optional<unsigned> cpu_tasks;   // tasks without GPUs at once; absent = as many as there are CPUs
@@ -25,12 +29,11 @@ struct Settings {
   std::string cuda_library;        // THOLE_CUDA: absolute path of another libcuda; ignored with elevated rights
   std::string machines_dir;        // THOLE_MACHINES: where shipped machines are looked for first
   std::string program;             // this program's own path, re-executed as the probe
-  std::string runtime_dir;         // XDG_RUNTIME_DIR where it is ours, else ""
   plan::Environment environment;   // the caller's variables as they were
   model::FreePolicy free_policy;   // [free] ignore_processes, ignore_memory
   Millis probe_cold{10'000};       // patience with the driver when it was not asked lately
   Millis status_patience{4'000};   // of status, which answers within 5 s whatever the driver does
-  uid_t uid = 0;
+  uid_t uid;
 };
 
 }  // namespace thole::wire

@@ -24,7 +24,6 @@
 #include "host/process/task_pool.hpp"
 #include "host/process/tree.hpp"
 #include "host/store/queue_dir.hpp"
-#include "host/surroundings/host_name.hpp"
 #include "host/topology/live.hpp"
 #include "plan/free.hpp"
 #include "wire/late_store.hpp"
@@ -55,19 +54,6 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// A name for the state directory of a simulated machine: two files of one name are two machines.
-std::string machine_state_name(const std::string& machine, const std::string& path) {
-  std::string name = "machine-";
-  for (char c : machine.substr(machine.rfind('/') + 1))
-    name += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ? c : '_';
-  if (path.empty()) return name;
-  std::uint64_t hash = 14695981039346656037u;   // FNV-1a
-  char* real = ::realpath(path.c_str(), nullptr);
-  for (const char* c = real ? real : path.c_str(); *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
-  std::free(real);
-  return name + fmt::format("-{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
-}
-
 }  // namespace
 
 struct Wire::Parts {
@@ -87,7 +73,8 @@ struct Wire::Parts {
   std::unique_ptr<Queue> queue;
 };
 
-Wire::Wire(Settings settings) : settings_(std::move(settings)), parts_(std::make_unique<Parts>()) {}
+Wire::Wire(Settings settings)
+    : settings_(std::move(settings)), places_(settings_), parts_(std::make_unique<Parts>()) {}
 Wire::~Wire() = default;
 
 const port::Clock& Wire::clock() const { return parts_->clock; }
@@ -111,7 +98,7 @@ std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
   Backends backends;
   port::TopologySource* topology = nullptr;
   if (settings_.machine.empty()) {
-    const std::string root = personal_root(settings_.uid);
+    const std::string root = places_.personal_or_none();
     backends = live_backends(settings_, ask_drivers ? settings_.program : std::string(), root);
     if (!parts_->topology)
       parts_->topology = std::make_unique<host::LiveTopology>(
@@ -128,29 +115,21 @@ std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
   return std::make_unique<app::Observer>(std::move(backends), topology, parts_->clock, !settings_.machine.empty());
 }
 
-std::string Wire::personal_root(uid_t owner) const {
-  if (owner == settings_.uid)
-    return settings_.runtime_dir.empty() ? fmt::format("/tmp/thole-{}", owner) : settings_.runtime_dir + "/thole";
-  const std::string runtime = fmt::format("/run/user/{}/thole", owner);
-  return is_directory(runtime) ? runtime : fmt::format("/tmp/thole-{}", owner);
-}
-
-std::string Wire::claim_directory(const std::string& claim_id, uid_t owner) const {
-  return personal_root(owner) + "/" + claim_id.substr(claim_id.rfind('/') + 1);
-}
-
 host::StateLocation Wire::state_location() {
   if (!settings_.state_dir.empty()) return host::StateLocation::named(settings_.state_dir);
   if (settings_.machine.empty()) return host::StateLocation::common();
+  return host::StateLocation::personal(places_.personal(), machine_name());
+}
+
+std::string Wire::machine_name() {
   observer();
-  return host::StateLocation::personal(personal_root(settings_.uid),
-                                       machine_state_name(settings_.machine, parts_->file->path()));
+  return places_.machine_name(parts_->file->path());
 }
 
 host::ClaimStoreOptions Wire::store_options() {
   host::ClaimStoreOptions options;
   options.location = state_location();
-  options.personal_root = personal_root(settings_.uid);
+  options.personal_root = [places = places_] { return places.personal(); };
   if (settings_.machine.empty()) options.neighbours = host::safe_gpu_lock_files();
   return options;
 }
@@ -167,7 +146,9 @@ port::ClaimStore& Wire::store() {
 }
 
 port::ClaimStore* Wire::find_store() {
-  if (!parts_->store) parts_->store = host::find_claim_store(store_options());
+  if (parts_->store) return parts_->store.get();
+  const bool in_personal = settings_.state_dir.empty() && !settings_.machine.empty();
+  if (!in_personal || places_.find_personal()) parts_->store = host::find_claim_store(store_options());
   return parts_->store.get();
 }
 
@@ -206,25 +187,8 @@ void Wire::die_if_interrupted() {
   if (signal) host::die_by(*signal);
 }
 
-// A simulated machine has a queue of its own, and so have the claims of a directory of their own.
 host::QueuePlaces Wire::queue_places() {
-  host::QueuePlaces places;
-  places.named = settings_.queue_dir;
-  const auto variable = [this](const char* name) {
-    const auto found = settings_.environment.find(name);
-    return found == settings_.environment.end() ? std::string() : found->second;
-  };
-  const std::string xdg = variable("XDG_STATE_HOME"), home = variable("HOME");
-  if (xdg.starts_with('/')) places.state_home = xdg;
-  else if (home.starts_with('/')) places.state_home = home + "/.local/state";
-  places.host = host::host_name();
-  if (!settings_.machine.empty()) {
-    observer();
-    places.machine = machine_state_name(settings_.machine, parts_->file->path());
-  }
-  if (!settings_.state_dir.empty()) places.machine += machine_state_name("claims", settings_.state_dir);
-  places.uid = settings_.uid;
-  return places;
+  return places_.queue(settings_.machine.empty() ? std::string() : machine_name());
 }
 
 Queue& Wire::queue() {
@@ -249,8 +213,8 @@ app::Site& Wire::site() {
 }
 
 app::RunPorts Wire::run_ports() {
-  return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return claim_directory(id, owner); },
-          bind_site()};
+  return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return places_.find_claim(id, owner); },
+          [this](const std::string& id) { return places_.new_claim(id); }, bind_site()};
 }
 
 // A captured tree is another machine as much as a machine file is.

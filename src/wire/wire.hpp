@@ -15,6 +15,7 @@
 #include "port/placeholder.hpp"
 #include "port/processes.hpp"
 #include "port/task_pool.hpp"
+#include "wire/places.hpp"
 #include "wire/settings.hpp"
 
 namespace thole::host {
@@ -57,9 +58,7 @@ class Wire {
   int interruption();
   void die_if_interrupted();
 
-  // Where a claim keeps its own files (the socket, the store inside it), and where a user's own state lies.
-  std::string claim_directory(const std::string& claim_id, uid_t owner) const;
-  std::string personal_root(uid_t owner) const;
+  const Places& places() const { return places_; }
 
   // Where the claims of this machine are kept.
   host::StateLocation state_location();
@@ -68,9 +67,11 @@ class Wire {
   std::unique_ptr<app::Observer> make_observer(bool ask_drivers);
   host::ClaimStoreOptions store_options();
   host::QueuePlaces queue_places();
+  std::string machine_name();      // of a simulated machine, for directories
 
   struct Parts;
   Settings settings_;
+  Places places_;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -24,7 +24,7 @@ class Driver:
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("THOLE_", "CUDA_"))}
         self.environment |= {"THOLE_SYSROOT": str(self.root), "THOLE_NVML": str(BUILD / "fake/full/libnvidia-ml.so.1"),
                              "THOLE_FAKE_NVML": str(self.conf), "THOLE_STATE_DIR": str(directory / "state"),
-                             "XDG_RUNTIME_DIR": str(directory / "run")}
+                             "THOLE_PERSONAL_DIR": str(directory / "run")}
 
     def add_gpus(self, gpus):
         """From now on the machine has so many."""

@@ -196,11 +196,11 @@ def test_release_of_a_running_command_ends_it_and_returns_when_it_is_free(machin
 
 
 def test_nothing_of_a_killed_keeper_stays_after_the_next_claim(machine, tmp_path):
-    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    environment = {**os.environ, "THOLE_PERSONAL_DIR": str(tmp_path)}
     tmp_path.chmod(0o700)
     done = machine.run("claim", "-g", "2", env=environment)
     holder = machine.holder(done.stdout.strip())
-    left = tmp_path / "thole" / done.stdout.strip()
+    left = tmp_path / done.stdout.strip()
     assert (left / "control").is_socket()
     os.kill(holder, signal.SIGKILL)
     eventually(lambda: gone(holder), "the holder ends")

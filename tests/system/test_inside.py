@@ -24,7 +24,7 @@ mine = sorted(gpu["uuid"] for gpu in json.loads(os.environ["THOLE_GPUS"]))
 @pytest.fixture
 def box(tmp_path):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("THOLE")}
-    environment.update(THOLE_MACHINE="4xA100", THOLE_STATE_DIR=str(tmp_path / "state"), XDG_RUNTIME_DIR=str(tmp_path / "run"))
+    environment.update(THOLE_MACHINE="4xA100", THOLE_STATE_DIR=str(tmp_path / "state"), THOLE_PERSONAL_DIR=str(tmp_path / "run"))
     (tmp_path / "run").mkdir(mode=0o700)
     return environment
 
@@ -123,5 +123,5 @@ one = thole("run", "-q", "--no-wait", "-g", "1", "--", "true")
 one.communicate()
 """)
     subprocess.run([THOLE, "run", "-q", "-g", "2", "--", "true"], env=box, check=True)
-    leftovers = [name for name in os.listdir(box["XDG_RUNTIME_DIR"] + "/thole") if len(name) == 16]
+    leftovers = [name for name in os.listdir(box["THOLE_PERSONAL_DIR"]) if len(name) == 16]
     assert leftovers == [], "directories of dead claims"

@@ -17,7 +17,7 @@ class Box:
         self.folder = folder
         self.words = [THOLE, "--machine", f"{gpus}xA100", "--state-dir", str(folder / "state")]
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("THOLE_", "CUDA_"))}
-        self.environment["XDG_RUNTIME_DIR"] = str(folder / "runtime")
+        self.environment["THOLE_PERSONAL_DIR"] = str(folder / "runtime")
         os.makedirs(folder / "runtime", mode=0o700)
 
     def map(self, *words, **more):

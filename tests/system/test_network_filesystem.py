@@ -8,7 +8,7 @@ from run_tools import BUILD, THOLE
 
 
 def thole(folder, *words, preload=True):
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "XDG_RUNTIME_DIR": str(folder), "NO_COLOR": "1",
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "THOLE_PERSONAL_DIR": str(folder), "NO_COLOR": "1",
                    "ASAN_OPTIONS": "verify_asan_link_order=0"}
     if preload:
         environment["LD_PRELOAD"] = str(BUILD / "fake/network_fs.so")

@@ -103,7 +103,7 @@ def claim(driver, *words):
 def test_claims_are_extended_and_released_at_once_while_the_driver_hangs(driver):
     first, second = claim(driver, "--on", "2", "--time", "1h"), claim(driver, "--on", "5", "--time", "1h")
     driver.configure("gpus 8", "hang nvmlInit_v2")
-    asked = (driver.environment["XDG_RUNTIME_DIR"] + "/thole/probe-nvidia.lock")
+    asked = (driver.environment["THOLE_PERSONAL_DIR"] + "/probe-nvidia.lock")
     before = pathlib.Path(asked).read_text()
     begin = time.monotonic()
     for words in (["extend", first, "2h"], ["release", first], ["extend", "5", "2h"], ["release", driver.uuid(5)]):

@@ -64,7 +64,7 @@ def test_the_tree_reads_the_machine_with_its_own_libhwloc(tree, tmp_path):
         assert {name.split(".so")[0] for name in needed(tree / "lib/thole" / library)} <= {"libc", "libm", "libudev", "ld-linux-x86-64",
                                                                                            "ld-linux-aarch64"}
     assert {path.name for path in (tree / "share/doc/thole/licences").iterdir()} == {"libhwloc15", "libudev1", "LGPL-2.1"}
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path),
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "THOLE_PERSONAL_DIR": str(tmp_path),
                    "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(tmp_path / "loaded")}
     captured = subprocess.run([tree / "bin/thole", "capture"], env=environment, capture_output=True, text=True, check=True)
     assert json.loads(captured.stdout)["cpus"]

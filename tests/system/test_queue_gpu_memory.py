@@ -25,7 +25,7 @@ class Machine(Queue):
         shutil.copy(BUILD / "fake/full/libnvidia-ml.so.1", library)
         del self.env["THOLE_MACHINE"], self.driver.environment["THOLE_FAKE_NVML"]
         self.env.update({name: value for name, value in self.driver.environment.items()
-                         if name.startswith("THOLE_") or name == "XDG_RUNTIME_DIR"},
+                         if name.startswith("THOLE_")},
                         THOLE_NVML=str(library), THOLE_BIND="none", CONF=str(self.driver.conf))
         self.configure = self.driver.configure
 

@@ -64,7 +64,6 @@ class Box:
         self.journal.touch()
         self.journal.chmod(0o666)
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("THOLE")}
-        self.environment.pop("XDG_RUNTIME_DIR", None)
         for gpu in self.status()["gpus"]:
             (self.proof / gpu["uuid"]).touch()
             (self.proof / gpu["uuid"]).chmod(0o666)

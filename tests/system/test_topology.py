@@ -16,19 +16,19 @@ ONLINE = os.sysconf("SC_NPROCESSORS_ONLN")
 
 @pytest.fixture
 def thole(tmp_path):
-    """Runs the program as a user with a runtime directory, and so a cache, of its own."""
+    """Runs the program as a user with a personal directory, and so a cache, of its own."""
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
 
     def run(*words, before=(), **variables):
-        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(runtime), **variables}
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "THOLE_PERSONAL_DIR": str(runtime), **variables}
         return subprocess.run([*before, THOLE, *map(str, words)], env=environment, capture_output=True, text=True, timeout=60)
     return run
 
 
 @pytest.fixture
 def cache(tmp_path):
-    return tmp_path / "runtime" / "thole" / "topology"
+    return tmp_path / "runtime" / "topology"
 
 
 def cpus(result):

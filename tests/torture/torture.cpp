@@ -79,7 +79,7 @@ struct Site {
     host::ClaimStoreOptions made;
     made.location = host::StateLocation::named(folder + "/state");
     made.units = units;
-    made.personal_root = folder + "/inner";
+    made.personal_root = [inner = folder + "/inner"] { return inner; };
     if (hooked) made.step_hook = maybe_die;
     return made;
   }

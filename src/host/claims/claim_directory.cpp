@@ -29,7 +29,7 @@ bool missing(int fd, const std::string& name) {
 ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, NodeAccess access)
     : state_(std::move(dir)), access_(access) {
   if (state_.kind == DirKind::personal) {
-    mode_ = 0600;
+    mode_ = S_ISVTX | 0600;          // what ages files in /tmp leaves those of the sticky bit
     share_nodes_ = false;
     turn_nodes_ = 0;
   } else if (access_.group) {
@@ -195,7 +195,7 @@ bool ClaimDirectory::add_slots(std::span<const std::string> keys) {
 void ClaimDirectory::write_devices() {
   const char* unfinished = "devices.new";
   ::unlinkat(state_.fd.get(), unfinished, 0);
-  Fd fd = make_file(unfinished, state_.kind == DirKind::personal ? 0600 : 0644);
+  Fd fd = make_file(unfinished, state_.kind == DirKind::personal ? mode_ : 0644);
   std::string text = format_devices(keys_);
   if (!write_all(fd.get(), text) || ::renameat(state_.fd.get(), unfinished, state_.fd.get(), "devices") != 0)
     throw Error(ErrorCode::unavailable, "cannot write").about(path() + "/devices").because(errno);

@@ -21,13 +21,12 @@ FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_on
 std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
-  look_only_ = false;  // who claims makes what is missing, where the directory is his
   auto unknown = [&](const std::string& key) { return !nodes_->slot_of(key); };
-  if (std::any_of(entry.eligible.begin(), entry.eligible.end(), unknown)) nodes_->refresh_slots();
   if (std::any_of(entry.eligible.begin(), entry.eligible.end(), unknown)) {
+    nodes_->refresh_slots();
     for (const std::string& key : entry.eligible)
       if (unknown(key)) options_.units.push_back(key);
-    open_again();
+    if (nodes_->state().mine) open_again();
     slots_of(entry.eligible);
   }
   return std::make_unique<FifoPlace>(*this, std::move(entry));
@@ -38,10 +37,8 @@ model::SlotSet FifoStore::slots_of(const std::vector<std::string>& keys) const {
   for (const std::string& key : keys) {
     auto slot = nodes_->slot_of(key);
     if (!slot)
-      throw Error(ErrorCode::unavailable, "the state directory " + nodes_->path() + " does not know this unit")
-          .about(key)
-          .hint(nodes_->state().kind == DirKind::named ? "its owner adds it: thole --state-dir " + nodes_->path() + " init"
-                                                       : "sudo thole init");
+      throw Error(ErrorCode::unavailable, "the state directory " + nodes_->path() + " does not know this unit").about(key).hint(
+          "sudo thole init");
     slots.set(*slot);
   }
   return slots;

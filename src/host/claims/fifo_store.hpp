@@ -53,7 +53,7 @@ class FifoStore : public port::ClaimStore {
   void open_again();
 
   ClaimStoreOptions options_;
-  bool look_only_;                     // makes nothing, until somebody enters
+  bool look_only_;                     // makes nothing
   mutable std::mutex threads_;
   std::optional<ClaimDirectory> nodes_;
   std::optional<QueueFile> queue_;

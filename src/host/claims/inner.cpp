@@ -19,7 +19,8 @@ namespace {
 constexpr const char* outer_file = "outer";
 
 std::string personal_root(const ClaimStoreOptions& options) {
-  return options.personal_root.empty() ? "/tmp/thole-" + std::to_string(::geteuid()) : options.personal_root;
+  if (!options.personal_root) throw Error(ErrorCode::internal, "a store without a personal directory");
+  return options.personal_root();
 }
 
 bool is_claim_id(std::string_view name) {
@@ -106,7 +107,8 @@ void sweep_dead_sockets(const std::string& root_path, const std::function<std::v
 
 void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,
                              const std::function<std::vector<model::Holding>()>& held) {
-  Fd root = open_at(AT_FDCWD, personal_root(options).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  const std::string root_path = personal_root(options);
+  Fd root = open_at(AT_FDCWD, root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;
   if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
   std::vector<std::string> ours;
@@ -123,7 +125,7 @@ void sweep_inner_directories(const ClaimStoreOptions& options, const std::string
   }
   for (const std::string& name : ours) {
     StateDir directory;
-    directory.path = personal_root(options) + "/" + name;
+    directory.path = root_path + "/" + name;
     directory.fd = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (directory.fd && directory.unused()) remove(root.get(), name);   // else somebody inside lives on: next time
   }

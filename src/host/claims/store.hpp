@@ -1,6 +1,7 @@
 // The claim store over flocked FIFOs: port::ClaimStore for a state directory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ namespace thole::host {
 struct ClaimStoreOptions {
   StateLocation location;
   std::vector<std::string> units;     // keys of all units of the machine: its directory gets nodes for them
-  std::string personal_root;          // where the directories of claims lie: "$XDG_RUNTIME_DIR/thole"; "" = /tmp/thole-<uid>
+  std::function<std::string()> personal_root;   // where the directories of claims lie, made if need be; throws Error
   std::vector<std::string> neighbours;  // lock files of safe-gpu, held while choosing (safe_gpu_lock.hpp)
   port::Log* log = nullptr;           // told when somebody keeps the claims locked; outlives the store
   AllocPatience patience;

@@ -10,7 +10,7 @@ namespace {
 struct Inner : ClaimStoreTest {
   std::unique_ptr<port::ClaimStore> machine() {
     auto made = options(StateLocation::named(directory));
-    made.personal_root = folder.path + "/personal";
+    made.personal_root = [path = folder.path + "/personal"] { return path; };
     return open_claim_store(made);
   }
   bool has_directory(const std::string& id) { return std::filesystem::exists(folder.path + "/personal/" + id); }
@@ -56,7 +56,7 @@ TEST_F(Inner, TheDirectoryOfADeadClaimIsSweptThatOfALivingOneIsNot) {
 TEST_F(Inner, TheClaimsOfAnotherMachineAreNotSwept) {
   auto store = machine();
   auto made = options(StateLocation::named(folder.path + "/other"));
-  made.personal_root = folder.path + "/personal";
+  made.personal_root = [path = folder.path + "/personal"] { return path; };
   auto other = open_claim_store(made);
   auto there = entry({"GPU-0"}), here = entry({"GPU-0"});
   there.id = "00000000000000b1";

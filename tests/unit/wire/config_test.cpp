@@ -19,6 +19,10 @@ using testing::IsEmpty;
 
 namespace {
 
+Config read_config(const plan::Environment& environment, const std::vector<std::string>& files) {
+  return wire::read_config(environment, files, "/usr/bin/thole");
+}
+
 class ConfigFile : public testing::Test {
  protected:
   ConfigFile() { EXPECT_NE(::mkdtemp(directory_.data()), nullptr); }

@@ -1,0 +1,152 @@
+#include "host/own_directory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+
+namespace {
+
+constexpr const char* settled = "settled";
+constexpr int most_attempts = 400;
+
+std::string plain_name(uid_t uid) { return fmt::format("thole-{}", uid); }
+
+std::vector<std::string> entries(const std::string& path) {
+  std::vector<std::string> names;
+  Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY);
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(fd ? ::fdopendir(fd.get()) : nullptr, &::closedir);
+  if (!listing) return names;
+  static_cast<void>(fd.release());
+  while (const dirent* entry = ::readdir(listing.get()))
+    if (std::string name = entry->d_name; name != "." && name != "..") names.push_back(std::move(name));
+  return names;
+}
+
+bool belongs_to(const std::string& path, uid_t uid, mode_t forbidden) {
+  struct stat found;
+  return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == uid && (found.st_mode & forbidden) == 0;
+}
+
+bool is_settled(const std::string& path) {
+  return ::faccessat(AT_FDCWD, (path + "/" + settled).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 || !entries(path).empty();
+}
+
+// The names with a number behind, sorted.
+std::vector<std::string> numbered(const std::string& base, uid_t uid) {
+  const std::string start = plain_name(uid) + "-";
+  std::vector<std::string> paths;
+  for (const std::string& name : entries(base))
+    if (name.size() == start.size() + 8 && name.starts_with(start) &&
+        name.find_first_not_of("0123456789abcdef", start.size()) == std::string::npos)
+      paths.push_back(base + "/" + name);
+  std::ranges::sort(paths);
+  return paths;
+}
+
+std::uint32_t random_number() {
+  std::uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number)
+    throw Error(ErrorCode::internal, "no random numbers").because(errno);
+  return number;
+}
+
+// Two makers that saw each other do not do so for ever.
+void pause_a_little() {
+  const timespec pause{0, static_cast<long>(1'000'000 + random_number() % 9'000'000)};
+  ::nanosleep(&pause, nullptr);
+}
+
+void refuse_open_to_others(const std::string& path) {
+  throw Error(ErrorCode::unavailable, "others can look into your directory").about(path).hint("chmod 700 " + shell_quote(path));
+}
+
+// Makes an empty one; "" when another process of this user is about to.
+std::string make_one(const std::string& base, uid_t uid, const std::string& hint) {
+  std::string path = base + "/" + plain_name(uid);
+  if (::mkdir(path.c_str(), 0700) == 0) return path;
+  if (errno == EEXIST) {
+    if (belongs_to(path, uid, 0)) return "";
+    path += fmt::format("-{:08x}", random_number());
+    if (::mkdir(path.c_str(), 0700) == 0) return path;
+    if (errno == EEXIST) return "";
+  }
+  throw Error(ErrorCode::unavailable, "cannot make your directory").about(path).because(errno).hint(hint);
+}
+
+Fd lock(const std::string& path) {
+  Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
+  return fd;
+}
+
+void remove_those_of_dead_makers(const std::string& base, uid_t uid) {
+  for (const std::string& path : own_directories(base, uid))
+    if (const Fd held = lock(path)) ::rmdir(path.c_str());   // one that has been settled meanwhile is not empty
+}
+
+// Ours, locked: the one of this user if there is no other.
+bool settle(const std::string& path, const Fd& held, const std::string& base, uid_t uid) {
+  if (own_directories(base, uid) != std::vector<std::string>{path}) {
+    ::rmdir(path.c_str());
+    return false;
+  }
+  return static_cast<bool>(open_at(held.get(), settled, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+}
+
+}  // namespace
+
+std::vector<std::string> own_directories(const std::string& base, uid_t uid) {
+  std::vector<std::string> paths = numbered(base, uid);
+  paths.insert(paths.begin(), base + "/" + plain_name(uid));
+  std::erase_if(paths, [&](const std::string& path) { return !belongs_to(path, uid, 077); });
+  return paths;
+}
+
+std::optional<std::string> find_own_directory(const std::string& base, uid_t uid) {
+  const std::string plain = base + "/" + plain_name(uid);
+  if (belongs_to(plain, uid, 077) && is_settled(plain)) return plain;
+  if (belongs_to(plain, uid, 0) && !belongs_to(plain, uid, 077)) refuse_open_to_others(plain);
+  for (const std::string& path : numbered(base, uid))
+    if (belongs_to(path, uid, 077) && is_settled(path)) return path;
+  return std::nullopt;
+}
+
+std::string open_own_directory(const std::string& base, const std::string& hint) {
+  const uid_t uid = ::geteuid();
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    if (auto there = find_own_directory(base, uid)) return *there;
+    remove_those_of_dead_makers(base, uid);
+    const std::string path = make_one(base, uid, hint);
+    if (const Fd held = path.empty() ? Fd() : lock(path); held && settle(path, held, base, uid)) return path;
+    pause_a_little();
+  }
+  throw Error(ErrorCode::unavailable, "your directory is being made and never finished")
+      .about(base + "/" + plain_name(uid))
+      .hint("a stopped program of yours may be at it: see `ps -u " + std::to_string(uid) + " -o pid,stat,args`");
+}
+
+std::string open_named_directory(const std::string& path, const std::string& hint) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno).hint(hint);
+  if (!belongs_to(path, ::geteuid(), 0))
+    throw Error(ErrorCode::unavailable, "this is not a directory of yours").about(path).hint(hint);
+  if (!belongs_to(path, ::geteuid(), 077)) refuse_open_to_others(path);
+  return path;
+}
+
+}  // namespace thole::host

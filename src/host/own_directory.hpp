@@ -1,0 +1,33 @@
+// A user's own directory where everybody may make directories (/tmp, /var/tmp): BASE/thole-UID, or BASE/thole-UID-<8 hex>.
+//
+// How this works. Anybody can make the first name before its user does; then it is a foreign directory and counts for nothing,
+// and the user makes one with a name that cannot be guessed. All processes of a user must work in one directory, whatever their
+// environment says and whenever strangers make or remove names. So a directory is first made and then settled:
+//   * one with anything in it is settled, and whoever looks takes it;
+//   * whoever makes one locks it and lists again. Alone, he puts the file `settled` into it; beside another of this user he
+//     removes his own and looks again. Of two makers at least one sees the other, so only one directory is ever settled;
+//   * an empty one that nobody has locked was left by a dead maker and is removed.
+// Nobody else can open these directories (0700), so nobody else can hold their locks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace thole::host {
+
+// Every directory of this name that belongs to the user alone, the settled one among them.
+std::vector<std::string> own_directories(const std::string& base, uid_t uid);
+
+// The settled one, for looking; nothing where there is none. Throws Error(unavailable) when it is open to others.
+std::optional<std::string> find_own_directory(const std::string& base, uid_t uid);
+
+// The same of the caller, made where there is none. `hint` is the advice where none can be made.
+std::string open_own_directory(const std::string& base, const std::string& hint);
+
+// A directory that its user named: made where there is none, and his alone.
+std::string open_named_directory(const std::string& path, const std::string& hint);
+
+}  // namespace thole::host

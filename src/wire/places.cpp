@@ -1,0 +1,123 @@
+#include "wire/places.hpp"
+
+#include <sys/stat.h>
+
+#include <cctype>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "host/gpu/file/search.hpp"
+#include "host/own_directory.hpp"
+#include "host/store/queue_dir.hpp"
+#include "host/surroundings/host_name.hpp"
+#include "wire/carry.hpp"
+
+namespace thole::wire {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* base = "/tmp";
+constexpr const char* another = "name a directory of your own: THOLE_PERSONAL_DIR";
+
+bool is_directory(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string as_name(const std::string& text) {
+  std::string name = "machine-";
+  for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ? c : '_';
+  return name;
+}
+
+// Two files of one name are two machines.
+std::string with_path(const std::string& name, const std::string& path) {
+  std::error_code missing;
+  const fs::path real = fs::canonical(path, missing);
+  std::uint64_t hash = 14695981039346656037u;   // FNV-1a
+  for (const char c : missing ? path : real.string()) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return as_name(name.substr(name.rfind('/') + 1)) + fmt::format("-{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
+}
+
+}  // namespace
+
+Places::Places(const Settings& settings)
+    : machine_(settings.machine), program_(settings.program), state_dir_(settings.state_dir), queue_dir_(settings.queue_dir),
+      personal_dir_(settings.personal_dir.empty() ? "" : from_anywhere(settings.personal_dir)), uid_(settings.uid) {
+  while (personal_dir_.size() > 1 && personal_dir_.ends_with('/')) personal_dir_.pop_back();
+  const auto variable = [&](const char* name) {
+    const auto found = settings.environment.find(name);
+    return found == settings.environment.end() ? std::string() : found->second;
+  };
+  const std::string home = variable("HOME"), state = variable("XDG_STATE_HOME"), data = variable("XDG_DATA_HOME");
+  if (state.starts_with('/')) state_home_ = state;
+  else if (home.starts_with('/')) state_home_ = home + "/.local/state";
+  if (const std::string jupyter = variable("JUPYTER_DATA_DIR"); !jupyter.empty()) kernels_ = jupyter + "/kernels";
+  else if (!data.empty()) kernels_ = data + "/jupyter/kernels";
+  else if (!home.empty()) kernels_ = home + "/.local/share/jupyter/kernels";
+}
+
+std::string Places::personal() const {
+  return personal_dir_.empty() ? host::open_own_directory(base, another) : host::open_named_directory(personal_dir_, another);
+}
+
+std::optional<std::string> Places::find_personal() const {
+  if (personal_dir_.empty()) return host::find_own_directory(base, uid_);
+  return is_directory(personal_dir_) ? std::optional(host::open_named_directory(personal_dir_, another)) : std::nullopt;
+}
+
+std::string Places::personal_or_none() const {
+  try {
+    return personal();
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+std::string Places::new_claim(const std::string& claim_id) const {
+  return personal() + "/" + claim_id.substr(claim_id.rfind('/') + 1);
+}
+
+std::string Places::find_claim(const std::string& claim_id, uid_t owner) const {
+  const std::string name = "/" + claim_id.substr(claim_id.rfind('/') + 1);
+  std::vector<std::string> roots = host::own_directories(base, owner);
+  if (owner == uid_ && !personal_dir_.empty()) roots = {personal_dir_};
+  for (const std::string& root : roots)
+    if (is_directory(root + name)) return root + name;
+  return (roots.empty() ? fmt::format("{}/thole-{}", base, owner) : roots.front()) + name;
+}
+
+std::string Places::machine_name(const std::string& file) const {
+  const std::string name = machine_.substr(machine_.rfind('/') + 1);
+  if (file.empty()) return as_name(name);
+  const fs::path path(file);
+  for (const std::string& shipped : host::machine_directories("", program_)) {
+    std::error_code missing;
+    if (path.extension() == ".json" && fs::equivalent(path.parent_path().empty() ? "." : path.parent_path(), shipped, missing))
+      return as_name(path.stem().string());
+  }
+  return with_path(machine_, file);
+}
+
+host::QueuePlaces Places::queue(const std::string& machine_name) const {
+  host::QueuePlaces places;
+  places.named = queue_dir_;
+  places.state_home = state_home_;
+  places.host = host::host_name();
+  places.machine = machine_name;
+  // The claims of a directory of their own have a queue of their own.
+  if (!state_dir_.empty()) places.machine += with_path("claims", state_dir_);
+  places.uid = uid_;
+  return places;
+}
+
+std::string Places::jupyter_kernels() const {
+  if (kernels_.empty())
+    throw Error(ErrorCode::usage, "where kernels belong is not known: HOME is not set").hint("set JUPYTER_DATA_DIR");
+  return kernels_;
+}
+
+}  // namespace thole::wire

@@ -1,0 +1,168 @@
+#include "host/own_directory.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+
+using namespace thole;
+using namespace thole::host;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::MatchesRegex;
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr uid_t somebody = 12345;
+
+class OwnDirectory : public testing::Test {
+ protected:
+  OwnDirectory() {
+    char name[] = "/tmp/thole-own-XXXXXX";
+    base = ::mkdtemp(name);
+    plain = base + "/thole-" + std::to_string(::geteuid());
+  }
+  ~OwnDirectory() override { fs::remove_all(base); }
+
+  std::string open() { return open_own_directory(base, "name another"); }
+  // What somebody else put under our name.
+  void plant() {
+    fs::create_directory(plain);
+    if (::chown(plain.c_str(), somebody, somebody) != 0) throw std::runtime_error("chown");
+  }
+
+  std::string base, plain;
+};
+
+mode_t mode_of(const std::string& path) {
+  struct stat found{};
+  return ::lstat(path.c_str(), &found) == 0 ? found.st_mode & 07777 : 0;
+}
+
+}  // namespace
+
+TEST_F(OwnDirectory, HasTheUsersNumberAndIsHisAlone) {
+  EXPECT_FALSE(find_own_directory(base, ::geteuid()));
+  EXPECT_EQ(open(), plain);
+  EXPECT_EQ(mode_of(plain), 0700u);
+  EXPECT_EQ(find_own_directory(base, ::geteuid()), plain);
+  EXPECT_EQ(open(), plain);
+  EXPECT_FALSE(find_own_directory(base, somebody));
+}
+
+TEST_F(OwnDirectory, GetsAnotherNameWhereSomebodyElseTookThisOne) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of somebody else";
+  plant();
+  const std::string made = open();
+  EXPECT_THAT(made, MatchesRegex(plain + "-[0-9a-f]{8}"));
+  EXPECT_EQ(mode_of(made), 0700u);
+  EXPECT_EQ(open(), made);
+  fs::remove(plain);                             // the stranger gives the name back: ours is where it was
+  EXPECT_EQ(open(), made);
+  EXPECT_EQ(find_own_directory(base, ::geteuid()), made);
+  EXPECT_THAT(own_directories(base, ::geteuid()), ElementsAre(made));
+}
+
+TEST_F(OwnDirectory, IsNeverALinkOrAFile) {
+  fs::create_directory(base + "/elsewhere");
+  fs::create_directory_symlink(base + "/elsewhere", plain);
+  EXPECT_THAT(open(), MatchesRegex(plain + "-[0-9a-f]{8}"));
+  EXPECT_TRUE(fs::is_empty(base + "/elsewhere"));
+}
+
+TEST_F(OwnDirectory, ThatIsOpenToOthersIsRefusedWithACureThatHelps) {
+  fs::create_directory(plain);
+  ::chmod(plain.c_str(), 0755);
+  try {
+    open();
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.hint(), "chmod 700 " + plain);
+  }
+  ::chmod(plain.c_str(), 0700);
+  EXPECT_EQ(open(), plain);
+}
+
+TEST_F(OwnDirectory, ThatADeadMakerLeftEmptyIsNobodys) {
+  fs::create_directory(plain + "-00000001");
+  ::chmod((plain + "-00000001").c_str(), 0700);
+  EXPECT_FALSE(find_own_directory(base, ::geteuid()));
+  EXPECT_EQ(open(), plain);
+  EXPECT_THAT(own_directories(base, ::geteuid()), ElementsAre(plain));
+}
+
+TEST_F(OwnDirectory, OfALivingMakerIsNotTakenAway) {
+  fs::create_directory(plain + "-00000001");
+  ::chmod((plain + "-00000001").c_str(), 0700);
+  Fd maker = open_at(AT_FDCWD, (plain + "-00000001").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(maker.get(), LOCK_EX), 0);
+  std::string ours;
+  std::thread other([&] { ours = open(); });
+  { std::ofstream(plain + "-00000001/settled"); }  // he settles: whoever comes meets him there
+  other.join();
+  EXPECT_EQ(ours, plain + "-00000001");
+}
+
+TEST_F(OwnDirectory, WhoseMarkWasSweptAwayStaysWhileThereIsAnythingInIt) {
+  open();
+  fs::create_directory(plain + "/0123456789abcdef");
+  fs::remove(plain + "/settled");
+  EXPECT_EQ(open(), plain);
+  EXPECT_TRUE(fs::exists(plain + "/0123456789abcdef"));
+}
+
+TEST_F(OwnDirectory, CannotBeMadeInAPlaceThatIsNotThere) {
+  fs::remove_all(base);
+  try {
+    open();
+    FAIL() << "made";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.full(), HasSubstr("name another"));
+  }
+}
+
+// A stranger takes the name and gives it back all the time; all processes of the user end up in one directory all the same.
+TEST_F(OwnDirectory, IsOneForAllWhateverAStrangerDoes) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of somebody else";
+  ::chmod(base.c_str(), 01777);
+  for (int round = 0; round < 20; ++round) {
+    const pid_t stranger = ::fork();
+    if (stranger == 0) {
+      if (::setresuid(somebody, somebody, somebody) != 0) ::_exit(1);
+      for (;;) {
+        ::mkdir(plain.c_str(), 0755);
+        ::rmdir(plain.c_str());
+      }
+    }
+    std::vector<std::string> taken(6);
+    std::vector<std::thread> makers;
+    for (std::string& mine : taken) makers.emplace_back([&] { mine = open(); });
+    for (std::thread& maker : makers) maker.join();
+    ::kill(stranger, SIGKILL);
+    ::waitpid(stranger, nullptr, 0);
+    EXPECT_EQ(std::set<std::string>(taken.begin(), taken.end()).size(), 1u);
+    for (const fs::directory_entry& entry : fs::directory_iterator(base)) fs::remove_all(entry.path());
+  }
+}
+
+TEST_F(OwnDirectory, ThatIsNamedIsMadeAndChecked) {
+  EXPECT_EQ(open_named_directory(base + "/mine", ""), base + "/mine");
+  EXPECT_EQ(mode_of(base + "/mine"), 0700u);
+  { std::ofstream(base + "/file"); }
+  EXPECT_THROW(open_named_directory(base + "/file", ""), Error);
+  ::chmod((base + "/mine").c_str(), 0750);
+  EXPECT_THROW(open_named_directory(base + "/mine", ""), Error);
+}
