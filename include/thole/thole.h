@@ -154,7 +154,7 @@ THOLE_EXPORT char *thole_bind(thole_machine *machine, const char *request, thole
  *   "max_load_percent": 50, "max_memory_percent": 50
  *   "pick": "pack"                which of the free ones: "pack", "first", "last", "random", "load", "memory"
  *   "shape": "collective"         how they talk to each other: "collective", "pairwise", "independent"
- *   "order": []                   take these first, in this order
+ *   "order": []                   take these first, in this order; the program numbers them so, too
  *   "trust_claims": false         do not look whether somebody uses them without a claim
  *   "ids": "auto"                 how the environment names them: "auto", "uuid", "index"
  *   "not_started": false          refuse where the driver shows this process on a GPU: it would not see what it claims
@@ -190,7 +190,8 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
 /* ---- Processes ---- */
 
 /* What each process of a group gets that shares out this claim. `request`:
- *   "ranks": [["GPU-…"], …]       the UUIDs of each process; several may have the same; an empty list hides all
+ *   "ranks": [["GPU-…"], …]       the UUIDs of each process, in the order in which it is to number them; several may have the
+ *                                 same; an empty list hides all
  *   "bind": {}                    "mode", "mem", "smt", "nic", "threads", "reserve", "lend", "balanced", "strict" as in the
  *                                 configuration's table "bind"; without a mode one process gets what `thole run` gives, several
  *                                 the shares of ranks (docs/binding.md)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from . import _shares, process, words
 from ._bell import Bell
-from .errors import Error, WorkerDied
+from .errors import Error, NeverPossible, WorkerDied
 from .policy import Policy
 from .process import ProcessTemplate
 
@@ -55,8 +55,10 @@ class ProcessGroup:
         restart: a process that ends, however, is started again in its place, until :meth:`stop_restart`.
         ignore_error_on_exit: an exit status other than 0 is only recorded; else :meth:`join` raises WorkerDied at the first
             one.
+        pmi: must be None: the ranks of an MPI program are its own launcher's to start (``thole run mpirun …``).
         walltime: seconds (or "1h") from the start after which the group is stopped.
         policy: for processes whose template has none, or leaves something open.
+        critical: Dragon's, and without meaning there, too.
         name: shown by ``repr``.
         patience: of the stop at the end of the walltime: seconds between SIGINT, SIGTERM and SIGKILL.
         wait: how long init() waits for the GPUs at most; for ever, if not given.
@@ -67,14 +69,18 @@ class ProcessGroup:
         self,
         restart: bool = False,
         ignore_error_on_exit: bool = False,
+        pmi: object = None,
         walltime: words.Duration | None = None,
         policy: Policy | None = None,
+        critical: bool = False,
         name: str | None = None,
         *,
         patience: float = 5.0,
         wait: words.Duration | None = None,
         bind: words.Binding | None = None,
     ) -> None:
+        if pmi is not None:
+            raise NeverPossible(f"ProcessGroup.pmi: {pmi!r}: no ranks of MPI are started here", hint="thole run mpirun …")
         self.name = name
         self._restart = restart
         self._ignore_errors = ignore_error_on_exit
@@ -170,8 +176,8 @@ class ProcessGroup:
         if not over:
             raise TimeoutError(f"the group still runs: {len(self.puids)} processes")
 
-    def send_signal(self, sig: int) -> None:
-        """Sends a signal to every process and its children."""
+    def send_signal(self, sig: int, hide_stderr: bool = False) -> None:
+        """Sends a signal to every process and its children. ``hide_stderr`` is Dragon's: what they say of it is shown here."""
         self._running("send_signal").signal_all(sig)
 
     def stop_restart(self) -> None:
@@ -179,11 +185,11 @@ class ProcessGroup:
         self._check(not self._closed, "stop_restart: the group is closed")
         self._restarting = False
 
-    def terminate(self) -> None:
+    def terminate(self, hide_stderr: bool = False) -> None:
         """Sends SIGTERM to all, and starts none again. Wait for them with :meth:`join`."""
         self._running("terminate").end_by(signal.SIGTERM)
 
-    def kill(self) -> None:
+    def kill(self, hide_stderr: bool = False) -> None:
         """Sends SIGKILL to all, and starts none again. Wait for them with :meth:`join`."""
         self._running("kill").end_by(signal.SIGKILL)
 

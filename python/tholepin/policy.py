@@ -10,20 +10,6 @@ from typing import Sequence, Union
 from .errors import Error, NeverPossible
 
 
-class _Placement(enum.IntEnum):
-    LOCAL = -5
-    ANYWHERE = -4
-    HOST_NAME = -3
-    HOST_ID = -2
-    DEFAULT = -1
-
-
-class _Distribution(enum.IntEnum):
-    ROUNDROBIN = 1
-    BLOCK = 2
-    DEFAULT = 3
-
-
 @dataclass(frozen=True)
 class Policy:
     """What a process of a Pool, a ProcessGroup or a Process gets.
@@ -44,23 +30,48 @@ class Policy:
         host_id: with HOST_ID: 0 is this host.
         distribution: ``Policy.Distribution``: over hosts, and so without meaning on one.
         cpu_affinity: the numbers of the CPUs.
-        gpu_affinity: the GPUs: indices as ``thole status`` counts, "0:1" for an instance, UUIDs or unique beginnings, PCI
-            addresses.
+        gpu_affinity: the GPUs, in the order in which the process is to number them: indices as ``thole status`` counts, "0:1"
+            for an instance, UUIDs or unique beginnings, PCI addresses.
+        gpu_env_str, wait_mode, refcounted: Dragon's, and without meaning there, too.
     """
 
-    Placement = _Placement
-    Distribution = _Distribution
+    class Placement(enum.IntEnum):
+        """Which host."""
 
-    placement: _Placement = _Placement.DEFAULT
+        LOCAL = -5
+        ANYWHERE = -4
+        HOST_NAME = -3
+        HOST_ID = -2
+        DEFAULT = -1
+
+    class Distribution(enum.IntEnum):
+        """How several processes spread over hosts."""
+
+        ROUNDROBIN = 1
+        BLOCK = 2
+        DEFAULT = 3
+
+    class WaitMode(enum.IntEnum):
+        """How Dragon's channels wait."""
+
+        IDLE = 1
+        SPIN = 2
+        DEFAULT = 3
+
+    placement: Placement = Placement.DEFAULT
     host_name: str = ""
     host_id: int = -1
-    distribution: _Distribution = _Distribution.DEFAULT
+    distribution: Distribution = Distribution.DEFAULT
     cpu_affinity: Sequence[int] = ()
+    gpu_env_str: str = ""
     gpu_affinity: Sequence[Union[int, str]] = ()
+    wait_mode: WaitMode = WaitMode.DEFAULT
+    refcounted: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "placement", _Placement(self.placement))
-        object.__setattr__(self, "distribution", _Distribution(self.distribution))
+        object.__setattr__(self, "placement", self.Placement(self.placement))
+        object.__setattr__(self, "distribution", self.Distribution(self.distribution))
+        object.__setattr__(self, "wait_mode", self.WaitMode(self.wait_mode))
         for name in ("cpu_affinity", "gpu_affinity"):
             value = getattr(self, name)
             if isinstance(value, (str, bytes, int)) or not hasattr(value, "__iter__"):
@@ -69,14 +80,17 @@ class Policy:
         for cpu in self.cpu_affinity:
             if not isinstance(cpu, int) or isinstance(cpu, bool) or cpu < 0:
                 raise Error(f"Policy.cpu_affinity: {cpu!r} is no CPU's number", code=64)
+        for gpu in self.gpu_affinity:
+            if not isinstance(gpu, (int, str)) or isinstance(gpu, bool) or gpu == "" or (isinstance(gpu, int) and gpu < 0):
+                raise Error(f"Policy.gpu_affinity: {gpu!r} is no GPU's number or name", code=64)
         self._check_host()
 
     def _check_host(self) -> None:
-        if self.placement is _Placement.HOST_NAME and self.host_name not in _own_names():
+        if self.placement is self.Placement.HOST_NAME and self.host_name not in _own_names():
             raise NeverPossible(
                 f"Policy.host_name: {self.host_name!r} is not this host", object=os.uname().nodename, hint="only this host is known here"
             )
-        if self.placement is _Placement.HOST_ID and self.host_id != 0:
+        if self.placement is self.Placement.HOST_ID and self.host_id != 0:
             raise NeverPossible(f"Policy.host_id: there is no host {self.host_id}", hint="this host is 0, and only it is known here")
 
     @classmethod

@@ -227,14 +227,22 @@ class Pool:
         self._open = False
         self._crew.terminate(patience)
 
-    def join(self, timeout: float | None = None) -> None:
+    def kill(self) -> None:
+        """Ends the workers and their children now, by SIGKILL. What is not done fails."""
+        self.terminate(0)
+
+    def join(self, timeout: float | None = None, *, patience: float | None = None) -> None:
         """Sleeps until all workers have ended and the claim is released; call close() or terminate() before.
+
+        With ``patience`` that takes no longer: after so many seconds the workers are ended, as by :meth:`terminate`.
 
         Raises:
             TimeoutError: that is not so in ``timeout`` seconds.
         """
         if self._open:
             raise ValueError("the pool is still open: close() or terminate() it first")
+        if patience is not None and not self._crew.join(patience):
+            self._crew.terminate(patience)
         if not self._crew.join(timeout):
             raise timeout_error()
         self._forgotten.detach()

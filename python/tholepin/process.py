@@ -41,6 +41,7 @@ class ProcessTemplate:
         stdout, stderr: PIPE, DEVNULL, a file, or a path, which is appended to; this process's, if not given. stderr may be
             STDOUT.
         policy: its GPUs and CPUs; what it does not say, its group's policy says.
+        options: Dragon's, about its own channels; not looked at.
     """
 
     PIPE = -1
@@ -58,6 +59,7 @@ class ProcessTemplate:
         stdout: Redirection = None,
         stderr: Redirection = None,
         policy: Policy | None = None,
+        options: object = None,
     ) -> None:
         if not callable(target) and kwargs:
             raise Error("kwargs are for functions; a program has args only", code=64)
@@ -195,11 +197,16 @@ class Process:
 
     The GPUs of its policy are claimed in :meth:`start` and free again when it has ended. It has a process group of its own,
     which a terminal's Ctrl-C does not reach; what is left of the group when it has ended is killed. When this process ends, in
-    whatever way, the kernel kills it. The arguments are those of ProcessTemplate, and ``wait``: how long to wait for the GPUs.
+    whatever way, the kernel kills it. The arguments are those of ProcessTemplate, ``ident``: a name to know it by, and ``wait``: how
+    long to wait for the GPUs.
 
     Attributes:
+        ident: what it was made with.
+        name: ``ident`` as text, else its process id.
         puid: its process id; None before the start.
-        returncode: its exit status, minus the signal's number where one killed it; None before its end.
+        returncode, exitcode: its exit status, minus the signal's number where one killed it; None before its end.
+        is_alive: whether it runs; no method, as it is in multiprocessing.
+        node, h_uid: 0, the number of its host.
         stdin_conn, stdout_conn, stderr_conn: files, our ends of its pipes.
     """
 
@@ -214,13 +221,16 @@ class Process:
         kwargs: Mapping[str, Any] | None = None,
         cwd: str = ".",
         env: Mapping[str, str | None] | None = None,
+        ident: int | str | None = None,
+        *,
         stdin: Redirection = None,
         stdout: Redirection = None,
         stderr: Redirection = None,
         policy: Policy | None = None,
-        *,
+        options: object = None,
         wait: words.Duration | None = None,
     ) -> None:
+        self.ident = ident
         self._template = ProcessTemplate(target, args, kwargs, cwd, env, stdin, stdout, stderr, policy)
         self._wait = wait
         self._child: _start.Child | None = None
@@ -230,7 +240,7 @@ class Process:
         self.stderr_conn: BinaryIO | None = None
 
     @classmethod
-    def from_template(cls, template: ProcessTemplate, *, wait: words.Duration | None = None) -> Process:
+    def from_template(cls, template: ProcessTemplate, ident: int | str | None = None, *, wait: words.Duration | None = None) -> Process:
         """A process as a template says.
 
         >>> import tholepin
@@ -239,7 +249,7 @@ class Process:
         >>> process.join()
         0
         """
-        made = cls(template.target, wait=wait)
+        made = cls(template.target, ident=ident, wait=wait)
         made._template = template
         return made
 
@@ -270,9 +280,15 @@ class Process:
             self._shares.release()
         return child.exit_status
 
+    @property
     def is_alive(self) -> bool:
         """Whether it runs."""
         return self._child is not None and not self._child.ended
+
+    @property
+    def name(self) -> str:
+        """What it is known by."""
+        return str(self.puid if self.ident is None else self.ident)
 
     @property
     def puid(self) -> int | None:
@@ -283,6 +299,9 @@ class Process:
     def returncode(self) -> int | None:
         """Its exit status."""
         return None if self._child is None or not self._child.ended else self._child.exit_status
+
+    exitcode = returncode
+    node = h_uid = 0
 
     def send_signal(self, sig: int) -> None:
         """Sends a signal to it, not to its children; nothing where it has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Union
 
 from . import _native
 from .errors import Error
@@ -24,8 +25,8 @@ class Node:
         name, hostname: the host's name.
         h_uid: 0, its number among the hosts.
         num_cpus, cpus: how many CPUs this process may use, and their numbers.
-        num_gpus, gpus: how many GPUs this process may claim, and their names: indices, "0:1" for an instance of a partitioned
-            one.
+        ip: the IPv4 address that other hosts reach it by; 127.0.0.1 without a network.
+        num_gpus, gpus: how many GPUs this process may claim, and their indices; "0:1" for an instance of a partitioned one.
         gpu_vendor: "Nvidia", "AMD", "Intel"; None without GPUs.
         gpu_env_str: the variable that masks them; None without GPUs.
         physical_mem: bytes of memory.
@@ -42,11 +43,25 @@ class Node:
         self.num_cpus = len(self.cpus)
         self.physical_mem = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         seen = _native.call_json("thole_snapshot", _native.machine())
-        self.gpus: list[str] = [unit["unit"] for unit in seen["units"] if unit["visible"]]
+        names: list[str] = [unit["unit"] for unit in seen["units"] if unit["visible"]]
+        self.gpus: list[Union[int, str]] = [int(name) if name.isdigit() else name for name in names]
         self.num_gpus = len(self.gpus)
         vendor = seen["gpus"][0]["vendor"] if seen["gpus"] else None
         self.gpu_vendor = _VENDORS.get(vendor, "Unknown Vendor") if vendor else None
         self.gpu_env_str = _VARIABLES.get(vendor) if vendor else None
+
+    @property
+    def ip(self) -> str:
+        """Its IPv4 address."""
+        import socket
+
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
+            try:
+                towards.connect(("192.0.2.1", 9))  # nobody's address; nothing is sent, the kernel says which of ours it would use
+                address: str = towards.getsockname()[0]
+            except OSError:
+                address = "127.0.0.1"
+        return address
 
     def __repr__(self) -> str:
         return f"<tholepin.Node {self.name}: {self.num_cpus} CPUs, {self.num_gpus} GPUs>"
@@ -73,14 +88,15 @@ class System:
         self.primary_node = Node()
         self.restarted = False
 
-    def cpu_count(self) -> int:
+    @staticmethod
+    def cpu_count() -> int:
         """How many CPUs this process may use.
 
         >>> import tholepin
-        >>> tholepin.System().cpu_count() == len(os.sched_getaffinity(0))
+        >>> tholepin.System.cpu_count() == len(os.sched_getaffinity(0))
         True
         """
-        return self.primary_node.num_cpus
+        return cpu_count()
 
     def hostname_policies(self) -> list[Policy]:
         """A policy for each host.
@@ -96,7 +112,25 @@ class System:
 
         >>> import tholepin
         >>> [policy.gpu_affinity for policy in tholepin.System().gpu_policies()][:2]
-        [('0',), ('1',)]
+        [(0,), (1,)]
         """
         name = self.primary_node.hostname
         return [Policy(placement=Policy.Placement.HOST_NAME, host_name=name, gpu_affinity=[gpu]) for gpu in self.primary_node.gpus]
+
+
+def current() -> Node:
+    """The host that this process runs on.
+
+    >>> current().hostname == os.uname().nodename
+    True
+    """
+    return Node()
+
+
+def cpu_count() -> int:
+    """How many CPUs this process may use, on all hosts.
+
+    >>> cpu_count() == len(os.sched_getaffinity(0))
+    True
+    """
+    return len(os.sched_getaffinity(0))

@@ -14,6 +14,7 @@
 #include "app/outer_claim.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
+#include "plan/place.hpp"
 
 namespace thole::app {
 
@@ -212,6 +213,20 @@ class Acquisition {
   std::optional<SteadyTime> deadline_;
 };
 
+// Puts them as the program is to number them: as the request says, else as the claim around it does, else in machine order.
+std::vector<std::size_t> numbered(const Site& site, const model::Request& request, bool inside, std::vector<std::size_t> chosen) {
+  if (chosen.size() < 2 || (request.order.empty() && !inside)) return chosen;
+  const auto& snapshot = site.observer.snapshot();
+  const auto& units = site.observer.units();
+  std::vector<std::size_t> place = plan::preferences(request, snapshot, units);
+  if (request.order.empty()) {
+    const std::vector<std::size_t> around = plan::outer_allotment(snapshot, units, site.environment).order;
+    for (std::size_t i = 0; i < around.size(); ++i) place[around[i]] = i;
+  }
+  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) { return place[a] < place[b]; });
+  return chosen;
+}
+
 // The whole of the outer claim, without a lock of our own: its holder holds.
 Acquired reuse(const Site& site, const model::Request& request, const OuterClaim& outer, plan::Selection selection) {
   Acquired whole;
@@ -239,9 +254,12 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   plan::Selection selection = select(site, asked, outer ? &outer->keys : nullptr);
   model::Request request = settled(asked, selection);
   if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
-  if (!outer) return Acquisition(site, site.store, request, options, nullptr, std::move(selection)).finish();
-  if (request.gpus == outer->keys.size()) return reuse(site, request, *outer, std::move(selection));
-  Acquired acquired = Acquisition(site, *outer->store, request, options, &outer->keys, std::move(selection)).finish();
+  Acquired acquired;
+  if (!outer) acquired = Acquisition(site, site.store, request, options, nullptr, std::move(selection)).finish();
+  else if (request.gpus == outer->keys.size()) acquired = reuse(site, request, *outer, std::move(selection));
+  else acquired = Acquisition(site, *outer->store, request, options, &outer->keys, std::move(selection)).finish();
+  acquired.chosen = numbered(site, request, outer.has_value(), std::move(acquired.chosen));
+  if (!outer || acquired.reused) return acquired;
   acquired.claim.id = outer->id + "/" + acquired.claim.id;
   acquired.inner_store = std::move(outer->store);
   return acquired;
@@ -260,7 +278,7 @@ Preview preview(Site& site, const model::Request& asked) {
   if (outer && request.gpus == outer->keys.size()) {
     Acquired whole = reuse(site, request, *outer, selection);
     seen.decision = model::Take{};
-    seen.chosen = whole.chosen;
+    seen.chosen = numbered(site, request, true, std::move(whole.chosen));
     seen.explain = whole.explain;
     return seen;
   }
@@ -272,7 +290,7 @@ Preview preview(Site& site, const model::Request& asked) {
     return model::Refuse{false, "only looking"};
   });
   if (std::holds_alternative<model::Take>(seen.decision)) {
-    seen.chosen = choice.chosen();
+    seen.chosen = numbered(site, request, outer.has_value(), choice.chosen());
     seen.explain = choice.explain();
   }
   return seen;

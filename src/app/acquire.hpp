@@ -50,7 +50,7 @@ struct AcquireOptions {
 struct Acquired {
   port::Claim claim;
   std::vector<model::Unit> units;              // all units of the machine at that look
-  std::vector<std::size_t> chosen;             // the claimed ones, indices into `units`
+  std::vector<std::size_t> chosen;             // the claimed ones, indices into `units`, as the program is to number them
   std::string explain;                         // why these
   bool reused = false;                         // the whole of an outer claim: nothing was locked
   std::unique_ptr<port::ClaimStore> inner_store;    // where it was claimed, when inside another claim; else Site::store

@@ -28,7 +28,6 @@ std::vector<Part> parts_of(const app::Acquired& acquired, const Field& ranks) {
   ranks.each([&](const Field& rank) {
     Part part;
     rank.each([&](const Field& name) { part.push_back(unit_of(acquired, name)); });
-    std::sort(part.begin(), part.end());         // units are in machine order, as the variables are to be
     parts.push_back(std::move(part));
   });
   return parts;

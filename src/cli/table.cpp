@@ -67,7 +67,7 @@ constexpr Option request_rows[] = {
   {0, "shape", "SHAPE", "how they talk to each other: collective (default), pairwise or independent",
    [](I& i, const W& w) { i.request.shape = *model::parse_shape(choice_of(w, "collective|pairwise|independent")); },
    Offer::choices, "collective|pairwise|independent"},
-  {0, "order", "GPU,...", "take these first, in this order, before any other",
+  {0, "order", "GPU,...", "take these first, in this order, before any other; the job numbers them so, too",
    [](I& i, const W& w) { i.request.order = list_of(w); }, Offer::gpus},
   {0, "trust-claims", "", "only claims count; do not ask the driver who uses the GPUs",
    [](I& i, const W&) { i.request.trust_claims = true; }},

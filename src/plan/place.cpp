@@ -12,9 +12,6 @@ namespace thole::plan {
 using model::Pick;
 using model::Unit;
 
-namespace {
-
-// Each unit's place in the user's list; those that are not in it come after.
 std::vector<std::size_t> preferences(const model::Request& request, const model::Snapshot& snapshot,
                                      const std::vector<Unit>& units) {
   std::vector<std::size_t> place(units.size(), units.size());
@@ -24,6 +21,8 @@ std::vector<std::size_t> preferences(const model::Request& request, const model:
       if (place[unit] == units.size()) place[unit] = next++;
   return place;
 }
+
+namespace {
 
 // The other orders are a key for each candidate.
 Members in_order(const model::Request& request, const model::Snapshot& snapshot, const std::vector<Unit>& units,

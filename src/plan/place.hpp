@@ -25,6 +25,11 @@ struct Placement {
   std::string explain;                         // "0,1: NV12 pair on node 0; leaves two whole pairs free"
 };
 
+// Each unit's place in `request.order`, by index into `units`; those that are not in it share the one behind all.
+// Throws Error(usage) for a wrong word in it.
+std::vector<std::size_t> preferences(const model::Request& request, const model::Snapshot& snapshot,
+                                     const std::vector<model::Unit>& units);
+
 // The best `request.gpus` of the eligible candidates, or nothing when there are fewer. The answer does not depend on their
 // order. What must be in the set is, and counts among `request.gpus`. With `order`: the first of that list, then the others in PCI order. With pick pack: by the shape (collective: the
 // strongest weakest link, then the largest sum; pairwise: the largest sum), what is left for others, the fewest NUMA nodes and

@@ -108,7 +108,7 @@ def test_a_process_is_started_once_and_ended_at_will():
     process.start()
     with pytest.raises(RuntimeError):
         process.start()
-    assert process.is_alive() and process.join(0) is None and process.returncode is None
+    assert process.is_alive and process.join(0) is None and process.returncode is None
     process.terminate()
     assert process.join(LONG) == -signal.SIGTERM == process.returncode
     process.kill()  # nothing happens
@@ -314,14 +314,14 @@ def test_gpu_policies_name_the_gpus_that_are_ours(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     system = tholepin.System()
-    assert [policy.gpu_affinity for policy in system.gpu_policies()] == [("2",), ("3",)]
+    assert [policy.gpu_affinity for policy in system.gpu_policies()] == [(2,), (3,)]
     with tholepin.Pool(policy=system.gpu_policies()) as pool:
         assert {one[0] for one in pool.map(work.where, range(50), 1)} <= {"2", "3"}
 
 
 def test_the_system_is_this_host():
     node = tholepin.Node(os.uname().nodename)
-    assert (node.num_gpus, node.gpus[7], node.is_primary, node.cpus) == (8, "7", True, sorted(os.sched_getaffinity(0)))
+    assert (node.num_gpus, node.gpus[7], node.is_primary, node.cpus) == (8, 7, True, sorted(os.sched_getaffinity(0)))
     assert tholepin.System().nodes == [0] and tholepin.System().hostname_policies()[0].host_name == node.hostname
     with pytest.raises(tholepin.Error):
         tholepin.Node("elsewhere")

@@ -125,3 +125,13 @@ one.communicate()
     subprocess.run([THOLE, "run", "-q", "-g", "2", "--", "true"], env=box, check=True)
     leftovers = [name for name in os.listdir(box["THOLE_PERSONAL_DIR"]) if len(name) == 16]
     assert leftovers == [], "directories of dead claims"
+
+
+def test_the_order_asked_for_is_the_order_of_the_devices_also_inside(box):
+    show = 'echo "$CUDA_VISIBLE_DEVICES"'
+    inside = f"{show}; $0 run -q -g 3 -- sh -c '{show}'; $0 run -q -g 2 -- sh -c '{show}'; $0 run -q -g 2 --order 0,3 -- sh -c '{show}'"
+    done = subprocess.run([THOLE, "run", "-q", "-g", "3", "--order", "3,0,2", "--", "sh", "-c", inside, THOLE],
+                          capture_output=True, text=True, env=box, timeout=60)
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["3,0,2", "3,0,2"] and lines[3] == "0,3", done.stdout + done.stderr
+    assert lines[2] in ("3,0", "3,2", "0,2")
