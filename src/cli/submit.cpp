@@ -80,6 +80,12 @@ void tell(Context& context, const app::Prepared& prepared, const app::Stored& st
   }
 }
 
+std::vector<std::string> own_directories(Context& context) {
+  std::vector<std::string> all = context.wire.places().all_own();
+  all.push_back(queue_directory(context));
+  return all;
+}
+
 // Copies of the code, one for each job that wants one; those of jobs that were not submitted are removed again.
 class Copies {
  public:
@@ -96,7 +102,7 @@ class Copies {
       model::JobSpec& spec = jobs[i].spec;
       if (spec.snapshot.empty()) continue;
       if (copies_.empty()) app::settle_code(queue_of(context).store, queue_of(context).door);
-      wire::CodeCopy copy = wire::copy_code(spec.directory, queue_ + "/snapshots");
+      wire::CodeCopy copy = wire::copy_code(spec.directory, queue_ + "/snapshots", own_directories(context));
       context.note(fmt::format("copied {} files, {} ({})", copy.files, format_mib((copy.bytes + (1 << 20) - 1) >> 20),
                                copy.by_git ? "what git tracks or would" : "the whole directory"));
       spec.environment.push_back("THOLE_SUBMIT_DIR=" + spec.directory);
@@ -127,6 +133,7 @@ int submit(Context& context) {
   app::Prepared prepared = app::prepare(site, submit_wishes(context));
   for (const std::string& note : prepared.notes) context.note(note);
   if (context.invocation.run.dry_run) return show(context, prepared);
+  if (const std::string& why = context.wire.queue().unexpected(); !why.empty()) context.warn(why);
   Copies copies(queue_directory(context));
   copies.make(prepared.submissions, context);
   const app::Stored stored = app::submit(queue_of(context), prepared.submissions);

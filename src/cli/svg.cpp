@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/printable_lines.hpp"
 #include "base/text.hpp"
 
 namespace thole::cli {
@@ -11,7 +10,7 @@ namespace {
 
 std::string escaped(std::string_view text) {
   std::string safe;
-  for (const char c : printable_lines(text)) switch (c) {
+  for (const char c : text) switch (c) {
       case '&': safe += "&amp;"; break;
       case '<': safe += "&lt;"; break;
       case '>': safe += "&gt;"; break;

@@ -114,6 +114,17 @@ host::QueuePlaces Places::queue(const std::string& machine_name) const {
   return places;
 }
 
+std::vector<std::string> Places::all_own() const {
+  std::vector<std::string> all = host::own_directories(base, uid_);
+  const host::QueuePlaces places = queue("");
+  for (std::string& path : host::own_directories(places.temporary, uid_)) all.push_back(std::move(path));
+  all.push_back(fmt::format("{}/{}", places.var_lib, uid_));
+  if (!state_home_.empty()) all.push_back(state_home_ + "/thole");
+  for (const std::string& named : {personal_dir_, queue_dir_, state_dir_})
+    if (!named.empty()) all.push_back(from_anywhere(named));
+  return all;
+}
+
 std::string Places::jupyter_kernels() const {
   if (kernels_.empty())
     throw Error(ErrorCode::usage, "where kernels belong is not known: HOME is not set").hint("set JUPYTER_DATA_DIR");

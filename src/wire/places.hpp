@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "wire/settings.hpp"
 
@@ -36,6 +37,9 @@ class Places {
   std::string machine_name(const std::string& file) const;
 
   host::QueuePlaces queue(const std::string& machine_name) const;
+
+  // Every directory of the caller's in which thole keeps things; some may not be there.
+  std::vector<std::string> all_own() const;
 
   // Where jupyter_core looks for the caller's kernels. Throws Error(usage) when HOME is not known.
   std::string jupyter_kernels() const;

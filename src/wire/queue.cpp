@@ -46,7 +46,8 @@ struct Queue::Parts {
   host::InheritedSignals inherited{};            // of the runner; see ports()
 };
 
-Queue::Queue(Wire& wire, std::string directory) : wire_(wire), directory_(std::move(directory)) {
+Queue::Queue(Wire& wire, std::string directory, std::string unexpected)
+    : wire_(wire), directory_(std::move(directory)), unexpected_(std::move(unexpected)) {
   const Settings& settings = wire.settings();
   host::RunnerCommand command;
   command.argv = {settings.program, "__runner"};

@@ -15,12 +15,13 @@ class Wire;
 // Made by Wire::queue(). Several may use one queue at once, in any processes.
 class Queue {
  public:
-  Queue(Wire& wire, std::string directory);
+  Queue(Wire& wire, std::string directory, std::string unexpected = "");
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
   const std::string& directory() const { return directory_; }
+  const std::string& unexpected() const { return unexpected_; }   // why it is not where it would be looked for; "" = it is
   port::JobStore& jobs();
   port::QueueDoor& door();
 
@@ -33,7 +34,7 @@ class Queue {
   std::map<std::string, std::string> carry() const;
 
   Wire& wire_;
-  std::string directory_;
+  std::string directory_, unexpected_;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -192,14 +192,16 @@ host::QueuePlaces Wire::queue_places() {
 }
 
 Queue& Wire::queue() {
-  if (!parts_->queue) parts_->queue = std::make_unique<Queue>(*this, host::open_queue_dir(queue_places()).path);
+  if (parts_->queue) return *parts_->queue;
+  host::QueueDir directory = host::open_queue_dir(queue_places());
+  parts_->queue = std::make_unique<Queue>(*this, std::move(directory.path), std::move(directory.unexpected));
   return *parts_->queue;
 }
 
 Queue* Wire::find_queue() {
   if (parts_->queue) return parts_->queue.get();
   const auto found = host::find_queue_dir(queue_places());
-  if (found) parts_->queue = std::make_unique<Queue>(*this, found->path);
+  if (found) parts_->queue = std::make_unique<Queue>(*this, found->path, found->unexpected);
   return parts_->queue.get();
 }
 

@@ -1,6 +1,6 @@
 """A machine of three users who do not trust each other, for tests of what one of them can do to the others.
 
-A Lab is a mount namespace with an /etc, /run and /tmp of its own, the users alice, bob and mallory, and a faked NVIDIA driver.
+A Lab is a mount namespace with an /etc, /run, /tmp and /var/tmp of its own, the users alice, bob and mallory, and a faked NVIDIA driver.
 Every process in it is a descendant of the test, so that nothing outlives it. A test file imports the fixture `lab`, and each of
 its tests runs once in every surrounding of SURROUNDINGS, or in those that it names:
 
@@ -37,6 +37,9 @@ MAKE_LAB = """
 mount -t tmpfs -o mode=0755,size=16m tmpfs /run
 mount -t tmpfs -o mode=1777,size=64m tmpfs /tmp
 mkdir -m 1777 /run/lock; mkdir /run/user
+mkdir /run/kept; mount --bind "$1" /run/kept
+mount -t tmpfs -o mode=1777,size=64m tmpfs /var/tmp
+mkdir -p "$1"; mount --move /run/kept "$1"; rmdir /run/kept
 mount --bind "$1/etc" /etc
 if [ "$2" = hidepid ]; then mount -t proc -o hidepid=2 proc /proc; fi
 echo up; exec cat

@@ -76,3 +76,25 @@ def test_the_runner_removes_what_killed_submitters_left_when_it_leaves(queue):
         submitter.wait()
     assert queue.run("wait", number).returncode == 0
     eventually(lambda: not copies(queue), "the copy is gone", 60)
+
+
+@pytest.mark.parametrize("repository", [False, True], ids=["plain", "git"])
+@pytest.mark.parametrize("where", ["home", "named"])
+def test_what_thole_keeps_itself_is_not_copied(queue, where, repository):
+    """Submitted from the folder in which the queue lies: a home, or one that was named within the code."""
+    environment = {name: value for name, value in queue.env.items() if name not in ("THOLE_QUEUE_DIR", "XDG_STATE_HOME")}
+    environment["HOME"] = str(queue.work)
+    if where == "named":
+        environment["THOLE_QUEUE_DIR"] = str(queue.work / "jobs of mine")
+    (queue.work / "data").write_bytes(bytes(100_000))
+    (queue.work / ".local/share").mkdir(parents=True)
+    (queue.work / ".local/share/kept").touch()
+    if repository:
+        subprocess.run(["git", "init", "-q", queue.work], check=True)
+    copied = []
+    for _ in range(3):
+        done = subprocess.run([THOLE, "submit", "--snapshot", "--hold", "-g0", "true"], env=environment, cwd=queue.work, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        copied.append(done.stderr.partition("copied ")[2].partition(" files")[0])
+    assert copied == ["2"] * 3, "data and kept, each time"
+    subprocess.run([THOLE, "cancel", "all"], env=environment, check=True, capture_output=True)

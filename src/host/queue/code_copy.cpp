@@ -56,24 +56,48 @@ struct Listed {
   bool by_git = false;
 };
 
-std::optional<Listed> listed_by_git(const fs::path& from) {
+// Those of `directories` that lie below root, as paths from there.
+std::set<fs::path> within(const fs::path& root, const std::vector<std::string>& directories) {
+  std::set<fs::path> inside;
+  std::error_code problem;
+  const fs::path real_root = fs::canonical(root, problem);
+  for (const std::string& directory : directories) {
+    std::error_code missing;
+    const fs::path real = fs::canonical(directory, missing), below = real.lexically_relative(real_root);
+    if (!problem && !missing && !below.empty() && below != "." && *below.begin() != "..") inside.insert(below);
+  }
+  return inside;
+}
+
+bool lies_in(const std::set<fs::path>& directories, const fs::path& file) {
+  for (fs::path above = file.parent_path(); !directories.empty() && !above.empty(); above = above.parent_path())
+    if (directories.contains(above)) return true;
+  return false;
+}
+
+std::optional<Listed> listed_by_git(const fs::path& from, const std::vector<std::string>& leave_out) {
   const auto root = output_of({"git", "-C", from.string(), "rev-parse", "--show-toplevel"});
   if (!root || trim(*root).empty()) return std::nullopt;
   Listed listed{fs::path(std::string(trim(*root))), {}, true};
   const auto files =
       output_of({"git", "-C", listed.root.string(), "ls-files", "-z", "--cached", "--others", "--exclude-standard"});
   if (!files) return std::nullopt;
+  const std::set<fs::path> left_out = within(listed.root, leave_out);
   for (const std::string_view file : split(*files, '\0'))
-    if (!file.empty()) listed.files.emplace_back(file);
+    if (!file.empty() && !lies_in(left_out, file)) listed.files.emplace_back(file);
   return listed;
 }
 
-Listed listed_whole(const fs::path& from) {
+Listed listed_whole(const fs::path& from, const std::vector<std::string>& leave_out) {
   Listed listed{from, {}, false};
+  const std::set<fs::path> left_out = within(from, leave_out);
   std::error_code problem;
   for (auto entry = fs::recursive_directory_iterator(from, problem); !problem && entry != fs::recursive_directory_iterator();
-       entry.increment(problem))
-    if (entry->is_symlink() || !entry->is_directory()) listed.files.push_back(entry->path().lexically_relative(from));
+       entry.increment(problem)) {
+    const fs::path file = entry->path().lexically_relative(from);
+    if (entry->is_symlink() || !entry->is_directory()) listed.files.push_back(file);
+    else if (left_out.contains(file)) entry.disable_recursion_pending();
+  }
   if (problem) cannot("read", from, problem);
   return listed;
 }
@@ -138,15 +162,16 @@ std::set<std::string> given(const fs::path& logs) {
 
 }  // namespace
 
-CodeCopy copy_code(const std::string& from, const std::string& snapshots, std::uint64_t most_bytes) {
+CodeCopy copy_code(const std::string& from, const std::string& snapshots, const std::vector<std::string>& leave_out,
+                   std::uint64_t most_bytes) {
   std::error_code problem;
   fs::create_directories(snapshots, problem);
   if (problem) cannot("make", snapshots, problem);
   CodeCopy copy;
   std::tie(copy.root, copy.lock) = begin_copy(snapshots);
   try {
-    const std::optional<Listed> by_git = listed_by_git(from);
-    const Listed listed = by_git ? *by_git : listed_whole(from);
+    const std::optional<Listed> by_git = listed_by_git(from, leave_out);
+    const Listed listed = by_git ? *by_git : listed_whole(from, leave_out);
     copy.by_git = listed.by_git;
     Copier copier(copy, listed.root, most_bytes);
     for (const fs::path& file : listed.files) copier.add(file);

@@ -27,9 +27,11 @@ struct CodeCopy {
 
 inline constexpr std::uint64_t most_code_bytes = std::uint64_t{1} << 30;
 
-// Of `from`, below `snapshots`, which is made where there is none. Throws Error(usage) where that is more than `most_bytes`,
+// Of `from`, below `snapshots`, which is made where there is none. Directories of `leave_out` are not copied: thole's own, with
+// the copies of other jobs in them. Throws Error(usage) where that is more than `most_bytes`,
 // and Error(unavailable) where it cannot be read or written; nothing is left then.
-CodeCopy copy_code(const std::string& from, const std::string& snapshots, std::uint64_t most_bytes = most_code_bytes);
+CodeCopy copy_code(const std::string& from, const std::string& snapshots, const std::vector<std::string>& leave_out,
+                   std::uint64_t most_bytes = most_code_bytes);
 
 void remove_code(const std::string& root);
 

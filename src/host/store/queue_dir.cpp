@@ -6,11 +6,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "host/own_directory.hpp"
 
 namespace thole::host {
 
@@ -40,19 +43,23 @@ std::string queue_name(const QueuePlaces& places) {
 
 // A directory that may hold queues. `root` belongs to the user alone and is made and checked; what is below is made.
 struct Candidate {
+  enum class Kind { named, home, by_init, temporary } kind;   // temporary: below /var/tmp, under a name of our own there
   std::string root, below;
-  bool moved = false;
-  bool make_root = true;                         // not in /var/lib: only init makes it there
+  bool moved() const { return kind == Kind::by_init || kind == Kind::temporary; }
   std::string path() const { return root + below; }
 };
+using Kind = Candidate::Kind;
+
+constexpr const char* another = "name another directory: --queue-dir, THOLE_QUEUE_DIR";
 
 std::vector<Candidate> candidates(const QueuePlaces& places) {
-  if (!places.named.empty()) return {{places.named, "", false, true}};
+  if (!places.named.empty()) return {{Kind::named, places.named, ""}};
   std::vector<Candidate> all;
   const std::string name = "/" + queue_name(places), below = "/queue" + name;
-  if (!places.state_home.empty()) all.push_back({places.state_home + "/thole/queue", name, false, true});
-  all.push_back({fmt::format("{}/{}", places.var_lib, places.uid), below, true, false});
-  all.push_back({fmt::format("{}/thole-{}", places.temporary, places.uid), below, true, true});
+  if (!places.state_home.empty()) all.push_back({Kind::home, places.state_home + "/thole/queue", name});
+  all.push_back({Kind::by_init, fmt::format("{}/{}", places.var_lib, places.uid), below});
+  // There anybody can have made any directory: only one that is ours is looked into.
+  all.push_back({Kind::temporary, find_own_directory(places.temporary, places.uid).value_or(""), below});
   return all;
 }
 
@@ -60,10 +67,9 @@ std::vector<Candidate> candidates(const QueuePlaces& places) {
   throw Error(ErrorCode::unavailable, what)
       .about(path)
       .because(why)
-      .hint("name another directory: --queue-dir, THOLE_QUEUE_DIR");
+      .hint(another);
 }
 
-// A directory in /var/tmp may have been put there by somebody else.
 void check(const std::string& path, uid_t uid) {
   struct stat found;
   if (::lstat(path.c_str(), &found) != 0) cannot(path, "cannot look at the queue's directory", errno);
@@ -83,20 +89,57 @@ void make(const std::string& path) {
   if (above) ::fsync(above.get());
 }
 
+// Whether the directory is there and ours to write, or could be made.
+bool can_be_written(const std::string& path) {
+  std::string there = path;
+  while (!is_there(there) && there != "/" && there != ".") there = parent_of(there);
+  struct stat found;
+  return ::stat(there.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         ::faccessat(AT_FDCWD, there.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+// Why no queue is made in the state home; "" where one would be.
+std::string why_not_home(const QueuePlaces& places) {
+  if (places.state_home.empty()) return "HOME is not set";
+  if (places.disk(places.state_home) == Disk::foreign) return places.state_home + " is on no local disk";
+  return can_be_written(places.state_home + "/thole/queue") ? "" : places.state_home + " cannot be written";
+}
+
 QueueDir described(const QueuePlaces& places, const Candidate& candidate) {
-  QueueDir dir{candidate.path(), candidate.moved, {}};
-  if (candidate.moved && !places.state_home.empty())
-    dir.cautions.push_back(
-        fmt::format("{} is on no local disk, so the queue of this host lies in {}", places.state_home, dir.path));
+  QueueDir dir{candidate.path(), candidate.moved(), "", {}};
+  const std::string home = why_not_home(places);
+  if (candidate.moved() && !home.empty()) {
+    dir.cautions.push_back(fmt::format("{}, so the queue of this host lies in {}", home, dir.path));
+    if (places.state_home.empty() || places.disk(places.state_home) != Disk::foreign) dir.unexpected = dir.cautions.back();
+  }
   if (places.disk(dir.path) == Disk::gone_after_reboot)
     dir.cautions.push_back(fmt::format("{} is in memory: the queue is gone after a reboot", dir.path));
   return dir;
 }
 
-const Candidate* existing(const std::vector<Candidate>& all) {
+bool belongs_to(const std::string& path, uid_t uid) {
+  struct stat found;
+  return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == uid;
+}
+
+// The first that holds a queue. Whose it is comes before what is in it: what others have put somewhere is not looked at. What
+// was named by hand is looked at in any case, and refused where it must be.
+const Candidate* existing(const std::vector<Candidate>& all, uid_t uid) {
   for (const Candidate& candidate : all)
-    if (is_there(candidate.path() + "/queue.db")) return &candidate;
+    if ((candidate.kind == Kind::named || belongs_to(candidate.root, uid)) && is_there(candidate.path() + "/queue.db"))
+      return &candidate;
   return nullptr;
+}
+
+void make_root(Candidate& candidate, const QueuePlaces& places) {
+  if (candidate.kind == Kind::temporary) {
+    candidate.root = open_own_directory(places.temporary, another);
+    const Fd above = open_at(AT_FDCWD, places.temporary.c_str(), O_RDONLY | O_DIRECTORY);
+    if (above) ::fsync(above.get());
+  } else {
+    make(candidate.root);
+  }
+  check(candidate.root, places.uid);
 }
 
 }  // namespace
@@ -124,7 +167,7 @@ Disk disk_of(const std::string& path) {
 
 std::optional<QueueDir> find_queue_dir(const QueuePlaces& places) {
   const auto all = candidates(places);
-  const Candidate* found = existing(all);
+  const Candidate* found = existing(all, places.uid);
   if (!found) return std::nullopt;
   check(found->root, places.uid);
   if (places.disk(found->path()) == Disk::foreign)
@@ -134,18 +177,37 @@ std::optional<QueueDir> find_queue_dir(const QueuePlaces& places) {
 
 QueueDir open_queue_dir(const QueuePlaces& places) {
   if (auto found = find_queue_dir(places)) return std::move(*found);
-  for (const Candidate& candidate : candidates(places)) {
-    if (!candidate.make_root && !is_there(candidate.root)) continue;
-    if (places.disk(candidate.root) == Disk::foreign) {
-      if (!places.named.empty()) cannot(candidate.root, "a queue needs a local disk, and this is none");
+  for (Candidate& candidate : candidates(places)) {
+    if (candidate.kind == Kind::home && !can_be_written(candidate.root)) continue;
+    if (candidate.kind == Kind::by_init && !belongs_to(candidate.root, places.uid)) continue;
+    if (places.disk(candidate.kind == Kind::temporary ? places.temporary : candidate.root) == Disk::foreign) {
+      if (candidate.kind == Kind::named) cannot(candidate.root, "a queue needs a local disk, and this is none");
       continue;
     }
-    make(candidate.root);
-    check(candidate.root, places.uid);
+    make_root(candidate, places);
     make(candidate.path());
     return described(places, candidate);
   }
   cannot(places.temporary, "no local disk was found for the queue");
+}
+
+std::vector<std::string> other_queues(const QueuePlaces& places) {
+  std::vector<std::string> others;
+  const std::string name = queue_name(places), of_machine = name.substr(std::min(name.find('+'), name.size()));
+  std::string used;
+  if (const auto found = find_queue_dir(places)) used = found->path;
+  for (const Candidate& candidate : candidates(places)) {
+    if (candidate.kind == Kind::named || !belongs_to(candidate.root, places.uid)) continue;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(parent_of(candidate.path()), none)) {
+      const std::string other = entry.path().filename();
+      if (other.substr(std::min(other.find('+'), other.size())) == of_machine && entry.path() != used &&
+          is_there(entry.path().string() + "/queue.db"))
+        others.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(others);
+  return others;
 }
 
 }  // namespace thole::host

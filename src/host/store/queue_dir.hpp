@@ -1,8 +1,9 @@
 // Where a user's queue lies: a directory of mode 0700 on a local disk, one for each host and each simulated machine.
 //
 // How this works. SQLite's log lives in memory that processes share, which network file systems do not give, and homes in labs
-// are on NFS. So the queue lies in the state home where that is on a local disk; otherwise in /var/lib/thole/UID, where `thole
-// init` made it, or else in /var/tmp/thole-UID. A queue that is there stays where it is, whatever could be chosen now.
+// are on NFS. So the queue lies in the state home where that is on a local disk and can be written; otherwise in
+// /var/lib/thole/UID, where an administrator made that, or else in /var/tmp/thole-UID (host/own_directory.hpp). A queue that is
+// there stays where it is, whatever could be chosen now.
 #pragma once
 
 #include <sys/types.h>
@@ -31,6 +32,7 @@ struct QueuePlaces {
 struct QueueDir {
   std::string path;
   bool moved = false;                            // not in the state home
+  std::string unexpected;                        // why it moved, where that surprises: there is no home that can be written
   std::vector<std::string> cautions;             // what doctor says about it
 };
 
@@ -39,5 +41,8 @@ QueueDir open_queue_dir(const QueuePlaces& places);
 
 // The same for looking: makes nothing; nothing where no queue has been made.
 std::optional<QueueDir> find_queue_dir(const QueuePlaces& places);
+
+// Other queues of the user for this machine: of a host name that it had earlier, or in a place that is used no more.
+std::vector<std::string> other_queues(const QueuePlaces& places);
 
 }  // namespace thole::host

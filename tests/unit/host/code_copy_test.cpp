@@ -64,7 +64,7 @@ class Snapshot : public ::testing::Test {
 };
 
 TEST_F(Snapshot, OutsideOfGitItIsTheWholeDirectory) {
-  const CodeCopy copy = copy_code(root / "code", snapshots());
+  const CodeCopy copy = copy_code(root / "code", snapshots(), {});
   EXPECT_FALSE(copy.by_git);
   EXPECT_EQ(copy.directory, copy.root);
   EXPECT_EQ(files(copy.root), (std::set<std::string>{"train.py", "src/model.py", "data.bin", "link.py"}));
@@ -78,7 +78,7 @@ TEST_F(Snapshot, WithinGitItIsWhatGitTracksOrWould) {
   write("code/.gitignore", "data.bin\n");
   ASSERT_TRUE(git("add train.py"));
   write("code/train.py", "changed and not committed");
-  const CodeCopy copy = copy_code(root / "code/src", snapshots());
+  const CodeCopy copy = copy_code(root / "code/src", snapshots(), {});
   EXPECT_TRUE(copy.by_git);
   EXPECT_EQ(copy.directory, copy.root + "/src");
   EXPECT_EQ(files(copy.root), (std::set<std::string>{".gitignore", "train.py", "src/model.py", "link.py"}));
@@ -87,7 +87,7 @@ TEST_F(Snapshot, WithinGitItIsWhatGitTracksOrWould) {
 
 TEST_F(Snapshot, TooMuchIsRefusedAndLeavesNothing) {
   try {
-    copy_code(root / "code", snapshots(), 500);
+    copy_code(root / "code", snapshots(), {}, 500);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::usage);
@@ -97,7 +97,7 @@ TEST_F(Snapshot, TooMuchIsRefusedAndLeavesNothing) {
 }
 
 TEST_F(Snapshot, GoesWithTheLogsOfItsJob) {
-  const CodeCopy copy = copy_code(root / "code", snapshots());
+  const CodeCopy copy = copy_code(root / "code", snapshots(), {});
   give_code(copy.root, logs(), 7);
   remove_logs(logs(), 8);
   EXPECT_TRUE(fs::exists(copy.root));
@@ -107,7 +107,7 @@ TEST_F(Snapshot, GoesWithTheLogsOfItsJob) {
 }
 
 TEST_F(Snapshot, IsAbandonedWhenItsMakerIsGoneAndNoJobHasIt) {
-  CodeCopy one = copy_code(root / "code", snapshots()), other = copy_code(root / "code", snapshots());
+  CodeCopy one = copy_code(root / "code", snapshots(), {}), other = copy_code(root / "code", snapshots(), {});
   EXPECT_THAT(abandoned(), IsEmpty());
   give_code(one.root, logs(), 7);
   one.lock.reset();
@@ -117,7 +117,7 @@ TEST_F(Snapshot, IsAbandonedWhenItsMakerIsGoneAndNoJobHasIt) {
 }
 
 TEST_F(Snapshot, OneThatIsBeingSettledIsSettledByNobodyElse) {
-  copy_code(root / "code", snapshots());
+  copy_code(root / "code", snapshots(), {});
   const std::vector<AbandonedCode> first = abandoned_code(snapshots(), logs());
   EXPECT_EQ(first.size(), 1u);
   EXPECT_THAT(abandoned(), IsEmpty());
@@ -127,7 +127,7 @@ TEST_F(Snapshot, OneWhoseMakerIsKilledInTheMidstIsAbandoned) {
   write("code/large.bin", std::string(64 << 20, 'x'));
   const pid_t maker = ::fork();
   if (maker == 0) {
-    const CodeCopy copy = copy_code(root / "code", snapshots());
+    const CodeCopy copy = copy_code(root / "code", snapshots(), {});
     ::pause();
   }
   const auto begun = [this] {

@@ -16,6 +16,7 @@ namespace thole::host {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 
 namespace {
 
@@ -30,6 +31,7 @@ class QueueDirectory : public ::testing::Test {
   QueueDirectory() {
     std::string pattern = std::filesystem::temp_directory_path() / "thole_dir_XXXXXX";
     root = ::mkdtemp(pattern.data());
+    std::filesystem::create_directory(root + "/tmp");
     places.state_home = root + "/home";
     places.var_lib = root + "/lib";
     places.temporary = root + "/tmp";
@@ -96,6 +98,42 @@ TEST_F(QueueDirectory, OfAUserWithoutAHomeIsOnALocalDisk) {
   EXPECT_EQ(open_queue_dir(places).path, root + "/tmp/thole-" + user + "/queue/box");
 }
 
+TEST_F(QueueDirectory, OfAUserWhoseHomeCannotBeWrittenIsElsewhereAndSaysSo) {
+  EXPECT_EQ(open_queue_dir(places).unexpected, "");
+  places.state_home = root + "/file/home";       // where not even root makes a directory
+  { std::ofstream(root + "/file"); }
+  places.host = "other";
+  const QueueDir dir = open_queue_dir(places);
+  EXPECT_EQ(dir.path, root + "/tmp/thole-" + user + "/queue/other");
+  EXPECT_EQ(dir.unexpected, root + "/file/home cannot be written, so the queue of this host lies in " + dir.path);
+  { std::ofstream(dir.path + "/queue.db"); }
+  EXPECT_EQ(find_queue_dir(places)->unexpected, dir.unexpected);
+  places.state_home.clear();
+  EXPECT_THAT(find_queue_dir(places)->unexpected, HasSubstr("HOME is not set"));
+}
+
+TEST_F(QueueDirectory, OfAnEarlierHostNameIsFound) {
+  const auto make = [&] {
+    const std::string path = open_queue_dir(places).path;
+    { std::ofstream(path + "/queue.db"); }
+    return path;
+  };
+  const std::string before = make();
+  EXPECT_THAT(other_queues(places), IsEmpty());
+  places.machine = "machine-x";
+  EXPECT_THAT(other_queues(places), IsEmpty()) << "another machine's";
+  make();
+  places.machine.clear();
+  places.host = "renamed";
+  EXPECT_THAT(other_queues(places), ElementsAre(before));
+  const std::string home = places.state_home;
+  places.state_home.clear();
+  make();
+  places.state_home = home;
+  const std::string now = make();
+  EXPECT_THAT(other_queues(places), ElementsAre(before));
+}
+
 TEST_F(QueueDirectory, IsOneForEachHostAndEachSimulatedMachine) {
   const std::string here = open_queue_dir(places).path;
   places.machine = "dgx/h100";
@@ -118,24 +156,34 @@ TEST_F(QueueDirectory, InMemoryIsUsedWithACaution) {
 
 TEST_F(QueueDirectory, ThatOthersCanLookIntoIsRefused) {
   places.state_home.clear();
-  std::filesystem::create_directories(root + "/tmp/thole-" + user);
+  std::filesystem::create_directory(root + "/tmp/thole-" + user);
   ::chmod((root + "/tmp/thole-" + user).c_str(), 0755);
   EXPECT_THAT(refusal(), HasSubstr("chmod 700"));
 }
 
-TEST_F(QueueDirectory, ThatIsALinkIsRefused) {
+TEST_F(QueueDirectory, BehindALinkIsNotUsed) {
   places.state_home.clear();
-  std::filesystem::create_directories(root + "/tmp");
   std::filesystem::create_directory_symlink(root, root + "/tmp/thole-" + user);
-  EXPECT_THAT(refusal(), HasSubstr("is no directory"));
+  EXPECT_THAT(open_queue_dir(places).path, MatchesRegex(root + "/tmp/thole-" + user + "-[0-9a-f]{8}/queue/box"));
 }
 
-TEST_F(QueueDirectory, OfSomebodyElseIsRefused) {
+// Planted before the user's first job, with or without a file that looks like a queue.
+TEST_F(QueueDirectory, OfSomebodyElseIsNotLookedInto) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of somebody else";
+  const std::string planted = root + "/tmp/thole-" + user;
+  std::filesystem::create_directories(planted + "/queue/box");
+  { std::ofstream(planted + "/queue/box/queue.db"); }
+  for (const char* below : {"", "/queue", "/queue/box", "/queue/box/queue.db"})
+    ASSERT_EQ(::chown((planted + below).c_str(), 12345, 12345), 0);
+  EXPECT_FALSE(find_queue_dir(places));
+  EXPECT_EQ(open_queue_dir(places).path, root + "/home/thole/queue/box") << "a home that is fine is used";
   places.state_home.clear();
-  std::filesystem::create_directories(root + "/tmp/thole-" + user);
-  ASSERT_EQ(::chown((root + "/tmp/thole-" + user).c_str(), 12345, 12345), 0);
-  EXPECT_THAT(refusal(), HasSubstr("belongs to somebody else"));
+  const std::string made = open_queue_dir(places).path;
+  EXPECT_THAT(made, MatchesRegex(planted + "-[0-9a-f]{8}/queue/box"));
+  { std::ofstream(made + "/queue.db"); }
+  EXPECT_EQ(find_queue_dir(places)->path, made);
+  places.named = planted + "/queue/box";
+  EXPECT_THAT(refusal(), HasSubstr("belongs to somebody else")) << "what was named is not passed over in silence";
 }
 
 TEST_F(QueueDirectory, IsNotMadeByLooking) {

@@ -1,0 +1,69 @@
+"""Directories that a stranger made first, under the names that thole's own would have: nothing of the user stops, and nothing goes into them."""
+import json
+import socket
+
+import pytest
+
+from hostile import USERS, end, lab  # noqa: F401 (lab: a fixture)
+
+KINDS = {
+    "directory": "mkdir {path}",
+    "open directory": "mkdir {path}; chmod 1777 {path}",
+    "link": "mkdir /tmp/mallorys; chmod 1777 /tmp/mallorys; ln -s /tmp/mallorys {path}",
+    "file": "touch {path}; chmod 666 {path}",
+}
+
+
+def plant(lab, user, kind="directory"):
+    path = f"/tmp/thole-{USERS[user]}"
+    lab.run("mallory", "sh", "-ec", KINDS[kind].format(path=path), check=True)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_planted_directory_in_tmp_stops_nothing(lab, kind):
+    lab.init()
+    planted = plant(lab, "alice", kind)
+    claim = lab.thole("alice", "claim", "-q", "-g", "1", "--time", "1h", check=True).stdout.strip()
+    assert [c["id"] for c in lab.claims("alice")] == [claim]
+    assert lab.thole("alice", "extend", claim, "2h").returncode == 0
+    done = lab.thole("alice", "run", "-g", "2", "--", "sh", "-ec",
+                     "{0} run -q --no-wait -g 1 -- sh -c 'echo first $CUDA_VISIBLE_DEVICES; {0} run -q --no-wait -g 1 -- true'; "
+                     "{0} run -q --no-wait -g 3 -- true || echo refused $?".format(lab.program))
+    assert done.returncode == 0 and "first" in done.stdout and "refused" in done.stdout, done.stdout + done.stderr
+    assert "will not reach" not in done.stderr, done.stderr
+    assert lab.thole("alice", "release", claim).returncode == 0
+    assert lab.claims() == []
+    held = lab.start("alice", lab.program, "--machine", "4xA100", "run", "-q", "-g", "4", "--", "sh", "-c", "echo up; exec cat")
+    assert held.line() == "up"
+    assert lab.thole("alice", "--machine", "4xA100", "run", "-q", "--no-wait", "--", "true").returncode == 75
+    lab.run("mallory", "sh", "-c", f"rmdir {planted} 2>/dev/null || rm {planted}")     # given back: nothing changes
+    assert lab.thole("alice", "--machine", "4xA100", "run", "-q", "--no-wait", "--", "true").returncode == 75
+    end(held)
+    there = lab.run("root", "sh", "-c", "ls -A /tmp/mallorys 2>/dev/null").stdout
+    assert there == "", "nothing was written through the link"
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
+def test_a_planted_queue_in_var_tmp_stops_nothing(lab):
+    lab.init()
+    folder = f"/var/tmp/thole-{USERS['alice']}/queue/{socket.gethostname()}"
+    lab.run("mallory", "sh", "-ec", f"mkdir -p {folder}; touch {folder}/queue.db", check=True)
+    for home in ({}, {"HOME": "/nonexistent"}):
+        done = lab.thole("alice", "submit", "-q", "-g", "0", "--", "true", **home)
+        assert done.returncode == 0, done.stderr
+        assert ("cannot be written, so the queue of this host lies in" in done.stderr) == bool(home), done.stderr
+        assert lab.thole("alice", "wait", "-q", done.stdout.strip(), **home).returncode == 0
+        (job,) = json.loads(lab.thole("alice", "jobs", "--json", check=True, **home).stdout)["jobs"]
+        assert job["state"] == "done"
+    assert lab.run("root", "find", folder, "-type", "f", "-size", "+0").stdout == "", "nothing went into it"
+
+
+@pytest.mark.parametrize("lab", ["plain", "plain runtime"], indirect=True)
+def test_root_reaches_a_claim_whatever_name_its_owners_directory_has(lab):
+    lab.init()
+    plant(lab, "alice")
+    claim = lab.thole("alice", "claim", "-q", "-g", "1", check=True).stdout.strip()
+    done = lab.thole("root", "release", claim)
+    assert done.returncode == 0, done.stderr
+    assert lab.claims() == []
