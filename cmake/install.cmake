@@ -1,4 +1,4 @@
-# What `cmake --install` puts where. With the prefix /usr or /usr/local systemd finds the three files it reads by itself;
+# What `cmake --install` puts where. With the prefix /usr or /usr/local systemd finds the files it reads by itself;
 # elsewhere (a home directory) they lie unused and nothing needs them.
 include(CMakePackageConfigHelpers)
 
@@ -15,7 +15,7 @@ install(CODE "
   set(THOLE_BINDIR \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR})
   configure_file(${PROJECT_SOURCE_DIR}/packaging/thole-init.service.in ${CMAKE_BINARY_DIR}/thole-init.service @ONLY)
   configure_file(${PROJECT_SOURCE_DIR}/packaging/thole-runner.service.in ${CMAKE_BINARY_DIR}/thole-runner.service @ONLY)")
-install(FILES ${CMAKE_BINARY_DIR}/thole-init.service DESTINATION ${THOLE_SYSTEMD_DIR})
+install(FILES ${CMAKE_BINARY_DIR}/thole-init.service packaging/run-thole.mount DESTINATION ${THOLE_SYSTEMD_DIR})
 install(FILES ${CMAKE_BINARY_DIR}/thole-runner.service DESTINATION ${THOLE_SYSTEMD_USER_DIR})
 install(DIRECTORY machines/ DESTINATION ${CMAKE_INSTALL_DATADIR}/thole/machines FILES_MATCHING PATTERN "*.json")
 # The Python package as it is, for `thole compat`: it is found beside the program. Users install the wheel.

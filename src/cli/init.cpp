@@ -7,21 +7,27 @@
 namespace thole::cli {
 
 int init(Context& context) {
-  const std::string& group = context.invocation.init.group;
-  const wire::InitReport report = wire::init(context.wire, group);
+  const InitOptions& options = context.invocation.init;
+  const wire::InitReport report =
+      wire::init(context.wire, {.group = options.group, .everybody = options.no_group, .force = options.force});
+  for (const std::string& caution : report.cautions) context.warn(caution);
   if (context.invocation.global.json) {
     context.print_json({{"schema", "thole/init/1"},
                         {"directory", report.directory},
                         {"units", report.units},
                         {"freed", report.freed},
-                        {"group", model::or_null(group)}});
+                        {"group", model::or_null(report.group)}});
     return 0;
   }
   std::string text = fmt::format("{}: {} can be claimed", report.directory,
                                  report.units == 1 ? "1 GPU" : fmt::format("{} GPUs", report.units));
-  if (!group.empty()) text += fmt::format(" by members of {}", group);
+  if (!report.group.empty()) text += fmt::format(" by members of {}", report.group);
   if (report.freed != 0) text += fmt::format("; {} that vanished forgotten", report.freed);
-  context.print(text + "\n");
+  text += "\n";
+  if (report.old_access != 0)
+    text += fmt::format("{} held since before this group; run it again later\n",
+                        report.old_access == 1 ? "1 node is" : fmt::format("{} nodes are", report.old_access));
+  context.print(text);
   return 0;
 }
 

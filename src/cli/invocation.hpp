@@ -88,7 +88,9 @@ struct JupyterOptions {
 };
 
 struct InitOptions {
-  std::string group;  // nodes become 0660 of this group; "" = 0666
+  std::string group;        // nodes become 0660 of this group
+  bool no_group = false;    // and 0666 again
+  bool force = false;
 };
 
 struct BindCommandOptions {

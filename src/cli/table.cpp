@@ -178,8 +178,11 @@ constexpr Option capture_rows[] = {
 };
 
 constexpr Option init_rows[] = {
-  {0, "group", "GROUP", "only members of GROUP may claim (nodes 0660 instead of 0666)",
-   [](I& i, const W& w) { i.init.group = text_of(w); }, Offer::groups},
+  {0, "group", "GROUP", "only members of GROUP may claim, from now on and after every start of the machine",
+   [](I& i, const W& w) { i.init.group = text_of(w); i.init.no_group = false; }, Offer::groups},
+  {0, "no-group", "", "everybody may claim again", [](I& i, const W&) { i.init.no_group = true; i.init.group.clear(); }},
+  {0, "force", "", "go on although GPUs are claimed in a directory without root's protection",
+   [](I& i, const W&) { i.init.force = true; }},
 };
 
 constexpr Option map_rows[] = {

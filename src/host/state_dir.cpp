@@ -58,15 +58,21 @@ void refuse_if_deleted_under_a_claim(const std::string& path) {
   if (::fcntl(parent.get(), F_OFD_GETLK, &guard) == 0 && guard.l_type != F_UNLCK)
     throw Error(ErrorCode::unavailable, "the state directory was deleted while GPUs claimed in it are in use")
         .about(path)
-        .hint("wait until those claims have ended (their processes show as readers of " + parent_of(path) + " in lslocks)");
+        .hint("wait until those claims have ended (their processes show as readers of " + parent_of(path) + " in lslocks), or " +
+              init_hint);
 }
 
 // Makes the directory with exactly this mode whatever the umask. True when it is there afterwards, by us or by another.
 bool make_directory(const std::string& path, mode_t mode) {
-  refuse_if_deleted_under_a_claim(path);
   if (::mkdir(path.c_str(), 0700) != 0) return errno == EEXIST;
   Fd made = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   return made && ::fchmod(made.get(), mode) == 0;
+}
+
+// The same for a directory in which claims hold the guard byte.
+bool make_guarded(const std::string& path, mode_t mode) {
+  if (!exists(path)) refuse_if_deleted_under_a_claim(path);
+  return make_directory(path, mode);
 }
 
 void make_parents(const std::string& path) {
@@ -120,7 +126,7 @@ std::optional<StateDir> open_checked(std::string path, DirKind kind, uid_t syste
   check_owner_and_mode(dir, found, system_owner);
   check_filesystem(dir);
   dir.owner = found.st_uid;
-  dir.mine = found.st_uid == ::geteuid();
+  dir.mine = found.st_uid == ::geteuid() && kind != DirKind::system;
   dir.dev = found.st_dev;
   dir.ino = found.st_ino;
   if (kind == DirKind::fallback)
@@ -130,27 +136,30 @@ std::optional<StateDir> open_checked(std::string path, DirKind kind, uid_t syste
   return dir;
 }
 
+std::string last_node_of(const StatePaths& paths) { return paths.system + "/queue"; }
+
 // The first fallback that exists. Existing ones win over better places that could be made: others may hold claims there.
 std::optional<StateDir> find_fallback(const StatePaths& paths) {
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
     auto dir = open_checked(paths.fallbacks[i], DirKind::fallback, 0);
     if (!dir) continue;
     dir->better.assign(paths.fallbacks.begin(), paths.fallbacks.begin() + static_cast<std::ptrdiff_t>(i));
-    dir->better.push_back(paths.system);
+    dir->better.push_back(last_node_of(paths));
     return dir;
   }
   return std::nullopt;
 }
 
 StateDir open_common(const StatePaths& paths) {
-  if (auto dir = open_checked(paths.system, DirKind::system, paths.system_owner)) return std::move(*dir);
-  if (::geteuid() == paths.system_owner) return make_system_dir(paths);
-  refuse_if_deleted_under_a_claim(paths.system);   // a fallback beside its living claims would make second owners
+  auto system = open_checked(paths.system, DirKind::system, paths.system_owner);
+  if (system && is_complete(paths)) return std::move(*system);
+  if (was_complete(paths))   // its claims may live on: a fallback beside them would make second owners
+    throw Error(ErrorCode::unavailable, "the state directory was deleted, or nodes in it").about(paths.system).hint(init_hint);
   // Two first users may make two different fallbacks at once. Whoever made one looks at the others afterwards and yields to
   // one further down the list; the other sees the better one after locking and comes up. One of the two always notices.
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
     if (auto dir = find_fallback(paths)) return std::move(*dir);
-    if (!make_directory(paths.fallbacks[i], 0755)) continue;
+    if (!make_guarded(paths.fallbacks[i], 0755)) continue;
     for (std::size_t j = i + 1; j < paths.fallbacks.size(); ++j)
       if (exists(paths.fallbacks[j])) ::rmdir(paths.fallbacks[i].c_str());
   }
@@ -163,7 +172,7 @@ StateDir open_personal(const StateLocation& location) {
   std::string root = without_trailing_slashes(location.path);
   for (const std::string& path : {root, root + "/" + location.name}) {
     auto dir = open_checked(path, DirKind::personal, 0);
-    if (!dir && !make_directory(path, 0700))
+    if (!dir && !(path == root ? make_directory(path, 0700) : make_guarded(path, 0700)))
       throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno);
     if (!dir) dir = open_checked(path, DirKind::personal, 0);
     if (dir && path != root) return std::move(*dir);
@@ -175,7 +184,7 @@ StateDir open_named(const std::string& given) {
   std::string path = without_trailing_slashes(given);
   if (auto dir = open_checked(path, DirKind::named, 0)) return std::move(*dir);
   make_parents(path);
-  if (!make_directory(path, 0755))
+  if (!make_guarded(path, 0755))
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(path).because(errno).hint(
         "name a directory that you can write to");
   if (auto dir = open_checked(path, DirKind::named, 0)) return std::move(*dir);
@@ -209,6 +218,7 @@ bool StateDir::current() const {
 
 std::vector<Fd> StateDir::hold() const {
   std::vector<Fd> locks;
+  if (kind == DirKind::system) return locks;
   Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
   struct flock guard = guard_byte(path, F_RDLCK);
   // A parent that cannot be read (a home of mode 0711) leaves the claim without this one protection.
@@ -216,10 +226,12 @@ std::vector<Fd> StateDir::hold() const {
   // Nobody ages a personal directory, and no container sees it with another parent.
   if (kind == DirKind::personal && !locks.empty()) return locks;
   Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
-  if (!self || ::flock(self.get(), LOCK_SH | LOCK_NB) != 0)
-    throw Error(ErrorCode::unavailable, errno == EWOULDBLOCK ? "the state directory is being remade" : "cannot lock it")
-        .about(path).because(errno).hint(errno == EMFILE ? "raise the descriptor limit: ulimit -n" : "try again");
-  locks.push_back(std::move(self));
+  if (self && ::flock(self.get(), LOCK_SH | LOCK_NB) == 0) {
+    locks.push_back(std::move(self));
+  } else if (!self || errno != EWOULDBLOCK) {
+    throw Error(ErrorCode::unavailable, "cannot lock the state directory")
+        .about(path).because(errno).hint(errno == EMFILE ? "raise the descriptor limit: ulimit -n" : "");
+  }
   return locks;
 }
 
@@ -231,20 +243,27 @@ bool StateDir::unused() const {
   return self && ::flock(self.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
+bool is_complete(const StatePaths& paths) { return exists(last_node_of(paths)); }
+
+std::string lock_of(const StatePaths& paths) { return paths.system + ".lock"; }
+
+bool was_complete(const StatePaths& paths) {
+  struct stat found;
+  return ::lstat(lock_of(paths).c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == paths.system_owner &&
+         found.st_size > 0;
+}
+
 StateDir make_system_dir(const StatePaths& paths) {
-  bool was_there = exists(paths.system);
   if (!make_directory(paths.system, 0755))
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(paths.system).because(errno).hint(init_hint);
-  for (const std::string& path : paths.fallbacks) {
-    // First make it, then look: a claim made in between sees the new directory after locking and gives back.
-    Fd fallback = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (!fallback || ::flock(fallback.get(), LOCK_EX | LOCK_NB) == 0) continue;
-    if (!was_there) ::rmdir(paths.system.c_str());
-    throw Error(ErrorCode::unavailable, "GPUs are claimed in the directory without root's protection").about(path).hint(
-        "run it again when those claims have ended (thole status)");
-  }
-  if (auto dir = open_checked(paths.system, DirKind::system, paths.system_owner)) return std::move(*dir);
-  throw Error(ErrorCode::unavailable, "the state directory vanished").about(paths.system);
+  Fd there = open_at(AT_FDCWD, paths.system.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  struct stat found;
+  if (there && ::fstat(there.get(), &found) == 0 && found.st_uid == paths.system_owner && (found.st_mode & 07777) != 0755)
+    (void)!::fchmod(there.get(), 0755);
+  auto dir = open_checked(paths.system, DirKind::system, paths.system_owner);
+  if (!dir) throw Error(ErrorCode::unavailable, "the state directory vanished").about(paths.system);
+  dir->mine = true;
+  return std::move(*dir);
 }
 
 std::optional<StateDir> find_state_dir(const StateLocation& location) {
@@ -255,7 +274,8 @@ std::optional<StateDir> find_state_dir(const StateLocation& location) {
       return open_checked(without_trailing_slashes(location.path) + "/" + location.name, DirKind::personal, 0);
     case StateLocation::Kind::common: break;
   }
-  if (auto dir = open_checked(location.paths.system, DirKind::system, location.paths.system_owner)) return dir;
+  auto system = open_checked(location.paths.system, DirKind::system, location.paths.system_owner);
+  if (system && (is_complete(location.paths) || was_complete(location.paths))) return system;
   return find_fallback(location.paths);
 }
 

@@ -1,15 +1,19 @@
 // The directory that holds the claims: which one, made how, and whether it can be trusted.
 //
-// How this works. `/run/thole` (root's, made by `thole init`) is THE directory. Without it the users of a machine meet in the
-// first of the fallback directories, made by whoever comes first; a directory named by hand or a personal one (a simulated
-// machine, the inside of a claim) is used as it is. Two processes must never work in two directories for one machine, so
-//   * a fallback is given up as soon as a better directory exists (current() is asked after every lock);
-//   * every claim holds a read lock (OFD) on one byte of the PARENT directory, at an offset made of the directory's name.
-//     Whoever finds the directory gone asks for that byte first: held means that it was deleted under a living claim, and no
-//     new one is made beside it. (A lock in the directory itself would be deleted with it; a flock of the parent would stop
-//     tmpfiles ageing there.)
-//   * every claim (but those in personal directories) holds a shared flock of the directory: tmpfiles ageing skips it, and
-//     nodes are not made anew meanwhile.
+// How this works. `/run/thole` (root's, made by `thole init`) is THE directory, from the moment its `queue` has its name: that
+// node is made last. Without it the users of a machine meet in the first of the fallback directories, made by whoever comes
+// first; a directory named by hand or a personal one (a simulated machine, the inside of a claim) is used as it is. Two
+// processes must never work in two directories for one machine, so
+//   * a fallback is given up as soon as a better directory is complete (current() is asked after every lock);
+//   * no claim in `/run/thole` locks more than its own nodes there, for any other lock could be taken by a stranger to stop it.
+//     Only root can delete that directory. `thole init` leaves a mark of root's beside it (lock_of()), so that users who find
+//     the directory gone make no other one, and init itself looks for the holders of deleted nodes (lost_locks.hpp).
+//   * every claim elsewhere holds a read lock (OFD) on one byte of the PARENT directory, at an offset made of the directory's
+//     name. Whoever finds the directory gone asks for that byte before making it anew: held means that it was deleted under a
+//     living claim. (A lock in the directory itself would be deleted with it; a flock of the parent would stop tmpfiles ageing
+//     there.) A stranger who holds that byte keeps a missing fallback from being made, and names `thole init` as the cure.
+//   * every claim in a fallback or named directory also has a shared flock of the directory, if nobody has an exclusive one:
+//     either way tmpfiles ageing passes it by.
 #pragma once
 
 #include <sys/types.h>
@@ -57,16 +61,16 @@ struct StateDir {
   DirKind kind = DirKind::named;
   Fd fd;
   uid_t owner = 0;
-  bool mine = false;                    // I am its owner: I may add nodes
+  bool mine = false;                    // I am its owner: I may add nodes (in the system's directory init alone does)
   dev_t dev = 0;
   ino_t ino = 0;
-  std::vector<std::string> better;      // fallback: directories that take over as soon as they exist
+  std::vector<std::string> better;      // fallback: paths whose existence ends it
   std::vector<std::string> cautions;
 
   // Does the path still name this directory, and has no better one appeared? Asked after locking.
   bool current() const;
 
-  // The locks of the directory that belong to a claim: the byte of the parent, the shared flock.
+  // The locks of the directory that belong to a claim: none in the system's; the byte of the parent, the shared flock.
   std::vector<Fd> hold() const;
 
   // True when no living claim holds the directory. For whoever wants to make lock nodes anew.
@@ -79,8 +83,16 @@ StateDir open_state_dir(const StateLocation& location);
 // The same without making anything; nothing where there is none.
 std::optional<StateDir> find_state_dir(const StateLocation& location);
 
-// Makes `paths.system` (for its owner). Refuses while a claim lives in a fallback directory.
+// Is the system's directory complete?
+bool is_complete(const StatePaths& paths);
+
+// The system's directory as `thole init` works on it: made if there is none, and `mine`.
 StateDir make_system_dir(const StatePaths& paths);
+
+// The file that one `thole init` at a time has locked; root's alone. Beside the directory, where it outlives it: not empty, it
+// says that the directory was complete once since the machine started.
+std::string lock_of(const StatePaths& paths);
+bool was_complete(const StatePaths& paths);
 
 // nullptr when locks work on a file system of this statfs type, else why it is refused. `*caution` is set for one that works
 // within limits.

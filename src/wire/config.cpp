@@ -67,6 +67,8 @@ constexpr ConfigKey key_rows[] = {
    [](C& c, const V& v, const S& w) { c.settings.state_dir = one(v, w); }},
   {"personal_dir", "THOLE_PERSONAL_DIR", "DIR", "where your own files of the moment lie (default /tmp/thole-UID)",
    [](C& c, const V& v, const S& w) { c.settings.personal_dir = one(v, w); }},
+  {"state.group", "", "GROUP", "only members of GROUP may claim (`thole init --group` writes this line)",
+   [](C& c, const V& v, const S& w) { c.settings.state_group = one(v, w); }},
   {"queue.dir", "THOLE_QUEUE_DIR", "DIR", "where the queue and its logs are kept",
    [](C& c, const V& v, const S& w) { c.settings.queue_dir = one(v, w); }},
   {"queue.keep", "THOLE_QUEUE_KEEP", "TIME", "how long ended jobs and their logs are kept (default 90d)",
@@ -137,7 +139,8 @@ constexpr ConfigKey key_rows[] = {
 constexpr std::string_view other_variables[] = {"THOLE_CLAIM",      "THOLE_GPUS", "THOLE_TASK",    "THOLE_JOB",
                                                 "THOLE_TASK_INDEX", "THOLE_RUN",  "THOLE_LIBRARY", "THOLE_PROGRAM"};
 
-void apply_file(Config& config, const std::string& path) {
+// `site`: the machine's own file, which root writes.
+void apply_file(Config& config, const std::string& path, bool site) {
   auto text = read_file(path);
   if (!text) {
     if (errno != ENOENT && errno != ENOTDIR)
@@ -158,6 +161,8 @@ void apply_file(Config& config, const std::string& path) {
       throw Error(ErrorCode::usage, fmt::format("{}: unknown key", where))
           .hint(near ? fmt::format("did you mean {}?", *near) : fmt::format("known keys: {}", join(known, ", ")));
     }
+    if (key->variable.empty() && !site)
+      throw Error(ErrorCode::usage, fmt::format("{}: only {} can say this", where, site_file));
     if (entry.array && !key->many) throw Error(ErrorCode::usage, fmt::format("{}: expected one value, got a list", where));
     key->set(config, entry.values, where);
   }
@@ -178,7 +183,8 @@ void apply_variables(Config& config, const plan::Environment& environment) {
       key->set(config, values, name);
     } else if (std::find(std::begin(other_variables), std::end(other_variables), name) == std::end(other_variables)) {
       std::vector<std::string> known;
-      for (const ConfigKey& k : keys) known.emplace_back(k.variable);
+      for (const ConfigKey& k : keys)
+        if (!k.variable.empty()) known.emplace_back(k.variable);
       if (auto near = nearest(name, known))
         config.cautions.push_back(fmt::format("{} means nothing; did you mean {}?", printable(name, 60), *near));
     }
@@ -209,7 +215,7 @@ plan::Environment process_environment(char** variables) {
 }
 
 std::vector<std::string> config_files(const plan::Environment& environment) {
-  std::vector<std::string> files{"/etc/thole/config.toml"};
+  std::vector<std::string> files{site_file};
   auto value = [&](const char* name) {
     auto at = environment.find(name);
     return at == environment.end() ? std::string() : at->second;
@@ -228,7 +234,7 @@ Settings::Settings(plan::Environment variables, uid_t user, std::string path)
 Config read_config(const plan::Environment& environment, const std::vector<std::string>& files, const std::string& program) {
   Config config(Settings(environment, ::geteuid(), program));
   read_gpu_file(config.settings.environment);
-  for (const std::string& file : files) apply_file(config, file);
+  for (const std::string& file : files) apply_file(config, file, &file == &files.front());
   apply_variables(config, environment);
   return config;
 }

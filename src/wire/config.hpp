@@ -25,7 +25,7 @@ struct Config {
 // One thing that can be configured; the table of them is in config.cpp.
 struct ConfigKey {
   std::string_view name;      // "request.wait"; "" = by variable only
-  std::string_view variable;  // "THOLE_WAIT"
+  std::string_view variable;  // "THOLE_WAIT"; "" = by the site's file only
   std::string_view value;     // "TIME"
   std::string_view help;
   void (*set)(Config&, const std::vector<std::string>& values, const std::string& where);
@@ -33,12 +33,14 @@ struct ConfigKey {
 };
 std::span<const ConfigKey> config_keys();
 
+inline constexpr const char* site_file = "/etc/thole/config.toml";
+
 // The caller's variables, from the process environment.
 plan::Environment process_environment(char** environ);
 
-// Reads `files` in order (a missing one is nothing), then the variables, and the file that PBS_GPUFILE names. Unknown keys and
-// malformed values throw Error(usage) with file, line and the nearest key. `program` is the path of `thole` itself. There is no
-// other way to come by Settings.
+// Reads `files` in order (the first is the site's; a missing one is nothing), then the variables, and the file that PBS_GPUFILE
+// names. Unknown keys and malformed values throw Error(usage) with file, line and the nearest key. `program` is the path of
+// `thole` itself. There is no other way to come by Settings.
 Config read_config(const plan::Environment& environment, const std::vector<std::string>& files, const std::string& program);
 
 // Where the two files are for this caller.

@@ -4,12 +4,33 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "host/claims/store.hpp"
+#include "host/claims/init.hpp"
 #include "host/gpu/file/search.hpp"
+#include "wire/config.hpp"
+#include "wire/site_file.hpp"
 
 namespace thole::wire {
 
 namespace {
+
+std::string group_name(gid_t id) {
+  group entry{}, *found = nullptr;
+  std::vector<char> buffer(1 << 16);
+  if (::getgrgid_r(id, &entry, buffer.data(), buffer.size(), &found) == 0 && found) return found->gr_name;
+  return std::to_string(id);
+}
+
+// Only the machine's own directory is made anew at every start.
+void keep(const std::string& group, InitReport& report) {
+  try {
+    write_state_group(site_file, group);
+  } catch (const Error& error) {
+    report.cautions.push_back(
+        fmt::format("the next start of the machine forgets it: {}; {}", error.full(), state_group_line(group)));
+  }
+}
+
+}  // namespace
 
 gid_t group_id(const std::string& name) {
   group entry{}, *found = nullptr;
@@ -22,16 +43,24 @@ gid_t group_id(const std::string& name) {
   return entry.gr_gid;
 }
 
-}  // namespace
-
-InitReport init(Wire& wire, const std::string& group) {
-  host::NodeAccess access;
-  if (!group.empty()) access.group = group_id(group);
+InitReport init(Wire& wire, const InitWish& wish) {
+  const host::StateLocation location = wire.state_location();
+  const bool common = location.kind == host::StateLocation::Kind::common;
+  std::string group = wish.group;
+  if (group.empty() && common && !wish.everybody) group = wire.settings().state_group;
+  host::InitWish to_do;
+  to_do.everybody = wish.everybody;
+  to_do.force = wish.force;
+  to_do.own_tmpfs = common;
+  if (!group.empty()) to_do.group = group_id(group);
   wire.observer().look(wire.settings().probe_cold);
   std::vector<std::string> keys;
   for (const model::Unit& unit : wire.observer().units()) keys.push_back(unit.key);
-  const host::InitReport report = host::init_claims(wire.state_location(), keys, access);
-  return {report.directory, report.slots, report.freed};
+  const host::InitReport done = host::init_claims(location, keys, to_do);
+  InitReport report{done.directory, "", done.slots, done.freed, done.old_access, done.cautions};
+  if (done.group) report.group = group_name(*done.group);
+  if (common && (wish.everybody || !wish.group.empty())) keep(wish.group, report);
+  return report;
 }
 
 std::vector<std::string> machine_names(const Settings& settings) {

@@ -1,6 +1,8 @@
 // `thole init`, and the names of machines: small things that fronts need from adapters.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -8,15 +10,28 @@
 
 namespace thole::wire {
 
-struct InitReport {
-  std::string directory;
-  unsigned units = 0;  // that have nodes now
-  unsigned freed = 0;  // slots of vanished ones
+struct InitWish {
+  std::string group;       // only its members may claim; "" = what the site's file says, else as it is
+  bool everybody = false;  // takes the group away
+  bool force = false;      // go on although GPUs are claimed in a fallback directory
 };
 
-// Makes or mends the state directory for the units of this machine. `group`: only its members may claim; "" = everybody.
+struct InitReport {
+  std::string directory;
+  std::string group;       // whose members may claim; "" = everybody
+  unsigned units = 0;      // that have nodes now
+  unsigned freed = 0;      // slots of vanished ones
+  unsigned old_access = 0; // nodes held by somebody, closed to newcomers, to be made anew by the next init
+  std::vector<std::string> cautions;
+};
+
+// Makes or mends the state directory for the units of this machine. A group given (or taken away) by hand for the machine's own
+// directory is written to the site's file, from which the next start of the machine has it.
 // Throws Error(usage) for a group that does not exist, Error(unavailable) where that is not ours to do.
-InitReport init(Wire& wire, const std::string& group);
+InitReport init(Wire& wire, const InitWish& wish);
+
+// The group's number. Throws Error(usage) for one that does not exist.
+gid_t group_id(const std::string& name);
 
 // The simulated machines that are shipped.
 std::vector<std::string> machine_names(const Settings& settings);

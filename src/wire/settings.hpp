@@ -20,6 +20,7 @@ struct Settings {
   std::string machine;             // --machine, THOLE_MACHINE: a simulated machine's file or name; "" = this machine
   std::string state_dir;           // --state-dir, THOLE_STATE_DIR: "" = the machine's own
   std::string personal_dir;        // THOLE_PERSONAL_DIR: "" = /tmp/thole-UID (places.hpp)
+  std::string state_group;         // [state] group of the site's file: only its members may claim; "" = everybody
   std::string queue_dir;           // --queue-dir, THOLE_QUEUE_DIR: "" = the user's own of this machine
   Seconds queue_keep{90 * 24 * 3600};  // ended jobs and their logs are kept this long
   std::optional<unsigned> cpu_tasks;   // tasks without GPUs at once; absent = as many as there are CPUs

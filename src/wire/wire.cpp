@@ -26,6 +26,7 @@
 #include "host/store/queue_dir.hpp"
 #include "host/topology/live.hpp"
 #include "plan/free.hpp"
+#include "wire/init.hpp"
 #include "wire/late_store.hpp"
 #include "wire/queue.hpp"
 
@@ -117,7 +118,11 @@ std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
 
 host::StateLocation Wire::state_location() {
   if (!settings_.state_dir.empty()) return host::StateLocation::named(settings_.state_dir);
-  if (settings_.machine.empty()) return host::StateLocation::common();
+  if (settings_.machine.empty()) {
+    host::StateLocation location = host::StateLocation::common();
+    if (!settings_.state_group.empty()) location.paths.fallbacks.clear();  // no way around the site's gate
+    return location;
+  }
   return host::StateLocation::personal(places_.personal(), machine_name());
 }
 
@@ -130,6 +135,7 @@ host::ClaimStoreOptions Wire::store_options() {
   host::ClaimStoreOptions options;
   options.location = state_location();
   options.personal_root = [places = places_] { return places.personal(); };
+  if (settings_.uid == 0 && !settings_.state_group.empty()) options.group = group_id(settings_.state_group);
   if (settings_.machine.empty()) options.neighbours = host::safe_gpu_lock_files();
   return options;
 }
@@ -148,7 +154,11 @@ port::ClaimStore& Wire::store() {
 port::ClaimStore* Wire::find_store() {
   if (parts_->store) return parts_->store.get();
   const bool in_personal = settings_.state_dir.empty() && !settings_.machine.empty();
-  if (!in_personal || places_.find_personal()) parts_->store = host::find_claim_store(store_options());
+  if (in_personal && !places_.find_personal()) return nullptr;
+  host::ClaimStoreOptions options = store_options();
+  if (observer().snapshot().taken_at != WallTime{})
+    for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);   // so that it says which it lacks
+  parts_->store = host::find_claim_store(std::move(options));
   return parts_->store.get();
 }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import time
 
@@ -19,15 +20,18 @@ class Driver:
         self.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n")
         (self.root / "proc/self/ns").mkdir(parents=True)
         (self.root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
-        self.add_gpus(gpus)
+        self.set_gpus(gpus)
         (directory / "run").mkdir(mode=0o700)
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("THOLE_", "CUDA_"))}
         self.environment |= {"THOLE_SYSROOT": str(self.root), "THOLE_NVML": str(BUILD / "fake/full/libnvidia-ml.so.1"),
                              "THOLE_FAKE_NVML": str(self.conf), "THOLE_STATE_DIR": str(directory / "state"),
                              "THOLE_PERSONAL_DIR": str(directory / "run")}
 
-    def add_gpus(self, gpus):
+    def set_gpus(self, gpus):
         """From now on the machine has so many."""
+        for pci in self.root.glob("proc/driver/nvidia/gpus/*"):
+            for path in (pci, self.root / "sys/bus/pci/devices" / pci.name):
+                shutil.rmtree(path)
         for i in range(gpus):
             pci = self.pci(i)
             self.write(f"/proc/driver/nvidia/gpus/{pci}/information",

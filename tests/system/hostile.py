@@ -144,8 +144,8 @@ class Lab:
                "HOME": "/" if user == "root" else str(self.folder / "home" / user),
                "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1",
                "THOLE_SYSROOT": str(self.driver.root), "THOLE_NVML": str(self.folder / "libnvidia-ml.so.1"),
-               "THOLE_FAKE_NVML": str(self.driver.conf), "THOLE_PROGRAM": self.program, "PYTHONPATH": str(self.folder / "python"),
-               "THOLE_LIBRARY": str(self.folder / "libthole.so.0")}
+               "THOLE_FAKE_NVML": str(self.driver.conf), "THOLE_PROGRAM": self.program,
+               "PYTHONPATH": str(self.folder / "python"), "THOLE_LIBRARY": str(self.folder / "libthole.so.0")}
         if "runtime" in self.words if runtime_dir is None else runtime_dir:
             env["XDG_RUNTIME_DIR"] = f"/run/user/{USERS[user]}"
         return {**env, **variables}
@@ -200,10 +200,14 @@ class Lab:
 
     def hold(self, user, *words, gpus=1, **more):
         """Starts a claim that is held until its standard input ends (`end`); returns once it has its GPUs."""
-        started = self.start(user, self.program, "run", "-g", str(gpus), *words, "--", "sh", "-c", "echo up; exec cat", **more)
+        started = self.hold_later(user, *words, gpus=gpus, **more)
         line = started.line()
         assert line == "up", f"{line}\n{started.process.stderr.read().decode()}"
         return started
+
+    def hold_later(self, user, *words, gpus=1, **more):
+        """The same for GPUs that are not free yet: prints "up" when it has them."""
+        return self.start(user, self.program, "run", "-g", str(gpus), *words, "--", "sh", "-c", "echo up; exec cat", **more)
 
     def lock(self, user, path, kind="flock", byte=0, **more):
         """A process of this user that keeps a lock: "flock", "flock-shared", "ofd-read" or "ofd-write" (of one byte)."""
@@ -219,9 +223,9 @@ class Lab:
     def waiters(self, user="root"):
         return self.status(user)["queue"]
 
-    def grow(self, gpus):
+    def set_gpus(self, gpus):
         """The machine has so many GPUs from now on."""
-        self.driver.add_gpus(gpus)
+        self.driver.set_gpus(gpus)
         subprocess.run(["chmod", "-R", "a+rX", self.driver.root, self.driver.conf], check=True)
 
 

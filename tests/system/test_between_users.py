@@ -35,10 +35,11 @@ def test_nobody_becomes_a_second_owner(lab):
 def test_nobody_reads_or_alters_anothers_files(lab):
     lab.init()
     alice = lab.hold("alice")
-    private = f"/run/user/{USERS['alice']}/thole" if "runtime" in lab.words else f"/tmp/thole-{USERS['alice']}"
+    private = f"/tmp/thole-{USERS['alice']}"
     assert lab.run("root", "ls", private).returncode == 0          # it is there …
     assert lab.run("bob", "ls", private).returncode != 0        # … and closed
-    for change in ("rm -f /run/thole/alloc", "touch /run/thole/new", "mv /run/thole/queue /run/thole/q", "ln -s /etc /run/thole/x"):
+    for change in ("rm -f /run/thole/alloc", "touch /run/thole/new", "mv /run/thole/queue /run/thole/q",
+                   "ln -s /etc /run/thole/x"):
         assert lab.run("bob", "sh", "-c", change).returncode != 0, change
     end(alice)
 
@@ -102,7 +103,6 @@ def test_init_refuses_while_a_claim_lives_in_a_fallback_directory(lab):
     alice = lab.hold("alice")
     done = lab.thole("root", "init")
     assert done.returncode == 69, done.stderr
-    assert lab.run("root", "test", "-e", "/run/thole").returncode != 0
     end(alice)
     lab.init()
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import textwrap
@@ -45,7 +46,8 @@ def test_every_kind_of_file_is_there(prefix, library_dir):
                  "share/thole/python/tholepin/compat/start/sitecustomize.py",
                  "share/man/man1/thole.1", "share/man/man1/thole-run.1", "share/bash-completion/completions/thole",
                  "share/zsh/site-functions/_thole", "share/fish/vendor_completions.d/thole.fish", "lib/tmpfiles.d/thole.conf",
-                 "lib/udev/rules.d/70-thole.rules", "lib/systemd/system/thole-init.service", "share/doc/thole/README.md"):
+                 "lib/udev/rules.d/70-thole.rules", "lib/systemd/system/thole-init.service", "lib/systemd/system/run-thole.mount",
+                 "share/doc/thole/README.md"):
         assert (prefix / path).is_file(), path
     assert (library_dir / "pkgconfig/thole.pc").is_file()
     assert (library_dir / "cmake/thole/tholeConfig.cmake").is_file()
@@ -64,6 +66,20 @@ def test_the_unit_runs_the_installed_program(prefix):
     checked = subprocess.run(["systemd-analyze", "verify", "--man=no", prefix / "lib/systemd/system/thole-init.service"],
                              capture_output=True, text=True)
     assert "Unknown" not in checked.stderr and "Failed to parse" not in checked.stderr
+
+
+def test_the_file_system_of_the_claims_comes_before_init_and_never_over_claims(prefix):
+    """What `thole init` mounts without systemd is the same (src/host/claims/own_tmpfs.cpp)."""
+    units = prefix / "lib/systemd/system"
+    service, mount = (units / "thole-init.service").read_text(), (units / "run-thole.mount").read_text()
+    assert "Wants=run-thole.mount\n" in service and re.search(r"^After=.*run-thole\.mount", service, re.M)
+    assert "ConditionDirectoryNotEmpty=!/run/thole\n" in mount and "Where=/run/thole\n" in mount
+    options = re.search(r"^Options=(.*)$", mount, re.M)[1]
+    made = re.search(r'"(size=[^"]*)"', (SOURCE / "src/host/claims/own_tmpfs.cpp").read_text())[1]
+    assert options == made + ",nosuid,nodev,noexec"
+    ageing = (prefix / "lib/tmpfiles.d/thole.conf").read_text()
+    assert "/run/thole " not in ageing
+    assert "\nx /tmp/thole-*\n" in ageing
 
 
 def test_the_library_shows_only_its_own_names(library_dir):

@@ -100,7 +100,8 @@ def test_the_deb_holds_a_usr_that_works_where_it_lies(root):
     env = {"PATH": "/usr/bin:/bin", "THOLE_STATE_DIR": str(root / "state")}
     seen = run(root / "usr/bin/thole", "--machine", "8xA100", "run", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", env=env)
     assert re.fullmatch(r"[0-7]\n", seen)
-    assert "ExecStart=/usr/bin/thole init" in (root / "usr/lib/systemd/system/thole-init.service").read_text()
+    assert (root / "usr/lib/systemd/system/run-thole.mount").is_file()
+    assert "ExecStart=/usr/bin/thole init --force\n" in (root / "usr/lib/systemd/system/thole-init.service").read_text()
     assert (root / "usr/lib/systemd/system/multi-user.target.wants/thole-init.service").is_symlink()
 
 

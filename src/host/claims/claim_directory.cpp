@@ -11,13 +11,13 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "host/claims/queue_file.hpp"
+#include "host/claims/who_file.hpp"
 
 namespace thole::host {
 namespace {
 
 constexpr const char* init_hint = "sudo thole init";
-
-bool owner_only(const std::string& name) { return name == "devices"; }
 
 bool missing(int fd, const std::string& name) {
   struct stat found;
@@ -26,18 +26,17 @@ bool missing(int fd, const std::string& name) {
 
 }  // namespace
 
-ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, NodeAccess access)
-    : state_(std::move(dir)), access_(access) {
+ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, std::optional<gid_t> group)
+    : state_(std::move(dir)) {
   if (state_.kind == DirKind::personal) {
-    mode_ = S_ISVTX | 0600;          // what ages files in /tmp leaves those of the sticky bit
+    access_.mode = S_ISVTX | 0600;   // what ages files in /tmp leaves those of the sticky bit
     share_nodes_ = false;
     turn_nodes_ = 0;
-  } else if (access_.group) {
-    mode_ = 0660;
+  } else if (group) {
+    access_ = {0660, group};
   }
-  if (state_.kind == DirKind::system) turn_nodes_ = turn_places;
   if (state_.mine) complete(keys);
-  else wait_until_made();
+  else if (state_.kind != DirKind::system) wait_until_made();
   if (!alloc_) alloc_ = open_node("alloc", O_RDWR);
   queue_ = open_node("queue", O_RDWR);
   who_ = open_node("who", O_RDWR);
@@ -48,6 +47,12 @@ ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, 
       throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/" + name).hint(init_hint);
   }
   refresh_slots();
+  caution_of_unknown(keys);
+}
+
+void ClaimDirectory::caution_of_unknown(std::span<const std::string> keys) {
+  for (const std::string& key : keys)
+    if (!slot_of(key)) state_.cautions.push_back(key + " cannot be claimed before: " + init_hint);
 }
 
 // "the group video", for whoever the site's gate keeps out.
@@ -81,7 +86,7 @@ Fd ClaimDirectory::open_node(const std::string& name, int flags) const {
 Fd ClaimDirectory::open_or_make(const std::string& name, int flags, bool make) const {
   Fd fd = open_node(name, flags);
   if (fd || errno != ENOENT || !make || !state_.mine) return fd;
-  make_fifo(name);
+  maker().make_fifo(name);
   return open_node(name, flags);
 }
 
@@ -93,37 +98,17 @@ Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
   return open_or_make(turn_node(place), flags, make);
 }
 
-// Nodes are only ever made or replaced under alloc, and we are under alloc: what was opened by name just now is what the name
-// leads to, unless somebody deleted it by hand in between. Then it has no name left.
+// Its owner deletes or replaces a node only while he has it locked himself: one that has its name after we locked it keeps it.
 bool ClaimDirectory::is_node(int fd) const {
   struct stat open;
   return ::fstat(fd, &open) == 0 && S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1;
 }
 
-// The umask has no say in the mode of shared nodes.
-void ClaimDirectory::make_fifo(const std::string& name) const {
-  if (::mkfifoat(state_.fd.get(), name.c_str(), 0600) != 0) {
-    if (errno == EEXIST) return;
-    throw Error(ErrorCode::unavailable, "cannot make").about(path() + "/" + name).because(errno);
-  }
-  if (::fchmodat(state_.fd.get(), name.c_str(), mode_, 0) != 0 ||
-      (access_.group &&
-       ::fchownat(state_.fd.get(), name.c_str(), static_cast<uid_t>(-1), *access_.group, AT_SYMLINK_NOFOLLOW) != 0))
-    throw Error(ErrorCode::unavailable, "cannot set the access of").about(path() + "/" + name).because(errno);
-}
-
-void ClaimDirectory::allot_access(int fd) const {
-  if (access_.group && ::fchown(fd, static_cast<uid_t>(-1), *access_.group) != 0)
-    throw Error(ErrorCode::unavailable, "cannot give the nodes to the group").about(path()).because(errno);
-}
-
-Fd ClaimDirectory::make_file(const std::string& name, mode_t mode) const {
-  Fd fd = open_at(state_.fd.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!fd && errno == EEXIST) return open_node(name, O_RDWR);
-  if (!fd) cannot_open(name, errno);
-  if (::fchmod(fd.get(), mode) != 0) cannot_open(name, errno);
-  if (!owner_only(name)) allot_access(fd.get());
-  return fd;
+bool ClaimDirectory::replaced() const {
+  struct stat found;
+  for (int fd : {alloc_.get(), queue_.get(), who_.get()})
+    if (::fstat(fd, &found) == 0 && found.st_nlink == 0) return true;
+  return false;
 }
 
 // Another user is making it this very moment, or nobody ever finished it.
@@ -138,11 +123,11 @@ void ClaimDirectory::wait_until_made() {
 
 void ClaimDirectory::complete(std::span<const std::string> keys) {
   alloc_ = open_node("alloc", O_RDWR);
-  if (!alloc_) alloc_ = make_file("alloc", mode_);
+  if (!alloc_) alloc_ = maker().make_file("alloc");
   if (!alloc_) cannot_open("alloc", ENOENT);
   struct stat made;  // what comes later is like what is there
   if (::fstat(alloc_.get(), &made) == 0 && !access_.group && state_.kind != DirKind::personal) {
-    mode_ = made.st_mode & 0666;
+    access_.mode = made.st_mode & 0666;
     if (made.st_gid != ::getegid()) access_.group = made.st_gid;
   }
   refresh_slots();
@@ -150,7 +135,7 @@ void ClaimDirectory::complete(std::span<const std::string> keys) {
   if (known && !missing(state_.fd.get(), "queue")) return;
   AllocLock lock(alloc_.get(), path(), {}, {});
   refresh_slots();
-  who_ = make_file("who", mode_);
+  who_ = maker().make_file("who");
   if (add_slots(keys)) write_devices();
   reserve_space();
   if (missing(state_.fd.get(), "queue")) make_fixed_nodes();
@@ -158,22 +143,18 @@ void ClaimDirectory::complete(std::span<const std::string> keys) {
 
 void ClaimDirectory::make_fixed_nodes() {
   if (missing(state_.fd.get(), "devices")) write_devices();
-  for (unsigned place = 0; place < turn_nodes_; ++place) make_fifo(turn_node(place));
+  for (unsigned place = 0; place < turn_nodes_; ++place) maker().make_fifo(turn_node(place));
   // Complete before it gets its name: an unfinished `queue` would vouch for nodes that are not there.
-  const char* unfinished = "queue.new";
-  ::unlinkat(state_.fd.get(), unfinished, 0);
-  Fd queue = make_file(unfinished, mode_);
-  QueueHeader header = fresh_queue_header();
-  if (int full = ::posix_fallocate(queue.get(), 0, ticket_offset(turn_places)); full != 0 && full != EOPNOTSUPP)
-    state_.cautions.push_back(path() + ": the disk is full; waiting is without order until there is space");
-  (void)!::pwrite(queue.get(), &header, sizeof header, 0);
-  if (::renameat(state_.fd.get(), unfinished, state_.fd.get(), "queue") != 0) cannot_open("queue", errno);
+  maker().replace_file("queue", [this](int queue) {
+    if (!make_queue(queue))
+      state_.cautions.push_back(path() + ": the disk is full; waiting is without order until there is space");
+  });
 }
 
 void ClaimDirectory::make_slot_nodes(const std::string& key) {
-  make_fifo(gpu_node(key));
+  maker().make_fifo(gpu_node(key));
   if (share_nodes_)
-    for (unsigned place = 0; place < model::share_places; ++place) make_fifo(share_node(key, place));
+    for (unsigned place = 0; place < model::share_places; ++place) maker().make_fifo(share_node(key, place));
 }
 
 bool ClaimDirectory::add_slots(std::span<const std::string> keys) {
@@ -181,37 +162,29 @@ bool ClaimDirectory::add_slots(std::span<const std::string> keys) {
   for (const std::string& key : keys) {
     if (!is_key(key)) throw Error(ErrorCode::internal, "not the name of a unit").about(key);
     if (slot_of(key)) continue;
-    auto free = std::find(keys_.begin(), keys_.end(), "");
-    if (free == keys_.end())
+    std::string* slot = free_slot(keys_);
+    if (!slot)
       throw Error(ErrorCode::unavailable, "the state directory knows 128 units already").about(path()).hint(
           "sudo thole init recycles those that are gone");
     make_slot_nodes(key);
-    *free = key;
+    *slot = key;
     added = true;
   }
   return added;
 }
 
 void ClaimDirectory::write_devices() {
-  const char* unfinished = "devices.new";
-  ::unlinkat(state_.fd.get(), unfinished, 0);
-  Fd fd = make_file(unfinished, state_.kind == DirKind::personal ? mode_ : 0644);
-  std::string text = format_devices(keys_);
-  if (!write_all(fd.get(), text) || ::renameat(state_.fd.get(), unfinished, state_.fd.get(), "devices") != 0)
-    throw Error(ErrorCode::unavailable, "cannot write").about(path() + "/devices").because(errno);
+  const std::string text = format_devices(keys_);
+  maker().replace_file("devices", [&](int fd) { if (!write_all(fd, text)) maker().failed("cannot write", "devices"); },
+                       state_.kind == DirKind::personal ? access_.mode : 0644);
   load_slots(text);
 }
 
 // Space is taken when the directory is made: a disk that fills up later takes nobody's place in line.
 void ClaimDirectory::reserve_space() {
   if (state_.kind == DirKind::personal) return;
-  unsigned slots = 0;
-  for (unsigned slot = 0; slot < keys_.size(); ++slot)
-    if (!keys_[slot].empty()) slots = slot + 1;
-  int full = ::posix_fallocate(who_.get(), 0, who_offset(slots, 0));
-  for (unsigned place = 1; place < who_places && full == 0; ++place)
-    full = ::posix_fallocate(who_.get(), who_offset(0, place), std::max<off_t>(1, who_offset(slots, 0) - who_offset(0, 0)));
-  if (full != 0 && full != EOPNOTSUPP) state_.cautions.push_back(path() + ": the disk is full; who holds what is not recorded");
+  if (!reserve_who(who_.get(), keys_))
+    state_.cautions.push_back(path() + ": the disk is full; who holds what is not recorded");
 }
 
 void ClaimDirectory::load_slots(const std::string& text) {
@@ -251,7 +224,7 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
         .about(path() + "/" + gpu_node(deleted[0])).hint("run it again when all claims have ended (thole status)");
   for (const std::string& key : keys_)
     if (!key.empty()) make_slot_nodes(key);
-  for (unsigned place = 0; place < turn_nodes_; ++place) make_fifo(turn_node(place));
+  for (unsigned place = 0; place < turn_nodes_; ++place) maker().make_fifo(turn_node(place));
   unsigned freed = 0;
   for (unsigned slot = 0; slot < keys_.size(); ++slot) {
     if (keys_[slot].empty() || std::find(keys.begin(), keys.end(), keys_[slot]) != keys.end()) continue;

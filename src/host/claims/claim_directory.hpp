@@ -1,10 +1,12 @@
 // An opened state directory with its nodes: the slots it names, and checked ways to open each node.
 //
-// How this works. The owner of the directory makes the nodes, once: `alloc` first, `queue` last, all under `alloc`, so that the
-// `queue` proves the others. The system's directory gets every node at once, because other users could not add any; others
-// get a first lot of turn nodes (a thousand of them take a disk half a second), and their owner adds more when they are short;
-// personal ones get turn and share nodes when they are first used. A lock node that is missing although `devices` names its
-// slot was deleted, perhaps under a living claim: it is made anew only while nobody holds the directory.
+// How this works. The owner of the directory makes the nodes, once: `alloc` first, `queue` last, so that the `queue` proves
+// the others. The system's directory is made and mended by `thole init` alone (init.hpp), which never waits for `alloc`: what it
+// replaces (nodes, `devices`, on a change of access the shared files too) loses its name, and whoever has it open looks for
+// that after locking. In other directories the owner's own claims make what is missing, under `alloc`: a first lot of turn nodes
+// (a thousand of them take a disk half a second) and more when they are short; personal ones get turn and share nodes when they
+// are first used. There a lock node that is missing although `devices` names its slot was deleted, perhaps under a living
+// claim: it is made anew only while nobody holds the directory.
 #pragma once
 
 #include <optional>
@@ -14,20 +16,16 @@
 
 #include "host/claims/alloc_lock.hpp"
 #include "host/claims/layout.hpp"
+#include "host/claims/node_maker.hpp"
 #include "host/state_dir.hpp"
 
 namespace thole::host {
-
-// The mode and group of nodes. Absent group: 0666 (0600 in a personal directory); else 0660 with that group.
-struct NodeAccess {
-  std::optional<gid_t> group;
-};
 
 class ClaimDirectory {
  public:
   // Makes what is missing if the directory is mine; adds slots for `keys` (all units of this machine). In a directory of
   // somebody else nothing is made; a key without a slot is no error before it is asked for.
-  ClaimDirectory(StateDir dir, std::span<const std::string> keys, NodeAccess access = {});
+  ClaimDirectory(StateDir dir, std::span<const std::string> keys, std::optional<gid_t> group = std::nullopt);
 
   const StateDir& state() const { return state_; }
   const std::string& path() const { return state_.path; }
@@ -36,6 +34,9 @@ class ClaimDirectory {
   int alloc() const { return alloc_.get(); }
   int queue() const { return queue_.get(); }
   int who() const { return who_.get(); }
+
+  // Has `thole init` replaced what this has open? Asked after locking alloc: then everything is opened anew.
+  bool replaced() const;
 
   // Slots. Under alloc; refresh_slots re-reads `devices` if it was replaced and says whether the slots changed.
   bool refresh_slots();
@@ -50,19 +51,17 @@ class ClaimDirectory {
   Fd open_turn(unsigned place, int flags, bool make = false) const;
   [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], 2 /* ENOENT */); }
 
-  // After locking, under alloc: is it a node of the directory's owner that still has its name?
+  // After locking: is it a node of the directory's owner that still has its name?
   bool is_node(int fd) const;
 
-  // Owner only, under alloc: what `thole init` does. Makes deleted lock nodes anew (throws while a claim lives), adds slots
-  // for `keys`, and frees those of other keys that nobody holds. Says how many were freed.
+  // What `thole init` does in a directory that is not the system's; its owner only, under alloc. Makes deleted lock nodes anew
+  // (throws while a claim lives), adds slots for `keys`, frees those of other keys that nobody holds. Says how many were freed.
   unsigned mend(std::span<const std::string> keys);
 
  private:
   Fd open_node(const std::string& name, int flags) const;
   Fd open_or_make(const std::string& name, int flags, bool make) const;
-  void make_fifo(const std::string& name) const;
-  Fd make_file(const std::string& name, mode_t mode) const;
-  void allot_access(int fd) const;
+  NodeMaker maker() const { return {state_.fd.get(), state_.path, access_}; }
   void wait_until_made();
   void complete(std::span<const std::string> keys);
   void make_fixed_nodes();
@@ -71,12 +70,12 @@ class ClaimDirectory {
   void write_devices();
   void reserve_space();
   void load_slots(const std::string& text);
+  void caution_of_unknown(std::span<const std::string> keys);
   std::string group_of(const std::string& name) const;
   [[noreturn]] void cannot_open(const std::string& name, int reason) const;
 
   StateDir state_;
-  NodeAccess access_;
-  mode_t mode_ = 0666;
+  Access access_;
   bool share_nodes_ = true;            // exist from the start
   unsigned turn_nodes_ = 64;           // so many exist from the start
   Fd alloc_, queue_, who_;

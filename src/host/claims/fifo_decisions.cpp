@@ -1,6 +1,7 @@
 // Carrying out what the rule decided: taking (locks, notes, leaving the line) and waiting (ticket, watches, nudges).
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,11 @@ constexpr Millis grace{1000};                 // able to start for so long and n
 constexpr Seconds stopped_is_believed{10};
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
+
+bool has_a_name(int fd) {
+  struct stat open;
+  return ::fstat(fd, &open) == 0 && open.st_nlink != 0;
+}
 
 std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }
 
@@ -33,7 +39,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
       throw Error(ErrorCode::internal, "the rule took a slot not asked for");
     if (lock_slot(pass, slot, *claim, places)) continue;
     claim.reset();
-    if (!pass.nodes.state().current()) return Outcome::moved;
+    if (pass.slots_changed || !pass.nodes.state().current()) return Outcome::moved;
     pass.look.look_again(pass.view.slots, slot);
     return Outcome::again;
   }
@@ -59,7 +65,8 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
   if (!lock) {
     lock = pass.nodes.open_gpu(slot, O_RDWR);
     if (!lock) {
-      if (!pass.nodes.state().current()) return false;
+      pass.slots_changed = pass.nodes.refresh_slots();
+      if (pass.slots_changed || !pass.nodes.state().current()) return false;
       pass.nodes.gpu_is_missing(slot);
     }
     if (::flock(lock.get(), (entry_.shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
@@ -67,11 +74,10 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
       throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
     }
   }
-  if (!pass.nodes.is_node(lock.get())) {
-    if (!pass.nodes.state().current()) return false;
-    throw Error(ErrorCode::unavailable, "this lock was replaced while it was taken").about(pass.nodes.slots()[slot]).hint(
+  if (!has_a_name(lock.get())) return false;   // replaced or deleted in between: what has its name now is asked for next
+  if (!pass.nodes.is_node(lock.get()))
+    throw Error(ErrorCode::unavailable, "not a lock of the directory's owner").about(pass.nodes.slots()[slot]).hint(
         "sudo thole init");
-  }
   unsigned place = 0;
   if (entry_.shared) {
     Fd share;

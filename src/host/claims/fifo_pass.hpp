@@ -23,6 +23,7 @@ struct FifoPlace::Pass {
   model::QueueView& view;
   WallTime now;
   model::SlotSet wanted;
+  bool slots_changed = false;   // since they were looked at: `thole init` has been here
 
   const Ticket* find(std::uint64_t number) const {
     for (const Ticket& ticket : queue.tickets())

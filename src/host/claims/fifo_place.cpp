@@ -50,10 +50,10 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
       if (by_clock && !(spent_ && is_readable(spent_->fd.get())) && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
       return claim;
     }
+    watches_ = {};
+    if (!store_.reopen()) continue;
     turn_.reset();
     first_ticket_.reset();   // another directory, another line
-    watches_ = {};
-    store_.reopen();
   }
   throw Error(ErrorCode::unavailable, "the state directory keeps being replaced").about(store_.about().directory);
 }
@@ -66,7 +66,7 @@ FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<po
   if (store_.me().pid != maker_)
     throw Error(ErrorCode::internal, "a place in line cannot be used by a child of its process");
   pass.nodes.refresh_slots();
-  eligible_ = store_.slots_of(entry_.eligible);
+  eligible_ = store_.slots_of(entry_);
   look_at_queue(pass);
   restless_ = false;
   for (unsigned ask = 0; ask < asks; ++ask) {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "host/claims/init.hpp"
 #include "host/claims/inner.hpp"
 
 namespace thole::host {
@@ -27,20 +28,23 @@ std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
     for (const std::string& key : entry.eligible)
       if (unknown(key)) options_.units.push_back(key);
     if (nodes_->state().mine) open_again();
-    slots_of(entry.eligible);
+    slots_of(entry);
+    for (const std::string& key : entry.eligible)
+      if (unknown(key)) caution(key + " cannot be claimed before: sudo thole init");
   }
   return std::make_unique<FifoPlace>(*this, std::move(entry));
 }
 
-model::SlotSet FifoStore::slots_of(const std::vector<std::string>& keys) const {
+model::SlotSet FifoStore::slots_of(const port::Entry& entry) const {
   model::SlotSet slots;
-  for (const std::string& key : keys) {
-    auto slot = nodes_->slot_of(key);
-    if (!slot)
-      throw Error(ErrorCode::unavailable, "the state directory " + nodes_->path() + " does not know this unit").about(key).hint(
-          "sudo thole init");
-    slots.set(*slot);
+  std::string unknown;
+  for (const std::string& key : entry.eligible) {
+    if (auto slot = nodes_->slot_of(key)) slots.set(*slot);
+    else unknown = key;
   }
+  if (slots.count() < entry.count && !unknown.empty())
+    throw Error(ErrorCode::unavailable, "the state directory " + nodes_->path() + " does not know this unit").about(unknown).hint(
+        "sudo thole init");
   return slots;
 }
 
@@ -56,9 +60,12 @@ void FifoStore::open_again() {
   queue_.emplace(nodes_->queue());
 }
 
-void FifoStore::reopen() {
+bool FifoStore::reopen() {
   std::lock_guard lock(threads_);
+  const ino_t ino = nodes_->state().ino;
+  const dev_t dev = nodes_->state().dev;
   open_again();
+  return nodes_->state().ino != ino || nodes_->state().dev != dev;
 }
 
 void FifoStore::adopt_after_fork() {
@@ -95,14 +102,24 @@ std::unique_ptr<port::ClaimStore> FifoStore::within(const std::string& claim_id)
   return std::make_unique<FifoStore>(std::move(inner), std::move(directory), false);
 }
 
-Section::Section(FifoStore& store)
-    : threads_((store.adopt_after_fork(), store.threads())),
-      alloc_(store.nodes().alloc(), store.nodes().path(), store.options().patience,
-             [&store](const std::string& text) { store.caution(text); }) {
+Section::Section(FifoStore& store) : threads_((store.adopt_after_fork(), store.threads())) {
+  for (;;) {
+    alloc_.emplace(store.nodes().alloc(), store.nodes().path(), store.options().patience,
+                   [&store](const std::string& text) { store.caution(text); });
+    if (!store.nodes().replaced()) break;
+    alloc_.reset();  // others meet in the new one already; every place in line is in the new queue too
+    store.open_again();
+  }
   store.hook("locked");
 }
 
 std::unique_ptr<port::ClaimStore> open_claim_store(ClaimStoreOptions options) {
+  const StatePaths& paths = options.location.paths;
+  if (options.location.kind == StateLocation::Kind::common && ::geteuid() == paths.system_owner && !is_complete(paths)) {
+    InitWish wish;
+    wish.group = options.group;
+    init_claims(options.location, options.units, wish);
+  }
   StateDir directory = open_state_dir(options.location);
   return std::make_unique<FifoStore>(std::move(options), std::move(directory), false);
 }
@@ -112,22 +129,6 @@ std::unique_ptr<port::ClaimStore> find_claim_store(ClaimStoreOptions options) {
   if (!directory || ::faccessat(directory->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
   directory->mine = false;
   return std::make_unique<FifoStore>(std::move(options), std::move(*directory), true);
-}
-
-InitReport init_claims(const StateLocation& location, const std::vector<std::string>& units, NodeAccess access) {
-  bool common = location.kind == StateLocation::Kind::common;
-  if (common && ::geteuid() != location.paths.system_owner)
-    throw Error(ErrorCode::unavailable, "only root can make the machine's state directory").about(location.paths.system).hint(
-        "sudo thole init");
-  ClaimDirectory nodes(common ? make_system_dir(location.paths) : open_state_dir(location), units, access);
-  if (!nodes.state().mine)
-    throw Error(ErrorCode::unavailable, "only its owner can mend a state directory").about(nodes.path());
-  AllocLock lock(nodes.alloc(), nodes.path(), {}, {});
-  InitReport report;
-  report.directory = nodes.path();
-  report.freed = nodes.mend(units);
-  for (const std::string& key : nodes.slots()) report.slots += key.empty() ? 0 : 1;
-  return report;
 }
 
 }  // namespace thole::host

@@ -44,14 +44,14 @@ class FifoStore : public port::ClaimStore {
   const ClaimStoreOptions& options() const { return options_; }
   // Before threads(). In a child everything is opened anew: descriptors shared with the parent exclude nobody.
   void adopt_after_fork();
-  void reopen();                       // the directory was replaced
+  bool reopen();                       // looks for the directory again: is it another one?
   void caution(const std::string& text);
   void hook(const char* step) const { if (options_.step_hook) options_.step_hook(step); }
-  model::SlotSet slots_of(const std::vector<std::string>& keys) const;   // throws for a key without a slot
+  // The slots of its units. One without a slot is passed over while there are enough of the others; else it throws.
+  model::SlotSet slots_of(const port::Entry& entry) const;
+  void open_again();                   // under threads()
 
  private:
-  void open_again();
-
   ClaimStoreOptions options_;
   bool look_only_;                     // makes nothing
   mutable std::mutex threads_;
@@ -70,7 +70,7 @@ class Section {
 
  private:
   std::lock_guard<std::mutex> threads_;
-  AllocLock alloc_;
+  std::optional<AllocLock> alloc_;
 };
 
 class FifoPlace : public port::Place {

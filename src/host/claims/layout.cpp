@@ -215,6 +215,11 @@ std::string format_devices(const SlotKeys& keys) {
   return text;
 }
 
+std::string* free_slot(SlotKeys& keys) {
+  auto found = std::find(keys.begin(), keys.end(), "");
+  return found == keys.end() ? nullptr : &*found;
+}
+
 std::string gpu_node(std::string_view key) { return "gpu." + std::string(key); }
 std::string share_node(std::string_view key, unsigned place) {
   return "share." + std::string(key) + "." + std::to_string(place);

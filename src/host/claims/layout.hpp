@@ -116,6 +116,8 @@ SlotKeys parse_devices(std::string_view text);
 std::string format_devices(const SlotKeys& keys);
 bool is_key(std::string_view text);  // [A-Za-z0-9.:-]+, at most 120 bytes, no leading dot
 
+std::string* free_slot(SlotKeys& keys);      // nullptr: there is none
+
 std::string gpu_node(std::string_view key);
 std::string share_node(std::string_view key, unsigned place);
 std::string turn_node(unsigned place);

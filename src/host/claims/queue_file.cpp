@@ -1,13 +1,21 @@
 #include "host/claims/queue_file.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <cerrno>
 #include <cstring>
 
 namespace thole::host {
+
+bool make_queue(int fd) {
+  const QueueHeader header = fresh_queue_header();
+  const int full = ::posix_fallocate(fd, 0, queue_size);
+  return ::pwrite(fd, &header, sizeof header, 0) == sizeof header && (full == 0 || full == EOPNOTSUPP);
+}
 
 void QueueFile::read() {
   known_.swap(records_);

@@ -9,6 +9,10 @@
 
 namespace thole::host {
 
+// A fresh queue in an empty file, its space taken. False where the disk is full: then waiting is without order.
+bool make_queue(int fd);
+inline constexpr off_t queue_size = ticket_offset(turn_places);
+
 // Keeps what it read from one reading to the next and decodes only what has changed: with hundreds of waiters the owner-to-be
 // would otherwise spend more time on their tickets than on his own lock.
 class QueueFile {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace thole::host {
 struct ClaimStoreOptions {
   StateLocation location;
   std::vector<std::string> units;     // keys of all units of the machine: its directory gets nodes for them
+  std::optional<gid_t> group;         // the site's, for the system's directory where root's own claim has to make it
   std::function<std::string()> personal_root;   // where the directories of claims lie, made if need be; throws Error
   std::vector<std::string> neighbours;  // lock files of safe-gpu, held while choosing (safe_gpu_lock.hpp)
   port::Log* log = nullptr;           // told when somebody keeps the claims locked; outlives the store
@@ -31,10 +33,5 @@ std::unique_ptr<port::ClaimStore> open_claim_store(ClaimStoreOptions options);
 
 // Without making anything, for looking only; nullptr where there is no directory.
 std::unique_ptr<port::ClaimStore> find_claim_store(ClaimStoreOptions options);
-
-// `thole init`: makes or mends the directory for these units, frees the slots of vanished ones.
-// With a group, nodes are 0660 and only its members can claim. Gives back the directory and what was done.
-struct InitReport { std::string directory; unsigned slots = 0, freed = 0; };
-InitReport init_claims(const StateLocation& location, const std::vector<std::string>& units, NodeAccess access = {});
 
 }  // namespace thole::host

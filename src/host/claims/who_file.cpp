@@ -1,8 +1,22 @@
 #include "host/claims/who_file.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+
 namespace thole::host {
+
+bool reserve_who(int fd, const SlotKeys& keys) {
+  unsigned slots = 0;
+  for (unsigned slot = 0; slot < keys.size(); ++slot)
+    if (!keys[slot].empty()) slots = slot + 1;
+  int full = ::posix_fallocate(fd, 0, who_offset(slots, 0));
+  for (unsigned place = 1; place < who_places && full == 0; ++place)
+    full = ::posix_fallocate(fd, who_offset(0, place), std::max<off_t>(1, who_offset(slots, 0) - who_offset(0, 0)));
+  return full == 0 || full == EOPNOTSUPP;
+}
 
 void WhoFile::read_mask() {
   ssize_t size = ::pread(fd_, &mask_, sizeof mask_, 0);

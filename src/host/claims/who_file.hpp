@@ -9,6 +9,10 @@
 
 namespace thole::host {
 
+// Takes the space for the records of these slots. False where the disk is full: then who holds what is not recorded.
+bool reserve_who(int fd, const SlotKeys& keys);
+inline constexpr off_t who_size = who_offset(0, who_places);
+
 class WhoFile {
  public:
   explicit WhoFile(int fd) : fd_(fd) {}

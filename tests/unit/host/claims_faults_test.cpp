@@ -8,6 +8,7 @@
 #include <fstream>
 #include <random>
 
+#include "host/claims/init.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::test {

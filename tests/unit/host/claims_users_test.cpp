@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "host/claims/init.hpp"
 #include "host/claims/who_file.hpp"
 #include "unit/host/claims_fixture.hpp"
 
@@ -14,6 +15,12 @@ constexpr uid_t anna = 60001, bert = 60002;
 
 void become(uid_t uid) {
   if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0) ::_exit(90);
+}
+
+InitWish gate(gid_t group) {
+  InitWish wish;
+  wish.group = group;
+  return wish;
 }
 
 struct Users : ClaimStoreTest {
@@ -135,7 +142,7 @@ TEST_F(Users, ASharersUserIsTheKernelsWordNotTheNotes) {
 TEST_F(Users, AGroupIsAGate) {
   std::string gated = folder.path + "/gated";
   StateLocation there = StateLocation::common({gated, {}, 0});
-  init_claims(there, units, NodeAccess{anna});
+  init_claims(there, units, gate(anna));
   auto claims = [&] {
     try {
       auto own = open_claim_store(options(there));

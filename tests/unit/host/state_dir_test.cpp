@@ -40,6 +40,8 @@ TEST_F(StateDirTest, AFallbackIsGivenUpAsSoonAsABetterDirectoryExists) {
   StateDir dir = open();
   EXPECT_TRUE(dir.current());
   std::filesystem::create_directory(paths.system);
+  EXPECT_TRUE(dir.current()) << "nobody can claim in one that is not complete";
+  std::ofstream(paths.system + "/queue");
   EXPECT_FALSE(dir.current());
 }
 
@@ -95,14 +97,30 @@ TEST_F(StateDirTest, LookingMakesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path));
 }
 
-TEST_F(StateDirTest, TheSystemDirectoryIsNotMadeWhileAFallbackHoldsAClaim) {
-  StateDir fallback = open();
-  auto claim = fallback.hold();
+TEST_F(StateDirTest, OneOfTheSystemThatWasDeletedGivesWayToNoFallback) {
   paths.system_owner = ::geteuid();
-  EXPECT_NE(trouble([&] { make_system_dir(paths); }).find("claimed"), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(paths.system)) << "and nothing is left of the attempt";
-  claim.clear();
-  EXPECT_EQ(make_system_dir(paths).kind, DirKind::system);
+  make_system_dir(paths);
+  std::ofstream(paths.system + "/queue");
+  EXPECT_EQ(open().kind, DirKind::system);
+  EXPECT_FALSE(was_complete(paths));
+  std::ofstream(lock_of(paths)) << "it was complete";
+  EXPECT_TRUE(was_complete(paths));
+  std::filesystem::remove(paths.system + "/queue");
+  EXPECT_NE(trouble([&] { open(); }).find("deleted"), std::string::npos);
+  std::filesystem::remove_all(paths.system);
+  EXPECT_NE(trouble([&] { open(); }).find("thole init"), std::string::npos);
+}
+
+TEST_F(StateDirTest, AClaimOfTheSystemsDirectoryLocksNoneOfItsParts) {
+  paths.system_owner = ::geteuid();
+  EXPECT_TRUE(make_system_dir(paths).hold().empty());
+}
+
+TEST_F(StateDirTest, AnExclusiveLockOfTheDirectoryStopsNoClaim) {
+  StateDir dir = open();
+  Fd stranger = open_at(AT_FDCWD, dir.path.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(stranger.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(dir.hold().size(), 1u) << "the byte of the parent";
 }
 
 TEST_F(StateDirTest, OneDeletedUnderALivingClaimIsNotMadeAnew) {

@@ -151,7 +151,7 @@ TEST(ConfigKeys, AreUnique) {
   std::set<std::string_view> names, variables;
   for (const ConfigKey& key : config_keys()) {
     EXPECT_TRUE(key.name.empty() || names.insert(key.name).second) << key.name;
-    EXPECT_TRUE(variables.insert(key.variable).second) << key.variable;
+    EXPECT_TRUE(key.variable.empty() || variables.insert(key.variable).second) << key.variable;
   }
 }
 
@@ -159,7 +159,7 @@ TEST(ConfigKeys, AreAllDocumented) {
   const auto page = read_file(THOLE_SOURCE_DIR "/docs/configuration.md");
   ASSERT_TRUE(page);
   for (const ConfigKey& key : config_keys()) {
-    EXPECT_THAT(*page, HasSubstr("`" + std::string(key.variable) + "`"));
+    EXPECT_TRUE(key.variable.empty() || page->find("`" + std::string(key.variable) + "`") != std::string::npos) << key.variable;
     EXPECT_THAT(*page, HasSubstr("`" + std::string(key.name)));
   }
 }

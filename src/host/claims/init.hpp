@@ -1,0 +1,42 @@
+// What `thole init` does: makes or mends a directory of claims while claims live in it.
+//
+// How this works, in the system's directory. One init at a time has the lock file beside it (root's, 0600: nobody else can
+// have it); `alloc` is not waited for, for anybody could hold it. What is there stays; nodes are added, and `devices` is replaced
+// when they are all there. A slot whose unit has vanished is given up by deleting its node while init itself has it locked, so that
+// nobody holds it then, and whoever locks the deleted one afterwards sees that it has no name. On a change of access each node
+// that nobody holds is made anew, because an old descriptor outlives chmod; a held one is closed to newcomers and made anew the
+// next time.
+//
+// A directory that is not complete is completed under locks on all its own nodes: first the `queue` gets its name, which ends
+// every fallback directory, then the fallbacks are looked at, and who claims there (a lock on a node of one of our units; what
+// else is planted there is not asked) stops an init by hand that was not told to go on: then the `queue` is taken back.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/state_dir.hpp"
+
+namespace thole::host {
+
+struct InitWish {
+  std::optional<gid_t> group;   // only its members may claim; absent: as it is, everybody where there is nothing yet
+  bool everybody = false;       // takes a group away
+  bool force = false;           // go on although GPUs are claimed in a fallback directory
+  bool own_tmpfs = false;       // give the system's directory a file system of its own, where that is safe
+};
+
+struct InitReport {
+  std::string directory;
+  unsigned slots = 0, freed = 0;
+  unsigned old_access = 0;            // nodes held, to be made anew by the next init
+  std::optional<gid_t> group;         // who may claim now; absent: everybody
+  std::vector<std::string> cautions;
+};
+
+InitReport init_claims(const StateLocation& location, const std::vector<std::string>& units, const InitWish& wish = {});
+
+}  // namespace thole::host

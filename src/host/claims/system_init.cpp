@@ -1,0 +1,236 @@
+#include "host/claims/system_init.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "host/claims/kernel_locks.hpp"
+#include "host/claims/lost_locks.hpp"
+#include "host/claims/own_tmpfs.hpp"
+#include "host/claims/queue_file.hpp"
+#include "host/claims/who_file.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr std::string_view mark = "thole init has made the directory. It must not be deleted while GPUs are claimed.\n";
+
+Fd locked(const StatePaths& paths) {
+  const std::string path = lock_of(paths);
+  Fd lock = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+  struct stat found;
+  if (!lock || ::fstat(lock.get(), &found) != 0)
+    throw Error(ErrorCode::unavailable, "cannot open").about(path).because(errno).hint("sudo thole init");
+  if (!S_ISREG(found.st_mode) || found.st_uid != paths.system_owner || ::fchmod(lock.get(), 0600) != 0)
+    throw Error(ErrorCode::unavailable, "not a file of root's").about(path).hint("delete it");
+  while (::flock(lock.get(), LOCK_EX) != 0)
+    if (errno != EINTR) throw Error(ErrorCode::unavailable, "cannot lock").about(path).because(errno);
+  return lock;
+}
+
+StateDir made(const StatePaths& paths, const InitWish& wish, InitReport& report) {
+  StateDir dir = make_system_dir(paths);
+  if (!wish.own_tmpfs) return dir;
+  if (std::string caution = mount_own_tmpfs(paths.system); !caution.empty()) report.cautions.push_back(std::move(caution));
+  return make_system_dir(paths);
+}
+
+void pause_briefly() {
+  const timespec time{0, 20'000'000};
+  ::nanosleep(&time, nullptr);
+}
+
+// A trial lock is held for microseconds; a claim for longer.
+bool stays_locked(int fd) {
+  for (int tries = 0; tries < 5; ++tries) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return false;
+    pause_briefly();
+  }
+  return true;
+}
+
+std::string name_locker(int fd) {
+  for (pid_t pid : lockers_of(kernel_locks(), fd)) {
+    const auto process = process_state(pid);
+    if (!process) return fmt::format("pid {} took it (gone; a child of it has it)", pid);
+    return fmt::format("pid {} ({}) of user {} has it", pid, printable(process->name, 20), process->uid);
+  }
+  return "a process in a container has it";
+}
+
+}  // namespace
+
+std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::string>& units, std::string& directory) {
+  for (const std::string& path : paths.fallbacks) {
+    Fd fallback = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!fallback) continue;
+    for (const std::string& unit : units) {
+      struct stat found;
+      const std::string node = gpu_node(unit);
+      if (::fstatat(fallback.get(), node.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISFIFO(found.st_mode)) continue;
+      Fd fd = open_at(fallback.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
+      if (!fd || !stays_locked(fd.get())) continue;
+      directory = path;
+      return fmt::format("{}: {}", unit, name_locker(fd.get()));
+    }
+  }
+  return "";
+}
+
+SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& units, const InitWish& wish)
+    : paths_(paths), units_(units), wish_(wish), lock_(locked(paths)), dir_(made(paths, wish, report_)),
+      maker_(dir_.fd.get(), dir_.path, access_wanted()) {
+  report_.directory = dir_.path;
+  if (maker_.access().mode == 0660) report_.group = maker_.access().group;
+}
+
+// Without a word about it: as it is now.
+Access SystemInit::access_wanted() const {
+  if (wish_.group) return {0660, wish_.group};
+  struct stat found;
+  const bool there = ::fstatat(dir_.fd.get(), "alloc", &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(found.st_mode);
+  if (!wish_.everybody && there && (found.st_mode & 0006) == 0) return {0660, found.st_gid};
+  return {0666, ::getegid()};
+}
+
+InitReport SystemInit::run() {
+  if (auto text = read_file(dir_.path + "/devices", 32768)) keys_ = parse_devices(*text);
+  make_files();
+  make_notes();
+  for (unsigned place = 0; place < turn_places; ++place) renew(turn_node(place));
+  forget_vanished();
+  add_units();
+  if (keys_changed_ || ::faccessat(dir_.fd.get(), "devices", F_OK, AT_SYMLINK_NOFOLLOW) != 0) write_devices();
+  Fd who = maker_.make_file("who");
+  if (!reserve_who(who.get(), keys_)) report_.cautions.push_back(dir_.path + " is full; who holds what is not recorded");
+  if (is_complete(paths_)) renew_file("queue", queue_size);
+  else complete();
+  if (!was_complete(paths_)) mark_complete();
+  report_.slots = static_cast<unsigned>(std::count_if(keys_.begin(), keys_.end(), [](auto& key) { return !key.empty(); }));
+  return report_;
+}
+
+void SystemInit::renew(const std::string& name) {
+  if (!maker_.renew_fifo(name)) ++report_.old_access;
+}
+
+void SystemInit::make_files() {
+  renew_file("alloc", 0);
+  renew_file("who", who_size);
+}
+
+// A shared file is as long as its records, whatever strangers have written behind them.
+void SystemInit::cut_to_size(const std::string& name, off_t size) const {
+  Fd fd = open_at(dir_.fd.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  struct stat found;
+  if (fd && ::fstat(fd.get(), &found) == 0 && S_ISREG(found.st_mode) && found.st_size > size)
+    (void)!::ftruncate(fd.get(), size);
+}
+
+// Files are not locked for long, so there is nothing to wait for; whoever has the old one open sees that it has no name.
+void SystemInit::renew_file(const std::string& name, off_t size) {
+  Fd old = maker_.make_file(name);
+  cut_to_size(name, size);
+  if (!maker_.differs(name)) return;
+  std::string content(static_cast<std::size_t>(size), '\0');
+  const ssize_t read = old ? ::pread(old.get(), content.data(), content.size(), 0) : 0;
+  content.resize(read > 0 ? static_cast<std::size_t>(read) : 0);
+  maker_.replace_file(name, [&](int fd) { (void)!write_all(fd, content); });
+}
+
+// Users put their own files there; nobody deletes another's.
+void SystemInit::make_notes() {
+  if (::mkdirat(dir_.fd.get(), "notes", 0700) != 0 && errno != EEXIST) maker_.failed("cannot make", "notes");
+  Fd notes = open_at(dir_.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  const mode_t mode = maker_.access().mode == 0660 ? 01770 : 01777;
+  if (!notes || (maker_.access().group && ::fchown(notes.get(), static_cast<uid_t>(-1), *maker_.access().group) != 0) ||
+      ::fchmod(notes.get(), mode) != 0)
+    maker_.failed("cannot set the access of", "notes");
+}
+
+bool SystemInit::vanished(const std::string& key) const { return std::find(units_.begin(), units_.end(), key) == units_.end(); }
+
+void SystemInit::forget_vanished() {
+  for (std::string& key : keys_) {
+    if (key.empty() || !vanished(key)) continue;
+    const std::string node = gpu_node(key);
+    Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+    if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use although the driver no longer names it
+    if (lock) maker_.give_up(lock.get(), node);
+    for (unsigned place = 0; place < model::share_places; ++place)
+      ::unlinkat(dir_.fd.get(), share_node(key, place).c_str(), 0);
+    key.clear();
+    keys_changed_ = true;
+    ++report_.freed;
+  }
+}
+
+// A unit whose lock was deleted under a living claim is left out until that claim has ended: nobody can claim it meanwhile.
+void SystemInit::add_units() {
+  std::vector<LostLock> lost;
+  if (was_complete(paths_)) lost = lost_locks(dir_.path);
+  for (const std::string& key : units_) {
+    if (!is_key(key)) throw Error(ErrorCode::internal, "not the name of a unit").about(key);
+    const std::string node = gpu_node(key);
+    const auto holder = std::find_if(lost.begin(), lost.end(), [&](const LostLock& lock) { return lock.node == node; });
+    auto slot = std::find(keys_.begin(), keys_.end(), key);
+    if (holder != lost.end() && ::faccessat(dir_.fd.get(), node.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+      report_.cautions.push_back(fmt::format("{} is left out: its lock was deleted, and pid {} has it still", key, holder->pid));
+      if (slot != keys_.end()) slot->clear(), keys_changed_ = true;
+      continue;
+    }
+    if (slot == keys_.end()) {
+      std::string* free = free_slot(keys_);
+      if (!free) throw Error(ErrorCode::unavailable, "the state directory knows 128 units already").about(dir_.path);
+      slot = keys_.begin() + (free - keys_.data());
+      keys_changed_ = true;
+    }
+    renew(node);
+    for (unsigned place = 0; place < model::share_places; ++place) renew(share_node(key, place));
+    *slot = key;
+  }
+  for (const std::string& key : keys_) {   // vanished and held
+    if (key.empty() || !vanished(key)) continue;
+    renew(gpu_node(key));
+    for (unsigned place = 0; place < model::share_places; ++place) renew(share_node(key, place));
+  }
+}
+
+void SystemInit::write_devices() {
+  const std::string text = format_devices(keys_);
+  maker_.replace_file("devices", [&](int fd) { if (!write_all(fd, text)) maker_.failed("cannot write", "devices"); }, 0644);
+}
+
+void SystemInit::complete() {
+  std::vector<Fd> locks;   // nobody claims here before the fallbacks were looked at
+  for (const std::string& key : keys_) {
+    Fd lock = open_at(dir_.fd.get(), gpu_node(key).c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+    if (!key.empty() && lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) locks.push_back(std::move(lock));
+  }
+  maker_.replace_file("queue", [this](int fd) {
+    if (!make_queue(fd)) report_.cautions.push_back(dir_.path + " is full; waiting is without order until there is space");
+  });
+  std::string directory;
+  const std::string claim = was_complete(paths_) ? "" : claimed_in_fallback(paths_, units_, directory);
+  if (!claim.empty() && !wish_.force) {
+    ::unlinkat(dir_.fd.get(), "queue", 0);
+    throw Error(ErrorCode::unavailable, "a GPU is claimed in the directory without root's protection; " + claim)
+        .about(directory)
+        .hint("wait until it has ended, or: sudo thole init --force");
+  }
+  if (!claim.empty()) report_.cautions.push_back(directory + " is given up although a GPU is claimed in it; " + claim);
+}
+
+void SystemInit::mark_complete() {
+  if (::pwrite(lock_.get(), mark.data(), mark.size(), 0) != static_cast<ssize_t>(mark.size()))
+    report_.cautions.push_back(lock_of(paths_) + " cannot be written: a deleted directory would not be noticed");
+}
+
+}  // namespace thole::host

@@ -1,0 +1,47 @@
+// `thole init` in the system's directory; init.hpp tells how it works.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/claims/init.hpp"
+#include "host/claims/layout.hpp"
+#include "host/claims/node_maker.hpp"
+
+namespace thole::host {
+
+class SystemInit {
+ public:
+  // Waits for another init.
+  SystemInit(const StatePaths& paths, const std::vector<std::string>& units, const InitWish& wish);
+  InitReport run();
+
+ private:
+  Access access_wanted() const;
+  void make_files();
+  void make_notes();
+  void forget_vanished();
+  void add_units();
+  void renew(const std::string& name);
+  void renew_file(const std::string& name, off_t size);
+  void write_devices();
+  void complete();
+  void mark_complete();
+  void cut_to_size(const std::string& name, off_t size) const;
+  bool vanished(const std::string& key) const;
+
+  const StatePaths& paths_;
+  const std::vector<std::string>& units_;
+  const InitWish& wish_;
+  InitReport report_;
+  Fd lock_;
+  StateDir dir_;
+  NodeMaker maker_;
+  SlotKeys keys_;
+  bool keys_changed_ = false;
+};
+
+// Who claims one of these units in a fallback directory: a sentence that names him, "" when nobody does.
+std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::string>& units, std::string& directory);
+
+}  // namespace thole::host
