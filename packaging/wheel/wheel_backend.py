@@ -61,9 +61,32 @@ def run(*command):
     subprocess.run(command, check=True, stdout=sys.stderr)
 
 
+def is_of_this_tree(folder):
+    """Whether CMake, if it was ever run there, was run for these sources: a copied or renamed checkout has another's build folder."""
+    cache = folder / "CMakeCache.txt"
+    if not cache.exists():
+        return True
+    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(), re.M)
+    return bool(home) and os.path.isdir(home[1]) and os.path.samefile(home[1], ROOT)
+
+
+def build_folder():
+    named = os.environ.get("THOLE_BUILD")
+    if not named:
+        if is_of_this_tree(ROOT / "build"):
+            return ROOT / "build"
+        own = ROOT / "build-wheel"  # nobody's but ours, and a copied one can go
+        if not is_of_this_tree(own):
+            shutil.rmtree(own)
+        return own
+    if not is_of_this_tree(pathlib.Path(named)):
+        sys.exit(f"THOLE_BUILD={named} was made for other sources than {ROOT}")
+    return pathlib.Path(named)
+
+
 def build():
     """Builds what is missing and returns the folder."""
-    folder = pathlib.Path(os.environ.get("THOLE_BUILD") or ROOT / "build")
+    folder = build_folder()
     if not (folder / "CMakeCache.txt").exists():
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         run("cmake", "-S", str(ROOT), "-B", str(folder), *generator, "-DCMAKE_BUILD_TYPE=Release", "-DTHOLE_BUILD_TESTS=OFF",
@@ -171,6 +194,16 @@ def get_requires_for_build_wheel(config_settings=None):
 
 def get_requires_for_build_sdist(config_settings=None):
     return []
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Without it pip would build everything to learn the name."""
+    info = pathlib.Path(metadata_directory) / f"tholepin-{VERSION}.dist-info"
+    info.mkdir()
+    for name, text in info_files("").items():
+        if name != "WHEEL":  # which names the platform that is known when all is built
+            (info / name).write_text(text)
+    return info.name
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

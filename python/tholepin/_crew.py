@@ -169,10 +169,14 @@ class Crew:
         except BaseException as problem:
             self._break(problem)
         while not (self._closing and not self._workers and not self._inbox):
+            was_broken = self.broken is not None
             try:
                 self._turn()
             except BaseException as problem:  # a bug, or no memory: nobody may wait for ever
                 self._break(problem)
+                if was_broken:  # it cannot be ended in turns either
+                    break
+        self._leave_none()
         self._end()
 
     def _turn(self) -> None:
@@ -208,6 +212,13 @@ class Crew:
             self._kill_at = None
             self._signal_all(signal.SIGKILL)
         self._feed()
+
+    def _leave_none(self) -> None:
+        for worker in self._workers:  # none, where turns do their work
+            worker.child.send_signal(signal.SIGKILL, group=True)
+            worker.child.wait(5)
+            worker.close()
+        self._workers.clear()
 
     def _end(self) -> None:
         self._fail_all(self.broken or Error("the pool was closed before this was done"))

@@ -165,7 +165,17 @@ def encoded_request(request: Mapping[str, Any]) -> bytes:
 # ---- This process's machine ----
 
 
-class Machine:
+class Owner:
+    """Something of this process: a copy of the object would be a second owner of what there is once."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to this process{self._instead()}")
+
+    def _instead(self) -> str:
+        return ""
+
+
+class Machine(Owner):
     """An open ``thole_machine``, to be passed where the library takes one. It closes itself when nothing uses it any more."""
 
     def __init__(self) -> None:

@@ -67,7 +67,7 @@ def environment(change: Mapping[str, str | None] | None = None) -> list[bytes]:
     return [name + b"=" + value for name, value in merged.items()]
 
 
-class Child:
+class Child(_native.Owner):
     """A process that was started here, the leader of its own process group.
 
     Attributes:

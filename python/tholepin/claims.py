@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Claim:
+class Claim(_native.Owner):
     """GPUs that are yours, until :meth:`release`, the end of a ``with`` block, or the end of this process.
 
     >>> import tholepin
@@ -110,10 +110,15 @@ class Claim:
                 del os.environ[name]
 
     def __enter__(self) -> Claim:
+        if self.released:
+            raise errors.Error("the claim has been released", code=64, object=self.id, hint="claim again")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.release()
+
+    def _instead(self) -> str:
+        return "; another one is shown its GPUs by claim.env, and knows them by claim.uuids"
 
     def __repr__(self) -> str:
         which = ", ".join(str(gpu["index"]) for gpu in self.gpus) or "none"
@@ -259,13 +264,12 @@ def _waited(machine: _native.Machine, request: bytes, wait_ms: int) -> int:
 
 def _waited_in_line(machine: object, request: bytes, wait_ms: int) -> int:
     outcome: list[int | BaseException] = []
-    begun, done = _thread.allocate_lock(), _thread.allocate_lock()
-    begun.acquire()
+    started: list[int] = []
+    done = _thread.allocate_lock()
     done.acquire()
     stop, told = os.pipe()
 
     def work() -> None:
-        begun.release()
         try:
             outcome.append(_native.call("thole_claim_gpus", machine, request, wait_ms, stop))
         except BaseException as problem:
@@ -275,10 +279,11 @@ def _waited_in_line(machine: object, request: bytes, wait_ms: int) -> int:
 
     try:
         try:
-            _thread.start_new_thread(work, ())
+            # The start and its record are one step for signal handlers: what has not begun yet must be waited for, too.
+            started.extend(map(_thread.start_new_thread, (work,), ((),)))
             done.acquire()
         except BaseException:
-            if begun.acquire(timeout=1):  # else no thread was started
+            if started:
                 os.write(told, b"!")
                 _acquired_whatever_comes(done)
                 if isinstance(outcome[0], int):

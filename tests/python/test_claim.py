@@ -1,6 +1,8 @@
 # ctest: timeout 600
 """tholepin.claim: what it gives, what it refuses, and when it ends."""
+import copy
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -263,3 +265,54 @@ def test_claims_again_and_again_leave_no_descriptor_open():
             tholepin.gpus()  # in an environment that was never seen before
         counts.append(descriptors())
     assert counts[-1] <= counts[10]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_claim_is_not_copied(copied):
+    from tholepin import _native, _start
+
+    with tholepin.claim(1) as claim:
+        with pytest.raises(TypeError, match="cannot be copied or pickled: it belongs to this process; another one .* claim.env"):
+            copied(claim)
+    child = _start.start(["true"])
+    for owner in (_native.machine(), child):  # whatever else closes what it has
+        with pytest.raises(TypeError, match="cannot be copied"):
+            copied(owner)
+    assert child.wait(200)
+
+
+def test_a_released_claim_is_no_block():
+    claim = tholepin.claim(1)
+    claim.release()
+    with pytest.raises(tholepin.Error, match="has been released") as raised:
+        with claim:
+            pytest.fail("entered")
+    assert raised.value.object == claim.id
+
+
+def test_control_c_before_the_waiting_thread_has_begun_leaves_the_line(everything_taken, monkeypatch):
+    """It was started, and gets no CPU for longer than anybody would guess."""
+    import _thread
+
+    real, interrupted, ended = _thread.start_new_thread, threading.Event(), threading.Event()
+
+    def interrupt():
+        eventually(lambda: sys._current_frames()[threading.main_thread().ident].f_code.co_name == "_waited_in_line")
+        os.kill(os.getpid(), signal.SIGINT)
+        interrupted.set()
+
+    def slow(function, arguments):
+        def begins_late():
+            interrupted.wait()
+            time.sleep(1.5)  # what is tested: no time is enough to say that it was not started
+            function(*arguments)
+            ended.set()
+
+        return real(begins_late, ())
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_thread, "start_new_thread", slow)
+        real(interrupt, ())
+        with pytest.raises(KeyboardInterrupt):
+            tholepin.claim(1)
+    assert ended.is_set() and waiting() == 0

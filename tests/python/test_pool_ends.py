@@ -247,3 +247,20 @@ def _of_this_test():
         if int(process.name) != os.getpid() and state in _environment(process.name):
             found.append(int(process.name))
     return found
+
+
+def test_a_bug_in_every_turn_ends_the_pool_and_its_waiters(monkeypatch):
+    with tholepin.Pool(2) as pool:
+        assert pool.wait_until_ready(LONG)
+        crew, turns = pool._crew, []
+        turn = crew._turn
+        monkeypatch.setattr(crew, "_bury", lambda worker: 1 / 0)
+        monkeypatch.setattr(crew, "_turn", lambda: (turns.append(1), turn()))
+        pids, result = crew.pids(), pool.apply_async(signal.pause)
+        os.kill(pids[0], signal.SIGKILL)
+        with pytest.raises(ZeroDivisionError):
+            result.get(LONG)
+        pool.close()
+        pool.join(LONG)
+        assert len(turns) < 100
+        assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]

@@ -1,5 +1,6 @@
 # ctest: timeout 900
 """The wheel: what is in it, that it runs from wherever it is installed, and that pip makes the same one."""
+import importlib.util
 import os
 import pathlib
 import re
@@ -74,6 +75,55 @@ def test_pip_makes_the_same_wheel_without_a_network(wheel, tmp_path):
         pytest.skip("no pip here")
     subprocess.run(pip, check=True)
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+@pytest.fixture
+def backend(monkeypatch, tmp_path):
+    """wheel_backend for a checkout that is a folder of this test; what it would run is in `ran`."""
+    spec = importlib.util.spec_from_file_location("wheel_backend", ROOT / "packaging/wheel/wheel_backend.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.ran = []
+    monkeypatch.setattr(module, "ROOT", tmp_path / "checkout")
+    monkeypatch.setattr(module, "run", lambda *words: module.ran.append(words))
+    monkeypatch.delenv("THOLE_BUILD", raising=False)
+    for name in ("README.md", "LICENSE"):
+        (tmp_path / "checkout").mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / "checkout" / name)
+    return module
+
+
+def built_for(folder, home):
+    folder.mkdir(parents=True)
+    (folder / "CMakeCache.txt").write_text(f"# a cache\nCMAKE_HOME_DIRECTORY:INTERNAL={home}\n")
+    return folder
+
+
+@pytest.mark.parametrize("elsewhere", ["somewhere", "gone"])
+def test_a_copied_checkout_builds_its_own_sources(backend, tmp_path, monkeypatch, elsewhere):
+    (tmp_path / "somewhere").mkdir()
+    theirs = built_for(backend.ROOT / "build", tmp_path / elsewhere)
+    folder = backend.build()
+    assert folder != theirs and folder.parent == backend.ROOT
+    assert backend.ran[0][:5] == ("cmake", "-S", str(backend.ROOT), "-B", str(folder))
+    assert not [words for words in backend.ran if str(theirs) in words]
+    monkeypatch.setenv("THOLE_BUILD", str(theirs))
+    with pytest.raises(SystemExit, match="other sources"):
+        backend.build()
+
+
+def test_what_is_built_already_is_taken_also_by_another_name_of_the_checkout(backend, tmp_path):
+    (tmp_path / "link").symlink_to(backend.ROOT)
+    ours = built_for(backend.ROOT / "build", tmp_path / "link")
+    assert backend.build() == ours
+    assert [words[:2] for words in backend.ran] == [("cmake", "--build")]
+
+
+def test_pip_learns_the_name_without_building(backend, wheel, tmp_path):
+    name = backend.prepare_metadata_for_build_wheel(tmp_path)
+    assert backend.ran == [] and name == wheel.name.split("-py3")[0] + ".dist-info"
+    with zipfile.ZipFile(wheel) as archive:
+        assert (tmp_path / name / "METADATA").read_bytes() == archive.read(f"{name}/METADATA")
 
 
 def test_every_supported_python_takes_it(wheel, tmp_path):

@@ -62,6 +62,18 @@ class GPU:
         self.temperature = temp_gpu
 
 
+def safeFloatCast(strNumber: str | float) -> float:
+    """A number, as nvidia-smi prints it; NaN for what is none.
+
+    >>> safeFloatCast("31"), safeFloatCast("[N/A]")
+    (31.0, nan)
+    """
+    try:
+        return float(strNumber)
+    except ValueError:
+        return math.nan
+
+
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
@@ -124,8 +136,8 @@ def getAvailability(
     maxMemory: float = 0.5,
     memoryFree: float = 0,
     includeNan: bool = False,
-    excludeID: Container[int] = (),
-    excludeUUID: Container[str] = (),
+    excludeID: Container[int] = [],
+    excludeUUID: Container[str] = [],
 ) -> list[int]:
     """1 for each GPU that is below these bounds, 0 for the others. Looks at the given readings only and claims nothing.
 
@@ -177,8 +189,8 @@ def getAvailable(
     maxMemory: float = 0.5,
     memoryFree: float = 0,
     includeNan: bool = False,
-    excludeID: Container[int] = (),
-    excludeUUID: Container[str] = (),
+    excludeID: Container[int] = [],
+    excludeUUID: Container[str] = [],
 ) -> list[int]:
     """The ids of up to `limit` GPUs below these bounds that nobody else has claimed. They are this process's own until it ends.
 
@@ -212,8 +224,8 @@ def getFirstAvailable(
     interval: float = 900,
     verbose: bool = False,
     includeNan: bool = False,
-    excludeID: Sequence[int] = (),
-    excludeUUID: Sequence[str] = (),
+    excludeID: Sequence[int] = [],
+    excludeUUID: Sequence[str] = [],
 ) -> list[int]:
     """The id of one available GPU, in a list. It is this process's own until it ends.
 

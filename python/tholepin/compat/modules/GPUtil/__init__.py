@@ -7,6 +7,12 @@
 '1.4.0'
 """
 
+from __future__ import annotations
+
 from .GPUtil import GPU, __version__, getAvailability, getAvailable, getFirstAvailable, getGPUs, showUtilization
 
 __all__ = ["GPU", "__version__", "getAvailability", "getAvailable", "getFirstAvailable", "getGPUs", "showUtilization"]
+
+
+def __dir__() -> list[str]:
+    return [*(name for name in globals() if name.startswith("__")), "GPUtil", *__all__]

@@ -3,11 +3,9 @@
 A core is a tuple of its CPUs; a group is a tuple of cores, the first of them near a GPU.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from ._words import GPUAffinityError, Multithreading, Scope
 
@@ -75,7 +73,7 @@ def ungroup_by_nodes(affinities: Sequence[Any], scope: Scope) -> list[Any]:
 
 
 def check_core_count(
-    affinities: Sequence[Any], min_physical_cores: int = 1, max_physical_cores: int | None = None
+    affinities: Sequence[Any], min_physical_cores: int = 1, max_physical_cores: Optional[int] = None
 ) -> list[Any]:
     """The lists cut to `max_physical_cores`; GPUAffinityError where one is shorter than `min_physical_cores`.
 
@@ -109,7 +107,7 @@ def ungroup_all_and_check_count(
     scope: Scope,
     multithreading: Multithreading,
     min_physical_cores: int = 1,
-    max_physical_cores: int | None = None,
+    max_physical_cores: Optional[int] = None,
 ) -> list[list[int]]:
     """From groups to CPUs: the three steps above in turn.
 

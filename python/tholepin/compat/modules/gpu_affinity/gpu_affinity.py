@@ -6,13 +6,11 @@ thole's (``mode: compat`` of docs/plan.md, which was checked against the origina
 ``_groups`` are here for programs that call them; nothing here does.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Optional
 
 from tholepin import _native, errors, words
 
@@ -134,7 +132,7 @@ def group_by_siblings(affinities: Iterable[Iterable[int]]) -> list[tuple[Cores, 
 
 
 # The mask before set_affinity first narrowed it, and the one that it set: a second call starts from the first.
-_narrowed: tuple[set[int], set[int]] | None = None
+_narrowed: Optional[tuple[set[int], set[int]]] = None
 
 
 def _available() -> set[int]:
@@ -171,7 +169,7 @@ def get_grouped_affinities(nproc_per_node: int, exclude_unavailable_cores: bool 
 
 
 def get_all(
-    nproc_per_node: int, scope: Scope, multithreading: Multithreading, min_physical_cores: int, max_physical_cores: int | None
+    nproc_per_node: int, scope: Scope, multithreading: Multithreading, min_physical_cores: int, max_physical_cores: Optional[int]
 ) -> list[list[int]]:
     """The CPUs of each GPU in mode ALL: all that are near it.
 
@@ -186,7 +184,7 @@ def get_single(
     scope: Scope,
     multithreading: Multithreading,
     min_physical_cores: int = 1,
-    max_physical_cores: int | None = 1,
+    max_physical_cores: Optional[int] = 1,
 ) -> list[list[int]]:
     """The CPUs of each GPU in mode SINGLE: those of the first core near it. Always one core.
 
@@ -201,7 +199,7 @@ def get_single_unique(
     scope: Scope,
     multithreading: Multithreading,
     min_physical_cores: int = 1,
-    max_physical_cores: int | None = 1,
+    max_physical_cores: Optional[int] = 1,
 ) -> list[list[int]]:
     """The CPUs of each GPU in mode SINGLE_UNIQUE: those of the first core near it that no GPU before it has. Always one core.
 
@@ -218,7 +216,7 @@ def get_unique(
     multithreading: Multithreading,
     mode: Mode,
     min_physical_cores: int,
-    max_physical_cores: int | None,
+    max_physical_cores: Optional[int],
     balanced: bool = True,
 ) -> list[list[int]]:
     """The CPUs of each GPU in the modes UNIQUE_CONTIGUOUS and UNIQUE_INTERLEAVED: its share of the near cores.
@@ -237,7 +235,7 @@ def _assigned(
     scope: Scope,
     multithreading: Multithreading,
     min_physical_cores: int,
-    max_physical_cores: int | None,
+    max_physical_cores: Optional[int],
     balanced: bool,
 ) -> list[list[int]]:
     if multithreading not in tuple(Multithreading):
@@ -280,7 +278,7 @@ def set_affinity(
     multithreading: Multithreading = Multithreading.ALL_LOGICAL,
     balanced: bool = True,
     min_physical_cores: int = 1,
-    max_physical_cores: int | None = None,
+    max_physical_cores: Optional[int] = None,
 ) -> set[int]:
     """Binds this process to CPUs near its GPU; the CPUs that it may run on then.
 
