@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "host/claims/init.hpp"
 #include "host/claims/inner.hpp"
+#include "host/claims/space.hpp"
 
 namespace thole::host {
 
@@ -87,6 +88,8 @@ void FifoStore::caution(const std::string& text) {
 port::StoreAbout FifoStore::about() const {
   static constexpr const char* kinds[] = {"system", "fallback", "explicit", "private"};
   port::StoreAbout about{nodes_->path(), kinds[static_cast<int>(nodes_->state().kind)], nodes_->cautions()};
+  if (nodes_->state().kind == DirKind::system)
+    if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));
   std::lock_guard lock(cautions_mutex_);
   about.cautions.insert(about.cautions.end(), cautions_.begin(), cautions_.end());
   return about;

@@ -15,6 +15,7 @@
 #include "host/claims/lost_locks.hpp"
 #include "host/claims/own_tmpfs.hpp"
 #include "host/claims/queue_file.hpp"
+#include "host/claims/tidy_notes.hpp"
 #include "host/claims/who_file.hpp"
 
 namespace thole::host {
@@ -102,8 +103,8 @@ Access SystemInit::access_wanted() const {
 
 InitReport SystemInit::run() {
   if (auto text = read_file(dir_.path + "/devices", 32768)) keys_ = parse_devices(*text);
+  make_notes();   // first: it may make the space for the rest
   make_files();
-  make_notes();
   for (unsigned place = 0; place < turn_places; ++place) renew(turn_node(place));
   forget_vanished();
   add_units();
@@ -153,6 +154,7 @@ void SystemInit::make_notes() {
   if (!notes || (maker_.access().group && ::fchown(notes.get(), static_cast<uid_t>(-1), *maker_.access().group) != 0) ||
       ::fchmod(notes.get(), mode) != 0)
     maker_.failed("cannot set the access of", "notes");
+  tidy_notes(notes.get(), mode == 01770 ? maker_.access().group : std::nullopt);
 }
 
 bool SystemInit::vanished(const std::string& key) const { return std::find(units_.begin(), units_.end(), key) == units_.end(); }
