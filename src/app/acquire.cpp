@@ -46,7 +46,7 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
     const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
     if (gpu.health == model::Health::ok || request.trust_claims) ++healthy;
     else sick += fmt::format("\n  GPU {}: {}{}{}", units[unit].label, model::to_string(gpu.health),
-                             gpu.health_reason.empty() ? "" : ", ", gpu.health_reason);
+                             gpu.health_reason.empty() ? "" : ", ", printable(gpu.health_reason, 200));
   }
   if (healthy < request.gpus)
     throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}",

@@ -20,10 +20,10 @@ std::string precise(Millis duration) {
 std::string header_text(const TaskHeader& header) {
   std::string text =
       fmt::format("# thole job {}{} on {}, {}\n", header.name, header.runs > 1 ? fmt::format(", run {}", header.runs) : "",
-                  header.host, format_iso(header.started));
+                  printable(header.host, 255), format_iso(header.started));
   text += "# command: " + printable(command_line(header.argv), 4096) + "\n";
   text += "# directory: " + printable(header.directory, 4096) + "\n";
-  text += "# GPUs: " + (header.gpus.empty() ? "none" : join(header.gpus, ", ")) +
+  text += "# GPUs: " + (header.gpus.empty() ? "none" : printable(join(header.gpus, ", "), 4096)) +
           (header.cpus.empty() ? "" : "; CPUs: " + header.cpus) + "\n";
   return text;
 }

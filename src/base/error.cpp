@@ -2,7 +2,13 @@
 
 #include <cstring>
 
+#include "base/text.hpp"
+
 namespace thole {
+
+namespace {
+constexpr std::size_t longest_object = 4096;  // a path
+}  // namespace
 
 int exit_status(ErrorCode code) {
   switch (code) {
@@ -34,7 +40,7 @@ const char* name(ErrorCode code) {
 
 std::string Error::full() const {
   std::string text = what();
-  if (!object_.empty()) text += ": " + object_;
+  if (!object_.empty()) text += ": " + printable(object_, longest_object);
   if (errno_ != 0) text += std::string(": ") + std::strerror(errno_);
   if (!hint_.empty()) text += "\n  " + hint_;
   return text;

@@ -4,11 +4,15 @@
 #include <new>
 
 #include "base/refusal.hpp"
+#include "base/printable_lines.hpp"
+#include "base/text.hpp"
 #include "capi/handles.hpp"
 
 namespace thole::capi {
 
 namespace {
+
+constexpr std::size_t longest_object = 4096;   // a path
 
 static_assert(THOLE_CANCELLED == 130, "ErrorCode::interrupted has this exit status; error_test checks the others");
 
@@ -19,7 +23,8 @@ thole_error& out_of_memory() {
 }
 
 thole_error* made_from(const Error& error, thole_code code, const char* word) {
-  return new thole_error{code, error.sys_errno(), error.full(), error.what(), error.object(), error.hint(), word};
+  return new thole_error{code, error.sys_errno(), printable_lines(error.full()), printable_lines(error.what()),
+                         printable(error.object(), longest_object), printable_lines(error.hint()), word};
 }
 
 thole_error* made_from(const Error& error) {

@@ -44,7 +44,7 @@ int capture(Context& context) {
   for (const std::string& doubt : doubts) context.warn(doubt);
   const std::string text = as_machine_file(model::to_json(app::captured(machine, {options.use, options.anonymous})));
   if (options.output.empty() || options.output == "-") {
-    context.print(text);
+    context.copy(text);
   } else {
     context.write_result(options.output, text);
     context.note(fmt::format("{} GPUs written; try it: thole --machine {} status", machine.gpus.size(),

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/complete.hpp"
+#include "cli/output.hpp"
 #include "cli/render.hpp"
 #include "cli/words.hpp"
 #include "wire/init.hpp"
@@ -18,6 +19,7 @@ namespace thole::cli {
 
 namespace {
 
+constexpr std::size_t longest_name = 512;
 constexpr Millis patience{500};  // with the driver, while somebody waits for a key to answer
 
 // What only the machine knows: its GPUs, its claims.
@@ -41,7 +43,9 @@ class Here {
 
  private:
   void add(const std::string& text, std::string says = "") {
-    if (!text.empty() && text.starts_with(line_.typed)) all_.push_back({std::string(line_.before) + text, printable(says, 60)});
+    if (text.empty() || !text.starts_with(line_.typed)) return;
+    if (printable(text, longest_name) != text) return;   // not to be typed, and nothing for a terminal
+    all_.push_back({std::string(line_.before) + text, printable(says, 60)});
   }
 
   void add_gpus() {
@@ -127,7 +131,7 @@ int completion(const Invocation& invocation) {
   const std::string& shell = invocation.words.front();
   const std::string_view script = completion_script(shell);
   if (script.empty()) throw_unknown("completion: unknown shell", shell, {"bash", "zsh", "fish"}, "one of bash, zsh, fish");
-  return write_all(STDOUT_FILENO, script) ? 0 : 125;
+  return put_bytes(STDOUT_FILENO, script) ? 0 : 125;
 }
 
 int complete(const Invocation& invocation, const wire::Config& config) {
@@ -147,7 +151,7 @@ int complete(const Invocation& invocation, const wire::Config& config) {
       here.settings.queue_dir = words[i].substr(12);
   for (const std::vector<Candidate>& some : {candidates(line), Here(line, here).candidates()})
     for (const Candidate& candidate : some) text += fmt::format("{}\t{}\n", candidate.text, candidate.says);
-  return write_all(STDOUT_FILENO, text) ? 0 : 125;
+  return put_bytes(STDOUT_FILENO, text) ? 0 : 125;
 }
 
 }  // namespace thole::cli

@@ -9,6 +9,7 @@
 #include "base/fd.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
+#include "cli/output.hpp"
 #include "model/json_null.hpp"
 #include "wire/carry.hpp"
 
@@ -16,18 +17,28 @@ namespace thole::cli {
 
 namespace {
 
-void say(std::string_view text) { write_all(STDERR_FILENO, fmt::format("thole: {}\n", text)); }
+void say(std::string_view text) { put_text(STDERR_FILENO, fmt::format("thole: {}\n", text)); }
+
+[[noreturn]] void cannot_write() { throw Error(ErrorCode::internal, "cannot write the result").because(errno); }
 
 }  // namespace
 
 void Context::print(std::string_view text) const {
-  if (!write_all(STDOUT_FILENO, text)) throw Error(ErrorCode::internal, "cannot write the result").because(errno);
+  if (!put_text(STDOUT_FILENO, text, screen.colors)) cannot_write();
 }
 
-void Context::print_json(const model::Json& json) const { print(model::dump(json) + "\n"); }
+void Context::draw(const Screen& now, std::string_view text, bool first) const {
+  if (!put_frame(STDOUT_FILENO, text, now.colors, now.rows, first)) cannot_write();
+}
+
+void Context::copy(std::string_view bytes) const {
+  if (!put_bytes(STDOUT_FILENO, bytes)) cannot_write();
+}
+
+void Context::print_json(const model::Json& json, int indent) const { copy(model::dump(json, indent) + "\n"); }
 
 void Context::write_result(const std::string& path, std::string_view text) const {
-  if (path == "-") return print(text);
+  if (path == "-") return copy(text);
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode)) return write_file(path, text);
   if (S_ISDIR(about.st_mode)) throw Error(ErrorCode::unavailable, "cannot write").about(path).because(EISDIR);

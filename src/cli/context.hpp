@@ -20,7 +20,9 @@ struct Context {
   Screen screen;  // of stdout
 
   void print(std::string_view text) const;         // a result, on stdout; throws when it cannot be written
-  void print_json(const model::Json& json) const;  // … as one document
+  void draw(const Screen& now, std::string_view text, bool first) const;   // … over the frame before
+  void copy(std::string_view bytes) const;         // … as it is: what a job has written, text for another program
+  void print_json(const model::Json& json, int indent = 2) const;  // … as one document
   // … into a file, whole or not at all; "-" is stdout, and a device or a pipe is written to as it is.
   void write_result(const std::string& path, std::string_view text) const;
   void note(std::string_view text) const;          // for people, on stderr; not under -q

@@ -107,13 +107,13 @@ void sleep_until_news(port::JobWatch& watch, bool times_go_on) {
     }
     const Screen screen = screen_of(STDOUT_FILENO, !context.screen.colors);
     if (context.invocation.global.json) {
-      context.print(model::dump(jobs_to_json(list), -1) + "\n");
+      context.print_json(jobs_to_json(list), -1);
     } else {
       const std::string rate = rate_of(list, first, *ended_first);
       const std::string head = fmt::format("thole jobs, {}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ",
                                            rate, when_over(list));
       const std::string text = head + render_jobs(list, screen);
-      if (screen.terminal()) context.print((begin ? "\x1b[2J" : "") + over_the_last(text, screen.rows));
+      if (screen.terminal()) context.draw(screen, text, begin);
       else context.print((begin ? "" : "\n") + text);
     }
     sleep_until_news(*watch, screen.terminal() && something_runs(list));

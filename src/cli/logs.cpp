@@ -52,7 +52,7 @@ class Shower {
   }
 
   void print_rest(wire::LogText& text) {
-    for (std::string piece = text.next(); !piece.empty(); piece = text.next()) context_.print(piece);
+    for (std::string piece = text.next(); !piece.empty(); piece = text.next()) context_.copy(piece);
   }
 
   std::string why_not(const model::Job& job) {
@@ -93,7 +93,7 @@ class Shower {
     pollfd sleepers[] = {{watch.fd(), POLLIN, 0}, {text ? text->growth() : -1, POLLIN, 0}};
     if (text) {                                  // what was written before it was watched
       const std::string piece = text->next();
-      if (!piece.empty()) return context_.print(piece);
+      if (!piece.empty()) return context_.copy(piece);
     }
     if (::poll(sleepers, 2, -1) < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
     if (sleepers[0].revents) watch.drain();

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
+#include "cli/output.hpp"
 #include "cli/parse.hpp"
 #include "wire/probe.hpp"
 #include "wire/queue.hpp"
@@ -55,9 +56,10 @@ wire::Config configure(const Invocation& invocation, const wire::Config& read) {
 }
 
 void report(const Error& error, const Invocation& invocation) {
-  write_all(STDERR_FILENO, fmt::format("thole: {}\n", error.full()));
+  cli::put_text(STDERR_FILENO, fmt::format("thole: {}\n", error.full()));
   // `run` leaves stdout to its command.
-  if (invocation.global.json && verb_of(invocation) != "run") write_all(STDOUT_FILENO, model::dump(cli::to_json(error)) + "\n");
+  if (invocation.global.json && verb_of(invocation) != "run")
+    cli::put_bytes(STDOUT_FILENO, model::dump(cli::to_json(error)) + "\n");
 }
 
 int call(const Invocation& invocation, const wire::Config& config) {
@@ -96,9 +98,9 @@ int main_of(const std::vector<std::string_view>& arguments) {
   try {
     // Read once for what needs no configuration, and again on top of the configured defaults.
     invocation = cli::parse(arguments);
-    if (invocation.global.version) return write_all(STDOUT_FILENO, "thole " THOLE_VERSION "\n") ? 0 : 125;
+    if (invocation.global.version) return cli::put_text(STDOUT_FILENO, "thole " THOLE_VERSION "\n") ? 0 : 125;
     if (invocation.global.help)
-      return write_all(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
+      return cli::put_text(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
     const std::string_view verb = verb_of(invocation);
     if (verb == "__probe") return wire::run_probe(invocation.words);
     if (verb == "__runner") wire::become_runner_process();
@@ -123,7 +125,7 @@ int main(int argc, char** argv) {
   try {
     return main_of({argv + 1, argv + argc});
   } catch (const std::exception& bug) {  // out of memory, or a mistake of ours
-    write_all(STDERR_FILENO, fmt::format("thole: internal error: {}\n", bug.what()));
+    cli::put_text(STDERR_FILENO, fmt::format("thole: internal error: {}\n", bug.what()));
     return exit_status(ErrorCode::internal);
   }
 }

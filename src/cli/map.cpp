@@ -18,6 +18,8 @@ namespace thole::cli {
 
 namespace {
 
+constexpr std::size_t longest_shown = 4096;   // columns of a command
+
 // The line, taken apart at ":::".
 struct MapWords {
   std::vector<std::string> command;
@@ -87,10 +89,10 @@ int show_commands(const Context& context, app::ItemSource& items, const plan::Ma
     if (number < done.size() && done[number]) continue;
     command.fill({cells, number, 1}, words);
     if (context.invocation.global.json)
-      context.print(model::dump({{"schema", "thole/map/1"}, {"event", "dry-run"}, {"number", number}, {"item", cells},
-                                 {"command", words}}, -1) + "\n");
+      context.print_json({{"schema", "thole/map/1"}, {"event", "dry-run"}, {"number", number}, {"item", cells},
+                          {"command", words}}, -1);
     else
-      context.print(command_line(words) + "\n");
+      context.print(printable(command_line(words), longest_shown) + "\n");
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
+#include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "model/json_null.hpp"
 
@@ -40,7 +41,7 @@ app::MapEvents MapOutput::events(app::RunEvents claims) {
 }
 
 void MapOutput::write(int fd, std::string_view bytes) const {
-  if (!bytes.empty() && !write_all(fd, bytes))
+  if (!bytes.empty() && !put_bytes(fd, bytes))
     throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
 }
 

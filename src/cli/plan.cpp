@@ -8,6 +8,7 @@
 #include "base/fd.hpp"
 #include "base/stream.hpp"
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
 #include "model/json_plan.hpp"
 #include "wire/machines.hpp"
 
@@ -44,7 +45,7 @@ class Lines {
   void answer(const std::string& text) { answers_ += text + "\n"; }
 
   void flush() {
-    if (!answers_.empty() && !write_all(STDOUT_FILENO, answers_))
+    if (!answers_.empty() && !put_bytes(STDOUT_FILENO, answers_))
       throw Error(ErrorCode::internal, "cannot write the answers").about("stdout").because(errno);
     answers_.clear();
   }

@@ -7,6 +7,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/help.hpp"
+#include "cli/output.hpp"
 #include "cli/render_binding.hpp"
 #include "cli/render_run.hpp"
 
@@ -47,7 +48,7 @@ void Progress::say(const char* event, const Json& more) const {
   if (context_.invocation.global.quiet) return;
   Json line = {{"schema", "thole/progress/1"}, {"event", event}};
   line.update(more);
-  write_all(STDERR_FILENO, model::dump(line, -1) + "\n");
+  put_bytes(STDERR_FILENO, model::dump(line, -1) + "\n");
 }
 
 bool Progress::waits_not() const { return context_.invocation.request.wait == Millis{0}; }

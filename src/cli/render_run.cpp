@@ -61,7 +61,7 @@ std::string render_preview(const app::Preview& preview, const std::optional<app:
   if (!preview.explain.empty()) text += fmt::format("  {}\n", printable(preview.explain));
   if (binding)
     for (const std::string& line : describe_binding(*binding, 0)) text += line + "\n";
-  for (const auto& [name, value] : variables.set) text += fmt::format("  {}={}\n", name, shell_quote(value));
+  for (const auto& [name, value] : variables.set) text += fmt::format("  {}={}\n", name, printable(shell_quote(value), 4096));
   return text;
 }
 

@@ -38,11 +38,11 @@ model::Json json_of(Context& context, const app::Overview& overview) {
     const app::Overview overview = look_over(context);
     const Screen screen = screen_of(STDOUT_FILENO, !context.screen.colors);  // the window may have been resized
     if (context.invocation.global.json) {
-      context.print(model::dump(json_of(context, overview), -1) + "\n");
+      context.print_json(json_of(context, overview), -1);
     } else if (screen.terminal()) {
       const std::string head =
           fmt::format("every {}: thole status, {}\n", format_duration(interval), format_local(overview.now, overview.now));
-      context.print((first ? "\x1b[2J" : "") + over_the_last(head + text_of(context, overview, screen), screen.rows));
+      context.draw(screen, head + text_of(context, overview, screen), first);
     } else {
       context.print((first ? "" : "\n") + text_of(context, overview, screen));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/printable_lines.hpp"
 #include "base/text.hpp"
 
 namespace thole::cli {
@@ -10,7 +11,7 @@ namespace {
 
 std::string escaped(std::string_view text) {
   std::string safe;
-  for (const char c : text) switch (c) {
+  for (const char c : printable_lines(text)) switch (c) {
       case '&': safe += "&amp;"; break;
       case '<': safe += "&lt;"; break;
       case '>': safe += "&gt;"; break;

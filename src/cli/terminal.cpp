@@ -14,17 +14,8 @@ namespace {
 
 constexpr std::size_t narrowest = 60;  // below it lines may wrap
 
-std::string_view code_of(Ink color) {
-  switch (color) {
-    case Ink::plain: return "";
-    case Ink::bold: return "1";
-    case Ink::dim: return "2";
-    case Ink::red: return "31";
-    case Ink::green: return "32";
-    case Ink::yellow: return "33";
-  }
-  return "";
-}
+// By the number of the ink; the first ends every other.
+constexpr std::string_view colors[] = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"};
 
 std::vector<std::size_t> widths_of(std::span<const Column> columns, const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
@@ -67,8 +58,10 @@ Screen screen_of(int fd, bool no_color) {
 
 std::string ink(const Screen& screen, Ink color, std::string_view text) {
   if (!screen.colors || color == Ink::plain || text.empty()) return std::string(text);
-  return fmt::format("\x1b[{}m{}\x1b[0m", code_of(color), text);
+  return fmt::format("{}{}{}", colors[static_cast<int>(color)], text, colors[0]);
 }
+
+std::span<const std::string_view> own_colors() { return colors; }
 
 std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows,
                   std::span<const Squeeze> squeezes) {
@@ -116,16 +109,6 @@ std::string paragraph(const Screen& screen, std::string_view text, std::size_t i
   std::string all;
   for (std::string_view line : split_lines(text)) all += wrap(line, columns, indent, start) + "\n";
   return all;
-}
-
-std::string over_the_last(std::string_view text, std::size_t rows) {
-  std::string frame = "\x1b[H";
-  std::size_t used = 0;
-  for (std::string_view line : split_lines(text)) {
-    if (++used >= rows) break;
-    frame += fmt::format("{}\x1b[K\n", line);
-  }
-  return frame + "\x1b[J";
 }
 
 }  // namespace thole::cli

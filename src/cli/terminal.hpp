@@ -22,6 +22,7 @@ struct Screen {
 Screen screen_of(int fd, bool no_color);
 
 enum class Ink { plain, bold, dim, red, green, yellow };
+std::span<const std::string_view> own_colors();   // every sequence that ink() makes
 std::string ink(const Screen& screen, Ink color, std::string_view text);
 
 struct Cell {
@@ -48,10 +49,6 @@ struct Squeeze {
 // Lays the rows out in `screen.columns`, taking the squeezes in order until they fit. The last column is not padded.
 std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows,
                   std::span<const Squeeze> squeezes);
-
-// Redraws in place, over a frame that was drawn before: each line is overwritten and its rest cleared, so nothing flickers.
-// More lines than the screen has would scroll it; they are left out.
-std::string over_the_last(std::string_view text, std::size_t rows);
 
 // A paragraph within the screen: its first line begins at column `start`, later ones at `indent`. Ends with a newline.
 std::string paragraph(const Screen& screen, std::string_view text, std::size_t indent = 2, std::size_t start = 0);

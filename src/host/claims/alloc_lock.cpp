@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
 
 namespace thole::host {
@@ -21,7 +22,7 @@ std::string describe_owner(int fd) {
     auto process = process_state(pid);
     if (!process) return "pid " + std::to_string(pid) + " took it (gone; a child of it has it still)";
     bool stopped = process->state == 'T' || process->state == 't';
-    return "pid " + std::to_string(pid) + " (" + process->name + (stopped ? ", stopped" : "") + ") holds it";
+    return "pid " + std::to_string(pid) + " (" + printable(process->name) + (stopped ? ", stopped" : "") + ") holds it";
   }
   return "its owner is in another container";
 }

@@ -1,0 +1,23 @@
+#include "base/printable_lines.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/text.hpp"
+
+namespace thole {
+
+std::string printable_lines(std::string_view text) {
+  const auto harmless = [](char c) { return (c >= ' ' && c < 0x7f) || c == '\n'; };
+  if (std::all_of(text.begin(), text.end(), harmless)) return std::string(text);
+  std::string result;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    result += printable(text.substr(begin, end - begin), std::numeric_limits<std::size_t>::max() - 1);
+    if (end < text.size()) result += '\n';
+    begin = end + 1;
+  }
+  return result;
+}
+
+}  // namespace thole

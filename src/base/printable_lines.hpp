@@ -1,0 +1,11 @@
+// A text of several lines made safe to print: nothing but the ends of its lines stays outside of printable().
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace thole {
+
+std::string printable_lines(std::string_view text);   // uncut
+
+}  // namespace thole

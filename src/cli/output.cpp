@@ -1,0 +1,52 @@
+#include "cli/output.hpp"
+
+#include "base/fd.hpp"
+#include "base/printable_lines.hpp"
+#include "base/text.hpp"
+#include "cli/terminal.hpp"
+
+namespace thole::cli {
+namespace {
+
+// The length of one of our own colour sequences at the beginning; 0: none.
+std::size_t own_color(std::string_view text) {
+  for (std::string_view own : own_colors())
+    if (text.starts_with(own)) return own.size();
+  return 0;
+}
+
+}  // namespace
+
+std::string for_terminal(std::string_view text, bool colors) {
+  if (!colors) return printable_lines(text);
+  std::string result;
+  std::size_t begin = 0, at = 0;   // of the words since the last colour
+  while ((at = text.find('\x1b', at)) != std::string_view::npos) {
+    const std::size_t length = own_color(text.substr(at));
+    if (length == 0) { ++at; continue; }
+    result += printable_lines(text.substr(begin, at - begin));
+    result += text.substr(at, length);
+    begin = at += length;
+  }
+  return result + printable_lines(text.substr(begin));
+}
+
+bool put_text(int fd, std::string_view text, bool colors) { return write_all(fd, for_terminal(text, colors)); }
+
+std::string frame_of(std::string_view text, bool colors, std::size_t rows, bool first) {
+  std::string frame = first ? "\x1b[2J\x1b[H" : "\x1b[H";
+  std::size_t used = 0;
+  for (std::string_view line : split_lines(text)) {
+    if (++used >= rows) break;
+    frame += fmt::format("{}\x1b[K\n", for_terminal(line, colors));
+  }
+  return frame + "\x1b[J";
+}
+
+bool put_frame(int fd, std::string_view text, bool colors, std::size_t rows, bool first) {
+  return write_all(fd, frame_of(text, colors, rows, first));
+}
+
+bool put_bytes(int fd, std::string_view bytes) { return write_all(fd, bytes); }
+
+}  // namespace thole::cli
