@@ -1,10 +1,20 @@
 #include "plan/line.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace thole::plan {
 
 using model::SlotSet;
+
+namespace {
+
+// What a sharer takes of the memory; any number may have been forged.
+std::uint64_t cost(std::uint64_t memory_mib) {
+  return memory_mib + std::min<std::uint64_t>(share_context_mib, std::numeric_limits<std::uint64_t>::max() - memory_mib);
+}
+
+}  // namespace
 
 bool compatible(const Wants& wants, std::uint32_t uid, bool with_any) {
   return uid == wants.uid || (with_any && wants.share_with_any);
@@ -17,16 +27,13 @@ unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holde
   // Subtract step by step: a forged record may hold any number, and a sum of them would wrap round.
   std::uint64_t left = state.memory_mib - std::min(state.memory_mib, state.unclaimed_mib);
   for (const model::SlotHolder& holder : holders) {
-    if (!holder.shared || !holder.memory_mib || *holder.memory_mib >= left) return 0;
-    left -= *holder.memory_mib;
-    if (left < share_context_mib) return 0;
-    left -= share_context_mib;
+    if (!holder.shared || !holder.memory_mib || cost(*holder.memory_mib) > left) return 0;
+    left -= cost(*holder.memory_mib);
     all_mine = all_mine && holder.uid == wants.uid;
     all_any = all_any && holder.share_with_any;
   }
   if (!all_mine && !all_any) return 0;
-  if (wants.memory_mib >= left) return 0;
-  const std::uint64_t fit = left / (wants.memory_mib + share_context_mib);
+  const std::uint64_t fit = left / cost(wants.memory_mib);
   return static_cast<unsigned>(std::min<std::uint64_t>(fit, model::share_places - holders.size()));
 }
 

@@ -132,3 +132,16 @@ def test_a_rank_that_cannot_be_is_refused(this_host_with_four_gpus):
         assert caught.value.code == 64
     with pytest.raises(tholepin.Error, match="mem"):
         tholepin.bind(how={"mem": "bind"})
+
+
+# ---- Looking first ----
+
+
+@pytest.mark.parametrize("look", ["gpus()", "status()", "System().gpu_policies()", "why()", "plan(1)"])
+def test_after_a_look_units_that_are_new_can_be_claimed(monkeypatch, look):
+    """The state was made when the machine had fewer: a GPU was put in, or instances were made."""
+    monkeypatch.setenv("THOLE_MACHINE", "2xA100")
+    tholepin.claim(2).release()
+    monkeypatch.setenv("THOLE_MACHINE", "4xA100")
+    eval(f"tholepin.{look}")
+    assert len(tholepin.claim(4).indices) == 4

@@ -23,15 +23,16 @@ FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_on
 std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
+  look_only_ = false;  // who claims makes what is missing, where the directory is his
   auto unknown = [&](const std::string& key) { return !nodes_->slot_of(key); };
+  if (std::any_of(entry.eligible.begin(), entry.eligible.end(), unknown)) nodes_->refresh_slots();
   if (std::any_of(entry.eligible.begin(), entry.eligible.end(), unknown)) {
-    nodes_->refresh_slots();
     for (const std::string& key : entry.eligible)
       if (unknown(key)) options_.units.push_back(key);
-    if (nodes_->state().mine) open_again();
+    open_again();
     slots_of(entry);
     for (const std::string& key : entry.eligible)
-      if (unknown(key)) caution(key + " cannot be claimed before: sudo thole init");
+      if (unknown(key)) caution(key + " cannot be claimed before: " + init_hint());
   }
   return std::make_unique<FifoPlace>(*this, std::move(entry));
 }
@@ -44,9 +45,16 @@ model::SlotSet FifoStore::slots_of(const port::Entry& entry) const {
     else unknown = key;
   }
   if (slots.count() < entry.count && !unknown.empty())
-    throw Error(ErrorCode::unavailable, "the state directory " + nodes_->path() + " does not know this unit").about(unknown).hint(
-        "sudo thole init");
+    throw Error(ErrorCode::unavailable, "the state directory " + nodes_->path() + " does not know this unit")
+        .about(unknown)
+        .hint(init_hint());
   return slots;
+}
+
+// Who can add a unit, and how.
+std::string FifoStore::init_hint() const {
+  return nodes_->state().kind == DirKind::named ? "its owner adds it: thole --state-dir " + nodes_->path() + " init"
+                                                : "sudo thole init";
 }
 
 void FifoStore::open_again() {

@@ -53,7 +53,7 @@ class FifoStore : public port::ClaimStore {
 
  private:
   ClaimStoreOptions options_;
-  bool look_only_;                     // makes nothing
+  bool look_only_;                     // makes nothing, until somebody enters
   mutable std::mutex threads_;
   std::optional<ClaimDirectory> nodes_;
   std::optional<QueueFile> queue_;

@@ -334,6 +334,9 @@ TEST(Bind, ThreadCounts) {
   EXPECT_EQ(planned(machine, asked).ranks[0].threads, 3u) << "one for each core";
   asked.options.mode = BindMode::node;
   EXPECT_EQ(planned(machine, asked).ranks[0].threads, 3u) << "two ranks share six cores";
+  asked.ranks = Ranks(7, {0});
+  EXPECT_EQ(planned(machine, asked).ranks[6].threads, 1u) << "never none, however many share";
+  asked.ranks = {{0}, {1}};
   asked.options.mode = BindMode::none;
   EXPECT_EQ(planned(machine, asked).ranks[0].threads, std::nullopt) << "nothing to count";
   asked.options.threads = {model::Threads::Mode::fixed, 5};

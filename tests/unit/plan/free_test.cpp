@@ -176,6 +176,38 @@ TEST(Free, BesideToleratesWithinLimits) {
   });
 }
 
+TEST(Free, ALimitOfAHundredPercentNeedsNoReading) {
+  check({{"load", [](World& w) {
+            w.request.beside = model::Beside::any;
+            w.request.max_load_percent = 100;
+            w.running(process(47, "bert", 1000));
+            w.use().utilization_percent = model::Metric<double>::unsupported();
+          }, "free"}});
+}
+
+TEST(Free, AProcessOfTheClaimWhoseMemoryIsNotToldExplainsAllOfIt) {
+  World world;
+  model::GpuProcess mine = process(47, "anna", 0);
+  mine.memory_mib = {};
+  world.running(mine);
+  world.use().memory_used_mib = std::uint64_t{9000};
+  world.own = {47};
+  EXPECT_EQ(world.judge().standing, plan::Standing::free) << world.judge().why;
+  EXPECT_EQ(world.judge().unclaimed_mib, 0u) << "what it has is not what nobody claimed";
+}
+
+TEST(Free, AGpuIsJudgedByItsOwnVendorsReading) {
+  World world;
+  model::Observation other = world.snapshot.observations[0];
+  other.backend = "amd";
+  other.age = Millis{40'000};
+  world.snapshot.observations[0].backend = "nvidia";
+  world.snapshot.observations.insert(world.snapshot.observations.begin(), other);
+  EXPECT_EQ(world.judge().standing, plan::Standing::free) << world.judge().why;
+  world.gpu().vendor = model::Vendor::amd;
+  EXPECT_EQ(world.judge().why, "last seen 40s ago");
+}
+
 TEST(Free, TrustingClaimsLooksAtHealthAlone) {
   check({
       {"a process", [](World& w) { w.request.trust_claims = true; w.running(process(47, "bert", 9000)); }, "free"},

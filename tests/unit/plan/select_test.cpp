@@ -127,6 +127,8 @@ TEST(Eligible, RefusalsSayWhatThereIs) {
            {&eight, {.gpus = 8, .not_on = {"1"}}, {}, "usage: 8 GPUs asked for; --not leaves 7"},
            {&eight, {.gpus = 3}, {{"CUDA_VISIBLE_DEVICES", "0,1"}},
             "usage: 3 GPUs asked for; CUDA_VISIBLE_DEVICES leaves 2 of the 8 that would do\n  thole claims within what was allotted, never outside it"},
+           {&parts, {.gpus = 1, .on = {"2"}}, {{"CUDA_VISIBLE_DEVICES", "MIG-ccccccc1-0"}},
+            "usage: 1 GPU asked for; CUDA_VISIBLE_DEVICES leaves 1 of the 2 that would do\n  thole claims within what was allotted, never outside it"},
            {&eight, {.gpus = 1, .model = "H100"}, {}, "usage: no GPU that would do is of this model: H100\n  did you mean A100? here: NVIDIA A100-SXM4-80GB"},
            {&eight, {.gpus = 1, .memory_mib = 90000}, {},
             "usage: 1 GPU asked for; 0 of those that would do have 87.9 GiB\n  the largest has 80.0 GiB"},

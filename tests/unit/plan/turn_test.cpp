@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/line.hpp"
 #include "support/queues.hpp"
 
 namespace thole::test {
@@ -103,6 +104,18 @@ TEST(Turn, BackfillMovesNoPromise) {
   });
 }
 
+TEST(Turn, BackfillTakesTheBestSlotsWhenTheyHarmNobody) {
+  // Four of five are needed from 10m on: one may be kept, whichever it is.
+  const Scene one = scene("aa...").ticket("01234", 4).ticket("01234", 1, minutes(500));
+  const auto highest = [](const model::SlotSet& free) -> std::optional<std::vector<unsigned>> {
+    for (unsigned s = model::max_slots; s-- > 0;)
+      if (free[s]) return std::vector{s};
+    return std::nullopt;
+  };
+  const model::TicketView& mine = one.queue.tickets[1];
+  EXPECT_EQ(text(plan::decide(one.queue, 2, wants_of(mine), one.states, highest, noon)), "take 4, nudge 1");
+}
+
 TEST(Turn, WhoWaitsWakesThoseWhoMayStart) {
   check({
       {"a short one", scene("a.").ticket("01", 2).ticket("01", 1, minutes(5)), 1, "wait watch 0, nudge 2, promise 10m"},
@@ -121,6 +134,9 @@ TEST(Turn, EveryReleaseHasOneWhoListens) {
       {"the next in line wakes by itself", scene(".").ticket("0", 1).ticket("0", 1), 1, "take 0"},
       {"a ticket that nobody between overlaps is followed", scene("hh").ticket("0", 1).ticket("1", 1).ticket("01", 1), 3,
        "wait behind 2, place 3, follow 1, watch 0"},
+      {"a stopped one between is no one to rely on",
+       scene("hhh").ticket("0", 1).ticket("1", 1).ticket("0", 1).stopped().ticket("01", 1), 4,
+       "wait behind 2, place 3, follow 3,1, watch 0"},
       {"who stands between for one slot does not for another",
        scene("...h").ticket("3", 1).ticket("0123", 3, minutes(9)).ticket("1", 1).ticket("13", 1, minutes(2)), 4,
        "wait behind 3, place 4, follow 2, watch 3"},
@@ -152,6 +168,20 @@ TEST(Turn, FourOfEightGibibytesShareAGpuOfForty) {
   }
   EXPECT_EQ(text(decide_for(Scene(full).sharing("0", 8192), 1)), "wait watch 0");
   EXPECT_EQ(text(decide_for(Scene(full).sharing("0", 4096), 1)), "take 0") << "a smaller one still fits";
+}
+
+TEST(Turn, AShareFitsToTheLastMebibyteAndNoFurther) {
+  // A share costs its budget and 512 MiB; the GPU has 40,960.
+  const auto asks = [](std::uint64_t held, std::uint64_t wanted) {
+    return text(decide_for(scene(".").sharer(0, held).sharing("0", wanted), 1));
+  };
+  EXPECT_EQ(asks(20000, 40960 - 20000 - 2 * 512), "take 0");
+  EXPECT_EQ(asks(20000, 40960 - 20000 - 2 * 512 + 1), "wait watch 0");
+  EXPECT_EQ(asks(40960 - 512, 1), "wait watch 0") << "nothing is left";
+  EXPECT_EQ(asks(40960 - 511, 1), "wait watch 0") << "less than a context is left: no number may wrap round";
+  plan::Wants huge = wants_of(scene(".").sharing("0", 1).queue.tickets[0]);
+  huge.memory_mib = ~std::uint64_t{0} - 100;
+  EXPECT_EQ(plan::places_for(huge, {}, {.usable = true, .memory_mib = 40960, .unclaimed_mib = 0}), 0u);
 }
 
 TEST(Turn, SharersOfOneUserOrOfThoseWhoAllAgreed) {
