@@ -50,6 +50,7 @@ class FifoStore : public port::ClaimStore {
   // The slots of its units. One without a slot is passed over while there are enough of the others; else it throws.
   model::SlotSet slots_of(const port::Entry& entry) const;
   void open_again();                   // under threads()
+  std::string init_hint() const;
 
  private:
   ClaimStoreOptions options_;
