@@ -290,7 +290,7 @@ class Bound:
         cpus: those its threads may run on now.
         gpus: its GPUs, by index. rank: which process of the job it is.
         degraded: whether it is less than was asked for. why: these CPUs, in a sentence.
-        env: variables that were set with it (NICs for UCX and NCCL, thread counts if asked for).
+        env: variables that were set with it (NICs for UCX and NCCL, KMP_AFFINITY, thread counts if asked for).
         differences: how what the kernel gave differs from what was asked: sentences, none when it does not.
     """
 

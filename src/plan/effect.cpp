@@ -99,8 +99,9 @@ Effect effect(const RankPlan& rank, const model::BindingPlan& plan, const HostLi
   if (rank.threads) {
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"})
       variables.offer(name, std::to_string(*rank.threads));
-    variables.offer("KMP_AFFINITY", "disabled");  // Intel's OpenMP would pin its threads anew, from CPU 0 on
   }
+  // Intel's OpenMP would pin its threads anew, and take back in every forked child what the process was bound to.
+  if (effect.binding.cpus) variables.offer("KMP_AFFINITY", "disabled");
   return effect;
 }
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from compat_tools import run
 
 import tholepin.compat
 from tholepin import words as thole_words
@@ -221,3 +222,18 @@ def test_odd_arguments(monkeypatch, words):
     order = ("nproc_per_node", "mode", "scope", "multithreading", "balanced", "min_physical_cores", "max_physical_cores")
     told = words["out"] if words["out"].startswith("!") else set(thole_words.cpus(words["out"]))
     assert recorded.answer(words["gpu_id"], "0-255", [0, *(words[word] for word in order), []]) == told
+
+
+@pytest.mark.parametrize("own, then", [(None, "disabled"), ("compact", "compact")])
+def test_intels_openmp_is_told_not_to_bind_anew(tmp_path, monkeypatch, own, then):
+    machine = tmp_path / "here.json"
+    cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    gpu = {"uuid": "GPU-1", "vendor": "nvidia", "near_cpus": {"node": cpus, "package": cpus}}
+    machine.write_text(json.dumps({"schema": "thole/machine/1", "gpus": [gpu]}))
+    monkeypatch.setenv("THOLE_MACHINE", str(machine))
+    monkeypatch.delenv("KMP_AFFINITY", raising=False)
+    said = run(
+        "import os, gpu_affinity; gpu_affinity.set_affinity(0, 1, mode=gpu_affinity.Mode.ALL); print(os.environ['KMP_AFFINITY'])",
+        environment={} if own is None else {"KMP_AFFINITY": own},
+    )
+    assert said == then + "\n"

@@ -234,7 +234,7 @@ def test_an_offline_cpu_is_not_planned_with(tmp_path):
 # Variables.
 
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "KMP_AFFINITY")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 def variables(text):
@@ -253,11 +253,23 @@ def test_run_leaves_thread_counts_to_torchrun(site, tmp_path):
 
 def test_threads_sets_what_is_unset_and_nothing_else(site):
     auto = variables(site.run("run", "-g", "2", "--threads", "auto", "env").stdout)
-    assert auto == {name: "2" for name in THREADS[:4]} | {"KMP_AFFINITY": "disabled"}
+    assert auto == dict.fromkeys(THREADS, "2")
     own = site.run("run", "--threads", "7", "-v", "env", env={"OMP_NUM_THREADS": "3"})
     assert variables(own.stdout) | {"OMP_NUM_THREADS": "3"} == variables(own.stdout)
     assert variables(own.stdout)["MKL_NUM_THREADS"] == "7"
     assert "OMP_NUM_THREADS=3 was set already and is kept" in own.stderr
+
+
+@pytest.mark.parametrize("words", [("run",), ("bind",), ("run", "-g", "2")])
+def test_intels_openmp_does_not_bind_anew(site, words):
+    """It would, in the children that a data loader forks."""
+    def shown(*more, env={}):
+        ranks = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"} if words == ("bind",) else {}
+        return [line for line in site.run(*words, *more, "env", env={**ranks, **env}).stdout.splitlines() if line.startswith("KMP_")]
+
+    assert shown() == ["KMP_AFFINITY=disabled"]
+    assert shown(env={"KMP_AFFINITY": "compact"}) == ["KMP_AFFINITY=compact"]
+    assert shown("--bind", "none") == []
 
 
 def test_the_near_nics_are_named_to_ucx_and_nccl(tmp_path):

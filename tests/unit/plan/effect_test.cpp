@@ -97,7 +97,7 @@ TEST(Effect, NamesNicsToUcxWithTheirPortAndToNcclExactly) {
   model::BindingPlan plan;
   plan.nics = {"mlx5_0", "mlx5_1", "mlx5_10"};
   EXPECT_EQ(variables(plan::effect(rank, plan, host("0"), {}).set),
-            "NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_10 UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1");
+            "KMP_AFFINITY=disabled NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_10 UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1");
 }
 
 TEST(Effect, NamesNoCardWithoutRdma) {
@@ -105,9 +105,10 @@ TEST(Effect, NamesNoCardWithoutRdma) {
   rank.nics = {"eth0", "mlx5_0"};
   model::BindingPlan plan;
   plan.nics = {"enp1s0", "hsn0", "mlx5_0"};
-  EXPECT_EQ(variables(plan::effect(rank, plan, host("0"), {}).set), "NCCL_IB_HCA==mlx5_0 UCX_NET_DEVICES=mlx5_0:1");
+  EXPECT_EQ(variables(plan::effect(rank, plan, host("0"), {}).set),
+            "KMP_AFFINITY=disabled NCCL_IB_HCA==mlx5_0 UCX_NET_DEVICES=mlx5_0:1");
   rank.nics = plan.nics = {"eno1", "ens3"};
-  EXPECT_EQ(variables(plan::effect(rank, plan, host("0"), {}).set), "");
+  EXPECT_EQ(variables(plan::effect(rank, plan, host("0"), {}).set), "KMP_AFFINITY=disabled");
 }
 
 TEST(Effect, KeepsWhatTheUserHasSet) {
@@ -121,7 +122,17 @@ TEST(Effect, KeepsWhatTheUserHasSet) {
 }
 
 TEST(Effect, LeavesThreadCountsAloneUnlessPlanned) {
-  EXPECT_EQ(variables(effect_of(rank_on("0-3"), host("0-3")).set), "");
+  EXPECT_EQ(variables(effect_of(rank_on("0-3"), host("0-3")).set), "KMP_AFFINITY=disabled");
+}
+
+TEST(Effect, KeepsIntelsOpenMpFromBindingAnewWhereverItBinds) {
+  model::RankPlan unbound = rank_on("0-3");
+  unbound.bound = false;
+  EXPECT_EQ(variables(effect_of(unbound, host("0-3")).set), "") << "nothing to keep";
+  const plan::Environment own{{"KMP_AFFINITY", "compact"}};
+  const Effect effect = effect_of(rank_on("0-3"), host("0-3"), own);
+  EXPECT_EQ(variables(effect.set), "");
+  EXPECT_EQ(effect.kept, (std::vector<std::string>{"KMP_AFFINITY=compact was set already and is kept"}));
 }
 
 TEST(Differences, NoneWhenTheKernelGaveWhatWasAsked) {

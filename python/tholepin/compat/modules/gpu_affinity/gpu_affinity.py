@@ -322,4 +322,5 @@ def set_affinity(
     except OSError as problem:
         raise GPUAffinityError("Error while calling os affinity functions") from problem
     _narrowed = (before, got)
+    os.environ.setdefault("KMP_AFFINITY", "disabled")  # else Intel's OpenMP takes it back in every forked child
     return got
