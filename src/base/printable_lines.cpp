@@ -8,13 +8,13 @@
 namespace thole {
 
 std::string printable_lines(std::string_view text) {
-  const auto harmless = [](char c) { return (c >= ' ' && c < 0x7f) || c == '\n'; };
+  const auto harmless = [](char c) { return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\t'; };
   if (std::all_of(text.begin(), text.end(), harmless)) return std::string(text);
   std::string result;
   for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::size_t end = std::min(text.find_first_of("\n\t", begin), text.size());
     result += printable(text.substr(begin, end - begin), std::numeric_limits<std::size_t>::max() - 1);
-    if (end < text.size()) result += '\n';
+    if (end < text.size()) result += text[end];
     begin = end + 1;
   }
   return result;

@@ -6,7 +6,7 @@
 
 namespace thole::cli {
 
-// What a terminal may be sent: lines, the program's own colours where it uses them, and the rest through printable(). A
+// What a terminal may be sent: lines, tabs, the program's own colours where it uses them, and the rest through printable(). A
 // name that was put into a sentence without printable() can so still break a line; it can move no cursor and colour nothing.
 std::string for_terminal(std::string_view text, bool colors);
 

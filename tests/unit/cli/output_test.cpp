@@ -13,8 +13,9 @@ TEST(Output, NothingButLinesAndTheProgramsColoursReachesATerminal) {
   const std::string own = ink(screen, Ink::red, "bad") + "\n" + ink(screen, Ink::bold, "naïve…");
   EXPECT_EQ(for_terminal(own, true), own);
   EXPECT_EQ(for_terminal("a\x1b]0;t\x07\x1b[7mb\x1b[31", true), "a\\x1b]0;t\\x07\\x1b[7mb\\x1b[31");
-  EXPECT_EQ(for_terminal("\xc2\x9b" "31m \xff \x7f\r\t", true), "\\x9b31m \\xff \\x7f\\x0d\\x09");
+  EXPECT_EQ(for_terminal("\xc2\x9b" "31m \xff \x7f\r\v", true), "\\x9b31m \\xff \\x7f\\x0d\\x0b");
   EXPECT_EQ(for_terminal("\n\nx\n", true), "\n\nx\n");
+  EXPECT_EQ(for_terminal("0\tGPU-\xff\tA100\n", false), "0\tGPU-\\xff\tA100\n") << "columns of a list";
 }
 
 TEST(Output, WithoutColoursNotEvenThosePass) {
