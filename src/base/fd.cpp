@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/stream.hpp"
 
 namespace thole {
@@ -19,17 +20,17 @@ void Fd::reset() {
 Fd open_at(int dir_fd, const char* path, int flags, mode_t mode) {
   int fd;
   do { fd = ::openat(dir_fd, path, flags | O_CLOEXEC, mode); } while (fd < 0 && errno == EINTR);
-  return Fd(fd);
+  return Fd(above_standard(fd));
 }
 
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw Error(ErrorCode::internal, "cannot make a pipe").because(errno).hint("raise the descriptor limit: ulimit -n");
-  return {Fd(ends[0]), Fd(ends[1])};
+  return {Fd(above_standard(ends[0])), Fd(above_standard(ends[1]))};
 }
 
-Fd open_pidfd(pid_t pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
+Fd open_pidfd(pid_t pid) { return Fd(above_standard(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))); }
 
 std::optional<std::string> read_file(const std::string& path, std::size_t limit) {
   Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -48,7 +49,7 @@ bool write_all(int fd, std::string_view bytes) {
 
 void write_file(const std::string& path, std::string_view bytes, mode_t mode) {
   std::string temporary = path + ".XXXXXX";
-  Fd fd(::mkostemp(temporary.data(), O_CLOEXEC));
+  Fd fd(above_standard(::mkostemp(temporary.data(), O_CLOEXEC)));
   if (!fd) throw Error(ErrorCode::unavailable, "cannot write").about(path).because(errno);
   bool ok = write_all(fd.get(), bytes) && ::fchmod(fd.get(), mode) == 0 && ::rename(temporary.c_str(), path.c_str()) == 0;
   if (ok) return;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "base/standard.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
@@ -122,6 +123,7 @@ int main_of(const std::vector<std::string_view>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_descriptors();
   try {
     return main_of({argv + 1, argv + argc});
   } catch (const std::exception& bug) {  // out of memory, or a mistake of ours

@@ -24,7 +24,7 @@ constexpr std::size_t most_of_script = 1 << 20;  // directives stand at the top
 constexpr std::size_t most_of_input = 1 << 30;
 
 std::string read_input(const std::string& path) {
-  const Fd file(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);
   std::optional<std::string> text = read_all(file.get(), most_of_input + 1);
   if (!text) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);

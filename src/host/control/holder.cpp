@@ -60,7 +60,6 @@ void leave_caller() {
   Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
   for (int standard = 0; standard <= 2; ++standard)
     if (!null || ::dup2(null.get(), standard) < 0) ::close(standard);
-  if (null && null.get() <= 2) static_cast<void>(null.release());  // it is one of the three itself
   close_inherited_descriptors();
   if (::chdir("/") != 0) return;  // only a courtesy: the old directory stays busy
 }

@@ -77,7 +77,7 @@ void become_runner_process() {
   ::prctl(PR_SET_NAME, runner_name);
   Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
   for (int standard = 0; standard <= 2; ++standard)
-    if (null && null.get() > 2) ::dup2(null.get(), standard);
+    if (null) ::dup2(null.get(), standard);
   if (::chdir("/") != 0) return;  // only a courtesy: the old directory stays busy
   // Whoever started us may be bound; the jobs of others are not to be. The kernel cuts this to our cpuset.
   cpu_set_t all[16];
