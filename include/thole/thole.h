@@ -14,7 +14,8 @@
  *     returns NULL and stores a new error there, which the caller frees with thole_error_free. On success it stores nothing.
  *  2. Ownership. A handle returned belongs to the caller, who ends it with the function named at its type. `char *` belongs to
  *     the caller, who frees it with thole_free. `const char *` belongs to the handle it came from and lives as long. Functions
- *     that end or free take NULL and do nothing. Arguments are only borrowed for the call.
+ *     that end or free take NULL and do nothing. NULL for a handle or a text that is asked for is THOLE_USAGE, where
+ *     there is no error to tell an empty answer. Arguments are only borrowed for the call.
  *  3. Text is UTF-8 and ends with NUL. Rich values are JSON text; their fields are described in docs/json.md. Fields may be
  *     added to answers: ignore what you do not know. In what you pass, an unknown field is an error (a misspelt wish is not
  *     overlooked). Units are in the field names (memory_mib); unknown is null, never 0.

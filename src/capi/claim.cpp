@@ -76,7 +76,7 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
                               thole_error** error) {
   using namespace thole;
   return capi::guarded(error, [&] {
-    capi::Wish wish = capi::read_wish(request, machine->config);
+    capi::Wish wish = capi::read_wish(request, capi::given(machine, "machine").config);
     if (wait_ms != THOLE_AS_CONFIGURED) wish.request.wait.reset();
     if (wait_ms >= 0) wish.request.wait = Millis{wait_ms};
     app::AcquireOptions options;
@@ -95,12 +95,15 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
   });
 }
 
-const char* thole_claim_json(const thole_claim* claim) { return claim->json.c_str(); }
-const char* thole_claim_id(const thole_claim* claim) { return claim->acquired.claim.id.c_str(); }
-const char* const* thole_claim_uuids(const thole_claim* claim) { return claim->uuids.array(); }
-const char* const* thole_claim_environment(const thole_claim* claim) { return claim->environment.array(); }
+static const char* const none[] = {nullptr};
+
+const char* thole_claim_json(const thole_claim* claim) { return claim ? claim->json.c_str() : ""; }
+const char* thole_claim_id(const thole_claim* claim) { return claim ? claim->acquired.claim.id.c_str() : ""; }
+const char* const* thole_claim_uuids(const thole_claim* claim) { return claim ? claim->uuids.array() : none; }
+const char* const* thole_claim_environment(const thole_claim* claim) { return claim ? claim->environment.array() : none; }
 
 int thole_claim_set_environment(const thole_claim* claim) {
+  if (!claim) return -1;
   for (const auto& [name, value] : claim->variables.set)
     if (::setenv(name.c_str(), value.c_str(), 1) != 0) return -1;
   for (const std::string& name : claim->variables.unset) ::unsetenv(name.c_str());

@@ -37,6 +37,7 @@ bool is_cuda_loaded() {
 }  // namespace
 
 int thole_is_loaded(const char* library) {
+  if (!library) return 0;
   std::string_view name = library;
   return ::dl_iterate_phdr(has_name, &name);
 }
@@ -44,6 +45,6 @@ int thole_is_loaded(const char* library) {
 int thole_may_have_started(const char* root) {
   if (is_cuda_loaded()) return 1;
   for (const char* device : {"/dev/nvidia-uvm", "/dev/kfd", "/dev/dri"})
-    if (::access((std::string(root) + device).c_str(), F_OK) == 0) return 1;
+    if (::access((std::string(root ? root : "") + device).c_str(), F_OK) == 0) return 1;
   return 0;
 }

@@ -117,7 +117,7 @@ void thole_close(thole_machine* machine) { delete machine; }
 
 char* thole_snapshot(thole_machine* machine, thole_error** error) {
   return thole::capi::guarded(error, [&] {
-    thole::capi::Wires::Lease wire(machine->wires);
+    thole::capi::Wires::Lease wire(thole::capi::given(machine, "machine").wires);
     thole::app::Observer& observer = wire->observer();
     observer.look(wire->settings().status_patience);
     const thole::app::Overview overview = thole::wire::overview_of(*wire, observer);
@@ -127,7 +127,7 @@ char* thole_snapshot(thole_machine* machine, thole_error** error) {
 
 char* thole_plan(thole_machine* machine, const char* request, thole_error** error) {
   return thole::capi::guarded(error, [&] {
-    const thole::capi::Wish wish = thole::capi::read_wish(request, machine->config);
+    const thole::capi::Wish wish = thole::capi::read_wish(request, thole::capi::given(machine, "machine").config);
     thole::capi::Wires::Lease wire(machine->wires);
     return thole::capi::owned_text(thole::model::dump(thole::capi::as_json(thole::app::preview(wire->site(), wish.request))));
   });

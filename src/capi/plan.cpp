@@ -36,21 +36,21 @@ app::RankRequest rank_request(const char* text, const wire::Config& config) {
 char* thole_plan_answer(thole_machine* machine, const char* request, thole_error** error) {
   using namespace thole;
   return capi::guarded(error, [&] {
-    capi::Wires::Lease wire(machine->wires);
+    capi::Wires::Lease wire(capi::given(machine, "machine").wires);
     wire::Machines machines(wire->settings());
     app::PlanMachines from;
     from.complete = [&](model::Machine& own) { machines.complete(own); };
     from.named = [&](const std::string& name) -> const model::Snapshot& {
       return name.empty() ? wire->observer().look(wire->settings().probe_cold) : machines.named(name);
     };
-    return capi::owned_text(model::dump(app::answer_line(request, from), -1));
+    return capi::owned_text(model::dump(app::answer_line(&capi::given(request, "request"), from), -1));
   });
 }
 
 char* thole_bind(thole_machine* machine, const char* request, thole_error** error) {
   using namespace thole;
   return capi::guarded(error, [&] {
-    const app::RankRequest wanted = capi::rank_request(request, machine->config);
+    const app::RankRequest wanted = capi::rank_request(request, capi::given(machine, "machine").config);
     capi::Wires::Lease wire(machine->wires);
     app::RankSite site = wire->rank_site();
     const pid_t self = ::getpid();

@@ -60,10 +60,11 @@ model::Json as_json(const plan::Variables& variables, const plan::Effect& effect
 char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const char* request, thole_error** error) {
   using namespace thole;
   return capi::guarded(error, [&] {
-    const model::Json json = model::parse_json(request, "request");
+    capi::given(machine, "machine");
+    const model::Json json = model::parse_json(&capi::given(request, "request"), "request");
     const model::Field root(json, "request");
     root.must_be_object();
-    const auto parts = capi::parts_of(claim->acquired, root.at("ranks"));
+    const auto parts = capi::parts_of(capi::given(claim, "claim").acquired, root.at("ranks"));
     const model::BindWishes wishes = model::bind_wishes_from_json(json.value("bind", model::Json()));
     const auto usual = parts.size() > 1 ? model::BindOptions::for_ranks() : model::BindOptions::for_command();
 

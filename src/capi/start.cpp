@@ -1,4 +1,6 @@
 // Starting a process for a library's caller, who watches it himself.
+#include <cstdint>
+
 #include "base/error.hpp"
 #include "capi/handles.hpp"
 #include "model/json.hpp"
@@ -20,6 +22,8 @@ model::CpuSet cpus_of(const model::Field& field) {
   return *cpus;
 }
 
+constexpr std::uint64_t most_nodes = 1024;  // as many as a kernel can be built for
+
 // What thole_claim_ranks answers for one process can be passed as it is: the rest of it is not read here.
 void read_binding(port::ProcessSpec& spec, const char* text) {
   if (!text) return;
@@ -29,7 +33,9 @@ void read_binding(port::ProcessSpec& spec, const char* text) {
   if (const model::Field cpus = root.at("cpus"); !cpus.null()) spec.binding.cpus = cpus_of(cpus);
   if (const model::Field memory = root.at("memory"); !memory.null())
     spec.binding.memory = memory.one_of(model::parse_memory_policy, "first-touch, preferred, bind, interleave");
-  root.at("memory_nodes").each([&](const model::Field& node) { spec.binding.memory_nodes.push_back(*node.maybe_int()); });
+  root.at("memory_nodes").each([&](const model::Field& node) {
+    spec.binding.memory_nodes.push_back(static_cast<int>(node.whole(most_nodes - 1)));
+  });
   spec.strict = root.at("strict").flag_or(false);
 }
 
@@ -42,6 +48,7 @@ int thole_start(const char* const* argv, const char* const* environment, const c
   using namespace thole;
   wire::Started process;
   const auto* started = capi::guarded(error, [&]() -> const wire::Started* {
+    capi::given(end, "end");
     port::ProcessSpec spec;
     spec.argv = capi::words_of(argv);
     const std::vector<std::string> base = capi::words_of(environment);

@@ -6,7 +6,38 @@
 
 namespace thole::model {
 
+namespace {
+
+// Deeper than anything that thole reads. Whatever walks through a value (copies it, writes it) takes stack for each level.
+constexpr int deepest = 200;
+
+bool is_too_deep(std::string_view text) {
+  int depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      while (++at < text.size() && text[at] != '"')
+        if (text[at] == '\\') ++at;
+    } else if (c == '/') {  // a comment
+      const bool block = text.substr(at).starts_with("/*");
+      at = block ? text.find("*/", at + 2) : text.find('\n', at);
+      if (at == std::string_view::npos) return false;
+      if (block) ++at;
+    } else if (c == '[' || c == '{') {
+      if (++depth > deepest) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Json parse_json(const std::string& text, const std::string& what) {
+  if (is_too_deep(text))
+    throw Error(ErrorCode::usage, fmt::format("not usable as JSON: more than {} lists and objects within each other", deepest))
+        .about(what);
   try {
     return Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
   } catch (const Json::parse_error& error) {
