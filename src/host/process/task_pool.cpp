@@ -136,11 +136,14 @@ void EpollPool::check_program(const std::string& program) {
 
 void EpollPool::start(std::size_t number) {
   Place& place = *places_[number];
-  prepare_streams(place, number);
+  place.spec.output = place.spec.errors = -1;
   const auto close_theirs = [&] {
-    if (to_ == port::OutputTo::pipes) { ::close(place.spec.output); ::close(place.spec.errors); }
+    if (to_ != port::OutputTo::pipes) return;
+    for (const int end : {place.spec.output, place.spec.errors})
+      if (end >= 0) ::close(end);
   };
   try {
+    prepare_streams(place, number);
     if (place.launch) place.launch->arguments_changed();
     else place.launch = std::make_unique<Launch>(place.spec, inherited_);
     place.pid = place.launch->start_again(place.end);
