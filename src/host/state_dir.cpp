@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
@@ -35,8 +36,7 @@ std::string without_trailing_slashes(std::string path) {
 
 // The byte of the parent directory that stands for the directory `path`.
 struct flock guard_byte(const std::string& path, short type) {
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (char c : path.substr(path.rfind('/') + 1)) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  const std::uint64_t hash = fnv1a(path.substr(path.rfind('/') + 1));
   struct flock range {};
   range.l_type = type;
   range.l_whence = SEEK_SET;

@@ -240,12 +240,6 @@ Json to_json(const JobSpec& spec) {
   return json.take();
 }
 
-JobSpec job_spec_from_json(const Json& json, const std::string& what) try {
-  return spec_from(json);
-} catch (const Json::exception& error) {
-  throw Error(ErrorCode::unavailable, fmt::format("{}: {}", what, error.what()));
-}
-
 std::string pack(const JobSpec& spec) {
   std::string bytes;
   Json::to_cbor(to_json(spec), bytes);           // does not look into strings, as from_cbor does not

@@ -11,10 +11,8 @@ Json to_json(const JobSpec& spec);
 Json to_json(const Request& request);            // what request_from_json reads; the time and the patience are no part of it
 Json to_json(const BindOptions& options);
 
-// Strict about types, tolerant of unknown fields: a spec may have been written by a newer thole that changed nothing else.
-JobSpec job_spec_from_json(const Json& json, const std::string& what);
-
 // The same packed for the store: shorter, and byte by byte what was typed, also where that is no UTF-8 and so no JSON.
+// Reading is strict about types and tolerant of unknown fields: a newer thole may have written it that changed nothing else.
 std::string pack(const JobSpec& spec);
 JobSpec unpack_job_spec(std::string_view bytes, const std::string& what);
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "host/gpu/file/search.hpp"
 #include "host/own_directory.hpp"
@@ -37,8 +38,7 @@ std::string as_name(const std::string& text) {
 std::string with_path(const std::string& name, const std::string& path) {
   std::error_code missing;
   const fs::path real = fs::canonical(path, missing);
-  std::uint64_t hash = 14695981039346656037u;   // FNV-1a
-  for (const char c : missing ? path : real.string()) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  const std::uint64_t hash = fnv1a(missing ? path : real.string());
   return as_name(name.substr(name.rfind('/') + 1)) + fmt::format("-{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
 }
 

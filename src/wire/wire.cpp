@@ -1,7 +1,6 @@
-// The composition root. Which backends a machine has is said in one place: backends_of().
+// The composition root.
 #include "wire/wire.hpp"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +24,7 @@
 #include "host/process/tree.hpp"
 #include "host/store/queue_dir.hpp"
 #include "host/topology/live.hpp"
+#include "host/user_name.hpp"
 #include "plan/free.hpp"
 #include "wire/init.hpp"
 #include "wire/late_store.hpp"
@@ -247,11 +247,6 @@ Started start_process(const port::ProcessSpec& spec) {
   return started;
 }
 
-std::string user_name(uid_t uid) {
-  passwd entry{}, *found = nullptr;
-  char buffer[4096];
-  if (::getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found && entry.pw_name) return entry.pw_name;
-  return std::to_string(uid);
-}
+std::string user_name(uid_t uid) { return host::user_name(uid); }
 
 }  // namespace thole::wire

@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/hash.hpp"
 
 namespace thole::host {
 namespace {
@@ -40,11 +41,7 @@ std::uint64_t who_check(const WhoRecord& record) {
   return checksum(&unchecked, sizeof unchecked) | 1;
 }
 
-std::uint32_t key_check(std::string_view key) {
-  std::uint64_t hash = 14695981039346656037u;
-  for (char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return static_cast<std::uint32_t>(hash >> 20);
-}
+std::uint32_t key_check(std::string_view key) { return static_cast<std::uint32_t>(fnv1a(key) >> 20); }
 
 template <typename To, typename From>
 To clamped(From value) {

@@ -1,6 +1,5 @@
 // Who holds what and who waits, for `status` and `why`: the kernel's locks first, the notes only where they agree with it.
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,16 +10,10 @@
 
 #include "base/error.hpp"
 #include "host/claims/fifo_store.hpp"
+#include "host/user_name.hpp"
 
 namespace thole::host {
 namespace {
-
-std::string user_name(uid_t uid) {
-  char buffer[4096];
-  passwd entry, *found = nullptr;
-  if (::getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found) return entry.pw_name;
-  return std::to_string(uid);
-}
 
 // A lock that is held, before anybody is named.
 struct HeldLock {

@@ -1,6 +1,5 @@
 #include "host/gpu/process_names.hpp"
 
-#include <pwd.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <string>
 
 #include "base/fd.hpp"
+#include "host/user_name.hpp"
 
 namespace thole::host {
 namespace {
@@ -17,13 +17,6 @@ constexpr std::size_t longest_command = 1024;
 struct Named {
   std::string user, command;
 };
-
-std::string user_name(uid_t uid) {
-  char buffer[4096];
-  passwd entry, *found = nullptr;
-  if (::getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found) return found->pw_name;
-  return std::to_string(uid);
-}
 
 class Namer {
  public:

@@ -1,4 +1,6 @@
 // Forgetting: jobs that ended long ago, a bounded number of tasks at a time, so that nobody waits at the turnstile for it.
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "host/store/job_store.hpp"
 

@@ -1,6 +1,7 @@
 #include "host/store/sqlite.hpp"
 
 #include <cerrno>
+#include <new>
 
 #include "base/error.hpp"
 

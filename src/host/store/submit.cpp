@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "host/store/job_row.hpp"
@@ -21,12 +22,6 @@ std::string packed_environment(const std::vector<std::string>& environment) {
   std::string content;
   for (const std::string& variable : environment) content.append(variable).push_back('\0');
   return content;
-}
-
-std::uint64_t fnv1a(std::string_view bytes) {
-  std::uint64_t hash = 14695981039346656037u;
-  for (char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
-  return hash;
 }
 
 // Ten thousand jobs of one shell have one environment.

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/fd.hpp"
+#include "base/hash.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 
@@ -21,12 +22,6 @@ namespace {
 constexpr const char* file_name = "topology";
 constexpr std::string_view first_line = "thole topology 1";
 constexpr off_t largest = 4 << 20;
-
-std::uint64_t checksum(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
 
 bool mine_alone(const Fd& fd, mode_t type) {
   struct stat status {};
@@ -49,7 +44,7 @@ std::string_view take_line(std::string_view& text) {
 }
 
 std::string head(std::string_view key, std::string_view body) {
-  return fmt::format("{}\n{}\n{:016x}\n", first_line, key, checksum(body));
+  return fmt::format("{}\n{}\n{:016x}\n", first_line, key, fnv1a(body));
 }
 
 }  // namespace
