@@ -10,13 +10,17 @@ set(THOLE_UDEV_DIR lib/udev/rules.d CACHE STRING "Where the udev rule goes, belo
 install(TARGETS thole RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES packaging/tmpfiles.conf DESTINATION ${THOLE_TMPFILES_DIR} RENAME thole.conf)
 install(FILES packaging/70-thole.rules DESTINATION ${THOLE_UDEV_DIR})
-# The units name the program by its full path, which is known only when installing (cmake --install --prefix).
+# The units name the program by its full path, which is known only when installing (cmake --install --prefix). They are
+# written where they belong: root's install leaves nothing in a user's build folder but CMake's own install_manifest.txt.
 install(CODE "
-  set(THOLE_BINDIR \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR})
-  configure_file(${PROJECT_SOURCE_DIR}/packaging/thole-init.service.in ${CMAKE_BINARY_DIR}/thole-init.service @ONLY)
-  configure_file(${PROJECT_SOURCE_DIR}/packaging/thole-runner.service.in ${CMAKE_BINARY_DIR}/thole-runner.service @ONLY)")
-install(FILES ${CMAKE_BINARY_DIR}/thole-init.service packaging/run-thole.mount DESTINATION ${THOLE_SYSTEMD_DIR})
-install(FILES ${CMAKE_BINARY_DIR}/thole-runner.service DESTINATION ${THOLE_SYSTEMD_USER_DIR})
+  get_filename_component(THOLE_BINDIR \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR} ABSOLUTE)
+  foreach(unit ${THOLE_SYSTEMD_DIR}/thole-init.service ${THOLE_SYSTEMD_USER_DIR}/thole-runner.service)
+    get_filename_component(name \${unit} NAME)
+    message(STATUS \"Installing: \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\${unit}\")
+    configure_file(${PROJECT_SOURCE_DIR}/packaging/\${name}.in \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\${unit} @ONLY)
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \${CMAKE_INSTALL_PREFIX}/\${unit})
+  endforeach()")
+install(FILES packaging/run-thole.mount DESTINATION ${THOLE_SYSTEMD_DIR})
 install(DIRECTORY machines/ DESTINATION ${CMAKE_INSTALL_DATADIR}/thole/machines FILES_MATCHING PATTERN "*.json")
 # The Python package as it is, for `thole compat`: it is found beside the program. Users install the wheel.
 install(DIRECTORY python/tholepin DESTINATION ${CMAKE_INSTALL_DATADIR}/thole/python PATTERN "__pycache__" EXCLUDE PATTERN "_lib" EXCLUDE)

@@ -26,7 +26,8 @@ def run(*command, env=None, **more):
 def prefix(tmp_path_factory):
     """Installed once, then moved, so that nothing can depend on where it was installed to."""
     where = tmp_path_factory.mktemp("install")
-    run("cmake", "--install", BUILD, "--prefix", where / "first")
+    traced = ("strace", "-f", "-e", "trace=openat,creat,rename,mkdir,unlink", "-o", where / "calls") if shutil.which("strace") else ()
+    run(*traced, "cmake", "--install", BUILD, "--prefix", where / "first")
     (where / "first").rename(where / "moved")
     return where / "moved"
 
@@ -39,6 +40,16 @@ def library_dir(prefix):
 @pytest.fixture
 def simulated(tmp_path):
     return {"THOLE_MACHINE": "dgx-a100", "THOLE_STATE_DIR": str(tmp_path / "state")}
+
+
+def test_nothing_is_written_to_the_build_folder(prefix):
+    """But for CMake's own list of what it installed."""
+    calls = prefix.parent / "calls"
+    if not calls.exists():
+        pytest.skip("strace is not here")
+    written = [line for line in calls.read_text().splitlines()
+               if f'"{BUILD}/' in line and " = -1 " not in line and ("openat" not in line or "O_WRONLY" in line or "O_RDWR" in line)]
+    assert written and all("/install_manifest.txt" in line for line in written), written
 
 
 def test_every_kind_of_file_is_there(prefix, library_dir):
