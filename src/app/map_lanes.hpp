@@ -2,6 +2,7 @@
 // so that no task waits for a look at the driver.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>

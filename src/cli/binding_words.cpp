@@ -37,7 +37,8 @@ void set_reserve(model::BindWishes& wishes, const Word& word) {
   wishes.reserve = model::parse_reserve(word.text);
   if (!wishes.reserve)
     throw Error(ErrorCode::usage,
-                fmt::format("{}: expected CPUs such as 0,64-71, first-of-l3 or none, got {}", word.option, in_quotes(word.text)));
+                fmt::format("{}: expected CPUs such as 0,64-71, first-of-l3 or none, got {}", word.option,
+                            in_quotes(word.text)));
 }
 
 }  // namespace thole::cli

@@ -155,7 +155,8 @@ class Parser {
           .hint(verb.examples.empty() ? fmt::format("see: thole {} --help", verb.name)
                                       : fmt::format("such as: {}", verb.examples.front().line));
     if (result_.words.size() <= verb.max_words) return;
-    Error error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, in_quotes(result_.words[verb.max_words])));
+    const std::string word = in_quotes(result_.words[verb.max_words]);
+    Error error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, word));
     throw std::move(error).hint(verb.name == "claim" ? "a command is run by: thole run"
                                                      : fmt::format("see: thole {} --help", verb.name));
   }

@@ -1,5 +1,6 @@
 #include "cli/render_jobs.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 

@@ -1,5 +1,6 @@
 #include "app/submit.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "app/abandoned_code.hpp"

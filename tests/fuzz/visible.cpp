@@ -2,6 +2,8 @@
 // only narrow.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "fuzz.hpp"
 #include "host/gpu/file/machine_file.hpp"

@@ -243,9 +243,9 @@ def _reap(pid):
 def _of_this_test():
     state = os.environ["THOLE_STATE_DIR"].encode()
     found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        if int(process.name) != os.getpid() and state in _environment(process.name):
-            found.append(int(process.name))
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if int(pid) != os.getpid() and state in _environment(pid):
+            found.append(int(pid))
     return found
 
 

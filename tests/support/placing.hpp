@@ -1,6 +1,7 @@
 // Placing on a machine by GPU numbers, for tests of placement.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <set>

@@ -2,6 +2,7 @@
 // and the topology files of NCCL and RCCL. Read once in a process.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <pugixml.hpp>

@@ -1,5 +1,6 @@
 """The program over a faked NVIDIA driver: kernel files under a root prefix, a fake libnvidia-ml, and every way it can misbehave."""
 import json
+import os
 import pathlib
 import sys
 import time
@@ -165,11 +166,11 @@ def test_a_driver_that_answers_is_not_called_late(driver):
 def probes(driver):
     """The probes that run now for this faked driver."""
     found = []
-    for entry in pathlib.Path("/proc").iterdir():
+    for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            mine = entry.name.isdigit() and str(driver.conf).encode() in (entry / "environ").read_bytes()
-            if mine and b"\0__probe\0" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
+            mine = str(driver.conf).encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+            if mine and b"\0__probe\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(int(pid))
         except OSError:
             pass
     return found

@@ -1,4 +1,5 @@
 """`pause` stops every process of a task, and `continue` lets them go on."""
+import os
 import pathlib
 import sys
 
@@ -16,13 +17,13 @@ def queue(tmp_path):
 def process_states(group):
     """The states of a process group's members, by number; a zombie is none."""
     states = {}
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            state, parent, pgrp = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+            state, parent, pgrp = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
         except OSError:
             continue
         if int(pgrp) == group and state not in "ZX":
-            states[int(entry.name)] = (state, int(parent))
+            states[int(pid)] = (state, int(parent))
     return states
 
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "base/fd.hpp"
 #include "host/topology/live.hpp"
