@@ -132,7 +132,9 @@ class JsonInputs : public testing::Test {
 
   void spoil(const json& document, const Call& call) {
     thole_error* error = nullptr;
-    ASSERT_TRUE(call(document.dump().c_str(), &error)) << "unspoilt: " << thole_error_text(error);
+    if (!call(document.dump().c_str(), &error))   // understood, at the least: this host may lack the simulated CPUs
+      EXPECT_EQ(thole_error_code(error), THOLE_UNAVAILABLE) << "unspoilt: " << thole_error_text(error);
+    thole_error_free(error);
     for (const std::string& value : wrong_values())
       at_every_place(document, [&](const std::string& text) { try_one(text, call); }, value);
     for (const auto& [name, unused] : document.items()) {   // each member alone, and none
