@@ -23,6 +23,7 @@ class Examination {
     check_gpus();
     check_cpus();
     check_state_directory();
+    check_other_directories();
     check_container();
     check_outer();
     check_logout();
@@ -176,10 +177,15 @@ class Examination {
   }
 
   void check_state_directory() {
-    if (!findings_.store && !overview().claims_problem.empty())
-      return add("state directory", Result::problem, overview().claims_problem, "sudo thole init");
+    if (!findings_.store && !overview().claims_problem.empty()) {
+      // The cure that belongs to the problem, on the line below it; none else.
+      const std::string& problem = overview().claims_problem;
+      const std::size_t line = std::min(problem.find('\n'), problem.size());
+      const std::string cure(trim(std::string_view(problem).substr(line)));
+      return add("state directory", Result::problem, problem.substr(0, line), cure.empty() ? "sudo thole init" : cure);
+    }
     if (!findings_.store)
-      return simulated() ? add("state directory", Result::ok, "none yet: the first claim makes it")
+      return simulated() ? add("state directory", Result::ok, "none yet: the first claim makes it in the personal directory")
                          : add("state directory", Result::warning,
                                "none yet: the first user's claim makes one for friendly users", "sudo thole init");
     const port::StoreAbout& store = *findings_.store;
@@ -194,6 +200,23 @@ class Examination {
           fmt::format("there are {}; {} counts, programs started before it was made may still hold claims in another",
                       join(around().common_directories, " and "), store.directory),
           "when `thole status` shows nobody, remove the others");
+  }
+
+  void check_other_directories() {
+    const Directories& all = findings_.directories;
+    const auto where = [](const Directory& directory, const char* made_by) {
+      return directory.path + (directory.there ? "" : std::string(": none yet, made by ") + made_by);
+    };
+    if (!all.personal.problem.empty()) add("personal directory", Result::problem, all.personal.problem, all.personal.fix);
+    else add("personal directory", Result::ok, where(all.personal, "the first claim or look"));
+    if (!all.caches.empty()) add("caches", Result::ok, all.caches);
+    if (!all.queue.problem.empty()) return add("queue directory", Result::problem, all.queue.problem, all.queue.fix);
+    add("queue directory", Result::ok, where(all.queue, "the first submit"));
+    add("queue logs", Result::ok, all.logs);
+    for (const std::string& caution : all.queue_cautions) add("queue directory", Result::warning, caution);
+    for (const std::string& other : all.other_queues)
+      add("queue directory", Result::warning, fmt::format("there is another queue of yours, not used here: {}", other),
+          fmt::format("thole --queue-dir {} jobs; a queue goes by the host's name", shell_quote(other)));
   }
 
   void check_container() {

@@ -18,6 +18,18 @@ struct Check {
 };
 const char* to_string(Check::Result result);
 
+// Where things lie; "" where there is none, or it cannot be told (then `problem` says why, and `fix` how to mend it).
+struct Directory {
+  std::string path;
+  bool there = false;
+  std::string problem{}, fix{};
+};
+struct Directories {
+  Directory personal, queue;
+  std::string caches, logs;
+  std::vector<std::string> queue_cautions, other_queues;
+};
+
 struct Findings {
   const Overview& overview;
   const model::Surroundings& surroundings;
@@ -26,6 +38,7 @@ struct Findings {
   std::vector<std::string> config_cautions;
   Millis look{0};  // how long the look at the GPUs took
   std::string topology_problem{};         // why the CPUs are not known; "" when they are
+  Directories directories{};
 };
 
 // In the order in which to mend them.

@@ -40,14 +40,22 @@ std::string render(const std::vector<Check>& checks, const Screen& screen) {
   return text + plural(problems, "problem") + ", " + plural(warnings, "warning") + "\n";
 }
 
-model::Json to_json(const std::vector<Check>& checks) {
+model::Json to_json(const std::vector<Check>& checks, const std::string& claims, const app::Directories& directories) {
   model::Json list = model::Json::array();
   for (const Check& check : checks)
     list.push_back({{"name", check.name},
                     {"result", app::to_string(check.result)},
                     {"text", check.text},
                     {"fix", model::or_null(check.fix)}});
-  return {{"schema", "thole/doctor/1"}, {"checks", std::move(list)}};
+  return {{"schema", "thole/doctor/1"},
+          {"checks", std::move(list)},
+          {"directories",
+           {{"claims", model::or_null(claims)},
+            {"personal", model::or_null(directories.personal.path)},
+            {"caches", model::or_null(directories.personal.path)},
+            {"queue", model::or_null(directories.queue.path)},
+            {"logs", model::or_null(directories.logs)},
+            {"other_queues", directories.other_queues}}}};
 }
 
 }  // namespace
@@ -63,15 +71,17 @@ int doctor(Context& context) {
   }
   const app::Overview overview = look_over(context);
   const model::Surroundings surroundings = wire::survey(context.wire.settings(), store ? store->directory : "");
+  const app::Directories directories = wire::directories(context.wire);
   const std::vector<Check> checks = app::examine({.overview = overview,
                                                   .surroundings = surroundings,
                                                   .store = store,
                                                   .config_files = context.config.files,
                                                   .config_cautions = context.config.cautions,
                                                   .look = took,
-                                                  .topology_problem = context.wire.observer().topology_problem()});
+                                                  .topology_problem = context.wire.observer().topology_problem(),
+                                                  .directories = directories});
   if (context.invocation.global.json)
-    context.print_json(to_json(checks));
+    context.print_json(to_json(checks, store ? store->directory : "", directories));
   else
     context.print(render(checks, context.screen));
   return 0;

@@ -12,6 +12,7 @@
 #include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/render_jobs.hpp"
+#include "wire/survey.hpp"
 
 namespace thole::cli {
 
@@ -120,6 +121,13 @@ void sleep_until_news(port::JobWatch& watch, bool times_go_on) {
   }
 }
 
+// Who sees none of his jobs may have submitted them under another host name.
+void tell_of_other_queues(Context& context) {
+  for (const std::string& other : wire::directories(context.wire).other_queues)
+    context.note(fmt::format("another queue of yours: {}\n  see it by: thole --queue-dir {} jobs", printable(other),
+                             shell_quote(printable(other))));
+}
+
 }  // namespace
 
 int jobs(Context& context) {
@@ -132,6 +140,7 @@ int jobs(Context& context) {
       none.now = context.wire.clock().wall();
       if (context.invocation.global.json) context.print_json(jobs_to_json(none));
       else context.print(render_jobs(none, context.screen));
+      tell_of_other_queues(context);
       return 0;
     }
     store = &queue_of(context).store;
@@ -146,6 +155,7 @@ int jobs(Context& context) {
   const app::JobList list = look(context, *store);
   if (context.invocation.global.json) context.print_json(jobs_to_json(list));
   else context.print(render_jobs(list, context.screen));
+  if (list.lines.empty() && context.invocation.words.empty()) tell_of_other_queues(context);
   return 0;
 }
 

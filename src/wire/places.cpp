@@ -69,6 +69,11 @@ std::optional<std::string> Places::find_personal() const {
   return is_directory(personal_dir_) ? std::optional(host::open_named_directory(personal_dir_, another)) : std::nullopt;
 }
 
+std::string Places::expected_personal() const {
+  if (const auto found = find_personal()) return *found;
+  return personal_dir_.empty() ? fmt::format("{}/thole-{}", base, uid_) : personal_dir_;
+}
+
 std::string Places::personal_or_none() const {
   try {
     return personal();

@@ -26,6 +26,7 @@ class Places {
   // The caller's personal directory, made where there is none: throws Error(unavailable).
   std::string personal() const;
   std::optional<std::string> find_personal() const;   // makes nothing
+  std::string expected_personal() const;              // the same, or where it would be made
   std::string personal_or_none() const;               // "" where none can be had: what is only remembered there is not needed
 
   // Of a new claim of the caller; and of any claim there is, sought in all directories of its owner.

@@ -50,6 +50,7 @@ class Wire {
   port::Placeholder& placeholder();
   app::Site& site();               // of observer, store, clock and the settings
   app::RunPorts run_ports();
+  host::QueuePlaces queue_places();
   Queue& queue();                  // made where there is none; throws Error(unavailable)
   Queue* find_queue();             // for looking only; null where there is none
 
@@ -66,7 +67,6 @@ class Wire {
  private:
   std::unique_ptr<app::Observer> make_observer(bool ask_drivers);
   host::ClaimStoreOptions store_options();
-  host::QueuePlaces queue_places();
   std::string machine_name();      // of a simulated machine, for directories
 
   struct Parts;

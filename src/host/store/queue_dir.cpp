@@ -131,6 +131,17 @@ const Candidate* existing(const std::vector<Candidate>& all, uid_t uid) {
   return nullptr;
 }
 
+// Where a queue is made when there is none.
+Candidate to_be_made(const QueuePlaces& places) {
+  for (Candidate& candidate : candidates(places)) {
+    if (candidate.kind == Kind::home && !can_be_written(candidate.root)) continue;
+    if (candidate.kind == Kind::by_init && !belongs_to(candidate.root, places.uid)) continue;
+    if (places.disk(candidate.kind == Kind::temporary ? places.temporary : candidate.root) != Disk::foreign) return candidate;
+    if (candidate.kind == Kind::named) cannot(candidate.root, "a queue needs a local disk, and this is none");
+  }
+  cannot(places.temporary, "no local disk was found for the queue");
+}
+
 void make_root(Candidate& candidate, const QueuePlaces& places) {
   if (candidate.kind == Kind::temporary) {
     candidate.root = open_own_directory(places.temporary, another);
@@ -177,18 +188,17 @@ std::optional<QueueDir> find_queue_dir(const QueuePlaces& places) {
 
 QueueDir open_queue_dir(const QueuePlaces& places) {
   if (auto found = find_queue_dir(places)) return std::move(*found);
-  for (Candidate& candidate : candidates(places)) {
-    if (candidate.kind == Kind::home && !can_be_written(candidate.root)) continue;
-    if (candidate.kind == Kind::by_init && !belongs_to(candidate.root, places.uid)) continue;
-    if (places.disk(candidate.kind == Kind::temporary ? places.temporary : candidate.root) == Disk::foreign) {
-      if (candidate.kind == Kind::named) cannot(candidate.root, "a queue needs a local disk, and this is none");
-      continue;
-    }
-    make_root(candidate, places);
-    make(candidate.path());
-    return described(places, candidate);
-  }
-  cannot(places.temporary, "no local disk was found for the queue");
+  Candidate candidate = to_be_made(places);
+  make_root(candidate, places);
+  make(candidate.path());
+  return described(places, candidate);
+}
+
+QueueDir expected_queue_dir(const QueuePlaces& places) {
+  if (auto found = find_queue_dir(places)) return std::move(*found);
+  Candidate candidate = to_be_made(places);
+  if (candidate.root.empty()) candidate.root = fmt::format("{}/thole-{}", places.temporary, places.uid);
+  return described(places, candidate);
 }
 
 std::vector<std::string> other_queues(const QueuePlaces& places) {

@@ -42,6 +42,9 @@ QueueDir open_queue_dir(const QueuePlaces& places);
 // The same for looking: makes nothing; nothing where no queue has been made.
 std::optional<QueueDir> find_queue_dir(const QueuePlaces& places);
 
+// The same, or where it would be made: what doctor names. Throws as open_queue_dir where none could be made.
+QueueDir expected_queue_dir(const QueuePlaces& places);
+
 // Other queues of the user for this machine: of a host name that it had earlier, or in a place that is used no more.
 std::vector<std::string> other_queues(const QueuePlaces& places);
 

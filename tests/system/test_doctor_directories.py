@@ -1,0 +1,75 @@
+"""`thole doctor` names every directory, and gives one cure for one that is wrong."""
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+
+from run_tools import THOLE
+
+
+@pytest.fixture
+def thole(tmp_path):
+    (tmp_path / "home").mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("THOLE_", "XDG_", "CUDA_"))}
+
+    def run(*words, **more):
+        environment = {**kept, "HOME": str(tmp_path / "home"), "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_MACHINE": "2xA100", **more}
+        return subprocess.run([THOLE, *words], env=environment, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    return run
+
+
+def in_one_line(text):
+    return "".join(text.split())
+
+
+def test_every_directory_is_named(thole, tmp_path):
+    queue = tmp_path / "home/.local/state/thole/queue" / f"{socket.gethostname()}+machine-2xA100"
+    places = {"personal": tmp_path / "own", "caches": tmp_path / "own", "queue": queue, "logs": queue / "logs"}
+    for there in (False, True):
+        text = in_one_line(thole("doctor").stdout)
+        told = json.loads(thole("doctor", "--json").stdout)["directories"]
+        for name, path in places.items():
+            assert told[name] == str(path)
+            assert str(path) in text
+        assert told["claims"] == (str(tmp_path / "own/machine-2xA100") if there else None)
+        assert ("queuedirectory:" + str(queue) + ":noneyet" in text) == (not there)
+        assert thole("submit", "-q", "--hold", "true").returncode == 0
+        assert thole("run", "-q", "true").returncode == 0
+    assert str(tmp_path / "own/machine-2xA100") in in_one_line(thole("doctor").stdout)
+
+
+def test_a_queue_that_moved_is_named_with_the_reason(thole, tmp_path):
+    (tmp_path / "home").rmdir()
+    (tmp_path / "home").touch()
+    doctor = thole("doctor", "--json")
+    told = json.loads(doctor.stdout)
+    assert told["directories"]["queue"].startswith("/var/tmp/thole-")
+    assert [check for check in told["checks"] if check["result"] == "warning" and "cannot be written" in check["text"]]
+
+
+def test_a_state_directory_open_to_all_has_one_cure(thole, tmp_path):
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o1777)
+    shown = thole("doctor", THOLE_STATE_DIR=str(open_to_all)).stdout
+    assert "\\x" not in shown and "sudo thole init" not in shown
+    [check] = [check for check in json.loads(thole("doctor", "--json", THOLE_STATE_DIR=str(open_to_all)).stdout)["checks"]
+               if check["result"] == "problem"]
+    assert check["text"].endswith(f"its locks prove nothing: {open_to_all}") and "\n" not in check["text"]
+    assert check["fix"].startswith("chmod 755 ")
+
+
+def test_the_queue_of_an_earlier_host_name_is_told(thole, tmp_path):
+    assert thole("submit", "-q", "--hold", "true").returncode == 0
+    queues = tmp_path / "home/.local/state/thole/queue"
+    earlier = queues / "earlier+machine-2xA100"
+    (queues / f"{socket.gethostname()}+machine-2xA100").rename(earlier)
+    empty = thole("jobs")
+    assert empty.returncode == 0 and str(earlier) in empty.stderr
+    thole("cancel", thole("submit", "-q", "--hold", "true").stdout.strip())
+    assert str(earlier) not in thole("jobs").stderr, "there is something to see"
+    assert json.loads(thole("--queue-dir", str(earlier), "jobs", "--json").stdout)["jobs"], "the advice helps"
+    assert str(earlier) in in_one_line(thole("doctor").stdout)
+    assert json.loads(thole("doctor", "--json").stdout)["directories"]["other_queues"] == [str(earlier)]
