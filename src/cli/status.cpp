@@ -64,14 +64,16 @@ void say_claims(const Context& context) {
 
 }  // namespace
 
-app::Overview look_over(Context& context) {
+app::Overview look_over(Context& context, wire::IfUnknown if_unknown) {
   app::Observer& observer = context.wire.observer();
   observer.look(context.wire.settings().status_patience);
-  return wire::overview_of(context.wire,
-                           observer);  // after the driver, which may take seconds: who has what is shown as it is now
+  // After the driver, which may take seconds: who has what is shown as it is now.
+  return wire::overview_of(context.wire, observer, if_unknown);
 }
 
-app::Overview glance_over(Context& context) { return wire::overview_of(context.wire, context.wire.glance()); }
+app::Overview glance_over(Context& context) {
+  return wire::overview_of(context.wire, context.wire.glance(), wire::IfUnknown::tell);
+}
 
 int status(Context& context) {
   if (context.invocation.status.watch) watch(context, *context.invocation.status.watch);

@@ -34,7 +34,7 @@ void check(const Invocation& invocation) {
 int topo(Context& context) {
   check(context.invocation);
   const TopoOptions& options = context.invocation.topo;
-  const app::Overview overview = look_over(context);
+  const app::Overview overview = look_over(context, wire::IfUnknown::tell);
   const std::string problem = context.wire.observer().topology_problem();
   if (!problem.empty()) context.warn("topology: " + printable(problem));
   if (options.matrix) {

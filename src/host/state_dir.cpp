@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "host/user_namespace.hpp"
 
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
@@ -84,10 +85,7 @@ void make_parents(const std::string& path) {
 }
 
 void check_owner_and_mode(const StateDir& dir, const struct stat& found, uid_t system_owner) {
-  constexpr uid_t unmapped = 65534;  // how a user namespace shows everybody from outside of it
-  if (dir.kind == DirKind::system && found.st_uid != system_owner && found.st_uid == unmapped)
-    throw Error(ErrorCode::unavailable, "this user namespace does not show whose the state directory is").about(dir.path).hint(
-        "run thole outside of it, or in a container that is not rootless");
+  if (dir.kind != DirKind::personal) refuse_hidden_owner(dir.path, found.st_uid);
   if (dir.kind == DirKind::system && found.st_uid != system_owner)
     throw Error(ErrorCode::unavailable, "the state directory does not belong to root").about(dir.path).hint(
         "have an administrator remove it, then " + std::string(init_hint));

@@ -59,6 +59,22 @@ def test_a_planted_queue_in_var_tmp_stops_nothing(lab):
     assert lab.run("root", "find", folder, "-type", "f", "-size", "+0").stdout == "", "nothing went into it"
 
 
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+@pytest.mark.parametrize("group", [(), ("--group", "gpuusers")])
+def test_where_a_user_namespace_hides_the_owner_nothing_is_claimed_and_nothing_is_called_idle(lab, group):
+    if lab.run("alice", "unshare", "-r", "true").returncode != 0:
+        pytest.skip("users may make no user namespaces here")
+    lab.init(*group)
+    for words in (("run", "--no-wait", "--", "true"), ("status",), ("status", "--json"), ("why", "0"), ("why",)):
+        done = lab.run("alice", "unshare", "-r", lab.program, *words)
+        assert done.returncode == 69, done.stdout + done.stderr
+        assert "user namespace" in done.stderr and "/run/thole" in done.stderr and "administrator" not in done.stderr
+        assert "IDLE" not in done.stdout and "idle" not in done.stdout
+    doctor = lab.run("alice", "unshare", "-r", lab.program, "doctor")
+    assert doctor.returncode == 0 and "user namespace" in doctor.stdout
+    assert lab.thole("alice", "run", "-q", "--no-wait", "--", "true").returncode == 0, "outside all is well"
+
+
 @pytest.mark.parametrize("lab", ["plain", "plain runtime"], indirect=True)
 def test_root_reaches_a_claim_whatever_name_its_owners_directory_has(lab):
     lab.init()

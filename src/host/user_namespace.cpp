@@ -1,0 +1,36 @@
+#include "host/user_namespace.hpp"
+
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+
+namespace {
+
+// The first namespace knows all users: "0 0 4294967295".
+bool all_users_are_known() {
+  const auto map = read_file("/proc/self/uid_map", 4096);
+  if (!map) return true;
+  const auto lines = split_lines(*map);
+  if (lines.size() != 1) return false;
+  std::vector<std::string_view> fields;
+  for (const std::string_view field : split(lines.front(), ' '))
+    if (!field.empty()) fields.push_back(field);
+  return fields.size() == 3 && fields[2] == "4294967295";
+}
+
+uid_t shown_for_the_unknown() {
+  const auto text = read_file("/proc/sys/kernel/overflowuid", 64);
+  return static_cast<uid_t>(text ? parse_u64(trim(*text)).value_or(65534) : 65534);
+}
+
+}  // namespace
+
+void refuse_hidden_owner(const std::string& path, uid_t owner) {
+  if (owner != shown_for_the_unknown() || all_users_are_known()) return;
+  throw OwnersHidden(Error(ErrorCode::unavailable, "in this user namespace nobody can tell whose directory this is")
+                         .about(path)
+                         .hint("use thole outside, or in a container with the host's users, not a rootless one"));
+}
+
+}  // namespace thole::host
