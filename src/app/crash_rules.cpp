@@ -4,15 +4,17 @@
 
 namespace thole::app {
 
-Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot) {
+Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot, std::uint32_t store) {
   if (!record || record->magic != model::lane_magic) return Unknown{};
+  if (store != 0 && record->store != 0 && record->store != store) return Unknown{};
   const bool same_boot = std::string_view(record->boot.data()) == boot;
   for (const model::LanePlace& place : record->places) {
     const model::TaskPhase phase = place.phase.load();
     if (phase == model::TaskPhase::none || place.job != task.job || place.task != task.index || place.runs != task.runs)
       continue;
+    if (phase == model::TaskPhase::ended && !same_boot && place.seal != model::end_seal(place)) return Unknown{false};
+    if (phase == model::TaskPhase::reached || (phase == model::TaskPhase::taken && !same_boot)) return Unknown{same_boot};
     if (phase == model::TaskPhase::taken) return NeverBegan{};
-    if (phase == model::TaskPhase::reached) return Unknown{same_boot};
     Ended ended;
     if (place.exit_code >= 0) ended.ending.exit_code = place.exit_code;
     if (place.signal >= 0) ended.ending.signal = place.signal;
@@ -23,6 +25,7 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, std
     if (place.peak_gpu_mib != 0) ended.peak_gpu_mib = place.peak_gpu_mib;
     return ended;
   }
+  if (!same_boot) return Unknown{false};
   return NeverBegan{};
 }
 

@@ -23,7 +23,8 @@ struct Unknown {                                 // it began, and nobody saw its
 using Remains = std::variant<NeverBegan, Ended, Unknown>;
 
 // `record`: null where it is missing.
-Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot);
+// `store`: JobWork::origin() of the task's; a lane of another one says nothing of it. 0: not asked.
+Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot, std::uint32_t store = 0);
 
 // The end that goes into the store.
 port::TaskEnd end_of(const model::Task& task, const Remains& remains, const model::Retry& retry, WallTime now);

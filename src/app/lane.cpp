@@ -48,6 +48,7 @@ class Lane {
   std::optional<model::Job> best_job(std::uint64_t request_class);
   void prepare(const model::Job& job);
   void turn(bool take);
+  void drop_ends();
   void begin(const port::TakenTask& taken);
   void declare_end(const Running& running);
   void could_not_begin(Running& running, const Error& error);
@@ -77,6 +78,7 @@ class Lane {
   std::vector<std::string> gpu_names_, gpu_keys_;
   bool one_task_at_a_time_ = false;              // on these GPUs, as long as we have them
   std::unique_ptr<port::TaskKeeper> keeper_;
+  bool set_aside_ = false;                       // the file our job is in: nobody can be told what becomes of it
   std::map<unsigned, Running> running_;          // by place
   std::vector<port::TaskEnd> ends_;              // not yet in the store
   std::optional<SteadyTime> retry_at_;           // of a turn that the store had no room for
@@ -168,6 +170,7 @@ std::optional<port::TakeWish> Lane::wish() {
 // What ended goes into the store and what is next comes out of it, in one transaction. A store without room is asked again
 // later: until then the ends stand in the record.
 void Lane::turn(bool take) {
+  if (set_aside_) return drop_ends();
   const WallTime now = site_.clock.wall();
   std::optional<port::TakeWish> wanted;
   if (take) wanted = wish();
@@ -178,6 +181,11 @@ void Lane::turn(bool take) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unavailable) throw;
     ports_.say(fmt::format("job {}: {}", job_, error.full()));
+    if (ports_.jobs.replaced()) {
+      set_aside_ = true;
+      drop_ends();
+      return;
+    }
     retry_at_ = site_.clock.steady() + retry_pause_;
     retry_pause_ = std::min(retry_pause_ * 2, longest_retry);
     return;
@@ -193,6 +201,14 @@ void Lane::turn(bool take) {
     for (model::JobId job : turn.ended) notify(ports_, job);
     if (first || others_concerned) ports_.door.stir();   // the next lane may start, or what waited for this job
   });
+}
+
+// Of tasks whose job is in a file that is no longer the queue's: their logs say how they ended.
+void Lane::drop_ends() {
+  for (const port::TaskEnd& end : ends_)
+    ports_.say(fmt::format("job {}.{} of the queue that was set aside: {}", end.job, end.index, model::to_string(end.state)));
+  ends_.clear();
+  retry_at_.reset();
 }
 
 void Lane::begin(const port::TakenTask& taken) {
@@ -241,6 +257,7 @@ void Lane::could_not_begin(Running& running, const Error& error) {
   record.signal = -1;
   record.flags = model::how_no_start;
   record.ended_ms = in_ms(now);
+  record.seal = model::end_seal(record);
   record.phase.store(TaskPhase::ended);
   const plan::TaskEnding ending{exit_code, {}, false, false, false, false};
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
@@ -292,6 +309,7 @@ void Lane::over(const port::TaskOver& over) {
                  (over.cancelled ? model::how_cancelled : 0);
   record.ended_ms = in_ms(now);
   record.peak_memory_kib = over.peak_memory_kib.value_or(0);
+  record.seal = model::end_seal(record);
   record.phase.store(TaskPhase::ended);
   const std::optional<std::uint64_t> peak_gpu = peak_gpu_mib(running, now);
   record.peak_gpu_mib = peak_gpu.value_or(0);
@@ -337,7 +355,7 @@ bool Lane::somebody_waits() {
   return others;
 }
 
-bool Lane::may_go_on() { return seat_.record->yield.load() == 0 && !somebody_waits(); }
+bool Lane::may_go_on() { return !set_aside_ && seat_.record->yield.load() == 0 && !somebody_waits(); }
 
 void Lane::wait() {
   std::vector<int> also{seat_.mail.get()};
@@ -345,7 +363,10 @@ void Lane::wait() {
   std::optional<SteadyTime> deadline = retry_at_;
   if (trim_at_ && (!deadline || *trim_at_ < *deadline)) deadline = trim_at_;
   for (const port::TaskOver& ended : keeper_->wait(also, deadline)) over(ended);
-  if (drain(seat_.mail.get())) carefully([&] { read_orders(); });
+  if (drain(seat_.mail.get()) && !set_aside_) {
+    if (retry_at_) retry_at_ = site_.clock.steady();   // who told us may have mended the store
+    carefully([&] { read_orders(); });
+  }
   if (ports_.logs.growth() >= 0) trim_at_ = ports_.logs.trim(site_.clock.steady());
 }
 

@@ -43,6 +43,7 @@ class Runner {
   struct LaneKnown {
     plan::LaneState state;
     pid_t child = 0;                             // ours; 0: of a runner before us
+    bool of_another_file = false;                // that was set aside: it ends by itself
     Fd end;                                      // pidfd
     port::MappedRecord record{nullptr, nullptr};
   };
@@ -60,6 +61,7 @@ class Runner {
   };
 
   void adopt();
+  void send_away(unsigned number, LaneKnown& lane);
   void adopt_lane(port::LaneView view, Fd end);
   void look_after();                             // ends of lanes and of what they left
   enum class LaneLeft { well, refused, died };
@@ -90,6 +92,7 @@ class Runner {
   std::vector<Orphan> orphans_;
   std::map<std::uint64_t, std::set<std::string>> classes_;   // the units that would do for each request class
   std::map<std::uint64_t, BackOff> back_offs_;               // by request class
+  std::uint32_t store_ = 0;                      // which file our lanes and tasks are in
   bool anything_to_do_ = true;
   std::optional<SteadyTime> try_again_;          // the store could not be written
   Seconds trouble_pause_{0};
@@ -97,6 +100,8 @@ class Runner {
 
 // Lanes of runners before us. Tasks that the store says run in a lane of which there are not even files are settled, too.
 void Runner::adopt() {
+  ports_.jobs.booted(ports_.boot, ports_.clock.wall());
+  store_ = ports_.jobs.origin();
   std::set<std::uint64_t> known;
   for (port::LaneView& view : ports_.lanes.look()) {
     known.insert(view.number);
@@ -113,6 +118,14 @@ void Runner::adopt() {
 void Runner::adopt_lane(port::LaneView view, Fd end) {
   LaneKnown lane;
   lane.state.number = view.number;
+  if (view.record->store != 0 && view.record->store != store_) {   // it works for a file that has been set aside
+    lane.of_another_file = true;
+    lane.end = std::move(end);
+    lane.record = std::move(view.record);
+    send_away(lane.state.number, lane);
+    lanes_.insert_or_assign(lane.state.number, std::move(lane));
+    return;
+  }
   lane.state.job = view.record->job.load();
   lane.state.leaving = view.record->yield.load() != 0;
   if (const std::optional<model::Job> job = job_of(ports_.jobs, lane.state.job)) {
@@ -131,6 +144,7 @@ void Runner::look_after() {
   for (auto& [number, lane] : lanes_) {
     if (!is_readable(lane.end.get())) continue;
     int status = 0;
+    if (lane.child == 0 && lane.record) ::waitpid(lane.record->pid, nullptr, WNOHANG);   // ours, of before a file was set aside
     if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
     constexpr int refused = static_cast<int>(LaneEnd::no_claim);   // the last of what a lane says
     LaneLeft how = LaneLeft::well;
@@ -176,7 +190,7 @@ void Runner::settle() {
 }
 
 void Runner::settle_task(const model::Task& task, const model::LaneRecord* record) {
-  const Remains remains = remains_of(task, record, ports_.boot);
+  const Remains remains = remains_of(task, record, ports_.boot, store_);
   const auto* unknown = std::get_if<Unknown>(&remains);
   if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return record_end(task, remains);
   // Also of a task that has not begun by its record: a child on its way to execve outlives its lane, and has the lock.
@@ -186,7 +200,8 @@ void Runner::settle_task(const model::Task& task, const model::LaneRecord* recor
     orphans_.push_back(std::move(orphan));
     return;
   }
-  record_end(task, remains_of(task, record, ports_.boot));   // as it is now that nothing lives which could still change it
+  // As it is now that nothing lives which could still change it.
+  record_end(task, remains_of(task, record, ports_.boot, store_));
 }
 
 void Runner::record_end(const model::Task& task, const Remains& remains) {
@@ -207,7 +222,7 @@ void Runner::look_after_orphans() {
     if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
     if (orphan.processes.empty() && !orphan.lock) {
       const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane));
-      const Remains remains = remains_of(orphan.task, lane.record.get(), ports_.boot);
+      const Remains remains = remains_of(orphan.task, lane.record.get(), ports_.boot, store_);
       if (std::holds_alternative<Unknown>(remains) && !(orphan.processes = ports_.lanes.bearers(mark)).empty()) continue;
       record_end(orphan.task, remains);
       orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -252,8 +267,9 @@ port::LaneSeat Runner::free_seat(model::JobId job) {
   }
 }
 
-void Runner::give_way(unsigned number) {
-  LaneKnown& lane = lanes_.at(number);
+void Runner::give_way(unsigned number) { send_away(number, lanes_.at(number)); }
+
+void Runner::send_away(unsigned number, LaneKnown& lane) {
   lane.state.leaving = true;
   if (lane.record) lane.record->yield.store(1);
   ports_.lanes.tell(number);
@@ -274,6 +290,7 @@ void Runner::plan() {
   for (const model::Job& job : candidates) learn_class(job);
   std::vector<plan::LaneState> states;
   for (auto& [number, lane] : lanes_) {
+    if (lane.of_another_file) continue;
     if (lane.record) {
       lane.state.claimed = lane.record->claimed.load() != 0;
       lane.state.job = lane.record->job.load();
@@ -294,6 +311,7 @@ void Runner::start(const model::Job& job) {
   LaneKnown lane;
   port::LaneSeat seat = free_seat(job.id);
   const unsigned number = seat.number;
+  seat.record->store = store_;
   lane.record = ports_.lanes.look_at(number).record;
   lane.state = {number, job.id, job.request_class, job.terms.priority, job.gpus, false, false};
   if (job.gpus > 0) ports_.site().store.about();   // opened once, not in every lane
@@ -347,7 +365,11 @@ void Runner::run() {
   SteadyTime busy_until = std::chrono::steady_clock::now();
   for (;;) {
     pass();
-    if (::access(ports_.queue.c_str(), F_OK) != 0) return;   // somebody has removed the queue
+    if (ports_.jobs.replaced()) {                // by whoever has set it aside, or removed it
+      for (const auto& [number, lane] : lanes_) give_way(number);
+      ports_.say("the queue's file was set aside or removed; what runs goes on to its end");
+      return;
+    }
     const SteadyTime now = std::chrono::steady_clock::now();
     std::optional<SteadyTime> deadline = next_look();
     if (!idle() || try_again_) {
@@ -370,7 +392,10 @@ void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOpt
     std::optional<port::RunnerSeat> seat = ports.lanes.sit();
     if (!seat) return;
     Runner(ports, alarm, options, std::move(*seat)).run();
-    if (::access(ports.queue.c_str(), F_OK) != 0) return;
+    if (ports.jobs.replaced()) {
+      if (ports.jobs.renew()) continue;
+      return;                                    // whoever makes a new one starts a runner
+    }
     const WallTime now = ports.clock.wall();
     for (model::JobId job : ports.jobs.prune(options.keep, now)) ports.door.forget_logs(job);
     settle_code(ports.jobs, ports.door);

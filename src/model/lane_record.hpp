@@ -10,6 +10,9 @@
 // Whoever finds the record of a dead lane therefore knows what to do with a task that the store still calls running: not named
 // here or only `taken`: it has never begun and is queued again; `ended`: the end is written to the store; `reached`: it is lost
 // once nothing of it lives. A store that takes no more writes (a full disk) loses no status that way either.
+//
+// Of another boot only an `ended` with its seal counts. The disk has of this memory what the kernel happened to write, so such
+// a record never proves that something has not begun.
 #pragma once
 
 #include <array>
@@ -31,7 +34,7 @@ struct LanePlace {
   // The end.
   std::int32_t exit_code, signal;            // -1: not by this way
   std::uint32_t flags;                       // how_… below
-  std::uint32_t reserved_2;
+  std::uint32_t seal;                        // end_seal() of the end: written before the phase says `ended`
   std::int64_t ended_ms;
   std::uint64_t peak_memory_kib, peak_gpu_mib;   // 0: not known
 };
@@ -46,10 +49,22 @@ struct LaneRecord {
   std::int32_t pid;                          // of the lane
   std::atomic<std::uint32_t> claimed;        // 1: it has what it waited for, and a task (written by the lane)
   std::atomic<std::uint32_t> yield;          // 1: give way: leave the line, or end after the present tasks (by the runner)
-  std::uint32_t reserved;
+  std::uint32_t store;                       // which file of the queue its jobs are in (JobWork::origin); 0: not known
   std::atomic<std::uint64_t> job;            // whose tasks it runs
   std::array<LanePlace, lane_places> places;
 };
+
+// Of whom this is the end, and which. The record is memory that nobody syncs: after a loss of power its sectors may be of
+// different moments, and only an end with its seal is one that was written.
+inline std::uint32_t end_seal(const LanePlace& place) {
+  std::uint32_t hash = 2166136261u;
+  const auto add = [&hash](std::uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte, value >>= 8) hash = (hash ^ static_cast<std::uint32_t>(value & 0xff)) * 16777619u;
+  };
+  add(place.job), add(place.task), add(place.runs), add(place.flags), add(static_cast<std::uint64_t>(place.ended_ms));
+  add(static_cast<std::uint32_t>(place.exit_code)), add(static_cast<std::uint32_t>(place.signal));
+  return hash;
+}
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"
 

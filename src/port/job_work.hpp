@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/time.hpp"
@@ -58,11 +59,21 @@ class JobWork {
   // draining. All of them in that order.
   virtual std::vector<model::Job> candidates(WallTime now, unsigned per_class) = 0;
   virtual std::optional<WallTime> next_due(WallTime now) = 0;   // when time alone (begin, a pause) gives a further candidate
+  // Before anything is taken under this boot of the kernel: what may have begun under another one, though the last that is known
+  // of it says queued, is running from here on.
+  virtual void booted(std::string_view boot, WallTime now) = 0;
   virtual std::vector<model::Task> running() = 0;  // of all jobs; after a crash: what the lanes' records must explain
   // Records ends and takes tasks, in one transaction: what a lane does between two tasks. An end of a run that is not
-  // going on changes nothing, so an end may be recorded twice.
+  // going on changes nothing, so an end may be recorded twice. That what was taken may begin is on the disk when this returns:
+  // after a loss of power it is never queued again, though its end may be unknown.
   virtual Turn turn(std::span<const TaskEnd> ends, const std::optional<TakeWish>& wish, WallTime now) = 0;
   virtual void rest() = 0;                                      // closes the files; the next call opens them again
+
+  // Somebody may set the queue's file aside or remove it while it is used. Whoever has worked with it then is refused, since
+  // job 7 of the file that lies there now is another one.
+  virtual std::uint32_t origin() = 0;              // which file this works with; never 0
+  virtual bool replaced() = 0;                     // that is no longer the queue's
+  virtual bool renew() = 0;                        // from here on with the one that is; false: there is none
 };
 
 }  // namespace thole::port

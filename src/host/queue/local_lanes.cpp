@@ -25,6 +25,7 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
   record.pid = 0;
   record.claimed.store(0);
   record.yield.store(0);
+  record.store = 0;
   record.job.store(job);
   record.boot.fill('\0');
   const std::string boot = boot_id();

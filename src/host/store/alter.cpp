@@ -195,7 +195,7 @@ void refuse_cycle(Database& db, JobId job, JobId on) {
 
 std::vector<Altered> SqliteJobStore::alter(std::span<const port::Selection> which, Verb verb, WallTime now) {
   Database& db = file_.database();
-  JobDatabase::Writing writing(file_, false);
+  JobDatabase::Writing writing(file_, Durable::now);
   Ledger ledger(db, now);
   std::vector<Altered> all;
   for (const port::Selection& selection : which)
@@ -209,7 +209,7 @@ std::vector<Altered> SqliteJobStore::alter(std::span<const port::Selection> whic
 
 void SqliteJobStore::edit(JobId job, const port::TermsChange& change, WallTime now) {
   Database& db = file_.database();
-  JobDatabase::Writing writing(file_, false);
+  JobDatabase::Writing writing(file_, Durable::later);
   Ledger ledger(db, now);
   JobRow* row = ledger.find(job);
   if (!row) throw Error(ErrorCode::usage, fmt::format("there is no job {}", job)).hint("thole jobs --all");
@@ -235,7 +235,7 @@ void SqliteJobStore::edit(JobId job, const port::TermsChange& change, WallTime n
 
 void SqliteJobStore::drain(bool on) {
   Database& db = file_.database();
-  JobDatabase::Writing writing(file_, false);
+  JobDatabase::Writing writing(file_, Durable::now);
   db.run("UPDATE queue SET draining = ?1 WHERE draining <> ?1", on);
   writing.commit(false);
 }

@@ -1,42 +1,114 @@
 #include "host/store/job_database.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "host/store/log_vfs.hpp"
 
 namespace thole::host {
 
 namespace {
 
-// How long the log grows before it is brought home, which takes two syncs. Whoever opens the queue while nobody else has it
-// open reads all of it: 64 pages, some eight submissions, cost `thole submit` a fraction of a millisecond, 1,000 several. A
-// lane has it open all the time and finishes thousands of tasks a second.
-constexpr int pages_of_submissions = 64, pages_of_turns = 512;
 constexpr off_t page_in_log = 4096 + 24;
+constexpr std::uint64_t most_numbers = 1'000'000'000'000;   // of jobs; a larger one is the name of something else
 
 // By a shared lock of this byte of queue.db-shm SQLite says that somebody uses it (UNIX_SHM_DMS in its os_unix.c).
 constexpr off_t users_of_index = 128;
+
+// Which file it is, of all that ever lay at this path: numbers of files are used again, times are not. 0: there is none.
+std::uint64_t file_identity(const std::string& path) {
+  struct statx about {};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) return 0;
+  std::uint64_t hash = 14695981039346656037u;
+  const std::uint64_t parts[] = {about.stx_dev_major, about.stx_dev_minor, about.stx_ino,
+                                 static_cast<std::uint64_t>(about.stx_btime.tv_sec), about.stx_btime.tv_nsec};
+  for (const std::uint64_t part : parts) hash = (hash ^ part) * 1099511628211u;
+  return hash | 1;
+}
+
+std::uint32_t origin_of(std::uint64_t file) { return static_cast<std::uint32_t>(file ^ file >> 32) | (file != 0 ? 1 : 0); }
+
+// A new file beside the outputs of another's jobs: its jobs get numbers of their own, since tasks of the others may live.
+void go_on_counting(Database& db, const std::string& logs) {
+  std::uint64_t highest = 0;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(logs.c_str()), ::closedir);
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    highest = std::max(highest, parse_u64(name.substr(0, name.find('.'))).value_or(0));
+  }
+  if (highest == 0 || highest > most_numbers) return;
+  db.run("INSERT INTO sqlite_sequence(name, seq) VALUES('job', ?)", highest);
+}
 
 }  // namespace
 
 JobDatabase::JobDatabase(std::string directory, const char* vfs, SchemaSteps steps)
     : directory_(std::move(directory)), vfs_(vfs ? vfs : log_vfs()), steps_(steps), watchers_(watch_directory()) {}
 
-Database& JobDatabase::database() {
-  if (database_) return *database_;
+JobDatabase::Files JobDatabase::files_there() const {
   const std::string path = directory_ + "/queue.db";
+  return {file_identity(path), file_identity(path + "-wal"), file_identity(path + "-shm")};
+}
+
+bool JobDatabase::replaced() const {
+  return origin_ != 0 && origin_of(file_identity(directory_ + "/queue.db")) != origin_;
+}
+
+bool JobDatabase::renew() {
+  close();
+  index_.reset();
+  origin_ = 0;
+  return files_there().file != 0;
+}
+
+Database& JobDatabase::database() {
+  look_where_it_is();
+  if (!database_) open();
+  return *database_;
+}
+
+void JobDatabase::look_where_it_is() {
+  if (database_ && database_->in_transaction()) return;
+  if (replaced()) {
+    close();
+    index_.reset();
+    watchers_.tell(true);                        // who waits for its jobs will not be told by them
+    throw Error(ErrorCode::unavailable, "the queue's file was set aside or removed while it was in use")
+        .about(directory_ + "/queue.db")
+        .hint("what runs goes on to its end; thole submit begins a new queue");
+  }
+  if (database_ && files_there() != files_) close();
+}
+
+// Below the turnstile, so that nobody takes what we put away for the new file's. The log is kept for whoever wants to save what
+// is in the file that lay here; an index is nothing without its file.
+void JobDatabase::make_file(const std::string& path) {
+  const Turnstile::Pass pass = turnstile_->pass();
+  if (file_identity(path) != 0) return;          // another process was here first
+  ::rename((path + "-wal").c_str(), (path + "-wal.old").c_str());
+  ::unlink((path + "-shm").c_str());
   // Made here, so that nobody else can read it whatever the umask; SQLite gives its other files the same mode.
-  Fd made = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-  if (!made) throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
-  made.reset();
+  if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600))
+    throw Error(ErrorCode::unavailable, "cannot make the queue's file").about(path).because(errno);
+}
+
+void JobDatabase::open() {
+  const std::string path = directory_ + "/queue.db";
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
   if (guard_) ::flock(guard_.get(), LOCK_SH | LOCK_NB);
   turnstile_.emplace(directory_ + "/turnstile");
+  if (file_identity(path) == 0) make_file(path);
+  const std::uint64_t file = file_identity(path);
+  if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW))
+    throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
   database_.emplace(path, vfs_);
   try {
     // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole
@@ -45,26 +117,34 @@ Database& JobDatabase::database() {
     database_->execute("PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
     if (!schema_is_current(*database_, steps_)) {
       const Turnstile::Pass pass = turnstile_->pass();
+      const bool is_new = database_->integer("PRAGMA user_version") == 0;
       bring_up_to_date(*database_, steps_);
+      if (is_new) go_on_counting(*database_, directory_ + "/logs");
     }
   } catch (...) {
     close();
     throw;
   }
-  return *database_;
+  files_ = files_there();
+  if (origin_ == 0) origin_ = origin_of(file);
+  if (origin_of(files_.file) == origin_) return;
+  close();                                       // it was set aside while we opened it
+  look_where_it_is();
 }
 
 void JobDatabase::close() {
-  if (database_ && wrote_) shorten_log();
+  if (database_ && wrote_ && files_there() == files_) shorten_log();
   wrote_ = false;
   database_.reset();
   turnstile_.reset();
   guard_.reset();
   durable_.reset();
+  pages_ = 0;
+  files_ = {};
 }
 
 void JobDatabase::rest() {
-  if (database_) hold_index();
+  if (database_ && files_there() == files_) hold_index();
   close();
 }
 
@@ -85,7 +165,7 @@ void JobDatabase::hold_index() {
 // submissions with nobody beside them would lengthen the log for ever. So the last one who wrote cuts it off.
 void JobDatabase::shorten_log() {
   struct stat log{};
-  if (::stat((directory_ + "/queue.db-wal").c_str(), &log) != 0 || log.st_size < pages_of_submissions * page_in_log) return;
+  if (::stat((directory_ + "/queue.db-wal").c_str(), &log) != 0 || log.st_size < pages_of_commands * page_in_log) return;
   if (!guard_ || ::flock(guard_.get(), LOCK_EX | LOCK_NB) != 0) return;   // somebody else has the queue open
   try {
     const Turnstile::Pass pass = turnstile_->pass();
@@ -96,12 +176,14 @@ void JobDatabase::shorten_log() {
   }
 }
 
-void JobDatabase::make_durable(bool durable) {
-  if (durable_ == durable) return;
-  if (durable) database_->run("PRAGMA synchronous = FULL");
-  else database_->run("PRAGMA synchronous = NORMAL");
-  sqlite3_wal_autocheckpoint(database_->handle(), durable ? pages_of_submissions : pages_of_turns);
+void JobDatabase::make_durable(Durable durable, int pages) {
+  if (durable_ != durable) {
+    if (durable == Durable::now) database_->run("PRAGMA synchronous = FULL");
+    else database_->run("PRAGMA synchronous = NORMAL");
+  }
+  if (pages_ != pages) sqlite3_wal_autocheckpoint(database_->handle(), pages);
   durable_ = durable;
+  pages_ = pages;
 }
 
 JobDatabase::Reading::~Reading() {
@@ -111,10 +193,15 @@ JobDatabase::Reading::~Reading() {
   }
 }
 
-JobDatabase::Writing::Writing(JobDatabase& file, bool durable) : file_(file) {
-  Database& db = file.database();
-  file.make_durable(durable);
-  pass_.emplace(file.turnstile_->pass());
+JobDatabase::Writing::Writing(JobDatabase& file, Durable durable, int pages) : file_(file), durable_(durable) {
+  for (;;) {
+    file.database();
+    pass_.emplace(file.turnstile_->pass());
+    if (file.files_there() == file.files_) break;
+    pass_.reset();                               // it was set aside while we waited
+  }
+  Database& db = *file.database_;
+  file.make_durable(durable, pages);
   db.run("BEGIN IMMEDIATE");
   changes_before_ = sqlite3_total_changes64(db.handle());
   // A newer thole may have changed the file since it was opened.
@@ -135,8 +222,13 @@ JobDatabase::Writing::~Writing() {
 }
 
 void JobDatabase::Writing::commit(bool some_job_ended) {
+  const SteadyTime began = std::chrono::steady_clock::now();
   file_.database_->run("COMMIT");
   file_.wrote_ = true;
+  if (durable_ == Durable::now) {
+    const auto took = std::chrono::ceil<Millis>(std::chrono::steady_clock::now() - began);
+    file_.sync_time_ = std::min((3 * file_.sync_time_ + took) / 4, Millis{1'000});
+  }
   pass_.reset();
   if (sqlite3_total_changes64(file_.database_->handle()) != changes_before_) file_.watchers_.tell(some_job_ended);
 }

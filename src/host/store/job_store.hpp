@@ -42,9 +42,16 @@ class SqliteJobStore : public port::JobStore {
   std::optional<WallTime> next_due(WallTime now) override;
   std::vector<model::Task> running() override;
   port::Turn turn(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish, WallTime now) override;
+  void booted(std::string_view boot, WallTime now) override;
   void rest() override;
+  std::uint32_t origin() override;
+  bool replaced() override { return file_.replaced(); }
+  bool renew() override { return file_.renew(); }
 
  private:
+  std::optional<port::Turn> turn_with(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish,
+                                      WallTime now, Durable durable);
+
   // The chunk of items read last: a lane goes through them in order.
   struct Chunk {
     model::JobId job = 0;

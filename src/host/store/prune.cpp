@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "host/store/begun.hpp"
 #include "host/store/job_store.hpp"
 
 namespace thole::host {
@@ -48,6 +49,7 @@ void forget(Database& db, JobId job) {
   db.run("DELETE FROM job_spec WHERE id = ?", job);
   db.run("DELETE FROM item_chunk WHERE job = ?", job);
   db.run("DELETE FROM dependency WHERE job = ?", job);
+  forget_mark(db, job);
   db.run("DELETE FROM environment WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM job_spec WHERE environment = ?1)", environment);
 }
 
@@ -57,7 +59,7 @@ std::vector<JobId> SqliteJobStore::prune(const port::Keep& keep, WallTime now) {
   Database& db = file_.database();
   std::vector<JobId> forgotten;
   {
-    JobDatabase::Writing writing(file_, false);
+    JobDatabase::Writing writing(file_, Durable::later, pages_of_turns);
     std::uint64_t left = keep.at_once;
     for (const Doomed& doomed : doomed(db, keep, now)) {
       // A large job goes piece by piece; its own row last.
@@ -73,7 +75,7 @@ std::vector<JobId> SqliteJobStore::prune(const port::Keep& keep, WallTime now) {
     writing.commit(false);
   }
   // The room goes back to the file system, as much at a time as was just made.
-  JobDatabase::Writing writing(file_, false);
+  JobDatabase::Writing writing(file_, Durable::later, pages_of_turns);
   db.execute("PRAGMA incremental_vacuum(1000)");
   writing.commit(false);
   return forgotten;

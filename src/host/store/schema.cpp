@@ -76,7 +76,13 @@ CREATE TABLE queue(draining INTEGER NOT NULL);
 INSERT INTO queue VALUES(0);
 )";
 
-constexpr const char* steps[] = {version_1};
+// See begun.hpp. `boot`: the kernel under which the marks were made.
+constexpr const char* version_2 = R"(
+CREATE TABLE begun(job INTEGER PRIMARY KEY, upto INTEGER NOT NULL, step INTEGER NOT NULL, at INTEGER NOT NULL);
+ALTER TABLE queue ADD COLUMN boot TEXT;
+)";
+
+constexpr const char* steps[] = {version_1, version_2};
 
 }  // namespace
 

@@ -112,7 +112,7 @@ void add_dependency(Database& db, Ledger& ledger, JobRow& row, const model::Depe
 
 std::vector<port::Submitted> SqliteJobStore::submit(std::span<const port::Submission> jobs, WallTime now) {
   Database& db = file_.database();
-  JobDatabase::Writing writing(file_, true);
+  JobDatabase::Writing writing(file_, Durable::now);
   Ledger ledger(db, now);
   std::vector<port::Submitted> done;
   for (const port::Submission& wanted : jobs) {

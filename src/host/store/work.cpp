@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "host/store/begun.hpp"
 #include "host/store/job_row.hpp"
 #include "host/store/job_store.hpp"
 
@@ -114,7 +115,15 @@ port::TakenTask start(Database& db, JobRow& row, const Next& next, const port::T
   return {row.job.id, next.index, place.number, next.runs + 1, next.tries + 1, {}, row.job.terms.time};
 }
 
-std::vector<port::TakenTask> take(Database& db, Ledger& ledger, const port::TakeWish& wish, WallTime now) {
+// How a change may let tasks begin: with what is on the disk already, or with what it syncs itself.
+struct Sync {
+  bool ours = false;
+  Millis takes{0};
+};
+
+// Nothing: one of them may begin only with a sync.
+std::optional<std::vector<port::TakenTask>> take(Database& db, Ledger& ledger, const port::TakeWish& wish, WallTime now,
+                                                 const Sync& sync) {
   std::vector<port::TakenTask> taken;
   JobRow* row = ledger.find(wish.job);
   if (!row || db.integer("SELECT draining FROM queue") != 0) return taken;
@@ -123,6 +132,8 @@ std::vector<port::TakenTask> take(Database& db, Ledger& ledger, const port::Take
     if (model::held_back(row->job, now)) break;
     const auto next = next_task(db, *row, now);
     if (!next) break;
+    if (!sync.ours && (next->has_row || !may_begin(db, wish.job, next->index, now, sync.takes))) return std::nullopt;
+    if (sync.ours && !next->has_row) move_mark(db, *row, next->index, now, sync.takes);
     taken.push_back(start(db, *row, *next, wish, place, now));
   }
   return taken;
@@ -168,20 +179,50 @@ std::vector<model::Task> SqliteJobStore::running() {
 }
 
 port::Turn SqliteJobStore::turn(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish, WallTime now) {
+  if (std::optional<port::Turn> done = turn_with(ends, wish, now, Durable::later)) return std::move(*done);
+  return std::move(*turn_with(ends, wish, now, Durable::now));
+}
+
+// Nothing: a task that would be taken may not begin without a sync.
+std::optional<port::Turn> SqliteJobStore::turn_with(std::span<const port::TaskEnd> ends,
+                                                    const std::optional<port::TakeWish>& wish, WallTime now, Durable durable) {
   Database& db = file_.database();
   port::Turn result;
-  JobDatabase::Writing writing(file_, false);
+  JobDatabase::Writing writing(file_, durable, pages_of_turns);
   Ledger ledger(db, now);
   for (const port::TaskEnd& end : ends) record_end(db, ledger, end);
-  if (wish) result.taken = take(db, ledger, *wish, now);
+  if (wish) {
+    auto taken = take(db, ledger, *wish, now, {durable == Durable::now, file_.sync_time()});
+    if (!taken) return std::nullopt;
+    result.taken = std::move(*taken);
+  }
   for (port::TakenTask& task : result.taken)
     if (const std::uint64_t per_item = ledger.find(task.job)->per_item; per_item > 0)
       task.cells = cells(task.job, task.index / per_item);
   result.ended = ledger.settle();
+  for (model::JobId job : result.ended) forget_mark(db, job);
   writing.commit(!result.ended.empty());
   return result;
 }
 
+void SqliteJobStore::booted(std::string_view boot, WallTime now) {
+  Database& db = file_.database();
+  {
+    Rows rows = db.query("SELECT boot FROM queue");
+    if (rows.next() && !boot.empty() && rows.text(0) == boot) return;
+  }
+  JobDatabase::Writing writing(file_, Durable::now, pages_of_turns);
+  Ledger ledger(db, now);
+  count_as_begun(db, ledger, boot);
+  ledger.settle();
+  writing.commit(false);
+}
+
 void SqliteJobStore::rest() { file_.rest(); }
+
+std::uint32_t SqliteJobStore::origin() {
+  file_.database();
+  return file_.origin();
+}
 
 }  // namespace thole::host

@@ -60,8 +60,26 @@ TEST(CrashRules, AnEndInTheRecordIsTheEnd) {
   EXPECT_EQ(end.state, TaskState::failed);
   EXPECT_EQ(end.exit_code, 7);
   EXPECT_EQ(end.at, WallTime{Millis{4'000}});
-  // Also when the machine has started anew since.
+}
+
+TEST(CrashRules, AnEndOfAnotherBootCountsWithItsSealOnly) {
+  const auto ended = record(TaskPhase::ended, 1, 2, 1);
+  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), "another boot"), TaskState::lost);
+  ended->places[3].seal = model::end_seal(ended->places[3]);
   EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), "another boot"), TaskState::failed);
+  ended->places[3].exit_code = 0;                // a sector of another moment
+  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), "another boot"), TaskState::lost);
+}
+
+// The record is memory that the kernel writes to the disk when it likes.
+TEST(CrashRules, ARecordOfAnotherBootNeverProvesThatSomethingHasNotBegun) {
+  const auto of_another = record(TaskPhase::reached, 1, 3, 1), taken = record(TaskPhase::taken, 1, 2, 1);
+  for (const model::LaneRecord* stale : {of_another.get(), taken.get()}) {
+    const Remains remains = remains_of(running(1, 2, 1), stale, "another boot");
+    ASSERT_TRUE(std::holds_alternative<Unknown>(remains));
+    EXPECT_FALSE(std::get<Unknown>(remains).same_boot);
+    EXPECT_EQ(state_after(stale, running(1, 2, 1), "another boot"), TaskState::lost);
+  }
 }
 
 TEST(CrashRules, WhatTheRecordKnowsOfPeaksIsKeptAndAZeroIsNotKnown) {

@@ -142,6 +142,10 @@ bool DiskOfTests::take_room(std::uint64_t bytes) {
   return true;
 }
 
+std::size_t DiskOfTests::syncs() const {
+  return static_cast<std::size_t>(std::ranges::count(record_, Event::Kind::sync, &Event::kind));
+}
+
 void DiskOfTests::image(std::size_t moment, const std::string& directory, const std::string& into, std::mt19937& random) const {
   std::map<std::string, Kept> files;
   for (std::size_t i = 0; i < moment; ++i) {

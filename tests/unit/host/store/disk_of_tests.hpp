@@ -26,6 +26,8 @@ class DiskOfTests {
 
   std::size_t moments() const { return record_.size(); }   // so many things have happened
 
+  std::size_t syncs() const;                     // how many of them were syncs of a file
+
   // Writes what a loss of power at this moment may leave of `directory` into `into`, which is empty.
   void image(std::size_t moment, const std::string& directory, const std::string& into, std::mt19937& random) const;
 

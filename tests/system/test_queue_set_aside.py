@@ -1,0 +1,106 @@
+"""The queue's file is set aside or removed while a runner and lanes live: what runs ends well, and the new file is a sound queue."""
+import json
+import os
+import sqlite3
+import subprocess
+
+import pytest
+
+from queue_inside import Queue
+from run_tools import THOLE, eventually, open_gate
+
+
+@pytest.fixture
+def queue(tmp_path):
+    made = Queue(tmp_path, machine="2xA100")
+    yield made
+    made.end_everything()
+
+
+def damage(path, size=20 * 4096):
+    with open(path, "r+b") as file:
+        file.write(os.urandom(size))
+
+
+def all_into_the_file(path):
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+    db.close()
+
+
+def claims(queue):
+    status = queue.call("--json", "status")
+    return len(json.loads(status.stdout)["claims"])
+
+
+@pytest.mark.parametrize("how", ["moved", "removed", "damaged", "damaged with its log"])
+def test_a_file_set_aside_while_tasks_run(queue, how):
+    gate = queue.folder / "gate"
+    os.mkfifo(gate)
+    # Two tasks that run, and many more that are to come.
+    old = queue.submit("--array", "0-400%2", "--", "sh", "-c", f"echo began; cat {gate}; echo ended well")
+    eventually(lambda: len([pid for pid in queue.commands()]) >= 4, lambda: f"two tasks run\n{queue.runner_log()}")
+    queue.submit("--", "true")                    # its lane may stand in line already
+    lanes = queue.lanes()
+    file = queue.directory / "queue.db"
+    if how == "damaged":
+        all_into_the_file(file)
+    if how.startswith("damaged"):
+        damage(file)
+        if "log" in how:
+            damage(queue.directory / "queue.db-wal")
+        said = queue.call("jobs", check=False)
+        assert said.returncode == 69, said.stdout
+        assert how != "damaged" or f"mv {file} {file}.damaged" in said.stderr, said.stderr
+    if how == "removed":
+        file.unlink()
+    else:
+        file.rename(f"{file}.damaged")
+
+    new = queue.submit("-g", "0", "--", "true")   # the two GPUs are taken
+    assert new > old, "a number that a living task has"
+    queue.until_ended(new)
+    assert queue.states(new) == {"done": 1}
+    assert claims(queue) == 2                     # what runs has kept its GPUs
+    assert set(lanes) & set(queue.lanes())
+
+    behind = queue.submit("--", "true")           # gets them when it has ended, and the 399 others never begin
+    open_gate(gate)
+    queue.until_ended(behind)
+    eventually(lambda: claims(queue) == 0, lambda: f"the claims are given back\n{queue.runner_log()}")
+    assert queue.states(behind) == {"done": 1}
+    lines = [line for path in (queue.directory / "logs" / str(old)).glob("*.log") for line in path.read_text().splitlines()]
+    assert lines.count("began") == lines.count("ended well") == 2, lines
+    assert queue.rows("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_whoever_waits_for_its_jobs_is_told(queue):
+    gate = queue.folder / "gate"
+    os.mkfifo(gate)
+    job = queue.submit("--", "cat", str(gate))
+    eventually(lambda: queue.states(job) == {"running": 1}, "it runs")
+    waiting = subprocess.Popen([THOLE, "wait", str(job)], env=queue.environment, stderr=subprocess.PIPE, text=True)
+    eventually(lambda: list((queue.directory / "watch").glob("end.*")), "it waits")
+    (queue.directory / "queue.db").rename(queue.directory / "queue.db.old")
+    open_gate(gate)                                # its lane has nobody to tell, and says so
+    _, said = waiting.communicate(timeout=60)
+    assert waiting.returncode == 69 and "set aside" in said, said
+
+
+def test_the_whole_directory_is_removed_and_made_again(queue):
+    gate = queue.folder / "gate"
+    os.mkfifo(gate)
+    queue.submit("--", "cat", str(gate))
+    [lane] = eventually(queue.lanes, "a lane")
+    runner = queue.runner()
+    queue.directory.rename(queue.folder / "old")
+    other = queue.submit("--", "true")
+    queue.until_ended(other)
+    assert queue.states(other) == {"done": 1}
+    open_gate(gate)
+    eventually(lambda: claims(queue) == 0, "the claim of the old one is given back")
+    for pid in (lane, runner):
+        eventually(lambda: not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z", "it leaves")
+    db = sqlite3.connect(queue.folder / "old" / "queue.db")
+    assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    db.close()
