@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <set>
 
 #include "app/job_names.hpp"
@@ -95,40 +96,68 @@ bool has_ended(port::JobReader& jobs, const Job& job,
 
 namespace {
 
-// Jobs that are waited for: those selected, or where nothing is, those that have not ended when the wait begins.
+// Jobs that are waited for: those selected, or where nothing is, those that have not ended when the wait begins. There may be
+// very many of both, and it looks at each end of any job: so it remembers one that is still open.
 class Waiter {
  public:
   Waiter(port::JobReader& jobs, const std::vector<port::Selection>& which) : jobs_(jobs), which_(which) {
-    port::JobQuery query;
-    query.unended_only = true;
     if (which.empty()) {
-      for (const Job& job : jobs.jobs(query)) which_.push_back({job.id, job.id, std::nullopt});
+      port::JobQuery query;
+      query.unended_only = true;
+      for (const Job& job : jobs.jobs(query)) {
+        if (!which_.empty() && which_.back().last + 1 == job.id) which_.back().last = job.id;
+        else which_.push_back({job.id, job.id, std::nullopt});
+      }
       return;
     }
-    for (port::Selection& selection : which_)
-      selection.last = std::min(selection.last, newest_job(jobs_)->id);  // not those to come
+    const std::optional<Job> newest = newest_job(jobs);   // not those to come
+    for (port::Selection& selection : which_) {
+      if (newest) selection.last = std::min(selection.last, newest->id);
+      if (selection.tasks) tasks_[selection.first].push_back(*selection.tasks);
+    }
+  }
+
+  // One that has not ended where all have to.
+  bool some_job_is_open() {
+    if (of_tasks() || which_.empty()) return false;
+    if (open_)
+      if (const auto job = job_of(jobs_, *open_); job && job->counts.ended() < job->tasks) return true;
+    port::JobQuery query;
+    query.unended_only = true;
+    query.limit = 1;
+    for (const port::Selection& one : which_)
+      if (one.last >= open_.value_or(0)) query.ids.push_back({std::max(one.first, open_.value_or(0)), one.last, std::nullopt});
+    open_.reset();                               // an earlier one may have been queued again: the last look is at all
+    if (query.ids.empty()) return false;
+    const std::vector<Job> open = jobs_.jobs(query);
+    if (!open.empty()) open_ = open.front().id;
+    return open_.has_value();
   }
 
   std::vector<Job> now() { return jobs_of(jobs_, which_); }
 
   bool over(const std::vector<Job>& now, bool any) {
-    std::size_t ended = 0;
-    for (const Job& job : now)
-      if (std::all_of(which_.begin(), which_.end(), [&](const port::Selection& selection) {
-            return job.id < selection.first || job.id > selection.last || has_ended(jobs_, job, selection.tasks);
-          }))
-        ++ended;
+    const auto ended =
+        static_cast<std::size_t>(std::ranges::count_if(now, [this](const Job& job) { return is_over(job); }));
     return ended == now.size() || (any && ended > 0);
   }
 
-  bool of_tasks() const {
-    return std::any_of(which_.begin(), which_.end(),
-                       [](const port::Selection& selection) { return selection.tasks.has_value(); });
-  }
+  bool of_tasks() const { return !tasks_.empty(); }
 
  private:
+  bool is_over(const Job& job) {
+    if (job.counts.ended() == job.tasks) return true;
+    const auto tasks = tasks_.find(job.id);
+    if (tasks == tasks_.end()) return false;
+    const bool as_a_whole = std::ranges::any_of(
+        which_, [&](const port::Selection& one) { return !one.tasks && one.first <= job.id && job.id <= one.last; });
+    return !as_a_whole && std::ranges::all_of(tasks->second, [&](const auto& some) { return has_ended(jobs_, job, some); });
+  }
+
   port::JobReader& jobs_;
   std::vector<port::Selection> which_;
+  std::map<model::JobId, std::vector<std::pair<model::TaskIndex, model::TaskIndex>>> tasks_;   // where only some are waited for
+  std::optional<model::JobId> open_;
 };
 
 }  // namespace
@@ -140,19 +169,22 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
   std::optional<SteadyTime> end;
   if (options.timeout) end = clock.steady() + *options.timeout;
   for (;;) {
-    Awaited awaited{Awaited::Why::ended, waiter.now()};
-    if (waiter.over(awaited.jobs, options.any)) return awaited;
+    Awaited awaited{Awaited::Why::ended, {}};
+    if (options.any || !waiter.some_job_is_open()) {
+      awaited.jobs = waiter.now();
+      if (waiter.over(awaited.jobs, options.any)) return awaited;
+    }
     std::vector<pollfd> sleepers{{watch->fd(), POLLIN, 0}};
     for (const int fd : options.cancel) sleepers.push_back({fd, POLLIN, 0});
     const int woken = ::poll(sleepers.data(), sleepers.size(), poll_timeout(end, clock.steady()));
     if (woken < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
     if (woken == 0) {
-      awaited.why = Awaited::Why::timed_out;
+      awaited = {Awaited::Why::timed_out, waiter.now()};
       return awaited;
     }
     for (std::size_t i = 1; woken > 0 && i < sleepers.size(); ++i)
       if (sleepers[i].revents) {
-        awaited.why = Awaited::Why::interrupted;
+        awaited = {Awaited::Why::interrupted, waiter.now()};
         return awaited;
       }
     if (woken > 0 && sleepers.front().revents) watch->drain();

@@ -440,3 +440,23 @@ def test_looking_makes_no_queue(queue):
     assert queue.run("wait").returncode == 0
     assert not queue.directory.exists()
     assert "nothing has been submitted" in queue.refused("cancel", "1")
+
+
+def many_jobs(queue, count):
+    lines = "".join(f'[[job]]\nname = "j{number}"\ncommand = "true"\n' for number in range(count))
+    file = queue.work / "many.toml"
+    file.write_text("gpus = 0\n" + lines)
+    queue("submit", "-q", "--file", file, timeout=300)
+
+
+@pytest.mark.parametrize("words", [[], ["--any"]], ids=["all", "any"])
+def test_more_jobs_are_waited_for_than_an_expression_has_room_for(queue, words):
+    queue.drain()
+    many_jobs(queue, 3000)
+    queue("cancel", "-q", ",".join(str(number) for number in range(2, 3000, 7)))   # no range names the others
+    assert queue.run("wait", *words, "--timeout", "1s", timeout=300).returncode == 124
+    names = ",".join(str(number) for number in range(1, 3001, 2))
+    assert queue.run("wait", *words, "--timeout", "1s", names, timeout=300).returncode == (1 if words else 124)   # 9 has ended
+    assert len(queue.json("jobs", names, timeout=300)["jobs"]) == 1500
+    queue("cancel", "-q", "all", timeout=300)
+    assert queue.run("wait", names, timeout=300).returncode == 1

@@ -18,20 +18,45 @@ namespace {
   throw Error(ErrorCode::usage, fmt::format("there is no job {}", job)).hint("thole jobs --all");
 }
 
-// The text of a query and the words that go into it; numbers stand in the text.
+// The text of a query and the words that go into it. Its length does not depend on how many jobs are named.
 struct Conditions {
+  std::string from;                              // beside the jobs
   std::string text;
-  std::vector<std::string_view> words;
+  std::vector<std::string> words;
   void add(const std::string& condition) { text += (text.empty() ? " WHERE " : " AND ") + condition; }
 };
 
+using Range = std::pair<JobId, JobId>;
+
+// In order, none twice.
+std::vector<Range> ranges_of(std::vector<port::Selection> ids) {
+  std::sort(ids.begin(), ids.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Range> ranges;
+  for (const port::Selection& one : ids) {
+    if (one.last < one.first) continue;
+    if (!ranges.empty() && one.first <= ranges.back().second + 1)
+      ranges.back().second = std::max(ranges.back().second, one.last);
+    else ranges.emplace_back(one.first, one.last);
+  }
+  return ranges;
+}
+
+std::string as_json(const std::vector<Range>& ranges) {
+  std::string text;
+  for (const auto& [first, last] : ranges)
+    fmt::format_to(std::back_inserter(text), "{}[{},{}]", text.empty() ? "[" : ",", first, last);
+  return text + "]";
+}
+
 Conditions conditions_of(const port::JobQuery& query) {
   Conditions all;
-  if (!query.ids.empty()) {
-    std::string any;
-    for (const port::Selection& ids : query.ids)
-      any += fmt::format("{}job.id BETWEEN {} AND {}", any.empty() ? "" : " OR ", ids.first, ids.last);
-    all.add("(" + any + ")");
+  const std::vector<Range> ranges = ranges_of(query.ids);
+  if (ranges.size() == 1) {
+    all.add(fmt::format("job.id BETWEEN {} AND {}", ranges[0].first, ranges[0].second));
+  } else if (ranges.size() > 1) {
+    all.from = "json_each(?) AS wanted CROSS JOIN ";   // in this order: each range is looked up in the jobs
+    all.words.push_back(as_json(ranges));
+    all.add("job.id BETWEEN json_extract(wanted.value, '$[0]') AND json_extract(wanted.value, '$[1]')");
   }
   for (const std::string& tag : query.tags) {
     all.add("EXISTS (SELECT 1 FROM job_tag WHERE tag = ? AND job = job.id)");
@@ -63,11 +88,12 @@ std::vector<model::Job> SqliteJobStore::jobs(const port::JobQuery& query) {
   Database& db = file_.database();
   const JobDatabase::Reading reading(db);
   const Conditions conditions = conditions_of(query);
-  Rows rows = db.query_once("SELECT command, job_spec.tags, job.* FROM job JOIN job_spec ON job_spec.id = job.id" +
-                            conditions.text + (query.newest_first ? " ORDER BY job.id DESC" : " ORDER BY job.id") +
+  Rows rows = db.query_once("SELECT command, job_spec.tags, job.* FROM " + conditions.from +
+                            "job JOIN job_spec ON job_spec.id = job.id" + conditions.text +
+                            (query.newest_first ? " ORDER BY job.id DESC" : " ORDER BY job.id") +
                             fmt::format(" LIMIT {}", query.limit));
   int place = 0;
-  for (std::string_view word : conditions.words) rows.bind(++place, word);
+  for (const std::string& word : conditions.words) rows.bind(++place, word);
   std::vector<model::Job> jobs;
   while (rows.next()) {
     jobs.push_back(job_row(rows).job);
