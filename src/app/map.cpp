@@ -16,7 +16,6 @@ namespace {
 
 using Kind = port::PoolEvent::Kind;
 
-
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
 
 struct Lane {
@@ -67,6 +66,7 @@ class Map {
   void lane_won();
   void start(std::size_t place);
   void handle(const port::PoolEvent& event);
+  void handle_quietly(const port::PoolEvent& event);
   void command_ended(std::size_t place, const port::PoolEvent& event);
   void finish(std::size_t place, std::string problem = {});
   void vacate(Seat& seat, std::size_t place);
@@ -80,6 +80,14 @@ class Map {
   SteadyTime now() const { return ports_.run.site.clock.steady(); }
   port::ClaimStore& store_of(Lane& lane) {
     return lane.gain.acquired.inner_store ? *lane.gain.acquired.inner_store : ports_.run.site.store;
+  }
+
+  // What happened and has not been handled: a handler may throw, and who then ends everything needs the rest.
+  std::optional<port::PoolEvent> next_event() {
+    if (happened_.empty()) return std::nullopt;
+    const port::PoolEvent event = happened_.front();
+    happened_ = happened_.subspan(1);
+    return event;
   }
 
   MapPorts& ports_;
@@ -99,6 +107,8 @@ class Map {
   bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
   bool no_more_lanes_ = false;           // asking failed while others run
   bool timed_ = false;                   // some seat has a deadline
+  bool telling_ = true;                  // else that may be what has failed
+  std::span<const port::PoolEvent> happened_;
   Stop stop_ = Stop::no;
   MapOutcome outcome_;
 };
@@ -373,7 +383,7 @@ void Map::deadlines_passed() {
     if (seat.phase == Seat::Phase::idle || !seat.deadline || *seat.deadline > time) continue;
     if (seat.phase == Seat::Phase::running && seat.step == 0) seat.how.time_limit = true;
     if (seat.phase == Seat::Phase::settling) {
-      if (events_.claims.left_behind) events_.claims.left_behind(pool_.group(place));
+      if (telling_ && events_.claims.left_behind) events_.claims.left_behind(pool_.group(place));
       seat.phase = Seat::Phase::ending_rest;
       seat.step = 1;                     // no INT: TERM, then KILL
     }
@@ -394,8 +404,8 @@ MapOutcome Map::run() {
     fill();
     claim_or_give_back();
     if (over()) break;
-    const auto events = pool_.wait(next_deadline());
-    for (const port::PoolEvent& event : events) handle(event);
+    happened_ = pool_.wait(next_deadline());
+    while (const auto event = next_event()) handle(*event);
     deadlines_passed();
   }
   if (const auto strays = pool_.strays(); !strays.empty()) {
@@ -407,21 +417,27 @@ MapOutcome Map::run() {
 
 // Nothing is told any more: that may be what has failed.
 void Map::end_everything() {
-  claims_.withdraw();
+  telling_ = false;
   stop_ = Stop::now;
   end_tasks(SIGTERM);
+  while (const auto event = next_event()) handle_quietly(*event);
+  claims_.withdraw();
   while (std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->busy > 0; })) {
-    for (const port::PoolEvent& event : pool_.wait(next_deadline()))
-      if (event.kind == Kind::ended || event.kind == Kind::alone) {
-        Seat& seat = seats_[event.place];
-        if (event.left_group) continue;  // TERM has reached them, KILL will
-        seat.phase = Seat::Phase::idle;
-        seat.deadline.reset();
-        --seat.lane->busy;
-      }
+    happened_ = pool_.wait(next_deadline());
+    while (const auto event = next_event()) handle_quietly(*event);
     deadlines_passed();
   }
   while (!lanes_.empty()) close_lane(*lanes_.back());
+}
+
+void Map::handle_quietly(const port::PoolEvent& event) {
+  if (event.kind == Kind::signal) return signalled(event.number);
+  const bool over = event.kind == Kind::alone || (event.kind == Kind::ended && !event.left_group);
+  Seat* seat = over ? &seats_[event.place] : nullptr;   // TERM has reached who is left of a group, KILL will
+  if (!seat || seat->phase == Seat::Phase::idle) return;
+  seat->phase = Seat::Phase::idle;
+  seat->deadline.reset();
+  --seat->lane->busy;
 }
 
 }  // namespace

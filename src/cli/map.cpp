@@ -173,6 +173,7 @@ int map(Context& context) {
         app::map({ports, *pool, *input.items, command}, wanted, output.events(quieter(context, progress.events(), first_wait)));
     output.finish();
   } catch (const Error& error) {
+    if (output.interrupted_by()) end_by(context, *output.interrupted_by());
     if (error.sys_errno() != EPIPE) throw;
     end_by(context, SIGPIPE);            // as any program whose reader has gone
   }

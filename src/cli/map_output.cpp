@@ -1,11 +1,16 @@
 #include "cli/map_output.hpp"
 
+#include <limits.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 
+#include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -30,6 +35,14 @@ std::string in_memory(const port::Written& written) {
   return text;
 }
 
+constexpr int asking_to_end[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+// So much goes into what poll() calls writable without waiting: what a pipe takes as one piece. Others take all: a file never
+// waits, and of a terminal's text no character may be cut.
+std::size_t piece_for(int fd) {
+  struct stat about {};
+  return ::fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode) ? PIPE_BUF : ~std::size_t{0};
+}
 
 }  // namespace
 
@@ -41,9 +54,33 @@ app::MapEvents MapOutput::events(app::RunEvents claims) {
   return events;
 }
 
-void MapOutput::write(int fd, std::string_view bytes) const {
-  if (!bytes.empty() && !put_bytes(fd, bytes))
-    throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
+void MapOutput::write(int fd, std::string_view bytes) {
+  const std::size_t most = bytes.empty() ? 0 : piece_for(fd);
+  while (!bytes.empty()) {
+    wait_until_read(fd);
+    const std::string_view piece = bytes.substr(0, most);
+    if (put_bytes(fd, piece)) bytes.remove_prefix(piece.size());
+    else if (errno != EAGAIN) throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
+  }
+}
+
+// The signals that ask us to end are blocked, and taken by the pool when nothing is written: a reader that does not read must
+// not keep us from hearing them.
+void MapOutput::wait_until_read(int fd) {
+  pollfd ready[] = {{fd, POLLOUT, 0}, {-1, POLLIN, 0}};
+  if (::poll(ready, 1, 0) > 0) return;
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : asking_to_end) sigaddset(&set, number);
+  const Fd signals(::signalfd(-1, &set, SFD_CLOEXEC));
+  ready[1].fd = signals.get();
+  while (::poll(ready, 2, -1) < 0 && errno == EINTR) {}
+  if (ready[0].revents != 0 || ready[1].revents == 0) return;
+  sigset_t pending;
+  ::sigpending(&pending);
+  for (const int number : asking_to_end)
+    if (sigismember(&pending, number) == 1) interrupted_by_ = number;
+  throw Error(ErrorCode::interrupted, "ended while nobody read the output");
 }
 
 // Whole lines, so that tasks never share one.
@@ -104,7 +141,7 @@ void MapOutput::finish() {
   held_.clear();
 }
 
-void MapOutput::show(const port::TaskOutput& output) const {
+void MapOutput::show(const port::TaskOutput& output) {
   for (auto [written, fd] : {std::pair{&output.output, STDOUT_FILENO}, {&output.errors, STDERR_FILENO}}) {
     write(fd, written->text);
     if (!written->file) continue;
@@ -118,7 +155,7 @@ void MapOutput::show(const port::TaskOutput& output) const {
   }
 }
 
-void MapOutput::show_json(const app::MapTask& task, const app::MapEnd& end) const {
+void MapOutput::show_json(const app::MapTask& task, const app::MapEnd& end) {
   Json gpus = Json::array();
   for (const std::size_t unit : end.on.chosen)
     gpus.push_back({{"gpu", end.on.units[unit].label}, {"uuid", end.on.units[unit].key}});
@@ -144,7 +181,7 @@ void MapOutput::show_json(const app::MapTask& task, const app::MapEnd& end) cons
   write(STDOUT_FILENO, model::dump(line, -1) + "\n");
 }
 
-void MapOutput::say_end(const app::MapOutcome& outcome, int status) const {
+void MapOutput::say_end(const app::MapOutcome& outcome, int status) {
   const plan::Tally& counts = outcome.counts;
   if (context_.invocation.global.json) {
     const Json line = {{"schema", "thole/map/1"},          {"event", "end"},

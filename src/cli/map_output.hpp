@@ -16,7 +16,10 @@ class MapOutput {
 
   app::MapEvents events(app::RunEvents claims);  // refer to this object
   void finish();                       // what --keep-order still holds back
-  void say_end(const app::MapOutcome& outcome, int status) const;
+  void say_end(const app::MapOutcome& outcome, int status);
+
+  // The signal that came while nobody read what was written (an Error(interrupted) says so).
+  std::optional<int> interrupted_by() const { return interrupted_by_; }
 
  private:
   // What has come of a task's two streams after the last line end.
@@ -26,9 +29,10 @@ class MapOutput {
   void ended(const app::MapTask& task, app::MapEnd end);
   void log(const app::MapTask& task, const app::MapEnd& end);
   void in_order(std::uint64_t order, port::TaskOutput output);
-  void show(const port::TaskOutput& output) const;
-  void show_json(const app::MapTask& task, const app::MapEnd& end) const;
-  void write(int fd, std::string_view bytes) const;
+  void show(const port::TaskOutput& output);
+  void show_json(const app::MapTask& task, const app::MapEnd& end);
+  void write(int fd, std::string_view bytes);
+  void wait_until_read(int fd);
 
   const Context& context_;
   app::JobLogFile& log_;
@@ -36,6 +40,7 @@ class MapOutput {
   std::map<std::uint64_t, port::TaskOutput> held_;  // by order: --keep-order
   std::uint64_t next_ = 0;                       // the first order not shown
   std::string first_failed_;
+  std::optional<int> interrupted_by_;
 };
 
 }  // namespace thole::cli

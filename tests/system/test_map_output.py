@@ -1,0 +1,50 @@
+"""`thole map` whose output goes nowhere: it ends, whatever that is, and hears who wants it to end."""
+import fcntl
+import os
+import signal
+import subprocess
+import termios
+
+import pytest
+
+from run_tools import Started, eventually
+from test_map import Box
+
+
+@pytest.fixture
+def box(tmp_path):
+    return Box(tmp_path)
+
+
+@pytest.mark.parametrize("words", [["-q", "--line-buffer"], ["-k"], ["-q", "-g", "0", "-j", "4"], []], ids=" ".join)
+def test_output_that_cannot_be_written_ends_it(box, words):
+    for _ in range(6):                             # two tasks have to end in one moment
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([*box.words, "map", *words, "echo", ":::", *"abcdefgh"], stdout=full, stderr=subprocess.PIPE,
+                                  stdin=subprocess.DEVNULL, text=True, env=box.environment, cwd=box.folder, timeout=60)
+        assert done.returncode == 125, done.stderr
+        assert "cannot write the output of a task" in done.stderr and "No space left on device" in done.stderr
+    assert box.held() == 0
+
+
+def test_a_reader_that_has_gone_ends_it(box):
+    for _ in range(6):
+        started = Started([*box.words, "map", "-q", "--line-buffer", "sh", "-c", "echo x; echo x", ":::", *"abcdefgh"],
+                          env=box.environment, cwd=box.folder)
+        started.process.stdout.close()
+        assert started.process.wait(timeout=60) in (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+    assert box.held() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_reader_that_does_not_read_keeps_it_from_no_signal(box, number):
+    reading, writing = os.pipe()
+    process = subprocess.Popen([*box.words, "map", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x", ":::", *"abcd"],
+                               stdout=writing, stdin=subprocess.DEVNULL, env=box.environment, cwd=box.folder)
+    os.close(writing)
+    waiting = bytearray(4)
+    eventually(lambda: not fcntl.ioctl(reading, termios.FIONREAD, waiting) and int.from_bytes(waiting, "little") > 60_000, "a full pipe")
+    process.send_signal(number)
+    assert process.wait(timeout=60) == -number
+    os.close(reading)
+    assert box.held() == 0
