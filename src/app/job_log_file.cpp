@@ -14,7 +14,12 @@ namespace {
 
 std::string read_whole(const std::string& path, plan::Resume resume) {
   if (path.empty() || resume == plan::Resume::none) return "";
-  return read_file(path, std::numeric_limits<std::size_t>::max()).value_or("");
+  std::string text = read_file(path, std::numeric_limits<std::size_t>::max()).value_or("");
+  const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
+  const std::string_view head = std::string_view(plan::job_log_head).substr(0, std::string_view(plan::job_log_head).find('\n'));
+  if (!head.starts_with(first))                  // torn by a crash it is a beginning
+    throw Error(ErrorCode::usage, "this is no log of tasks").about(path).hint("name another file for --joblog");
+  return text;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "app/why_job.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
@@ -40,8 +41,8 @@ std::string ending_of(const Task& task) {
 // Says everything about one job.
 class Account {
  public:
-  Account(Queue queue, const Job& job, const Overview& machine)
-      : queue_(queue), job_(job), machine_(machine), now_(queue.clock.wall()) {}
+  Account(Queue queue, const Job& job, const JobLine* line, const Overview& machine)
+      : queue_(queue), job_(job), line_(line), machine_(machine), now_(queue.clock.wall()) {}
 
   std::vector<std::string> tell() {
     waiting();
@@ -56,11 +57,8 @@ class Account {
   void waiting() {
     const std::uint64_t open = job_.counts[TaskState::queued] + job_.counts[TaskState::held];
     if (open == 0) return;
-    JobListWish wish;
-    wish.which = {{job_.id, job_.id, std::nullopt}};
-    const JobList list = list_jobs(queue_.store, &machine_, wish, now_);
-    if (list.lines.empty() || !list.lines.front().wait) return;
-    const JobWait& wait = *list.lines.front().wait;
+    if (!line_ || !line_->wait) return;
+    const JobWait& wait = *line_->wait;
     say(job_.tasks == 1 ? "it waits: " + wait.text : fmt::format("{} of {} tasks wait: {}", open, job_.tasks, wait.text));
     if (wait.kind == "dependency") dependencies();
     if (wait.kind == "jobs")
@@ -144,6 +142,7 @@ class Account {
 
   Queue queue_;
   const Job& job_;
+  const JobLine* line_;                          // as the list has it
   const Overview& machine_;
   WallTime now_;
   std::vector<std::string> said_;
@@ -151,8 +150,19 @@ class Account {
 
 }  // namespace
 
-JobWhy why_job(Queue queue, const Job& job, const Overview& machine) {
-  return {job.id, name_of(job), state_of(job), Account(queue, job, machine).tell()};
+std::vector<JobWhy> why_jobs(Queue queue, const std::vector<port::Selection>& which, const Overview& machine) {
+  JobListWish wish;
+  wish.which = which;
+  const JobList list = list_jobs(queue.store, &machine, wish, queue.clock.wall());   // once: each job looks at all others
+  std::map<model::JobId, const JobLine*> lines;
+  for (const JobLine& line : list.lines) lines[line.job.id] = &line;
+  std::vector<JobWhy> all;
+  for (const Job& job : jobs_of(queue.store, which)) {
+    const auto line = lines.find(job.id);
+    all.push_back({job.id, name_of(job), state_of(job),
+                   Account(queue, job, line == lines.end() ? nullptr : line->second, machine).tell()});
+  }
+  return all;
 }
 
 }  // namespace thole::app

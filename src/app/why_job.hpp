@@ -16,6 +16,7 @@ struct JobWhy {
   std::vector<std::string> sentences;
 };
 
-JobWhy why_job(Queue queue, const model::Job& job, const Overview& machine);
+// Of all these jobs, in the order of their numbers.
+std::vector<JobWhy> why_jobs(Queue queue, const std::vector<port::Selection>& which, const Overview& machine);
 
 }  // namespace thole::app

@@ -2,6 +2,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "app/job_list.hpp"
@@ -46,9 +47,17 @@ app::JobList look(Context& context, port::JobReader& jobs) {
 
 std::vector<model::Task> tasks_of(Context& context, port::JobReader& jobs) {
   std::vector<model::Task> all;
-  const std::vector<std::string> words =
-      context.invocation.words.empty() ? std::vector<std::string>{"last"} : context.invocation.words;
-  for (const port::Selection& one : app::selections(jobs, words))
+  std::vector<port::Selection> which;
+  if (context.invocation.words.empty()) {        // of the jobs that the list without --tasks has
+    app::JobListWish wish = wish_of(context, jobs, context.wire.clock().wall());
+    wish.most_queued = wish.most_ended = ~std::size_t{0};
+    for (const app::JobLine& line : app::list_jobs(jobs, nullptr, wish, context.wire.clock().wall()).lines)
+      which.push_back({line.job.id, line.job.id, std::nullopt});
+    std::ranges::sort(which, {}, &port::Selection::first);
+  } else {
+    which = app::selections(jobs, context.invocation.words);
+  }
+  for (const port::Selection& one : which)
     for (const model::Job& job : app::jobs_of(jobs, {one})) {
       const auto [first, last] = one.tasks.value_or(std::pair<model::TaskIndex, model::TaskIndex>{0, job.tasks - 1});
       for (model::Task& task : app::tasks_of(jobs, job, first, last, context.invocation.queue.jobs.states))

@@ -1,6 +1,7 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <map>
 
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
@@ -39,7 +40,8 @@ class Shower {
     }
     if (!any)
       context_.note(
-          fmt::format("{} has no output yet: {}", task_name(job.id, first, first == last ? job.tasks : 1), why_not(job)));
+          fmt::format("{} has no output{}: {}", task_name(job.id, first, first == last ? job.tasks : 1),
+                      job.counts.ended() == job.tasks ? "" : " yet", why_not(job)));
   }
 
  private:
@@ -56,13 +58,14 @@ class Shower {
   }
 
   std::string why_not(const model::Job& job) {
-    const app::Overview overview = glance_over(context_);
-    app::JobListWish wish;
-    wish.which = {{job.id, job.id, std::nullopt}};
-    const app::JobList list = app::list_jobs(queue_.store, &overview, wish, context_.wire.clock().wall());
-    if (list.lines.empty()) return "it has gone";
-    const app::JobLine& line = list.lines.front();
-    return line.wait ? line.wait->text : line.state;
+    if (!waits_) {                               // of all jobs at once: each looks at all others
+      const app::Overview overview = glance_over(context_);
+      waits_.emplace();
+      for (app::JobLine& line : app::list_jobs(queue_.store, &overview, {}, context_.wire.clock().wall()).lines)
+        (*waits_)[line.job.id] = line.wait ? line.wait->text : line.state;
+    }
+    const auto found = waits_->find(job.id);
+    return found == waits_->end() ? app::state_of(job) : found->second;
   }
 
   // Until the task has ended for good, run after run.
@@ -103,6 +106,7 @@ class Shower {
   Context& context_;
   app::Queue queue_;
   const LogsOptions& options_;
+  std::optional<std::map<model::JobId, std::string>> waits_;   // what each job waits for, or how it ended
 };
 
 }  // namespace

@@ -153,7 +153,11 @@ WallTime begin_of(const Word& word, WallTime now) {
   }
   for (const char* form : {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"}) {
     std::tm day{};
-    if (read_time(word.text, form, day)) return from_local(day);
+    if (!read_time(word.text, form, day)) continue;
+    const int wanted = day.tm_mday;
+    const WallTime when = from_local(day);       // 30 February becomes 2 March
+    if (day.tm_mday != wanted) throw_expected(word, "a day that there is");
+    return when;
   }
   throw_expected(word, "a time such as 22:00, \"2026-11-23 08:00\" or 2h (from now)");
 }

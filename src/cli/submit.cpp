@@ -5,6 +5,7 @@
 
 #include "app/abandoned_code.hpp"
 #include "app/run.hpp"
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
@@ -55,6 +56,13 @@ int show(Context& context, const app::Prepared& prepared) {
   if (context.invocation.global.json) context.print_json(json);
   else context.print(text);
   return 0;
+}
+
+// Whoever cannot be told on the standard output would submit them again.
+[[noreturn]] void throw_unwritten(const Error& error, const app::Stored& stored) {
+  std::string which = fmt::format("job {}", stored.jobs.front().id);
+  if (stored.jobs.size() > 1) which = fmt::format("jobs {} to {}", stored.jobs.front().id, stored.jobs.back().id);
+  throw Error(error.code(), fmt::format("submitted as {}, but that cannot be written", which)).because(error.sys_errno());
 }
 
 void tell(Context& context, const app::Prepared& prepared, const app::Stored& stored) {
@@ -139,7 +147,11 @@ int submit(Context& context) {
   copies.make(prepared.submissions, context);
   const app::Stored stored = app::submit(queue_of(context), prepared.submissions);
   copies.give(stored.jobs);
-  tell(context, prepared, stored);
+  try {
+    tell(context, prepared, stored);
+  } catch (const Error& error) {
+    throw_unwritten(error, stored);
+  }
   if (!stored.caution.empty()) context.warn(stored.caution);
   return 0;
 }

@@ -136,6 +136,8 @@ app::SubmitWish wish_of(const Context& context, const Invocation& line) {
   wish.terms.time = line.request.time;
   const WallTime now = context.wire.clock().wall();
   if (!options.begin.empty()) wish.terms.begin = begin_of({"--begin", options.begin}, now);
+  if (wish.terms.begin && *wish.terms.begin < now)
+    context.note(fmt::format("--begin {} has passed: nothing waits for it", format_local(*wish.terms.begin, now)));
   wish.grid = options.grid;
   wish.array = options.array;
   wish.after = options.after;

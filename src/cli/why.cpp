@@ -109,8 +109,7 @@ int of_words(Context& context, const app::Overview& overview) {
   if (!named.jobs.empty()) {
     const app::Queue queue = existing_queue(context);
     json["jobs"] = model::Json::array();
-    for (const model::Job& job : app::jobs_of(queue.store, app::selections(queue.store, named.jobs))) {
-      const app::JobWhy why = app::why_job(queue, job, overview);
+    for (const app::JobWhy& why : app::why_jobs(queue, app::selections(queue.store, named.jobs), overview)) {
       json["jobs"].push_back(to_json(why));
       text += render(why, context.screen);
     }

@@ -24,21 +24,55 @@ void append(std::string& word, std::uint64_t number) {
 
 }  // namespace
 
+// Cuts "." "/" "//" "/." off the end of a place's name.
+MapTemplate::Part MapTemplate::take_part(std::string_view& name) {
+  constexpr std::pair<std::string_view, Part> parts[] = {
+      {"/.", Part::stem_of_name}, {"//", Part::folder}, {"/", Part::name}, {".", Part::stem}};
+  for (const auto& [sign, part] : parts) {
+    if (!name.ends_with(sign)) continue;
+    const std::string_view rest = name.substr(0, name.size() - sign.size());
+    if (!rest.empty() && !is_number(rest)) continue;
+    name = rest;
+    return part;
+  }
+  return Part::whole;
+}
+
+// As GNU parallel has them: an extension is what follows the last dot of the last part.
+void MapTemplate::append_part(std::string& word, std::string_view cell, Part part) {
+  const std::size_t slash = cell.rfind('/');
+  if (part == Part::folder) {
+    const std::string_view above = slash == std::string_view::npos ? "." : cell.substr(0, slash);
+    word += above.empty() ? "/" : above;
+    return;
+  }
+  if ((part == Part::name || part == Part::stem_of_name) && slash != std::string_view::npos) cell.remove_prefix(slash + 1);
+  if (part == Part::stem || part == Part::stem_of_name) {
+    const std::size_t dot = cell.rfind('.'), last = cell.rfind('/');
+    if (dot != std::string_view::npos && (last == std::string_view::npos || dot > last) && dot + 1 < cell.size())
+      cell = cell.substr(0, dot);
+  }
+  word += cell;
+}
+
 bool MapTemplate::is_place(std::string_view name, bool has_columns) {
+  take_part(name);
   return name.empty() || name == "#" || name == "%" || is_number(name) || (has_columns && is_variable_name(name));
 }
 
 MapTemplate::Piece MapTemplate::piece_of(std::string_view name, std::span<const std::string> columns, std::size_t cells) const {
-  if (name.empty()) return {What::item, {}, 0};
+  const std::string_view typed = name;
+  const Part part = take_part(name);
+  if (name.empty()) return {What::item, {}, 0, part};
   if (name == "#") return {What::number, {}, 0};
   if (name == "%") return {What::place, {}, 0};
   if (is_number(name)) {
     const std::uint64_t cell = *parse_u64(name);
     if (cell == 0 || cell > cells)
-      throw Error(ErrorCode::usage, fmt::format("the command says {{{}}}, but an item has {}", name,
+      throw Error(ErrorCode::usage, fmt::format("the command says {{{}}}, but an item has {}", typed,
                                                 cells == 1 ? std::string("one part only") : fmt::format("{} parts", cells)))
           .hint(fmt::format("{{{{{}}}}} passes the braces on; {{#}} is the task's number, {{%}} its place", name));
-    return {What::cell, {}, cell - 1};
+    return {What::cell, {}, cell - 1, part};
   }
   const auto column = std::find(columns.begin(), columns.end(), name);
   if (column != columns.end()) return {What::cell, {}, static_cast<std::size_t>(column - columns.begin())};
@@ -95,11 +129,11 @@ void MapTemplate::fill(const MapItem& item, std::vector<std::string>& words) con
         case What::text: word += piece.text; break;
         case What::number: append(word, item.number); break;
         case What::place: append(word, item.place); break;
-        case What::cell: word += item.cells[piece.cell]; break;
+        case What::cell: append_part(word, item.cells[piece.cell], piece.part); break;
         case What::item:
           for (std::size_t cell = 0; cell < item.cells.size(); ++cell) {
             if (cell > 0) word += ' ';
-            word += item.cells[cell];
+            append_part(word, item.cells[cell], piece.part);
           }
       }
   }

@@ -1,8 +1,9 @@
 // The command of `map` with places in it, read once and filled for every task.
 //
 // Places: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the place it runs
-// in, both from 1. {{…}} stands for the place itself; other braces are left alone, as in sweep_template.hpp. A command without
-// a place for the item gets it as its last words, as xargs and GNU parallel do.
+// in, both from 1. {.} {/} {//} {/.} are the item as a path: without its extension, its last part, what lies above it, its last
+// part without extension; {1.} {2/} … those of a cell. {{…}} stands for the place itself; other braces are left alone, as in
+// sweep_template.hpp. A command without a place for the item gets it as its last words, as xargs and GNU parallel do.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +34,19 @@ class MapTemplate {
 
  private:
   enum class What { text, item, cell, number, place };
+  enum class Part { whole, stem, name, folder, stem_of_name };
   struct Piece {
     What what = What::text;
     std::string text;
     std::size_t cell = 0;
+    Part part = Part::whole;
   };
   struct Word { std::vector<Piece> pieces; };
 
   Piece piece_of(std::string_view name, std::span<const std::string> columns, std::size_t cells) const;
   Word read(std::string_view word, std::span<const std::string> columns, std::size_t cells);
+  static Part take_part(std::string_view& name);
+  static void append_part(std::string& word, std::string_view cell, Part part);
   static bool is_place(std::string_view name, bool has_columns);
 
   std::vector<Word> words_;

@@ -43,7 +43,8 @@ def test_a_reader_that_does_not_read_keeps_it_from_no_signal(box, number):
                                stdout=writing, stdin=subprocess.DEVNULL, env=box.environment, cwd=box.folder)
     os.close(writing)
     waiting = bytearray(4)
-    eventually(lambda: not fcntl.ioctl(reading, termios.FIONREAD, waiting) and int.from_bytes(waiting, "little") > 60_000, "a full pipe")
+    eventually(lambda: not fcntl.ioctl(reading, termios.FIONREAD, waiting) and int.from_bytes(waiting, "little") > 60_000,
+               "a full pipe")
     process.send_signal(number)
     assert process.wait(timeout=60) == -number
     os.close(reading)

@@ -1,9 +1,9 @@
 """The power goes while a queue works: no task that has begun is run again without --retry lost, whatever the disk has of it.
 
-The disk that forgets is a preloaded library (fake/power_cut.c): of the queue it has what was synced, and of the lanes' records what
-they were at some earlier moment, as a kernel writes them when it likes. With THOLE_POWER_CUTS=N the same is done N times on a real
-file system: ext4 on a loop device, whose backing file is copied while every process stands still. The next boot is another boot id,
-mounted over the kernel's in a mount namespace of this process, so all of this takes root.
+The disk that forgets is a preloaded library (fake/power_cut.c): of the queue it has what was synced, and of the lanes' records
+what they were at some earlier moment, as a kernel writes them when it likes. With THOLE_POWER_CUTS=N the same is done N times on
+a real file system: ext4 on a loop device, whose backing file is copied while every process stands still. The next boot is
+another boot id, mounted over the kernel's in a mount namespace of this process, so all of this takes root.
 """
 # ctest: timeout 900
 import collections
@@ -96,12 +96,13 @@ class Forgetful(Powered):
         self.kill([pid for pid in [self.runner()] if pid])
         eventually(lambda: self.runner() is None, "the runner without our disk is gone")
         subprocess.run([THOLE, "__runner"], env=self.preloaded, check=True, capture_output=True, timeout=60)
-        eventually(lambda: self.runner() and "power_cut.so" in pathlib.Path(f"/proc/{self.runner()}/maps").read_text(), "our runner")
+        eventually(lambda: self.runner() and "power_cut.so" in pathlib.Path(f"/proc/{self.runner()}/maps").read_text(),
+                   "the runner with our disk")
         self.call("resume", job, **self.preloaded)
         return job
 
     def cut(self, records):
-        """The power goes; the directory is what is on the disk then, with these records of lanes. Returns what was started by then."""
+        """The power goes; the directory is what is on the disk then, with these records of lanes. What was started by then."""
         starts, ends = self.journal_counts()            # before the disk is looked at: it may have more, never less
         lock = os.open(self.disk, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)

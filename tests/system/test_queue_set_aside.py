@@ -1,4 +1,4 @@
-"""The queue's file is set aside or removed while a runner and lanes live: what runs ends well, and the new file is a sound queue."""
+"""The queue's file is set aside or removed while a runner and lanes live: what runs ends well, and the new file is sound."""
 import json
 import os
 import sqlite3
@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from queue_inside import Queue
-from run_tools import THOLE, eventually, open_gate
+from run_tools import THOLE, eventually, gone, open_gate
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_the_whole_directory_is_removed_and_made_again(queue):
     open_gate(gate)
     eventually(lambda: claims(queue) == 0, "the claim of the old one is given back")
     for pid in (lane, runner):
-        eventually(lambda: not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z", "it leaves")
+        eventually(lambda: gone(pid), "it leaves")
     db = sqlite3.connect(queue.folder / "old" / "queue.db")
     assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     db.close()

@@ -48,6 +48,7 @@ bool LogFiles::open(Pack& pack, const port::LogUse& use, std::string& problem) c
   pack.name = use.alone ? fmt::format("{}.log", use.job) : fmt::format("{}/{}-{}.log", use.job, use.lane, use.place);
   pack.path = directory_ + "/" + pack.name;
   const std::string folder = fmt::format("{}/{}", directory_, use.job);
+  ::mkdir(directory_.c_str(), 0700);             // somebody may have removed it
   const bool has_folder = use.alone || ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
   if (has_folder) pack.file = open_at(AT_FDCWD, pack.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
   if (!pack.file) problem = fmt::format("{}: {}", pack.path, std::strerror(errno));
@@ -58,7 +59,9 @@ bool LogFiles::open(Pack& pack, const port::LogUse& use, std::string& problem) c
 LogFiles::Spot LogFiles::next(const port::LogUse& use) {
   Pack& pack = packs_[use.place];
   Spot spot;
-  if ((!pack.file || pack.job != use.job) && !open(pack, use, spot.problem)) return spot;
+  struct stat about {};
+  const bool removed = pack.file && (::fstat(pack.file.get(), &about) != 0 || about.st_nlink == 0);
+  if ((!pack.file || pack.job != use.job || removed) && !open(pack, use, spot.problem)) return spot;
   spot.name = pack.name;
   spot.offset = pack.start = size_of(pack.file.get());
   return spot;

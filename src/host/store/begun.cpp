@@ -32,7 +32,7 @@ void write(Database& db, const Mark& mark) {
 }
 
 // What one sync is to serve. A sync that takes no time need not be saved.
-Millis span_of(Millis sync_time) { return std::max(16 * sync_time, Millis{10}); }
+Millis span_of(Millis sync_time) { return std::max(32 * sync_time, Millis{10}); }
 
 }  // namespace
 

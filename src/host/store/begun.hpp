@@ -4,7 +4,7 @@
 // and run again. So a task may begin only below its job's mark, and a mark is on the disk before anybody sees it. After a loss
 // of power whatever stands below the mark and is not known to have ended may have begun, and is lost.
 //
-// One sync serves as many tasks as the job starts in sixteen times the time that a sync takes, of all its lanes together: a
+// One sync serves as many tasks as the job starts in the time of 32 syncs, of all its lanes together: a
 // short task does not pay for it, and of long ones the mark names just the next. A task that has a row (it ran before, or was
 // held) is taken with a sync of its own.
 #pragma once

@@ -1,0 +1,88 @@
+"""The queue's commands at their edges: lists without names, output that goes nowhere, days that there are not."""
+import shutil
+import subprocess
+
+import pytest
+
+from queue_tools import Queue
+from run_tools import THOLE
+
+
+@pytest.fixture
+def queue(tmp_path):
+    return Queue(tmp_path)
+
+
+def test_tasks_without_a_name_are_those_of_all_jobs_listed(queue):
+    for _ in range(3):
+        queue.submit("-g", "0", "true")
+    queue.submit("-g", "0", "--array", "0-4", "true")
+    assert queue.run("wait").returncode == 0
+    for words in ([], ["-a"]):
+        tasks = queue.json("jobs", *words, "--tasks")["tasks"]
+        assert [(task["job"], task["task"]) for task in tasks] == [(1, 0), (2, 0), (3, 0), *((4, index) for index in range(5))]
+    assert len(queue.json("jobs", "last", "--tasks")["tasks"]) == 5
+
+
+def test_a_number_that_cannot_be_printed_is_said(queue):
+    queue.drain()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([THOLE, "submit", "true"], stdout=full, stderr=subprocess.PIPE, text=True, env=queue.env,
+                              cwd=queue.work)
+    assert done.returncode == 125
+    assert "submitted as job 1, but that cannot be written" in done.stderr
+    assert queue.job(1)["state"] == "queued"
+
+
+@pytest.mark.parametrize("day", ["2027-02-30 10:00", "2027-04-31", "2027-02-29T08:00"])
+def test_a_day_that_there_is_not_is_refused(queue, day):
+    assert "a day that there is" in queue.refused("submit", "--begin", day, "true")
+
+
+def test_a_begin_that_has_passed_is_said(queue):
+    queue.drain()
+    done = queue.run("submit", "--begin", "2020-01-01 00:00", "true")
+    assert done.returncode == 0 and "has passed" in done.stderr, done.stderr
+
+
+def test_a_removed_directory_of_logs_is_made_again(queue):
+    with queue.gate() as gate:
+        first = queue.submit("-g", "0", "cat", str(gate))
+        queue.reaches(first, "running")
+        shutil.rmtree(queue.directory / "logs")
+        other = queue.submit("-g", "0", "echo", "here it is")   # the same runner's
+        assert queue.run("wait", other).returncode == 0
+        assert "here it is" in queue("logs", other)
+    assert queue.run("wait", first).returncode == 0
+
+
+def test_what_is_missing_of_a_job_that_has_ended_is_not_to_come(queue):
+    queue.drain()
+    number = queue.submit("true")
+    queue("cancel", number)
+    said = queue.run("logs", number).stderr
+    assert "has no output: cancelled" in said, said
+
+
+def test_many_jobs_are_explained_in_order(queue):
+    queue.drain()
+    for _ in range(3):
+        queue.submit("true")
+    why = queue.json("why", "job", "all")["jobs"]
+    assert [job["job"] for job in why] == [1, 2, 3] and all(job["why"] for job in why)
+
+
+def test_a_joblog_that_is_none_is_refused_and_left_alone(queue):
+    file = queue.work / "notes.txt"
+    file.write_text("my notes\n")
+    said = queue.refused("map", "-g", "0", "--joblog", str(file), "--resume", "echo", ":::", "a")
+    assert "this is no log of tasks" in said and file.read_text() == "my notes\n"
+
+
+@pytest.mark.parametrize("place, parts", [("{.}", ["d/a.tar", "b", "/c.d/e"]), ("{/}", ["a.tar.gz", "b", "e"]),
+                                          ("{//}", ["d", ".", "/c.d"]), ("{/.}", ["a.tar", "b", "e"]),
+                                          ("{1/}", ["a.tar.gz", "b", "e"]),
+                                          ("{{.}}{}", ["{.}d/a.tar.gz", "{.}b", "{.}/c.d/e"])])
+def test_parts_of_an_item_are_gnu_parallels(queue, place, parts):
+    done = queue("map", "-g", "0", "-k", "echo", place, ":::", "d/a.tar.gz", "b", "/c.d/e")
+    assert done.splitlines() == parts
