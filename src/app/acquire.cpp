@@ -250,7 +250,7 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     none.units = site.observer.units();
     return none;
   }
-  std::optional<OuterClaim> outer = outer_claim(site.store, site.environment, site.uid);
+  std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
   plan::Selection selection = select(site, asked, outer ? &outer->keys : nullptr);
   model::Request request = settled(asked, selection);
   if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
@@ -267,7 +267,7 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
 
 Preview preview(Site& site, const model::Request& asked) {
   site.observer.look(site.patience);
-  std::optional<OuterClaim> outer = outer_claim(site.store, site.environment, site.uid);
+  std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
   const plan::Selection selection = select(site, asked, outer ? &outer->keys : nullptr);
   const model::Request request = settled(asked, selection);
   Preview seen;

@@ -12,11 +12,11 @@ namespace thole::app {
 namespace {
 
 std::vector<KeptClaim> kept_claims(const ClaimSearch& search) {
-  std::map<std::string, KeptClaim> by_id;
+  std::map<std::pair<std::string, uid_t>, KeptClaim> claims;   // anybody can write another's id into his note
   if (!search.store) return {};
   for (const model::Holding& holding : search.store->holdings()) {
     if (!holding.held || holding.id.empty()) continue;
-    KeptClaim& claim = by_id[holding.id];
+    KeptClaim& claim = claims[{holding.id, holding.uid}];
     claim.id = holding.id;
     claim.keys.push_back(holding.key);
     claim.uid = holding.uid;
@@ -24,8 +24,8 @@ std::vector<KeptClaim> kept_claims(const ClaimSearch& search) {
     claim.command = holding.command;
   }
   std::vector<KeptClaim> all;
-  for (auto& [id, claim] : by_id) {
-    claim.directory = search.directory(id, claim.uid);
+  for (auto& [name, claim] : claims) {
+    claim.directory = search.directory(claim.id, claim.uid);
     all.push_back(std::move(claim));
   }
   return all;
@@ -147,13 +147,13 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());
   inner = std::move(acquired.inner_store);
   port::ClaimStore& store = inner ? *inner : ports.site.store;
-  held.door.held = [&store] { return store.holdings(); };
+  held.door.lives = [&store](const std::string& other) { return !store.own_claim(other).empty(); };
   held.door.amend = [&store, id = acquired.claim.id, keys = acquired.claim.keys](std::optional<WallTime> end) {
-    store.amend(port::Claim{id, keys, {}}, end);
+    return store.amend(port::Claim{id, keys, {}}, end);
   };
   if (wanted.process)
     held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process] {
-      store.amend(port::Claim{id, keys, {}}, std::nullopt, process);
+      return store.amend(port::Claim{id, keys, {}}, std::nullopt, process);
     };
   held.claim = std::move(acquired.claim);
   return held;
@@ -167,7 +167,15 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   std::vector<KeptClaim> found;
   for (const KeptClaim& claim : all)
     if (name.empty() ? claim.uid == search.uid : claim.id.starts_with(name.substr(0, name.find('/')))) found.push_back(claim);
+  if (found.empty() && search.store && !name.empty())   // noted where only its owner can read
+    if (auto keys = search.store->own_claim(name.substr(0, name.find('/'))); !keys.empty()) {
+      const std::string id = name.substr(0, name.find('/'));
+      found.push_back({id, std::move(keys), search.uid, 0, "", search.directory(id, search.uid)});
+    }
   if (found.empty() && !word.empty() && !all.empty()) found = on_gpu(search.gpus(), word, all);
+  // Mine go before a stranger's of the same name.
+  if (std::any_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.uid == search.uid; }))
+    std::erase_if(found, [&](const KeptClaim& claim) { return claim.uid != search.uid; });
   return only_one(std::move(found), word.empty() ? "which claim?" : word, all);
 }
 

@@ -4,24 +4,13 @@
 
 namespace thole::app {
 
-namespace {
-
-std::vector<std::string> keys_of(port::ClaimStore& store, std::string_view id, uid_t uid) {
-  std::vector<std::string> keys;
-  for (const model::Holding& holding : store.holdings())
-    if (holding.held && holding.id == id && holding.uid == uid) keys.push_back(holding.key);
-  return keys;
-}
-
-}  // namespace
-
-std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment, uid_t uid) {
+std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment) {
   const auto named = environment.find("THOLE_CLAIM");
   if (named == environment.end() || named->second.empty()) return std::nullopt;
   std::optional<OuterClaim> outer;
   for (std::string_view part : split(named->second, '/')) {
     port::ClaimStore& around = outer ? *outer->store : machine;
-    std::vector<std::string> keys = keys_of(around, part, uid);
+    std::vector<std::string> keys = around.own_claim(std::string(part));
     if (keys.empty()) break;
     std::unique_ptr<port::ClaimStore> inner = around.within(std::string(part));
     outer = OuterClaim{outer ? outer->id + "/" + std::string(part) : std::string(part), std::move(keys), std::move(inner)};

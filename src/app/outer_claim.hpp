@@ -17,8 +17,8 @@ struct OuterClaim {
   std::unique_ptr<port::ClaimStore> store;       // of what is claimed inside it
 };
 
-// Follows THOLE_CLAIM from the machine's store inwards as far as the locks show each claim alive and ours. A stale id is
+// Follows THOLE_CLAIM from the machine's store inwards as far as notes of our own show each claim alive. A stale id is
 // ignored: nothing is returned, and the caller claims from the machine like anybody else.
-std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment, uid_t uid);
+std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment);
 
 }  // namespace thole::app

@@ -41,8 +41,8 @@ std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acqu
   spec.about = {acquired.claim.id, 0, false, until};
   for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
   port::ClaimStore& store = acquired.inner_store ? *acquired.inner_store : ports.site.store;
-  spec.held = [&store] { return store.holdings(); };
-  spec.amend = [&store, &acquired](std::optional<WallTime> end) { store.amend(acquired.claim, end); };
+  spec.lives = [&store](const std::string& id) { return !store.own_claim(id).empty(); };
+  spec.amend = [&store, &acquired](std::optional<WallTime> end) { return store.amend(acquired.claim, end); };
   try {
     spec.directory = ports.new_directory(acquired.claim.id);
     return ports.control.open(std::move(spec));

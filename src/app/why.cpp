@@ -77,11 +77,11 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit) {
     const OverviewScene scene(overview);
     if (row.state == State::sick) answer.sentences.push_back(row.why);
     answer.sentences.push_back(
-        (row.state == State::shared ? "shared by " : "claimed by ") +
+        (row.state == State::shared ? "shared by " : row.state == State::overdue ? "no longer claimed by " : "claimed by ") +
         plan::explain_unit(unit, {scene.units, scene.verdicts, scene.holdings, scene.queue, overview.now}));
     if (row.state != State::sick && !row.why.empty()) answer.sentences.push_back(row.why);
     if (std::any_of(row.holdings.begin(), row.holdings.end(), [](const model::Holding& holding) { return !holding.verified; }))
-      answer.sentences.push_back("unverified: the record does not match the kernel's lock, so the name may be wrong");
+      answer.sentences.push_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
   }
   const model::Machine& machine = overview.snapshot.machine;
   for (auto more : {idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})

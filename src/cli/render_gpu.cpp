@@ -58,7 +58,7 @@ class Sheet {
       if (holding.memory_mib) who += ", budget " + format_mib(*holding.memory_mib);
       if (holding.pid > 0) who += fmt::format(", pid {}", holding.pid);
       line(holding.shared ? "shared by" : "claimed by", who);
-      line("claim", holding.id.empty() ? "its record does not match the lock" : printable(holding.id, 40));
+      line("claim", holding.id.empty() ? "no note of its owner agrees with the lock" : printable(holding.id, 40));
       line("command", printable(holding.command));
     }
   }

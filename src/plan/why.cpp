@@ -11,8 +11,8 @@ namespace thole::plan {
 namespace {
 
 std::string describe(const model::Holding& holding, WallTime now) {
-  std::string text = holding.user.empty() ? "somebody" : printable(holding.user, 32);
-  if (!holding.verified) text += " (unverified)";
+  std::string text = holding.user.empty() ? "somebody unknown" : printable(holding.user, 32);
+  if (!holding.verified && !holding.user.empty()) text += " (unverified)";
   if (holding.shared && holding.memory_mib) text += " with " + format_mib(*holding.memory_mib);
   if (holding.since != WallTime{}) text += " since " + format_local(holding.since, now);
   if (holding.overdue) text += ", overdue";
@@ -66,7 +66,7 @@ std::string ordinal(unsigned number) {
 std::string explain_unit(std::size_t unit, const Scene& scene) {
   std::vector<std::string> holders;
   for (const model::Holding& holding : scene.holdings)
-    if (holding.held && holding.key == scene.units[unit].key) holders.push_back(describe(holding, scene.now));
+    if ((holding.held || holding.overdue) && holding.key == scene.units[unit].key) holders.push_back(describe(holding, scene.now));
   if (!holders.empty()) return join(holders, " and ");
   return unit < scene.verdicts.size() ? scene.verdicts[unit].why : "";
 }

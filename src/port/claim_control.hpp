@@ -39,8 +39,8 @@ struct DoorSpec {
   std::string directory;                 // the claim's, made (0700) when missing
   ClaimAbout about;
   std::vector<int> locks;                // what `descriptors` hands out
-  std::function<void(std::optional<WallTime>)> amend;   // records a new end before it is confirmed
-  std::function<std::vector<model::Holding>()> held;    // all that is held; asked where a killed keeper left its directory
+  std::function<bool(std::optional<WallTime>)> amend;   // records a new end before it is confirmed; false when it cannot
+  std::function<bool(const std::string& id)> lives;     // a claim of ours; asked where a killed keeper left its directory
 };
 
 // A claim without a command: how long it is held, besides its declared end (DoorSpec::about.until, known once it starts).
@@ -53,7 +53,8 @@ struct ToHold {
   Claim claim;
   DoorSpec door;
   std::string message;                   // for the caller of hold()
-  std::function<void()> overdue;         // the end came and the adopted process still runs: record it; may be empty
+  // The end came and the adopted process still runs: records it. Recorded, the holder keeps the note until that one ends.
+  std::function<bool()> overdue;         // may be empty
   std::function<void()> ending;          // the claim is about to be let go; may be empty
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fd.hpp"
@@ -14,12 +15,57 @@
 
 namespace thole::port {
 
+// The locked descriptors of a claim: those of the units, and after them that of its note, which says that the claim lives. The
+// note goes first at every end: it has the highest number, because a dying process's descriptors are closed from the highest down,
+// and here it is the last, because they are closed from the last on. A note that outlived its claim would lend another's unit.
+class ClaimLocks {
+ public:
+  ClaimLocks() = default;
+  ClaimLocks(std::vector<Fd> locks) : locks_(std::move(locks)) {}   // of a claim that somebody else keeps
+  ClaimLocks(ClaimLocks&& other) noexcept : locks_(std::move(other.locks_)), noted_(std::exchange(other.noted_, false)) {
+    other.locks_.clear();
+  }
+  ClaimLocks& operator=(ClaimLocks&& other) noexcept {
+    if (this == &other) return *this;
+    clear();
+    locks_ = std::move(other.locks_);
+    other.locks_.clear();
+    noted_ = std::exchange(other.noted_, false);
+    return *this;
+  }
+  ~ClaimLocks() { clear(); }
+
+  void push_back(Fd lock) { locks_.push_back(std::move(lock)); }   // before the note
+  void add_note(Fd note) { locks_.push_back(std::move(note)), noted_ = true; }
+  void clear() {
+    while (!locks_.empty()) locks_.pop_back();
+    noted_ = false;
+  }
+  // Lets the units go and gives the note to the caller; empty when there is none.
+  Fd keep_note_only() {
+    Fd note;
+    if (noted_) note = std::move(locks_.back());
+    clear();
+    return note;
+  }
+
+  bool empty() const { return locks_.empty(); }
+  bool noted() const { return noted_; }
+  std::size_t size() const { return locks_.size(); }
+  auto begin() const { return locks_.begin(); }
+  auto end() const { return locks_.end(); }
+
+ private:
+  std::vector<Fd> locks_;
+  bool noted_ = false;
+};
+
 // Owning it is owning the units: it holds the locked descriptors. Destroying it (or the death of the last process that has
 // copies of them) releases. A claim that reuses an outer one (or claims nothing) has no descriptors.
 struct Claim {
   std::string id;                      // 16 hex digits; "outer/inner" for a claim within a claim
   std::vector<std::string> keys;       // the units, in slot order
-  std::vector<Fd> locks;               // the locked FIFOs and the directory's own locks, CLOEXEC; their order is of no meaning
+  ClaimLocks locks;                    // the locked FIFOs, the directory's own locks, the note: in this order, CLOEXEC
 };
 
 // What a caller wants to hold; the rule chooses the slots.
@@ -30,7 +76,7 @@ struct Entry {
   bool shared = false;
   bool share_with_any = false;
   bool trust_claims = false;
-  std::uint64_t memory_mib = 0;        // shared: the budget recorded in `who`
+  std::uint64_t memory_mib = 0;        // shared: the budget
   std::optional<Seconds> time;         // declared length; recorded as `until` when the claim starts
   unsigned leave = 0;                  // units that stay free for others
   std::string command;                 // for people, cut to fit
@@ -77,12 +123,14 @@ class ClaimStore {
   virtual std::unique_ptr<Place> enter(Entry entry) = 0;
   virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
+  // The units of my own living claim of this id, by what nobody but its owner can have said; none where there is none.
+  virtual std::vector<std::string> own_claim(const std::string& id) = 0;
   // The processes whose tickets want one of this claim's units. For after every task: one small read without the mutex, so that
   // one that has died may be among them.
   virtual std::vector<pid_t> wanted_by(const Claim& claim) = 0;
   // Records a new declared end; or, with `overdue`, that the end has come and this process, for which the claim was made, still
-  // runs: holdings() says so until it ends or the unit is claimed again.
-  virtual void amend(const Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
+  // runs: holdings() says so while the claim's note is kept. False when it cannot be recorded.
+  virtual bool amend(const Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
   virtual StoreAbout about() const = 0;
 
   // The store of the smaller machine inside a claim: the same protocol over that claim's units, in the claim's own directory,

@@ -15,9 +15,10 @@ class LateStore : public port::ClaimStore {
   std::unique_ptr<port::Place> enter(port::Entry entry) override { return open_().enter(std::move(entry)); }
   std::vector<model::Holding> holdings() override { return open_().holdings(); }
   std::vector<model::Waiting> waiting() override { return open_().waiting(); }
+  std::vector<std::string> own_claim(const std::string& id) override { return open_().own_claim(id); }
   std::vector<pid_t> wanted_by(const port::Claim& claim) override { return open_().wanted_by(claim); }
-  void amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
-    open_().amend(claim, until, overdue);
+  bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
+    return open_().amend(claim, until, overdue);
   }
   port::StoreAbout about() const override { return open_().about(); }
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override { return open_().within(claim_id); }

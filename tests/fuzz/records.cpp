@@ -1,4 +1,4 @@
-// The shared files of a state directory: `queue`, `who` and `devices` as a stranger may leave them. The first byte chooses the file.
+// The shared files of a state directory: `queue`, `devices`, and a note as a stranger may leave them. The first byte chooses the file.
 // A record that begins with an even byte is taken as it is, one that begins with an odd byte is made valid from its bytes: so
 // mutations get behind the check sums.
 #include <sys/mman.h>
@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/fd.hpp"
 #include "fuzz.hpp"
 #include "host/claims/queue_file.hpp"
-#include "host/claims/who_file.hpp"
 #include "model/json.hpp"
 
 using namespace thole;
@@ -81,26 +81,28 @@ void try_queue(std::string_view bytes) {
               "and is found again whatever lies around it");
 }
 
-void try_who(std::string_view bytes) {
-  const std::string key = "GPU-8876fa66-9d31-921c-76da-21233aad9b1a";
-  std::string notes = records<WhoRecord>(bytes, [&](WhoRecord raw) {
-    HolderNote note;
+void try_notes(std::string_view bytes) {
+  const SlotKeys keys{"GPU-8876fa66-9d31-921c-76da-21233aad9b1a", "GPU-1"};
+  std::string notes = records<NoteRecord>(bytes, [&](NoteRecord raw) {
+    Note note;
     note.id.assign(raw.id, ::strnlen(raw.id, sizeof raw.id));
     note.command.assign(raw.command, ::strnlen(raw.command, sizeof raw.command));
     note.since = WallTime(Millis(raw.since_ms));
     if (raw.until_ms != 0) note.until = WallTime(Millis(raw.until_ms));
     note.memory_mib = raw.memory_mib;
-    note.shared = raw.place % 2 != 0;
-    return encode(note, 0, note.shared ? 1 : 0, key);
+    note.shared = raw.places[0] % 2 != 0;
+    std::copy(std::begin(raw.places), std::end(raw.places), note.places.begin());
+    return encode(note, keys, 1);
   });
-  Fd fd = file_of(std::string(sizeof(WhoMask), '\1') + notes);
-  WhoFile who(fd.get());
-  who.read_mask();
-  for (unsigned slot = 0; slot < model::max_slots; ++slot) who.noted(slot);
-  for (unsigned place = 0; place < who_places; ++place) {
-    auto note = who.read(0, place, key);
+  for (std::size_t at = 0; at + sizeof(NoteRecord) <= notes.size(); at += sizeof(NoteRecord)) {
+    NoteRecord record;
+    std::memcpy(&record, notes.data() + at, sizeof record);
+    auto note = decode(record, keys, 1);
     if (!note) continue;
-    fuzz::check(note->shared == (place != 0), "only sharers lie in share places");
+    for (unsigned slot = 0; slot < model::max_slots; ++slot)
+      for (unsigned place = 0; place <= model::share_places; ++place)
+        fuzz::check(!note->names(slot, place) || (!keys[slot].empty() && note->shared == (place != 0)),
+                    "it names slots there are, and only sharers have share places");
     fuzz::check(note->id.size() <= 16 && note->id.find_first_not_of("0123456789abcdef") == std::string::npos, "an id is hexadecimal");
     model::Holding holding;
     holding.since = note->since;
@@ -122,7 +124,7 @@ int fuzz_one(const std::uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
   switch (input.byte() % 3) {
     case 0: try_queue(input.rest()); break;
-    case 1: try_who(input.rest()); break;
+    case 1: try_notes(input.rest()); break;
     case 2: try_devices(input.rest()); break;
   }
   return 0;

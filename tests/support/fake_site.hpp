@@ -71,8 +71,14 @@ class FakeStore final : public port::ClaimStore {
     return all;
   }
   std::vector<model::Waiting> waiting() override { return {}; }
+  uid_t me = 0;                                 // whose claims can be claimed within
+  std::vector<std::string> own_claim(const std::string& id) override {
+    for (const Held& claim : held)
+      if (claim.id == id && claim.uid == me) return claim.keys;
+    return {};
+  }
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
-  void amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override {}
+  bool amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override { return true; }
   port::StoreAbout about() const override { return {"memory", "private", {}}; }
   std::unique_ptr<port::ClaimStore> within(const std::string& id) override {
     auto store = std::make_unique<FakeStore>();

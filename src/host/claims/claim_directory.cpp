@@ -132,10 +132,11 @@ void ClaimDirectory::complete(std::span<const std::string> keys) {
   }
   refresh_slots();
   bool known = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return slot_of(key).has_value(); });
-  if (known && !missing(state_.fd.get(), "queue")) return;
+  if (known && !missing(state_.fd.get(), "queue") && !missing(state_.fd.get(), "notes")) return;
   AllocLock lock(alloc_.get(), path(), {}, {});
   refresh_slots();
   who_ = maker().make_file("who");
+  make_notes();
   if (add_slots(keys)) write_devices();
   reserve_space();
   if (missing(state_.fd.get(), "queue")) make_fixed_nodes();
@@ -149,6 +150,16 @@ void ClaimDirectory::make_fixed_nodes() {
     if (!make_queue(queue))
       state_.cautions.push_back(path() + ": the disk is full; waiting is without order until there is space");
   });
+}
+
+// Everybody makes files of his own in it, and removes no other's. Without it nothing is shared, and the rest goes on.
+void ClaimDirectory::make_notes() {
+  const mode_t mode = state_.kind == DirKind::personal ? 0700 : access_.group ? 01770 : 01777;
+  const int directory = state_.fd.get();
+  if ((::mkdirat(directory, "notes", 0700) != 0 && errno != EEXIST) ||
+      (access_.group && ::fchownat(directory, "notes", static_cast<uid_t>(-1), *access_.group, AT_SYMLINK_NOFOLLOW) != 0) ||
+      ::fchmodat(directory, "notes", mode, 0) != 0)
+    state_.cautions.push_back(path() + "/notes cannot be made: GPUs are not shared, and names are not shown");
 }
 
 void ClaimDirectory::make_slot_nodes(const std::string& key) {
@@ -180,11 +191,10 @@ void ClaimDirectory::write_devices() {
   load_slots(text);
 }
 
-// Space is taken when the directory is made: a disk that fills up later takes nobody's place in line.
+// Space is taken when the directory is made: a disk that fills up later costs no marks.
 void ClaimDirectory::reserve_space() {
   if (state_.kind == DirKind::personal) return;
-  if (!reserve_who(who_.get(), keys_))
-    state_.cautions.push_back(path() + ": the disk is full; who holds what is not recorded");
+  if (!reserve_who(who_.get())) state_.cautions.push_back(path() + ": the disk is full; every look tries every GPU");
 }
 
 void ClaimDirectory::load_slots(const std::string& text) {
@@ -225,6 +235,7 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
   for (const std::string& key : keys_)
     if (!key.empty()) make_slot_nodes(key);
   for (unsigned place = 0; place < turn_nodes_; ++place) maker().make_fifo(turn_node(place));
+  make_notes();
   unsigned freed = 0;
   for (unsigned slot = 0; slot < keys_.size(); ++slot) {
     if (keys_[slot].empty() || std::find(keys.begin(), keys.end(), keys_[slot]) != keys.end()) continue;

@@ -66,6 +66,7 @@ class ClaimDirectory {
   void complete(std::span<const std::string> keys);
   void make_fixed_nodes();
   bool add_slots(std::span<const std::string> keys);
+  void make_notes();
   void make_slot_nodes(const std::string& key);
   void write_devices();
   void reserve_space();

@@ -50,7 +50,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
     claim.reset();
     return Outcome::moved;
   }
-  write_notes(pass, decision, places);
+  write_note(pass, decision, places, *claim);
   store_.hook("noted");
   nudge(pass, decision.nudge);
   leave(pass);
@@ -96,8 +96,8 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
   return true;
 }
 
-void FifoPlace::write_notes(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places) {
-  HolderNote note;
+void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::Claim& claim) {
+  Note note;
   note.id = last_part(entry_.id);
   note.command = entry_.command;
   note.process = store_.me();
@@ -106,8 +106,60 @@ void FifoPlace::write_notes(Pass& pass, const model::Take& decision, const std::
   note.memory_mib = entry_.memory_mib;
   note.shared = entry_.shared;
   note.share_with_any = entry_.share_with_any;
-  if (!pass.who.write(note, decision.slots, places, pass.nodes.slots()))
-    store_.caution("the disk is full: who holds what is not recorded");
+  int highest = -1;
+  for (const Fd& lock : claim.locks) highest = std::max(highest, lock.get());
+  for (std::size_t i = 0; i < decision.slots.size(); ++i) {
+    pass.who.note(decision.slots[i]);
+    note.put(decision.slots[i], places[i]);
+  }
+  Fd live = store_.note(note, highest);
+  if (live) {
+    claim.locks.add_note(std::move(live));
+  } else if (entry_.shared) {
+    throw Error(ErrorCode::unavailable, "no note can be made of this claim, and nothing is shared without one")
+        .about(pass.nodes.path() + "/notes").because(errno).hint("claim without --share; thole doctor says what is wrong");
+  } else {
+    store_.caution("no note could be made of this claim: what claims inside it waits until it ends");
+  }
+  if (entry_.shared) remember_others(pass, decision, places);
+}
+
+void FifoPlace::remember_others(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places) {
+  beside_.clear();
+  for (std::size_t i = 0; i < decision.slots.size(); ++i) {
+    Beside beside{decision.slots[i], places[i], {}};
+    const auto& held = pass.look.held_places(beside.slot);
+    for (std::size_t k = 0; k < held.size(); ++k)
+      beside.others.emplace_back(held[k], pass.view.slots[beside.slot].holders.at(k));
+    beside_.push_back(std::move(beside));
+  }
+}
+
+// Now that everybody can read of my claim: is nobody there whom the rule did not see, or who says something else? Between two
+// looks somebody may have come who saw me no more than I saw him; later than both of our notes one of us looks.
+bool FifoPlace::others_are_the_same() {
+  collect_notes();
+  Section section(store_);
+  ClaimDirectory& nodes = store_.nodes();
+  WhoFile who(nodes.who());
+  SlotLook look(nodes, who);
+  std::vector<model::SlotView> views(model::max_slots);
+  for (const Beside& beside : beside_) look.look_again(views, beside.slot);
+  notes_->read(nodes.slots());
+  look.inform(views, *notes_, store_.me().uid, WallTime{});
+  return std::all_of(beside_.begin(), beside_.end(), [&](const Beside& beside) {
+    const auto& held = look.held_places(beside.slot);
+    for (std::size_t k = 0; k < held.size(); ++k) {
+      if (held[k] == beside.place) continue;
+      const model::SlotHolder& now = views[beside.slot].holders.at(k);
+      const auto same = [&](const auto& other) {
+        return other.first == held[k] && other.second.uid == now.uid && other.second.memory_mib == now.memory_mib &&
+               other.second.share_with_any == now.share_with_any;
+      };
+      if (std::none_of(beside.others.begin(), beside.others.end(), same)) return false;
+    }
+    return true;
+  });
 }
 
 // A rule that lets me go before an earlier ticket has reckoned with it: then it must live.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "host/claims/fifo_store.hpp"
@@ -29,6 +30,11 @@ struct FifoPlace::Pass {
     for (const Ticket& ticket : queue.tickets())
       if (ticket.view.number == number) return &ticket;
     return nullptr;
+  }
+  bool anybody_before(std::optional<std::uint64_t> mine, const model::SlotSet& eligible) const {
+    return std::any_of(queue.tickets().begin(), queue.tickets().end(), [&](const Ticket& ticket) {
+      return (!mine || ticket.view.number < *mine) && (ticket.view.eligible & eligible).any();
+    });
   }
   bool alive(const Ticket& ticket) const {
     Fd turn = nodes.open_turn(ticket.place, O_RDWR);

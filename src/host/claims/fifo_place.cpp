@@ -2,8 +2,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -22,6 +25,14 @@ constexpr unsigned asks = 64 + model::max_slots;
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
+// So that two who keep finding each other do not do so for ever.
+void pause_at_random() {
+  std::uint32_t bits = 0;
+  (void)!::getrandom(&bits, sizeof bits, 0);
+  timespec pause{0, static_cast<long>(bits % 10'000'000)};
+  ::nanosleep(&pause, nullptr);
+}
+
 }  // namespace
 
 FifoPlace::FifoPlace(FifoStore& store, port::Entry entry) : store_(store), maker_(store.me().pid), entry_(std::move(entry)) {}
@@ -39,23 +50,47 @@ FifoPlace::~FifoPlace() {
 
 std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
   pass_on();
-  for (unsigned restart = 0; restart < 5; ++restart) {
+  notes_.reset();
+  read_again_ = false;
+  // Woken by an end I am usually the next and need no notes; looking by myself, or called for, I may have to plan with ends.
+  if (entry_.shared || (turn_ && (last_wake_ == port::Wake::again || last_wake_ == port::Wake::nudge))) collect_notes();
+  Outcome outcome = Outcome::done;
+  for (unsigned restart = 0; restart < 10; ++restart) {
     std::optional<port::Claim> claim;
-    Outcome outcome = try_step(rule, claim);
+    outcome = try_step(rule, claim);
     if (!claim) pass_on();   // never under alloc: whoever wakes would only wait for it
-    if (outcome != Outcome::moved) {
+    if (outcome == Outcome::uninformed) {
+      collect_notes();
+    } else if (outcome == Outcome::moved) {
+      watches_ = {};
+      if (store_.reopen()) {
+        turn_.reset();
+        first_ticket_.reset();   // another directory, another line
+      }
+      if (notes_) collect_notes();
+    } else if (claim && entry_.shared && !others_are_the_same()) {
+      claim.reset();
+      pass_on();
+      pause_at_random();
+      collect_notes();
+    } else {
       // Won by the clock alone? Then neither a watch nor the mailbox tells of what made it possible. (HUP may come some us
       // after the unlock, and the clock may have run out just as it came.)
       bool by_clock = claim && last_wake_ == port::Wake::again && !excused_;
       if (by_clock && !(spent_ && is_readable(spent_->fd.get())) && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
       return claim;
     }
-    watches_ = {};
-    if (!store_.reopen()) continue;
-    turn_.reset();
-    first_ticket_.reset();   // another directory, another line
   }
-  throw Error(ErrorCode::unavailable, "the state directory keeps being replaced").about(store_.about().directory);
+  if (outcome == Outcome::moved)
+    throw Error(ErrorCode::unavailable, "the state directory keeps being replaced").about(store_.about().directory);
+  decision_ = model::Wait{};   // others come and go: again soon
+  restless_ = true;
+  return std::nullopt;
+}
+
+void FifoPlace::collect_notes() {
+  notes_.emplace(store_.notes());
+  notes_->collect();
 }
 
 FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim) {
@@ -72,12 +107,13 @@ FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<po
   for (unsigned ask = 0; ask < asks; ++ask) {
     show_queue(pass);
     decision_ = rule(pass.view, turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt, pass.now);
+    if (must_be_informed(pass)) return Outcome::uninformed;
     Outcome outcome = Outcome::done;
     if (auto* decided = std::get_if<model::Take>(&decision_)) outcome = take(pass, model::Take(*decided), claim);
     else if (auto* waiting = std::get_if<model::Wait>(&decision_)) outcome = wait(pass, *waiting);
     else leave(pass);
     if (outcome != Outcome::again) {
-      pass.who.write_mask();
+      pass.who.write();
       return outcome;
     }
   }
@@ -99,9 +135,25 @@ void FifoPlace::look_at_queue(Pass& pass) {
   }
   pass.wanted = eligible_;
   for (const Ticket& ticket : pass.queue.tickets()) pass.wanted |= ticket.view.eligible;
-  pass.who.read_mask();
-  if (entry_.shared) pass.look.ask_kernel_for_uids();
-  pass.look.fill(pass.view.slots, pass.wanted, last_wake_ == port::Wake::again);
+  pass.who.read();
+  // Beside whom a sharer sits is never left to a mark that anybody can wipe.
+  pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || last_wake_ == port::Wake::again);
+  if (!notes_) return;
+  notes_->read(pass.nodes.slots());
+  pass.look.inform(pass.view.slots, *notes_, store_.me().uid, pass.now);
+}
+
+// Without notes nobody's end is known, which can only keep me waiting; to take my turn before others it must be known.
+bool FifoPlace::must_be_informed(const Pass& pass) {
+  if (!pass.look.any_held()) return false;
+  const bool takes = std::holds_alternative<model::Take>(decision_);
+  const auto mine = turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt;
+  if (!pass.look.informed()) return !takes || pass.anybody_before(mine, eligible_);
+  if (!entry_.shared || takes || read_again_) return false;
+  // A sharer of whom nothing is known may have made his note after I collected them: once more, then he is unknown.
+  return read_again_ = std::any_of(pass.view.slots.begin(), pass.view.slots.end(), [](const model::SlotView& slot) {
+    return std::any_of(slot.holders.begin(), slot.holders.end(), [](const auto& h) { return h.shared && !h.memory_mib; });
+  });
 }
 
 void FifoPlace::show_queue(Pass& pass) {

@@ -16,8 +16,14 @@ namespace thole::host {
 
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
     : options_(std::move(options)), look_only_(look_only), me_(own_identity()) {
+  open_directory(std::move(directory));
+}
+
+void FifoStore::open_directory(StateDir directory) {
   nodes_.emplace(std::move(directory), options_.units);
   queue_.emplace(nodes_->queue());
+  notes_ = open_notes(nodes_->state());
+  own_notes_.emplace(notes_.get(), me_.uid, number_of(nodes_->state()));
 }
 
 std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
@@ -62,11 +68,10 @@ void FifoStore::open_again() {
     auto directory = find_state_dir(options_.location);
     if (!directory) throw Error(ErrorCode::unavailable, "the state directory was deleted").about(nodes_->path());
     directory->mine = false;
-    nodes_.emplace(std::move(*directory), options_.units);
+    open_directory(std::move(*directory));
   } else {
-    nodes_.emplace(open_state_dir(options_.location), options_.units);
+    open_directory(open_state_dir(options_.location));
   }
-  queue_.emplace(nodes_->queue());
 }
 
 bool FifoStore::reopen() {
@@ -107,10 +112,57 @@ std::unique_ptr<port::ClaimStore> FifoStore::within(const std::string& claim_id)
   ClaimStoreOptions inner = options_;
   inner.location = inner_location(options_, claim_id);
   inner.units.clear();  // those of the claim: each is added by the first who enters for it
-  sweep_inner_directories(options_, nodes_->path(), [this] { return holdings(); });
+  sweep_inner_directories(options_, nodes_->path(), [this](const std::string& id) { return !own_claim(id).empty(); });
   StateDir directory = open_state_dir(inner.location);
   mark_inner_directory(directory, nodes_->path());
   return std::make_unique<FifoStore>(std::move(inner), std::move(directory), false);
+}
+
+Fd FifoStore::note(const Note& note, int above) {
+  if (notes_)
+    if (Fd live = own_notes_->put(note, nodes_->slots(), above)) return live;
+  if (note.shared) return Fd();
+  try {
+    return note_in_own_directory(options_, nodes_->state(), note, nodes_->slots(), above);
+  } catch (const Error&) {   // no such directory can be had: the caller says what that means
+    return Fd();
+  }
+}
+
+NoteBook FifoStore::book_of(int directory) const {
+  return {directory < 0 ? Fd() : Fd(::fcntl(directory, F_DUPFD_CLOEXEC, 0)), number_of(nodes_->state())};
+}
+
+NoteBook FifoStore::notes() {
+  std::lock_guard lock(threads_);
+  return book_of(notes_.get());
+}
+
+bool FifoStore::change_note(const std::string& id, const std::function<void(Note&)>& how) {
+  if (notes_ && own_notes_->change(id, nodes_->slots(), how)) return true;
+  const Fd own = find_own_directory_of(options_, id);
+  return own && OwnNotes(own.get(), me_.uid, number_of(nodes_->state())).change(id, nodes_->slots(), how);
+}
+
+// Takes no lock, so that nobody who keeps the claims locked stops those who claim within their own.
+std::vector<std::string> FifoStore::own_claim(const std::string& id) {
+  adopt_after_fork();
+  std::lock_guard lock(threads_);
+  nodes_->refresh_slots();
+  const auto keys_in = [&](NoteBook book) {
+    std::vector<std::string> keys;
+    book.collect(me_.uid);
+    book.read(nodes_->slots());
+    for (const Note& note : book.live())
+      for (unsigned slot = 0; slot < model::max_slots && note.id == id && !note.overdue; ++slot)
+        if (note.names(slot)) keys.push_back(nodes_->slots()[slot]);
+    return keys;
+  };
+  std::vector<std::string> keys;
+  if (notes_) keys = keys_in(book_of(notes_.get()));
+  if (keys.empty())
+    if (Fd own = find_own_directory_of(options_, id)) keys = keys_in(book_of(own.get()));
+  return keys;
 }
 
 Section::Section(FifoStore& store) : threads_((store.adopt_after_fork(), store.threads())) {

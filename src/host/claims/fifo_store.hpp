@@ -6,7 +6,11 @@
 // notes, leave the line. Wait: have a ticket, watch what the rule names, wake whom it names. Between passes a waiter sleeps in
 // poll with no lock held but that of its own turn FIFO, which shows it alive and is its mailbox.
 //
-//   alloc      -> tickets, slots, rule -> locks, notes, ticket -> unlock -> close turn FIFO (wakes the next) | sleep
+//   alloc      -> tickets, slots, rule -> locks, note, ticket -> unlock -> close turn FIFO (wakes the next) | sleep
+//
+// An exclusive claim that does not wait reads nobody's notes. Whoever waits or shares collects them before the pass (notes.hpp).
+// A sharer takes his place, makes his note live, and then looks again: if somebody is there whom the rule did not see,
+// or who says something else, he gives all back. Of two who come at once at least one sees the other. No note, no share.
 //
 // Every step may be the last one of its process. Locks die with it; a record without a locked FIFO is dropped by whoever
 // meets it; a note without a lock is not believed.
@@ -31,13 +35,17 @@ class FifoStore : public port::ClaimStore {
   std::vector<model::Holding> holdings() override;
   std::vector<model::Waiting> waiting() override;
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
-  void amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
+  std::vector<std::string> own_claim(const std::string& id) override;
+  bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
   port::StoreAbout about() const override;
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;
 
   // For the places of this store; under `threads()`.
   ClaimDirectory& nodes() { return *nodes_; }
   QueueFile& queue() { return *queue_; }
+  NoteBook notes();                    // of a directory of its own; not under threads()
+  // Makes the note of a claim live; where notes/ takes none and the claim is exclusive, in the claim's own directory.
+  Fd note(const Note& note, int above);
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
@@ -53,11 +61,17 @@ class FifoStore : public port::ClaimStore {
   std::string init_hint() const;
 
  private:
+  NoteBook book_of(int directory) const;
+  bool change_note(const std::string& id, const std::function<void(Note&)>& how);
+  void open_directory(StateDir directory);
+
   ClaimStoreOptions options_;
   bool look_only_;                     // makes nothing, until somebody enters
   mutable std::mutex threads_;
   std::optional<ClaimDirectory> nodes_;
   std::optional<QueueFile> queue_;
+  Fd notes_;                           // notes/; empty where there is none
+  std::optional<OwnNotes> own_notes_;
   model::QueueView view_;
   ProcessIdentity me_;
   mutable std::mutex cautions_mutex_;  // its own: cautions arise while threads_ is held, and while it is not
@@ -99,7 +113,12 @@ class FifoPlace : public port::Place {
     std::optional<SteadyTime> valid_until;   // absent: as long as /proc says so
   };
   struct Pass;
-  enum class Outcome { done, again, moved };
+  enum class Outcome { done, again, moved, uninformed };
+  // A place I have taken on a shared slot, and what I was shown of those who are there.
+  struct Beside {
+    unsigned slot, place;
+    std::vector<std::pair<unsigned, model::SlotHolder>> others;
+  };
 
   Outcome try_step(const model::Rule& rule, std::optional<port::Claim>& claim);
   void look_at_queue(Pass& pass);
@@ -107,7 +126,11 @@ class FifoPlace : public port::Place {
   bool drop_dead(Pass& pass);
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   bool lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places);
-  void write_notes(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places);
+  void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::Claim& claim);
+  void remember_others(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places);
+  bool others_are_the_same();
+  void collect_notes();
+  bool must_be_informed(const Pass& pass);
   bool overtakes_the_dead(Pass& pass);
   Outcome wait(Pass& pass, const model::Wait& decision);
   bool watch(Pass& pass, const model::Wait& decision, Watches& watches);
@@ -125,6 +148,9 @@ class FifoPlace : public port::Place {
   port::Entry entry_;
   model::SlotSet eligible_;
   model::Decision decision_ = model::Wait{};
+  std::optional<NoteBook> notes_;        // collected for the pass to come; empty: it reads none
+  bool read_again_ = false;
+  std::vector<Beside> beside_;           // of the claim just taken
   std::optional<Turn> turn_;
   std::optional<Turn> spent_;            // left, not yet closed: closing wakes the next in line (pass_on)
   std::optional<Ticket> first_ticket_;   // number and time of my first: I keep them when I give back and come again

@@ -46,12 +46,16 @@ std::string outer_of(int root, const std::string& name) {
   return std::string(text, size > 0 ? static_cast<std::size_t>(size) : 0);
 }
 
-// The whole directory; it is flat and ours.
+// The whole directory; it is ours, and only `notes` in it is another.
 void remove(int root, const std::string& name) {
   Fd directory = open_at(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!directory) return;
-  for (const std::string& entry : entries(directory.get()))
-    if (entry != outer_file) ::unlinkat(directory.get(), entry.c_str(), 0);
+  for (const std::string& entry : entries(directory.get())) {
+    if (entry == outer_file || ::unlinkat(directory.get(), entry.c_str(), 0) == 0 || errno != EISDIR) continue;
+    if (Fd inner = open_at(directory.get(), entry.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW))
+      for (const std::string& file : entries(inner.get())) ::unlinkat(inner.get(), file.c_str(), 0);
+    ::unlinkat(directory.get(), entry.c_str(), AT_REMOVEDIR);
+  }
   ::unlinkat(directory.get(), outer_file, 0);  // last: a sweep cut short is finished by the next
   ::unlinkat(root, name.c_str(), AT_REMOVEDIR);
 }
@@ -68,6 +72,23 @@ void mark_inner_directory(const StateDir& directory, const std::string& outer) {
   if (file) (void)!::write(file.get(), outer.data(), outer.size());
 }
 
+Fd note_in_own_directory(const ClaimStoreOptions& options, const StateDir& outer, const Note& note, const SlotKeys& keys,
+                         int above) {
+  const StateDir own = open_state_dir(inner_location(options, note.id));
+  mark_inner_directory(own, outer.path);
+  return OwnNotes(own.fd.get(), ::geteuid(), number_of(outer)).put(note, keys, above);
+}
+
+Fd find_own_directory_of(const ClaimStoreOptions& options, const std::string& claim_id) {
+  if (!is_claim_id(claim_id)) return Fd();
+  try {
+    auto own = find_state_dir(inner_location(options, claim_id));
+    return own ? std::move(own->fd) : Fd();
+  } catch (const Error&) {   // another's, or open to others: then none
+    return Fd();
+  }
+}
+
 void remove_inner_directory(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos || !is_claim_id(path.substr(slash + 1))) return;
@@ -82,7 +103,7 @@ bool hold_as_keeper(int directory) {
   return ::fstat(directory, &found) == 0 && found.st_nlink != 0;
 }
 
-void sweep_dead_sockets(const std::string& root_path, const std::function<std::vector<model::Holding>()>& held) {
+void sweep_dead_sockets(const std::string& root_path, const std::function<bool(const std::string& id)>& lives) {
   Fd root = open_at(AT_FDCWD, root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;
   if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
@@ -93,20 +114,15 @@ void sweep_dead_sockets(const std::string& root_path, const std::function<std::v
     if (!directory || ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (entries(directory.get()) == std::vector<std::string>{"control"}) dead.emplace_back(name, std::move(directory));
   }
-  if (dead.empty()) return;
-  const std::vector<model::Holding> claims = held();  // after the listing: a claim that comes meanwhile is not in question
-  for (const model::Holding& claim : claims)
-    if (claim.id.empty()) return;                     // somebody's note is damaged: his claim could be any of these
   for (const auto& [name, directory] : dead) {
-    const auto is_this = [&name = name](const model::Holding& claim) { return claim.id == name; };
-    if (std::any_of(claims.begin(), claims.end(), is_this)) continue;  // its command lives on and may claim inside
+    if (lives(name)) continue;  // its command lives on and may claim inside
     ::unlinkat(directory.get(), "control", 0);
     ::unlinkat(root.get(), name.c_str(), AT_REMOVEDIR);
   }
 }
 
 void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,
-                             const std::function<std::vector<model::Holding>()>& held) {
+                             const std::function<bool(const std::string& id)>& lives) {
   const std::string root_path = personal_root(options);
   Fd root = open_at(AT_FDCWD, root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;
@@ -118,12 +134,8 @@ void sweep_inner_directories(const ClaimStoreOptions& options, const std::string
     if (lies_in == outer) ours.push_back(name);
     else if (!lies_in.empty() && ::access(lies_in.c_str(), F_OK) != 0 && errno == ENOENT) remove(root.get(), name);
   }
-  if (ours.empty()) return;
-  for (const model::Holding& holding : held()) {
-    if (holding.id.empty()) return;   // somebody's note is damaged: his claim could be any of these
-    std::erase(ours, holding.id);
-  }
   for (const std::string& name : ours) {
+    if (lives(name)) continue;
     StateDir directory;
     directory.path = root_path + "/" + name;
     directory.fd = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);

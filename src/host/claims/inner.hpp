@@ -2,8 +2,8 @@
 //
 // How this works. The first claim inside a claim makes `<personal root>/<claim id>` (0700, nodes on demand); a claim by itself
 // makes nothing. The file `outer` in it names the state directory in which the claim itself is held. So whoever opens an inner
-// directory can sweep the others that are dead: those of the same outer directory whose claim is not held there (by the
-// kernel's locks), and those whose outer directory is gone. A directory in which nobody has claimed has no such file, only its
+// directory can sweep the others that are dead: those of the same outer directory in which no live note tells of their claim,
+// and those whose outer directory is gone. A directory in which nobody has claimed has no such file, only its
 // keeper's socket (control/door.hpp). The keeper removes it, and after a killed keeper the next one whose own claim ends: each
 // keeps a shared flock on its directory, by which a killed one is known.
 #pragma once
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "host/claims/notes.hpp"
 #include "host/claims/store.hpp"
-#include "model/claim.hpp"
 
 namespace thole::host {
 
@@ -22,20 +22,25 @@ StateLocation inner_location(const ClaimStoreOptions& options, const std::string
 
 void mark_inner_directory(const StateDir& directory, const std::string& outer);
 
+// Makes the note of a claim live in the claim's own directory: where the notes of the state directory `outer` take none, those
+// who claim inside find their units there. Throws Error(unavailable) where there can be no such directory; empty when it is full.
+Fd note_in_own_directory(const ClaimStoreOptions& options, const StateDir& outer, const Note& note, const SlotKeys& keys, int above);
+// That directory; empty where there is none of mine.
+Fd find_own_directory_of(const ClaimStoreOptions& options, const std::string& claim_id);
+
 // Removes the directory of a claim that has ended, with what was made inside it. Its keeper does so; after a killed keeper the
 // sweep.
 void remove_inner_directory(const std::string& path);
 
 // Removes what killed keepers left in the personal directory `root`: directories with a socket in them and nothing else, which
-// no keeper holds (hold_as_keeper) and whose claim is not among those that `held` gives. It is asked only when there is one.
-void sweep_dead_sockets(const std::string& root, const std::function<std::vector<model::Holding>()>& held);
+// no keeper holds (hold_as_keeper) and whose claim does not live.
+void sweep_dead_sockets(const std::string& root, const std::function<bool(const std::string& id)>& lives);
 
 // A keeper's sign of life on its claim's directory; false when the directory was swept before it was given.
 bool hold_as_keeper(int directory);
 
-// Removes the directories of dead claims. `held` asks what is held in `outer`; it is called after the directories were listed,
-// so that a claim which comes meanwhile is not in question.
+// Removes the directories of dead claims; `lives` asks `outer` for one of mine.
 void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,
-                             const std::function<std::vector<model::Holding>()>& held);
+                             const std::function<bool(const std::string& id)>& lives);
 
 }  // namespace thole::host

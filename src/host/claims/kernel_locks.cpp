@@ -1,12 +1,15 @@
 #include "host/claims/kernel_locks.hpp"
 
 #include <linux/magic.h>
+#include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 
@@ -94,6 +97,44 @@ std::optional<ProcessState> process_state(pid_t pid) {
   return ProcessState{process->start_ticks, process->state, owner.st_uid, std::move(process->name)};
 }
 
+namespace {
+
+// PIDFD_GET_INFO of Linux 6.13; the libc's headers lack it.
+struct PidfdInfo {
+  std::uint64_t mask, cgroup;
+  std::uint32_t pid, tgid, parent, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+  std::int32_t exit_code;
+};
+constexpr unsigned long pidfd_get_info = _IOWR(0xff, 11, PidfdInfo);
+constexpr std::uint64_t has_credentials = 2;
+
+// The effective uid of a process that /proc does not show.
+std::optional<uid_t> uid_by_pidfd(pid_t pid) {
+  Fd process = open_pidfd(pid);
+  PidfdInfo info{};
+  info.mask = has_credentials;
+  if (!process || ::ioctl(process.get(), pidfd_get_info, &info) != 0 || (info.mask & has_credentials) == 0) return std::nullopt;
+  return info.euid;
+}
+
+}  // namespace
+
+Taker taker_among(const std::vector<pid_t>& lockers) {
+  Taker taker;
+  if (lockers.empty() || lockers.front() <= 0) return taker;
+  const pid_t pid = lockers.front();
+  if (auto process = process_state(pid)) {
+    taker.start = process->start;
+    taker.uid = process->uid;
+  } else if (::kill(pid, 0) != 0 && errno == ESRCH) {
+    return taker;
+  } else {
+    taker.uid = uid_by_pidfd(pid);
+  }
+  taker.pid = pid;
+  return taker;
+}
+
 ProcessIdentity own_identity() {
   ProcessIdentity me;
   me.uid = ::geteuid();
@@ -101,12 +142,6 @@ ProcessIdentity own_identity() {
   if (auto process = process_state(::getpid())) me.start = process->start;
   me.boot = read_boot_id();
   return me;
-}
-
-bool lives(const ProcessIdentity& identity, const std::array<std::uint8_t, 16>& boot) {
-  if (identity.boot != boot) return false;
-  auto process = process_state(static_cast<pid_t>(identity.pid));
-  return process && process->start == identity.start;
 }
 
 }  // namespace thole::host

@@ -36,10 +36,16 @@ struct ProcessState {
 };
 std::optional<ProcessState> process_state(pid_t pid);
 
+// Who took a lock, as far as the kernel tells: the first of `lockers`. Without a pid nobody is named: there is none (he is in
+// another pid namespace), or no process has his number any more (a child of his holds on).
+struct Taker {
+  pid_t pid = 0;
+  std::optional<uid_t> uid;              // absent where /proc hides him and the kernel is older than Linux 6.13
+  std::optional<std::uint64_t> start;    // absent where /proc hides him
+};
+Taker taker_among(const std::vector<pid_t>& lockers);
+
 // This process, with the boot id.
 ProcessIdentity own_identity();
-
-// Does the process of this identity live, in this boot?
-bool lives(const ProcessIdentity& identity, const std::array<std::uint8_t, 16>& boot);
 
 }  // namespace thole::host

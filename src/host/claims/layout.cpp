@@ -11,7 +11,7 @@ namespace thole::host {
 namespace {
 
 constexpr std::uint64_t queue_magic = 0x31657565'7571'6874;  // "thqueue1"
-constexpr std::uint32_t who_magic = 0x31'6f'68'77;           // "who1"
+constexpr std::uint32_t note_magic = 0x31'74'6f'6e;          // "not1"
 
 enum Flag : unsigned { shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8 };
 
@@ -35,13 +35,22 @@ std::uint32_t ticket_check(const TicketRecord& record) {
   return static_cast<std::uint32_t>(checksum(&unchecked, sizeof unchecked)) | 1;
 }
 
-std::uint64_t who_check(const WhoRecord& record) {
-  WhoRecord unchecked = record;
+std::uint64_t note_check(const NoteRecord& record) {
+  NoteRecord unchecked = record;
   unchecked.check = 0;
   return checksum(&unchecked, sizeof unchecked) | 1;
 }
 
-std::uint32_t key_check(std::string_view key) { return static_cast<std::uint32_t>(fnv1a(key) >> 20); }
+// Of the directory, and of the slots claimed with their keys.
+std::uint64_t scope_of(const std::uint8_t (&places)[model::max_slots], const SlotKeys& keys, std::uint64_t directory) {
+  std::string text(reinterpret_cast<const char*>(&directory), sizeof directory);
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+    if (places[slot] == 0) continue;
+    text += static_cast<char>(slot);
+    text += keys[slot];
+  }
+  return fnv1a(text);
+}
 
 template <typename To, typename From>
 To clamped(From value) {
@@ -118,13 +127,10 @@ std::optional<Ticket> decode(const TicketRecord& record, unsigned place) {
   return decode(record, place, ticket) ? std::optional(ticket) : std::nullopt;
 }
 
-WhoRecord encode(const HolderNote& note, unsigned slot, unsigned place, std::string_view key) {
-  WhoRecord record{};
-  record.magic = who_magic;
-  record.slot = static_cast<std::uint16_t>(slot);
-  record.place = static_cast<std::uint16_t>(place);
+NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory) {
+  NoteRecord record{};
+  record.magic = note_magic;
   put_text(record.id, note.id);
-  record.uid = note.process.uid;
   record.pid = note.process.pid;
   record.start = note.process.start;
   std::memcpy(record.boot, note.process.boot.data(), sizeof record.boot);
@@ -133,32 +139,36 @@ WhoRecord encode(const HolderNote& note, unsigned slot, unsigned place, std::str
   record.memory_mib = note.memory_mib;
   record.flags = (note.shared ? shared_flag : 0u) | (note.share_with_any ? share_with_any_flag : 0u) |
                  (note.overdue ? overdue_flag : 0u);
-  record.key_check = key_check(key);
+  std::copy(note.places.begin(), note.places.end(), record.places);
+  record.scope = scope_of(record.places, keys, directory);
   put_text(record.command, note.command);
-  record.check = who_check(record);
+  record.check = note_check(record);
   return record;
 }
 
-std::optional<HolderNote> decode(const WhoRecord& record, unsigned slot, unsigned place, std::string_view key) {
-  if (record.magic != who_magic || record.slot != slot || record.place != place || record.key_check != key_check(key) ||
-      record.check != who_check(record))
+std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::uint64_t directory) {
+  if (record.magic != note_magic || record.check != note_check(record) || record.scope != scope_of(record.places, keys, directory))
     return std::nullopt;
-  HolderNote note;
+  Note note;
+  note.shared = (record.flags & shared_flag) != 0;
+  note.share_with_any = (record.flags & share_with_any_flag) != 0;
+  note.overdue = (record.flags & overdue_flag) != 0;
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+    const unsigned place = record.places[slot];
+    if (place == 0) continue;
+    if (place > 1 + model::share_places || note.shared != (place > 1) || keys[slot].empty()) return std::nullopt;
+    note.places[slot] = record.places[slot];
+  }
   note.id = text_of(record.id);
-  for (char& c : note.id)
+  for (char c : note.id)
     if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return std::nullopt;
   note.command = text_of(record.command);
-  note.process.uid = record.uid;
   note.process.pid = record.pid;
   note.process.start = record.start;
   std::memcpy(note.process.boot.data(), record.boot, sizeof record.boot);
   note.since = from_ms(record.since_ms);
   if (record.until_ms != 0) note.until = from_ms(record.until_ms);
   note.memory_mib = record.memory_mib;
-  note.shared = (record.flags & shared_flag) != 0;
-  note.share_with_any = (record.flags & share_with_any_flag) != 0;
-  note.overdue = (record.flags & overdue_flag) != 0;
-  if (note.shared != (place != 0)) return std::nullopt;
   return note;
 }
 

@@ -1,6 +1,6 @@
 // The bytes of the shared advisory files, and the names of the nodes. Pure: everything here takes bytes and gives values.
 //
-// How this works. `queue` and `who` are written by strangers: any content is possible. A record counts only with its magic and
+// How this works. `queue` and `who` are written by strangers, and a note by whoever likes: any content is possible. A record counts only with its magic and
 // check sum, and every number in it is brought into range; what remains can cost somebody his place in line or show a wrong
 // name, never more (exclusion is the kernel's locks alone). Records are read and written with pread and pwrite, one aligned
 // record a call: a hostile truncate would kill a process that had mapped them, and a record of another size could be read
@@ -22,7 +22,6 @@
 namespace thole::host {
 
 inline constexpr unsigned turn_places = 1024;                          // waiting places of a directory
-inline constexpr unsigned who_places = 1 + model::share_places;        // records of a slot: the exclusive owner, the sharers
 inline constexpr std::uint64_t largest_ticket = std::uint64_t{1} << 62;  // beyond it a number is not one of ours
 
 struct QueueHeader {
@@ -49,28 +48,28 @@ struct TicketRecord {
 };
 static_assert(sizeof(TicketRecord) == 64 && offsetof(TicketRecord, number) == 56);
 
-struct WhoRecord {
+// A claim as its owner notes it down in a file of his own (notes.hpp).
+struct NoteRecord {
   std::uint32_t magic;
-  std::uint16_t slot;
-  std::uint16_t place;             // 0: exclusive, k + 1: share place k
+  std::uint32_t flags;
   char id[16];
-  std::uint32_t uid;
+  std::uint64_t start;             // start time of pid, clock ticks since boot
   std::uint32_t pid;
-  std::uint64_t start;
+  std::uint32_t reserved;
   std::uint8_t boot[16];
   std::int64_t since_ms;
   std::int64_t until_ms;           // 0: no declared end
   std::uint64_t memory_mib;
-  std::uint32_t flags;
-  std::uint32_t key_check;         // of the slot's key: a recycled slot does not inherit records
-  char command[416];
+  std::uint64_t scope;             // of the directory and the keys: elsewhere, and for a recycled slot, it is no record
+  std::uint8_t places[model::max_slots];   // by slot: 0 not claimed, 1 exclusively, k + 2 share place k
+  char command[288];
   std::uint64_t check;
 };
-static_assert(sizeof(WhoRecord) == 512 && alignof(WhoRecord) <= 8);
+static_assert(sizeof(NoteRecord) == 512 && alignof(NoteRecord) <= 8);
 
-// The head of `who`: a bit for every record written since the slot was last seen free. A hint where to look first.
+// All of `who`: a word for every slot, not zero since the slot was claimed until it is seen free. A hint where to look first.
 struct WhoMask {
-  std::array<std::uint32_t, model::max_slots> bits;
+  std::array<std::uint32_t, model::max_slots> slots;
 };
 static_assert(sizeof(WhoMask) == 512);
 
@@ -89,29 +88,38 @@ struct Ticket {
   std::uint64_t start = 0;
 };
 
-// A holder as read from `who`.
-struct HolderNote {
+// The key of each slot, as `devices` says; "" for an unused one.
+using SlotKeys = std::array<std::string, model::max_slots>;
+
+// What a claim's owner says of it. `process.uid` is not written: a reader puts the owner of the file there.
+struct Note {
   std::string id, command;
-  ProcessIdentity process;
+  ProcessIdentity process;             // which took the locks
   WallTime since{};
   std::optional<WallTime> until;
   std::uint64_t memory_mib = 0;
   bool shared = false, share_with_any = false;
   bool overdue = false;                // the claim is over; `process` was adopted by it and may still run
+  std::array<std::uint8_t, model::max_slots> places{};   // as in the record
+
+  // `place`: 0 exclusively, k + 1 share place k.
+  void put(unsigned slot, unsigned place) { places[slot] = static_cast<std::uint8_t>(place + 1); }
+  bool names(unsigned slot, unsigned place) const { return places[slot] == place + 1; }
+  bool names(unsigned slot) const { return places[slot] != 0; }
 };
 
 TicketRecord encode(const Ticket& ticket);
 std::optional<Ticket> decode(const TicketRecord& record, unsigned place);
 bool decode(const TicketRecord& record, unsigned place, Ticket& ticket);   // into a ticket that is there; false: none
 
-WhoRecord encode(const HolderNote& note, unsigned slot, unsigned place, std::string_view key);
-std::optional<HolderNote> decode(const WhoRecord& record, unsigned slot, unsigned place, std::string_view key);
+// `directory`: a number of the state directory that no other one has. A note counts only there and while its slots keep their keys.
+NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory);
+std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::uint64_t directory);
 
 QueueHeader fresh_queue_header();
 QueueHeader sanitised(QueueHeader header);  // a header that is not ours becomes a fresh one that hides no place
 
 // `devices`: one "slot key" a line. Lines that are none, repeated slots and repeated keys are passed over.
-using SlotKeys = std::array<std::string, model::max_slots>;
 SlotKeys parse_devices(std::string_view text);
 std::string format_devices(const SlotKeys& keys);
 bool is_key(std::string_view text);  // [A-Za-z0-9.:-]+, at most 120 bytes, no leading dot
@@ -123,9 +131,4 @@ std::string share_node(std::string_view key, unsigned place);
 std::string turn_node(unsigned place);
 
 constexpr off_t ticket_offset(unsigned place) { return static_cast<off_t>(sizeof(QueueHeader) + place * sizeof(TicketRecord)); }
-constexpr off_t who_offset(unsigned slot, unsigned place) {
-  // By place first: the notes of a gang's neighbouring slots lie side by side and are written in one call.
-  return static_cast<off_t>(sizeof(WhoMask) + (std::size_t{place} * model::max_slots + slot) * sizeof(WhoRecord));
-}
-
 }  // namespace thole::host

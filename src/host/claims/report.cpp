@@ -21,12 +21,13 @@ struct HeldLock {
   std::vector<pid_t> lockers;   // by the kernel; empty in another pid namespace
 };
 
-// Exact: trial locks, under alloc.
-std::vector<HeldLock> try_all(FifoStore& store) {
+// Exact: trial locks, under alloc. The notes are read before, so that a claim that ends meanwhile is not held without one.
+std::vector<HeldLock> try_all(FifoStore& store, NoteBook& notes) {
   std::vector<HeldLock> held;
   Section section(store);
   ClaimDirectory& nodes = store.nodes();
   nodes.refresh_slots();
+  notes.read(nodes.slots());
   WhoFile who(nodes.who());
   SlotLook look(nodes, who);
   std::vector<KernelLock> locks = kernel_locks();  // under alloc: no trial lock of anybody is among them
@@ -61,54 +62,58 @@ std::vector<HeldLock> read_only_view(ClaimDirectory& nodes) {
   return held;
 }
 
-model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const WhoFile& who, const ProcessIdentity& me) {
+void tell(model::Holding& holding, const Note& note) {
+  holding.id = note.id;
+  holding.since = note.since;
+  holding.until = note.until;
+  holding.command = note.command;
+  holding.share_with_any = note.share_with_any;
+  holding.uid = note.process.uid;
+  holding.pid = static_cast<pid_t>(note.process.pid);
+  if (note.shared && note.memory_mib != 0) holding.memory_mib = note.memory_mib;
+}
+
+// What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says nothing
+// else. Where several users say that the place is theirs, nobody is named for it but all of them.
+model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const NoteBook& notes) {
   model::Holding holding;
   holding.key = nodes.slots()[lock.slot];
   holding.held = true;
   holding.shared = lock.place != 0;
-  auto note = who.read(lock.slot, lock.place, holding.key);
-  pid_t taker = lock.lockers.empty() ? 0 : lock.lockers.front();
-  auto process = taker > 0 ? process_state(taker) : std::nullopt;
-  if (note) {
-    holding.id = note->id;
-    holding.since = note->since;
-    holding.until = note->until;
-    holding.command = note->command;
-    holding.share_with_any = note->share_with_any;
-    holding.uid = note->process.uid;
-    holding.pid = static_cast<pid_t>(note->process.pid);
-    if (note->memory_mib != 0) holding.memory_mib = note->memory_mib;
-    // The taker may be gone while a child of it holds on; then only the pid can agree.
-    bool same_process = !process || process->start == note->process.start;
-    holding.verified = taker != 0 && taker == holding.pid && note->process.boot == me.boot && same_process;
+  const Taker taker = taker_among(lock.lockers);
+  const std::vector<const Note*> all = notes.naming(lock.slot, lock.place);
+  if (const Note* his = names_holder(notes, lock.slot, lock.place, taker)) {
+    tell(holding, *his);
+    holding.verified = true;
+    if (taker.pid != 0) holding.pid = taker.pid;   // in a container he has another number
+  } else if (taker.uid) {
+    holding.uid = *taker.uid;
+  } else if (all.size() == 1) {
+    tell(holding, *all.front());
+  } else {
+    for (const Note* note : all) holding.user += (holding.user.empty() ? "" : " or ") + user_name(note->process.uid);
   }
-  if (taker != 0 && !holding.verified) {  // the kernel knows better than a note that does not match
-    holding.id.clear();
-    holding.pid = taker;
-  }
-  if (process && (!note || process->start == note->process.start || !holding.verified)) holding.uid = process->uid;
+  if (holding.pid == 0) holding.pid = taker.pid;
   return holding;
 }
 
-// Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it.
-void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& nodes, const WhoFile& who,
-                 const ProcessIdentity& me) {
+// Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it. Their keeper keeps
+// the note live as long.
+void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& nodes, const NoteBook& notes) {
   for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
     const std::string& key = nodes.slots()[slot];
-    auto is_held = [&](const model::Holding& held) { return held.key == key; };
+    auto is_held = [&](const model::Holding& held) { return held.held && held.key == key; };
     if (key.empty() || std::any_of(holdings.begin(), holdings.end(), is_held)) continue;
-    for (unsigned place = 0; place < who_places; ++place) {
-      const auto note = who.read(slot, place, key);
-      if (!note || !note->overdue || !lives(note->process, me.boot)) continue;
+    for (const Note& note : notes.live()) {
+      if (!note.overdue || !note.names(slot)) continue;
+      const Taker process = taker_among({static_cast<pid_t>(note.process.pid)});
+      if (process.pid == 0) continue;                                  // it has ended
+      if (process.uid && *process.uid != note.process.uid) continue;   // he speaks of another's process
       model::Holding holding;
       holding.key = key;
-      holding.id = note->id;
-      holding.overdue = holding.verified = true;
-      holding.uid = note->process.uid;
-      holding.pid = static_cast<pid_t>(note->process.pid);
-      holding.since = note->since;
-      holding.until = note->until;
-      holding.command = note->command;
+      tell(holding, note);
+      holding.overdue = true;
+      holding.verified = process.uid && process.start == note.process.start;
       holdings.push_back(std::move(holding));
     }
   }
@@ -137,20 +142,33 @@ std::vector<Fd> concerned(const ClaimDirectory& nodes, QueueFile& queue, const m
 std::vector<model::Holding> FifoStore::holdings() {
   adopt_after_fork();
   if (!nodes_->state().current()) reopen();
+  NoteBook before = notes();
+  before.collect();
   std::vector<HeldLock> held;
   try {
-    held = try_all(*this);
+    held = try_all(*this, before);
   } catch (const Error& stuck) {
     if (stuck.code() != ErrorCode::unavailable) throw;
     caution(stuck.full());
+    before.read(nodes_->slots());
     held = read_only_view(*nodes_);
   }
-  WhoFile who(nodes_->who());
-  std::map<uid_t, std::string> names;
+  std::optional<NoteBook> after;   // somebody may have made his note, in a file that had no live one, since these were collected
   std::vector<model::Holding> holdings;
-  for (const HeldLock& lock : held) holdings.push_back(holding_of(lock, *nodes_, who, me_));
-  add_overdue(holdings, *nodes_, who, me_);
+  for (const HeldLock& lock : held) {
+    holdings.push_back(holding_of(lock, *nodes_, before));
+    if (holdings.back().verified) continue;
+    if (!after) {
+      after.emplace(notes());
+      after->collect();
+      after->read(nodes_->slots());
+    }
+    holdings.back() = holding_of(lock, *nodes_, *after);
+  }
+  add_overdue(holdings, *nodes_, before);
+  std::map<uid_t, std::string> names;
   for (model::Holding& holding : holdings) {
+    if (!holding.user.empty()) continue;
     auto [name, unknown] = names.try_emplace(holding.uid);
     if (unknown && name->first != static_cast<uid_t>(-1)) name->second = user_name(name->first);
     holding.user = name->second;
@@ -214,32 +232,26 @@ std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
   return waiters;
 }
 
-void FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) {
-  std::string id = claim.id.substr(claim.id.rfind('/') + 1);
-  std::optional<Section> section(std::in_place, *this);
-  WhoFile who(nodes_->who());
+bool FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) {
   model::SlotSet changed;
-  for (const std::string& key : claim.keys) {
-    auto slot = nodes_->slot_of(key);
-    for (unsigned place = 0; slot && place < who_places; ++place) {
-      auto note = who.read(*slot, place, key);
-      if (!note || note->id != id) continue;
-      if (!overdue) {
-        if (note->until != until) changed.set(*slot);
-        note->until = until;
-      } else {
-        note->overdue = true;
-        note->process.pid = static_cast<std::uint32_t>(*overdue);
-        const auto process = process_state(*overdue);
-        note->process.start = process ? process->start : 0;
-      }
-      who.write(*note, *slot, place, key);
+  const auto how = [&](Note& note) {
+    if (overdue) {
+      note.overdue = true;
+      note.process.pid = static_cast<std::uint32_t>(*overdue);
+      const auto process = process_state(*overdue);
+      note.process.start = process ? process->start : 0;
+    } else if (note.until != until) {
+      note.until = until;
+      for (unsigned slot = 0; slot < model::max_slots; ++slot) changed[slot] = note.names(slot);
     }
-  }
-  if (changed.none()) return;
+  };
+  std::optional<Section> section(std::in_place, *this);
+  if (!change_note(claim.id.substr(claim.id.rfind('/') + 1), how)) return false;
+  if (changed.none()) return true;
   const std::vector<Fd> mailboxes = concerned(*nodes_, *queue_, changed);
   section.reset();  // whoever wakes would only wait for alloc
   for (const Fd& mailbox : mailboxes) (void)!::write(mailbox.get(), "!", 1);
+  return true;
 }
 
 }  // namespace thole::host

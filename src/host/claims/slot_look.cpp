@@ -4,12 +4,15 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/error.hpp"
 
 namespace thole::host {
 namespace {
+
+constexpr unsigned no_place = model::share_places + 1;   // of nobody's note
 
 // A lock that fails for any other reason than being taken is no answer.
 bool taken(int fd, int operation, const std::string& path) {
@@ -41,43 +44,48 @@ std::vector<unsigned> SlotLook::live_share_places(unsigned slot) const {
   return places;
 }
 
-std::uint32_t SlotLook::uid_of(int fd, const std::optional<HolderNote>& note) {
-  if (!locks_) locks_ = kernel_locks();
-  for (pid_t pid : lockers_of(*locks_, fd)) {
-    auto process = process_state(pid);
-    // The taker may be gone, a child of it hold on, and the pid be somebody else's by now.
-    bool used_again = process && note && note->process.pid == static_cast<std::uint32_t>(pid) &&
-                      note->process.start != process->start;
-    if (process && !used_again) return process->uid;
-  }
-  return note ? note->process.uid : static_cast<std::uint32_t>(-1);
-}
-
 model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
   model::SlotHolder holder;
   holder.shared = place != 0;
   holder.uid = static_cast<std::uint32_t>(-1);
-  const auto note = who_.read(slot, place, directory_.slots()[slot]);
-  if (note) {
-    holder.uid = note->process.uid;
-    holder.share_with_any = note->share_with_any;
-    holder.until = note->until;
-    if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
-  }
-  if (ask_kernel_ && place != 0) holder.uid = uid_of(directory_.open_share(slot, place - 1, O_RDONLY).get(), note);
+  const Note* note = notes_ ? notes_->believed(slot, place, me_) : nullptr;
+  if (!note) return holder;
+  holder.uid = note->process.uid;
+  holder.share_with_any = note->share_with_any;
+  if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
+  if (!note->until || *note->until <= now_) return holder;
+  // Others plan with it: only where the kernel names nobody else as the holder.
+  if (!locks_) locks_ = kernel_locks();
+  Fd node = place == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, place - 1, O_RDONLY);
+  if (names_holder(*notes_, slot, place, taker_among(lockers_of(*locks_, node.get()))) == note) holder.until = note->until;
   return holder;
 }
 
 void SlotLook::add_holders(model::SlotView& view, unsigned slot, Held held) {
-  if (held == Held::exclusively) view.holders.push_back(holder_of(slot, 0));
-  if (held != Held::by_sharers) return;
-  for (unsigned place : live_share_places(slot)) view.holders.push_back(holder_of(slot, place + 1));
-  if (view.holders.empty()) {  // a sharer without a share place, or leaving this moment: unknown, so the unit counts as full
-    model::SlotHolder unknown;
-    unknown.shared = true;
-    unknown.uid = static_cast<std::uint32_t>(-1);
-    view.holders.push_back(unknown);
+  held_[slot].clear();
+  if (held == Held::exclusively) held_[slot] = {0};
+  if (held == Held::by_sharers) {
+    for (unsigned place : live_share_places(slot)) held_[slot].push_back(place + 1);
+    // A sharer without a share place, or leaving this moment: unknown, so the unit counts as full.
+    if (held_[slot].empty()) held_[slot] = {no_place};
   }
+  show_holders(view, slot);
+}
+
+void SlotLook::show_holders(model::SlotView& view, unsigned slot) {
+  view.holders.clear();
+  for (unsigned place : held_[slot]) view.holders.push_back(holder_of(slot, place));
+}
+
+void SlotLook::inform(std::vector<model::SlotView>& views, const NoteBook& notes, uid_t me, WallTime now) {
+  notes_ = &notes;
+  me_ = me;
+  now_ = now;
+  for (unsigned slot = 0; slot < views.size(); ++slot) show_holders(views[slot], slot);
+}
+
+bool SlotLook::any_held() const {
+  return std::any_of(held_.begin(), held_.end(), [](const auto& places) { return !places.empty(); });
 }
 
 void SlotLook::fill(std::vector<model::SlotView>& views, const model::SlotSet& wanted, bool try_all) {
@@ -88,6 +96,7 @@ void SlotLook::fill(std::vector<model::SlotView>& views, const model::SlotSet& w
   for (unsigned slot = 0; slot < used; ++slot) {
     views[slot].key = keys[slot];
     views[slot].holders.clear();
+    held_[slot].clear();
     if (keys[slot].empty() || !wanted.test(slot) || !(try_all || who_.noted(slot))) continue;
     Held held = try_slot(slot);
     if (held == Held::no) who_.forget(slot);
@@ -96,7 +105,6 @@ void SlotLook::fill(std::vector<model::SlotView>& views, const model::SlotSet& w
 }
 
 void SlotLook::look_again(std::vector<model::SlotView>& views, unsigned slot) {
-  views[slot].holders.clear();
   add_holders(views[slot], slot, try_slot(slot));
 }
 

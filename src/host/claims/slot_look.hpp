@@ -1,8 +1,9 @@
-// What one pass under alloc finds out about the slots: who holds which, by trial locks and the notes in `who`.
+// What one pass under alloc finds out about the slots: who holds which, by trial locks, and of the holders what their notes say.
 //
-// How this works. A slot whose bits in the mask are clear is taken for free without asking the kernel: if it is not, the lock
-// says so when the slot is taken, and the rule is asked again. A slot with bits is tried. A trial lock that succeeds is
-// kept until the pass ends, because it is the very lock a taker wants next.
+// How this works. A slot that `who` does not mark is taken for free without asking the kernel: if it is not, the lock
+// says so when the slot is taken, and the rule is asked again. A marked slot is tried. A trial lock that succeeds is
+// kept until the pass ends, because it is the very lock a taker wants next. Until inform() nothing is known of a holder but
+// that he is there: for whoever shares the unit is full, and nobody's end is known.
 #pragma once
 
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "host/claims/claim_directory.hpp"
 #include "host/claims/kernel_locks.hpp"
+#include "host/claims/notes.hpp"
 #include "host/claims/who_file.hpp"
 
 namespace thole::host {
@@ -21,8 +23,13 @@ class SlotLook {
   // Fills `views` (by slot number) for all named slots, and tries those of `wanted`: with bits in the mask only, or all.
   void fill(std::vector<model::SlotView>& views, const model::SlotSet& wanted, bool try_all = false);
 
-  // Sharers must belong to one user: the uid of each is then asked of the kernel, not of the notes.
-  void ask_kernel_for_uids() { ask_kernel_ = true; }
+  // From here on what is said of holders comes from these notes; those of `me` before all others.
+  void inform(std::vector<model::SlotView>& views, const NoteBook& notes, uid_t me, WallTime now);
+  bool informed() const { return notes_ != nullptr; }
+  bool any_held() const;               // of the slots that were tried
+
+  // The places held of a slot that was tried: 0 exclusively, k + 1 share place k.
+  const std::vector<unsigned>& held_places(unsigned slot) const { return held_[slot]; }
 
   // Tries one slot (again), whatever its bits say.
   void look_again(std::vector<model::SlotView>& views, unsigned slot);
@@ -36,13 +43,16 @@ class SlotLook {
 
  private:
   void add_holders(model::SlotView& view, unsigned slot, Held held);
+  void show_holders(model::SlotView& view, unsigned slot);
   model::SlotHolder holder_of(unsigned slot, unsigned place);
-  std::uint32_t uid_of(int fd, const std::optional<HolderNote>& note);
 
   const ClaimDirectory& directory_;
   WhoFile& who_;
   std::array<Fd, model::max_slots> kept_;
-  bool ask_kernel_ = false;
+  std::array<std::vector<unsigned>, model::max_slots> held_;
+  const NoteBook* notes_ = nullptr;
+  uid_t me_ = 0;
+  WallTime now_{};
   std::optional<std::vector<KernelLock>> locks_;
 };
 

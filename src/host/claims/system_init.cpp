@@ -110,7 +110,7 @@ InitReport SystemInit::run() {
   add_units();
   if (keys_changed_ || ::faccessat(dir_.fd.get(), "devices", F_OK, AT_SYMLINK_NOFOLLOW) != 0) write_devices();
   Fd who = maker_.make_file("who");
-  if (!reserve_who(who.get(), keys_)) report_.cautions.push_back(dir_.path + " is full; who holds what is not recorded");
+  if (!reserve_who(who.get())) report_.cautions.push_back(dir_.path + " is full; every look tries every GPU");
   if (is_complete(paths_)) renew_file("queue", queue_size);
   else complete();
   if (!was_complete(paths_)) mark_complete();

@@ -1,34 +1,24 @@
-// The holders' records in the shared file `who`. Advisory: what is true is what the kernel has locked. Under alloc, except
-// where said.
+// The shared file `who`: which slots somebody has claimed and nobody has seen free since. A hint where to look first, for every
+// pass; what is true is what the kernel has locked. Under alloc.
 #pragma once
-
-#include <optional>
-#include <vector>
 
 #include "host/claims/layout.hpp"
 
 namespace thole::host {
 
-// Takes the space for the records of these slots. False where the disk is full: then who holds what is not recorded.
-bool reserve_who(int fd, const SlotKeys& keys);
-inline constexpr off_t who_size = who_offset(0, who_places);
+// Takes its space, and cuts off what older versions noted there. False where the disk is full: then every look tries every slot.
+bool reserve_who(int fd);
+inline constexpr off_t who_size = sizeof(WhoMask);
 
 class WhoFile {
  public:
   explicit WhoFile(int fd) : fd_(fd) {}
 
-  void read_mask();                                          // zero where the file is short
-  bool noted(unsigned slot) const { return mask_.bits[slot] != 0; }
-  void forget(unsigned slot) { mask_.bits[slot] = 0; }
-  void write_mask();                                         // if it changed
-
-  // Also without alloc: one record is read or written whole.
-  std::optional<HolderNote> read(unsigned slot, unsigned place, std::string_view key) const;
-  bool write(const HolderNote& note, unsigned slot, unsigned place, std::string_view key) const;  // false: disk full
-
-  // The notes of a claim, one a slot, and their bits in the mask. False when the disk is full.
-  bool write(const HolderNote& note, const std::vector<unsigned>& slots, const std::vector<unsigned>& places,
-             const SlotKeys& keys);
+  void read();                                               // nothing where the file is short
+  bool noted(unsigned slot) const { return mask_.slots[slot] != 0; }
+  void note(unsigned slot) { mask_.slots[slot] = 1; }
+  void forget(unsigned slot) { mask_.slots[slot] = 0; }
+  void write();                                              // if it changed
 
  private:
   int fd_;

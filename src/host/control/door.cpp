@@ -98,9 +98,9 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
 Door::~Door() {
   ::unlinkat(directory_.get(), "control", 0);
   if (::rmdir(spec_.directory.c_str()) != 0 && over_) remove_inner_directory(spec_.directory);  // claims were made inside
-  if (!over_ || !spec_.held) return;
+  if (!over_ || !spec_.lives) return;
   try {
-    sweep_dead_sockets(spec_.directory.substr(0, spec_.directory.rfind('/')), spec_.held);
+    sweep_dead_sockets(spec_.directory.substr(0, spec_.directory.rfind('/')), spec_.lives);
   } catch (const Error&) {  // claims cannot be read now: the next one sweeps
   }
 }
@@ -165,7 +165,7 @@ std::string Door::extend(std::string_view argument, port::Order& order) {
   if (!ms || *ms > 99'999'999'999'999) return "no that is not a time\n";
   const WallTime until{Millis(static_cast<std::int64_t>(*ms))};
   try {
-    if (spec_.amend) spec_.amend(until);
+    if (spec_.amend && !spec_.amend(until)) return "no the new end cannot be recorded\n";
   } catch (const Error& error) {
     return "no " + printable(error.full()) + "\n";
   }

@@ -72,13 +72,14 @@ class Holder {
 
  private:
   bool over();                // waits for one event; true at the end
+  void wait_for_overdue(Fd note);
   void set_end(std::optional<WallTime> until);
 
   port::ToHold held_;
   std::unique_ptr<Door> door_;
   Fd process_, signals_;
   std::optional<SteadyTime> end_;
-  bool adopted_ = false;
+  bool adopted_ = false, overdue_ = false;
 };
 
 Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(held)) {
@@ -114,15 +115,25 @@ bool Holder::over() {
   }
   if (watched[1].revents || watched[2].revents) return true;
   if (!end_ || steady_clock::now() < *end_) return false;
-  if (adopted_ && held_.overdue) held_.overdue();
+  if (adopted_ && held_.overdue) overdue_ = held_.overdue();
   return true;
 }
 
 void Holder::run() {
   while (!over()) {}
   if (held_.ending) held_.ending();
+  Fd note = overdue_ ? held_.claim.locks.keep_note_only() : Fd();
   held_.claim.locks.clear();
   door_->let_go();
+  door_.reset();
+  if (note) wait_for_overdue(std::move(note));
+}
+
+// The units are free. As long as the note says so, everybody is told whose process still uses them.
+void Holder::wait_for_overdue(Fd note) {
+  pollfd watched[] = {{process_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
+  while (::poll(watched, 2, -1) < 0 && errno == EINTR) {}
+  note.reset();
 }
 
 // The child's life. It never returns into the caller's program.

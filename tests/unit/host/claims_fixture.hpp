@@ -185,6 +185,7 @@ class ClaimStoreTest : public ::testing::Test {
     ClaimStoreOptions made;
     made.location = std::move(location);
     made.units = units;
+    made.personal_root = [path = folder.path + "/personal"] { return path; };
     return made;
   }
   std::unique_ptr<port::ClaimStore> open() { return open_claim_store(options(StateLocation::named(directory))); }

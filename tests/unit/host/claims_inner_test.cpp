@@ -9,9 +9,7 @@ namespace {
 
 struct Inner : ClaimStoreTest {
   std::unique_ptr<port::ClaimStore> machine() {
-    auto made = options(StateLocation::named(directory));
-    made.personal_root = [path = folder.path + "/personal"] { return path; };
-    return open_claim_store(made);
+    return open_claim_store(options(StateLocation::named(directory)));
   }
   bool has_directory(const std::string& id) { return std::filesystem::exists(folder.path + "/personal/" + id); }
 };
@@ -55,9 +53,7 @@ TEST_F(Inner, TheDirectoryOfADeadClaimIsSweptThatOfALivingOneIsNot) {
 
 TEST_F(Inner, TheClaimsOfAnotherMachineAreNotSwept) {
   auto store = machine();
-  auto made = options(StateLocation::named(folder.path + "/other"));
-  made.personal_root = [path = folder.path + "/personal"] { return path; };
-  auto other = open_claim_store(made);
+  auto other = open_claim_store(options(StateLocation::named(folder.path + "/other")));
   auto there = entry({"GPU-0"}), here = entry({"GPU-0"});
   there.id = "00000000000000b1";
   here.id = "00000000000000b2";
@@ -71,7 +67,7 @@ TEST_F(Inner, TheClaimsOfAnotherMachineAreNotSwept) {
   EXPECT_FALSE(has_directory(there.id)) << "but when the machine itself is gone";
 }
 
-TEST_F(Inner, NothingIsSweptWhileANoteIsDamagedOrSomebodyInsideLivesOn) {
+TEST_F(Inner, NothingIsSweptWhileItsClaimLivesOrSomebodyInsideLivesOn) {
   auto store = machine();
   auto outer = entry({"GPU-0"}), next = entry({"GPU-1"});
   outer.id = "00000000000000c1";
@@ -80,7 +76,7 @@ TEST_F(Inner, NothingIsSweptWhileANoteIsDamagedOrSomebodyInsideLivesOn) {
   auto within_first = try_claim(*store->within(outer.id), entry({"GPU-0"}));
   ASSERT_EQ(::truncate((directory + "/who").c_str(), 0), 0);
   store->within(next.id);
-  EXPECT_TRUE(has_directory(outer.id)) << "whose claims these are cannot be told";
+  EXPECT_TRUE(has_directory(outer.id)) << "whatever strangers do to what everybody may write";
   first.reset();
   second.reset();
   auto third = try_claim(*store, next);
@@ -95,6 +91,20 @@ TEST_F(Inner, AnIdIsOnePlainComponent) {
   auto store = machine();
   for (const char* id : {"", "..", "../../etc", "0123456789abcdeF", "0123456789abcdef/", "machine"})
     EXPECT_THROW(store->within(id), Error) << id;
+}
+
+TEST_F(Inner, TheUnitsOfAClaimAreThoseOfItsLiveNoteAndOfNoOther) {
+  auto store = machine();
+  auto wanted = entry(units, 2), other = entry(units, 2);
+  other.id = "00000000000000ff";
+  auto first = try_claim(*store, wanted), second = try_claim(*machine(), other);
+  EXPECT_EQ(machine()->own_claim(wanted.id), (std::vector<std::string>{"GPU-0", "GPU-1"}));
+  EXPECT_EQ(machine()->own_claim(other.id), (std::vector<std::string>{"GPU-2", "GPU-3"}));
+  EXPECT_TRUE(machine()->own_claim("00000000000000aa").empty());
+  first.reset();
+  EXPECT_TRUE(machine()->own_claim(wanted.id).empty());
+  store->amend(*second, std::nullopt, ::getpid());
+  EXPECT_TRUE(machine()->own_claim(other.id).empty()) << "a claim that is over has no units";
 }
 
 TEST_F(Inner, ANewEndIsRecordedForTheClaimAlone) {

@@ -53,20 +53,39 @@ TEST(ClaimLayout, AnyChangedByteMakesATicketNone) {
   }
 }
 
-TEST(ClaimLayout, ANoteCountsOnlyForItsSlotPlaceAndKey) {
-  HolderNote note;
+TEST(ClaimLayout, ANoteCountsOnlyInItsDirectoryAndForItsKeys) {
+  SlotKeys keys{"GPU-z", "", "", "", "GPU-a"};
+  Note note;
   note.id = "0123456789abcdef";
   note.command = std::string(1000, 'x');
   note.shared = true;
   note.memory_mib = 4096;
-  const WhoRecord record = encode(note, 4, 2, "GPU-a");
-  auto read = decode(record, 4, 2, "GPU-a");
+  note.put(4, 2);
+  const NoteRecord record = encode(note, keys, 7);
+  auto read = decode(record, keys, 7);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->id, note.id);
-  EXPECT_EQ(read->command.size(), 416u);
-  EXPECT_FALSE(decode(record, 5, 2, "GPU-a"));
-  EXPECT_FALSE(decode(record, 4, 3, "GPU-a"));
-  EXPECT_FALSE(decode(record, 4, 2, "GPU-b")) << "a recycled slot inherits no notes";
+  EXPECT_EQ(read->command.size(), 288u);
+  EXPECT_TRUE(read->names(4, 2) && !read->names(4, 1) && !read->names(0));
+  EXPECT_FALSE(decode(record, keys, 8)) << "a file that was moved from another directory says nothing";
+  keys[0] = "GPU-y";
+  EXPECT_TRUE(decode(record, keys, 7)) << "of slots that are not its own it knows nothing";
+  keys[4] = "GPU-b";
+  EXPECT_FALSE(decode(record, keys, 7)) << "a recycled slot inherits no notes";
+}
+
+TEST(ClaimLayout, AnyChangedByteMakesANoteNone) {
+  const SlotKeys keys{"GPU-a"};
+  Note note;
+  note.id = "0123456789abcdef";
+  note.put(0, 0);
+  const NoteRecord whole = encode(note, keys, 7);
+  ASSERT_TRUE(decode(whole, keys, 7));
+  for (std::size_t i = 0; i < sizeof whole; ++i) {
+    NoteRecord changed = whole;
+    reinterpret_cast<unsigned char*>(&changed)[i] ^= 0x40;
+    EXPECT_FALSE(decode(changed, keys, 7)) << "byte " << i;
+  }
 }
 
 TEST(ClaimLayout, AForeignHeaderHidesNoPlace) {
@@ -151,11 +170,16 @@ TEST(KernelLocks, AFileOfAnotherFileSystemWithTheSameNumberIsAnotherFile) {
   EXPECT_EQ(lockers_of(locks, fd.get()), (std::vector<pid_t>{11}));
 }
 
-TEST(KernelLocks, ThisProcessLivesAndAnotherStartTimeIsAnotherProcess) {
-  ProcessIdentity me = own_identity();
-  EXPECT_TRUE(lives(me, me.boot));
-  ++me.start;
-  EXPECT_FALSE(lives(me, me.boot));
+TEST(KernelLocks, ATakerIsNamedWithHisStartTimeAndADeadOneIsNobody) {
+  const ProcessIdentity me = own_identity();
+  const Taker taker = taker_among({::getpid()});
+  EXPECT_EQ(taker.uid, me.uid);
+  EXPECT_EQ(taker.start, me.start);
+  EXPECT_FALSE(taker_among({}).uid);
+  pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ::waitpid(dead, nullptr, 0);
+  EXPECT_FALSE(taker_among({dead}).uid);
 }
 
 }  // namespace

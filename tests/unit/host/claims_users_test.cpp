@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "host/claims/init.hpp"
-#include "host/claims/who_file.hpp"
+#include "host/claims/notes.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::test {
@@ -51,6 +51,7 @@ struct Users : ClaimStoreTest {
   }
 
   std::string system = folder.path + "/run";
+  int expected_ = 0;
 };
 
 TEST_F(Users, NobodyBecomesASecondOwner) {
@@ -115,27 +116,64 @@ TEST_F(Users, ForgingTheSharedRecordsCostsNoExclusion) {
   }), 0);
 }
 
-TEST_F(Users, ASharersUserIsTheKernelsWordNotTheNotes) {
+TEST_F(Users, NobodySpeaksForAnothersShare) {
   auto first = holder(anna, sharer({"GPU-0"}, 1000));
   ASSERT_EQ(first->hear(), 'c');
-  EXPECT_EQ(as(bert, [&] {
-    auto own = store();
-    std::uint32_t before = 0, after = 0;
-    auto look = [&](std::uint32_t& uid) {
+  auto seen = [&] {                                           // by a third user
+    std::optional<std::uint64_t> memory;
+    EXPECT_EQ(as(60003, [&] {
+      auto own = store();
+      std::size_t holders = 0;
       (void)own->enter(sharer({"GPU-0"}, 1000))->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
-        if (queue.slots[0].holders.size() == 1) uid = queue.slots[0].holders[0].uid;
+        holders = queue.slots[0].holders.size();
+        if (holders == 1) memory = queue.slots[0].holders[0].memory_mib;
         return model::Refuse{};
       });
-    };
-    look(before);
-    Fd who = open_at(AT_FDCWD, (system + "/who").c_str(), O_RDWR);
-    WhoFile file(who.get());
-    auto note = file.read(0, 1, "GPU-0");
-    if (!note) return 1;
-    note->process.uid = bert;                               // "he is me": then I may share with him
-    file.write(*note, 0, 1, "GPU-0");
-    look(after);
-    return before == anna && after == anna ? 0 : 2;
+      return holders != 1 ? 9 : memory == 1000u ? 1 : memory ? 2 : 0;
+    }), expected_) << "of anna's share";
+  };
+  expected_ = 1;
+  seen();
+  Child forger([&](Child& self) {
+    become(bert);
+    StateDir there = *find_state_dir(location());
+    SlotKeys keys = parse_devices(*read_file(system + "/devices"));
+    Note forged;
+    forged.id = "00000000000000bb";
+    forged.process = own_identity();
+    forged.shared = forged.share_with_any = true;
+    forged.memory_mib = 1;
+    for (unsigned slot = 0; slot < 4; ++slot)
+      if (keys[slot] == "GPU-0") forged.put(slot, 1);
+    Fd notes = open_notes(there);
+    Fd live = OwnNotes(notes.get(), bert, number_of(there)).put(forged, keys, -1);
+    self.say(live ? 'f' : 'n');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(forger.hear(), 'f');
+  expected_ = 0;
+  seen();                                                     // nobody knows how much she uses: full
+  auto holdings = store()->holdings();
+  ASSERT_EQ(holdings.size(), 1u);
+  EXPECT_TRUE(holdings[0].verified);
+  EXPECT_EQ(holdings[0].uid, anna) << "the kernel's word goes before both notes";
+  EXPECT_EQ(holdings[0].memory_mib, 1000u);
+}
+
+TEST_F(Users, NobodyGivesAnotherTheUnitsOfAThird) {
+  auto first = holder(anna, entry({"GPU-0"}));
+  ASSERT_EQ(first->hear(), 'c');
+  Child forger([&](Child& self) {                             // holds a unit of his own, under the id of anna's claim
+    become(bert);
+    auto won = try_claim(*store(), entry({"GPU-1"}));
+    self.say(won ? 'c' : 'n');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(forger.hear(), 'c');
+  EXPECT_EQ(as(anna, [&] {
+    return store()->own_claim("0123456789abcdef") == std::vector<std::string>{"GPU-0"} ? 0 : 1;
   }), 0);
 }
 

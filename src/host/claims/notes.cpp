@@ -1,0 +1,318 @@
+#include "host/claims/notes.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <iterator>
+#include <map>
+#include <memory>
+
+#include "base/text.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr off_t record_size = sizeof(NoteRecord);
+constexpr unsigned records_of_a_file = 512;
+constexpr unsigned locks_looked_at = 4 * records_of_a_file;   // in one file: its owner could set any number
+constexpr unsigned files_of_a_stranger = 16;                  // one is usual; more only while somebody read-locks them
+constexpr std::size_t most_files = 256;
+constexpr uid_t unmapped = 65534;                             // how a user namespace shows everybody from outside
+constexpr int only_look = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+constexpr int to_write = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+constexpr time_t long_idle = 600;
+
+enum Byte : off_t { live_byte = 0, taken_byte = 1 };
+off_t byte_of(unsigned index, Byte byte) { return index * record_size + byte; }
+
+struct flock range(short type, off_t from, off_t length) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = from;
+  lock.l_len = length;
+  return lock;
+}
+
+bool lock(int fd, off_t byte) {
+  struct flock wanted = range(F_WRLCK, byte, 1);
+  return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0;
+}
+
+// The first write lock of another description in [from, to) that the kernel tells of; false when there is none.
+bool write_lock_in(int fd, off_t from, off_t to, struct flock& found) {
+  found = range(F_RDLCK, from, to - from);
+  return ::fcntl(fd, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
+}
+
+bool write_locked(int fd, off_t byte) {
+  struct flock found;
+  return write_lock_in(fd, byte, byte + 1, found);
+}
+
+// A file of notes of this user: nobody else can write to it or set its locks.
+bool is_note_file(const struct stat& file, uid_t uid) {
+  return S_ISREG(file.st_mode) && file.st_uid == uid && uid != unmapped && (file.st_mode & 022) == 0;
+}
+
+std::vector<std::string> names_in(int directory) {
+  std::vector<std::string> names;
+  Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
+  if (!listing) return names;
+  own.release();
+  while (const dirent* entry = ::readdir(listing.get()))
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  return names;
+}
+
+std::vector<std::string> names_of(int directory, uid_t uid) {
+  std::vector<std::string> names = names_in(directory);
+  const std::string begin = std::to_string(uid) + "-";
+  std::erase_if(names, [&](const std::string& name) { return !name.starts_with(begin); });
+  return names;
+}
+
+// Which records of [from, to) are live. The kernel tells of any lock in a range, not of the first: so what is left on both sides
+// of it is asked for again. False when there are too many locks.
+bool find_live(int fd, off_t from, off_t to, unsigned& asks, std::vector<unsigned>& live) {
+  struct flock found;
+  if (from >= to) return true;
+  if (asks == 0) return false;
+  --asks;
+  if (!write_lock_in(fd, from, to, found)) return true;
+  const off_t begin = std::max(from, found.l_start);
+  const off_t end = found.l_len == 0 ? to : std::min(to, found.l_start + found.l_len);
+  if (begin >= end) return false;
+  for (off_t index = (begin + record_size - 1) / record_size; byte_of(static_cast<unsigned>(index), live_byte) < end; ++index)
+    live.push_back(static_cast<unsigned>(index));
+  return find_live(fd, from, begin, asks, live) && find_live(fd, end, to, asks, live);
+}
+
+bool find_live(int fd, std::vector<unsigned>& live) {
+  struct stat file;
+  if (::fstat(fd, &file) != 0) return true;
+  unsigned asks = locks_looked_at;
+  return find_live(fd, 0, std::min<off_t>(file.st_size / record_size, records_of_a_file) * record_size, asks, live);
+}
+
+bool read_record(int fd, unsigned index, NoteRecord& record) {
+  return ::pread(fd, &record, sizeof record, index * record_size) == static_cast<ssize_t>(sizeof record);
+}
+
+// The record as it was at a moment in which it was live: between two equal readings. (Its owner may be changing it.)
+bool read_live(int fd, unsigned index, NoteRecord& record) {
+  for (unsigned tries = 0; tries < 16; ++tries) {
+    NoteRecord before;
+    if (!read_record(fd, index, before) || !write_locked(fd, byte_of(index, live_byte)) || !read_record(fd, index, record))
+      return false;
+    if (std::memcmp(&before, &record, sizeof record) == 0) return true;
+  }
+  return false;
+}
+
+// Closed first at death: numbers fall.
+Fd lifted(Fd fd, int above) {
+  if (fd.get() > above) return fd;
+  return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, above + 1));
+}
+
+// Takes a record, writes it, makes it live. Empty when the file has none to give (errno 0), or by an error.
+Fd go_live(Fd fd, const NoteRecord& record, int above) {
+  for (unsigned index = 0; index < records_of_a_file; ++index) {
+    if (!lock(fd.get(), byte_of(index, taken_byte))) {
+      if (write_locked(fd.get(), byte_of(index, taken_byte))) continue;
+      break;                                                   // somebody read-locks it
+    }
+    if (::pwrite(fd.get(), &record, sizeof record, index * record_size) != static_cast<ssize_t>(sizeof record)) return Fd();
+    if (!lock(fd.get(), byte_of(index, live_byte))) break;
+    struct stat file;
+    if (::fstat(fd.get(), &file) != 0 || file.st_nlink == 0) break;
+    if ((file.st_mode & 0777) != 0644 && ::fchmod(fd.get(), 0644) != 0) return Fd();
+    return lifted(std::move(fd), above);
+  }
+  errno = 0;
+  return Fd();
+}
+
+}  // namespace
+
+Fd open_notes(const StateDir& state) {
+  Fd fd = open_at(state.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  struct stat found;
+  if (!fd || ::fstat(fd.get(), &found) != 0) return Fd();
+  const bool others_remove = (found.st_mode & 022) != 0 && (found.st_mode & S_ISVTX) == 0;
+  if (found.st_uid != state.owner || others_remove) return Fd();
+  return fd;
+}
+
+std::uint64_t number_of(const StateDir& state) {
+  return static_cast<std::uint64_t>(state.ino) * 0x9e3779b97f4a7c15u ^ static_cast<std::uint64_t>(state.dev);
+}
+
+// ---- Writing ----
+
+Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {
+  if (uid_ == unmapped) return errno = EPERM, Fd();
+  const NoteRecord record = encode(note, keys, number_);
+  if (!name_.empty())
+    if (Fd kept = put_into(name_, record, above)) return kept;
+  const std::vector<std::string> names = names_of(directory_, uid_);
+  for (const std::string& name : names) {
+    Fd kept = put_into(name, record, above);
+    if (!kept) continue;
+    name_ = name;
+    return kept;
+  }
+  if (names.size() >= files_of_a_stranger / 2) remove_idle(names);
+  return put_into_new(record, above);
+}
+
+Fd OwnNotes::put_into(const std::string& name, const NoteRecord& record, int above) {
+  Fd fd = open_at(directory_, name.c_str(), to_write);
+  struct stat file;
+  // With another name it may be any file of mine that somebody has linked here.
+  if (!fd || ::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid_) || file.st_nlink != 1) return Fd();
+  return go_live(std::move(fd), record, above);
+}
+
+// Nobody else can open it before its record is live, so nobody can have locked that.
+Fd OwnNotes::put_into_new(const NoteRecord& record, int above) {
+  for (unsigned tries = 0; tries < 8; ++tries) {
+    std::uint32_t bits = 0;
+    (void)!::getrandom(&bits, sizeof bits, 0);
+    const std::string name = fmt::format("{}-{:08x}", uid_, bits);
+    Fd fd = open_at(directory_, name.c_str(), to_write | O_CREAT | O_EXCL, 0600);
+    if (!fd && errno == EEXIST) continue;
+    if (!fd) return Fd();
+    Fd kept = go_live(std::move(fd), record, above);
+    if (kept) {
+      name_ = name;
+      return kept;
+    }
+    const int reason = errno == 0 ? EAGAIN : errno;
+    ::unlinkat(directory_, name.c_str(), 0);
+    errno = reason;
+    return Fd();
+  }
+  return Fd();
+}
+
+// Files that somebody's read locks made useless pile up. What has no live note and was not written for long goes.
+void OwnNotes::remove_idle(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    Fd fd = open_at(directory_, name.c_str(), only_look);
+    struct stat file;
+    struct flock found;
+    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid_) || ::time(nullptr) - file.st_ctime < long_idle) continue;
+    if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) ::unlinkat(directory_, name.c_str(), 0);
+  }
+}
+
+bool OwnNotes::change(const std::string& id, const SlotKeys& keys, const std::function<void(Note&)>& how) {
+  for (const std::string& name : names_of(directory_, uid_)) {
+    Fd fd = open_at(directory_, name.c_str(), to_write);
+    struct stat file;
+    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid_)) continue;
+    std::vector<unsigned> live;
+    (void)find_live(fd.get(), live);
+    for (unsigned index : live) {
+      NoteRecord record;
+      if (!read_live(fd.get(), index, record)) continue;
+      auto note = decode(record, keys, number_);
+      if (!note || note->id != id) continue;
+      how(*note);
+      record = encode(*note, keys, number_);
+      return ::pwrite(fd.get(), &record, sizeof record, index * record_size) == static_cast<ssize_t>(sizeof record);
+    }
+  }
+  return false;
+}
+
+// ---- Reading ----
+
+void NoteBook::collect() {
+  files_.clear();
+  complete_ = true;
+  std::map<uid_t, unsigned> seen;
+  for (const std::string& name : names_in(directory_.get())) {
+    struct stat file;
+    if (::fstatat(directory_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_note_file(file, file.st_uid)) continue;
+    if (file.st_size == 0) continue;
+    if (++seen[file.st_uid] > files_of_a_stranger && file.st_uid != ::geteuid()) complete_ = false;
+    else add(name, file.st_uid);
+  }
+}
+
+void NoteBook::collect(uid_t uid) {
+  files_.clear();
+  complete_ = true;
+  for (const std::string& name : names_of(directory_.get(), uid)) add(name, uid);
+}
+
+void NoteBook::add(const std::string& name, uid_t uid) {
+  Fd fd = open_at(directory_.get(), name.c_str(), only_look);
+  if (!fd) {   // EACCES: not opened to readers yet, so not live yet; any other reason hides a note that may be live
+    complete_ = complete_ && (errno == ENOENT || errno == EACCES || errno == ELOOP);
+    return;
+  }
+  struct stat file;
+  if (::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid)) return;
+  if (std::any_of(files_.begin(), files_.end(), [&](const File& other) { return other.ino == file.st_ino; })) return;  // a link
+  struct flock found;
+  if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) return;
+  if (files_.size() >= most_files) complete_ = false;
+  else files_.push_back({std::move(fd), uid, file.st_ino});
+}
+
+void NoteBook::read(const SlotKeys& keys) {
+  live_.clear();
+  for (const File& file : files_) {
+    std::vector<unsigned> live;
+    if (!find_live(file.fd.get(), live)) complete_ = false;
+    for (unsigned index : live) {
+      NoteRecord record;
+      if (!read_live(file.fd.get(), index, record)) continue;
+      auto note = decode(record, keys, number_);
+      if (!note) continue;
+      note->process.uid = file.uid;
+      live_.push_back(std::move(*note));
+    }
+  }
+}
+
+std::vector<const Note*> NoteBook::naming(unsigned slot, unsigned place) const {
+  std::vector<const Note*> found;
+  for (const Note& note : live_)
+    if (note.names(slot, place) && !note.overdue) found.push_back(&note);
+  return found;
+}
+
+const Note* NoteBook::believed(unsigned slot, unsigned place, uid_t me) const {
+  const std::vector<const Note*> all = naming(slot, place);
+  std::vector<const Note*> mine;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(mine), [&](const Note* note) { return note->process.uid == me; });
+  if (!mine.empty()) return mine.size() == 1 ? mine.front() : nullptr;
+  return all.size() == 1 && complete_ ? all.front() : nullptr;
+}
+
+const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned place, const Taker& taker) {
+  const std::vector<const Note*> all = notes.naming(slot, place);
+  if (!taker.uid) return all.size() == 1 && notes.complete() ? all.front() : nullptr;
+  // A number can be used again; a number and a start time cannot, nor can anybody write in another's name.
+  const auto is_his = [&](const Note* note) {
+    if (note->process.uid != *taker.uid) return false;
+    return taker.start ? note->process.start == *taker.start : note->process.pid == static_cast<std::uint32_t>(taker.pid);
+  };
+  const auto his = std::find_if(all.begin(), all.end(), is_his);
+  return his == all.end() ? nullptr : *his;
+}
+
+}  // namespace thole::host
