@@ -154,7 +154,7 @@ void ClaimDirectory::make_fixed_nodes() {
 
 // Everybody makes files of his own in it, and removes no other's. Without it nothing is shared, and the rest goes on.
 void ClaimDirectory::make_notes() {
-  const mode_t mode = state_.kind == DirKind::personal ? 0700 : access_.group ? 01770 : 01777;
+  const mode_t mode = state_.kind == DirKind::personal ? 01700 : access_.group ? 01770 : 01777;
   const int directory = state_.fd.get();
   if ((::mkdirat(directory, "notes", 0700) != 0 && errno != EEXIST) ||
       (access_.group && ::fchownat(directory, "notes", static_cast<uid_t>(-1), *access_.group, AT_SYMLINK_NOFOLLOW) != 0) ||

@@ -24,9 +24,11 @@ constexpr unsigned records_of_a_file = 512;
 constexpr unsigned locks_looked_at = 4 * records_of_a_file;   // in one file: its owner could set any number
 constexpr unsigned files_of_a_stranger = 16;                  // one is usual; more only while somebody read-locks them
 constexpr std::size_t most_files = 256;
+constexpr std::size_t names_tried = 64;                       // for a file of mine: anybody can make files of such names
 constexpr uid_t unmapped = 65534;                             // how a user namespace shows everybody from outside
 constexpr int only_look = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 constexpr int to_write = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+constexpr mode_t open_to_readers = 01644;                     // sticky: what ages files in /tmp leaves them
 constexpr time_t long_idle = 600;
 
 enum Byte : off_t { live_byte = 0, taken_byte = 1 };
@@ -135,7 +137,7 @@ Fd go_live(Fd fd, const NoteRecord& record, int above) {
     if (!lock(fd.get(), byte_of(index, live_byte))) break;
     struct stat file;
     if (::fstat(fd.get(), &file) != 0 || file.st_nlink == 0) break;
-    if ((file.st_mode & 0777) != 0644 && ::fchmod(fd.get(), 0644) != 0) return Fd();
+    if ((file.st_mode & 07777) != open_to_readers && ::fchmod(fd.get(), open_to_readers) != 0) return Fd();
     return lifted(std::move(fd), above);
   }
   errno = 0;
@@ -165,10 +167,10 @@ Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {
   if (!name_.empty())
     if (Fd kept = put_into(name_, record, above)) return kept;
   const std::vector<std::string> names = names_of(directory_, uid_);
-  for (const std::string& name : names) {
-    Fd kept = put_into(name, record, above);
+  for (std::size_t i = 0; i < std::min(names.size(), names_tried); ++i) {
+    Fd kept = put_into(names[i], record, above);
     if (!kept) continue;
-    name_ = name;
+    name_ = names[i];
     return kept;
   }
   if (names.size() >= files_of_a_stranger / 2) remove_idle(names);

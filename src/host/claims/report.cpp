@@ -97,6 +97,19 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   return holding;
 }
 
+// Whoever else says that a share place is his keeps strangers from sharing the unit: he is named beside its holder, unverified.
+void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, const NoteBook& notes) {
+  const model::Holding holder = holdings.back();
+  for (const Note* note : notes.naming(lock.slot, lock.place)) {
+    if (!holder.shared || holder.uid == static_cast<uid_t>(-1) || note->process.uid == holder.uid) continue;
+    model::Holding rival;
+    rival.key = holder.key;
+    rival.held = rival.shared = true;
+    rival.uid = note->process.uid;
+    holdings.push_back(std::move(rival));
+  }
+}
+
 // Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it. Their keeper keeps
 // the note live as long.
 void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& nodes, const NoteBook& notes) {
@@ -157,13 +170,14 @@ std::vector<model::Holding> FifoStore::holdings() {
   std::vector<model::Holding> holdings;
   for (const HeldLock& lock : held) {
     holdings.push_back(holding_of(lock, *nodes_, before));
-    if (holdings.back().verified) continue;
-    if (!after) {
+    const bool certain = holdings.back().verified;
+    if (!certain && !after) {
       after.emplace(notes());
       after->collect();
       after->read(nodes_->slots());
     }
-    holdings.back() = holding_of(lock, *nodes_, *after);
+    if (!certain) holdings.back() = holding_of(lock, *nodes_, *after);
+    add_rivals(holdings, lock, certain ? before : *after);
   }
   add_overdue(holdings, *nodes_, before);
   std::map<uid_t, std::string> names;

@@ -140,7 +140,7 @@ TEST_F(Notes, AReadLockOfAnybodyCostsANewFileAndNothingElse) {
   for (const std::string& name : files()) {
     struct stat file;
     ASSERT_EQ(::stat((path + "/" + name).c_str(), &file), 0);
-    EXPECT_EQ(file.st_mode & 0777, 0644u) << "open to readers once it is live";
+    EXPECT_EQ(file.st_mode & 07777, 01644u) << "open to readers once it is live";
   }
 }
 
