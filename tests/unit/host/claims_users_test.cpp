@@ -155,10 +155,12 @@ TEST_F(Users, NobodySpeaksForAnothersShare) {
   expected_ = 0;
   seen();                                                     // nobody knows how much she uses: full
   auto holdings = store()->holdings();
-  ASSERT_EQ(holdings.size(), 1u);
+  ASSERT_EQ(holdings.size(), 2u);
   EXPECT_TRUE(holdings[0].verified);
   EXPECT_EQ(holdings[0].uid, anna) << "the kernel's word goes before both notes";
   EXPECT_EQ(holdings[0].memory_mib, 1000u);
+  EXPECT_FALSE(holdings[1].verified) << "and who keeps others out by a false word is named";
+  EXPECT_EQ(holdings[1].uid, bert);
 }
 
 TEST_F(Users, NobodyGivesAnotherTheUnitsOfAThird) {
