@@ -89,15 +89,24 @@ class Forgetful(Powered):
                               FAKE_DISK_OF=str(self.directory),
                               ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
 
+    def runner_with_our_disk(self):
+        """One that was started without it, by a submission a moment ago, may still come."""
+        pid = self.runner()
+        try:
+            if pid and "power_cut.so" in pathlib.Path(f"/proc/{pid}/maps").read_text():
+                return True
+        except OSError:
+            return False
+        if pid:
+            self.kill([pid])
+        subprocess.run([THOLE, "__runner"], env=self.preloaded, check=True, capture_output=True, timeout=60)
+        return False
+
     def begin(self, tasks, seconds):
         """An array, its runner with our disk; the number of the job."""
         words = ["--array", f"0-{tasks - 1}"] if tasks > 1 else []
         job = self.submit("--hold", *words, "--", "sh", "-c", TASK.format(seconds), **self.preloaded)
-        self.kill([pid for pid in [self.runner()] if pid])
-        eventually(lambda: self.runner() is None, "the runner without our disk is gone")
-        subprocess.run([THOLE, "__runner"], env=self.preloaded, check=True, capture_output=True, timeout=60)
-        eventually(lambda: self.runner() and "power_cut.so" in pathlib.Path(f"/proc/{self.runner()}/maps").read_text(),
-                   "the runner with our disk")
+        eventually(self.runner_with_our_disk, "the runner with our disk")
         self.call("resume", job, **self.preloaded)
         return job
 
