@@ -121,8 +121,8 @@ THOLE_EXPORT void thole_close(thole_machine *machine);
 THOLE_EXPORT char *thole_snapshot(thole_machine *machine, thole_error **error);
 
 /* What a claim would get now, without claiming: a JSON object with "outcome" ("take" or "wait"), for "take" the "gpus" (UUIDs)
- * and "explain", why these; for "wait" "why", the "position" in line that a claim would have and, where one can be given, the
- * "promise": the time of its start. `request`: as for thole_claim_gpus. A request that can never be met is an error, as there.
+ * and "explain", why these; for "wait" "why" (sentences, the place in line first), the "position" in line that a claim would
+ * have and the "promise": the time of its start, or null. `request`: as for thole_claim_gpus. A request that can never be met is an error, as there.
  * */
 THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole_error **error);
 

@@ -18,7 +18,7 @@ How this module works: nothing is imported until it is used (``__getattr__`` bel
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from .claims import Claim as Claim, claim as claim
+    from .claims import Claim as Claim, aclaim as aclaim, claim as claim
     from .decorator import on_gpu as on_gpu
     from .errors import (
         DriverError as DriverError,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 # Public name -> the module that has it. A name never equals a module's: importing that would replace it.
 _WHERE = {
     "Claim": "claims",
+    "aclaim": "claims",
     "claim": "claims",
     "on_gpu": "decorator",
     "DriverError": "errors",

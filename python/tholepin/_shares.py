@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
 
-from . import _native, words
+from . import _native, _waiting, words
 from .errors import Error, NeverPossible, NoneFree
 from .policy import Policy
 
@@ -43,10 +43,10 @@ class Shares:
             claim.release()
 
 
-def _claimed(request: dict[str, Any], wait: words.Duration | None) -> Claim:
+def _claimed(request: dict[str, Any], patience: _waiting.Patience) -> Claim:
     from . import claims
 
-    claim = claims.obtained(request, wait)
+    claim = claims.obtained(request, patience)
     claims._live.add(claim)
     return claim
 
@@ -59,19 +59,19 @@ def _units() -> list[dict[str, Any]]:
     return units
 
 
-def _free(wait: words.Duration | None) -> Claim:
+def _free(patience: _waiting.Patience) -> Claim:
     """As many as are free now; one, where it must be waited for. Tried, not looked up: what is looked up is out of date."""
     for number in range(sum(unit["visible"] for unit in _units()), 0, -1):
         try:
-            return _claimed({"gpus": number}, 0)
+            return _claimed({"gpus": number}, _waiting.Patience(0))
         except (NoneFree, NeverPossible):
             continue
         except Error as problem:
             if problem.code not in (64, 69) or number == 1:
                 raise
-    if wait == 0:
+    if patience.milliseconds == 0:
         raise NoneFree("no GPU is free", hint='wait="10m" waits for one')
-    return _claimed({"gpus": 1}, wait)
+    return _claimed({"gpus": 1}, patience)
 
 
 def _unit_names() -> dict[str, str]:
@@ -120,14 +120,14 @@ def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) 
     return Share(change, binding or None, gpus)
 
 
-def for_policies(policies: Sequence[Policy], wait: words.Duration | None = None, bind: words.Binding | None = None) -> Shares:
+def for_policies(policies: Sequence[Policy], patience: _waiting.Patience, bind: words.Binding | None = None) -> Shares:
     """The share of each of these processes. GPUs that several policies name are claimed once and shared among them."""
     if not any(policy.gpu_affinity for policy in policies):
         return Shares([_share(policy, (), None) for policy in policies], None)
     names = _unit_names()
     ranks = [[_uuid(name, names) for name in policy.gpu_affinity] for policy in policies]
     wanted = sorted({uuid for rank in ranks for uuid in rank})
-    claim = _claimed({"gpus": len(wanted), "on": wanted}, wait)
+    claim = _claimed({"gpus": len(wanted), "on": wanted}, patience)
     try:
         told = iter(_shared_out(claim, [rank for rank in ranks if rank], bind))
         return Shares([_share(policy, rank, next(told) if rank else None) for policy, rank in zip(policies, ranks)], claim)
@@ -136,12 +136,12 @@ def for_policies(policies: Sequence[Policy], wait: words.Duration | None = None,
         raise
 
 
-def for_gpus(gpus: Gpus, each: int, wait: words.Duration | None = None, bind: words.Binding | None = None) -> Shares:
+def for_gpus(gpus: Gpus, each: int, patience: _waiting.Patience, bind: words.Binding | None = None) -> Shares:
     """``each`` shares for every one of this many GPUs, or of all that are free."""
     if gpus == "free":
-        claim = _free(wait)
+        claim = _free(patience)
     elif isinstance(gpus, int) and not isinstance(gpus, bool) and gpus > 0:
-        claim = _claimed({"gpus": gpus}, wait)
+        claim = _claimed({"gpus": gpus}, patience)
     else:
         raise Error(f'gpus: {gpus!r} is not known; expected a number of GPUs, 1 or more, or "free"', code=64)
     try:
@@ -152,9 +152,9 @@ def for_gpus(gpus: Gpus, each: int, wait: words.Duration | None = None, bind: wo
         raise
 
 
-def for_request(request: dict[str, Any], wait: words.Duration | None = None, bind: words.Binding | None = None) -> Shares:
+def for_request(request: dict[str, Any], patience: _waiting.Patience, bind: words.Binding | None = None) -> Shares:
     """One share with all GPUs of a claim; ``request`` as in thole.h."""
-    claim = _claimed(request, wait)
+    claim = _claimed(request, patience)
     try:
         uuids = claim.uuids
         return Shares([_share(Policy(), uuids, _shared_out(claim, [uuids], bind)[0])], claim)

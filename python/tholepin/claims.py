@@ -1,10 +1,10 @@
 """Claiming GPUs: for this process, for a block of code, for a function.
 
 How a wait stays interruptible: the library call that waits cannot run Python's signal handlers, and ending it early would lose the
-place in line. So in the main thread, where Python runs handlers, a helper thread makes the call while the main thread waits for
-it on a lock, as any Python code would wait. A handler that raises (Ctrl-C) leaves the lock; then the library is told through a
-pipe to leave the line, and only when it has, the exception goes on. A handler that returns disturbs nothing. A thread costs more than
-a claim that need not wait, so one that does not is tried before.
+place in line. So a helper thread makes the call while ours waits for it on a lock, as any Python code would wait. A handler that
+raises (Ctrl-C, in the main thread) leaves the lock; then the library is told through a pipe to leave the line, and only when it has,
+the exception goes on. A handler that returns disturbs nothing. A thread costs more than a claim that need not wait, so one that does
+not is tried before.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, TypeVar
 
-from . import _late, _native, errors, words
+from . import _late, _native, _waiting, errors, words
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from . import _aio
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -148,6 +150,9 @@ def claim(
     trust_claims: bool | None = None,
     ids: str | None = None,
     command: str | None = None,
+    cancel: _waiting.Cancel | None = None,
+    on_wait: _waiting.OnWait | None = None,
+    quiet: bool | None = None,
 ) -> Claim:
     """Claims GPUs for this process: all that are asked for or none, waiting in the machine's one line where they are not free.
 
@@ -174,6 +179,11 @@ def claim(
         trust_claims: do not look whether somebody uses them without a claim.
         ids: how the variables name them: "auto", "uuid", "index".
         command: what others see the GPUs are used for; this program's command line if not given.
+        cancel: a descriptor, or what has one (an eventfd, a pipe, a socket), that ends the wait when it becomes readable: Error with
+            code 130. In coroutines: :func:`aclaim`.
+        on_wait: called once when a wait has begun, with a dict: "gpus", "position" in line, "promise" (the time of the start, or
+            None), "why" (sentences).
+        quiet: a wait says nothing on stderr; None: as ``THOLE_QUIET`` says. See docs/python.md, "Waiting".
 
     Raises:
         NoneFree: none free, and ``wait`` was 0.
@@ -188,26 +198,75 @@ def claim(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
     )  # fmt: skip
-    made = _obtained_unless_late(request, wait, sure)
+    return _entered(_made_in_time(request, _waiting.Patience(wait, cancel, on_wait, quiet), sure))
+
+
+def aclaim(
+    gpus: int = 1,
+    *,
+    wait: words.Duration | None = None,
+    on_wait: _waiting.OnWait | None = None,
+    quiet: bool | None = None,
+    **request: Any,
+) -> _aio.Opening[Claim]:
+    """:func:`claim` for coroutines, with the same arguments: ``await`` it, or hold it for a block by ``async with``.
+
+    >>> import asyncio, tholepin
+    >>> async def main():
+    ...     async with tholepin.aclaim(2, pick="first") as claim:
+    ...         return claim.indices
+    >>> asyncio.run(main())
+    [0, 1]
+
+    The loop goes on meanwhile. A coroutine that is cancelled (``asyncio.wait_for``, ``task.cancel``, Ctrl-C) leaves the line before the
+    cancellation goes on: nothing is claimed and no variable is set later. ``on_wait`` is called in the loop. The claim and its variables
+    belong to the whole process, not to the task.
+
+    Raises:
+        NoneFree, WaitTimeout, NeverPossible, TooLateError, DriverError, Error: when awaited, as :func:`claim`.
+    """
+    from . import _aio
+
+    asked = request_for(gpus=gpus, **request)
+
+    async def made() -> Claim:
+        told = _aio.in_loop(on_wait)
+        sure = _late.check(gpus)
+        return _entered(
+            await _aio.waited(lambda cancel: _made_in_time(asked, _waiting.Patience(wait, cancel, told, quiet), sure), Claim.release)
+        )
+
+    async def leave(made: Claim, *_: object) -> None:
+        made.release()
+
+    return _aio.Opening(made, leave)
+
+
+def _made_in_time(request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> Claim:
+    made = _obtained_unless_late(request, patience, sure)
     try:
         if not sure:
             _late.confirm(made.env)
     except errors.TooLateError:
         made.release()
         raise
+    return made
+
+
+def _entered(made: Claim) -> Claim:
     made._enter_environment()
     _live.add(made)
     return made
 
 
-def _obtained_unless_late(request: dict[str, Any], wait: words.Duration | None, sure: bool) -> Claim:
+def _obtained_unless_late(request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> Claim:
     # A process that the driver shows on a GPU would wait for itself; but within its claim that is where it belongs.
     if not sure:
         try:
-            return obtained(request, 0)
+            return obtained(request, _waiting.Patience(0))
         except errors.NoneFree:  # that claim has ended, or another process of it has a part
             pass
-    return obtained({**request, "not_started": True}, wait)
+    return obtained({**request, "not_started": True}, patience)
 
 
 _AS_THEY_ARE = ("gpus", "model", "share_with", "beside", "pick", "shape", "trust_claims", "ids", "command")
@@ -240,68 +299,72 @@ def request_for(**said: Any) -> dict[str, Any]:
     return request
 
 
-def obtained(request: Mapping[str, Any], wait: words.Duration | None) -> Claim:
+def obtained(request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
     """The claim for a request of thole.h, waited for; it changes nothing in this process."""
-    wait_ms = _native.AS_CONFIGURED if wait is None else round(words.seconds(wait, "wait") * 1000)
-    return obtained_from(_native.machine(), request, wait_ms)
+    return obtained_from(_native.machine(), request, patience)
 
 
-def obtained_from(machine: _native.Machine, request: Mapping[str, Any], wait_ms: int) -> Claim:
-    """The same of one machine, ``wait_ms`` as thole.h has it."""
-    return Claim(_waited(machine, _native.encoded_request(request), wait_ms), machine)
+def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
+    """The same of one machine."""
+    return Claim(_waited(machine, _native.encoded_request(request), patience), machine)
 
 
-def _waited(machine: _native.Machine, request: bytes, wait_ms: int) -> int:
+def _waited(machine: _native.Machine, request: bytes, patience: _waiting.Patience) -> int:
     try:
         return _native.call("thole_claim_gpus", machine, request, 0, -1)
     except errors.NoneFree:
-        if wait_ms == 0:
+        if patience.milliseconds == 0:
             raise
-    if threading.current_thread() is threading.main_thread():
-        return _waited_in_line(machine, request, wait_ms)
-    return _native.call("thole_claim_gpus", machine, request, wait_ms, -1)
+    canceller = patience.canceller()
+    try:
+        if threading.current_thread() is threading.main_thread():
+            return _waited_in_line(machine, request, patience, canceller)
+        with _waiting.ended_with_the_program(canceller):
+            return _waited_in_line(machine, request, patience, canceller)
+    finally:
+        canceller.close()
 
 
-def _waited_in_line(machine: object, request: bytes, wait_ms: int) -> int:
+def _waited_in_line(machine: object, request: bytes, patience: _waiting.Patience, canceller: _waiting.Canceller) -> int:
     outcome: list[int | BaseException] = []
+    reason: list[dict[str, Any]] = []
     started: list[int] = []
     done = _thread.allocate_lock()
     done.acquire()
-    stop, told = os.pipe()
 
     def work() -> None:
         try:
-            outcome.append(_native.call("thole_claim_gpus", machine, request, wait_ms, stop))
+            reason.append(patience.reason(machine, request))
+            outcome.append(_native.call("thole_claim_gpus", machine, request, patience.milliseconds, canceller.fd))
         except BaseException as problem:
             outcome.append(problem)
         finally:
             done.release()
 
     try:
-        try:
-            # The start and its record are one step for signal handlers: what has not begun yet must be waited for, too.
-            started.extend(map(_thread.start_new_thread, (work,), ((),)))
-            done.acquire()
-        except BaseException:
-            if started:
-                os.write(told, b"!")
-                _acquired_whatever_comes(done)
-                if isinstance(outcome[0], int):
-                    _native.libthole.thole_claim_release(outcome[0])
-            raise
-    finally:
-        os.close(stop)
-        os.close(told)
+        # The start and its record are one step for signal handlers: what has not begun yet must be waited for, too.
+        started.extend(map(_thread.start_new_thread, (work,), ((),)))
+        while not done.acquire(True, _waiting.MOMENT):
+            if reason:
+                patience.tell(request, reason[0])
+                done.acquire()
+                break
+    except BaseException:
+        if started:
+            canceller.cancel()
+            _ended_whatever_comes(done, outcome)
+            if isinstance(outcome[0], int):
+                _native.libthole.thole_claim_release(outcome[0])
+        raise
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
     return outcome[0]
 
 
-def _acquired_whatever_comes(lock: _thread.LockType) -> None:
-    # A second Ctrl-C changes nothing: the line is left within a moment.
-    while True:
+def _ended_whatever_comes(done: _thread.LockType, outcome: list[int | BaseException]) -> None:
+    # A second Ctrl-C changes nothing: the line is left within a moment. The first may have come just after the lock was taken.
+    while not outcome:
         try:
-            lock.acquire()
-            return
+            done.acquire(True, _waiting.MOMENT)
         except KeyboardInterrupt:
             continue

@@ -5,13 +5,19 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Mapping, TypeVar, cast
 
-from . import claims, errors, words
+from . import _waiting, claims, errors, words
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def on_gpu(
-    gpus: int = 1, *, wait: words.Duration | None = None, bind: Mapping[str, Any] | None = None, **request: Any
+    gpus: int = 1,
+    *,
+    wait: words.Duration | None = None,
+    bind: Mapping[str, Any] | None = None,
+    on_wait: _waiting.OnWait | None = None,
+    quiet: bool | None = None,
+    **request: Any,
 ) -> Callable[[Function], Function]:
     """Makes a function that runs, each time it is called, in a fresh process that owns GPUs.
 
@@ -31,7 +37,7 @@ def on_gpu(
             ...
 
     Args:
-        gpus, wait, request: what to claim, in the words of :func:`claim`.
+        gpus, wait, on_wait, quiet, request: what to claim, in the words of :func:`claim`.
         bind: how the process is bound: "mode", "smt", "nic", … (docs/binding.md); as ``thole run`` does if not given.
 
     Raises:
@@ -41,14 +47,14 @@ def on_gpu(
     """
     if callable(gpus):
         raise errors.Error("on_gpu: how many GPUs?", code=64, hint="write @tholepin.on_gpu(1), with parentheses")
-    asked = claims.request_for(gpus=gpus, **request)
+    asked, patience = claims.request_for(gpus=gpus, **request), _waiting.Patience(wait, None, on_wait, quiet)
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def owner(*args: Any, **kwargs: Any) -> Any:
             from . import _shares, pool
 
-            return pool.call_in(_shares.for_request(asked, wait, bind), _inside, (owner, args, kwargs), {})
+            return pool.call_in(_shares.for_request(asked, patience, bind), _inside, (owner, args, kwargs), {})
 
         return cast(Function, owner)
 

@@ -10,9 +10,14 @@ from concurrent.futures import Executor as _Executor
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
-from typing import Any, Callable, Iterable, Iterator, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, TypeVar
 
-from . import _chunks, _crew, _shares, _wire, pool, words
+from . import _chunks, _crew, _shares, _waiting, _wire, pool, words
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from . import _aio
 
 Result = TypeVar("Result")
 
@@ -47,13 +52,17 @@ class Executor(_Executor):
         wait: words.Duration | None = None,
         bind: words.Binding | None = None,
         retries: int = 2,
+        cancel: _waiting.Cancel | None = None,
+        on_wait: _waiting.OnWait | None = None,
+        quiet: bool | None = None,
     ) -> None:
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         pool.check_number("max_workers", max_workers)
         pool.check_number("max_tasks_per_child", max_tasks_per_child)
         pool.check_number("retries", retries, 0)
-        shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, wait, bind)
+        patience = _waiting.Patience(wait, cancel, on_wait, quiet)
+        shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, patience, bind)
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)
         self._max_workers = self._crew.size  # joblib and Dask look for it
         self._lock = threading.Lock()
@@ -107,6 +116,38 @@ class Executor(_Executor):
             self._crew.close()
         if wait:
             self._crew.join()
+
+    @classmethod
+    def aopen(cls, *args: Any, on_wait: _waiting.OnWait | None = None, **others: Any) -> _aio.Opening[Executor]:
+        """An executor for coroutines: ``async with tholepin.Executor.aopen(gpus=2) as executor:``, with the same arguments.
+
+        As :meth:`tholepin.Pool.aopen`. At the end of the block what was submitted is done first, unless the coroutine is cancelled: then
+        the workers are ended.
+        """
+        from . import _aio
+
+        return _aio.opening(lambda cancel, told: cls(*args, cancel=cancel, on_wait=told, **others), on_wait, cls._end)
+
+    async def __aenter__(self) -> Executor:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        from asyncio import CancelledError
+
+        from . import _aio
+
+        if kind is not None and issubclass(kind, CancelledError):
+            await _aio.to_the_end(self._end, lambda: None)
+        else:
+            await _aio.to_the_end(self.shutdown, self._end_workers)
+
+    def _end(self) -> None:
+        self._end_workers()
+        self._crew.join()
+
+    def _end_workers(self) -> None:
+        self.shutdown(wait=False, cancel_futures=True)
+        self._crew.terminate(pool.PATIENCE)
 
 
 class _FutureChunk(_chunks.Chunk):

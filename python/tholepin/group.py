@@ -9,7 +9,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
-from . import _shares, process, words
+from . import _shares, _waiting, process, words
 from ._bell import Bell
 from .errors import Error, NeverPossible, WorkerDied
 from .policy import Policy
@@ -62,6 +62,7 @@ class ProcessGroup:
         name: shown by ``repr``.
         patience: of the stop at the end of the walltime: seconds between SIGINT, SIGTERM and SIGKILL.
         wait: how long init() waits for the GPUs at most; for ever, if not given.
+        cancel, on_wait, quiet: of that wait, as :func:`tholepin.claim` has them.
         bind: how to bind, as for a Pool.
     """
 
@@ -78,6 +79,9 @@ class ProcessGroup:
         patience: float = 5.0,
         wait: words.Duration | None = None,
         bind: words.Binding | None = None,
+        cancel: _waiting.Cancel | None = None,
+        on_wait: _waiting.OnWait | None = None,
+        quiet: bool | None = None,
     ) -> None:
         if pmi is not None:
             raise NeverPossible(f"ProcessGroup.pmi: {pmi!r}: no ranks of MPI are started here", hint="thole run mpirun …")
@@ -87,7 +91,7 @@ class ProcessGroup:
         self._walltime = None if walltime is None else words.seconds(walltime, "walltime")
         self._policy = policy or Policy()
         self._patience = patience
-        self._wait = wait
+        self._waiting = _waiting.Patience(wait, cancel, on_wait, quiet)
         self._bind = bind
         self._templates: list[tuple[int, ProcessTemplate]] = []
         self._shares: _shares.Shares | None = None
@@ -117,7 +121,7 @@ class ProcessGroup:
         self._check(self._shares is None and not self._closed, "init: the group is made already")
         templates = [template for nproc, template in self._templates for _ in range(nproc)]
         policies = [Policy.merge(self._policy, template.policy or Policy()) for template in templates]
-        self._shares = _shares.for_policies(policies, self._wait, self._bind)
+        self._shares = _shares.for_policies(policies, self._waiting, self._bind)
         self._slots = [_Slot(template, share) for template, share in zip(templates, self._shares.each)]
 
     def start(self) -> None:

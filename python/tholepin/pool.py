@@ -12,12 +12,14 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
-from . import _chunks, _crew, _shares, _wire, words
+from . import _chunks, _crew, _shares, _waiting, _wire, words
 from .policy import Policy
 from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from . import _aio
 
 Result = TypeVar("Result")
 PATIENCE = 5.0
@@ -34,7 +36,7 @@ def shares_for(
     policy: _shares.Policies | None,
     processes_per_policy: int | None,
     gpus: _shares.Gpus | None,
-    wait: words.Duration | None,
+    patience: _waiting.Patience,
     bind: words.Binding | None,
 ) -> _shares.Shares:
     """What the workers get that a Pool's arguments describe."""
@@ -50,15 +52,15 @@ def shares_for(
         raise ValueError("cannot provide a total number of processes together with processes_per_policy, gpus, or a list of policies")
     each = processes_per_policy or 1
     if gpus is not None:
-        return _shares.for_gpus(gpus, each, wait, bind)
+        return _shares.for_gpus(gpus, each, patience, bind)
     if policy is not None and not isinstance(policy, Policy):
         listed = [one for one in policy for _ in range(each)]
         if not listed:
             raise ValueError("policy: the list is empty")
-        return _shares.for_policies(listed, wait, bind)
+        return _shares.for_policies(listed, patience, bind)
     if processes is None:
         processes = processes_per_policy or len(os.sched_getaffinity(0))
-    return _shares.for_policies([policy or Policy()] * processes, wait, bind)
+    return _shares.for_policies([policy or Policy()] * processes, patience, bind)
 
 
 class Pool:
@@ -92,6 +94,7 @@ class Pool:
         wait: how long to wait for the GPUs at most: seconds or "30m"; 0 does not wait. For ever, if not given.
         bind: how to bind: a mode ("node", "exclusive", …), or a dict with "mode", "mem", "smt", "threads" as in
             docs/binding.md.
+        cancel, on_wait, quiet: of the wait for the GPUs, as :func:`tholepin.claim` has them.
         retries: how often a task is tried again whose worker died.
 
     Raises:
@@ -112,12 +115,15 @@ class Pool:
         wait: words.Duration | None = None,
         bind: words.Binding | None = None,
         retries: int = 2,
+        cancel: _waiting.Cancel | None = None,
+        on_wait: _waiting.OnWait | None = None,
+        quiet: bool | None = None,
     ) -> None:
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         check_number("maxtasksperchild", maxtasksperchild)
         check_number("retries", retries, 0)
-        shares = shares_for(processes, policy, processes_per_policy, gpus, wait, bind)
+        shares = shares_for(processes, policy, processes_per_policy, gpus, _waiting.Patience(wait, cancel, on_wait, quiet), bind)
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), maxtasksperchild, retries)
         self._open = True
         self._functions: dict[Any, _chunks.Function] = {}
@@ -252,6 +258,29 @@ class Pool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end()
+
+    @classmethod
+    def aopen(cls, *args: Any, on_wait: _waiting.OnWait | None = None, **others: Any) -> _aio.Opening[Pool]:
+        """A pool for coroutines: ``async with tholepin.Pool.aopen(gpus=2) as pool:``, with the same arguments.
+
+        The loop goes on while the GPUs are waited for and while the pool ends; a coroutine that is cancelled leaves the line before
+        the cancellation goes on.
+        """
+        from . import _aio
+
+        return _aio.opening(lambda cancel, told: cls(*args, cancel=cancel, on_wait=told, **others), on_wait, cls._end)
+
+    async def __aenter__(self) -> Pool:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        from . import _aio
+
+        await _aio.to_the_end(self._end, lambda: None)
+
+    def _end(self) -> None:
         self.terminate()
         self.join()
 

@@ -9,7 +9,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Sequence, Union
 
-from . import _pickling, _shares, _start, _wire, words
+from . import _pickling, _shares, _start, _waiting, _wire, words
 from .errors import Error
 from .policy import Policy
 
@@ -232,7 +232,7 @@ class Process:
     ) -> None:
         self.ident = ident
         self._template = ProcessTemplate(target, args, kwargs, cwd, env, stdin, stdout, stderr, policy)
-        self._wait = wait
+        self._patience = _waiting.Patience(wait)
         self._child: _start.Child | None = None
         self._shares: _shares.Shares | None = None
         self.stdin_conn: BinaryIO | None = None
@@ -257,7 +257,7 @@ class Process:
         """Claims its GPUs and starts it. Raises RuntimeError the second time."""
         if self._child is not None:
             raise RuntimeError("the process was started already")
-        shares = _shares.for_policies([self._template.policy or Policy()], self._wait)
+        shares = _shares.for_policies([self._template.policy or Policy()], self._patience)
         try:
             started = start(self._template, shares.each[0])
         except BaseException:

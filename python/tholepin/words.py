@@ -24,6 +24,7 @@ Size = Union[int, str]
 Binding = Union[str, Mapping[str, Any]]
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_FOR_EVER_S = 1e12  # 30,000 years
 _MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
 
 
@@ -47,6 +48,16 @@ def seconds(duration: Duration, what: str = "time") -> float:
     if not value >= 0:
         raise _mistake(what, duration, "no negative time")
     return value
+
+
+def milliseconds(wait: Duration) -> int:
+    """A time to wait as thole.h has it; -1 is for ever.
+
+    >>> milliseconds("1m"), milliseconds(0.5), milliseconds(float("inf"))
+    (60000, 500, -1)
+    """
+    value = seconds(wait, "wait")
+    return -1 if value > _FOR_EVER_S else round(value * 1000)
 
 
 def mebibytes(size: Size, what: str = "memory") -> int:

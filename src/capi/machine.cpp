@@ -8,6 +8,7 @@
 #include <new>
 
 #include "app/overview_json.hpp"
+#include "app/why.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "capi/handles.hpp"
@@ -47,11 +48,15 @@ wire::Config configured(const char* options) {
   return config;
 }
 
-model::Json as_json(const app::Preview& seen) {
+model::Json planned(app::Site& site, const model::Request& request) {
+  const app::Preview seen = app::preview(site, request);
   if (const auto* refuse = std::get_if<model::Refuse>(&seen.decision))
     throw_refusal(refuse->usage, refuse->why);
   if (const auto* wait = std::get_if<model::Wait>(&seen.decision))
-    return {{"outcome", "wait"}, {"position", wait->position}, {"promise", model::or_null(wait->promise)}};
+    return {{"outcome", "wait"},
+            {"why", app::why_waiting(site, request, *wait)},
+            {"position", wait->position},
+            {"promise", model::or_null(wait->promise)}};
   model::Json uuids = model::Json::array();
   for (std::size_t unit : seen.chosen) uuids.push_back(seen.units[unit].key);
   return {{"outcome", "take"}, {"gpus", std::move(uuids)}, {"explain", seen.explain}};
@@ -129,6 +134,6 @@ char* thole_plan(thole_machine* machine, const char* request, thole_error** erro
   return thole::capi::guarded(error, [&] {
     const thole::capi::Wish wish = thole::capi::read_wish(request, thole::capi::given(machine, "machine").config);
     thole::capi::Wires::Lease wire(machine->wires);
-    return thole::capi::owned_text(thole::model::dump(thole::capi::as_json(thole::app::preview(wire->site(), wish.request))));
+    return thole::capi::owned_text(thole::model::dump(thole::capi::planned(wire->site(), wish.request)));
   });
 }

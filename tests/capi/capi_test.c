@@ -193,6 +193,7 @@ static void plan_claims_nothing(void) {
   thole_claim *claim = must_claim(machine, NULL, 0);
   char *json = thole_plan(machine, "{\"gpus\": 8}", NULL);
   CHECK(json && strstr(json, "\"outcome\": \"wait\"") && strstr(json, "\"position\": 1"));
+  CHECK(json && strstr(json, "\"why\": [") && strstr(json, "next in line"));
   thole_free(json);
   thole_error *error = NULL;
   CHECK(thole_plan(machine, "{\"gpus\": 9}", &error) == NULL);

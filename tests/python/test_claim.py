@@ -240,7 +240,7 @@ def test_many_threads_never_share_a_gpu():
     def work():
         try:
             for _ in range(20):
-                claim = tholepin.claims.obtained({}, None)
+                claim = tholepin.claims.obtained({}, tholepin._waiting.Patience())
                 assert owners.setdefault(claim.uuids[0], claim) is claim
                 del owners[claim.uuids[0]]
                 claim.release()

@@ -321,7 +321,8 @@ def test_ranks_inside_a_claim_get_a_gpu_of_it_each(ask):
     assert subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, check=True).stdout == "['1', '3']\n"
 
 
-def test_never_the_same_gpu_as_thole_run(tmp_path):
+def test_never_the_same_gpu_as_thole_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("THOLE_QUIET", "1")  # nothing but problems on stderr
     # Each holder of a GPU makes a file of its number, which must not be there, and takes it away again.
     holding = """
 import os, sys

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .. import _native, claims, errors
+from .. import _native, _waiting, claims, errors
 
 _machine: _native.Machine | None = None
 _mine: dict[int, claims.Claim] = {}
@@ -75,13 +75,13 @@ def wait(request: dict[str, Any], seconds: float) -> list[int]:
     [7]
     """
     try:
-        return _claim(request, round(seconds * 1000))
+        return _claim(request, seconds)
     except (errors.NoneFree, errors.WaitTimeout):
         return []
 
 
-def _claim(request: dict[str, Any], wait_ms: int) -> list[int]:
-    claim = claims.obtained_from(_first_machine(), request, wait_ms)
+def _claim(request: dict[str, Any], seconds: float) -> list[int]:
+    claim = claims.obtained_from(_first_machine(), request, _waiting.Patience(seconds))
     for index in claim.indices:
         _mine[index] = claim
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")

@@ -1,0 +1,117 @@
+"""What blocks, for coroutines: in a thread of its own that is never abandoned.
+
+A coroutine that is cancelled tells the thread through a descriptor, which ends the wait in the line, and goes on only when the
+thread has left: what it got all the same is given back before. So nothing is claimed, and no variable set, after a cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Generic, Mapping, TypeVar
+
+from . import _waiting
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Result = TypeVar("Result")
+
+
+async def to_the_end(work: Callable[[], Result], cancelled: Callable[[], object], undo: Callable[[Result], object] | None = None) -> Result:
+    """``work()`` in a thread, never left before its end. At a cancellation ``cancelled()`` is to bring that near, and a result that
+    came all the same is given to ``undo``; only then the cancellation goes on."""
+    loop, left = asyncio.get_running_loop(), asyncio.Event()
+    results: list[Result] = []
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as problem:
+            problems.append(problem)
+        try:
+            loop.call_soon_threadsafe(left.set)
+        except RuntimeError:  # the loop is closed; whoever closed the coroutine joins this thread
+            pass
+
+    thread = threading.Thread(target=run, name="tholepin-async", daemon=True)
+    thread.start()
+    stop: asyncio.CancelledError | None = None
+    while not left.is_set():
+        try:
+            await left.wait()
+        except asyncio.CancelledError as said:
+            if stop is None:
+                cancelled()
+            stop = said
+        except BaseException:  # the coroutine is closed, and there is no loop to wait in
+            cancelled()
+            thread.join()
+            if undo is not None and results:
+                undo(results[0])
+            raise
+    if stop is not None:
+        if undo is not None and results:
+            give_back, result = undo, results[0]
+            await to_the_end(lambda: give_back(result), lambda: None)
+        raise stop
+    if problems:
+        raise problems[0]
+    return results[0]
+
+
+async def waited(begin: Callable[[int], Result], undo: Callable[[Result], object]) -> Result:
+    """``begin`` in a thread, with the descriptor that it is to listen to; ``undo`` gives back what it got in spite of that."""
+    canceller = _waiting.Canceller(None)
+    try:
+        return await to_the_end(lambda: begin(canceller.fd), canceller.cancel, undo)
+    finally:
+        canceller.close()
+
+
+class Opening(Generic[Result]):
+    """What is being made: ``await`` gives it, ``async with`` gives it and leaves it at the end of the block."""
+
+    def __init__(self, make: Callable[[], Awaitable[Result]], leave: Callable[..., Awaitable[object]]) -> None:
+        self._make = make
+        self._leave = leave
+        self._made: list[Result] = []
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> Result:
+        made = await self._make()
+        self._made.append(made)
+        return made
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._leave(self._made.pop(), kind, error, trace)
+
+
+def opening(
+    make: Callable[[int, _waiting.OnWait | None], Result], on_wait: _waiting.OnWait | None, end: Callable[[Result], object]
+) -> Opening[Result]:
+    """What ``make`` gives in a thread, told of its descriptor and callback; it is left by its ``__aexit__``."""
+
+    async def made() -> Result:
+        told = in_loop(on_wait)
+        return await waited(lambda cancel: make(cancel, told), end)
+
+    async def leave(made: Any, *how: Any) -> None:
+        await made.__aexit__(*how)
+
+    return Opening(made, leave)
+
+
+def in_loop(on_wait: _waiting.OnWait | None) -> _waiting.OnWait | None:
+    """The same callback, called in the loop that runs now."""
+    if on_wait is None:
+        return None
+    call, loop = on_wait, asyncio.get_running_loop()
+
+    def told(reason: Mapping[str, Any]) -> None:
+        loop.call_soon_threadsafe(call, reason)
+
+    return told

@@ -1,0 +1,173 @@
+"""How a claim waits: how long, what may end the wait before, and who is told of it.
+
+A wait that is told of: where the GPUs are not free at once, the library is asked why ("thole_plan" in thole.h) before the line is
+joined. If the wait is not over in a moment the answer is said, once: on stderr in the words of ``thole run``, or by the logger
+"tholepin" where a handler is to show its INFO; and to ``on_wait``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import sys
+import threading
+from typing import Any, Callable, Iterator, Mapping, Union
+
+from . import _native, errors, words
+
+# Told of a wait: {"gpus": …, "position": …, "promise": …, "why": ["next in line", "GPU 0: …", …]}.
+OnWait = Callable[[Mapping[str, Any]], object]
+# A descriptor, or what has one: an eventfd, a pipe's read end, a socket.
+Cancel = Union[int, Any]
+
+MOMENT = 0.2  # seconds; a wait that is over sooner is not worth a word
+_WIDTH = 80
+
+
+class Patience:
+    """How long a claim waits, and what goes with that.
+
+    Args:
+        wait: how long at most; None: as configured.
+        cancel: ends the wait when it becomes readable.
+        on_wait: called once, when the wait has begun.
+        quiet: nothing is written to stderr; None: as THOLE_QUIET says.
+    """
+
+    def __init__(
+        self, wait: words.Duration | None = None, cancel: Cancel | None = None, on_wait: OnWait | None = None, quiet: bool | None = None
+    ) -> None:
+        self.milliseconds = _native.AS_CONFIGURED if wait is None else words.milliseconds(wait)
+        self._cancel = None if cancel is None else _descriptor(cancel)
+        if on_wait is not None and not callable(on_wait):
+            raise errors.Error(f"on_wait: expected a function, got {on_wait!r}", code=64)
+        self._on_wait = on_wait
+        self._quiet = os.environ.get("THOLE_QUIET", "0") not in ("", "0") if quiet is None else bool(quiet)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # In another process: a function that on_gpu() decorates is sent with it. The descriptor and the callback are this process's.
+        wait = {_native.AS_CONFIGURED: None, _native.FOR_EVER: float("inf")}.get(self.milliseconds, self.milliseconds / 1000)
+        return Patience, (wait, None, None, self._quiet)
+
+    def canceller(self) -> Canceller:
+        """What the library is to listen to during one wait."""
+        return Canceller(self._cancel)
+
+    def reason(self, machine: object, request: bytes) -> dict[str, Any]:
+        """Why a claim would wait now; what cannot be found out is not in it."""
+        try:
+            told: dict[str, Any] = _native.call_json("thole_plan", machine, request)
+        except errors.Error:  # of no weight here: the claim itself says what is wrong
+            return {"why": []}
+        return told if told["outcome"] == "wait" else {"why": []}
+
+    def tell(self, request: bytes, reason: Mapping[str, Any]) -> None:
+        """Says that a wait has begun."""
+        import logging
+
+        lines = list(reason["why"])
+        told = {"gpus": _native.decoded(request.decode())[0].get("gpus", 1), "position": None, "promise": None, **reason, "why": lines}
+        told.pop("outcome", None)
+        log = logging.getLogger("tholepin")
+        log.info("%s", ", ".join(["waiting", *lines[:1]]) + "".join("; " + line for line in lines[1:]))
+        shown = log.isEnabledFor(logging.INFO) and log.hasHandlers()
+        if not self._quiet and not shown and sys.stderr is not None:
+            sys.stderr.write(text(lines))
+            sys.stderr.flush()
+        if self._on_wait is not None:
+            self._on_wait(told)
+
+
+def text(lines: list[str]) -> str:
+    """What ``thole run`` would say.
+
+    >>> print(text(["next in line", "GPU 0: ann since 10:00 (train.py)"]), end="")
+    thole: waiting, next in line
+      GPU 0: ann since 10:00 (train.py)
+    """
+    import textwrap
+
+    said = textwrap.fill(", ".join(["thole: waiting", *lines[:1]]), _WIDTH, subsequent_indent="    ", break_long_words=False)
+    for line in lines[1:]:
+        said += "\n" + textwrap.fill(line, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
+    return said + "\n"
+
+
+class Canceller:
+    """A descriptor that becomes readable by :meth:`cancel`, or when another one does."""
+
+    def __init__(self, other: int | None) -> None:
+        self._ear, self._mouth = os.pipe()
+        self._lock = threading.Lock()  # cancel() comes from anywhere, and must not write to a number that is somebody else's by now
+        self._closed = False
+        self._both: select.epoll | None = None
+        try:
+            if other is not None:  # the library listens to one descriptor: an epoll is readable when any in it is
+                self._both = select.epoll()
+                for fd in (self._ear, other):
+                    self._both.register(fd, select.EPOLLIN)
+        except OSError as problem:
+            self.close()
+            raise errors.Error("cancel: this cannot be waited for", code=64, object=f"descriptor {other}", errno=problem.errno or 0) from None
+
+    @property
+    def fd(self) -> int:
+        """For the library."""
+        return self._ear if self._both is None else self._both.fileno()
+
+    def cancel(self) -> None:
+        """Ends the wait; when it is over, nothing."""
+        with self._lock:
+            if not self._closed:
+                os.write(self._mouth, b"!")
+
+    def close(self) -> None:
+        """When nobody listens any more."""
+        with self._lock:
+            self._closed = True
+            if self._both is not None:
+                self._both.close()
+            os.close(self._ear)
+            os.close(self._mouth)
+
+
+_off_main: set[Canceller] = set()  # the waits of threads that get no signals
+_watched: set[bool] = set()
+_ended: list[bool] = []
+
+
+@contextlib.contextmanager
+def ended_with_the_program(canceller: Canceller) -> Iterator[None]:
+    """While a thread other than the main one waits: when Ctrl-C has ended the program, its end does not wait for that wait."""
+    # Registered again where the executors' own wait for their threads has been registered since: the last one is the first.
+    after_executors = "concurrent.futures.thread" in sys.modules
+    if after_executors not in _watched:
+        _watched.add(after_executors)
+        try:
+            getattr(threading, "_register_atexit", atexit.register)(_end_of_the_program)
+        except RuntimeError:  # it is at its end already
+            _end_of_the_program()
+    _off_main.add(canceller)
+    if _ended:
+        canceller.cancel()
+    try:
+        yield
+    finally:
+        _off_main.discard(canceller)
+
+
+def _end_of_the_program() -> None:
+    # One that has just come to its end waits for its threads as ever.
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        _ended.append(True)
+        for canceller in list(_off_main):
+            canceller.cancel()
+
+
+def _descriptor(cancel: Cancel) -> int:
+    fd = cancel if isinstance(cancel, int) else getattr(cancel, "fileno", lambda: None)()
+    if not isinstance(fd, int) or isinstance(fd, bool) or fd < 0:
+        raise errors.Error(f"cancel: expected a descriptor or what has one (an eventfd, a pipe, a socket), got {cancel!r}", code=64)
+    return fd

@@ -1,0 +1,101 @@
+# ctest: timeout 300
+"""Who waits says so: on stderr, to the logger, to a callback."""
+import logging
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import tholepin
+
+ALL = 8
+STARTS = {
+    "claim": lambda **more: tholepin.claim(1, **more).release(),
+    "pool": lambda **more: tholepin.Pool(gpus=1, **more).__exit__(None, None, None),
+    "executor": lambda **more: tholepin.Executor(gpus=1, **more).shutdown(),
+    "group": lambda **more: group(**more),
+    "on_gpu": lambda **more: tholepin.on_gpu(1, **more)(abs)(-1),
+}
+
+
+def group(**more):
+    made = tholepin.ProcessGroup(policy=tholepin.Policy(gpu_affinity=[0]), **more)
+    made.add_process(1, tholepin.ProcessTemplate("true"))
+    made.init()
+    made.close()
+
+
+@pytest.fixture
+def other():
+    """Another process that has all GPUs until its stdin says something."""
+    program = f"import tholepin; tholepin.claim({ALL}); print(flush=True); input()"
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    yield process
+    process.communicate()
+
+
+def let_go(process):
+    """What on_wait is to do: the wait ends because it was told of, and only then."""
+    told = []
+
+    def on_wait(reason):
+        told.append(reason)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+
+    return told, on_wait
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_wait_is_told_once_in_the_words_of_thole_run(other, start, capfd):
+    told, on_wait = let_go(other)
+    start(on_wait=on_wait)
+    said = capfd.readouterr().err
+    assert said.startswith("thole: waiting, next in line\n  GPU") and said.count("waiting") == 1
+    assert all(len(line) <= 80 for line in said.splitlines())
+    [reason] = told
+    assert reason["gpus"] == 1 and reason["position"] == 1 and reason["why"][0] == "next in line" and "0" in reason["why"][1]
+
+
+@pytest.mark.parametrize("how", ["argument", "variable"])
+def test_a_quiet_wait_writes_nothing_and_calls_back(other, how, capfd, monkeypatch):
+    told, on_wait = let_go(other)
+    if how == "variable":
+        monkeypatch.setenv("THOLE_QUIET", "1")
+    tholepin.claim(1, on_wait=on_wait, **({"quiet": True} if how == "argument" else {})).release()
+    assert capfd.readouterr().err == "" and len(told) == 1
+
+
+def test_a_log_that_shows_it_is_enough(other, capfd, caplog):
+    told, on_wait = let_go(other)
+    with caplog.at_level(logging.INFO, "tholepin"):
+        tholepin.claim(1, on_wait=on_wait).release()
+    [record] = [record for record in caplog.records if record.name == "tholepin"]
+    assert record.levelno == logging.INFO and record.getMessage().startswith("waiting, next in line; GPU")
+    assert capfd.readouterr().err == "" and told
+
+
+def test_what_need_not_wait_says_nothing(capfd):
+    tholepin.claim(1, on_wait=lambda reason: pytest.fail("it is free")).release()
+    assert capfd.readouterr().err == ""
+
+
+def test_an_error_in_the_callback_leaves_the_line(other):
+    def on_wait(reason):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        tholepin.claim(1, on_wait=on_wait)
+    assert tholepin.status()["queue"] == []
+    with pytest.raises(tholepin.Error, match="^on_wait: "):
+        tholepin.claim(1, on_wait="no function")
+
+
+def test_a_wait_in_a_thread_is_told_too(other, capfd):
+    told, on_wait = let_go(other)
+    thread = threading.Thread(target=lambda: tholepin.claim(1, on_wait=on_wait).release())
+    thread.start()
+    thread.join()
+    assert told and capfd.readouterr().err.startswith("thole: waiting, next in line")
