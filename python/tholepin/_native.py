@@ -89,6 +89,7 @@ def program() -> str:
 
 
 _KINDS: dict[str, type[errors.Error]] = {
+    "usage": errors.WrongRequest,
     "never-possible": errors.NeverPossible,
     "driver": errors.DriverError,
     "busy": errors.NoneFree,

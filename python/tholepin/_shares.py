@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
 
 from . import _native, _waiting, words
-from .errors import Error, NeverPossible, NoneFree
+from .errors import Error, NeverPossible, NoneFree, WrongRequest
 from .policy import Policy
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def for_gpus(gpus: Gpus, each: int, patience: _waiting.Patience, bind: words.Bin
     elif isinstance(gpus, int) and not isinstance(gpus, bool) and gpus > 0:
         claim = _claimed({"gpus": gpus}, patience)
     else:
-        raise Error(f'gpus: {gpus!r} is not known; expected a number of GPUs, 1 or more, or "free"', code=64)
+        raise WrongRequest(f'gpus: expected a number of GPUs, 1 or more, or "free", got {gpus!r}')
     try:
         ranks = [[uuid] for uuid in claim.uuids for _ in range(each)]
         return Shares([_share(Policy(), rank, told) for rank, told in zip(ranks, _shared_out(claim, ranks, bind))], claim)

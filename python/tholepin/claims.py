@@ -140,15 +140,15 @@ def claim(
     memory: words.Size | None = None,
     wait: words.Duration | None = None,
     share: bool | None = None,
-    share_with: str | None = None,
-    beside: str | None = None,
+    share_with: words.ShareWith | None = None,
+    beside: words.Beside | None = None,
     max_load: float | None = None,
     max_memory: float | None = None,
-    pick: str | None = None,
-    shape: str | None = None,
+    pick: words.Pick | None = None,
+    shape: words.Shape | None = None,
     order: Iterable[words.Name] | words.Name = (),
     trust_claims: bool | None = None,
-    ids: str | None = None,
+    ids: words.Ids | None = None,
     command: str | None = None,
     cancel: _waiting.Cancel | None = None,
     on_wait: _waiting.OnWait | None = None,
@@ -269,9 +269,25 @@ def _obtained_unless_late(request: dict[str, Any], patience: _waiting.Patience, 
     return obtained({**request, "not_started": True}, patience)
 
 
-_AS_THEY_ARE = ("gpus", "model", "share_with", "beside", "pick", "shape", "trust_claims", "ids", "command")
-_RENAMED = {"max_load": "max_load_percent", "max_memory": "max_memory_percent"}
-_NAMES = {"on": "on", "not_on": "not", "order": "order"}
+# A word of claim() -> the field of thole.h, and what checks and translates it.
+_FIELDS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    "gpus": ("gpus", words.whole),
+    "on": ("on", words.gpu_names),
+    "not_on": ("not", words.gpu_names),
+    "order": ("order", words.gpu_names),
+    "model": ("model", words.text),
+    "memory": ("memory_mib", words.mebibytes),
+    "share": ("share", words.flag),
+    "share_with": ("share_with", words.choice),
+    "beside": ("beside", words.choice),
+    "max_load": ("max_load_percent", words.percent),
+    "max_memory": ("max_memory_percent", words.percent),
+    "pick": ("pick", words.choice),
+    "shape": ("shape", words.choice),
+    "trust_claims": ("trust_claims", words.flag),
+    "ids": ("ids", words.choice),
+    "command": ("command", words.text),
+}
 
 
 def request_for(**said: Any) -> dict[str, Any]:
@@ -282,20 +298,12 @@ def request_for(**said: Any) -> dict[str, Any]:
     """
     request: dict[str, Any] = {}
     for name, value in said.items():
+        if name not in _FIELDS:
+            raise TypeError(f"there is no word {name!r} about claims; see help(tholepin.claim)")
         if value is None or value == ():
             continue
-        if name in _AS_THEY_ARE:
-            request[name] = value
-        elif name in _RENAMED:
-            request[_RENAMED[name]] = value
-        elif name in _NAMES:
-            request[_NAMES[name]] = words.names(value)
-        elif name == "memory":
-            request["memory_mib"] = words.mebibytes(value)
-        elif name == "share":
-            request["share"] = bool(value)
-        else:
-            raise TypeError(f"there is no word {name!r} about claims; see help(tholepin.claim)")
+        field, checked = _FIELDS[name]
+        request[field] = checked(value, name)
     return request
 
 

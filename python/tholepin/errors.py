@@ -6,7 +6,7 @@ All derive from :class:`Error`. ``code`` is the exit status that the program ``t
 from __future__ import annotations
 
 
-class Error(Exception):
+class Error(RuntimeError):
     """Something failed; what, on which object, why, and what mends it are attributes.
 
     >>> import tholepin
@@ -49,14 +49,22 @@ class Error(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword arguments do not survive BaseException's own way of being pickled; errors cross process boundaries in pools.
-        return _rebuilt, (type(self), self.args, self.__dict__)
+        # What OSError has of its own, errno, is not in the dictionary of those that are TimeoutErrors, too.
+        return _rebuilt, (type(self), self.args, {**self.__dict__, "errno": self.errno})
 
 
 def _rebuilt(kind: type[Error], args: tuple[object, ...], attributes: dict[str, object]) -> Error:
-    error = kind.__new__(kind, *args)
+    error: Error = (OSError if issubclass(kind, OSError) else kind).__new__(kind, *args)
     error.args = args
-    error.__dict__.update(attributes)
+    for name, value in attributes.items():
+        setattr(error, name, value)
     return error
+
+
+class WrongRequest(Error, ValueError):
+    """The words of a request are wrong: what is no number, no GPU, none of the choices. Known outside as Error and ValueError."""
+
+    default_code = 64
 
 
 class NoneFree(Error):
@@ -78,8 +86,8 @@ class NoneFree(Error):
     default_code = 75
 
 
-class WaitTimeout(Error):
-    """The time to wait ran out.
+class WaitTimeout(Error, TimeoutError):
+    """The time to wait ran out; a ``TimeoutError``, too.
 
     >>> import tholepin
     >>> job = tholepin.submit(["sleep", "60"], gpus=0)
@@ -93,8 +101,8 @@ class WaitTimeout(Error):
     default_code = 124
 
 
-class NeverPossible(Error):
-    """This machine can never meet the request: more GPUs than it has, a model it has not.
+class NeverPossible(Error, ValueError):
+    """This machine can never meet the request: more GPUs than it has, a model it has not. A ``ValueError``, too.
 
     >>> import tholepin
     >>> try:

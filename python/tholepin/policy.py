@@ -10,7 +10,7 @@ from typing import Sequence, Union
 from .errors import Error, NeverPossible
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Policy:
     """What a process of a Pool, a ProcessGroup or a Process gets.
 
@@ -93,6 +93,10 @@ class Policy:
         if self.placement is self.Placement.HOST_ID and self.host_id != 0:
             raise NeverPossible(f"Policy.host_id: there is no host {self.host_id}", hint="this host is 0, and only it is known here")
 
+    def __repr__(self) -> str:
+        said = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
+        return f"Policy({', '.join(f'{name}={_written(value)}' for name, value in said.items())})"
+
     @classmethod
     def merge(cls, low: Policy, high: Policy) -> Policy:
         """``low``, and what ``high`` says otherwise than the defaults: how a template's policy goes over its group's.
@@ -103,6 +107,10 @@ class Policy:
         """
         said = {field.name: getattr(high, field.name) for field in fields(cls) if getattr(high, field.name) != field.default}
         return cls(**{**{field.name: getattr(low, field.name) for field in fields(cls)}, **said})
+
+
+def _written(value: object) -> str:
+    return f"{type(value).__qualname__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)
 
 
 def _own_names() -> set[str]:

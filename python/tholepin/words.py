@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Union
+from typing import TYPE_CHECKING, Any, Iterable, Literal, Mapping, Union, get_args
 
 from . import errors
 
@@ -22,6 +22,13 @@ Size = Union[int, str]
 # How processes are bound: a mode ("node", "exclusive", "core:4", "none" …), or a dict with "mode", "mem", "smt", "nic", "threads",
 # "reserve", "lend", "balanced", "strict": the words of the command line, docs/binding.md.
 Binding = Union[str, Mapping[str, Any]]
+
+Pick = Literal["pack", "first", "last", "random", "load", "memory"]
+Shape = Literal["collective", "pairwise", "independent"]
+ShareWith = Literal["user", "any"]
+Beside = Literal["none", "mine", "any"]
+Ids = Literal["auto", "uuid", "index"]
+CHOICES = {"pick": get_args(Pick), "shape": get_args(Shape), "share_with": get_args(ShareWith), "beside": get_args(Beside), "ids": get_args(Ids)}
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _FOR_EVER_S = 1e12  # 30,000 years
@@ -76,7 +83,7 @@ def mebibytes(size: Size, what: str = "memory") -> int:
 
 
 def _mistake(what: str, value: object, expected: str) -> errors.Error:
-    return errors.Error(f"{what}: {value!r} is not known; expected {expected}", code=64)
+    return errors.WrongRequest(f"{what}: expected {expected}, got {value!r}")
 
 
 def cpus(text: str | None) -> frozenset[int]:
@@ -115,3 +122,66 @@ def binding(bind: Binding) -> dict[str, Any]:
 def names(words: Iterable[Name] | Name) -> list[str]:
     """GPUs, jobs or others, each by a word; one alone need not be in a list."""
     return [str(word) for word in ([words] if isinstance(words, (int, str)) else words)]
+
+
+def gpu_names(words: Iterable[Name] | Name, what: str) -> list[str]:
+    """GPUs, as a list, alone, or as the command line takes them.
+
+    >>> gpu_names("0,2-3", "on"), gpu_names([1, "GPU-5d"], "on")
+    (['0', '2-3'], ['1', 'GPU-5d'])
+    """
+    listed: Any = words.split(",") if isinstance(words, str) else words
+    if not hasattr(listed, "__iter__"):
+        listed = [listed]
+    found = []
+    for word in listed:
+        if isinstance(word, bool) or not (isinstance(word, str) and word.strip() or isinstance(word, int) and word >= 0):
+            raise _mistake(what, word if isinstance(word, (int, float, str)) else words, "GPUs by their numbers or names")
+        found.append(str(word).strip())
+    return found
+
+
+def whole(number: int, what: str) -> int:
+    """A count, 0 or more.
+
+    >>> whole(2, "gpus")
+    2
+    """
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise _mistake(what, number, "a whole number")
+    if number < 0:
+        raise _mistake(what, number, "0 or more")
+    return number
+
+
+def percent(number: float, what: str) -> float:
+    """A share of 100."""
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 100:
+        raise _mistake(what, number, "percent, 0 to 100")
+    return number
+
+
+def text(word: str, what: str) -> str:
+    """A text."""
+    if not isinstance(word, str):
+        raise _mistake(what, word, "a text")
+    return word
+
+
+def choice(word: str, what: str) -> str:
+    """One of the words that there are for it.
+
+    >>> choice("first", "pick")
+    'first'
+    """
+    among = CHOICES[what]
+    if word not in among:
+        raise _mistake(what, word, ", ".join(among[:-1]) + " or " + among[-1])
+    return word
+
+
+def flag(value: bool, what: str) -> bool:
+    """Yes or no."""
+    if not isinstance(value, (bool, int)) or value not in (0, 1):
+        raise _mistake(what, value, "True or False")
+    return bool(value)

@@ -89,8 +89,49 @@ def test_an_error_in_the_block_ends_the_claim():
 def test_a_request_that_makes_no_sense_here_is_refused_at_once(words, kind, code):
     with pytest.raises(tholepin.Error) as caught:
         tholepin.claim(**words)
-    assert type(caught.value) is kind and caught.value.code == code
+    assert isinstance(caught.value, kind) and caught.value.code == code
+    assert isinstance(caught.value, tholepin.NeverPossible) == (kind is tholepin.NeverPossible) and isinstance(caught.value, ValueError)
     assert caught.value.message and claims() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"gpus": "2"}, "gpus: expected a whole number, got '2'"),
+        ({"gpus": True}, "gpus: expected a whole number, got True"),
+        ({"gpus": 1.0}, "gpus: expected a whole number, got 1.0"),
+        ({"gpus": -1}, "gpus: expected 0 or more, got -1"),
+        ({"on": 1.5}, "on: expected GPUs by their numbers or names, got 1.5"),
+        ({"on": [0, None]}, "on: expected GPUs by their numbers or names, got [0, None]"),
+        ({"not_on": True}, "not_on: expected GPUs by their numbers or names, got True"),
+        ({"order": ["0", ""]}, "order: expected GPUs by their numbers or names, got ''"),
+        ({"model": 100}, "model: expected a text, got 100"),
+        ({"memory": 1.5}, "memory: expected MiB, or a text such as \"20G\", \"512MiB\", got 1.5"),
+        ({"wait": "soon"}, "wait: expected seconds, or a text such as \"90s\", \"30m\", \"1h30m\", got 'soon'"),
+        ({"wait": float("nan")}, "wait: expected no negative time, got nan"),
+        ({"share": "no"}, "share: expected True or False, got 'no'"),
+        ({"share_with": "all"}, "share_with: expected user or any, got 'all'"),
+        ({"beside": 1}, "beside: expected none, mine or any, got 1"),
+        ({"max_load": "50%"}, "max_load: expected percent, 0 to 100, got '50%'"),
+        ({"max_memory": 101}, "max_memory: expected percent, 0 to 100, got 101"),
+        ({"pick": "best"}, "pick: expected pack, first, last, random, load or memory, got 'best'"),
+        ({"shape": ["pairwise"]}, "shape: expected collective, pairwise or independent, got ['pairwise']"),
+        ({"trust_claims": 2}, "trust_claims: expected True or False, got 2"),
+        ({"ids": ""}, "ids: expected auto, uuid or index, got ''"),
+        ({"command": ["train.py"]}, "command: expected a text, got ['train.py']"),
+    ],
+)
+def test_a_wrong_argument_is_refused_in_its_own_words(words, message):
+    with pytest.raises(ValueError) as caught:
+        tholepin.claim(**words)
+    assert isinstance(caught.value, tholepin.Error) and caught.value.message == message and caught.value.code == 64
+
+
+def test_what_the_command_line_takes_is_taken():
+    with tholepin.claim(2, on="0,1", wait=float("inf")) as claim:
+        assert claim.indices == [0, 1]
+    with tholepin.claim(1, not_on="0, 1", pick="first") as claim:
+        assert claim.indices == [2]
 
 
 def test_words_that_choose_choose():

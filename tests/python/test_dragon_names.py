@@ -157,3 +157,9 @@ def test_patience_ends_what_does_not_end():
     quick.close()
     quick.join(patience=LONG)
     assert done.get() == [3, 2, 1]
+
+
+def test_a_policy_shows_what_was_said():
+    policy = tholepin.Policy(gpu_affinity=[1], placement=tholepin.Policy.Placement.HOST_ID, host_id=0)
+    assert repr(policy) == "Policy(placement=Policy.Placement.HOST_ID, host_id=0, gpu_affinity=(1,))"
+    assert eval(repr(policy), {"Policy": tholepin.Policy}) == policy and repr(tholepin.Policy()) == "Policy()"

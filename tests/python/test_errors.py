@@ -19,6 +19,14 @@ def test_an_error_is_the_same_after_pickling(kind):
             str(error), "it failed", kind.default_code, "GPU 3", "thole doctor", 0, ("it failed",))
 
 
+def test_errors_are_what_python_calls_them_too():
+    with pytest.raises(TimeoutError) as caught:
+        raise tholepin.WaitTimeout("late", errno=5, hint="wait longer")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.errno, again.hint, str(again)) == (5, "wait longer", str(caught.value))
+    assert issubclass(tholepin.NeverPossible, ValueError) and issubclass(tholepin.Error, RuntimeError)
+
+
 def test_the_text_says_what_on_what_why_and_the_fix():
     error = tholepin.Error("cannot open", object="/run/thole", errno=13, hint="sudo thole init", code=69)
     assert str(error) == "cannot open: /run/thole: Permission denied\n  sudo thole init"

@@ -30,9 +30,9 @@ def test_the_package_is_strictly_typed(tmp_path):
 
 def test_users_get_the_types(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text("import tholepin\nreveal_type(tholepin.claim(1).uuids)\nreveal_type(tholepin.gpus()[0].memory_mib)\ntholepin.claim(gpu=1)\n")
+    program.write_text("import tholepin\nreveal_type(tholepin.claim(1).uuids)\nreveal_type(tholepin.gpus()[0].memory_mib)\ntholepin.claim(gpu=1)\ntholepin.claim(pick='best')\n")
     status, told = checked(tmp_path, program)
     assert status != 0
     told = told.replace("builtins.", "").replace("Union[int, None]", "int | None")  # mypy's versions write it differently
-    for expected in ("list[str]", "int | None", 'Unexpected keyword argument "gpu"'):
+    for expected in ("list[str]", "int | None", 'Unexpected keyword argument "gpu"', 'Argument "pick" to "claim" has incompatible type'):
         assert expected in told
