@@ -176,7 +176,13 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   // Mine go before a stranger's of the same name.
   if (std::any_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.uid == search.uid; }))
     std::erase_if(found, [&](const KeptClaim& claim) { return claim.uid != search.uid; });
-  return only_one(std::move(found), word.empty() ? "which claim?" : word, all);
+  KeptClaim claim = only_one(std::move(found), word.empty() ? "which claim?" : word, all);
+  if (claim.uid != search.uid && search.uid != 0) {
+    const std::string owner = printable(search.user_name(claim.uid), 32);
+    throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(word, 60)).hint(
+        fmt::format("only {} can release, extend or enter it", claim.uid == 0 ? owner : owner + " and root"));
+  }
+  return claim;
 }
 
 model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel) {

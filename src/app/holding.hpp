@@ -28,10 +28,12 @@ struct ClaimSearch {
   uid_t uid = 0;                       // who we are
   ClaimDirectory directory;
   std::function<const Observer&()> gpus;   // one that has looked; asked only for a word that is no claim's id
+  std::function<std::string(uid_t)> user_name;
 };
 
 // The claim a word names: its id or a unique prefix, or a GPU it holds (index, UUID, PCI address). "" = the one we are inside
-// (THOLE_CLAIM), else our only claim without a command. Throws Error(usage) naming what there is.
+// (THOLE_CLAIM), else our only claim without a command. Throws Error(usage) naming what there is, and Error(unavailable) for
+// one that is another user's.
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
 
 struct HoldRequest {

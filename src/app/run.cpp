@@ -17,7 +17,8 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
     ports.site.observer.look(ports.site.patience);
     return ports.site.observer;
   };
-  const KeptClaim kept = find_claim({&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus}, word);
+  const KeptClaim kept = find_claim({&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus, ports.site.user_name},
+                                    word);
   Acquired joined;
   gpus();
   joined.claim.id = kept.id;
@@ -53,6 +54,9 @@ std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acqu
 }
 
 port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& events, const std::vector<int>& cancel) {
+  port::ProcessSpec program;
+  program.argv = wanted.argv;
+  ports.processes.check_program(program);    // not after hours in line
   AcquireOptions options;
   options.command = command_line(wanted.argv);
   options.enforced = wanted.supervised;

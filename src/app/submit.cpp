@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "app/job_names.hpp"
 #include "app/run.hpp"
@@ -91,6 +92,22 @@ void check_possible(SubmitSite& site, const JobSpec& spec) {
   if (const std::optional<Error> error = refused(site.observer)) throw *error;
 }
 
+// A command that cannot run is said now and not in the morning. What a task's values make of it is not known yet, and what
+// earlier jobs will have made need not be there.
+void check_program(const SubmitSite& site, const SubmitWish& wish, const JobSpec& spec, std::vector<std::string>& notes) {
+  if (spec.argv.empty() || !plan::places_in(std::span(spec.argv).first(1)).empty()) return;
+  port::ProcessSpec program;
+  program.argv = {spec.argv.front()};
+  program.cwd = spec.directory;
+  program.base = &spec.environment;
+  try {
+    site.processes.check_program(program);
+  } catch (const Error& error) {
+    if (wish.after.empty()) throw;
+    notes.push_back(fmt::format("{} (so far; it waits for others): {}", error.what(), printable(spec.argv.front(), 60)));
+  }
+}
+
 Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std::string>& notes) {
   Submission made;
   made.spec = wish.spec;
@@ -101,6 +118,7 @@ Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std
   if (made.spec.name.empty() && made.if_absent) made.spec.name = command_line(made.spec.argv);
   note_unused(made.spec, notes);
   add_luggage(made, site, wish, notes);
+  check_program(site, wish, made.spec, notes);
   check_possible(site, made.spec);
   if (made.spec.per_gpu > 1 && made.tasks == 1) notes.push_back("--per-gpu goes with several tasks; this job has one");
   return made;

@@ -11,6 +11,7 @@
 #include "plan/directives.hpp"  // for the front that reads scripts and job files
 #include "plan/select.hpp"
 #include "port/job_store.hpp"
+#include "port/processes.hpp"
 
 namespace thole::app {
 
@@ -37,6 +38,7 @@ struct SubmitSite {
   const Observer& glance;                        // the machine's GPUs from files alone …
   Observer& observer;                            // … and from the drivers, asked only before a refusal
   Millis patience;
+  const port::Processes& processes;
 };
 
 struct Prepared {

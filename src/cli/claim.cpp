@@ -16,7 +16,8 @@ app::ClaimSearch search(Context& context) {
           .environment = settings.environment,
           .uid = settings.uid,
           .directory = [&context](const std::string& id, uid_t owner) { return context.wire.places().find_claim(id, owner); },
-          .gpus = [&context]() -> const app::Observer& { return context.wire.glance(); }};
+          .gpus = [&context]() -> const app::Observer& { return context.wire.glance(); },
+          .user_name = wire::user_name};
 }
 
 // Lines for `eval` in any POSIX shell (and fish, which knows `export`).
@@ -28,12 +29,12 @@ std::string exports(const model::Json& claim) {
   return text;
 }
 
-std::string in_one_line(const model::Json& claim) {
+std::string in_one_line(const model::Json& claim, WallTime now) {
   std::vector<std::string> labels;
   for (const auto& gpu : claim.at("gpus")) labels.push_back(gpu.at("gpu").get<std::string>());
   std::string text =
       fmt::format("claim {}: {}", claim.at("id").get<std::string>(), labels.empty() ? "no GPU" : "GPU " + join(labels, ","));
-  if (!claim.at("until").is_null()) text += fmt::format(" until {}", claim.at("until").get<std::string>());
+  if (!claim.at("until").is_null()) text += " until " + format_local(parse_iso(claim.at("until").get<std::string>()).value_or(now), now);
   return text;
 }
 
@@ -74,7 +75,7 @@ int claim(Context& context) {
     context.print_json(claim);
   else
     context.print(claim.at("id").get<std::string>() + "\n");
-  if (!invocation.global.json) context.note(in_one_line(claim));
+  if (!invocation.global.json) context.note(in_one_line(claim, context.wire.clock().wall()));
   return 0;
 }
 

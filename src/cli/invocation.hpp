@@ -116,6 +116,7 @@ struct Invocation {
   SimulateOptions simulate;
   JupyterOptions jupyter;
   std::vector<std::string> typed;  // everything after the verb, for `submit`, which puts a script's own options before it
+  std::vector<std::string> remarks;  // sentences on what was understood, for stderr
   std::vector<std::string> words;  // GPUs, claims, jobs, or the command to run with its arguments
 };
 

@@ -54,7 +54,7 @@ int alter(Context& context, const Saying& saying) {
 
 std::optional<Seconds> limit_of(const std::string& word) {
   if (word == "none") return std::nullopt;
-  return positive_duration_of({"--time", word});
+  return run_time_of({"--time", word});
 }
 
 port::TermsChange change_of(const Context& context, port::JobReader& jobs) {

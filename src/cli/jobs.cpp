@@ -13,6 +13,7 @@
 #include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/render_jobs.hpp"
+#include "cli/watched.hpp"
 #include "wire/survey.hpp"
 
 namespace thole::cli {
@@ -97,37 +98,37 @@ std::string when_over(const app::JobList& list) {
 
 bool something_runs(const app::JobList& list) { return list.tasks[model::TaskState::running] > 0; }
 
-// Sleeps until the queue changes, or the shown times do. Idle, nothing wakes it.
-void sleep_until_news(port::JobWatch& watch, bool times_go_on) {
-  ::poll(nullptr, 0, static_cast<int>(between_frames.count()));   // changes that come together make one frame
-  pollfd sleeper{watch.fd(), POLLIN, 0};
-  const int patience = times_go_on ? static_cast<int>(Millis(clock_step).count()) : -1;
-  if (::poll(&sleeper, 1, patience) > 0) watch.drain();
+// Waits until the queue changes, or the shown times do. Idle, nothing wakes it. False when somebody has seen enough.
+bool wait_for_news(Watched& watched, port::JobWatch& watch, bool times_go_on) {
+  if (!watched.wait(-1, between_frames)) return false;   // changes that come together make one frame
+  if (!watched.wait(watch.fd(), times_go_on ? std::optional<Millis>(clock_step) : std::nullopt)) return false;
+  watch.drain();
+  return true;
 }
 
-[[noreturn]] void stay(Context& context, port::JobReader& jobs) {
+void stay(Context& context, port::JobReader& jobs) {
   const auto watch = jobs.watch(port::Changes::any);
+  Watched watched(context);
   std::optional<std::uint64_t> ended_first;
   WallTime first{};
-  for (bool begin = true;; begin = false) {
+  bool times_go_on = false;
+  do {
     const app::JobList list = look(context, jobs);
     if (!ended_first) {
       ended_first = list.tasks.ended();
       first = list.now;
     }
-    const Screen screen = screen_of(STDOUT_FILENO, !context.screen.colors);
+    const Screen screen = watched.screen();
+    times_go_on = screen.terminal() && something_runs(list);
     if (context.invocation.global.json) {
       context.print_json(jobs_to_json(list), -1);
     } else {
       const std::string rate = rate_of(list, first, *ended_first);
-      const std::string head = fmt::format("thole jobs, {}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ",
-                                           rate, when_over(list));
-      const std::string text = head + render_jobs(list, screen);
-      if (screen.terminal()) context.draw(screen, text, begin);
-      else context.print((begin ? "" : "\n") + text);
+      const std::string head = fmt::format("thole jobs, {}{}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ",
+                                           rate, when_over(list), screen.terminal() ? "; q ends it" : "");
+      watched.show(head + render_jobs(list, screen), screen);
     }
-    sleep_until_news(*watch, screen.terminal() && something_runs(list));
-  }
+  } while (wait_for_news(watched, *watch, times_go_on));
 }
 
 // Who sees none of his jobs may have submitted them under another host name.
@@ -160,7 +161,10 @@ int jobs(Context& context) {
     context.warn("nothing can be started now: " + error.full());
   }
   if (context.invocation.queue.jobs.tasks) return show_tasks(context, *store);
-  if (context.invocation.queue.jobs.watch) stay(context, *store);
+  if (context.invocation.queue.jobs.watch) {
+    stay(context, *store);
+    return 0;
+  }
   const app::JobList list = look(context, *store);
   if (context.invocation.global.json) context.print_json(jobs_to_json(list));
   else context.print(render_jobs(list, context.screen));

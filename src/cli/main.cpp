@@ -67,8 +67,12 @@ int call(const Invocation& invocation, const wire::Config& config) {
   wire::Wire wire(config.settings);
   const auto no_color = config.settings.environment.find("NO_COLOR");
   const bool plain = invocation.global.no_color || (no_color != config.settings.environment.end() && !no_color->second.empty());
+  const auto term = config.settings.environment.find("TERM");
   Context context{invocation, config, wire, cli::screen_of(STDOUT_FILENO, plain)};
+  if (term != config.settings.environment.end() && term->second == "dumb")  // it knows no sequences, for colours or else
+    context.screen.rows = 0, context.screen.colors = false;
   try {
+    for (const std::string& remark : invocation.remarks) context.note(remark);
     for (const Command& command : commands)
       if (command.verb == verb_of(invocation)) return command.call(context);
     throw Error(ErrorCode::internal, "a command of the table has no code").about(std::string(verb_of(invocation)));

@@ -36,16 +36,56 @@ class Parser {
 
   void read_before_verb(std::string_view word) {
     if (is_option(word) && word != "--") return read_option(word);
+    if (word == "help") return read_help();
     result_.verb = find_verb(word);
     if (!result_.verb) throw_unknown_verb(word);
     result_.typed.assign(rest_.begin(), rest_.end());
+  }
+
+  // `thole help run` is `thole run --help`.
+  void read_help() {
+    result_.global.help = true;
+    if (rest_.empty()) return;
+    const std::string_view word = take();
+    result_.verb = find_verb(word);
+    if (!result_.verb && !is_option(word)) throw_unknown_verb(word);
+    rest_ = {};
   }
 
   void read_after_verb(std::string_view word) {
     if (word == "--") return read_remaining_words();
     if (is_option(word)) return read_option(word);
     result_.words.emplace_back(word);
-    if (result_.verb->offer == Offer::command) read_remaining_words();
+    if (result_.verb->offer != Offer::command) return;
+    if (const auto ours = own_option_among(rest_))
+      result_.remarks.push_back(fmt::format("{} goes to the command; thole's own options stand before it: thole {} {} … {}",
+                                            *ours, result_.verb->name, *ours, printable(word, 40)));
+    read_remaining_words();
+  }
+
+  // Words after the command are the command's. One that hardly any program but this has, or with a value as only this takes
+  // it, was meant for us. Before "--" and after it nobody is in doubt.
+  std::optional<std::string> own_option_among(std::span<const std::string_view> words) const {
+    static constexpr std::string_view rare[] = {"gpus", "share", "beside", "no-wait", "dry-run", "grid", "array", "at-most",
+                                                "if-absent", "trust-claims", "linger", "no-bind", "per-gpu"};
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == "--") break;
+      const std::string_view typed = words[i].substr(0, words[i].find('='));
+      const std::string_view value = typed.size() < words[i].size() ? words[i].substr(typed.size() + 1)
+                                     : i + 1 < words.size()         ? words[i + 1]
+                                                                    : std::string_view();
+      for (const Option* row : options_of(*result_.verb)) {
+        const bool named = typed.starts_with("--") ? typed.substr(2) == row->name
+                                                   : typed.size() == 2 && row->letter != 0 && typed[1] == row->letter;
+        if (!named || !typed.starts_with('-')) continue;
+        const bool time = (row->name == "time" || row->name == "wait") && parse_duration(value) && !parse_u64(value);
+        const bool gpus = row->name == "gpus" && parse_u64(value);
+        const bool other = typed.starts_with("--") && row->name != "gpus" &&
+                           std::find(std::begin(rare), std::end(rare), row->name) != std::end(rare);
+        if (time || gpus || other) return std::string(typed);
+      }
+    }
+    return std::nullopt;
   }
 
   void read_remaining_words() {
@@ -96,6 +136,9 @@ class Parser {
   void set(const Option& option, std::string_view typed, std::string_view value) {
     option.set(result_, {typed, value});
     seen_.push_back(option.name);
+    const bool is_time = option.value.find("TIME") != std::string_view::npos;
+    if (const auto bare = parse_u64(value); is_time && bare && *bare > 0)
+      result_.remarks.push_back(fmt::format("{} {}: {}", typed, *bare, *bare == 1 ? "1 second" : fmt::format("{} seconds", *bare)));
   }
 
   template <class Match>
@@ -108,6 +151,9 @@ class Parser {
 
   template <class Match>
   [[noreturn]] void throw_unknown_option(Match match, std::string_view typed) const {
+    if (const auto hint = hint_for_foreign_option(typed))
+      throw Error(ErrorCode::usage, fmt::format("{}: unknown option {}", result_.verb ? result_.verb->name : "thole", in_quotes(typed)))
+          .hint(*hint);
     std::string other;  // a verb that does have it
     for (const Verb& verb : verbs())
       for (const Option* row : options_of(verb))
@@ -126,6 +172,24 @@ class Parser {
                   fmt::format("see: thole {} --help", result_.verb->name));
   }
 
+  // Words of other tools, where the nearest of ours would mislead.
+  std::optional<std::string> hint_for_foreign_option(std::string_view typed) const {
+    const std::string value = rest_.empty() || is_option(rest_.front()) ? "0" : printable(rest_.front(), 40);
+    for (const std::string_view by_number : {"--gpu", "--gpu-id", "--gpu-ids", "--gpu_id", "--gpu_ids", "--device", "--devices"})
+      if (typed == by_number) return fmt::format("GPU {0} by its number: --on {0}; any one that is free: -g 1", value);
+    struct Foreign { std::string_view word, hint; };
+    static constexpr Foreign foreign[] = {
+        {"--gres", "how many GPUs: -g N; of which model: --model A100"},
+        {"-n", "how many GPUs: -g N; the same command many times: thole map"},
+        {"-c", "the CPUs next to the GPUs come by themselves; others: --bind MODE"},
+        {"-p", "there are no partitions: --model, --memory and --on choose GPUs"},
+        {"-d", "in the background, to be read later: thole submit"},
+        {"-i", "GPUs by their numbers: --on 0,1"}};
+    for (const Foreign& other : foreign)
+      if (typed == other.word) return std::string(other.hint);
+    return std::nullopt;
+  }
+
   [[noreturn]] static void throw_no_value(const Option& option, std::string_view typed) {
     throw Error(ErrorCode::usage, fmt::format("{} needs a value", typed))
         .hint(fmt::format("such as: {} {}", typed, option.value));
@@ -135,6 +199,37 @@ class Parser {
     std::vector<std::string> known;
     for (const Verb& verb : verbs())
       if (!verb.group.empty()) known.emplace_back(verb.name);
+    struct Foreign { std::string_view word, hint; };
+    static constexpr Foreign foreign[] = {
+        {"ps", "who has which GPU: thole status; your jobs: thole jobs"},
+        {"ls", "who has which GPU: thole status; your jobs: thole jobs"},
+        {"list", "who has which GPU: thole status; their names: thole status --list; your jobs: thole jobs"},
+        {"show", "who has which GPU: thole status; your jobs: thole jobs"},
+        {"top", "thole status --watch"},
+        {"watch", "thole status --watch"},
+        {"gpus", "thole status --list"},
+        {"free", "thole status; to let go of a claim: thole release"},
+        {"queue", "thole jobs"},
+        {"squeue", "thole jobs"},
+        {"qstat", "thole jobs"},
+        {"log", "thole logs"},
+        {"tail", "thole logs -f"},
+        {"kill", "a job: thole cancel; a claim: thole release"},
+        {"stop", "a job: thole cancel, or thole pause; a claim: thole release"},
+        {"rm", "a job: thole cancel; a claim: thole release"},
+        {"del", "a job: thole cancel; a claim: thole release"},
+        {"scancel", "thole cancel"},
+        {"sbatch", "thole submit"},
+        {"add", "thole submit"},
+        {"srun", "thole run"},
+        {"exec", "thole run"},
+        {"lock", "thole claim"},
+        {"unlock", "thole release"},
+        {"unclaim", "thole release"},
+        {"version", "thole --version"}};
+    for (const Foreign& other : foreign)
+      if (word == other.word)
+        throw Error(ErrorCode::usage, fmt::format("unknown command {}", in_quotes(word))).hint(std::string(other.hint));
     throw_unknown("unknown command", word, known, "see: thole --help; to run a program: thole run PROGRAM");
   }
 

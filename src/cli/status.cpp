@@ -1,6 +1,3 @@
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -10,6 +7,7 @@
 #include "cli/meanwhile.hpp"
 #include "cli/overview.hpp"
 #include "cli/render.hpp"
+#include "cli/watched.hpp"
 #include "wire/overview.hpp"
 
 namespace thole::cli {
@@ -32,24 +30,19 @@ model::Json json_of(Context& context, const app::Overview& overview) {
   return status_to_json(overview);
 }
 
-[[noreturn]] void watch(Context& context, Seconds interval) {
-  bool first = true;
-  for (;;) {
+void watch(Context& context, Seconds interval) {
+  Watched watched(context);
+  do {
     const app::Overview overview = look_over(context);
-    const Screen screen = screen_of(STDOUT_FILENO, !context.screen.colors);  // the window may have been resized
+    const Screen screen = watched.screen();
     if (context.invocation.global.json) {
       context.print_json(json_of(context, overview), -1);
-    } else if (screen.terminal()) {
-      const std::string head =
-          fmt::format("every {}: thole status, {}\n", format_duration(interval), format_local(overview.now, overview.now));
-      context.draw(screen, head + text_of(context, overview, screen), first);
-    } else {
-      context.print((first ? "" : "\n") + text_of(context, overview, screen));
+      continue;
     }
-    first = false;
-    const timespec pause{static_cast<time_t>(interval.count()), 0};
-    ::nanosleep(&pause, nullptr);
-  }
+    const std::string head = fmt::format("every {}: thole status, {}; q ends it\n", format_duration(interval),
+                                         format_local(overview.now, overview.now));
+    watched.show((screen.terminal() ? head : "") + text_of(context, overview, screen), screen);
+  } while (watched.wait(-1, interval));
 }
 
 // Who has what does not depend on the driver, so that nobody waits for it longer than he must. What is said is the beginning of
@@ -76,7 +69,10 @@ app::Overview glance_over(Context& context) {
 }
 
 int status(Context& context) {
-  if (context.invocation.status.watch) watch(context, *context.invocation.status.watch);
+  if (context.invocation.status.watch) {
+    watch(context, *context.invocation.status.watch);
+    return 0;
+  }
   const bool table = !context.invocation.global.json && !context.invocation.status.list && context.invocation.words.empty();
   std::optional<Meanwhile> meanwhile;
   if (table) meanwhile.emplace(unnoticed, [&context] { say_claims(context); });

@@ -23,6 +23,18 @@ std::optional<std::string> only_beginning(std::string_view word, const std::vect
   return found;
 }
 
+// "4:00:00" as "4h", "1:30:00" as "1h30m"; absent when it is no such time.
+std::optional<std::string> by_the_clock(std::string_view text) {
+  const auto parts = split(text, ':');
+  if (parts.size() != 3) return std::nullopt;
+  const auto hours = parse_u64(parts[0]), minutes = parse_u64(parts[1]), seconds = parse_u64(parts[2]);
+  if (!hours || !minutes || !seconds || *hours > 100'000 || *minutes > 59 || *seconds > 59) return std::nullopt;
+  std::string time;
+  for (const auto& [number, unit] : {std::pair{*hours, 'h'}, {*minutes, 'm'}, {*seconds, 's'}})
+    if (number > 0) time += fmt::format("{}{}", number, unit);
+  return time.empty() ? "0" : time;
+}
+
 }  // namespace
 
 std::string in_quotes(std::string_view word) { return fmt::format("\"{}\"", printable(word, 60)); }
@@ -33,6 +45,9 @@ void throw_expected(const Word& word, std::string_view expected) {
 
 unsigned count_of(const Word& word) {
   auto count = parse_u64(word.text);
+  if (!count && word.text.find_first_not_of("0123456789,-") == std::string_view::npos)
+    throw Error(ErrorCode::usage, fmt::format("{}: expected a number, got {}", word.option, in_quotes(word.text)))
+        .hint(fmt::format("these GPUs by their numbers: --on {}", word.text));
   if (!count) throw_expected(word, "a number");
   if (*count > most_gpus) throw_expected(word, fmt::format("a number up to {}", most_gpus));
   return static_cast<unsigned>(*count);
@@ -53,8 +68,19 @@ pid_t pid_of(const Word& word) {
 
 Seconds duration_of(const Word& word) {
   auto duration = parse_duration(word.text);
-  if (!duration) throw_expected(word, "a time such as 90s, 30m, 8h or 1h30m");
-  return *duration;
+  if (duration) return *duration;
+  constexpr const char* expected = "a time such as 90s, 30m, 8h or 1h30m";
+  if (const auto clock = by_the_clock(word.text))  // Slurm's and gflow's 4:00:00
+    throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, in_quotes(word.text)))
+        .hint(fmt::format("{} {}", word.option, *clock));
+  throw_expected(word, expected);
+}
+
+Seconds run_time_of(const Word& word) {
+  if (const auto bare = parse_u64(word.text); bare && *bare > 0)
+    throw Error(ErrorCode::usage, fmt::format("{} {}: seconds, minutes or hours?", word.option, *bare))
+        .hint(fmt::format("{0} {1}s, {0} {1}m or {0} {1}h", word.option, *bare));
+  return positive_duration_of(word);
 }
 
 Seconds positive_duration_of(const Word& word) {
@@ -83,12 +109,24 @@ double percent_of(const Word& word) {
   return *percent;
 }
 
-std::vector<std::string> list_of(const Word& word) {
+std::vector<std::string> gpus_of(const Word& word) {
   std::vector<std::string> pieces;
   for (std::string_view piece : split(word.text, ',')) {
     piece = trim(piece);
     if (piece.empty()) throw_expected(word, "GPUs separated by commas, such as 0,3");
-    pieces.emplace_back(piece);
+    for (const std::string_view prefix : {"cuda:", "gpu"})
+      if (piece.size() > prefix.size() && piece.starts_with(prefix) && parse_u64(piece.substr(prefix.size())))
+        throw Error(ErrorCode::usage, fmt::format("{}: no such GPU: {}", word.option, printable(piece, 60)))
+            .hint(fmt::format("in the order of nvidia-smi: {} {}", word.option, piece.substr(prefix.size())));
+    const std::size_t dash = piece.find('-');
+    const auto first = parse_u64(piece.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : parse_u64(piece.substr(dash + 1));
+    if (dash == std::string_view::npos || !first || !last) {
+      pieces.emplace_back(piece);
+      continue;
+    }
+    if (*last < *first || *last - *first >= most_gpus) throw_expected(word, "a range such as 0-3");
+    for (std::uint64_t gpu = *first; gpu <= *last; ++gpu) pieces.push_back(std::to_string(gpu));
   }
   return pieces;
 }

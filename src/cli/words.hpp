@@ -11,13 +11,14 @@ namespace thole::cli {
 
 unsigned count_of(const Word& word);  // 0 … 4096
 pid_t pid_of(const Word& word);
-Seconds duration_of(const Word& word);  // "90s", "1h30m", "0"
+Seconds duration_of(const Word& word);  // "90s", "1h30m", "0", "45" (seconds)
 Seconds positive_duration_of(const Word& word);
+Seconds run_time_of(const Word& word);  // the same with its unit: elsewhere "45" is minutes, and a job dies by the mistake
 std::uint64_t size_mib_of(const Word& word);                        // "20G", more than 0
 double factor_of(const Word& word);                                 // 1 or more; 0 for "none"
 double percent_of(const Word& word);                                // 0 … 100
 unsigned number_of(const Word& word, unsigned least, unsigned most);
-std::vector<std::string> list_of(const Word& word);                 // "0,GPU-5c2f": no empty pieces
+std::vector<std::string> gpus_of(const Word& word);                 // "0-2,GPU-5c2f" as 0, 1, 2, GPU-5c2f: no empty pieces
 std::string text_of(const Word& word);                              // anything but ""
 std::string choice_of(const Word& word, std::string_view choices);  // one of "a|b|c"
 plan::Halt halt_of(const Word& word);                               // "now,fail=1"

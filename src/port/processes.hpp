@@ -73,6 +73,9 @@ class Processes {
  public:
   virtual ~Processes() = default;
 
+  // Throws as `start` would for a program that is not there, or is none. Looks in the PATH of `spec.base` and below `spec.cwd`.
+  virtual void check_program(const ProcessSpec& spec) const = 0;
+
   // Starts it (vfork style) in the same terminal and process group. Throws Error(not_found | not_executable | internal), and
   // under `strict` Error(unavailable).
   // From here to the end of supervise all signals are blocked in this thread.

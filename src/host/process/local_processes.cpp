@@ -26,6 +26,13 @@ std::vector<pid_t> children_now() {
 
 }  // namespace
 
+void LocalProcesses::check_program(const port::ProcessSpec& spec) const {
+  port::ProcessSpec there = spec;
+  std::string& program = there.argv.at(0);
+  if (!spec.cwd.empty() && program.find('/') != std::string::npos && !program.starts_with('/')) program = spec.cwd + "/" + program;
+  Launch(there, inherited_).check_program();
+}
+
 pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
   Launch launch(spec, inherited_);
   witness_.reset();

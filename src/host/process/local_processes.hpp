@@ -16,6 +16,7 @@ class LocalProcesses : public port::Processes {
   // `inherited` must be captured before anything changes a mask or a handler: first in main.
   explicit LocalProcesses(const InheritedSignals& inherited = InheritedSignals::capture()) : inherited_(inherited) {}
 
+  void check_program(const port::ProcessSpec& spec) const override;
   pid_t start(const port::ProcessSpec& spec) override;
   port::Ended supervise(pid_t pid, const port::SupervisePolicy& policy) override;
   [[noreturn]] void end_as(const port::Ended& ended) override;

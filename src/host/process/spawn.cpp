@@ -74,6 +74,21 @@ pid_t fork_into(int cgroup) {
   return static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
 }
 
+// What people type that a shell would have understood, and we do not.
+std::string hint_for(const std::string& program) {
+  const std::string word = printable(program, 60);
+  const std::size_t blank = program.find(' '), equals = program.find('=');
+  if (blank != std::string::npos && blank > 0)
+    return fmt::format("it is one word: without the quotes, or sh -c {}", shell_quote(word));
+  if (equals != std::string::npos && equals > 0 && program.find('/') > equals)
+    return fmt::format("a variable is set by env: env {} COMMAND", word);
+  for (const char* builtin : {"cd", "source", ".", "export", "alias", "ulimit", "eval", "exec", "umask"})
+    if (program == builtin) return fmt::format("{} is a shell's own: sh -c '{} …'", word, word);
+  struct stat found;
+  if (program.find('/') != std::string::npos || ::stat(program.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return "";
+  return program.ends_with(".py") ? fmt::format("python {}", word) : fmt::format("in this folder: ./{}", word);
+}
+
 }  // namespace
 
 std::vector<std::string> paths_to_try(const std::string& program, const std::string& path) {
@@ -331,6 +346,7 @@ void Launch::report_exec(int reason) const {
     throw Error(ErrorCode::not_found, "the interpreter named in the first line of the script does not exist")
         .about(printable(program));
   Error error = Error(ErrorCode::not_found, "no such command").about(printable(program)).because(bare ? 0 : reason);
+  if (const std::string better = hint_for(program); !better.empty()) throw std::move(error).hint(better);
   auto guess = bare ? nearest(program, programs_in(path_of(environment_))) : std::nullopt;
   if (guess) throw std::move(error).hint("did you mean " + printable(*guess) + "?");
   throw error;
