@@ -1,0 +1,32 @@
+"""docs/tutorial.md: every line that begins with $ does what a reader expects: it ends with 0, in the order of the page."""
+# ctest: timeout 600
+import os
+import pathlib
+import re
+import subprocess
+
+from run_tools import THOLE
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/tutorial.md"
+
+
+def lines():
+    return re.findall(r"^    \$ (.*)$", PAGE.read_text(), re.M)
+
+
+def test_the_page_can_be_typed_from_top_to_bottom(tmp_path):
+    assert len(lines()) > 20
+    script = ["thole() { command thole \"$@\"; }"]
+    for number, line in enumerate(lines()):
+        script.append(f"echo '=== {number}' >&2")
+        script.append(f"{line}\n" if line.endswith("&") else f"{line} || {{ echo \"line {number} ended with $?\" >&2; exit 9; }}")
+    (tmp_path / "home").mkdir()
+    env = {"HOME": str(tmp_path / "home"), "PATH": f"{pathlib.Path(THOLE).parent}:/usr/bin:/bin", "LANG": "C.UTF-8",
+           "TMPDIR": str(tmp_path), "THOLE_STATE_DIR": str(tmp_path / "state")}
+    done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=550,
+                          stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for said in ("I see GPU 0", "I see GPUs 0,1", "my turn", "this shell has GPU", "seed=2 on GPU", "its status was", "item b"):
+        assert said in done.stdout, done.stdout[-3000:]
+    assert "waiting, next in line" in done.stderr
+    subprocess.run([THOLE, "drain"], env={**env, "THOLE_MACHINE": "8xA100"}, capture_output=True)
