@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"satus", "unknown command \"satus\"", "did you mean status?"},
         Mistake{"python t.py", "unknown command \"python\"", "thole run"},
-        Mistake{"run --gpu 2 x", "unknown option \"--gpu\"", "--gpus"},
+        Mistake{"run --gpu 2 x", "unknown option \"--gpu\"", "--on 2"},
         Mistake{"run --mem 20G x", "--mem: expected a memory policy, got \"20G\"", "--memory 20G"},
         Mistake{"run --mem bnd x", "--mem: \"bnd\"", "bind"}, Mistake{"run --mem bind: x", "--mem: \"bind:\"", "bind:NODES"},
         Mistake{"run --bind socket x", "--bind: \"socket\"", "package"}, Mistake{"run --bind core:0 x", "--bind: \"core:0\"", "core:N"},
