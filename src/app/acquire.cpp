@@ -1,7 +1,9 @@
 // How this works. One look at the machine gives the units a request could ever use. The claim store then shows the queue to
 // plan::decide, through a rule made here that knows what the look saw. After a Take the units are looked at once
-// more, now that nobody else can claim them: a process of the last owner still tearing down is waited for, a stranger's
-// means give back, keep the place in line and say so. Between steps everything sleeps in the store.
+// more, now that nobody else can claim them, and they only: a process of the last owner still tearing down is waited for, a
+// stranger's means give back, keep the place in line and say so. Between steps everything sleeps in the store.
+//
+// A driver that is late has not said that a GPU is sick. Who may wait looks again, with growing pauses, until it has answered.
 #include "app/acquire.hpp"
 
 #include <poll.h>
@@ -9,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "app/choice.hpp"
 #include "app/outer_claim.hpp"
@@ -21,6 +24,13 @@ namespace thole::app {
 namespace {
 
 constexpr Millis teardown_bound{2'000};   // for a previous owner's process to leave a unit that was just released
+constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
+
+// What has to be known of the GPUs to decide about this request.
+port::Question question_for(const model::Request& request) {
+  const bool by_load = request.beside != model::Beside::none || request.pick == model::Pick::load;
+  return {by_load ? port::Purpose::show : port::Purpose::claim, {}};
+}
 
 // The units that would do: those of the outer claim, or what the outer allotment leaves.
 plan::Selection select(const Site& site, const model::Request& request, const std::vector<std::string>* within) {
@@ -40,20 +50,44 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
   std::vector<std::size_t> eligible = std::move(selection.units);
-  std::string sick;
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // and whose they are
   std::size_t healthy = 0;
   for (std::size_t unit : eligible) {
     const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
-    if (gpu.health == model::Health::ok || request.trust_claims) ++healthy;
-    else sick += fmt::format("\n  GPU {}: {}{}{}", units[unit].label, model::to_string(gpu.health),
-                             gpu.health_reason.empty() ? "" : ", ", printable(gpu.health_reason, 200));
+    if (gpu.health == model::Health::ok || request.trust_claims) {
+      ++healthy;
+      continue;
+    }
+    const std::string why =
+        fmt::format("{}{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ", ",
+                    printable(gpu.health_reason, 200));
+    const auto same = std::ranges::find(reasons, why, &decltype(reasons)::value_type::first);
+    if (same != reasons.end()) same->second.push_back(units[unit].label);
+    else reasons.push_back({why, {units[unit].label}});
   }
+  std::string sick;
+  for (const auto& [why, labels] : reasons)
+    sick += fmt::format("\n  GPU{} {}: {}", labels.size() == 1 ? "" : "s", join(labels, ", "), why);
   if (healthy < request.gpus)
     throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}",
                                                                   request.describe(), healthy, eligible.size(), sick))
                             .hint("thole doctor"));
   std::sort(eligible.begin(), eligible.end());
   return eligible;
+}
+
+// The GPUs of whom the driver has not answered, where the request fails only for that; "" otherwise.
+std::string late_ones(const Site& site, const model::Request& request, const plan::Selection& selection) {
+  if (request.trust_claims) return "";
+  std::size_t healthy = 0;
+  std::vector<std::string> late;
+  for (std::size_t unit : selection.units) {
+    const model::Gpu& gpu = site.observer.units()[unit].gpu_of(site.observer.snapshot().machine);
+    if (gpu.health == model::Health::ok) ++healthy;
+    else if (gpu.health == model::Health::hung) late.push_back(site.observer.units()[unit].label);
+  }
+  const bool enough = healthy >= selection.count, would_be = healthy + late.size() >= selection.count;
+  return !enough && would_be ? fmt::format("GPU{} {}", late.size() == 1 ? "" : "s", join(late, ", ")) : "";
 }
 
 // The request by the units it takes: a partitioned GPU named as a whole counts as all its instances.
@@ -97,15 +131,32 @@ void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& c
   if (any_ready(fds, bound) && !cancel.empty() && any_ready(cancel, Millis{0})) interrupted();
 }
 
+// Selects; while the driver is late about GPUs that are needed, looks again until `deadline` or a cancel.
+plan::Selection select_in_time(const Site& site, const model::Request& request, const AcquireOptions& options,
+                               const std::vector<std::string>* within, std::optional<SteadyTime> deadline) {
+  const bool may_wait = options.awaits_driver && request.wait != Seconds{0};
+  bool said = false;
+  for (Millis pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
+    plan::Selection selection = select(site, request, within);
+    const std::string late = may_wait ? late_ones(site, request, selection) : "";
+    const SteadyTime now = site.clock.steady();
+    if (late.empty() || (deadline && now >= *deadline)) return selection;
+    if (!std::exchange(said, true) && options.caution)
+      options.caution(fmt::format("the driver has not answered about {} yet: waiting for it", late));
+    if (deadline) pause = std::min(pause, std::chrono::ceil<Millis>(*deadline - now));
+    if (any_ready(options.cancel, pause)) interrupted();
+    site.observer.look(site.patience, question_for(request));
+  }
+}
+
 // One acquisition from a given store: the loop of step, check and sleep.
 class Acquisition {
  public:
   Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const AcquireOptions& options,
-              const std::vector<std::string>* within, plan::Selection selection)
-      : site_(site), request_(request), options_(options), within_(within), choice_(site, request) {
+              const std::vector<std::string>* within, plan::Selection selection, std::optional<SteadyTime> deadline)
+      : site_(site), request_(request), options_(options), within_(within), choice_(site, request), deadline_(deadline) {
     choice_.set_eligible(eligible_units(site, request, std::move(selection)));
     place_ = store.enter(entry_for(site, request, options, choice_.eligible()));
-    if (request.wait) deadline_ = site.clock.steady() + *request.wait;
   }
 
   Acquired finish() {
@@ -141,12 +192,20 @@ class Acquisition {
     select_again();
   }
 
-  void look_at_units() {
-    site_.observer.look(site_.patience);
+  // At those units' GPUs; at all of them when none are named.
+  void look_at_units(const std::vector<std::size_t>& units = {}) {
+    port::Question question = question_for(request_);
+    for (std::size_t unit : units)
+      question.only.push_back(site_.observer.units()[unit].gpu_of(site_.observer.snapshot().machine).key());
+    site_.observer.look(site_.patience, question);
     choice_.look_again();
   }
 
-  void select_again() { choice_.set_eligible(eligible_units(site_, request_, select(site_, request_, within_))); }
+  void select_again() {
+    plan::Selection selection = select_in_time(site_, request_, options_, within_, deadline_);
+    choice_.look_again();
+    choice_.set_eligible(eligible_units(site_, request_, std::move(selection)));
+  }
 
   void sleep(const model::Wait& wait) {
     std::vector<Fd> ends;
@@ -176,7 +235,7 @@ class Acquisition {
     const SteadyTime bound = site_.clock.steady() + teardown_bound;
     choice_.trust_next_look();
     for (;;) {
-      look_at_units();
+      look_at_units(choice_.chosen());
       std::string trouble;
       std::vector<pid_t> strangers;
       for (std::size_t unit : choice_.chosen()) {
@@ -209,8 +268,8 @@ class Acquisition {
   const AcquireOptions& options_;
   const std::vector<std::string>* within_;
   Choice choice_;
-  std::unique_ptr<port::Place> place_;
   std::optional<SteadyTime> deadline_;
+  std::unique_ptr<port::Place> place_;
 };
 
 // Puts them as the program is to number them: as the request says, else as the claim around it does, else in machine order.
@@ -242,7 +301,9 @@ Acquired reuse(const Site& site, const model::Request& request, const OuterClaim
 }  // namespace
 
 Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& options) {
-  site.observer.look(site.patience);
+  const std::optional<SteadyTime> deadline =
+      asked.wait ? std::optional<SteadyTime>(site.clock.steady() + *asked.wait) : std::nullopt;
+  site.observer.look(site.patience, question_for(asked));
   if (options.looked) options.looked(site.observer.snapshot());
   if (asked.gpus == 0) {
     Acquired none;
@@ -251,13 +312,13 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     return none;
   }
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
-  plan::Selection selection = select(site, asked, outer ? &outer->keys : nullptr);
+  plan::Selection selection = select_in_time(site, asked, options, outer ? &outer->keys : nullptr, deadline);
   model::Request request = settled(asked, selection);
   if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
   Acquired acquired;
-  if (!outer) acquired = Acquisition(site, site.store, request, options, nullptr, std::move(selection)).finish();
+  if (!outer) acquired = Acquisition(site, site.store, request, options, nullptr, std::move(selection), deadline).finish();
   else if (request.gpus == outer->keys.size()) acquired = reuse(site, request, *outer, std::move(selection));
-  else acquired = Acquisition(site, *outer->store, request, options, &outer->keys, std::move(selection)).finish();
+  else acquired = Acquisition(site, *outer->store, request, options, &outer->keys, std::move(selection), deadline).finish();
   acquired.chosen = numbered(site, request, outer.has_value(), std::move(acquired.chosen));
   if (!outer || acquired.reused) return acquired;
   acquired.claim.id = outer->id + "/" + acquired.claim.id;

@@ -40,6 +40,7 @@ struct AcquireOptions {
   std::string id;                              // for the claim; empty = a fresh random one
   std::string command;                         // recorded for people
   bool enforced = false;                       // somebody ends the job at request.time: others may plan with it
+  bool awaits_driver = true;                   // while it is late and the request may wait; false: unavailable at once
   std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)
   std::function<void(const model::Snapshot&)> looked;  // what the first look saw; throws to claim nothing; may be empty
   std::function<void(const Standing&)> waiting;     // may be empty

@@ -130,6 +130,9 @@ class Examination {
         add(name, Result::ok, "drives a display: it is taken last, and a desktop's memory does not make it busy");
     }
     for (const UnitOverview& row : overview().units)
+      if (row.state == State::unknown && row.holdings.empty() && row.unit.gpu_of(machine).health == model::Health::ok)
+        add(fmt::format("GPU {}", row.unit.label), Result::warning, "is handed out to nobody: " + row.why);
+    for (const UnitOverview& row : overview().units)
       if (!row.strangers.empty() && !row.holdings.empty())
         add(fmt::format("GPU {}", row.unit.label), Result::warning, "is claimed by one and used by another: " + row.why,
             fmt::format("thole why {}", row.unit.label));
@@ -165,6 +168,7 @@ class Examination {
       case model::Health::lost:
         return "it fell off the bus: look at dmesg for Xid 79; a cold start of the machine usually brings it back";
       case model::Health::reset_required:
+        if (!gpu.health_reason.empty()) return "";           // what has to be done differs, and stands in the reason
         return gpu.uuid.empty() ? "sudo nvidia-smi --gpu-reset" : fmt::format("sudo nvidia-smi --gpu-reset -i {}", gpu.uuid);
       case model::Health::driver_mismatch:
         return "library and kernel module differ after an update: reboot, or reload the nvidia modules when nothing uses them";

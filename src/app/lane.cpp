@@ -106,6 +106,7 @@ bool Lane::claim(model::JobId first) {
   AcquireOptions options;
   options.command = printable(join(spec_.argv, " "), 200);
   options.enforced = request.time.has_value();
+  options.awaits_driver = false;                 // the runner starts lanes again, with growing pauses, and says why
   options.cancel = {seat_.mail.get()};
   options.caution = ports_.say;
   while (seat_.record->yield.load() == 0) {

@@ -17,14 +17,14 @@ Observer::Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, port
   snapshot_.simulated = simulated;
 }
 
-const model::Snapshot& Observer::look(Millis patience) {
+const model::Snapshot& Observer::look(Millis patience, const port::Question& question) {
   bool news = snapshot_.taken_at == WallTime{};  // a machine without GPUs has CPUs all the same
   const SteadyTime give_up = clock_.steady() + patience;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     Source& source = sources_[i];
     if (source.read_before && !source.backend->changed()) continue;
     const auto left = std::chrono::duration_cast<Millis>(give_up - clock_.steady());
-    readings_[i] = source.backend->read(std::max(left, Millis{1}));
+    readings_[i] = source.backend->read(std::max(left, Millis{1}), question);
     source.read_before = true;
     news = true;
   }

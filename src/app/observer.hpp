@@ -22,8 +22,8 @@ class Observer {
   Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, port::TopologySource* topology,
            const port::Clock& clock, bool simulated);
 
-  // Reads again what can have changed. The reference stays valid until the next look.
-  const model::Snapshot& look(Millis patience);
+  // Reads again what can have changed, as far as the question needs it. The reference stays valid until the next look.
+  const model::Snapshot& look(Millis patience, const port::Question& question = {});
 
   // Why the CPUs of the snapshot are not known; "" when they are.
   std::string topology_problem() const;

@@ -62,7 +62,7 @@ model::Json to_json(const std::vector<Check>& checks, const std::string& claims,
 
 int doctor(Context& context) {
   const SteadyTime before = context.wire.clock().steady();
-  context.wire.observer().look(context.wire.settings().status_patience);
+  context.wire.observer().look(context.wire.settings().status_patience, {port::Purpose::examine, {}});
   const Millis took = std::chrono::duration_cast<Millis>(context.wire.clock().steady() - before);
   std::optional<port::StoreAbout> store;
   try {

@@ -147,10 +147,15 @@ class StatusTable {
 
 std::string notes(const app::Overview& overview, const Screen& screen) {
   std::string text;
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // why, and of whom: one line where many have the same
   for (const UnitOverview& unit : overview.units) {
     if (unit.why.empty() || (unit.state == State::foreign && !unit.strangers.empty())) continue;
-    text += paragraph(screen, fmt::format("GPU {}: {}", unit.unit.label, printable(unit.why)));
+    const auto same = std::ranges::find(reasons, unit.why, [](const auto& reason) { return reason.first; });
+    if (same != reasons.end()) same->second.push_back(unit.unit.label);
+    else reasons.push_back({unit.why, {unit.unit.label}});
   }
+  for (const auto& [why, labels] : reasons)
+    text += paragraph(screen, fmt::format("GPU{} {}: {}", labels.size() == 1 ? "" : "s", join(labels, ", "), printable(why)));
   const auto& gpus = overview.snapshot.machine.gpus;
   for (std::size_t g = 0; g < gpus.size(); ++g)  // a sick one has its reason above
     if (gpus[g].last_xid && gpus[g].health == model::Health::ok && !app::is_programs_fault(*gpus[g].last_xid))

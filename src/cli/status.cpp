@@ -45,8 +45,8 @@ void watch(Context& context, Seconds interval) {
   } while (watched.wait(-1, interval));
 }
 
-// Who has what does not depend on the driver, so that nobody waits for it longer than he must. What is said is the beginning of
-// the result: the table follows when the driver has answered, or when it has had its time.
+// Who has what does not depend on the driver, so that nobody at a terminal waits for it longer than he must: the table follows
+// when the driver has answered, or when it has had its time. A program that reads the result gets the table only.
 void say_claims(const Context& context) {
   try {
     wire::Wire wire(context.wire.settings());  // a Wire serves one thread
@@ -75,7 +75,7 @@ int status(Context& context) {
   }
   const bool table = !context.invocation.global.json && !context.invocation.status.list && context.invocation.words.empty();
   std::optional<Meanwhile> meanwhile;
-  if (table) meanwhile.emplace(unnoticed, [&context] { say_claims(context); });
+  if (table && context.screen.terminal()) meanwhile.emplace(unnoticed, [&context] { say_claims(context); });
   const app::Overview overview = look_over(context);
   meanwhile.reset();
   if (context.invocation.global.json)

@@ -85,8 +85,8 @@ std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& reques
   const std::string reason = gpu.health_reason.empty() ? "" : ": " + printable(gpu.health_reason, 200);
   switch (gpu.health) {
     case Health::ok: break;
-    case Health::lost: return Blame{Standing::sick, "lost: it has fallen off the bus" + reason};
-    case Health::reset_required: return Blame{Standing::sick, "needs a reset" + reason};
+    case Health::lost: return Blame{Standing::sick, "lost" + (reason.empty() ? ": it has fallen off the bus" : reason)};
+    case Health::reset_required: return Blame{Standing::sick, reason.empty() ? "needs a reset" : "out of order" + reason};
     case Health::driver_mismatch: return Blame{Standing::sick, "driver and library do not match" + reason};
     case Health::unreadable: return Blame{Standing::unknown, "cannot be read" + reason};
     case Health::hung: return Blame{Standing::unknown, "the driver does not answer" + reason};
@@ -101,8 +101,8 @@ std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& reques
 
 std::string name_one(const GpuProcess& process) {
   std::string text = process.user.empty() ? "somebody" : printable(process.user, 32);
-  text += process.command.empty() ? fmt::format(" (pid {}", process.pid)
-                                  : fmt::format(" ({}, pid {}", printable(process.command, 40), process.pid);
+  const std::string number = process.pid > 0 ? fmt::format("pid {}", process.pid) : "number unknown";
+  text += process.command.empty() ? " (" + number : fmt::format(" ({}, {}", printable(process.command, 40), number);
   if (process.memory_mib) text += ", " + format_mib(*process.memory_mib);
   return text + ")";
 }
@@ -139,9 +139,11 @@ std::optional<Blame> too_busy(const model::Use& use, std::optional<std::uint64_t
   return std::nullopt;
 }
 
-// Memory in use that no process accounts for: somebody in another container, hidden, or just ending.
-std::uint64_t unexplained(const model::Gpu& gpu, const model::Use& use, const Seen& seen) {
+// Memory in use that no process accounts for: somebody in another container, hidden, or just ending. Where a display is driven
+// the driver itself takes some hundred MiB that it lists for no process, and inside WSL all that Windows shows.
+std::uint64_t unexplained(const model::Gpu& gpu, const model::Use& use, const Seen& seen, bool pids_foreign) {
   if (gpu.coherent || !use.memory_used_mib || seen.own_unmeasured || seen.unmeasured) return 0;
+  if (gpu.display.value_or(false) && !pids_foreign) return 0;
   const bool driven_display = gpu.display.value_or(false) || seen.graphics;
   if (driven_display && (seen.graphics_unmeasured || !use.processes)) return 0;
   const std::uint64_t explained = seen.own_mib + seen.graphics_mib + seen.others_mib;
@@ -151,15 +153,16 @@ std::uint64_t unexplained(const model::Gpu& gpu, const model::Use& use, const Se
 std::optional<Blame> foreign_use(const model::Gpu& gpu, const model::Use& use, std::optional<std::uint64_t> total,
                                  const Seen& seen, const model::Request& request, const model::FreePolicy& policy,
                                  bool pids_foreign, const std::string& my_user) {
-  const std::uint64_t hidden = unexplained(gpu, use, seen);
+  const std::uint64_t hidden = unexplained(gpu, use, seen, pids_foreign);
   if (pids_foreign && (hidden > policy.ignore_memory_mib || !seen.strangers.empty()) && request.beside != Beside::any)
-    return Blame{Standing::unknown, "in use, but this container cannot see by whom"};
+    return Blame{Standing::unknown, "in use, but this container cannot see by whom (--beside any takes it)"};
   std::vector<const GpuProcess*> unwanted;
   for (const GpuProcess* process : seen.strangers)
     if (!tolerated(*process, request, my_user)) unwanted.push_back(process);
   if (!unwanted.empty()) return Blame{Standing::foreign, "used without a claim by " + name_all(unwanted)};
   if (hidden > policy.ignore_memory_mib && request.beside != Beside::any)
-    return Blame{Standing::foreign, format_mib(hidden) + " of its memory are in use by a process that cannot be seen"};
+    return Blame{Standing::foreign,
+                 format_mib(hidden) + " of its memory are in use by a process that cannot be seen (--beside any takes it)"};
   if (!seen.strangers.empty() || hidden > policy.ignore_memory_mib)
     if (auto blame = too_busy(use, total, request)) return blame;
   return std::nullopt;
@@ -191,7 +194,7 @@ std::optional<Blame> not_seen(const model::Gpu& gpu, const model::Use& use, cons
     return Blame{Standing::unknown, "its memory in use cannot be read" + because(use.memory_used_mib.why())};
   const bool by_memory = memory == Witness::speaks && !gpu.coherent;
   if (processes == Witness::none && !by_memory)
-    return Blame{Standing::unknown, "neither its processes nor its memory can be read"};
+    return Blame{Standing::unknown, "neither its processes nor its memory can be read (only --trust-claims takes it)"};
   return std::nullopt;
 }
 
@@ -223,7 +226,7 @@ Verdict judge(const model::Unit& unit, const model::Snapshot& snapshot, const mo
   blame = foreign_use(gpu, use, total, seen, request, policy, pids_foreign, my_user);
   if (blame && !pids_foreign)
     for (const GpuProcess* process : seen.strangers)
-      if (!tolerated(*process, request, my_user)) verdict.wait_for.push_back(process->pid);
+      if (process->pid > 0 && !tolerated(*process, request, my_user)) verdict.wait_for.push_back(process->pid);
   if (!blame) blame = too_little_memory(gpu, use, total, seen, request);
   return conclude(std::move(blame));
 }

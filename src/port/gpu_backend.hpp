@@ -18,6 +18,18 @@ struct Reading {
   model::Observation observation;
 };
 
+// What a reading is for, and so how much has to be asked of a driver.
+enum class Purpose {
+  claim,    // what decides whether a GPU may be handed out
+  show,     // and what people see: load, temperature, power
+  examine,  // and what only a doctor asks; nothing that was read before is taken for granted
+};
+
+struct Question {
+  Purpose purpose = Purpose::show;
+  std::vector<std::string> only;                 // keys of GPUs: of the others, what was read before will do; empty = all
+};
+
 class GpuBackend {
  public:
   virtual ~GpuBackend() = default;
@@ -31,8 +43,10 @@ class GpuBackend {
   virtual bool changed() { return true; }
 
   // Reads identity and present use. Never blocks longer than `patience`, whatever the driver does; what could not be
-  // read in time is marked in Gpu::health, the metrics and the observation. Throws only for bugs.
-  virtual Reading read(Millis patience) = 0;
+  // read in time is marked in Gpu::health, the metrics and the observation. A driver that is still answering then goes on:
+  // the next reading of this backend takes up where this one stopped. Throws only for bugs.
+  virtual Reading read(Millis patience, const Question& question) = 0;
+  Reading read(Millis patience) { return read(patience, {}); }
 
   // The most memory, in MiB, that one process has had on one of these GPUs (keys, of this backend), of the processes that
   // started within the span: also of those that are over. Nothing: not known. That is so where the driver keeps no account

@@ -145,7 +145,7 @@ port::ClaimStore& Wire::store() {
   if (parts_->store) return *parts_->store;
   host::ClaimStoreOptions options = store_options();
   if (observer().snapshot().taken_at == WallTime{})
-    observer().look(settings_.probe_cold);  // else a hung driver is waited for twice
+    observer().look(settings_.probe_cold, {port::Purpose::claim, {}});  // else a hung driver is waited for twice
   for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);
   parts_->store = host::open_claim_store(std::move(options));
   return *parts_->store;

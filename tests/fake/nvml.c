@@ -4,14 +4,18 @@
  * One statement a line, words separated by spaces, '#' begins a comment. FUNCTION is the exact symbol, or * for all.
  *   driver 580.65.06 | nvml 13.580.65          versions
  *   gpus 8                                     so many GPUs, with made-up but stable identities and nothing running
- *   listed 7                                   how many the library admits to (hot-unplug); read again at every count
+ *   listed 7                                   how many the library admits to (hot-unplug)
+ *   calls FILE                                 every call appends its name to it, for tests that count
+ *   old_fields                                 field values as drivers before 12.8 know them: only 147
  *   init RC                                    what nvmlInit_v2 returns
  *   stride 24|32                               bytes of one entry of the _v3 process lists
  *   rc|hang|crash|exit FUNCTION [RC]           fault of a function on all GPUs (or of one without a GPU)
+ *   wakes_us N                                 nvmlInit takes so long while no other process keeps the driver awake
  *   delay_us FUNCTION N | noise                every call waits; every call prints to stdout
  *   gpu I KEY VALUES…                          of one GPU; gpu * for all:
  *     serial S (without it there is none) | monitor 0|1
  *     uuid U | name N… | pci A | minor M | memory TOTAL RESERVED USED (MiB) | util GPU MEM | temp C | power W LIMIT | mode M
+ *     fabric STATE STATUS | remap PENDING FAILED | slowed BITS
  *     display 0|1 | recovery N | nvswitch N | link K REMOTE-PCI | p2p J STATUS | cpus FIRST LAST | xid N
  *     process compute|graphics|mps PID MIB|na [GI CI]
  *     accounting 0|1 | account PID MIB|na STARTED   microseconds since 1970
@@ -29,6 +33,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_GPUS = 16, MAX_PROCESSES = 512, MAX_INSTANCES = 8, MAX_RULES = 64, MAX_ACCOUNTS = 8192, MAX_LINKS = 18 };
@@ -46,6 +54,7 @@ struct gpu {
   char uuid[96], name[96], serial[32], pci[32];
   unsigned monitor, minor, util[2], temperature, power, power_limit, mode, display, recovery, nvswitch, mig, xid_pending, xid;
   unsigned long long total, reserved, used;
+  unsigned fabric_state, fabric_status, remap_pending, remap_failed, slowed;
   int cpu_first, cpu_last;
   char links[MAX_LINKS][32];
   int p2p[MAX_GPUS];
@@ -57,7 +66,9 @@ struct gpu {
 
 static struct gpu gpus[MAX_GPUS];
 static struct rule rules[MAX_RULES];
-static int n_gpus, n_listed, n_rules, init_rc, noise, initialised;
+static int n_gpus, n_listed, n_rules, init_rc, wakes_us, noise, old_fields, initialised;
+static char calls_file[512], conf_path[1024];
+static struct stat conf_read;                              /* the file as it was when it was last read */
 static unsigned stride = 24;
 static char driver[80], nvml_version[80];
 static struct { char function[56]; unsigned us; } delays[8];
@@ -115,6 +126,9 @@ static void configure_gpu(struct gpu* g, const char* key, char* rest, const char
   else if (!strcmp(key, "power") && sscanf(rest, "%u %u", &g->power, &g->power_limit) == 2) {}
   else if (!strcmp(key, "mode")) g->mode = atoi(rest);
   else if (!strcmp(key, "display")) g->display = atoi(rest);
+  else if (!strcmp(key, "fabric") && sscanf(rest, "%u %u", &g->fabric_state, &g->fabric_status) == 2) {}
+  else if (!strcmp(key, "remap") && sscanf(rest, "%u %u", &g->remap_pending, &g->remap_failed) == 2) {}
+  else if (!strcmp(key, "slowed")) g->slowed = strtoul(rest, NULL, 0);
   else if (!strcmp(key, "recovery")) g->recovery = atoi(rest);
   else if (!strcmp(key, "nvswitch")) g->nvswitch = atoi(rest);
   else if (!strcmp(key, "link") && sscanf(rest, "%u %31s", &u1, a) == 2 && u1 < MAX_LINKS) snprintf(g->links[u1], 32, "%.31s", a);
@@ -163,6 +177,9 @@ static void configure_line(char* line) {
   else if (!strcmp(word, "init")) init_rc = atoi(rest);
   else if (!strcmp(word, "stride")) stride = atoi(rest);
   else if (!strcmp(word, "noise")) noise = 1;
+  else if (!strcmp(word, "wakes_us")) wakes_us = atoi(rest);
+  else if (!strcmp(word, "old_fields")) old_fields = 1;
+  else if (!strcmp(word, "calls")) snprintf(calls_file, sizeof calls_file, "%.511s", rest);
   else if (!strcmp(word, "delay_us") && n_delays < 8 && sscanf(rest, "%55s %u", delays[n_delays].function, &delays[n_delays].us) == 2) ++n_delays;
   else if (is_fault(word)) {
     char function[56];
@@ -178,25 +195,32 @@ static void configure_line(char* line) {
   } else die(copy);
 }
 
-static void configure(void) {
+static void find_configuration(void) {
   const char* path = getenv("THOLE_FAKE_NVML");
-  char beside[1024];
   Dl_info us;
-  if (!path && dladdr(&n_gpus, &us)) {
-    snprintf(beside, sizeof beside, "%.1000s", us.dli_fname);
-    char* slash = strrchr(beside, '/');
-    if (slash) { strcpy(slash, "/nvml.conf"); path = beside; }
+  if (path) {
+    snprintf(conf_path, sizeof conf_path, "%.1000s", path);
+  } else if (dladdr(&n_gpus, &us)) {
+    snprintf(conf_path, sizeof conf_path, "%.1000s", us.dli_fname);
+    char* slash = strrchr(conf_path, '/');
+    if (slash) strcpy(slash, "/nvml.conf");
   }
-  FILE* file = path ? fopen(path, "re") : NULL;
+}
+
+static void configure(void) {
+  if (!conf_path[0]) find_configuration();
+  FILE* file = conf_path[0] ? fopen(conf_path, "re") : NULL;
   snprintf(driver, sizeof driver, "580.65.06");
   snprintf(nvml_version, sizeof nvml_version, "13.580.65.06");
-  n_gpus = n_listed = n_rules = n_delays = init_rc = noise = 0;
+  n_gpus = n_listed = n_rules = n_delays = init_rc = wakes_us = noise = old_fields = 0;
+  calls_file[0] = 0;
   stride = 24;
   if (!file) {
     n_gpus = n_listed = 1;
     reset_gpu(0);
     return;
   }
+  fstat(fileno(file), &conf_read);
   char line[512];
   while (fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = 0;
@@ -205,8 +229,31 @@ static void configure(void) {
   fclose(file);
 }
 
+/* An edited file takes effect at the next call. Tests rename a new file into place, so its number changes. */
+static void configure_if_edited(void) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  struct stat now;
+  pthread_mutex_lock(&mutex);
+  if (!conf_path[0]) configure();
+  else if (stat(conf_path, &now) == 0 && (now.st_ino != conf_read.st_ino ||
+                                          memcmp(&now.st_mtim, &conf_read.st_mtim, sizeof now.st_mtim)))
+    configure();
+  pthread_mutex_unlock(&mutex);
+}
+
+static void count_call(const char* function) {
+  if (!calls_file[0]) return;
+  int fd = open(calls_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  char line[80];
+  int n = snprintf(line, sizeof line, "%s\n", function);
+  if (fd >= 0 && write(fd, line, n) != n) _exit(98);
+  close(fd);
+}
+
 /* Faults, delays and noise of one call. */
 static int enter(const char* function, const struct gpu* g, int instance) {
+  configure_if_edited();
+  count_call(function);
   if (noise) { printf("fake NVML says: {\"begin\":0} %s\n.\n", function); fflush(stdout); }
   for (int i = 0; i < n_delays; ++i)
     if (!strcmp(delays[i].function, "*") || !strcmp(delays[i].function, function)) usleep(delays[i].us);
@@ -234,25 +281,33 @@ static int put(char* out, unsigned room, const char* text) {
   return 0;
 }
 
+/* As a driver without persistence: its first user waits for the GPUs to come up, and they go down with the last one. */
+static void wake(void) {
+  char path[1100];
+  snprintf(path, sizeof path, "%s.awake", conf_path);
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);  /* kept open, and locked, for as long as this process lives */
+  if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) usleep(wakes_us);
+  if (fd >= 0) flock(fd, LOCK_SH);
+}
+
 API int nvmlInit_v2(void) {
-  configure();
   ENTER(NULL);
+  if (wakes_us) wake();
   if (init_rc) return init_rc;
   initialised = 1;
   return 0;
 }
 API int nvmlShutdown(void) { return 0; }
-API int nvmlSystemGetDriverVersion(char* v, unsigned n) { return put(v, n, driver); }
-API int nvmlSystemGetNVMLVersion(char* v, unsigned n) { return put(v, n, nvml_version); }
+API int nvmlSystemGetDriverVersion(char* v, unsigned n) { count_call(__func__); return put(v, n, driver); }
+API int nvmlSystemGetNVMLVersion(char* v, unsigned n) { count_call(__func__); return put(v, n, nvml_version); }
 API int nvmlDeviceGetCount_v2(unsigned* count) {
-  configure();                                             /* an edited file takes effect at the next reading */
   ENTER(NULL);
   *count = n_listed;
   return 0;
 }
 API int nvmlDeviceGetHandleByIndex_v2(unsigned i, dev* out) {
+  ENTER(i < MAX_GPUS ? &gpus[i] : NULL);
   if (i >= (unsigned)n_listed) return 2;
-  ENTER(&gpus[i]);
   *out = &gpus[i].handle;
   return 0;
 }
@@ -360,10 +415,35 @@ struct field { unsigned id, scope; long long timestamp, latency; unsigned type; 
 API int nvmlDeviceGetFieldValues(dev d, int n, struct field* f) {
   ENTER_DEVICE(d);
   for (int i = 0; i < n; ++i) {
-    f[i].rc = f[i].id == 147 || f[i].id == 230 ? 0 : 3;
+    unsigned value = 0;
+    f[i].rc = 0;
+    switch (f[i].id) {
+      case 147: value = d->gpu->nvswitch; break;
+      case 230: value = d->gpu->recovery; break;
+      case 144: value = d->gpu->remap_pending; break;
+      case 145: value = d->gpu->remap_failed; break;
+      case 185: case 186: value = d->gpu->power * 1000; break;
+      case 190: value = d->gpu->power_limit * 1000; break;
+      default: f[i].rc = 3;
+    }
+    if (old_fields && f[i].id != 147) f[i].rc = 3;
     f[i].type = 1;
-    f[i].value = 0xdddddddd00000000ULL | (f[i].id == 147 ? d->gpu->nvswitch : d->gpu->recovery);
+    f[i].value = 0xdddddddd00000000ULL | value;
   }
+  return 0;
+}
+struct fabric { unsigned version; char cluster[16]; int status; unsigned clique; unsigned char state; unsigned health; };
+API int nvmlDeviceGetGpuFabricInfoV(dev d, struct fabric* f) {
+  ENTER_DEVICE(d);
+  if (f->version != (sizeof *f | 2u << 24)) return 25;
+  if (d->gpu->fabric_state == 0) return 3;
+  f->state = d->gpu->fabric_state;
+  f->status = d->gpu->fabric_status;
+  return 0;
+}
+API int nvmlDeviceGetCurrentClocksEventReasons(dev d, unsigned long long* bits) {
+  ENTER_DEVICE(d);
+  *bits = d->gpu->slowed;
   return 0;
 }
 API int nvmlDeviceGetHandleByUUID(const char* uuid, dev* out) {
@@ -448,7 +528,7 @@ API int nvmlDeviceGetCpuAffinityWithinScope(dev d, unsigned words, unsigned long
   return 0;
 }
 struct event { dev device; unsigned long long type, data; unsigned gi, ci; };
-API int nvmlEventSetCreate(void** set) { static int it; *set = &it; return 0; }
+API int nvmlEventSetCreate(void** set) { static int it; count_call(__func__); *set = &it; return 0; }
 API int nvmlDeviceRegisterEvents(dev d, unsigned long long types, void* set) { (void)types; (void)set; ENTER_DEVICE(d); return 0; }
 API int nvmlEventSetWait_v2(void* set, struct event* e, unsigned timeout) {
   (void)set; (void)timeout;

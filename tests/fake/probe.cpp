@@ -20,9 +20,9 @@ int time_calls(const char* path, int rounds) {
   for (int round = 0; library && round < rounds; ++round) {
     auto begin = std::chrono::steady_clock::now();
     nvidia::Source source(*library);
-    auto count = source.begin().count;
-    for (std::uint32_t i = 0; i < count.value; ++i) source.identity(i, false);
-    for (std::uint32_t i = 0; i < count.value; ++i) source.use(i);
+    auto count = source.begin({}).count;
+    for (std::uint32_t i = 0; i < count.value; ++i) source.identity(i, {});
+    for (std::uint32_t i = 0; i < count.value; ++i) source.use(i, thole::port::Purpose::show, false);
     auto took = std::chrono::steady_clock::now() - begin;
     std::printf("%ld\n", static_cast<long>(std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
   }

@@ -22,14 +22,17 @@ class FakeBackend final : public port::GpuBackend {
  public:
   std::string name() const override { return "fake"; }
   bool present() const override { return true; }
-  port::Reading read(Millis) override {
+  using port::GpuBackend::read;
+  port::Reading read(Millis, const port::Question& question) override {
     ++reads;
+    asked.push_back(question);
     if (on_read) on_read(*this);
     return {gpus, {"fake", "memory", "", true, false, std::nullopt}};
   }
   std::vector<model::Gpu> gpus;
   std::function<void(FakeBackend&)> on_read;
   int reads = 0;
+  std::vector<port::Question> asked;
 };
 
 inline model::Gpu healthy_gpu(int index) {

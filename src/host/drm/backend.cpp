@@ -18,7 +18,6 @@ namespace {
 
 using End = ProbeOutcome::End;
 
-constexpr Millis cold_patience{10'000}, warm_patience{2'000};
 constexpr Millis after_the_first{1'000};   // all are read at once, so the last is no later than this after the first
 constexpr int leave_after_ms = 10'000;     // a probe that nobody asks
 
@@ -63,7 +62,7 @@ FileBackend::FileBackend(const FileVendor& vendor, FileOptions options)
       tree_(options_.root),
       probe_({options_.program, {"__probe", vendor.name}, options_.runtime_dir, std::string("probe-") + vendor.name}) {}
 
-port::Reading FileBackend::read(Millis patience) {
+port::Reading FileBackend::read(Millis patience, const port::Question&) {
   if (std::string now = vendor_.generation(tree_); generation_ != now) {
     identified_ = vendor_.identify(tree_);
     generation_ = std::move(now);
@@ -95,7 +94,6 @@ void FileBackend::ask(port::Reading& reading, Millis patience) {
     if (now) answered.insert(gpu->key());
     add_observed(*gpu, std::move(*observed));
   };
-  patience = std::min(patience, probe_.warm() ? warm_patience : cold_patience);
   ProbeOutcome outcome = probe_.ask("read", patience, [&](std::string_view line) -> std::optional<Millis> {
     take(line, true);
     return after_the_first;
@@ -108,7 +106,7 @@ void FileBackend::ask(port::Reading& reading, Millis patience) {
   observation.answered = false;
   if (auto last = probe_.last_answer()) {
     for (const std::string& line : last->lines) take(line, false);
-    observation.age = last->age;
+    if (answered.empty()) observation.age = last->age;     // else only what is marked as not answering is old
   }
   for (model::Gpu& gpu : reading.gpus) {
     if (answered.contains(gpu.key()) || gpu.health != model::Health::ok) continue;

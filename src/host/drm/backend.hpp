@@ -39,15 +39,16 @@ struct FileVendor {
   std::string (*problem)(const Tree& tree);
 };
 
-// Takes at most `patience`, and never more than 10 s when a probe must be started or 2 s when one is waiting. A GPU that does
-// not answer gets health `hung` and, where there is one, the use it had when it last answered (Observation::age).
+// Takes at most `patience`. All GPUs are read, whatever the question: their files are quick. A GPU that does not answer gets
+// health `hung` and, where there is one, the use it had when it last answered (Observation::age).
 class FileBackend : public port::GpuBackend {
  public:
   FileBackend(const FileVendor& vendor, FileOptions options);
 
   std::string name() const override { return vendor_.name; }
   bool present() const override { return vendor_.present(tree_); }
-  port::Reading read(Millis patience) override;
+  using port::GpuBackend::read;
+  port::Reading read(Millis patience, const port::Question& question) override;
   void rest() override { probe_.discard(); }
 
  private:

@@ -6,7 +6,10 @@
 // so that later runs need not wait to find out.
 //
 // The complete answers are kept in `<name>.last`. They are shown, with their age, while the driver does not answer; and a run
-// that had to wait for its turn takes the answer of a question that was asked after its own would have been.
+// that had to wait for its turn takes the answer of the same question that was asked after its own would have been.
+//
+// A probe that is slow when the patience is over, and not stuck, is not killed: it goes on, we keep our turn, and the same
+// question asked again hears the rest. When nobody asks again we hang up, and the probe decides whether to leave.
 #include "host/probe/runner.hpp"
 
 #include <fcntl.h>
@@ -22,10 +25,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/probe/channel.hpp"
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
 
@@ -36,39 +41,36 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t longest_line = 1u << 20, longest_answer = 16u << 20;  // a probe gone mad must not fill our memory
 constexpr int kill_patience_ms = 100;
 constexpr Millis turn_poll{5};                             // flock has no deadline; this is the price of one
-constexpr int lock_fd_in_probe = 9;                        // below 10, where the channel goes, and not a standard stream
 
 std::int64_t monotonic_ms() { return std::chrono::duration_cast<Millis>(Clock::now().time_since_epoch()).count(); }
 
 WallTime wall_now() { return std::chrono::floor<Millis>(std::chrono::system_clock::now()); }
 
-// Ends our turn, unless the lock was left to an abandoned probe (then there is none here any more).
+// Ends our turn, unless the lock was left to an abandoned probe (then there is none here any more) or a question is open.
+template <class Question>
 struct GiveBack {
   const Fd& lock;
-  ~GiveBack() { if (lock) ::flock(lock.get(), LOCK_UN); }
+  const std::optional<Question>& open;
+  ~GiveBack() { if (lock && !open) ::flock(lock.get(), LOCK_UN); }
 };
 
 }  // namespace
 
-ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const OnRecord& on_record, AnswerFor whom) {
+ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const OnRecord& on_record, AnswerFor whom,
+                              const StillComing& still_coming) {
   SteadyTime deadline = Clock::now() + patience;
   std::int64_t asked_ms = monotonic_ms();
-  if (auto outcome = take_turn(deadline)) return *outcome;
-  GiveBack turn{lock_};
-  if (whom == AnswerFor::all && replay_if_newer(asked_ms, on_record)) return {};
-  std::int64_t began_ms = monotonic_ms();
-  bool was_warm = warm();
-  std::vector<std::string> lines;
-  ProbeOutcome outcome;
-  for (;;) {
-    if (!warm())
-      if (auto why = start()) return {ProbeOutcome::End::not_started, *why, {}};
-    outcome = converse(request, deadline, on_record, lines);
-    // An idle probe leaves by itself; that may cross our question.
-    if (outcome.end != ProbeOutcome::End::crashed || !was_warm || !lines.empty()) break;
-    was_warm = false;
-  }
-  if (outcome.end == ProbeOutcome::End::complete && whom == AnswerFor::all) remember(began_ms, lines);
+  if (pending_ && pending_->request != request) discard();
+  const bool again = pending_.has_value();
+  if (!again)
+    if (auto outcome = take_turn(deadline)) return *outcome;
+  GiveBack<Pending> turn{lock_, pending_};
+  if (!again && whom == AnswerFor::all && replay_if_newer(request, asked_ms, on_record)) return {};
+  Pending question = again ? *std::exchange(pending_, std::nullopt) : Pending{request, {}, monotonic_ms()};
+  for (const std::string& line : question.lines) on_record(line);
+  ProbeOutcome outcome = again ? hear(question, deadline, on_record, still_coming)
+                               : put(question, deadline, on_record, still_coming);
+  if (outcome.end == ProbeOutcome::End::complete && whom == AnswerFor::all) remember(question);
   return outcome;
 }
 
@@ -127,21 +129,39 @@ std::optional<std::string> ProbeRunner::start() {
   return std::nullopt;
 }
 
-ProbeOutcome ProbeRunner::converse(const std::string& request, SteadyTime deadline, const OnRecord& on_record,
-                                   std::vector<std::string>& lines) {
-  if (lock_) {
-    std::string note = "asking " + std::to_string(pid_) + " " + format_iso(wall_now()) + "\n";
-    if (::ftruncate(lock_.get(), 0) == 0) (void)!::pwrite(lock_.get(), note.data(), note.size(), 0);
+// Starts a probe where there is none, sends the question and hears the answer.
+ProbeOutcome ProbeRunner::put(Pending& question, SteadyTime deadline, const OnRecord& on_record,
+                              const StillComing& still_coming) {
+  for (bool was_warm = warm();; was_warm = false) {
+    if (!warm())
+      if (auto why = start()) return {ProbeOutcome::End::not_started, *why, {}};
+    if (lock_) {
+      std::string note = "asking " + std::to_string(pid_) + " " + format_iso(wall_now()) + "\n";
+      if (::ftruncate(lock_.get(), 0) == 0) (void)!::pwrite(lock_.get(), note.data(), note.size(), 0);
+    }
+    std::string line = question.request + "\n";
+    ProbeOutcome outcome{ProbeOutcome::End::crashed, "", {}};
+    if (::send(channel_.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
+      outcome.detail = describe_end();
+    else outcome = hear(question, deadline, on_record, still_coming);
+    // An idle probe leaves by itself; that may cross our question.
+    if (outcome.end != ProbeOutcome::End::crashed || !was_warm || !question.lines.empty()) return outcome;
   }
-  std::string line = request + "\n";
-  if (::send(channel_.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
-    return {ProbeOutcome::End::crashed, describe_end(), {}};
+}
+
+ProbeOutcome ProbeRunner::hear(Pending& question, SteadyTime deadline, const OnRecord& on_record,
+                               const StillComing& still_coming) {
+  const SteadyTime over = deadline;
   std::size_t taken = 0;
   for (;;) {
     pollfd p{channel_.get(), POLLIN, 0};
     int ready = ::poll(&p, 1, poll_timeout(deadline, Clock::now()));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return give_up();
+    if (ready == 0) {
+      if (!still_coming || !still_coming()) return give_up();
+      pending_ = std::move(question);
+      return late();
+    }
     char bytes[16384];
     ssize_t n = ::recv(channel_.get(), bytes, sizeof bytes, 0);
     if (n < 0 && errno == EINTR) continue;
@@ -159,20 +179,25 @@ ProbeOutcome ProbeRunner::converse(const std::string& request, SteadyTime deadli
         buffer_.clear();
         return {};
       }
-      if (auto shorter = on_record(record)) deadline = std::min(deadline, Clock::now() + *shorter);
-      lines.push_back(std::move(record));
+      const auto shorter = on_record(record);
+      deadline = shorter ? std::min(over, Clock::now() + *shorter) : over;
+      question.lines.push_back(std::move(record));
     }
     buffer_.erase(0, begin);
   }
 }
 
-ProbeOutcome ProbeRunner::give_up() {
+ProbeOutcome ProbeRunner::late() const {
   ProbeOutcome outcome{ProbeOutcome::End::timed_out, "it did not answer in time", wall_now()};
-  if (lock_) {
-    auto words = read_file(file(".lock"), 256).value_or("");
-    auto note = split(trim(words), ' ');
-    if (note.size() == 3) outcome.stuck_since = parse_iso(note[2]);
-  }
+  if (!lock_) return outcome;
+  auto words = read_file(file(".lock"), 256).value_or("");
+  auto note = split(trim(words), ' ');
+  if (note.size() == 3) outcome.stuck_since = parse_iso(note[2]);
+  return outcome;
+}
+
+ProbeOutcome ProbeRunner::give_up() {
+  ProbeOutcome outcome = late();
   pid_t pid = pid_;
   discard();
   if (::kill(pid, 0) == 0 || errno == EPERM)
@@ -184,6 +209,10 @@ void ProbeRunner::discard() {
   if (pid_ == 0) return;
   pid_t pid = std::exchange(pid_, 0);
   channel_.reset();
+  if (std::exchange(pending_, std::nullopt)) {             // it keeps the lock by its own copy for as long as it works
+    lock_.reset();
+    return;
+  }
   Fd alive(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   ::kill(pid, SIGKILL);
   pollfd p{alive.get(), POLLIN, 0};
@@ -226,29 +255,30 @@ std::optional<LastAnswer> ProbeRunner::last_answer() const {
   auto text = read_file(file(".last"), longest_answer);
   if (!text) return std::nullopt;
   auto lines = split_lines(*text);
-  if (lines.size() < 2 || lines.back() != ".") return std::nullopt;
+  if (lines.size() < 3 || lines.back() != ".") return std::nullopt;
   auto head = split(lines[0], ' ');                        // "BOOT-ID BEGAN-MS", of the monotonic clock
   if (head.size() != 2 || head[0] != boot_id()) return std::nullopt;
   auto began = parse_u64(head[1]);
   if (!began || static_cast<std::int64_t>(*began) > monotonic_ms()) return std::nullopt;
   LastAnswer last;
-  last.lines.assign(lines.begin() + 1, lines.end() - 1);
+  last.request = lines[1];
+  last.lines.assign(lines.begin() + 2, lines.end() - 1);
   last.age = Millis(monotonic_ms() - static_cast<std::int64_t>(*began));
   return last;
 }
 
-bool ProbeRunner::replay_if_newer(std::int64_t asked_ms, const OnRecord& on_record) const {
+bool ProbeRunner::replay_if_newer(const std::string& request, std::int64_t asked_ms, const OnRecord& on_record) const {
   if (!lock_ || monotonic_ms() - asked_ms < 2) return false;  // we did not have to wait: nobody asked meanwhile
   auto last = last_answer();
-  if (!last || monotonic_ms() - last->age.count() < asked_ms) return false;
+  if (!last || last->request != request || monotonic_ms() - last->age.count() < asked_ms) return false;
   for (const std::string& line : last->lines) on_record(line);
   return true;
 }
 
-void ProbeRunner::remember(std::int64_t began_ms, const std::vector<std::string>& lines) const {
+void ProbeRunner::remember(const Pending& question) const {
   if (!lock_) return;
-  std::string text = boot_id() + " " + std::to_string(began_ms) + "\n";
-  for (const std::string& line : lines) text += line + "\n";
+  std::string text = boot_id() + " " + std::to_string(question.began_ms) + "\n" + question.request + "\n";
+  for (const std::string& line : question.lines) text += line + "\n";
   text += ".\n";
   try {
     write_file(file(".last"), text, 0600);

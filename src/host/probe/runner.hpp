@@ -35,11 +35,17 @@ struct ProbeOutcome {
   std::optional<WallTime> stuck_since;                     // timed_out, occupied: when the unanswered question was asked
 };
 
-// Takes each line of the answer as it comes; may return a shorter patience for the rest.
+// Takes each line of the answer as it comes; may return how long the next one may take, where that is shorter than what is left
+// of the patience. Each line decides anew.
 using OnRecord = std::function<std::optional<Millis>(std::string_view line)>;
+
+// Asked when the patience is over: whether the probe is slow and not stuck. Then it is left at work, and who asks the same
+// again soon gets the rest of its answer.
+using StillComing = std::function<bool()>;
 
 // The last answer that was complete, by whichever process of this user.
 struct LastAnswer {
+  std::string request;
   std::vector<std::string> lines;
   Millis age{0};
 };
@@ -58,24 +64,32 @@ class ProbeRunner {
   // Asks one question. Returns within `patience` (and a few ms), whatever the probe does. The probe stays for the next
   // question; it leaves by itself after 10 s without one, or when this object is destroyed.
   ProbeOutcome ask(const std::string& request, Millis patience, const OnRecord& on_record,
-                   AnswerFor whom = AnswerFor::all);
+                   AnswerFor whom = AnswerFor::all, const StillComing& still_coming = {});
 
   bool warm() const { return static_cast<bool>(channel_); }  // a probe is waiting for the next question
   std::optional<LastAnswer> last_answer() const;
   bool has_memory() const;                                 // the runtime directory is there and is ours alone
 
-  // Ends the probe: kills it, waits a moment, and otherwise abandons it.
+  // Ends the probe: kills it, waits a moment, and otherwise abandons it. One that is at work on an answer is hung up on: it
+  // knows whether to leave.
   void discard();
 
  private:
   std::optional<ProbeOutcome> take_turn(SteadyTime deadline);
   std::optional<std::string> start();
-  ProbeOutcome converse(const std::string& request, SteadyTime deadline, const OnRecord& on_record,
-                        std::vector<std::string>& lines);
+  // A question whose answer has not ended.
+  struct Pending {
+    std::string request;
+    std::vector<std::string> lines;
+    std::int64_t began_ms = 0;
+  };
+  ProbeOutcome put(Pending& question, SteadyTime deadline, const OnRecord& on_record, const StillComing& still_coming);
+  ProbeOutcome hear(Pending& question, SteadyTime deadline, const OnRecord& on_record, const StillComing& still_coming);
+  ProbeOutcome late() const;
   ProbeOutcome give_up();
   std::string describe_end();
-  bool replay_if_newer(std::int64_t asked_ms, const OnRecord& on_record) const;
-  void remember(std::int64_t began_ms, const std::vector<std::string>& lines) const;
+  bool replay_if_newer(const std::string& request, std::int64_t asked_ms, const OnRecord& on_record) const;
+  void remember(const Pending& question) const;
   std::string file(const char* suffix) const { return options_.runtime_dir + "/" + options_.name + suffix; }
 
   ProbeOptions options_;
@@ -83,6 +97,7 @@ class ProbeRunner {
   Fd channel_;                                             // our end of the socket pair
   pid_t pid_ = 0;
   std::string buffer_;
+  std::optional<Pending> pending_;                         // being answered by a probe that is slow
 };
 
 }  // namespace thole::host

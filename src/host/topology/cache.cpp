@@ -1,53 +1,8 @@
-// How this works: the file `topology` is three lines and the text form of a Topology: what it is, the key, a checksum of the
-// rest. Nobody locks it: a writer renames a finished file into place, and whoever reads gets one of the two. The directory and
-// the file must belong to this user and be writable by nobody else, because in /tmp others may have made them first; a checksum
-// that does not fit is a file cut short by a full disk.
 #include "host/topology/cache.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-
-#include "base/fd.hpp"
-#include "base/hash.hpp"
-#include "base/stream.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
-
-namespace {
-
-constexpr const char* file_name = "topology";
-constexpr std::string_view first_line = "thole topology 1";
-constexpr off_t largest = 4 << 20;
-
-bool mine_alone(const Fd& fd, mode_t type) {
-  struct stat status {};
-  return ::fstat(fd.get(), &status) == 0 && (status.st_mode & S_IFMT) == type && status.st_uid == ::geteuid() &&
-         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && (type == S_IFDIR || status.st_size <= largest);
-}
-
-Fd open_directory(const std::string& path) {
-  if (path.empty()) return {};
-  Fd directory = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  return directory && mine_alone(directory, S_IFDIR) ? std::move(directory) : Fd();
-}
-
-// Cuts the first line off `text`.
-std::string_view take_line(std::string_view& text) {
-  const auto end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text = end == text.npos ? std::string_view() : text.substr(end + 1);
-  return line;
-}
-
-std::string head(std::string_view key, std::string_view body) {
-  return fmt::format("{}\n{}\n{:016x}\n", first_line, key, fnv1a(body));
-}
-
-}  // namespace
 
 std::string topology_key(const Tree& tree) {
   const auto boot = tree.text("/proc/sys/kernel/random/boot_id");
@@ -60,34 +15,14 @@ std::string topology_key(const Tree& tree) {
   // Containers and virtual machines come and go with interfaces of their own; those have no device behind them.
   for (const std::string& name : tree.names(network))
     if (tree.exists(fmt::format("{}/{}/device", network, name))) key += " " + name;
-  return printable(key, largest);
+  return key;
 }
 
 std::optional<Topology> TopologyCache::find(const std::string& key) const {
-  const Fd directory = key.empty() ? Fd() : open_directory(directory_);
-  if (!directory) return std::nullopt;
-  const Fd file = open_at(directory.get(), file_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!file || !mine_alone(file, S_IFREG)) return std::nullopt;
-  const auto text = read_all(file.get(), largest);
-  if (!text) return std::nullopt;
-  std::string_view body = *text;
-  for (int line = 0; line < 3; ++line) take_line(body);
-  if (!text->starts_with(head(key, body))) return std::nullopt;
-  return topology_from_text(body);
+  const auto text = text_.find(key);
+  return text ? topology_from_text(*text) : std::nullopt;
 }
 
-void TopologyCache::keep(const std::string& key, const Topology& topology) const {
-  if (key.empty() || directory_.empty()) return;
-  ::mkdir(directory_.c_str(), 0700);
-  const Fd directory = open_directory(directory_);
-  if (!directory) return;
-  const std::string body = to_text(topology), temporary = fmt::format("{}.{}", file_name, ::getpid());
-  ::unlinkat(directory.get(), temporary.c_str(), 0);  // left by a process of this number that was killed
-  const Fd file = open_at(directory.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!file) return;
-  if (!write_all(file.get(), head(key, body) + body) ||
-      ::renameat(directory.get(), temporary.c_str(), directory.get(), file_name) != 0)
-    ::unlinkat(directory.get(), temporary.c_str(), 0);
-}
+void TopologyCache::keep(const std::string& key, const Topology& topology) const { text_.keep(key, to_text(topology)); }
 
 }  // namespace thole::host

@@ -1,12 +1,12 @@
 // The topology of this machine, kept between runs in the user's own runtime directory.
 //
-// Read whole and kept under a key of all that can change it while the machine runs, so that it is never out of date and a run
-// inside a cpuset neither narrows it nor needs it read anew. What lies there in another's name, or is damaged, is not believed.
+// Read whole, so that a run inside a cpuset neither narrows it nor needs it read anew.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "host/kept_text.hpp"
 #include "host/topology/topology.hpp"
 
 namespace thole::host {
@@ -18,13 +18,13 @@ std::string topology_key(const Tree& tree);
 class TopologyCache {
  public:
   // `directory`: of this user alone; made when first needed. "" keeps nothing.
-  explicit TopologyCache(std::string directory) : directory_(std::move(directory)) {}
+  explicit TopologyCache(std::string directory) : text_(std::move(directory), "topology") {}
 
   std::optional<Topology> find(const std::string& key) const;
   void keep(const std::string& key, const Topology& topology) const;  // silently not, where it cannot be written
 
  private:
-  std::string directory_;
+  KeptText text_;
 };
 
 }  // namespace thole::host

@@ -239,6 +239,25 @@ TEST_P(AmdPartitions, AreGpusOfTheirOwnThatShareAPciFunction) {
   for (const auto& [function, numbers] : parts) EXPECT_LE(numbers.size(), expected.parts);
 }
 
+// The bank counter of every partition is its card's: 286 MiB of reserve on an idle one, 2773 MiB on the first, four times each.
+TEST(Amd, APartitionIsNotUsedByWhatItsNeighboursHold) {
+  Kfd machine("topology-parsing-mi308/topology");
+  for (const Gpu& gpu : machine.gpus()) EXPECT_FALSE(gpu.use.memory_used_mib.known()) << "nobody tells whose it is";
+  machine.folder("sys/class/kfd/kfd/proc");
+  const auto first_is = [&](std::uint64_t own, std::uint64_t neighbours) {
+    for (const Gpu& gpu : machine.gpus()) {
+      const bool first_card = gpu.pci->to_string() == "0000:0a:00.0", idle_card = gpu.pci->to_string() == "0000:80:00.0";
+      if (!first_card && !idle_card) continue;
+      EXPECT_EQ(gpu.use.memory_used_mib, idle_card ? 0u : gpu.part == 0 ? own : neighbours) << *gpu.part;
+    }
+  };
+  first_is(2774 - 383, 2774 - 383);                        // in use, by nobody who can be seen: it may be any of them
+  const auto id = Tree(machine.root()).number("/sys/class/kfd/kfd/topology/nodes/2/gpu_id");
+  ASSERT_TRUE(id);
+  machine.file("sys/class/kfd/kfd/proc/4711/vram_" + std::to_string(*id), std::to_string(2600ull << 20) + "\n");
+  first_is(2600, 0);
+}
+
 TEST(Amd, CapturesWithoutDrmHaveNoMetricsRatherThanZeros) {
   for (const char* capture : {"topo-mi210-xgmi-pcie", "topo-mi300-cpx/topology", "topology-parsing/topology"})
     for (const Gpu& gpu : Kfd(capture).gpus()) {

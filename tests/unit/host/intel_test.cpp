@@ -173,6 +173,26 @@ TEST(IntelCounters, BusyIsTheShareOfTimeNotIdle) {
   EXPECT_EQ(intel::busy_percent({}, {}), std::nullopt);
 }
 
+// As on an Arc B580 (the card's counter is there and stays 0) and an A380 under xe (it has none).
+TEST_F(Intel, TheEnergyCounterAndTheLimitThatCountAreRead) {
+  const std::string sensors = gpu("0000:03:00.0", "0xe20b", "xe", 0) + "/hwmon/hwmon2";
+  intel::IntelGpu entry;
+  entry.driver = intel::Driver::xe;
+  entry.device = "/sys/bus/pci/devices/0000:03:00.0";
+  const auto energy = [&] { return intel::take_sample(Tree(tree.root()), entry).energy_uj; };
+  tree.file(sensors + "/energy2_input", "5000000\n");
+  EXPECT_EQ(energy(), 5'000'000u);
+  tree.file(sensors + "/energy1_input", "0\n");
+  EXPECT_EQ(energy(), 5'000'000u);
+  tree.file(sensors + "/energy1_input", "7000000\n");
+  EXPECT_EQ(energy(), 7'000'000u);
+  for (const char* name : {"/power2_max", "/power1_cap", "/power1_max"}) {  // a later one counts before an earlier one
+    static int watts = 50;
+    tree.file(sensors + name, std::to_string(++watts) + "000000\n");
+    EXPECT_EQ(gpus().at(0).use.power_limit_w, double(watts)) << name;
+  }
+}
+
 TEST(IntelCounters, PowerIsEnergyOverTime) {
   intel::Sample before, after;
   before.energy_uj = 5'000'000;

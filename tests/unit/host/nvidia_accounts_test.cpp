@@ -46,12 +46,18 @@ TEST(NvidiaAccounts, AGpuOrAProcessThatCannotBeReadMakesTheWholeUnknown) {
   EXPECT_EQ(peak({gpu({known, untold})}), Peak());
 }
 
+// As a lane looks: at all GPUs, then at those it has claimed.
+void look_at(NvidiaBackend& backend, const std::vector<std::string>& keys) {
+  backend.read(plenty, {port::Purpose::claim, {}});
+  backend.read(plenty, {port::Purpose::claim, keys});
+}
+
 // The same through the backend, in the span above.
 Peak read_peak(const NvidiaMachine& machine, const std::vector<int>& gpus, const std::string& variant = "full") {
   NvidiaBackend backend(machine.options(variant));
-  backend.read(plenty);
   std::vector<std::string> keys;
   for (int i : gpus) keys.push_back(NvidiaMachine::uuid(i));
+  look_at(backend, keys);
   return backend.peak_memory_mib(keys, began, ended, plenty);
 }
 
@@ -104,7 +110,7 @@ TEST(NvidiaAccounts, WhatTheDriverDoesNotTellIsUnknown) {
 TEST(NvidiaAccounts, ADriverThatKeepsNoneIsNotAsked) {
   NvidiaMachine machine(1);
   NvidiaBackend backend(machine.options());
-  backend.read(plenty);
+  look_at(backend, {NvidiaMachine::uuid(0)});
   backend.rest();
   machine.config("gpus 1\nhang *\n");
   const auto begin = std::chrono::steady_clock::now();

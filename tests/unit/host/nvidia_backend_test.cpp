@@ -43,6 +43,7 @@ TEST(NvidiaBackend, ReadsIdentityAndUseOfEveryGpu) {
 
 TEST(NvidiaBackend, ReadsWhatStandsOnTheBoardAndBesideIt) {
   NvidiaMachine machine(2);
+  machine.file("/sys/bus/pci/devices/" + NvidiaMachine::pci(1) + "/class", "0x030000\n");
   machine.config("gpus 2\ngpu 0 memory 81920 596 11000\ngpu 1 serial 1562821000042\ngpu 1 monitor 1\n");
   const port::Reading reading = read(machine);
   ASSERT_EQ(reading.gpus.size(), 2u);
@@ -79,6 +80,45 @@ TEST(NvidiaBackend, OneGpuThatHangsDoesNotHideTheOthers) {
     EXPECT_EQ(reading.gpus[i].health, i == 2 ? Health::hung : Health::ok) << i << reading.gpus[i].health_reason;
   EXPECT_TRUE(reading.observation.answered);
   EXPECT_THAT(reading.observation.problem, HasSubstr("1 of 8"));
+}
+
+TEST(NvidiaBackend, AGpuThatHangsWhileOthersAnswerCostsAPartOfThePatience) {
+  NvidiaMachine machine(8);
+  machine.config("gpus 8\ngpu 0 hang nvmlDeviceGetMemoryInfo_v2\n");
+  constexpr Millis patience{20'000};
+  const auto begin = std::chrono::steady_clock::now();
+  const port::Reading reading = read(machine, "full", patience);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, patience / 2);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(reading.gpus[i].health, i == 0 ? Health::hung : Health::ok) << i;
+}
+
+TEST(NvidiaBackend, ASlowDriverIsNotAHungOne) {
+  NvidiaMachine machine(8);
+  machine.config("gpus 8\ndelay_us * 60000\n");            // some six seconds for all of them
+  const port::Reading reading = read(machine, "full", Millis(60'000));
+  for (const model::Gpu& gpu : reading.gpus) EXPECT_EQ(gpu.health, Health::ok) << gpu.health_reason;
+}
+
+// A driver that is still answering when the patience is over goes on, and the next reading takes up where this one stopped.
+TEST(NvidiaBackend, WhatASlowDriverHasNotYetSaidIsHeardByTheNextReading) {
+  NvidiaMachine machine(8);
+  machine.config("gpus 8\n" + machine.count_calls() + "delay_us * 20000\n");
+  NvidiaBackend backend(machine.options());
+  int readings = 0;
+  while (backend.read(Millis(400)).observation.problem != "") ASSERT_LT(++readings, 200);
+  EXPECT_GT(readings, 0) << "all of it takes two seconds";
+  const auto calls = machine.calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "nvmlInit_v2"), 1);
+}
+
+// What was read before a GPU began to hang must not make the others look old.
+TEST(NvidiaBackend, OneGpuThatHangsDoesNotMakeTheOthersOld) {
+  NvidiaMachine machine(2);
+  ASSERT_EQ(read(machine).observation.problem, "");
+  machine.config("gpus 2\ngpu 1 hang nvmlDeviceGetMemoryInfo_v2\n");
+  const port::Reading reading = read(machine, "full", Millis(1'000));
+  EXPECT_EQ(reading.gpus[1].health, Health::hung);
+  EXPECT_FALSE(reading.observation.age);
 }
 
 TEST(NvidiaBackend, AGpuThatHungIsReadLastAndWaitedForOnlyShortly) {
@@ -151,7 +191,7 @@ TEST(NvidiaBackend, OneLostGpuAmongEightIsNamedAndTheOthersAreRead) {
 
 TEST(NvidiaBackend, ACrashOnOneGpuCostsOnlyThatGpu) {
   NvidiaMachine machine(4);
-  machine.config("gpus 4\ngpu 1 crash nvmlDeviceGetPowerUsage\n");
+  machine.config("gpus 4\ngpu 1 crash nvmlDeviceGetUtilizationRates\n");
   port::Reading reading = read(machine);
   ASSERT_EQ(reading.gpus.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(reading.gpus[i].health, i == 1 ? Health::unreadable : Health::ok) << i;
@@ -255,14 +295,15 @@ TEST(NvidiaBackend, ARefusedMetricIsNeverAZero) {
       {{"nvmlDeviceGetComputeRunningProcesses_v3"}, [](const model::Gpu& g) { return g.use.processes.known(); }},
   };
   NvidiaMachine machine(1);
+  machine.file("/sys/bus/pci/devices/" + NvidiaMachine::pci(0) + "/class", "0x030000\n");
   NvidiaBackend backend(machine.options());
   for (const Metric& metric : metrics) {
     for (int rc : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 77, 999}) {
-      std::string config = "gpus 1\n";
+      std::string config = "gpus 1\nold_fields\n";        // so that power is asked by functions of its own
       if (rc != 0)
         for (const std::string& function : metric.functions) config += fmt::format("gpu 0 rc {} {}\n", function, rc);
       machine.config(config);
-      const port::Reading reading = backend.read(plenty);
+      const port::Reading reading = backend.read(plenty, {port::Purpose::examine, {}});
       ASSERT_EQ(reading.gpus.size(), 1u);
       EXPECT_EQ(metric.known(reading.gpus[0]), rc == 0) << metric.functions[0] << " " << rc;
       EXPECT_EQ(reading.observation.problem, "");
@@ -275,7 +316,7 @@ TEST(NvidiaBackend, AGpuThatTheLibraryNoLongerListsIsLost) {
   NvidiaBackend backend(machine.options());
   EXPECT_EQ(backend.read(plenty).gpus.at(2).health, Health::ok);
   machine.config("gpus 3\nlisted 2\n");
-  port::Reading reading = backend.read(plenty);
+  port::Reading reading = backend.read(plenty, {port::Purpose::examine, {}});
   ASSERT_EQ(reading.gpus.size(), 3u);
   EXPECT_EQ(reading.gpus[1].health, Health::ok);
   EXPECT_EQ(reading.gpus[2].health, Health::lost);

@@ -66,6 +66,19 @@ TEST(KernelLog, ARecoveryThatTheDriverTakesBackIsNone) {
   EXPECT_FALSE(parse_xids(needed + done).at(first).fatal);
 }
 
+// The driver says what it wants done; a reset is only one of seven things.
+TEST(KernelLog, TheRecoveryThatTheDriverWantsIsToldAsItSaysIt) {
+  NvidiaMachine machine(1);
+  machine.config("gpus 1\ngpu * rc nvmlDeviceGetFieldValues 3\n");
+  machine.file("/dev/kmsg", "<3>[ 1.0] NVRM: Xid (PCI:0000:07:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 "
+                            "(Node Reboot Required)\n");
+  const model::Gpu gpu = NvidiaBackend(machine.options()).read(Millis(8000)).gpus.at(0);
+  EXPECT_EQ(gpu.health, Health::reset_required);
+  EXPECT_THAT(gpu.health_reason, HasSubstr("sudo reboot"));
+  EXPECT_EQ(gpu.health_reason.find("--gpu-reset"), std::string::npos);
+  EXPECT_EQ(gpu.health_reason.find("dmesg -C"), std::string::npos) << "that takes everybody's log away";
+}
+
 TEST(KernelLog, AnUnreadableOneIsUnknown) {
   EXPECT_FALSE(read_kernel_log(Tree("/nonexistent")));
 }

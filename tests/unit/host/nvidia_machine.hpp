@@ -34,6 +34,22 @@ class NvidiaMachine {
   }
   NvidiaMachine(const NvidiaMachine&) = delete;
 
+  // A machine that has been up for long, so that what its driver told is kept between runs.
+  void settle() const {
+    file("/proc/sys/kernel/random/boot_id", "0f0e0d0c-0000-4000-8000-000000000001\n");
+    file("/proc/uptime", "86400.00 172800.00\n");
+  }
+
+  // The library's functions that were called since this was last asked; needs count_calls() in the configuration.
+  std::vector<std::string> calls() const {
+    std::ifstream in(directory_ + "/calls");
+    std::vector<std::string> names;
+    for (std::string name; std::getline(in, name);) names.push_back(name);
+    std::filesystem::remove(directory_ + "/calls");
+    return names;
+  }
+  std::string count_calls() const { return "calls " + directory_ + "/calls\n"; }
+
   static std::string pci(int i) { return fmt::format("0000:{:02x}:00.0", 7 + 8 * i); }
   static std::string uuid(int i) { return fmt::format("GPU-{:08x}-0000-4000-8000-{:012x}", 0xfa4e0000u + static_cast<unsigned>(i), i); }
 

@@ -1,11 +1,14 @@
 // The pure rules: what return codes and numbers of the driver library mean. Inputs are records as the probe sends them.
 #include "host/gpu/nvidia/translate.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 
 #include "base/text.hpp"
+#include "host/gpu/nvidia/health.hpp"
 #include "host/gpu/nvidia/merge.hpp"
 #include "host/gpu/nvidia/processes.hpp"
 
@@ -14,6 +17,7 @@ namespace {
 
 using model::Gpu;
 using model::Health;
+using testing::HasSubstr;
 
 Gpu gpu_of(const char* use_record) {
   Gpu gpu;
@@ -139,6 +143,86 @@ TEST(NvidiaTranslate, HealthFollowsFromTheCodes) {
     EXPECT_EQ(gpu.health, c.health) << c.record;
     EXPECT_EQ(gpu.health_reason.empty(), c.health == Health::ok) << c.record;
   }
+}
+
+TEST(NvidiaTranslate, ARecoveryActionIsToldByItsNumberAndNeverAsAnother) {
+  const std::map<int, std::string> fixes{{1, "--gpu-reset -i 0000:07:00.0"}, {2, "sudo reboot"}, {3, "peer to peer"},
+                                         {4, "when its programs have ended"}, {5, "nvidia-imex"}, {6, "of its bus"},
+                                         {7, "whole system"}, {8, "recovery action 8"}};
+  for (const auto& [action, fix] : fixes) {
+    Gpu gpu;
+    gpu.pci = model::PciAddress::parse("0000:07:00.0");
+    apply(gpu, parse_line(fmt::format(R"({{"use":{{"index":0,"recovery_action":{}}}}})", action)).use);
+    EXPECT_EQ(gpu.health, Health::reset_required) << action;
+    EXPECT_THAT(gpu.health_reason, HasSubstr(fix));
+    EXPECT_EQ(gpu.health_reason.find("--gpu-reset") != std::string::npos, action == 1 || action == 4) << gpu.health_reason;
+  }
+}
+
+TEST(NvidiaTranslate, FiguresThatNoGpuHasAreNotKnown) {
+  Gpu gpu;
+  apply(gpu, parse_line(R"({"use":{"index":0,"temperature_c":4294967295,"power_mw":4294967295,"power_limit_mw":4294967295,)"
+                        R"("utilization":[4294967295,0],)"
+                        R"("compute":[{"pid":4294967295,"used_memory":1048576,"gi":0,"ci":0}]}})").use);
+  for (const auto& figure : {gpu.use.temperature_c, gpu.use.power_w, gpu.use.power_limit_w, gpu.use.utilization_percent}) {
+    EXPECT_FALSE(figure.known());
+    EXPECT_EQ(figure.why(), "out of range");
+  }
+  ASSERT_EQ((*gpu.use.processes).size(), 1u);
+  EXPECT_EQ((*gpu.use.processes)[0].pid, 0) << "somebody, of an unknown number";
+}
+
+TEST(NvidiaTranslate, AnUnfinishedFabricMakesAGpuOfItSickAndIsARemarkOtherwise) {
+  struct Case { int nvswitch; const char* fabric; bool sick, remark; };
+  for (const Case& c : {Case{18, R"({"state":3,"status":0})", false, false}, Case{18, R"({"state":2,"status":0})", true, false},
+                        Case{18, R"({"state":1,"status":0})", true, false},
+                        Case{18, R"({"state":3,"status":999})", true, false},
+                        Case{18, R"({"rc":3})", false, false}, Case{0, R"({"state":2,"status":0})", false, true},
+                        Case{18, R"({"state":0,"status":0})", false, false}}) {
+    const std::string line = fmt::format(R"({{"identity":{{"index":0,"handle":0,"nvswitch_links":{}}}}})", c.nvswitch);
+    const auto identity = parse_line(line).identity;
+    const auto use = parse_line(fmt::format(R"({{"use":{{"index":0,"clock_reasons":0,"fabric":{}}}}})", c.fabric)).use;
+    Gpu gpu;
+    judge_fabric(gpu, identity, use);
+    EXPECT_EQ(gpu.health != Health::ok, c.sick) << c.fabric;
+    EXPECT_EQ(gpu.health_reason.find("nvidia-fabricmanager") != std::string::npos, c.sick) << gpu.health_reason;
+    EXPECT_EQ(remarks(identity, use).size(), c.remark ? 1u : 0u) << c.fabric;
+  }
+}
+
+TEST(NvidiaTranslate, RowsThatWaitAndClocksHeldDownAreRemarked) {
+  const auto said = [](const char* fields) {
+    const auto use = parse_line(fmt::format(R"({{"use":{{"index":0,{}}}}})", fields)).use;
+    std::string all;
+    for (const std::string& remark : remarks(RawIdentity{}, use)) all += remark + "\n";
+    return all;
+  };
+  EXPECT_EQ(said(R"("remap_pending":0,"remap_failed":0,"clock_reasons":5)"), "");  // idle, software power cap: every day
+  EXPECT_THAT(said(R"("remap_pending":1,"remap_failed":0,"clock_reasons":0)"), HasSubstr("next reset"));
+  EXPECT_THAT(said(R"("remap_pending":0,"remap_failed":1,"clock_reasons":0)"), HasSubstr("no spare ones"));
+  for (const char* heat : {"32", "64", "96"})
+    EXPECT_THAT(said(fmt::format("\"clock_reasons\":{}", heat).c_str()), HasSubstr("too hot"));
+  EXPECT_THAT(said(R"("clock_reasons":128)"), HasSubstr("power brake"));
+}
+
+// 4:0 is one and 4:1 two of three slices of one GPU instance, which has one memory.
+TEST(NvidiaTranslate, ComputeInstancesShareTheMemoryOfTheirGpuInstance) {
+  const auto instance = [](int index, int ci, int slices) {
+    return fmt::format(R"({{"index":{},"uuid":"MIG-{}","gi":1,"ci":{},"memory_mib":19968,"gpu_slices":3,"compute_slices":{},)"
+                       R"("memory":{{"total":20937965568,"free":18790481920,"used":2147483648,"reserved":0,"v2":true}}}})",
+                       index, index, ci, slices);
+  };
+  const std::string use = fmt::format(R"({{"use":{{"index":0,"mig_mode":1,"instances":[{},{}],)"
+                                      R"("compute":[{{"pid":47,"used_memory":2147483648,"gi":1,"ci":1}}],)"
+                                      R"("graphics":[],"mps":[]}}}})",
+                                      instance(0, 0, 1), instance(1, 1, 2));
+  Gpu gpu;
+  apply(gpu, parse_line(use).use);
+  ASSERT_EQ(gpu.mig.size(), 2u);
+  EXPECT_EQ(gpu.mig[0].memory_mib, 6656u);
+  EXPECT_EQ(gpu.mig[1].memory_mib, 13312u);
+  EXPECT_EQ(*gpu.mig[0].use.memory_used_mib, 0u) << "the neighbour's process is not a stranger's on this one";
+  EXPECT_EQ(*gpu.mig[1].use.memory_used_mib, 2048u);
 }
 
 TEST(NvidiaTranslate, MigProfilesComeFromTheNameElseFromTheSlices) {

@@ -187,7 +187,7 @@ TEST_F(ProbeRunnerTest, WhoHadToWaitTakesAnAnswerToAQuestionAskedMeanwhile) {
   while (descriptors_on(lock) < 2) std::this_thread::yield();                  // it has asked for its turn
   std::string boot = *read_file("/proc/sys/kernel/random/boot_id");
   auto began = std::chrono::duration_cast<Millis>(now().time_since_epoch()).count();
-  write_file(directory_ + "/probe-test.last", fmt::format("{} {}\nfresh\n.\n", trim(boot), began));
+  write_file(directory_ + "/probe-test.last", fmt::format("{} {}\nquestion\nfresh\n.\n", trim(boot), began));
   // The turn may come in the very millisecond of asking only if the clock has not moved on.
   while (std::chrono::duration_cast<Millis>(now().time_since_epoch()).count() < began + 3) std::this_thread::yield();
   holder.reset();

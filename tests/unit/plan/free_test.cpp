@@ -54,7 +54,7 @@ TEST(Free, NobodyUsesIt) {
       {"an MPS client", [](World& w) { w.running(process(47, "bert", 300, "python", Kind::mps)); },
        "foreign: used without a claim by bert (python, pid 47, 300 MiB)"},
       {"nobody's memory", [](World& w) { w.use().memory_used_mib = std::uint64_t{5000}; },
-       "foreign: 4.9 GiB of its memory are in use by a process that cannot be seen"},
+       "foreign: 4.9 GiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
       {"a process without memory is a process all the same", [](World& w) { w.running(process(47, "bert", 0)); },
        "foreign: used without a claim by bert (python train.py, pid 47, 0 MiB)"},
       {"a process of the claim", [](World& w) { w.running(process(47, "bert", 11000)); w.own = {47}; }, "free"},
@@ -73,7 +73,21 @@ TEST(Free, GraphicsDoNotCountButComeLast) {
       {"an X server", [](World& w) { w.running(process(9, "root", 400, "Xorg", Kind::graphics)); }, "free"},
       {"listed as both", [](World& w) { w.running(process(9, "root", 400, "gnome-shell", Kind::both)); }, "free"},
       {"more than they hold", [](World& w) { w.running(process(9, "root", 400, "Xorg", Kind::graphics)); w.use().memory_used_mib = std::uint64_t{900}; },
-       "foreign: 500 MiB of its memory are in use by a process that cannot be seen"},
+       "foreign: 500 MiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
+      {"more than they hold, where a display is driven", [](World& w) {
+         w.running(process(9, "root", 400, "Xorg", Kind::graphics));
+         w.use().memory_used_mib = std::uint64_t{900};
+         w.gpu().display = true;
+       }, "free"},
+      {"all that Windows shows, inside WSL", [](World& w) {
+         w.gpu().display = true;
+         w.use().memory_used_mib = std::uint64_t{2492};
+       }, "free"},
+      {"a display seen from another pid namespace", [](World& w) {
+         w.gpu().display = true;
+         w.snapshot.observations[0].pids_foreign = true;
+         w.use().memory_used_mib = std::uint64_t{2492};
+       }, "unknown: in use, but this container cannot see by whom (--beside any takes it)"},
       {"memory of graphics that cannot be read", [](World& w) {
          auto x = process(9, "root", 0, "Xorg", Kind::graphics);
          x.memory_mib = model::Metric<std::uint64_t>::unsupported();
@@ -94,8 +108,8 @@ TEST(Free, SickIsSaid) {
   using model::Health;
   const auto is = [](Health health) { return [health](World& w) { w.gpu().health = health; w.gpu().health_reason = "Xid 79"; }; };
   check({
-      {"lost", is(Health::lost), "sick: lost: it has fallen off the bus: Xid 79"},
-      {"reset", is(Health::reset_required), "sick: needs a reset: Xid 79"},
+      {"lost", is(Health::lost), "sick: lost: Xid 79"},
+      {"reset", is(Health::reset_required), "sick: out of order: Xid 79"},
       {"mismatch", is(Health::driver_mismatch), "sick: driver and library do not match: Xid 79"},
       {"unreadable", is(Health::unreadable), "unknown: cannot be read: Xid 79"},
       {"hung", is(Health::hung), "unknown: the driver does not answer: Xid 79"},
@@ -118,19 +132,19 @@ TEST(Free, WhatCannotBeSeenIsNotFree) {
       {"no process list, memory in use", [](World& w) {
          w.use().processes = model::Metric<std::vector<model::GpuProcess>>::unsupported();
          w.use().memory_used_mib = std::uint64_t{700};
-       }, "foreign: 700 MiB of its memory are in use by a process that cannot be seen"},
+       }, "foreign: 700 MiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
       {"stale", [](World& w) { w.snapshot.observations[0].age = Millis{40'000}; }, "unknown: last seen 40s ago"},
       {"another pid namespace, memory in use", [](World& w) {
          w.snapshot.observations[0].pids_foreign = true;
          w.use().memory_used_mib = std::uint64_t{700};
-       }, "unknown: in use, but this container cannot see by whom"},
+       }, "unknown: in use, but this container cannot see by whom (--beside any takes it)"},
       {"another pid namespace, idle", [](World& w) { w.snapshot.observations[0].pids_foreign = true; }, "free"},
       {"a simulated machine that says nothing of its use", [](World& w) { w.use() = {}; w.snapshot.simulated = true; }, "free"},
       {"a simulated machine that gives memory only", [](World& w) {
          w.use() = {};
          w.use().memory_used_mib = std::uint64_t{700};
          w.snapshot.simulated = true;
-       }, "foreign: 700 MiB of its memory are in use by a process that cannot be seen"},
+       }, "foreign: 700 MiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
   });
 }
 
@@ -142,7 +156,7 @@ TEST(Free, CoherentMemorySaysNothing) {
       {"so the processes must be known", [](World& w) {
          w.gpu().coherent = true;
          w.use().processes = model::Metric<std::vector<model::GpuProcess>>::unsupported();
-       }, "unknown: neither its processes nor its memory can be read"},
+       }, "unknown: neither its processes nor its memory can be read (only --trust-claims takes it)"},
   });
   World coherent;
   coherent.gpu().coherent = true;

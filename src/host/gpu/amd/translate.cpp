@@ -50,9 +50,17 @@ void number_partitions(const std::vector<KfdNode>& nodes, std::vector<AmdGpu>& g
   for (auto& [slot, members] : slots) {
     if (members.size() < 2) continue;
     std::sort(members.begin(), members.end(), [&](auto a, auto b) { return nodes[a].location < nodes[b].location; });
+    std::vector<std::uint64_t> ids;
+    std::uint64_t memory_mib = 0;
+    for (std::size_t member : members) {
+      if (gpus[member].kfd_id) ids.push_back(*gpus[member].kfd_id);
+      memory_mib += gpus[member].gpu.memory_mib.value_or(0);
+    }
     for (std::size_t part = 0; part < members.size(); ++part) {
       AmdGpu& entry = gpus[members[part]];
       entry.partitioned = true;
+      entry.card_kfd_ids = ids;
+      entry.card_memory_mib = memory_mib;
       entry.gpu.pci = address_of(nodes[members.front()]);
       entry.gpu.part = static_cast<int>(part);
       entry.gpu.uuid.clear();

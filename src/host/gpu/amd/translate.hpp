@@ -16,7 +16,9 @@ struct AmdGpu {
   unsigned node = 0;                               // KFD node
   std::optional<std::uint64_t> kfd_id;
   std::uint64_t device_id = 0, gfx_version = 0;
-  bool partitioned = false;                        // shares its PCI function, and so its sensors, with others
+  bool partitioned = false;                        // shares its PCI function, its sensors and its memory counters with others
+  std::vector<std::uint64_t> card_kfd_ids;         // of all partitions of the card, this one included
+  std::uint64_t card_memory_mib = 0;               // of all of them together
 };
 
 // In machine order: by PCI address, then partition. How a node is named:

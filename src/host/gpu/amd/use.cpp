@@ -46,15 +46,29 @@ void merge(std::vector<model::GpuProcess>& into, const std::vector<model::GpuPro
   }
 }
 
-Mib memory_used(const Tree& tree, const AmdGpu& entry, const std::vector<model::GpuProcess>& processes) {
-  // Of a partition only KFD's own bank counter tells; the function's counter is that of all partitions together.
+std::uint64_t memory_of(const std::vector<model::GpuProcess>& processes) {
+  std::uint64_t sum = 0;
+  for (const model::GpuProcess& process : processes) sum += process.memory_mib.value_or(0);
+  return sum;
+}
+
+// Every partition's bank counter is the whole card's (amdkfd, mem_show: the usage of the device), as the function's is. What
+// the processes of all partitions do not account for may belong to any of them, and is told of each.
+Mib memory_used_of_partition(const Tree& tree, const AmdGpu& entry, const std::vector<model::GpuProcess>& processes,
+                             const std::optional<KfdProcesses>& computing) {
   const std::string bank = std::string(kfd_nodes) + "/" + std::to_string(entry.node) + "/mem_banks/0/used_memory";
-  const std::string device = device_directory(*entry.gpu.pci);
-  Mib used = entry.partitioned ? mib_attribute(tree, bank) : mib_attribute(tree, device + "/mem_info_vram_used");
-  if (!used) return used;
-  std::uint64_t known = 0;
-  for (const model::GpuProcess& process : processes) known += process.memory_mib.value_or(0);
-  return memory_of_programs_mib(*used, entry.gpu.memory_mib.value_or(0), known);
+  const Mib of_card = mib_attribute(tree, bank);
+  if (!of_card) return of_card;
+  if (!computing) return Mib::unsupported();               // nobody tells whose it is
+  std::uint64_t listed = 0;
+  for (std::uint64_t id : entry.card_kfd_ids)
+    if (const auto known = computing->find(id); known != computing->end()) listed += memory_of(known->second);
+  return memory_of(processes) + memory_of_programs_mib(*of_card, entry.card_memory_mib, listed) - listed;
+}
+
+Mib memory_used(const Tree& tree, const AmdGpu& entry, const std::vector<model::GpuProcess>& processes) {
+  const Mib used = mib_attribute(tree, device_directory(*entry.gpu.pci) + "/mem_info_vram_used");
+  return used ? Mib(memory_of_programs_mib(*used, entry.gpu.memory_mib.value_or(0), memory_of(processes))) : used;
 }
 
 void read_sensors(const Tree& tree, const AmdGpu& entry, model::Use& use) {
@@ -106,7 +120,8 @@ void read_use(const Tree& tree, AmdGpu& entry, const std::optional<KfdProcesses>
   if (gpu.part.value_or(0) > 0) nodes.card.reset();
   if (gpu.minor) nodes.render = static_cast<unsigned>(*gpu.minor);
   merge(processes, as_processes(drm_clients(tree, descriptors, nodes.names())));
-  gpu.use.memory_used_mib = memory_used(tree, entry, processes);
+  gpu.use.memory_used_mib = entry.partitioned ? memory_used_of_partition(tree, entry, processes, computing)
+                                              : memory_used(tree, entry, processes);
   if (computing && entry.kfd_id) gpu.use.processes = std::move(processes);
   else gpu.use.processes = model::Metric<std::vector<model::GpuProcess>>::unsupported();
   if (asleep(tree, device)) gpu.use.utilization_percent = 0.0;  // and its sensors are left alone, so that it sleeps on

@@ -89,7 +89,7 @@ bool MachineFile::changed() {
   return !now || now != loaded_;
 }
 
-port::Reading MachineFile::read(Millis) {
+port::Reading MachineFile::read(Millis, const port::Question&) {
   refresh();
   watch_.news();
   unread_ = false;

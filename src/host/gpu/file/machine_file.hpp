@@ -31,7 +31,9 @@ class MachineFile final : public port::GpuBackend, public port::TopologySource {
   std::string name() const override { return "file"; }
   bool present() const override { return true; }
   bool changed() override;                        // one stat and one small read per watched process
-  port::Reading read(Millis patience) override;   // never waits: a file's "hung" GPU only reads as one that did not answer
+  using port::GpuBackend::read;
+  // Never waits: a file's "hung" GPU only reads as one that did not answer.
+  port::Reading read(Millis patience, const port::Question& question) override;
 
   model::Machine around(std::vector<model::Gpu> gpus, Millis patience) override;
   std::string problem() const override { return ""; }   // a file without CPUs is a machine without known CPUs, not a fault

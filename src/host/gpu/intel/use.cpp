@@ -49,7 +49,18 @@ void read_sensors(const Tree& tree, const IntelGpu& entry, model::Use& use) {
   // temp1 is the package on i915, temp2 on xe, which leaves temp1 out.
   use.temperature_c = first_known(
       {scaled_attribute(tree, sensors + "/temp1_input", 1e3), scaled_attribute(tree, sensors + "/temp2_input", 1e3)});
-  use.power_limit_w = scaled_attribute(tree, sensors + "/power1_max", 1e6);
+  // Of the card, of the card by its newer name, of the package.
+  use.power_limit_w = first_known({scaled_attribute(tree, sensors + "/power1_max", 1e6),
+                                   scaled_attribute(tree, sensors + "/power1_cap", 1e6),
+                                   scaled_attribute(tree, sensors + "/power2_max", 1e6)});
+}
+
+// energy1 is the card's, energy2 the package's. Some cards have only the latter, and on some the former is there and stays 0:
+// a counter that counts has counted something since the machine was started.
+std::optional<std::uint64_t> energy_uj(const Tree& tree, const std::string& sensors) {
+  for (const char* name : {"/energy1_input", "/energy2_input"})
+    if (const auto energy = tree.number(sensors + name); energy && *energy > 0) return energy;
+  return std::nullopt;
 }
 
 template <class T>
@@ -65,7 +76,7 @@ Sample take_sample(const Tree& tree, const IntelGpu& entry) {
   if (entry.driver == Driver::none || asleep(tree, entry.device)) return sample;
   if (std::string counter = idle_counter(tree, entry); !counter.empty()) sample.idle_ms = tree.number(counter);
   if (std::string sensors = sensors_of(tree, entry.device); !sensors.empty())
-    sample.energy_uj = tree.number(sensors + "/energy1_input");
+    sample.energy_uj = energy_uj(tree, sensors);
   return sample;
 }
 

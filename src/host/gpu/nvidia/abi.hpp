@@ -32,7 +32,22 @@ inline constexpr unsigned temperature_gpu = 0;
 inline constexpr std::uint32_t no_instance = 0xFFFFFFFF;   // gpu and compute instance ids outside MIG
 inline constexpr std::uint64_t not_available = ~0ULL;      // "the memory of this process cannot be told"
 inline constexpr std::uint64_t event_xid = 8;
-inline constexpr std::uint32_t field_nvswitch_links = 147, field_recovery_action = 230;
+// Fields of nvmlDeviceGetFieldValues. 144 and 145 are 0 or 1; power in milliwatts: 185 over a second, 186 this instant (chips
+// before Ampere, GA100), as nvmlDeviceGetPowerUsage chooses between them.
+inline constexpr std::uint32_t field_remap_pending = 144, field_remap_failed = 145, field_nvswitch_links = 147,
+                               field_power_average = 185, field_power_instant = 186, field_power_limit = 190,
+                               field_recovery_action = 230;
+// What a field 230 says has to be done (nvmlDeviceGpuRecoveryAction_t; 5 to 7 since NVML 13).
+enum RecoveryAction : std::uint64_t {
+  recover_nothing = 0, recover_reset = 1, recover_reboot = 2, recover_drain_p2p = 3, recover_drain_and_reset = 4,
+  recover_imex_domain = 5, recover_bus_reset = 6, recover_system_reboot = 7,
+};
+// Why the clocks are below what was asked for, as bits (nvmlClocksEventReason…): those that a person can do something about.
+inline constexpr std::uint64_t slowed_by_hardware = 0x08, slowed_by_heat = 0x20, slowed_by_hardware_heat = 0x40,
+                               slowed_by_power_brake = 0x80;
+enum FabricState : std::uint32_t {
+  fabric_not_supported = 0, fabric_not_started = 1, fabric_in_progress = 2, fabric_completed = 3,
+};
 inline constexpr std::uint32_t accounting_on = 1;
 enum ComputeMode : int { mode_default = 0, mode_exclusive_thread = 1, mode_prohibited = 2, mode_exclusive_process = 3 };
 enum RemoteDevice : int { remote_gpu = 0, remote_ibmnpu = 1, remote_switch = 2, remote_unknown = 255 };
@@ -93,6 +108,17 @@ static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, timestamp_us) == 
 enum FieldType : std::uint32_t {
   type_double = 0, type_u32 = 1, type_ulong = 2, type_u64 = 3, type_i64 = 4, type_i32 = 5, type_u16 = 6,
 };
+
+struct FabricInfo {                                        // nvmlDeviceGetGpuFabricInfoV, version 2
+  std::uint32_t version;
+  unsigned char cluster[16];
+  Return status;                                           // how the registration ended, once it is completed
+  std::uint32_t clique;
+  unsigned char state;                                     // FabricState
+  std::uint32_t health_mask;
+};
+static_assert(sizeof(FabricInfo) == 36 && offsetof(FabricInfo, status) == 20 && offsetof(FabricInfo, state) == 28 &&
+              offsetof(FabricInfo, health_mask) == 32 && versioned<FabricInfo>(2) == 0x02000024);
 
 struct Attributes {                                        // of a MIG device; nvmlDeviceGetAttributes_v2
   std::uint32_t multiprocessors, copy_engines, decoders, encoders, jpeg, ofa, gpu_slices, compute_slices;

@@ -46,16 +46,17 @@ RawAccounts read_accounts(const Functions& call, const std::string& uuid, std::u
   return {uuid, list};
 }
 
-std::set<std::string> accounted(const RawReading& reading) {
-  std::set<std::string> uuids;
+std::map<std::string, bool> accounting(const RawReading& reading) {
+  std::map<std::string, bool> kept;
   for (const auto& [index, use] : reading.uses) {
     const auto identity = reading.identities.find(index);
-    const bool on = use.accounting && use.accounting.value == abi::accounting_on;
+    if (identity == reading.identities.end() || !identity->second.uuid) continue;
     const bool mig = use.mig_mode && use.mig_mode.value == 1;
-    if (on && !mig && identity != reading.identities.end() && identity->second.uuid)
-      uuids.insert(identity->second.uuid.value);
+    if (mig) kept[identity->second.uuid.value] = false;
+    else if (use.accounting.rc != abi::not_asked)
+      kept[identity->second.uuid.value] = use.accounting && use.accounting.value == abi::accounting_on;
   }
-  return uuids;
+  return kept;
 }
 
 std::optional<std::uint64_t> peak_memory_mib(std::span<const RawAccounts> all, WallTime from, WallTime to) {

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,8 +22,8 @@ namespace thole::host::nvidia {
 // keeps a ring of processes (nvmlDeviceGetAccountingBufferSize); what has dropped out of it cannot be read.
 RawAccounts read_accounts(const Functions& call, const std::string& uuid, std::uint64_t since_us);
 
-// UUIDs of the GPUs whose driver keeps accounts.
-std::set<std::string> accounted(const RawReading& reading);
+// By UUID, whether the driver keeps accounts of the GPU, where a reading has asked for that.
+std::map<std::string, bool> accounting(const RawReading& reading);
 
 // The largest process of any of the GPUs, of those that started within the span; rounded up. Nothing when there was none, or
 // when a GPU or the driver's figure for one of them could not be read: a smaller process must not pass for the largest.

@@ -1,10 +1,13 @@
 // NVIDIA GPUs of this machine: the kernel's files at once, the driver's library through a probe process that may hang or crash.
 #pragma once
 
-#include <set>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "host/gpu/nvidia/identities.hpp"
+#include "host/gpu/nvidia/request.hpp"
 #include "host/probe/runner.hpp"
 #include "host/sysfs/tree.hpp"
 #include "port/gpu_backend.hpp"
@@ -20,30 +23,36 @@ struct NvidiaOptions {
   std::string runtime_dir;                                 // per user, 0700: the probe's lock and last answer; "" = none
 };
 
-// A reading takes as long as the library needs, at most `patience`, and never more than 10 s the first time (a driver that must
-// initialise its GPUs takes seconds) and 2 s later.
-// The probe stays, as a child of this process, for 10 s after a reading or until `rest`.
+// A reading takes as long as the library needs, at most `patience`; a GPU that hangs while others answer costs only some
+// seconds of it (patience.hpp). The probe stays, as a child of this process, for 10 s after a reading or until `rest`.
 class NvidiaBackend : public port::GpuBackend {
  public:
   explicit NvidiaBackend(NvidiaOptions options);
 
   std::string name() const override { return "nvidia"; }
   bool present() const override;
-  port::Reading read(Millis patience) override;
+  using port::GpuBackend::read;
+  port::Reading read(Millis patience, const port::Question& question) override;
   std::optional<std::uint64_t> peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
                                                Millis patience) override;
   void rest() override { probe_.discard(); }
 
  private:
-  void ask(nvidia::Observed& observed, Millis patience);
-  std::vector<std::uint32_t> recall_doubtful() const;
-  void note_doubtful(const nvidia::Observed& observed) const;
+  nvidia::Observed observe() const;
+  void ask(nvidia::Observed& observed, Millis patience, const port::Question& question);
+  bool ask_again(nvidia::Observed& observed, nvidia::ProbeRequest& request, SteadyTime deadline);
+  bool overlay(nvidia::Observed& observed, const std::vector<std::uint32_t>& asked) const;
+  nvidia::ProbeRequest request_for(const nvidia::Observed& observed, const port::Question& question) const;
+  std::vector<std::uint32_t> indices_of(const std::vector<std::string>& keys) const;
+  std::string memory() const { return probe_.has_memory() ? options_.runtime_dir : ""; }
 
   NvidiaOptions options_;
   Tree tree_;
   ProbeRunner probe_;
-  bool asked_before_ = false;
-  std::set<std::string> accounted_;                        // UUIDs of the GPUs with accounting mode on, by the last reading
+  nvidia::Identities identities_;
+  std::optional<nvidia::RawReading> whole_;                // the last complete answer about all GPUs
+  std::map<std::string, std::uint32_t> indices_;           // key to the library's index, of that answer
+  std::map<std::string, bool> accounted_;                  // by UUID: whether accounting mode is on, where that is known
 };
 
 }  // namespace thole::host

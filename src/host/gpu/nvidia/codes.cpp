@@ -42,11 +42,13 @@ bool means_unsupported(abi::Return rc) {
 
 std::optional<DriverTrouble> trouble(const RawDriver& driver) {
   using model::Health;
-  if (driver.stub_library || driver.init == abi::library_not_found || driver.init == abi::function_not_found)
-    return DriverTrouble{
-        Health::unreadable,
-        fmt::format("{} is a stub, not the driver's library: take the CUDA stubs directory out of LD_LIBRARY_PATH",
-                    driver.found_as.empty() ? driver.load_error : driver.found_as)};
+  constexpr const char* take_out = "take the CUDA stubs directory out of LD_LIBRARY_PATH";
+  if (driver.stub_library)
+    return DriverTrouble{Health::unreadable,
+                         fmt::format("{}: a stub or some other library, not the driver's; {}", driver.load_error, take_out)};
+  if (driver.init == abi::library_not_found || driver.init == abi::function_not_found)
+    return DriverTrouble{Health::unreadable,
+                         fmt::format("{} is a stub, not the driver's library: {}", driver.found_as, take_out)};
   if (!driver.load_error.empty())
     return DriverTrouble{
         Health::unreadable,
@@ -64,6 +66,10 @@ std::optional<DriverTrouble> trouble(const RawDriver& driver) {
     case abi::no_permission:
       return DriverTrouble{Health::unreadable,
                            "no permission to use /dev/nvidiactl: join the group that owns it (often \"video\")"};
+    case abi::unknown:
+      return DriverTrouble{Health::unreadable,
+                           "the driver's library did not start: an unknown error. In a container: its devices were taken from "
+                           "it, as systemctl daemon-reload does; restart it. Elsewhere see dmesg"};
     default:
       return DriverTrouble{Health::unreadable, fmt::format("the driver's library did not start: {}", describe(driver.init))};
   }

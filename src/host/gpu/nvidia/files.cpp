@@ -102,7 +102,8 @@ DriverFiles read_files(const Tree& tree) {
 bool any_nvidia(const Tree& tree) {
   if (tree.exists(std::string(driver_dir) + "/version") || !tree.names(std::string(driver_dir) + "/gpus").empty()) return true;
   if (tree.exists("/usr/lib/wsl/lib/libnvidia-ml.so.1") && tree.exists("/dev/dxg")) return true;
-  return !pci_gpus(tree, pci_vendor::nvidia).empty();
+  // A sandbox may hide all of these and still lend the GPU.
+  return tree.exists("/dev/nvidiactl") || !pci_gpus(tree, pci_vendor::nvidia).empty();
 }
 
 bool pids_are_foreign(const Tree& tree) {

@@ -44,7 +44,8 @@ struct DriverFiles {
 // With the module loaded: the GPUs it lists (in a container, only ours). Without: the NVIDIA GPUs on the PCI bus.
 DriverFiles read_files(const Tree& tree);
 
-// Whether there is anything for this backend: the module, an NVIDIA GPU on the bus, or WSL's device.
+// Whether there is anything for this backend: the module, an NVIDIA GPU on the bus, the
+// driver's control device, or WSL's device.
 bool any_nvidia(const Tree& tree);
 
 // Whether process ids that the driver reports belong to another pid namespace than ours.

@@ -50,10 +50,21 @@ std::optional<Entry> parse_entry(std::string_view text) {
   return Entry{*gpu, static_cast<int>(*xid), text.substr(digits)};
 }
 
+// "…, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x2 (Node Reboot Required)" -> 2.
+std::optional<std::uint64_t> parse_action(std::string_view text) {
+  constexpr std::string_view before = " to 0x";
+  const std::size_t at = text.rfind(before);
+  if (at == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(at + before.size());
+  return parse_u64(text.substr(0, text.find_first_not_of("0123456789abcdef")), 16);
+}
+
 void note(LoggedXids& gpu, const Entry& entry) {
-  constexpr int recovery_action = 154;  // "…, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+  constexpr int recovery_action = 154;
   gpu.last = entry.xid;
-  if (entry.xid == recovery_action && entry.rest.find("to 0x0 ") != std::string_view::npos) gpu.fatal.reset();
+  const auto action = entry.xid == recovery_action ? parse_action(entry.rest) : std::nullopt;
+  if (action) gpu.action = action;
+  if (action == 0u) gpu.fatal.reset(), gpu.action.reset();
   else if (is_fatal_xid(static_cast<std::uint64_t>(entry.xid)) && !gpu.fatal) gpu.fatal = entry.xid;
 }
 

@@ -4,6 +4,7 @@
 // the kernel and root write there; names of programs appear within such lines, so that a line counts only by its beginning.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ namespace thole::host::nvidia {
 struct LoggedXids {
   int last = 0;
   std::optional<int> fatal;  // the first that needs a reset or worse, unless the driver has taken that back since
+  std::optional<std::uint64_t> action;  // what the driver wants done about it (Xid 154): abi::RecoveryAction
 };
 
 // By GPU, of what was logged since the driver was last loaded.

@@ -53,6 +53,8 @@ Functions bind_all(void* so) {
   bind(so, f.display_active, {"nvmlDeviceGetDisplayActive"});
   bind(so, f.display_mode, {"nvmlDeviceGetDisplayMode"});
   bind(so, f.fields, {"nvmlDeviceGetFieldValues"});
+  bind(so, f.clock_reasons, {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
+  bind(so, f.fabric, {"nvmlDeviceGetGpuFabricInfoV"});
   bind(so, f.compute_processes, "nvmlDeviceGetComputeRunningProcesses");
   bind(so, f.graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses");
   bind(so, f.mps_processes, "nvmlDeviceGetMPSComputeRunningProcesses");

@@ -47,6 +47,8 @@ struct Functions {
   R (*display_active)(D, int*) = nullptr;
   R (*display_mode)(D, int*) = nullptr;
   R (*fields)(D, int count, abi::FieldValue*) = nullptr;
+  R (*clock_reasons)(D, std::uint64_t* bits) = nullptr;
+  R (*fabric)(D, abi::FabricInfo*) = nullptr;
 
   using ProcessList = R(D, u32* count, void* entries);
   Versioned<ProcessList> compute_processes, graphics_processes, mps_processes;

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/text.hpp"
+#include "host/gpu/nvidia/health.hpp"
 
 namespace thole::host::nvidia {
 namespace {
@@ -81,21 +82,6 @@ void show_earlier(Gpu& gpu, const RawReading& earlier) {
   }
 }
 
-// What the kernel's log adds. The log remembers what may have been mended since by a reset, so the library has the last word
-// where it can have one: a driver that says itself which recovery a GPU needs,
-// and a GPU that answers has not fallen off the bus.
-void add_logged(Gpu& gpu, const LoggedXids& logged, const RawUse* use) {
-  constexpr int off_the_bus = 79;
-  if (!gpu.last_xid) gpu.last_xid = logged.last;
-  if (!logged.fatal || gpu.health != Health::ok || (use && use->recovery_action && use->recovery_action.value == 0)) return;
-  if (*logged.fatal != off_the_bus)
-    set_health(gpu, Health::reset_required,
-               fmt::format("the kernel's log has Xid {}: sudo nvidia-smi --gpu-reset -i {}, then sudo dmesg -C", *logged.fatal,
-                           gpu.pci ? gpu.pci->to_string() : "ID"));
-  else if (!use || !use->memory)
-    set_health(gpu, Health::lost, "the kernel's log has Xid 79: it has fallen off the bus: reboot the machine");
-}
-
 // The library answered and did not list it. True: it is not for us, leave it out.
 bool kept_from_us(Gpu& gpu, const Observed& o) {
   for (const RawUnlisted& unlisted : o.nvml.unlisted) {
@@ -111,6 +97,19 @@ bool kept_from_us(Gpu& gpu, const Observed& o) {
     return false;
   }
   return false;
+}
+
+// What works and yet should be looked after; only what a doctor asks tells it.
+std::string remarks_on(const RawReading& nvml) {
+  std::vector<std::string> all;
+  for (const auto& [index, identity] : nvml.identities) {
+    const auto use = nvml.uses.find(index);
+    if (use == nvml.uses.end()) continue;
+    const auto pci = model::PciAddress::parse(identity.pci.value);
+    for (const std::string& remark : remarks(identity, use->second))
+      all.push_back(fmt::format("GPU {}: {}", pci ? pci->to_string() : identity.pci.value, remark));
+  }
+  return join(all, "; ");
 }
 
 std::string problem_of(const Observed& o, const std::vector<Gpu>& gpus) {
@@ -132,7 +131,7 @@ std::string problem_of(const Observed& o, const std::vector<Gpu>& gpus) {
   if (o.nvml.garbage > 0)
     return fmt::format("the probe sent {} unreadable records; what they were about is missing", o.nvml.garbage);
   if (!o.nvml.driver) return "the probe answered without a word about the driver";
-  return "";
+  return remarks_on(o.nvml);
 }
 
 }  // namespace
@@ -153,12 +152,16 @@ port::Reading merge(const Observed& o) {
       gpu->vendor = model::Vendor::nvidia;
     }
     apply(*gpu, identity);
-    if (auto use = o.nvml.uses.find(index); use != o.nvml.uses.end()) apply(*gpu, use->second);
-    else if (identity.handle == abi::ok) mark_unanswered(*gpu, o.outcome, o.now);
+    if (auto use = o.nvml.uses.find(index); use != o.nvml.uses.end()) {
+      apply(*gpu, use->second);
+      judge_fabric(*gpu, identity, use->second);
+    } else if (identity.handle == abi::ok) {
+      mark_unanswered(*gpu, o.outcome, o.now);
+    }
     gpu->links = links[index];
     if (const auto logged = gpu->pci ? o.logged.find(*gpu->pci) : o.logged.end(); logged != o.logged.end()) {
       const auto use = o.nvml.uses.find(index);
-      add_logged(*gpu, logged->second, use == o.nvml.uses.end() ? nullptr : &use->second);
+      judge_log(*gpu, logged->second, use == o.nvml.uses.end() ? nullptr : &use->second);
     }
     if (gpu->coherent && !gpu->memory_mib) gpu->memory_mib = o.host_memory_mib;
     read.push_back(gpu->pci);
@@ -172,7 +175,7 @@ port::Reading merge(const Observed& o) {
       else mark_unanswered(gpu, o.outcome, o.now);
       if (gpu.health == Health::ok) set_health(gpu, Health::unreadable, "the driver said nothing about it");
       if (const auto logged = gpu.pci ? o.logged.find(*gpu.pci) : o.logged.end(); logged != o.logged.end())
-        add_logged(gpu, logged->second, nullptr);
+        judge_log(gpu, logged->second, nullptr);
     }
     if (o.earlier && !gpu.use.processes && !gpu.use.memory_used_mib && o.outcome.end != End::complete) {
       show_earlier(gpu, *o.earlier);
@@ -191,7 +194,7 @@ port::Reading merge(const Observed& o) {
   observation.problem = broken ? broken->sentence : problem_of(o, gpus);
   observation.answered = talked || o.outcome.end == End::complete;
   observation.pids_foreign = o.pids_foreign;
-  if (stale) observation.age = o.earlier_age;
+  if (stale && o.nvml.uses.empty()) observation.age = o.earlier_age;  // else only what is marked as not answering is old
   return reading;
 }
 

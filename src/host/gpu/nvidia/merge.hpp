@@ -20,7 +20,8 @@ struct Observed {
   bool asked = true;                                       // false: the files say that it would be pointless
   std::optional<RawReading> earlier;                       // the last complete answer, while there is no newer one
   Millis earlier_age{0};
-  std::map<model::PciAddress, LoggedXids> logged;          // from the kernel's log; empty where it cannot be read
+  bool log_read = false;                                   // the kernel's log, for …
+  std::map<model::PciAddress, LoggedXids> logged;
   bool pids_foreign = false;
   std::optional<std::uint64_t> host_memory_mib;            // for GPUs without memory of their own
   WallTime now{};

@@ -2,8 +2,12 @@
 // leave whatever a worker is stuck in. Workers take steps off a list: begin (load, initialise, count), one identity and then
 // one use per GPU (or nothing but the accounts of some), and last a look at GPUs that the library omits. There is one worker as
 // long as steps get done; when none has been for `overtake_after`, another is started beside it, so that one hung GPU costs only
-// itself if the library lets others pass. Only complete answers end with "."; a parent that gets no end in time kills this
-// process and keeps what it has read.
+// itself if the library lets others pass. Only complete answers end with "."; a parent that gets no end in time keeps what it
+// has read and kills this process, or leaves it at work.
+//
+// A driver whose GPUs nobody uses needs seconds to come up, for every first user anew. So a probe whose parent hangs up before
+// the first GPU was read does not leave: it goes on, for a minute at most, holds the lock that tells other runs so, and
+// stays for some seconds when it is through. Whoever asks next finds the driver awake.
 #include "host/gpu/nvidia/probe.hpp"
 
 #include <fcntl.h>
@@ -12,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
@@ -21,17 +26,18 @@
 
 #include "base/time.hpp"
 #include "host/gpu/nvidia/read.hpp"
-#include "model/json.hpp"
+#include "model/machine.hpp"
 
 namespace thole::host::nvidia {
 namespace {
 
 constexpr int overtake_after_ms = 250;
 constexpr int leave_after_ms = 10'000;                     // idle: nobody asks any more
+constexpr Seconds come_up_within{60};                      // for a driver that nobody waits for any more
 constexpr unsigned most_gpus = 256;
 
 struct Step {
-  enum class Kind { begin, identity, use, accounts, unlisted } kind;
+  enum class Kind { begin, identity, use, accounts, unlisted, listen } kind;
   std::uint32_t gpu = 0;                                   // of accounts: position in the request
 };
 
@@ -65,14 +71,25 @@ class Serving {
       finished_ = false;
     }
     start_worker();
+    const SteadyTime begun = std::chrono::steady_clock::now();
+    bool alone = false;                                    // the parent has hung up
     while (!finished()) {
-      pollfd p[2] = {{progress_.get(), POLLIN, 0}, {channel_.read_fd(), POLLIN, 0}};
+      pollfd p[2] = {{progress_.get(), POLLIN, 0}, {alone ? -1 : channel_.read_fd(), POLLIN, 0}};
       int ready = ::poll(p, 2, overtake_after_ms);
       if (ready == 0) start_worker();
-      if (p[1].revents && !channel_.fill()) ::_exit(0);    // the parent is gone
+      if (!alone && p[1].revents && !channel_.fill()) {
+        alone = true;
+        if (any_gpu_read_) ::_exit(0);
+      }
+      if (alone && (any_gpu_read_ || std::chrono::steady_clock::now() - begun > come_up_within)) break;
       std::uint64_t count;
       if (p[0].revents) (void)!::read(progress_.get(), &count, sizeof count);
     }
+    if (!alone) return;
+    if (!any_gpu_read_) ::_exit(0);
+    ::close(lock_fd_in_probe);                             // the driver is up: others may ask
+    ::poll(nullptr, 0, leave_after_ms);
+    ::_exit(0);
   }
 
   bool finished() {
@@ -110,6 +127,7 @@ class Serving {
       case Step::Kind::use: use(step.gpu); break;
       case Step::Kind::accounts: accounts(request_.accounts_of[step.gpu]); break;
       case Step::Kind::unlisted: unlisted(); break;
+      case Step::Kind::listen: return source_->listen();
     }
     std::lock_guard guard(mutex_);
     --unfinished_;
@@ -117,6 +135,7 @@ class Serving {
     if (step.kind == Step::Kind::unlisted) {
       channel_.end_answer();
       finished_ = true;
+      if (source_ && request_.events && request_.accounts_of.empty()) steps_.push_back({Step::Kind::listen});
     } else {
       ++unfinished_;
       steps_.push_back({Step::Kind::unlisted});
@@ -134,13 +153,13 @@ class Serving {
         source_ = std::make_unique<Source>(std::move(std::get<Library>(loaded)));
       }
     }
-    if (source_) driver = source_->begin();
+    if (source_) driver = source_->begin(request_);
     channel_send(to_line(driver));
     if (!driver.count) return;
     std::lock_guard guard(mutex_);
     if (request_.accounts_of.empty()) {
       for (std::uint32_t i = 0; i < std::min(driver.count.value, most_gpus); ++i)
-        list_for(i).push_back({Step::Kind::identity, i});
+        if (wanted(i)) list_for(i).push_back({Step::Kind::identity, i});
     } else {
       for (std::uint32_t i = 0; i < request_.accounts_of.size(); ++i) steps_.push_back({Step::Kind::accounts, i});
     }
@@ -149,8 +168,9 @@ class Serving {
 
   void identity(std::uint32_t gpu) {
     channel_send(begin_line(gpu));
-    RawIdentity raw = source_->identity(gpu, request_.want_cpus);
+    RawIdentity raw = source_->identity(gpu, request_);
     channel_send(to_line(raw));
+    any_gpu_read_ = true;
     std::lock_guard guard(mutex_);
     if (raw.pci) listed_.push_back(raw.pci.value);
     if (raw.handle != abi::ok) return;
@@ -160,10 +180,14 @@ class Serving {
 
   void use(std::uint32_t gpu) {
     channel_send(begin_line(gpu));
-    channel_send(to_line(source_->use(gpu)));
+    channel_send(to_line(source_->use(gpu, request_.purpose, !request_.only.empty())));
   }
 
   void accounts(const std::string& uuid) { channel_send(to_line(source_->accounts(uuid, request_.since_us))); }
+
+  bool wanted(std::uint32_t gpu) const {
+    return request_.only.empty() || std::find(request_.only.begin(), request_.only.end(), gpu) != request_.only.end();
+  }
 
   std::deque<Step>& list_for(std::uint32_t gpu) {
     return std::find(request_.last.begin(), request_.last.end(), gpu) == request_.last.end() ? steps_ : late_steps_;
@@ -175,7 +199,7 @@ class Serving {
       bool listed = std::any_of(listed_.begin(), listed_.end(), [&](const std::string& pci) {
         return model::PciAddress::parse(pci) == model::PciAddress::parse(node.pci);
       });
-      if (listed || !source_) continue;
+      if (listed || !source_ || node.path.empty() || !request_.only.empty()) continue;
       Fd fd = open_at(AT_FDCWD, node.path.c_str(), O_RDWR | O_NONBLOCK);
       channel_send(to_line(RawUnlisted{node.pci, fd ? 0 : errno}));
     }
@@ -189,6 +213,7 @@ class Serving {
   ProbeChannel channel_;
   Fd progress_;
   std::unique_ptr<Source> source_;
+  std::atomic<bool> any_gpu_read_{false};                  // since this process began: the driver is up
   std::mutex sending_;
 
   std::mutex mutex_;                                       // guards what follows
@@ -200,25 +225,6 @@ class Serving {
 };
 
 }  // namespace
-
-std::string ProbeRequest::to_line() const {
-  model::Json json{{"library", nvml_path},  {"last", last},               {"nodes", model::Json::array()},
-                   {"want_cpus", want_cpus}, {"accounts_of", accounts_of}, {"since_us", since_us}};
-  for (const Node& node : nodes) json["nodes"].push_back({{"pci", node.pci}, {"path", node.path}});
-  return json.dump();
-}
-
-ProbeRequest ProbeRequest::parse(std::string_view line) {
-  model::Json json = model::Json::parse(line);
-  ProbeRequest request;
-  json.at("library").get_to(request.nvml_path);
-  json.at("last").get_to(request.last);
-  json.at("want_cpus").get_to(request.want_cpus);
-  json.at("accounts_of").get_to(request.accounts_of);
-  json.at("since_us").get_to(request.since_us);
-  for (const model::Json& node : json.at("nodes")) request.nodes.push_back({node.at("pci"), node.at("path")});
-  return request;
-}
 
 int serve_probe(ProbeChannel channel) {
   try {

@@ -30,7 +30,7 @@ void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>,
   v("gpu", r.gpu); v("rc", r.rc); v("status", r.status);
 }
 void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawIdentity> {
-  v("index", r.index); v("handle", r.handle); v("uuid", r.uuid); v("name", r.name); v("serial", r.serial);
+  v("index", r.index); v("known", r.known); v("handle", r.handle); v("uuid", r.uuid); v("name", r.name); v("serial", r.serial);
   v("pci", r.pci); v("minor", r.minor);
   v("links", r.links); v("nvswitch_links", r.nvswitch_links); v("peers", r.peers);
   v("cpus_node", r.cpus_node); v("cpus_package", r.cpus_package);
@@ -40,10 +40,15 @@ void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>,
   v("memory_mib", r.memory_mib); v("gpu_slices", r.gpu_slices); v("compute_slices", r.compute_slices); v("memory", r.memory);
   v("compute", r.compute); v("graphics", r.graphics); v("mps", r.mps);
 }
+void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawFabric> {
+  v("state", r.state); v("status", r.status);
+}
 void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawUse> {
   v("index", r.index); v("memory", r.memory); v("utilization", r.utilization); v("temperature_c", r.temperature_c);
   v("power_mw", r.power_mw); v("power_limit_mw", r.power_limit_mw); v("compute_mode", r.compute_mode);
   v("display_active", r.display_active); v("display_mode", r.display_mode); v("recovery_action", r.recovery_action);
+  v("remap_pending", r.remap_pending); v("remap_failed", r.remap_failed); v("clock_reasons", r.clock_reasons);
+  v("fabric", r.fabric);
   v("compute", r.compute); v("graphics", r.graphics); v("mps", r.mps);
   v("accounting", r.accounting); v("mig_mode", r.mig_mode); v("instances", r.instances); v("xids", r.xids);
 }

@@ -64,15 +64,16 @@ struct RawPeer {
   std::uint32_t status = 0;                                // P2P over NVLink; 0 is "works"
 };
 
-// Who a GPU is; does not change while the driver stays loaded.
+// Who a GPU is; does not change while the driver stays loaded. What the asker knows already is not asked.
 struct RawIdentity {
   std::uint32_t index = 0;                                 // the library's, this time
+  bool known = false;                                      // nothing but handle and address was asked: the rest is kept
   abi::Return handle = abi::not_asked;                     // what asking for the handle answered; initialises the GPU
   Answer<std::string> uuid, name, serial, pci;
   Answer<std::uint32_t> minor;
   Answer<std::vector<RawLink>> links;                      // active NVLinks
   Answer<std::uint64_t> nvswitch_links;
-  std::vector<RawPeer> peers;
+  std::vector<RawPeer> peers;                              // only where links and switches leave it open who is joined
   Answer<std::vector<std::uint64_t>> cpus_node, cpus_package;  // bit masks, 64 CPUs a word
 };
 
@@ -86,7 +87,13 @@ struct RawInstance {
   RawProcesses compute, graphics, mps;                     // asked only when the parent's list is refused
 };
 
-// The present use of one GPU, and what of it can change: MIG layout, health.
+// Whether an NVSwitch board's manager has joined this GPU to the others; until then CUDA does not start (error 802).
+struct RawFabric {
+  std::uint32_t state = 0;                                 // abi::FabricState
+  abi::Return status = abi::ok;                            // of a completed registration
+};
+
+// The present use of one GPU, and what of it can change: MIG layout, health. What a purpose does not need stays not_asked.
 struct RawUse {
   std::uint32_t index = 0;
   Answer<RawMemory> memory;
@@ -95,6 +102,9 @@ struct RawUse {
   Answer<std::uint32_t> power_mw, power_limit_mw;
   Answer<std::int64_t> compute_mode, display_active, display_mode;
   Answer<std::uint64_t> recovery_action;
+  Answer<std::uint64_t> remap_pending, remap_failed;       // memory rows: replaced at the next reset; no spare row left
+  Answer<std::uint64_t> clock_reasons;                     // bits: abi::slowed_by_…
+  Answer<RawFabric> fabric;                                // of a GPU with links to NVSwitches
   RawProcesses compute, graphics, mps;
   Answer<std::uint32_t> accounting;                        // the mode: abi::accounting_on
   Answer<std::uint32_t> mig_mode;

@@ -1,222 +1,227 @@
 #include "host/gpu/nvidia/read.hpp"
 
 #include <algorithm>
+#include <utility>
 
-#include "host/gpu/nvidia/processes.hpp"
+#include "host/gpu/nvidia/calls.hpp"
+#include "host/gpu/nvidia/links.hpp"
 
 namespace thole::host::nvidia {
 namespace {
 
-// call(function, arguments..., &out): the value written, or the refusal. A missing function refuses with abi::absent.
-template <class T, class Function, class... Arguments>
-Answer<T> ask(Function* function, Arguments... arguments) {
-  if (!function) return Answer<T>::refused(abi::absent);
-  T out{};
-  abi::Return rc = function(arguments..., &out);
-  return rc == abi::ok ? Answer<T>(out) : Answer<T>::refused(rc);
-}
+using port::Purpose;
 
-template <unsigned size, class Function, class... Arguments>
-Answer<std::string> ask_text(Function* function, Arguments... arguments) {
-  if (!function) return Answer<std::string>::refused(abi::absent);
-  char buffer[size + 1] = {};
-  abi::Return rc = function(arguments..., buffer, size);
-  return rc == abi::ok ? Answer<std::string>(std::string(buffer)) : Answer<std::string>::refused(rc);
-}
+constexpr Seconds settings_stay{10};                       // compute mode, MIG mode, display: changed by people
 
-Answer<RawMemory> read_memory(const Functions& call, abi::Device device) {
-  abi::Return rc = abi::absent;
-  if (call.memory_v2) {
-    abi::MemoryV2 m{};
-    m.version = abi::versioned<abi::MemoryV2>(2);
-    rc = call.memory_v2(device, &m);
-    if (rc == abi::ok) return RawMemory{m.total, m.free, m.used, m.reserved, true};
-  }
-  auto v1 = ask<abi::Memory>(call.memory, device);
-  if (v1) return RawMemory{v1.value.total, v1.value.free, v1.value.used, 0, false};
-  return Answer<RawMemory>::refused(v1.rc == abi::absent ? rc : v1.rc);
-}
+SteadyTime now() { return std::chrono::steady_clock::now(); }
 
-Answer<std::int64_t> read_temperature(const Functions& call, abi::Device device) {
-  if (call.temperature_v) {
-    abi::Temperature t{abi::versioned<abi::Temperature>(1), abi::temperature_gpu, 0};
-    if (call.temperature_v(device, &t) == abi::ok) return t.celsius;
-  }
-  auto old = ask<std::uint32_t>(call.temperature, device, abi::temperature_gpu);
-  return old ? Answer<std::int64_t>(old.value) : Answer<std::int64_t>::refused(old.rc);
-}
+bool is_settled(abi::Return rc) { return rc == abi::ok || rc == abi::not_supported || rc == abi::absent; }
 
-Answer<std::uint64_t> read_field(const Functions& call, abi::Device device, std::uint32_t field) {
-  if (!call.fields) return Answer<std::uint64_t>::refused(abi::absent);
-  abi::FieldValue v{};
-  v.field = field;
-  abi::Return rc = call.fields(device, 1, &v);
-  if (rc == abi::ok) rc = v.rc;
-  if (rc != abi::ok) return Answer<std::uint64_t>::refused(rc);
-  switch (v.type) {
-    case abi::type_u32: return v.value.u32;
-    case abi::type_ulong:
-    case abi::type_u64: return v.value.u64;
-    case abi::type_u16: return v.value.u16;
-    case abi::type_i32: return static_cast<std::uint64_t>(std::max(v.value.i32, 0));
-    case abi::type_i64: return static_cast<std::uint64_t>(std::max<std::int64_t>(v.value.i64, 0));
-    default: return Answer<std::uint64_t>::refused(abi::unknown);
-  }
-}
-
-Answer<std::int64_t> read_int(abi::Return (*function)(abi::Device, int*), abi::Device device) {
-  auto answer = ask<int>(function, device);
-  return answer ? Answer<std::int64_t>(answer.value) : Answer<std::int64_t>::refused(answer.rc);
-}
-
-Answer<std::vector<std::uint64_t>> read_cpus(const Functions& call, abi::Device device, unsigned scope) {
-  if (!call.cpu_affinity) return Answer<std::vector<std::uint64_t>>::refused(abi::absent);
-  std::vector<unsigned long> words(128);                   // 8192 CPUs, the most that Linux can be built for
-  static_assert(sizeof(unsigned long) == sizeof(std::uint64_t));
-  abi::Return rc = call.cpu_affinity(device, static_cast<std::uint32_t>(words.size()), words.data(), scope);
-  if (rc != abi::ok) return Answer<std::vector<std::uint64_t>>::refused(rc);
-  while (!words.empty() && words.back() == 0) words.pop_back();
-  return std::vector<std::uint64_t>(words.begin(), words.end());
+// Bytes in use that the lists read so far do not account for; absent when that cannot be told.
+std::optional<std::uint64_t> unexplained(const RawUse& raw) {
+  if (!raw.memory || raw.memory.value.total == 0) return std::nullopt;
+  const RawMemory& m = raw.memory.value;
+  const std::uint64_t not_used = m.free + m.reserved;
+  std::uint64_t rest = !m.v2 ? m.used : m.total > not_used ? m.total - not_used : 0;
+  for (const RawProcesses* list : {&raw.compute, &raw.graphics})
+    for (const RawProcess& process : list->value) {
+      if (process.used_memory == abi::not_available) return std::nullopt;
+      rest -= std::min(rest, process.used_memory);
+    }
+  return rest;
 }
 
 }  // namespace
 
-RawDriver Source::begin() {
+RawDriver Source::begin(const ProbeRequest& request) {
   const Functions& call = library_.call;
+  const bool examine = request.purpose == Purpose::examine;
   if (driver_.init != abi::ok) {
     driver_.found_as = library_.path;
     driver_.init = call.init();
-    driver_.driver = ask_text<abi::version_size>(call.driver_version);
-    driver_.nvml = ask_text<abi::version_size>(call.nvml_version);
+    driver_.driver = request.driver.empty() || examine ? ask_text<abi::version_size>(call.driver_version)
+                                                       : Answer<std::string>(request.driver);
+    if (examine) driver_.nvml = ask_text<abi::version_size>(call.nvml_version);
     if (driver_.init != abi::ok) return driver_;
-    if (!call.event_set_create || call.event_set_create(&events_) != abi::ok) events_ = nullptr;
   }
-  driver_.count = ask<std::uint32_t>(call.count);
-  drain_events();
+  std::string listing;
+  for (const ProbeRequest::Node& node : request.nodes) listing += node.pci + " ";
+  recounted_ = !driver_.count || examine || listing.empty() || listing != listing_;
+  if (recounted_) driver_.count = ask<std::uint32_t>(call.count);
+  listing_ = listing;
+  drain_events(request);
   return driver_;
 }
 
-RawIdentity Source::identity(std::uint32_t index, bool want_cpus) {
+// A GPU that this probe has met is asked again who it is only after GPUs have come or gone.
+RawIdentity Source::identity(std::uint32_t index, const ProbeRequest& request) {
   const Functions& call = library_.call;
+  if (!recounted_) {
+    std::lock_guard guard(mutex_);
+    if (auto known = seen_.find(index); known != seen_.end()) return known->second.identity;
+  }
   auto device = ask<abi::Device>(call.handle_by_index, index);
-  if (!device) {
-    RawIdentity raw;
-    raw.index = index;
-    raw.handle = device.rc;
-    std::lock_guard guard(mutex_);
-    devices_.erase(index);
-    identities_.erase(index);
-    return raw;
+  Answer<std::string> pci;
+  if (device) pci = read_pci(call, device.value);
+  std::unique_lock guard(mutex_);
+  if (auto known = seen_.find(index); known != seen_.end()) {
+    const bool same = device && known->second.device == device.value && pci && known->second.identity.pci == pci;
+    if (same) return known->second.identity;
+    seen_.erase(known);
   }
-  auto uuid = ask_text<abi::uuid_size>(call.uuid, device.value);
-  {
-    std::lock_guard guard(mutex_);
-    devices_[index] = device.value;
-    auto known = identities_.find(index);
-    if (uuid && known != identities_.end() && known->second.uuid == uuid) return known->second;
-  }
-  RawIdentity raw = read_identity(index, device.value, want_cpus);
-  raw.uuid = uuid;
-  register_events(device.value);
-  std::lock_guard guard(mutex_);
-  return identities_[index] = raw;
-}
-
-RawIdentity Source::read_identity(std::uint32_t index, abi::Device device, bool want_cpus) {
-  const Functions& call = library_.call;
   RawIdentity raw;
   raw.index = index;
-  raw.handle = abi::ok;
-  raw.name = ask_text<abi::name_size>(call.name, device);
-  raw.serial = ask_text<abi::serial_size>(call.serial, device);
-  auto pci = ask<abi::PciInfo>(call.pci_info, device);
-  pci.value.bus_id[sizeof pci.value.bus_id - 1] = '\0';
-  raw.pci = pci ? Answer<std::string>(std::string(pci.value.bus_id)) : Answer<std::string>::refused(pci.rc);
-  raw.minor = ask<std::uint32_t>(call.minor, device);
-  read_links(raw, device);
-  if (want_cpus) {
-    raw.cpus_node = read_cpus(call, device, abi::scope_node);
-    raw.cpus_package = read_cpus(call, device, abi::scope_socket);
-  }
-  return raw;
+  raw.handle = device.rc;
+  if (!device) return raw;
+  Seen& seen = seen_[index];
+  guard.unlock();
+  seen.device = device.value;
+  raw.pci = pci;
+  seen.identity = raw;
+  return read_identity(index, seen, request, request.node(pci.value));
 }
 
-// Which links are up and where they lead; when they lead to a switch, how many reach it; and, where neither would tell the
-// pairs, whether peer access goes over NVLink.
-void Source::read_links(RawIdentity& raw, abi::Device device) {
+RawIdentity Source::read_identity(std::uint32_t index, Seen& seen, const ProbeRequest& request,
+                                  const ProbeRequest::Node& node) {
   const Functions& call = library_.call;
-  std::vector<RawLink> links;
-  abi::Return rc = abi::absent;
-  for (std::uint32_t link = 0; link < abi::max_links; ++link) {
-    auto active = ask<std::uint32_t>(call.link_state, device, link);
-    rc = active.rc;
-    if (!active) break;                                    // past the last link of this GPU, or none at all
-    if (active.value == 0) continue;
-    RawLink found{link, "", -1};
-    auto remote = ask<abi::PciInfo>(call.link_remote_pci, device, link);
-    remote.value.bus_id[sizeof remote.value.bus_id - 1] = '\0';
-    if (remote) found.remote = remote.value.bus_id;
-    auto type = ask<int>(call.link_remote_type, device, link);
-    if (type) found.remote_type = type.value;
-    links.push_back(found);
+  RawIdentity& raw = seen.identity;
+  seen.connectors = node.connectors;
+  raw.known = node.known;
+  seen.fabric_settled = node.known;
+  if (node.known) return raw;
+  if (!node.named) {
+    raw.uuid = ask_text<abi::uuid_size>(call.uuid, seen.device);
+    raw.name = ask_text<abi::name_size>(call.name, seen.device);
+    raw.minor = ask<std::uint32_t>(call.minor, seen.device);
   }
-  bool function_there = rc != abi::absent;
-  bool any = !links.empty();
-  raw.links = any || rc == abi::ok || rc == abi::invalid_argument ? Answer<std::vector<RawLink>>(links)
-                                                                  : Answer<std::vector<RawLink>>::refused(rc);
-  if (any) raw.nvswitch_links = read_field(call, device, abi::field_nvswitch_links);
-  if (!any && function_there) return;
+  raw.serial = ask_text<abi::serial_size>(call.serial, seen.device);
+  seen.fields = read_field_values(seen, request.purpose, true);
+  raw.nvswitch_links = seen.fields->nvswitch_links;
   std::map<std::uint32_t, abi::Device> others;
   {
     std::lock_guard guard(mutex_);
-    others = devices_;                                     // every pair is seen by the one of the two that comes later
+    for (const auto& [other, known] : seen_)
+      if (other != index) others[other] = known.device;
   }
-  for (auto [index, other] : others) {
-    if (index == raw.index) continue;
-    auto status = ask<std::uint32_t>(call.p2p_status, device, other, abi::p2p_caps_nvlink);
-    raw.peers.push_back({index, status.rc, status.value});
+  read_links(raw, call, seen.device, others);
+  if (request.want_cpus) {
+    raw.cpus_node = read_cpus(call, seen.device, abi::scope_node);
+    raw.cpus_package = read_cpus(call, seen.device, abi::scope_socket);
   }
-}
-
-RawUse Source::use(std::uint32_t index) {
-  const Functions& call = library_.call;
-  RawUse raw;
-  raw.index = index;
-  abi::Device device;
-  {
-    std::lock_guard guard(mutex_);
-    auto known = devices_.find(index);
-    if (known == devices_.end()) return raw;
-    device = known->second;
-    raw.xids = xids_[device];
-  }
-  raw.memory = read_memory(call, device);
-  auto utilization = ask<abi::Utilization>(call.utilization, device);
-  raw.utilization.rc = utilization.rc;
-  raw.utilization.value = {utilization.value.gpu, utilization.value.memory};
-  raw.temperature_c = read_temperature(call, device);
-  raw.power_mw = ask<std::uint32_t>(call.power, device);
-  raw.power_limit_mw = ask<std::uint32_t>(call.power_limit, device);
-  raw.compute_mode = read_int(call.compute_mode, device);
-  raw.display_active = read_int(call.display_active, device);
-  raw.display_mode = read_int(call.display_mode, device);
-  raw.recovery_action = read_field(call, device, abi::field_recovery_action);
-  raw.compute = processes(call.compute_processes, device);
-  raw.graphics = processes(call.graphics_processes, device);
-  raw.mps = processes(call.mps_processes, device);
-  raw.accounting = ask<std::uint32_t>(call.accounting_mode, device);
-  if (!call.mig_mode) {
-    raw.mig_mode = Answer<std::uint32_t>::refused(abi::absent);
-  } else {
-    std::uint32_t current = 0, pending = 0;
-    abi::Return rc = call.mig_mode(device, &current, &pending);
-    raw.mig_mode = rc == abi::ok ? Answer<std::uint32_t>(current) : Answer<std::uint32_t>::refused(rc);
-  }
-  if (raw.mig_mode && raw.mig_mode.value == 1) read_instances(raw, device);
   return raw;
 }
 
-void Source::read_instances(RawUse& raw, abi::Device device) {
+Source::FieldReading Source::read_field_values(const Seen& seen, Purpose purpose, bool with_links) const {
+  FieldReading reading;
+  std::vector<std::uint32_t> ids;
+  std::vector<Answer<std::uint64_t>*> targets;
+  Answer<std::uint64_t> instant;
+  const auto want = [&](std::uint32_t id, Answer<std::uint64_t>& target) {
+    ids.push_back(id);
+    targets.push_back(&target);
+  };
+  if (with_links) want(abi::field_nvswitch_links, reading.nvswitch_links);
+  const abi::Return told = seen.use.recovery_action.rc;    // drivers before NVML 12.8 do not know the field
+  const bool never_tells = (told == abi::not_supported || told == abi::invalid_argument) && purpose != Purpose::examine;
+  if (never_tells) reading.recovery_action = seen.use.recovery_action;
+  else want(abi::field_recovery_action, reading.recovery_action);
+  if (purpose != Purpose::claim) {
+    want(abi::field_power_average, reading.power_mw);
+    want(abi::field_power_instant, instant);
+    want(abi::field_power_limit, reading.power_limit_mw);
+  }
+  if (purpose == Purpose::examine) {
+    want(abi::field_remap_pending, reading.remap_pending);
+    want(abi::field_remap_failed, reading.remap_failed);
+  }
+  if (ids.empty()) return reading;
+  const auto answers = read_fields(library_.call, seen.device, ids);
+  for (std::size_t i = 0; i < ids.size(); ++i) *targets[i] = answers[i];
+  if (!reading.power_mw && instant) reading.power_mw = instant;
+  return reading;
+}
+
+RawUse Source::use(std::uint32_t index, Purpose purpose, bool claimed) {
+  RawUse raw;
+  raw.index = index;
+  Seen* seen;
+  {
+    std::lock_guard guard(mutex_);
+    auto known = seen_.find(index);
+    if (known == seen_.end()) return raw;
+    seen = &known->second;
+    raw.xids = xids_[seen->device];
+  }
+  FieldReading fields = seen->fields ? *std::exchange(seen->fields, std::nullopt) : read_field_values(*seen, purpose, false);
+  raw.recovery_action = fields.recovery_action;
+  raw.remap_pending = fields.remap_pending;
+  raw.remap_failed = fields.remap_failed;
+  raw.memory = read_memory(library_.call, seen->device);
+  read_settings(raw, *seen, purpose, claimed);
+  if (purpose != Purpose::claim) read_figures(raw, *seen, fields);
+  if (purpose == Purpose::examine) raw.clock_reasons = ask<std::uint64_t>(library_.call.clock_reasons, seen->device);
+  read_process_lists(raw, *seen, purpose);
+  if (raw.mig_mode && raw.mig_mode.value == 1) read_instances(raw, seen->device);
+  seen->use = raw;
+  return raw;
+}
+
+void Source::read_settings(RawUse& raw, Seen& seen, Purpose purpose, bool claimed) const {
+  const Functions& call = library_.call;
+  const abi::Device device = seen.device;
+  const bool fresh = purpose != Purpose::examine && now() - seen.settings_read < settings_stay;
+  if (!fresh) seen.settings_read = now();
+  const auto setting = [&](auto RawUse::*field, auto read) {
+    raw.*field = fresh && is_settled((seen.use.*field).rc) ? seen.use.*field : read();
+  };
+  setting(&RawUse::compute_mode, [&] { return read_int(call.compute_mode, device); });
+  setting(&RawUse::display_active, [&] { return read_int(call.display_active, device); });
+  setting(&RawUse::mig_mode, [&] { return read_mig_mode(call, device); });
+  if (purpose != Purpose::claim) {
+    if (seen.connectors) setting(&RawUse::display_mode, [&] { return read_int(call.display_mode, device); });
+    else raw.display_mode = std::int64_t{0};
+  }
+  if (claimed) setting(&RawUse::accounting, [&] { return ask<std::uint32_t>(call.accounting_mode, device); });
+  if (!seen.fabric_settled || purpose == Purpose::examine) raw.fabric = read_fabric(call, device);
+  const RawFabric& fabric = raw.fabric.value;
+  if (raw.fabric)
+    seen.fabric_settled = fabric.state == abi::fabric_not_supported ||
+                          (fabric.state == abi::fabric_completed && fabric.status == abi::ok);
+  else if (is_settled(raw.fabric.rc)) seen.fabric_settled = true;
+}
+
+void Source::read_figures(RawUse& raw, const Seen& seen, const FieldReading& fields) const {
+  const Functions& call = library_.call;
+  auto utilization = ask<abi::Utilization>(call.utilization, seen.device);
+  raw.utilization.rc = utilization.rc;
+  raw.utilization.value = {utilization.value.gpu, utilization.value.memory};
+  raw.temperature_c = read_temperature(call, seen.device);
+  const auto milliwatts = [&](const Answer<std::uint64_t>& field, auto function) {
+    if (field) return Answer<std::uint32_t>(static_cast<std::uint32_t>(std::min<std::uint64_t>(field.value, UINT32_MAX)));
+    return ask<std::uint32_t>(function, seen.device);
+  };
+  raw.power_mw = milliwatts(fields.power_mw, call.power);
+  raw.power_limit_mw = milliwatts(fields.power_limit_mw, call.power_limit);
+}
+
+// A GPU on which nobody computes and no memory is in use has an empty list of everything, and is asked for one of them. MPS
+// clients can be missing from the other lists; then their memory is.
+void Source::read_process_lists(RawUse& raw, const Seen& seen, Purpose purpose) const {
+  const Functions& call = library_.call;
+  const bool mig = raw.mig_mode && raw.mig_mode.value == 1;
+  const bool all = purpose == Purpose::examine || mig || (raw.display_active && raw.display_active.value != 0);
+  raw.compute = processes(call.compute_processes, seen.device);
+  const bool idle = raw.compute && raw.compute.value.empty() && unexplained(raw) == 0u;
+  if (idle && !all) return;
+  raw.graphics = processes(call.graphics_processes, seen.device);
+  if (all || unexplained(raw).value_or(1) > 0) raw.mps = processes(call.mps_processes, seen.device);
+}
+
+RawProcesses Source::processes(const Versioned<Functions::ProcessList>& list, abi::Device device) const {
+  return read_processes(list, device, driver_.driver.value);
+}
+
+void Source::read_instances(RawUse& raw, abi::Device device) const {
   const Functions& call = library_.call;
   auto most = ask<std::uint32_t>(call.max_mig_devices, device);
   std::uint32_t limit = most ? std::min<std::uint32_t>(most.value, 64) : 7;
@@ -229,7 +234,7 @@ void Source::read_instances(RawUse& raw, abi::Device device) {
   }
 }
 
-RawInstance Source::read_instance(std::uint32_t index, abi::Device device, bool want_processes) {
+RawInstance Source::read_instance(std::uint32_t index, abi::Device device, bool want_processes) const {
   const Functions& call = library_.call;
   RawInstance raw;
   raw.index = index;
@@ -252,31 +257,36 @@ RawInstance Source::read_instance(std::uint32_t index, abi::Device device, bool 
   return raw;
 }
 
-// The list can grow between asking for its length and reading it, so it is asked with room to spare, a bounded number of times.
-RawProcesses Source::processes(const Versioned<Functions::ProcessList>& list, abi::Device device) {
-  if (!list.call) return RawProcesses::refused(abi::absent);
-  std::size_t stride = process_stride(list.version, driver_.driver.value);
-  std::uint32_t room = 64;
-  for (int attempt = 0; attempt < 5; ++attempt) {
-    std::vector<std::byte> buffer(room * widest_process);  // wide enough for every layout, whichever was guessed
-    std::uint32_t count = room;
-    abi::Return rc = list.call(device, &count, buffer.data());
-    if (rc == abi::ok) return decode_processes(buffer, std::min(count, room), stride);
-    if (rc != abi::insufficient_size) return RawProcesses::refused(rc);
-    room = std::min(std::max(count, room) * 2, 65536u);
+void Source::listen() {
+  const Functions& call = library_.call;
+  abi::EventSet events = nullptr;
+  if (driver_.init != abi::ok || !call.event_set_create || !call.event_register || !call.event_wait) return;
+  std::vector<abi::Device> devices;
+  {
+    std::lock_guard guard(mutex_);
+    if (events_) return;
+    for (const auto& [index, seen] : seen_) devices.push_back(seen.device);
   }
-  return RawProcesses::refused(abi::insufficient_size);
+  if (call.event_set_create(&events) != abi::ok) return;
+  for (abi::Device device : devices) call.event_register(device, abi::event_xid, events);
+  std::lock_guard guard(mutex_);
+  events_ = events;
 }
 
-void Source::register_events(abi::Device device) {
-  if (events_ && library_.call.event_register) library_.call.event_register(device, abi::event_xid, events_);
-}
-
-void Source::drain_events() {
-  if (!events_ || !library_.call.event_wait) return;
+// Where the driver says itself how each GPU is (field 230), a claim needs no Xids.
+void Source::drain_events(const ProbeRequest& request) {
+  abi::EventSet events;
+  {
+    std::lock_guard guard(mutex_);
+    events = events_;
+    const bool told = std::all_of(seen_.begin(), seen_.end(), [](const auto& entry) {
+      return static_cast<bool>(entry.second.use.recovery_action);
+    });
+    if (!events || !request.events || (request.purpose == Purpose::claim && told)) return;
+  }
   for (int i = 0; i < 256; ++i) {
     abi::Event event{};
-    if (library_.call.event_wait(events_, &event, 0) != abi::ok) return;
+    if (library_.call.event_wait(events, &event, 0) != abi::ok) return;
     std::lock_guard guard(mutex_);
     if (event.type == abi::event_xid) xids_[event.device].push_back(event.value);
   }

@@ -4,13 +4,16 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "host/gpu/nvidia/kernel_log.hpp"
+#include "host/gpu/nvidia/health.hpp"
+#include "host/gpu/nvidia/instances.hpp"
 
 namespace thole::host::nvidia {
 namespace {
 
 using model::GpuProcess;
 using model::Metric;
+
+constexpr std::uint32_t largest_pid = 1u << 22;            // PID_MAX_LIMIT of 64-bit Linux
 
 std::uint64_t to_mib(std::uint64_t bytes) { return bytes >> 20; }
 
@@ -20,17 +23,6 @@ Metric<To> metric(const Answer<From>& answer, Convert convert) {
   if (answer.rc == abi::not_asked) return {};
   if (means_unsupported(answer.rc)) return Metric<To>::unsupported();
   return Metric<To>::failed(describe(answer.rc));
-}
-
-// The driver's reserve is not use. The v1 call of the drivers that lack v2 does not count it as used either (gpustat issue
-// 141).
-Metric<std::uint64_t> used_mib(const Answer<RawMemory>& memory) {
-  if (memory && memory.value.total == 0) return Metric<std::uint64_t>::unsupported();
-  return metric<std::uint64_t>(memory, [](const RawMemory& m) {
-    if (!m.v2) return to_mib(m.used);
-    std::uint64_t not_used = m.free + m.reserved;
-    return m.total > not_used ? to_mib(m.total - not_used) : 0;
-  });
 }
 
 Metric<std::uint64_t> free_mib(const Answer<RawMemory>& memory) {
@@ -43,7 +35,17 @@ Metric<double> percent(const Answer<std::array<std::uint32_t, 2>>& utilization, 
   return metric<double>(utilization, [&](const auto& pair) { return double(pair[which]); });
 }
 
+// A figure that no GPU has is a driver's way to say that it does not know.
+constexpr std::int64_t hottest = 200, coldest = -100;
+constexpr double strongest_w = 20'000;
+
+Metric<double> celsius(const Answer<std::int64_t>& degrees) {
+  if (degrees && (degrees.value > hottest || degrees.value < coldest)) return Metric<double>::failed("out of range");
+  return metric<double>(degrees, [](std::int64_t c) { return double(c); });
+}
+
 Metric<double> watts(const Answer<std::uint32_t>& milliwatts) {
+  if (milliwatts && milliwatts.value / 1000.0 > strongest_w) return Metric<double>::failed("out of range");
   return metric<double>(milliwatts, [](std::uint32_t mw) { return mw / 1000.0; });
 }
 
@@ -61,7 +63,7 @@ Metric<std::string> compute_mode(const Answer<std::int64_t>& mode) {
 
 GpuProcess to_process(const RawProcess& raw, GpuProcess::Kind kind) {
   GpuProcess process;
-  process.pid = static_cast<pid_t>(raw.pid);
+  process.pid = raw.pid <= largest_pid ? static_cast<pid_t>(raw.pid) : 0;  // 0: a process whose number is not known
   process.kind = kind;
   process.memory_mib = raw.used_memory == abi::not_available ? Metric<std::uint64_t>::unsupported()
                                                              : Metric<std::uint64_t>(to_mib(raw.used_memory));
@@ -76,90 +78,6 @@ void join(GpuProcess& known, const GpuProcess& again) {
   if (known.kind == Kind::mps || again.kind == Kind::mps) known.kind = Kind::mps;
   else if (compute_and_graphics) known.kind = Kind::both;
   if (again.memory_mib) known.memory_mib = std::max(known.memory_mib.value_or(0), *again.memory_mib);
-}
-
-RawProcesses only(const RawProcesses& list, const RawInstance& instance) {
-  if (!list || !instance.gpu_instance) return list;
-  RawProcesses mine(std::vector<RawProcess>{});
-  for (const RawProcess& p : list.value) {
-    bool same_gi = p.gpu_instance == instance.gpu_instance.value;
-    bool same_ci = p.compute_instance == abi::no_instance || !instance.compute_instance ||
-                   p.compute_instance == instance.compute_instance.value;
-    if (same_gi && same_ci) mine.value.push_back(p);
-  }
-  return mine;
-}
-
-// "NVIDIA A100-SXM4-40GB MIG 3g.20gb" -> "3g.20gb"; drivers that do not say so: from the slices and the memory.
-std::string profile_of(const RawInstance& raw) {
-  constexpr std::string_view mark = " MIG ";
-  if (auto at = raw.name.value.rfind(mark); raw.name && at != std::string::npos) return raw.name.value.substr(at + mark.size());
-  if (!raw.gpu_slices || !raw.memory_mib) return "";
-  std::uint64_t gib = (raw.memory_mib.value + 1023) / 1024;
-  std::string profile = fmt::format("{}g.{}gb", raw.gpu_slices.value, gib);
-  bool part_of_it = raw.compute_slices && raw.compute_slices.value < raw.gpu_slices.value;
-  return part_of_it ? fmt::format("{}c.{}", raw.compute_slices.value, profile) : profile;
-}
-
-model::Instance to_instance(const RawInstance& raw, const RawUse& parent) {
-  model::Instance instance;
-  instance.uuid = raw.uuid.value;
-  instance.profile = profile_of(raw);
-  if (raw.memory_mib && raw.memory_mib.value > 0) instance.memory_mib = raw.memory_mib.value;
-  else if (raw.memory && raw.memory.value.total > 0) instance.memory_mib = to_mib(raw.memory.value.total);
-  if (raw.gpu_instance) instance.instance[0] = static_cast<int>(raw.gpu_instance.value);
-  if (raw.compute_instance) instance.instance[1] = static_cast<int>(raw.compute_instance.value);
-  instance.use.memory_used_mib = used_mib(raw.memory);
-  // The parent's lists name the instance of every process; only where they are refused were the instances asked themselves.
-  instance.use.processes = merge_processes(raw.compute, raw.graphics, raw.mps);
-  if (parent.compute)
-    instance.use.processes = merge_processes(only(parent.compute, raw), only(parent.graphics, raw), only(parent.mps, raw));
-  return instance;
-}
-
-// Without the privilege to read the whole GPU, it is the sum of its instances, if all of them could be read.
-void sum_instances(model::Gpu& gpu) {
-  std::uint64_t used = 0;
-  std::vector<GpuProcess> processes;
-  bool all_memory = !gpu.mig.empty(), all_processes = !gpu.mig.empty();
-  for (const model::Instance& instance : gpu.mig) {
-    all_memory &= instance.use.memory_used_mib.known();
-    used += instance.use.memory_used_mib.value_or(0);
-    all_processes &= instance.use.processes.known();
-    for (const GpuProcess& p : instance.use.processes.value_or({})) processes.push_back(p);
-  }
-  if (!gpu.use.memory_used_mib && all_memory) gpu.use.memory_used_mib = used;
-  if (!gpu.use.processes && all_processes) gpu.use.processes = processes;
-}
-
-void set_health(model::Gpu& gpu, model::Health health, std::string reason) {
-  if (gpu.health != model::Health::ok) return;             // the first finding is the cause
-  gpu.health = health;
-  gpu.health_reason = std::move(reason);
-}
-
-// One call among many that says the GPU is gone says it for all of them.
-void judge(model::Gpu& gpu, abi::Return rc) {
-  std::string at = gpu.pci ? gpu.pci->to_string() : "ID";
-  if (rc == abi::gpu_is_lost || rc == abi::unknown)
-    set_health(gpu, model::Health::lost, "it has fallen off the bus: reboot the machine");
-  else if (rc == abi::reset_required)
-    set_health(gpu, model::Health::reset_required,
-               fmt::format("the driver wants it reset: sudo nvidia-smi --gpu-reset -i {}", at));
-  else if (rc == abi::lib_rm_version_mismatch)
-    set_health(gpu, model::Health::driver_mismatch, "the driver was upgraded: reboot, or reload its kernel modules");
-}
-
-void judge_use(model::Gpu& gpu, const RawUse& raw) {
-  for (abi::Return rc : {raw.memory.rc, raw.utilization.rc, raw.temperature_c.rc, raw.compute.rc, raw.compute_mode.rc})
-    if (rc != abi::unknown) judge(gpu, rc);                // 999 from a getter is some other trouble
-  if (raw.recovery_action && raw.recovery_action.value != 0) judge(gpu, abi::reset_required);
-  for (std::uint64_t xid : raw.xids) {
-    gpu.last_xid = static_cast<int>(xid);
-    if (xid == 79) judge(gpu, abi::gpu_is_lost);
-    else if (is_fatal_xid(xid))
-      set_health(gpu, model::Health::reset_required, fmt::format("the driver reported Xid {}: reset the GPU", xid));
-  }
 }
 
 model::CpuSet to_cpus(const std::vector<std::uint64_t>& words) {
@@ -232,6 +150,15 @@ bool RawReading::has(std::uint32_t index) const {
   return identity != identities.end() && (identity->second.handle != abi::ok || uses.count(index));
 }
 
+Metric<std::uint64_t> used_mib(const Answer<RawMemory>& memory) {
+  if (memory && memory.value.total == 0) return Metric<std::uint64_t>::unsupported();
+  return metric<std::uint64_t>(memory, [](const RawMemory& m) {
+    if (!m.v2) return to_mib(m.used);
+    std::uint64_t not_used = m.free + m.reserved;
+    return m.total > not_used ? to_mib(m.total - not_used) : 0;
+  });
+}
+
 void apply(model::Gpu& gpu, const RawIdentity& raw) {
   if (raw.pci)
     if (auto pci = model::PciAddress::parse(raw.pci.value)) gpu.pci = pci;
@@ -245,7 +172,7 @@ void apply(model::Gpu& gpu, const RawIdentity& raw) {
   judge(gpu, raw.handle);
   std::string reason = describe(raw.handle);
   if (raw.handle == abi::no_permission) reason += " to use it: ask the administrator, or check the job's device limits";
-  set_health(gpu, model::Health::unreadable, reason);
+  find_ill(gpu, model::Health::unreadable, reason);
 }
 
 void apply(model::Gpu& gpu, const RawUse& raw) {
@@ -259,17 +186,15 @@ void apply(model::Gpu& gpu, const RawUse& raw) {
   gpu.use.memory_free_mib = free_mib(raw.memory);
   gpu.use.utilization_percent = percent(raw.utilization, 0);
   gpu.use.memory_utilization_percent = percent(raw.utilization, 1);
-  gpu.use.temperature_c = metric<double>(raw.temperature_c, [](std::int64_t c) { return double(c); });
+  gpu.use.temperature_c = celsius(raw.temperature_c);
   gpu.use.power_w = watts(raw.power_mw);
   gpu.use.power_limit_w = watts(raw.power_limit_mw);
   gpu.use.processes = merge_processes(raw.compute, raw.graphics, raw.mps);
   gpu.compute_mode = compute_mode(raw.compute_mode);
   gpu.display = metric<bool>(raw.display_active, [](std::int64_t active) { return active != 0; });
   gpu.monitor = metric<bool>(raw.display_mode, [](std::int64_t connected) { return connected != 0; });
-  gpu.mig.clear();
-  for (const RawInstance& instance : raw.instances)
-    if (instance.uuid) gpu.mig.push_back(to_instance(instance, raw));
-  if (gpu.mig_mode) sum_instances(gpu);
+  add_instances(gpu, raw);
+  if (gpu.mig_mode) sum_instances(gpu, raw);
   judge_use(gpu, raw);
 }
 
@@ -280,7 +205,8 @@ Metric<std::vector<GpuProcess>> merge_processes(const RawProcesses& compute, con
     for (const RawProcess& raw : list.value) {
       if (raw.pid == 0) continue;
       GpuProcess process = to_process(raw, kind);
-      auto known = std::find_if(merged.begin(), merged.end(), [&](const GpuProcess& p) { return p.pid == process.pid; });
+      const auto same = [&](const GpuProcess& p) { return p.pid != 0 && p.pid == process.pid; };
+      auto known = std::find_if(merged.begin(), merged.end(), same);
       if (known == merged.end()) merged.push_back(process);
       else join(*known, process);
     }

@@ -34,6 +34,10 @@ std::string describe(abi::Return rc);
 // A refused answer as a metric: codes that mean "this GPU or library does not have it" are unsupported, others failed.
 bool means_unsupported(abi::Return rc);
 
+// What programs use. The driver's reserve is not use; the v1 call of the drivers that lack v2 does not count it as used either
+// (gpustat issue 141).
+model::Metric<std::uint64_t> used_mib(const Answer<RawMemory>& memory);
+
 // Name, address, minor, near CPUs.
 void apply(model::Gpu& gpu, const RawIdentity& raw);
 

@@ -1,0 +1,163 @@
+// How much of the driver a look takes: every call costs the jobs that compute, and tens of milliseconds on a slow machine.
+#include <gtest/gtest.h>
+
+#include "nvidia_machine.hpp"
+
+namespace thole::host {
+namespace {
+
+using port::Purpose;
+
+constexpr Millis plenty{20'000};
+
+struct Board {
+  const char* name;
+  const char* config;                                      // of every GPU
+};
+void PrintTo(const Board& board, std::ostream* out) { *out << board.name; }
+
+class NvidiaCalls : public testing::TestWithParam<Board> {
+ protected:
+  void SetUp() override { load(""); }
+
+  void load(const std::string& more) const {
+    machine.config("gpus 8\n" + machine.count_calls() + GetParam().config + more);
+    machine.settle();
+  }
+
+  // Calls of the answer itself; what prepares to hear of Xids comes when the answer has been given.
+  std::size_t asked() const {
+    std::size_t count = 0;
+    for (const std::string& name : machine.calls())
+      count += name != "nvmlEventSetCreate" && name != "nvmlDeviceRegisterEvents";
+    return count;
+  }
+
+  static std::string processes() {
+    std::string lines;
+    for (int i = 0; i < 8; ++i)
+      lines += fmt::format("gpu {} process compute {} 500\ngpu {} memory 81920 596 600\n", i, 4000 + i, i);
+    return lines;
+  }
+
+  NvidiaMachine machine{8};
+};
+INSTANTIATE_TEST_SUITE_P(
+    All, NvidiaCalls,
+    testing::Values(Board{"8 x A100", "gpu * nvswitch 12\n"},
+                    Board{"8 x H100", "gpu * name NVIDIA H100 80GB HBM3\ngpu * nvswitch 18\ngpu * fabric 3 0\n"}),
+    [](const auto& board) { return std::string(board.param.name).substr(4); });
+
+TEST_P(NvidiaCalls, TheVeryFirstLookTakesAtMostAHundred) {
+  for (Purpose purpose : {Purpose::claim, Purpose::show}) {
+    NvidiaMachine fresh(8);
+    fresh.config("gpus 8\n" + fresh.count_calls() + GetParam().config);
+    const port::Reading reading = NvidiaBackend(fresh.options()).read(plenty, {purpose, {}});
+    ASSERT_EQ(reading.gpus.size(), 8u);
+    for (const model::Gpu& gpu : reading.gpus) {
+      EXPECT_EQ(gpu.health, model::Health::ok) << gpu.health_reason;
+      EXPECT_EQ(gpu.links.size(), 7u);
+    }
+    const std::size_t calls = fresh.calls().size();
+    EXPECT_LE(calls, 100u + 9u) << "with what prepares to hear of Xids";
+    EXPECT_GT(calls, 30u);
+  }
+}
+
+TEST_P(NvidiaCalls, AColdLookTakesAtMostAHundred) {
+  NvidiaBackend(machine.options()).read(plenty);
+  for (const std::string& load_line : {std::string(), processes()}) {
+    load(load_line);
+    for (Purpose purpose : {Purpose::claim, Purpose::show}) {
+      machine.calls();
+      NvidiaBackend backend(machine.options());
+      ASSERT_EQ(backend.read(plenty, {purpose, {}}).observation.problem, "");
+      backend.rest();
+      const std::size_t calls = asked();
+      EXPECT_LE(calls, 100u) << static_cast<int>(purpose) << load_line;
+      EXPECT_GT(calls, 30u);
+    }
+  }
+}
+
+TEST_P(NvidiaCalls, AWarmLookOfAClaimTakesAtMostForty) {
+  for (const std::string& load_line : {std::string(), processes()}) {
+    load(load_line);
+    NvidiaBackend backend(machine.options());
+    backend.read(plenty, {Purpose::claim, {}});
+    backend.read(plenty, {Purpose::claim, {}});            // by now Xids are listened for
+    machine.calls();
+    ASSERT_EQ(backend.read(plenty, {Purpose::claim, {}}).observation.problem, "");
+    EXPECT_LE(asked(), 40u) << load_line;
+  }
+}
+
+TEST_P(NvidiaCalls, AWarmLookOfStatusAtIdleGpusTakesAtMostForty) {
+  machine.file("/dev/kmsg", "6,1,1,-;nothing\n");          // where the log can be read, Xids are not asked for
+  NvidiaBackend backend(machine.options());
+  backend.read(plenty);
+  machine.calls();
+  ASSERT_EQ(backend.read(plenty).observation.problem, "");
+  EXPECT_LE(asked(), 40u);
+}
+
+TEST_P(NvidiaCalls, TheLookAfterTheLockAsksTheClaimedGpuOnly) {
+  NvidiaBackend backend(machine.options());
+  backend.read(plenty, {Purpose::claim, {}});
+  load(processes());
+  machine.calls();
+  const port::Reading reading = backend.read(plenty, {Purpose::claim, {NvidiaMachine::uuid(3)}});
+  EXPECT_LE(asked(), 9u);
+  ASSERT_EQ(reading.gpus.size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(reading.gpus[i].health, model::Health::ok);
+    EXPECT_EQ(reading.gpus[i].use.processes.value_or({}).size(), i == 3 ? 1u : 0u) << i << ": what was read before will do";
+  }
+}
+
+TEST_P(NvidiaCalls, WhoAGpuIsAndItsLinksAreAskedOnceADriversLife) {
+  const auto links = [&] { return NvidiaBackend(machine.options()).read(plenty).gpus.at(2).links; };
+  const auto first = links();
+  ASSERT_EQ(first.size(), 7u);
+  EXPECT_EQ(first[0].kind, model::LinkKind::nvswitch);
+  machine.calls();
+  EXPECT_EQ(links(), first);
+  for (const std::string& name : machine.calls())
+    for (const char* unchanging : {"nvmlDeviceGetSerial", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetP2PStatus"})
+      EXPECT_NE(name, unchanging);
+  machine.file("/proc/sys/kernel/random/boot_id", "0f0e0d0c-0000-4000-8000-000000000002\n");
+  machine.config("gpus 8\n" + machine.count_calls() + "gpu * nvswitch 6\n");
+  EXPECT_EQ(links()[0].count, 6) << "another boot";
+}
+
+// What others can write must not name GPUs.
+TEST_P(NvidiaCalls, WhatOthersCouldHaveWrittenIsNotBelieved) {
+  NvidiaBackend(machine.options()).read(plenty);
+  const std::string kept = machine.runtime_dir() + "/nvidia";
+  ASSERT_TRUE(std::filesystem::exists(kept));
+  std::filesystem::permissions(kept, std::filesystem::perms::group_write, std::filesystem::perm_options::add);
+  machine.calls();
+  NvidiaBackend(machine.options()).read(plenty);
+  const auto names = machine.calls();
+  EXPECT_NE(std::find(names.begin(), names.end(), "nvmlDeviceGetSerial"), names.end());
+}
+
+// A fabric that is not joined yet may have more links soon.
+TEST(NvidiaIdentities, AreNotKeptWhileTheFabricIsBeingJoinedNorInTheFirstMinutes) {
+  NvidiaMachine machine(2);
+  machine.settle();
+  const std::string kept = machine.runtime_dir() + "/nvidia";
+  machine.config("gpus 2\ngpu * nvswitch 18\ngpu * fabric 2 0\n");
+  NvidiaBackend(machine.options()).read(plenty);
+  EXPECT_FALSE(std::filesystem::exists(kept));
+  machine.config("gpus 2\ngpu * nvswitch 18\ngpu * fabric 3 0\n");
+  machine.file("/proc/uptime", "60.00 60.00\n");
+  NvidiaBackend(machine.options()).read(plenty);
+  EXPECT_FALSE(std::filesystem::exists(kept));
+  machine.settle();
+  NvidiaBackend(machine.options()).read(plenty);
+  EXPECT_TRUE(std::filesystem::exists(kept));
+}
+
+}  // namespace
+}  // namespace thole::host
