@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "host/topology/live.hpp"
 #include "nvidia_machine.hpp"
 

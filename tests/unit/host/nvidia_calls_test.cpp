@@ -1,6 +1,8 @@
 // How much of the driver a look takes: every call costs the jobs that compute, and tens of milliseconds on a slow machine.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "nvidia_machine.hpp"
 
 namespace thole::host {
