@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "base/text.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
@@ -38,10 +40,16 @@ using Backends = std::vector<std::unique_ptr<port::GpuBackend>>;
 
 // The vendors' backends of the live machine; one that has nothing here is left out. Without a program to run as the probe they
 // read files alone.
+// Not a program that uses the library: what outlives us must not become its child.
+bool is_this_program(const std::string& program) {
+  std::error_code ignored;
+  return !program.empty() && std::filesystem::equivalent(program, "/proc/self/exe", ignored);
+}
+
 Backends live_backends(const Settings& settings, const std::string& program, const std::string& personal_root) {
   Backends all;
   all.push_back(std::make_unique<host::NvidiaBackend>(
-      host::NvidiaOptions{settings.sysroot, settings.nvml_library, program, personal_root}));
+      host::NvidiaOptions{settings.sysroot, settings.nvml_library, program, personal_root, is_this_program(program)}));
   all.push_back(std::make_unique<host::AmdBackend>(host::FileOptions{settings.sysroot, program, personal_root}));
   all.push_back(std::make_unique<host::IntelBackend>(host::FileOptions{settings.sysroot, program, personal_root}));
   Backends present;

@@ -133,7 +133,7 @@ def test_while_the_driver_hangs_status_shows_claims_and_the_queue_at_once(driver
             assert time.monotonic() - begin < STATUS_LIMIT
         for_programs = driver.thole("status").stdout       # a pipe gets the table only
         assert "not answered yet" not in for_programs and for_programs.startswith("GPU")
-        assert "2   A100" in rest
+        assert "2   A100" in for_programs
         assert "not answered" not in driver.thole("status", "--list").stdout
         assert driver.thole("release", held).returncode == 0
         assert waiting.wait() == 0

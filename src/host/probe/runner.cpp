@@ -9,7 +9,8 @@
 // that had to wait for its turn takes the answer of the same question that was asked after its own would have been.
 //
 // A probe that is slow when the patience is over, and not stuck, is not killed: it goes on, we keep our turn, and the same
-// question asked again hears the rest. When nobody asks again we hang up, and the probe decides whether to leave.
+// question asked again hears the rest. A program that ends hangs up on it, and the probe decides whether to leave; within a
+// process that lives on it is killed, because a child that nobody knows of has no place there.
 #include "host/probe/runner.hpp"
 
 #include <fcntl.h>
@@ -205,14 +206,15 @@ ProbeOutcome ProbeRunner::give_up() {
   return outcome;
 }
 
+ProbeRunner::~ProbeRunner() {
+  if (!pending_ || !options_.outlives) discard();          // else it keeps the lock by its own copy for as long as it works
+}
+
 void ProbeRunner::discard() {
+  pending_.reset();
   if (pid_ == 0) return;
   pid_t pid = std::exchange(pid_, 0);
   channel_.reset();
-  if (std::exchange(pending_, std::nullopt)) {             // it keeps the lock by its own copy for as long as it works
-    lock_.reset();
-    return;
-  }
   Fd alive(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   ::kill(pid, SIGKILL);
   pollfd p{alive.get(), POLLIN, 0};

@@ -19,6 +19,7 @@ struct ProbeOptions {
   std::vector<std::string> arguments;                      // {"__probe", "nvidia"}
   std::string runtime_dir;                                 // made if missing, 0700; "" or one others can write = no memory
   std::string name;                                        // of its files there: "probe-nvidia"
+  bool outlives = false;                                   // a slow one may, when this object, and soon this process, ends
 };
 
 // How asking went. What was read before a bad end has been delivered and is good.
@@ -39,8 +40,8 @@ struct ProbeOutcome {
 // of the patience. Each line decides anew.
 using OnRecord = std::function<std::optional<Millis>(std::string_view line)>;
 
-// Asked when the patience is over: whether the probe is slow and not stuck. Then it is left at work, and who asks the same
-// again soon gets the rest of its answer.
+// Asked when the patience is over: whether the probe is slow and not stuck. Then it is left at work, and the same question asked
+// again hears the rest of its answer.
 using StillComing = std::function<bool()>;
 
 // The last answer that was complete, by whichever process of this user.
@@ -57,7 +58,7 @@ enum class AnswerFor { all, asker };
 class ProbeRunner {
  public:
   explicit ProbeRunner(ProbeOptions options) : options_(std::move(options)) {}
-  ~ProbeRunner() { discard(); }
+  ~ProbeRunner();
   ProbeRunner(const ProbeRunner&) = delete;
   ProbeRunner& operator=(const ProbeRunner&) = delete;
 
@@ -70,8 +71,7 @@ class ProbeRunner {
   std::optional<LastAnswer> last_answer() const;
   bool has_memory() const;                                 // the runtime directory is there and is ours alone
 
-  // Ends the probe: kills it, waits a moment, and otherwise abandons it. One that is at work on an answer is hung up on: it
-  // knows whether to leave.
+  // Ends the probe: kills it, waits a moment, and otherwise abandons it.
   void discard();
 
  private:

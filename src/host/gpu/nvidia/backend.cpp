@@ -35,7 +35,7 @@ bool has_connectors(const Tree& tree, const std::string& pci) {
 NvidiaBackend::NvidiaBackend(NvidiaOptions options)
     : options_(std::move(options)),
       tree_(options_.root),
-      probe_({options_.program, {"__probe", "nvidia"}, options_.runtime_dir, "probe-nvidia"}),
+      probe_({options_.program, {"__probe", "nvidia"}, options_.runtime_dir, "probe-nvidia", options_.probe_outlives}),
       identities_(options_.program.empty() ? "" : options_.runtime_dir) {}
 
 bool NvidiaBackend::present() const { return nvidia::any_nvidia(tree_); }

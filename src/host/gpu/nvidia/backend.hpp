@@ -21,6 +21,7 @@ struct NvidiaOptions {
   std::string nvml_path;                                   // the driver library; "" = search (nvidia/library.hpp)
   std::string program;                                     // runs `__probe nvidia`: this very binary; "" = files only
   std::string runtime_dir;                                 // per user, 0700: the probe's lock and last answer; "" = none
+  bool probe_outlives = false;                             // this process: so that a driver that comes up can go on doing so
 };
 
 // A reading takes as long as the library needs, at most `patience`; a GPU that hangs while others answer costs only some
