@@ -53,6 +53,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   write_note(pass, decision, places, *claim);
   store_.hook("noted");
   nudge(pass, decision.nudge);
+  if (entry_.shared) return Outcome::done;   // in line until it is certain (still_admitted): nobody follows one who comes back
   leave(pass);
   store_.hook("left");
   return Outcome::done;
@@ -121,45 +122,42 @@ void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::v
   } else {
     store_.caution("no note could be made of this claim: what claims inside it waits until it ends");
   }
-  if (entry_.shared) remember_others(pass, decision, places);
+  shared_.clear();
+  for (std::size_t i = 0; i < decision.slots.size() && entry_.shared; ++i) shared_.push_back({decision.slots[i], places[i]});
 }
 
-void FifoPlace::remember_others(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places) {
-  beside_.clear();
-  for (std::size_t i = 0; i < decision.slots.size(); ++i) {
-    Beside beside{decision.slots[i], places[i], {}};
-    const auto& held = pass.look.held_places(beside.slot);
-    for (std::size_t k = 0; k < held.size(); ++k)
-      beside.others.emplace_back(held[k], pass.view.slots[beside.slot].holders.at(k));
-    beside_.push_back(std::move(beside));
-  }
-}
-
-// Now that everybody can read of my claim: is nobody there whom the rule did not see, or who says something else? Between two
-// looks somebody may have come who saw me no more than I saw him; later than both of our notes one of us looks.
-bool FifoPlace::others_are_the_same() {
+// Now that everybody can read of my claim: would the rule put me beside those who are there now? Somebody may have come without
+// alloc who saw me no more than I saw him; later than both of our notes one of us looks. (Who comes later has seen me.)
+bool FifoPlace::still_admitted(const model::Rule& rule) {
   collect_notes();
-  Section section(store_);
-  ClaimDirectory& nodes = store_.nodes();
-  WhoFile who(nodes.who());
-  SlotLook look(nodes, who);
-  std::vector<model::SlotView> views(model::max_slots);
-  for (const Beside& beside : beside_) look.look_again(views, beside.slot);
-  notes_->read(nodes.slots());
-  look.inform(views, *notes_, store_.me().uid, WallTime{});
-  return std::all_of(beside_.begin(), beside_.end(), [&](const Beside& beside) {
-    const auto& held = look.held_places(beside.slot);
-    for (std::size_t k = 0; k < held.size(); ++k) {
-      if (held[k] == beside.place) continue;
-      const model::SlotHolder& now = views[beside.slot].holders.at(k);
-      const auto same = [&](const auto& other) {
-        return other.first == held[k] && other.second.uid == now.uid && other.second.memory_mib == now.memory_mib &&
-               other.second.share_with_any == now.share_with_any;
-      };
-      if (std::none_of(beside.others.begin(), beside.others.end(), same)) return false;
+  Pass pass(store_);
+  pass.queue.read();
+  model::QueueView view;
+  pass.look.fill(view.slots, {});
+  std::vector<unsigned> mine;
+  for (const Shared& shared : shared_) {
+    if (shared.slot >= view.slots.size()) return false;
+    pass.look.look_again(view.slots, shared.slot);
+    mine.push_back(shared.slot);
+  }
+  inform(pass, view.slots);
+  for (unsigned slot = 0; slot < view.slots.size(); ++slot) {
+    const auto own = std::find_if(shared_.begin(), shared_.end(), [&](const Shared& shared) { return shared.slot == slot; });
+    auto& holders = view.slots[slot].holders;
+    if (own != shared_.end()) {                               // without me
+      const auto& held = pass.look.held_places(slot);
+      const auto at = std::find(held.begin(), held.end(), own->place);
+      if (at != held.end()) holders.erase(holders.begin() + (at - held.begin()));
+    } else if (entry_.leave == 0) {                           // no other slot is in question
+      holders.emplace_back().uid = static_cast<std::uint32_t>(-1);
     }
-    return true;
-  });
+  }
+  const model::Decision decision = rule(view, std::nullopt, pass.now);
+  const auto* take = std::get_if<model::Take>(&decision);
+  if (!take || !std::is_permutation(take->slots.begin(), take->slots.end(), mine.begin(), mine.end())) return false;
+  leave(pass);
+  store_.hook("left");
+  return true;
 }
 
 // A rule that lets me go before an earlier ticket has reckoned with it: then it must live.

@@ -51,7 +51,6 @@ FifoPlace::~FifoPlace() {
 std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
   pass_on();
   notes_.reset();
-  read_again_ = false;
   // Woken by an end I am usually the next and need no notes; looking by myself, or called for, I may have to plan with ends.
   if (entry_.shared || (turn_ && (last_wake_ == port::Wake::again || last_wake_ == port::Wake::nudge))) collect_notes();
   Outcome outcome = Outcome::done;
@@ -68,7 +67,7 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
         first_ticket_.reset();   // another directory, another line
       }
       if (notes_) collect_notes();
-    } else if (claim && entry_.shared && !others_are_the_same()) {
+    } else if (claim && entry_.shared && !still_admitted(rule)) {
       claim.reset();
       pass_on();
       pause_at_random();
@@ -139,21 +138,24 @@ void FifoPlace::look_at_queue(Pass& pass) {
   // Beside whom a sharer sits is never left to a mark that anybody can wipe.
   pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || last_wake_ == port::Wake::again);
   if (!notes_) return;
-  notes_->read(pass.nodes.slots());
-  pass.look.inform(pass.view.slots, *notes_, store_.me().uid, pass.now);
+  inform(pass, pass.view.slots);
+}
+
+void FifoPlace::inform(Pass& pass, std::vector<model::SlotView>& slots) {
+  for (bool again = false;; again = true) {
+    notes_->read(pass.nodes.slots());
+    pass.look.inform(slots, *notes_, store_.me().uid, pass.now);
+    // He may have made his note after I collected them; nothing would wake me when I could know of it. Now nobody makes one.
+    if (again || !pass.look.any_unknown(slots) || !notes_->collect_few()) return;
+  }
 }
 
 // Without notes nobody's end is known, which can only keep me waiting; to take my turn before others it must be known.
-bool FifoPlace::must_be_informed(const Pass& pass) {
+bool FifoPlace::must_be_informed(const Pass& pass) const {
   if (!pass.look.any_held()) return false;
   const bool takes = std::holds_alternative<model::Take>(decision_);
   const auto mine = turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt;
-  if (!pass.look.informed()) return !takes || pass.anybody_before(mine, eligible_);
-  if (!entry_.shared || takes || read_again_) return false;
-  // A sharer of whom nothing is known may have made his note after I collected them: once more, then he is unknown.
-  return read_again_ = std::any_of(pass.view.slots.begin(), pass.view.slots.end(), [](const model::SlotView& slot) {
-    return std::any_of(slot.holders.begin(), slot.holders.end(), [](const auto& h) { return h.shared && !h.memory_mib; });
-  });
+  return !pass.look.informed() && (!takes || pass.anybody_before(mine, eligible_));
 }
 
 void FifoPlace::show_queue(Pass& pass) {

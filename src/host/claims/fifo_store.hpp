@@ -9,8 +9,8 @@
 //   alloc      -> tickets, slots, rule -> locks, note, ticket -> unlock -> close turn FIFO (wakes the next) | sleep
 //
 // An exclusive claim that does not wait reads nobody's notes. Whoever waits or shares collects them before the pass (notes.hpp).
-// A sharer takes his place, makes his note live, and then looks again: if somebody is there whom the rule did not see,
-// or who says something else, he gives all back. Of two who come at once at least one sees the other. No note, no share.
+// A sharer takes his place, makes his note live, and then looks again: if the rule would not let him in beside those who are
+// there now, he gives all back. Of two who come at once at least one sees the other. No note, no share.
 //
 // Every step may be the last one of its process. Locks die with it; a record without a locked FIFO is dropped by whoever
 // meets it; a note without a lock is not believed.
@@ -114,10 +114,9 @@ class FifoPlace : public port::Place {
   };
   struct Pass;
   enum class Outcome { done, again, moved, uninformed };
-  // A place I have taken on a shared slot, and what I was shown of those who are there.
-  struct Beside {
+  // A place taken on a shared slot.
+  struct Shared {
     unsigned slot, place;
-    std::vector<std::pair<unsigned, model::SlotHolder>> others;
   };
 
   Outcome try_step(const model::Rule& rule, std::optional<port::Claim>& claim);
@@ -127,10 +126,10 @@ class FifoPlace : public port::Place {
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   bool lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places);
   void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::Claim& claim);
-  void remember_others(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places);
-  bool others_are_the_same();
+  bool still_admitted(const model::Rule& rule);
   void collect_notes();
-  bool must_be_informed(const Pass& pass);
+  void inform(Pass& pass, std::vector<model::SlotView>& slots);
+  bool must_be_informed(const Pass& pass) const;
   bool overtakes_the_dead(Pass& pass);
   Outcome wait(Pass& pass, const model::Wait& decision);
   bool watch(Pass& pass, const model::Wait& decision, Watches& watches);
@@ -149,8 +148,7 @@ class FifoPlace : public port::Place {
   model::SlotSet eligible_;
   model::Decision decision_ = model::Wait{};
   std::optional<NoteBook> notes_;        // collected for the pass to come; empty: it reads none
-  bool read_again_ = false;
-  std::vector<Beside> beside_;           // of the claim just taken
+  std::vector<Shared> shared_;           // of the claim just taken
   std::optional<Turn> turn_;
   std::optional<Turn> spent_;            // left, not yet closed: closing wakes the next in line (pass_on)
   std::optional<Ticket> first_ticket_;   // number and time of my first: I keep them when I give back and come again

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <iterator>
@@ -24,6 +25,7 @@ constexpr unsigned records_of_a_file = 512;
 constexpr unsigned locks_looked_at = 4 * records_of_a_file;   // in one file: its owner could set any number
 constexpr unsigned files_of_a_stranger = 16;                  // one is usual; more only while somebody read-locks them
 constexpr std::size_t most_files = 256;
+constexpr std::size_t few = 64;                               // users at a time
 constexpr std::size_t names_tried = 64;                       // for a file of mine: anybody can make files of such names
 constexpr uid_t unmapped = 65534;                             // how a user namespace shows everybody from outside
 constexpr int only_look = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -64,13 +66,13 @@ bool is_note_file(const struct stat& file, uid_t uid) {
   return S_ISREG(file.st_mode) && file.st_uid == uid && uid != unmapped && (file.st_mode & 022) == 0;
 }
 
-std::vector<std::string> names_in(int directory) {
+std::vector<std::string> names_in(int directory, std::size_t most = SIZE_MAX) {
   std::vector<std::string> names;
   Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
   std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
   if (!listing) return names;
   own.release();
-  while (const dirent* entry = ::readdir(listing.get()))
+  while (const dirent* entry = names.size() < most ? ::readdir(listing.get()) : nullptr)
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
   return names;
 }
@@ -240,11 +242,20 @@ bool OwnNotes::change(const std::string& id, const SlotKeys& keys, const std::fu
 
 // ---- Reading ----
 
-void NoteBook::collect() {
+void NoteBook::collect() { collect(names_in(directory_.get())); }
+
+bool NoteBook::collect_few() {
+  const std::vector<std::string> names = names_in(directory_.get(), few + 1);
+  if (names.size() > few) return false;
+  collect(names);
+  return true;
+}
+
+void NoteBook::collect(const std::vector<std::string>& names) {
   files_.clear();
   complete_ = true;
   std::map<uid_t, unsigned> seen;
-  for (const std::string& name : names_in(directory_.get())) {
+  for (const std::string& name : names) {
     struct stat file;
     if (::fstatat(directory_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_note_file(file, file.st_uid)) continue;
     if (file.st_size == 0) continue;

@@ -64,6 +64,7 @@ class NoteBook {
   NoteBook(Fd directory, std::uint64_t number) : directory_(std::move(directory)), number_(number) {}
 
   void collect();
+  bool collect_few();                           // all of them, if they are so few that it may be done under alloc
   void collect(uid_t uid);                 // those of one user, however many files
   void read(const SlotKeys& keys);
 
@@ -83,6 +84,7 @@ class NoteBook {
     uid_t uid;
     ino_t ino;
   };
+  void collect(const std::vector<std::string>& names);
   void add(const std::string& name, uid_t uid);
 
   Fd directory_;

@@ -84,6 +84,13 @@ void SlotLook::inform(std::vector<model::SlotView>& views, const NoteBook& notes
   for (unsigned slot = 0; slot < views.size(); ++slot) show_holders(views[slot], slot);
 }
 
+bool SlotLook::any_unknown(const std::vector<model::SlotView>& views) const {
+  return std::any_of(views.begin(), views.end(), [](const model::SlotView& slot) {
+    return std::any_of(slot.holders.begin(), slot.holders.end(),
+                       [](const model::SlotHolder& holder) { return holder.uid == static_cast<std::uint32_t>(-1); });
+  });
+}
+
 bool SlotLook::any_held() const {
   return std::any_of(held_.begin(), held_.end(), [](const auto& places) { return !places.empty(); });
 }

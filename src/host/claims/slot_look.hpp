@@ -27,6 +27,7 @@ class SlotLook {
   void inform(std::vector<model::SlotView>& views, const NoteBook& notes, uid_t me, WallTime now);
   bool informed() const { return notes_ != nullptr; }
   bool any_held() const;               // of the slots that were tried
+  bool any_unknown(const std::vector<model::SlotView>& views) const;   // a holder of whom no note is believed
 
   // The places held of a slot that was tried: 0 exclusively, k + 1 share place k.
   const std::vector<unsigned>& held_places(unsigned slot) const { return held_[slot]; }
