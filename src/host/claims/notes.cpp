@@ -133,7 +133,7 @@ Fd go_live(Fd fd, const NoteRecord& record, int above) {
   for (unsigned index = 0; index < records_of_a_file; ++index) {
     if (!lock(fd.get(), byte_of(index, taken_byte))) {
       if (write_locked(fd.get(), byte_of(index, taken_byte))) continue;
-      break;                                                   // somebody read-locks it
+      if (!lock(fd.get(), byte_of(index, taken_byte))) break;  // no claim of mine that ended between: somebody read-locks it
     }
     if (::pwrite(fd.get(), &record, sizeof record, index * record_size) != static_cast<ssize_t>(sizeof record)) return Fd();
     if (!lock(fd.get(), byte_of(index, live_byte))) break;
