@@ -23,6 +23,7 @@ namespace thole::app {
 
 namespace {
 
+constexpr unsigned most_tries = 3;        // of one who does not wait, while nobody can be asked whose turn it is
 constexpr Millis teardown_bound{2'000};   // for a previous owner's process to leave a unit that was just released
 constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
 
@@ -96,19 +97,27 @@ model::Request settled(model::Request request, const plan::Selection& selection)
   return request;
 }
 
+std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t>& units) {
+  std::vector<std::string> keys;
+  for (std::size_t unit : units) keys.push_back(site.observer.units()[unit].key);
+  return keys;
+}
+
 port::Entry entry_for(const Site& site, const model::Request& request, const AcquireOptions& options,
                       const std::vector<std::size_t>& eligible) {
   port::Entry entry;
   entry.id = options.id.empty() ? fresh_claim_id() : options.id;
-  for (std::size_t unit : eligible) entry.eligible.push_back(site.observer.units()[unit].key);
+  entry.eligible = keys_of(site, eligible);
   entry.count = request.gpus;
   entry.shared = request.share;
   entry.share_with_any = request.share_with == model::ShareWith::any;
   entry.trust_claims = request.trust_claims;
   entry.memory_mib = request.share ? request.memory_mib.value_or(0) : 0;
-  if (options.enforced) entry.time = request.time;
+  entry.time = request.time;
   entry.leave = request.leave;
   entry.command = options.command;
+  entry.cancel = options.cancel;
+  entry.caution = options.caution;
   return entry;
 }
 
@@ -161,6 +170,7 @@ class Acquisition {
 
   Acquired finish() {
     bool looked_again = false;
+    unsigned tries_without_order = 0;
     for (;;) {
       std::optional<port::Claim> claim =
           place_->step([&](const auto& queue, auto mine, auto now) { return choice_(queue, mine, now); });
@@ -181,7 +191,11 @@ class Acquisition {
         continue;
       }
       if (options_.waiting) options_.waiting({wait, site_.observer.snapshot(), site_.observer.units()});
-      if (request_.wait == Seconds{0}) give_up();
+      if (request_.wait == Seconds{0}) {
+        if (choice_.ordered() || ++tries_without_order >= most_tries) give_up();
+        rest(wait.look_again.value_or(Millis{0}));   // what kept a unit from us may have been another's look at it
+        continue;
+      }
       sleep(wait);
     }
   }
@@ -201,10 +215,16 @@ class Acquisition {
     choice_.look_again();
   }
 
+  // The rule and the place in line must agree on what would do: a unit may become readable while we wait.
   void select_again() {
     plan::Selection selection = select_in_time(site_, request_, options_, within_, deadline_);
     choice_.look_again();
     choice_.set_eligible(eligible_units(site_, request_, std::move(selection)));
+    place_->want(keys_of(site_, choice_.eligible()));
+  }
+
+  void rest(Millis pause) {
+    if (any_ready(options_.cancel, pause)) interrupted();
   }
 
   void sleep(const model::Wait& wait) {
@@ -345,7 +365,9 @@ Preview preview(Site& site, const model::Request& asked) {
   }
   // A rule that decides and then refuses leaves no trace in the queue.
   port::ClaimStore& store = outer ? *outer->store : site.store;
-  auto place = store.enter(entry_for(site, request, {}, choice.eligible()));
+  port::Entry entry = entry_for(site, request, {}, choice.eligible());
+  entry.only_looks = true;
+  auto place = store.enter(std::move(entry));
   (void)place->step([&](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) -> model::Decision {
     seen.decision = choice(queue, mine, now);
     return model::Refuse{false, "only looking"};

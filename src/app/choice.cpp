@@ -35,7 +35,10 @@ model::Decision Choice::operator()(const model::QueueView& queue, std::optional<
   fill_states(queue);
   for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
     if (!queue.slots[slot].holders.empty()) was_claimed_.set(slot);
-  return plan::decide(queue, mine, wants(), states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
+  ordered_ = queue.ordered;
+  return grace_.decide(queue, mine, site_.clock.steady(), [&](const model::QueueView& shown) {
+    return plan::decide(shown, mine, wants(), states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
+  });
 }
 
 std::string Choice::my_user() const {
@@ -95,19 +98,7 @@ std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::Slo
   return plan::judge(unit, site_.observer.snapshot(), request_, site_.policy, own, my_user()).unclaimed_mib;
 }
 
-// Sharers gather on units that are shared already.
 std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queue, const model::SlotSet& free) {
-  if (request_.share) {
-    model::SlotSet begun;
-    for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
-      if (free.test(slot) && !queue.slots[slot].holders.empty()) begun.set(slot);
-    if (begun.count() >= request_.gpus)
-      if (auto slots = choose_among(queue, begun)) return slots;
-  }
-  return choose_among(queue, free);
-}
-
-std::optional<std::vector<unsigned>> Choice::choose_among(const model::QueueView& queue, const model::SlotSet& free) {
   std::vector<plan::Candidate> candidates;
   for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
     if (free.test(slot) && unit_of_[slot]) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].graphics});

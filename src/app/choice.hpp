@@ -12,6 +12,7 @@
 
 #include "app/acquire.hpp"
 #include "plan/free.hpp"
+#include "plan/grace.hpp"
 #include "plan/turn.hpp"
 
 namespace thole::app {
@@ -24,6 +25,7 @@ class Choice {
   void trust_next_look();                       // the chosen units are locked by us now
   void set_eligible(std::vector<std::size_t> eligible) { eligible_ = std::move(eligible); }   // units, ascending
 
+  bool ordered() const { return ordered_; }                                 // was the line to be seen?
   const std::vector<std::size_t>& eligible() const { return eligible_; }
   const std::vector<std::size_t>& chosen() const { return chosen_; }        // units of the last Take
   const std::string& explain() const { return explain_; }                   // why these
@@ -45,7 +47,6 @@ class Choice {
   void fill_states(const model::QueueView& queue);
   std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const;
   std::optional<std::vector<unsigned>> choose(const model::QueueView& queue, const model::SlotSet& free);
-  std::optional<std::vector<unsigned>> choose_among(const model::QueueView& queue, const model::SlotSet& free);
 
   const Site& site_;
   const model::Request& request_;
@@ -57,6 +58,8 @@ class Choice {
   std::vector<std::size_t> chosen_;
   std::vector<std::size_t> beside_;                      // units with holders when we chose, ascending
   std::string explain_;
+  bool ordered_ = true;
+  plan::Grace grace_;                                    // with those before me
 };
 
 }  // namespace thole::app

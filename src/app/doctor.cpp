@@ -197,6 +197,8 @@ class Examination {
     add("state directory", advisory ? Result::warning : Result::ok,
         fmt::format("{} ({}){}", store.directory, store.kind, advisory ? ": claims are advisory between friendly users" : ""),
         advisory ? "sudo thole init" : "");
+    if (!overview().claims_problem.empty())
+      add("claims", Result::problem, overview().claims_problem, "continue or end that process (kill -CONT, kill)");
     for (const std::string& caution : store.cautions) add("state directory", Result::warning, caution);
     // /run/thole is the best; another one beside it is left over from before it was made.
     if (!simulated() && store.kind != "explicit" && around().common_directories.size() > 1)

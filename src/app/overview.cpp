@@ -113,6 +113,7 @@ Overview look_over(const OverviewSources& sources) {
   if (sources.store) try {
       holdings = sources.store->holdings();
       waiting = sources.store->waiting();
+      overview.claims_problem = sources.store->about().kept_by;
     } catch (const Error& error) {
       overview.claims_problem = error.full();
     }

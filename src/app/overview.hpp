@@ -45,7 +45,7 @@ struct Overview {
   std::vector<model::Holding> unseen;  // claims of units that this reading did not show
   std::vector<WaitingOverview> queue;  // in order of arrival
   plan::Outer outer;                   // `visible` is parallel to units
-  std::string claims_problem;          // why claims and queue could not be read; "" = they were
+  std::string claims_problem;          // why claims and queue could not be read as they should; "" = they were
   uid_t uid = 0;                       // who looks
   WallTime now{};
 };

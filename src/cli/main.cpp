@@ -1,6 +1,8 @@
 // The program: reads the command line, calls one command, and ends as documented (docs/commands.md, "Exit status").
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <vector>
@@ -63,8 +65,19 @@ void report(const Error& error, const Invocation& invocation) {
     cli::put_bytes(STDOUT_FILENO, model::dump(cli::to_json(error)) + "\n");
 }
 
+// What the driver's library, a claim's locks and a line's watches take at least; less would look like sickness somewhere below.
+void want_descriptors() {
+  constexpr rlim_t needed = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed)
+    throw Error(ErrorCode::unavailable, fmt::format("only {} open files are allowed here, and {} are needed",
+                                                    static_cast<unsigned long>(limit.rlim_cur), static_cast<unsigned long>(needed)))
+        .hint("ulimit -n 1024");
+}
+
 int call(const Invocation& invocation, const wire::Config& config) {
   wire::Wire wire(config.settings);
+  std::signal(SIGXFSZ, SIG_IGN);   // noted by Wire before: a job finds it as it was; for us a full file is an error like others
   const auto no_color = config.settings.environment.find("NO_COLOR");
   const bool plain = invocation.global.no_color || (no_color != config.settings.environment.end() && !no_color->second.empty());
   const auto term = config.settings.environment.find("TERM");
@@ -85,6 +98,7 @@ int call(const Invocation& invocation, const wire::Config& config) {
 
 int run_runner(const wire::Config& config) {
   wire::Wire wire(config.settings);
+  std::signal(SIGXFSZ, SIG_IGN);
   wire.queue().run();
   return 0;
 }
@@ -107,6 +121,7 @@ int main_of(const std::vector<std::string_view>& arguments) {
     if (invocation.global.help)
       return cli::put_text(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
     const std::string_view verb = verb_of(invocation);
+    want_descriptors();
     if (verb == "__probe") return wire::run_probe(invocation.words);
     if (verb == "__runner") wire::become_runner_process();
     if (verb == "__placeholder") return wire::run_placeholder(invocation.words);

@@ -33,6 +33,7 @@ std::string holder_name(const model::Holding& holding);  // "anna"; "?anna" when
 
 std::string sum_of(const app::Overview& overview);                                // "2 free, 5 claimed, 1 sick; yours: 0,3"
 std::string outer_mask(const app::Overview& overview, const Screen& screen);      // what an outer allotment leaves, a paragraph
+std::string claims_problem(const app::Overview& overview, const Screen& screen);  // a paragraph, or nothing
 std::string problems_of(const app::Overview& overview, const Screen& screen);     // of drivers and claims, paragraphs
 
 }  // namespace thole::cli

@@ -97,6 +97,10 @@ std::string outer_mask(const app::Overview& overview, const Screen& screen) {
   return text;
 }
 
+std::string claims_problem(const app::Overview& overview, const Screen& screen) {
+  return overview.claims_problem.empty() ? "" : paragraph(screen, "claims: " + overview.claims_problem);
+}
+
 std::string problems_of(const app::Overview& overview, const Screen& screen) {
   std::string text;
   for (const model::Observation& observation : overview.snapshot.observations) {
@@ -107,8 +111,7 @@ std::string problems_of(const app::Overview& overview, const Screen& screen) {
     }
     if (!problem.empty()) text += paragraph(screen, fmt::format("{}: {}", observation.backend, printable(problem)));
   }
-  if (!overview.claims_problem.empty()) text += paragraph(screen, "claims: " + overview.claims_problem);
-  return text;
+  return text + claims_problem(overview, screen);
 }
 
 }  // namespace thole::cli

@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
+#include "cli/render.hpp"
 #include "cli/render_run.hpp"
 #include "model/json_null.hpp"
 
@@ -117,7 +118,7 @@ int of_words(Context& context, const app::Overview& overview) {
   if (context.invocation.global.json)
     context.print_json(json);
   else
-    context.print(text);
+    context.print(text + claims_problem(overview, context.screen));
   return 0;
 }
 
@@ -141,7 +142,7 @@ int of_request(Context& context, const app::Overview& overview) {
   else
     text += render_preview(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting);
   text += "\n";
-  text += render(why.units, context.screen);
+  text += render(why.units, context.screen) + claims_problem(overview, context.screen);
   context.print(text);
   return 0;
 }

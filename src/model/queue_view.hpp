@@ -47,13 +47,14 @@ struct Wants {
 
 struct TicketView : Wants {
   std::uint64_t number = 0;                         // order of arrival
-  bool stopped = false;                             // it has been able to start for longer than the grace time and has not
+  bool stopped = false;                             // does not go before me: it cannot, or has had its time (plan/grace.hpp)
   WallTime since{};
 };
 
 struct QueueView {
   std::vector<SlotView> slots;                      // by slot number
   std::vector<TicketView> tickets;                  // live ones, in order of arrival; holds my own once I have one
+  bool ordered = true;                              // false: the queue cannot be had now, so it shows nobody
 };
 
 // Claim these slots now, all of them or none.
@@ -62,13 +63,21 @@ struct Take {
   std::vector<std::uint64_t> nudge;                 // waiters who must look again, to watch what I now hold: wake them
 };
 
+// An earlier waiter that could start at this moment and has not.
+struct Idle {
+  std::uint64_t number = 0;
+  std::uint64_t first = 0;                          // itself, or the first of those like it that it stands behind
+};
+
 // Not now. What to watch, whom to wake, what can be promised.
 struct Wait {
   std::optional<std::uint64_t> behind;              // the nearest earlier ticket that must go first; absent: I am the head
   std::vector<std::uint64_t> follow;                // further tickets whose leaving must wake me, as that of `behind` does
   SlotSet watch;                                    // claimed slots whose release (of any holder there now) must wake me
   SlotSet observe;                                  // unclaimed slots that only the driver's report keeps from me
-  bool could_start_but_for_behind = false;          // enough is free for `behind`; if it stays so, it is stopped
+  bool could_start_but_for_behind = false;          // enough is free for `behind`, and nobody is before it
+  std::vector<Idle> idle;                           // of those before me for any slot, who could start now; in order
+  std::optional<Millis> look_again;                 // by the clock, sooner than usual: idle ones are being timed
   std::vector<std::uint64_t> nudge;                 // later tickets that may start now, the first of rivals: wake them
   std::optional<WallTime> promise;                  // the start that can be promised to me
   std::optional<Seconds> would_fit;                 // a declared --time of at most this would start me now

@@ -12,6 +12,8 @@
 // tests/property/plan_turn_test.cpp plays this without any time-out.
 #include "plan/turn.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "plan/line.hpp"
 #include "plan/schedule.hpp"
@@ -28,6 +30,8 @@ using model::Wait;
 namespace {
 
 using Slots = std::vector<unsigned>;
+
+constexpr unsigned most_stopped = 16;          // each followed costs a descriptor
 
 // Never, whatever the others do: the store must not keep such a ticket.
 std::optional<Refuse> never(const Wants& wants, const QueueView& queue, const std::vector<SlotState>& states) {
@@ -100,15 +104,39 @@ std::vector<std::uint64_t> must_watch(const Line& line, const Slots& taken) {
   return result;
 }
 
-// The earlier waiters that are next before me for some slot: nobody who reacts stands between us for it.
+// The earlier waiters that are next before me for some slot: nobody who reacts stands between us for it. Of those that do not
+// react a few: what their start takes I would see by my look after 2 s.
 std::vector<std::uint64_t> to_follow(const Line& line, std::size_t i, std::optional<std::size_t> before) {
   std::vector<std::uint64_t> result;
   const SlotSet& mine = line[i].wants.eligible;
+  unsigned followed_stopped = 0;
   SlotSet open = mine;                         // not wanted by anybody between j and me who will react
   for (std::size_t j = i; j-- > 0 && open.any();) {
     const SlotSet& other = line[j].wants.eligible;
-    if (before != j && (other & open).any()) result.push_back(line[j].number);
+    if (before != j && (other & open).any() && (!line[j].stopped || followed_stopped++ < most_stopped))
+      result.push_back(line[j].number);
     if (!line[j].stopped) open &= ~other;
+  }
+  return result;
+}
+
+// Those before me for any slot who could start at this moment, if all like them before them did not exist.
+std::vector<model::Idle> idle_before(const Line& line, std::size_t me) {
+  std::vector<model::Idle> result;
+  std::vector<std::size_t> firsts;             // nobody who could start stands before these
+  SlotSet held_up;                             // wanted by somebody earlier who must go first, and cannot start
+  for (std::size_t i = 0; i < me; ++i) {
+    const SlotSet& wanted = line[i].wants.eligible;
+    if (line[i].passed_over) continue;
+    if ((wanted & held_up).any() || !line.can_start(i)) {
+      held_up |= wanted;
+      continue;
+    }
+    const auto overlaps = [&](std::size_t j) { return (line[j].wants.eligible & wanted).any(); };
+    const auto first = std::find_if(firsts.begin(), firsts.end(), overlaps);
+    const std::size_t root = first == firsts.end() ? i : *first;
+    if (root == i) firsts.push_back(i);
+    if ((wanted & line[me].wants.eligible).any()) result.push_back({line[i].number, line[root].number});
   }
   return result;
 }
@@ -162,6 +190,7 @@ Wait wait(const Line& line, const QueueView& queue, const SlotSet& free, std::op
   for (std::size_t i = 0; i < me; ++i)
     if (!line[i].passed_over && (line[i].wants.eligible & wants.eligible).any()) ++result.position;
 
+  result.idle = idle_before(line, me);
   result.nudge = can_start_behind(line, me, queue, schedule, now);
   if (!schedule) schedule.emplace(line, me + 1, queue.slots.size(), now);
   result.promise = schedule->start(me);

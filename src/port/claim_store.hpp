@@ -1,6 +1,8 @@
 // Port: the machine's claims and its queue of waiters.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,6 +68,7 @@ struct Claim {
   std::string id;                      // 16 hex digits; "outer/inner" for a claim within a claim
   std::vector<std::string> keys;       // the units, in slot order
   ClaimLocks locks;                    // the locked FIFOs, the directory's own locks, the note: in this order, CLOEXEC
+  std::uint64_t joined_us = 0, taken_us = 0;   // CLOCK_BOOTTIME: when the place in line was taken, and the units
 };
 
 // What a caller wants to hold; the rule chooses the slots.
@@ -80,6 +83,9 @@ struct Entry {
   std::optional<Seconds> time;         // declared length; recorded as `until` when the claim starts
   unsigned leave = 0;                  // units that stay free for others
   std::string command;                 // for people, cut to fit
+  bool only_looks = false;             // one step that takes nothing: it waits for nobody
+  std::vector<int> cancel;             // descriptors whose becoming readable ends every wait: Error(interrupted)
+  std::function<void(const std::string&)> caution;   // told at once what keeps others from it; may be empty
 };
 
 // Why Place::sleep returned.
@@ -98,12 +104,15 @@ class Place {
   virtual std::optional<Claim> step(const model::Rule& rule) = 0;
   virtual const model::Decision& decision() const = 0;   // of the last step
 
+  // What would do has changed: the next step is for these units.
+  virtual void want(std::vector<std::string> eligible) = 0;
+
   // After a Take: tells the one behind that this place in line is empty. The next step and the destructor do it too; whoever
   // keeps the place a while calls this as soon as the claim is safe, so that the owner is not held up by the waking of others.
   virtual void pass_on() = 0;
 
   // Sleeps until something watched happens, one of `also` becomes readable or hangs up, or the deadline passes.
-  // Looks again by itself after 2 s (Wake::again), the only timed wake-up.
+  // Looks again by itself after 2 s, or after what the decision says (Wake::again), the only timed wake-up.
   virtual Wake sleep(std::span<const int> also, std::optional<SteadyTime> deadline) = 0;
 
   // How many times a claim was won after Wake::again alone although nobody was stopped: lost wake-ups. Tests want 0.
@@ -114,6 +123,7 @@ class Place {
 struct StoreAbout {
   std::string directory;
   std::string kind;                        // "system", "fallback", "explicit", "private"
+  std::string kept_by;                     // at the last look: who keeps the claims locked, so that order is lost; "" = nobody
   std::vector<std::string> cautions;       // "advisory between friendly users: …", shown by doctor and run -v
 };
 
@@ -125,8 +135,9 @@ class ClaimStore {
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
   // The units of my own living claim of this id, by what nobody but its owner can have said; none where there is none.
   virtual std::vector<std::string> own_claim(const std::string& id) = 0;
-  // The processes whose tickets want one of this claim's units. For after every task: one small read without the mutex, so that
-  // one that has died may be among them.
+  // The living waiters that want one of this claim's units, and should have them when a task of it has ended: who joined the
+  // line after this claim did; who was in line before and was passed, only when the claim is old. So a waiter that cannot
+  // start, or will not, costs a claim once in a while and not with every task. Without the mutex.
   virtual std::vector<pid_t> wanted_by(const Claim& claim) = 0;
   // Records a new declared end; or, with `overdue`, that the end has come and this process, for which the claim was made, still
   // runs: holdings() says so while the claim's note is kept. False when it cannot be recorded.

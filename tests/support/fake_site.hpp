@@ -6,6 +6,7 @@
 #include <map>
 
 #include "app/acquire.hpp"
+#include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace thole::test {
@@ -51,7 +52,12 @@ inline model::Gpu healthy_gpu(int index) {
 // Runs rules as the real store does, over holders that the test sets.
 class FakeStore final : public port::ClaimStore {
  public:
-  struct Held { std::string id; std::vector<std::string> keys; uid_t uid = 0; };
+  struct Held {
+    std::string id;
+    std::vector<std::string> keys;
+    uid_t uid = 0;
+    std::optional<std::uint64_t> shares_mib = {};   // a sharer's budget
+  };
   std::vector<std::string> slots;
   std::vector<Held> held;
   std::function<port::Wake()> on_sleep;         // what happens while somebody sleeps
@@ -82,7 +88,7 @@ class FakeStore final : public port::ClaimStore {
   }
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
   bool amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override { return true; }
-  port::StoreAbout about() const override { return {"memory", "private", {}}; }
+  port::StoreAbout about() const override { return {"memory", "private", "", {}}; }
   std::unique_ptr<port::ClaimStore> within(const std::string& id) override {
     auto store = std::make_unique<FakeStore>();
     store->slots = slots;
@@ -102,7 +108,7 @@ class FakeStore final : public port::ClaimStore {
         model::SlotView slot{key, {}};
         for (const Held& claim : store_.held)
           if (std::find(claim.keys.begin(), claim.keys.end(), key) != claim.keys.end())
-            slot.holders.push_back({claim.uid, false, false, std::nullopt, std::nullopt});
+            slot.holders.push_back({claim.uid, claim.shares_mib.has_value(), false, claim.shares_mib, std::nullopt});
         view.slots.push_back(slot);
       }
       decision_ = rule(view, std::nullopt, WallTime{Millis{1'700'000'000'000}});
@@ -110,7 +116,11 @@ class FakeStore final : public port::ClaimStore {
       if (!take) return std::nullopt;
       port::Claim claim;
       claim.id = entry_.id;
-      for (unsigned slot : take->slots) claim.keys.push_back(store_.slots[slot]);
+      for (unsigned slot : take->slots) {
+        claim.keys.push_back(store_.slots[slot]);
+        if (std::find(entry_.eligible.begin(), entry_.eligible.end(), store_.slots[slot]) == entry_.eligible.end())
+          throw Error(ErrorCode::internal, "the rule took a slot not asked for");
+      }
       return claim;
     }
     const model::Decision& decision() const override { return decision_; }
@@ -118,6 +128,7 @@ class FakeStore final : public port::ClaimStore {
       return store_.on_sleep ? store_.on_sleep() : port::Wake::deadline;
     }
     void pass_on() override {}
+    void want(std::vector<std::string> eligible) override { entry_.eligible = std::move(eligible); }
     unsigned progress_by_timeout() const override { return 0; }
 
    private:

@@ -1,5 +1,6 @@
 #include "host/claims/alloc_lock.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -16,64 +18,70 @@
 namespace thole::host {
 namespace {
 
+constexpr Seconds tried_only{60};
+constexpr Millis one_try{5};
+
 // "pid 1234 (python3, stopped) holds it"
 std::string describe_owner(int fd) {
   for (pid_t pid : lockers_of(kernel_locks(), fd)) {
-    auto process = process_state(pid);
-    if (!process) return "pid " + std::to_string(pid) + " took it (gone; a child of it has it still)";
-    bool stopped = process->state == 'T' || process->state == 't';
-    return "pid " + std::to_string(pid) + " (" + printable(process->name) + (stopped ? ", stopped" : "") + ") holds it";
+    if (auto process = process_state(pid)) {
+      bool stopped = process->state == 'T' || process->state == 't';
+      return "pid " + std::to_string(pid) + " (" + printable(process->name) + (stopped ? ", stopped" : "") + ") holds it";
+    }
+    const bool gone = ::kill(pid, 0) != 0 && errno == ESRCH;
+    return "pid " + std::to_string(pid) + (gone ? " took it (gone; a child of it has it still)" : " of another user holds it");
   }
   return "its owner is in another container";
 }
 
-void sleep_for(std::chrono::nanoseconds duration) {
-  timespec time{0, static_cast<long>(duration.count())};
-  ::nanosleep(&time, nullptr);
-}
-
 }  // namespace
 
-bool AllocLock::try_enter() {
+void rest(std::chrono::nanoseconds duration, std::span<const int> cancel) {
+  std::vector<pollfd> polled;
+  for (int fd : cancel) polled.push_back({fd, POLLIN, 0});
+  timespec time{0, static_cast<long>(duration.count())};
+  if (::ppoll(polled.data(), polled.size(), &time, nullptr) > 0)
+    throw Error(ErrorCode::interrupted, "the wait was interrupted");
+}
+
+bool AllocLock::try_enter(int& reason) {
   // Blocked before the lock is taken: there is no moment in which a signal could stop the owner.
   sigset_t all;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return true;
-  int reason = errno;
+  reason = errno;
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  errno = reason;
   return false;
 }
 
 AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPatience& patience,
-                     const std::function<void(const std::string&)>& stuck)
+                     const std::function<void(const std::string&)>& stuck, std::span<const int> cancel)
     : fd_(alloc_fd) {
-  if (try_enter()) return;
-  auto begin = std::chrono::steady_clock::now();
+  int reason = 0;
+  if (try_enter(reason)) return;
+  const auto begin = std::chrono::steady_clock::now();
   bool named = false;
   std::chrono::nanoseconds pause{20'000};
   for (unsigned tries = 0;; ++tries) {
-    if (errno != EWOULDBLOCK && errno != EINTR)
-      throw Error(ErrorCode::unavailable, "cannot lock").about(directory + "/alloc").because(errno);
+    if (reason != EWOULDBLOCK && reason != EINTR)
+      throw Error(ErrorCode::unavailable, "cannot lock").about(directory + "/alloc").because(reason);
     // The owner is usually done within 40 us: yield first, sleep later.
     if (tries < 20) {
       ::sched_yield();
     } else {
-      sleep_for(pause);
+      rest(pause, cancel);
       pause = std::min(pause * 2, std::chrono::nanoseconds{1'000'000});
     }
-    if (try_enter()) return;
-    int reason = errno;
-    auto waited = std::chrono::steady_clock::now() - begin;
+    if (try_enter(reason)) return;
+    const auto waited = std::chrono::steady_clock::now() - begin;
     if (!named && waited > patience.name_after) {
       named = true;
-      if (stuck) stuck(directory + "/alloc is locked for too long: " + describe_owner(fd_));
+      if (stuck) stuck("somebody keeps the claims locked: " + describe_owner(fd_) + ": " + directory + "/alloc");
     }
     if (waited > patience.give_up_after)
-      throw Error(ErrorCode::unavailable, "somebody keeps the claims locked: " + describe_owner(fd_))
-          .about(directory + "/alloc").hint("continue or end that process (kill -CONT, kill)");
-    errno = reason;
+      throw AllocHeld(Error(ErrorCode::unavailable, "somebody keeps the claims locked: " + describe_owner(fd_))
+                          .about(directory + "/alloc").hint("continue or end that process (kill -CONT, kill)"));
   }
 }
 
@@ -81,6 +89,17 @@ AllocLock::~AllocLock() {
   // LOCK_UN, not close: the descriptor is kept for the next time. `alloc` is no claim, and nobody inherits it by exec.
   ::flock(fd_, LOCK_UN);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+AllocPatience AllocBudget::left(SteadyTime now) const {
+  if (now < tried_only_until_) return {.name_after = patience_.give_up_after, .give_up_after = one_try};
+  return {std::max(Millis{0}, patience_.name_after - spent_), std::max(one_try, patience_.give_up_after - spent_)};
+}
+
+void AllocBudget::give_up(SteadyTime now) {
+  if (now < tried_only_until_) return;
+  tried_only_until_ = now + tried_only;
+  spent_ = Millis{0};
 }
 
 }  // namespace thole::host

@@ -2,38 +2,65 @@
 //
 // How this works. flock of the node `alloc`, held for microseconds and never while sleeping. Every trial lock of any node is
 // taken under it, so that two processes probing the same node cannot mistake each other for an owner. All signals are
-// blocked inside, because a process stopped there (Ctrl-Z) would stop everybody. SIGSTOP and the freezer remain: whoever waits
-// longer than two seconds names the owner from /proc/locks, and gives up with an error after `patience`.
+// blocked inside, because a process stopped there (Ctrl-Z) would stop everybody. SIGSTOP, the freezer and flock(1) in anybody's
+// hands remain: whoever waits for long names the owner from /proc/locks, and after `give_up_after` he goes on without
+// (fifo_unordered.cpp): the mutex keeps the order, the locks of the units alone keep exclusion.
 #pragma once
 
 #include <signal.h>
 
 #include <functional>
+#include <span>
 #include <string>
 
+#include "base/error.hpp"
 #include "base/time.hpp"
 
 namespace thole::host {
 
 struct AllocPatience {
-  Millis name_after{2000};       // then `stuck` is called, once, with a sentence that names the owner
-  Millis give_up_after{30000};   // then Error(unavailable)
+  Millis name_after{1500};       // then `stuck` is called, once, with a sentence that names the owner
+  Millis give_up_after{5000};    // then AllocHeld
 };
+
+// Somebody keeps `alloc`; says who.
+class AllocHeld : public Error {
+ public:
+  explicit AllocHeld(Error&& error) : Error(std::move(error)) {}
+};
+
+// Sleeps; Error(interrupted) as soon as one of the descriptors is readable.
+void rest(std::chrono::nanoseconds duration, std::span<const int> cancel);
 
 // Inside from construction to destruction.
 class AllocLock {
  public:
   AllocLock(int alloc_fd, const std::string& directory, const AllocPatience& patience,
-            const std::function<void(const std::string&)>& stuck);
+            const std::function<void(const std::string&)>& stuck, std::span<const int> cancel = {});
   ~AllocLock();
   AllocLock(const AllocLock&) = delete;
   AllocLock& operator=(const AllocLock&) = delete;
 
  private:
-  bool try_enter();
+  bool try_enter(int& reason);
 
   int fd_;
   sigset_t before_;
+};
+
+// How long one who waits has waited for alloc, in sum. When his patience is over he only tries it, once each time, for a
+// minute; then he has patience anew.
+class AllocBudget {
+ public:
+  explicit AllocBudget(AllocPatience patience) : patience_(patience) {}
+  AllocPatience left(SteadyTime now) const;
+  void spend(Millis waited) { spent_ += waited; }
+  void give_up(SteadyTime now);
+
+ private:
+  AllocPatience patience_;
+  Millis spent_{0};
+  SteadyTime tried_only_until_{};
 };
 
 }  // namespace thole::host

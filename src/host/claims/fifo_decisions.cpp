@@ -6,17 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/error.hpp"
 #include "host/claims/fifo_pass.hpp"
 
 namespace thole::host {
 namespace {
-
-constexpr Millis grace{1000};                 // able to start for so long and not started: stopped
-constexpr Seconds stopped_is_believed{10};
-
-SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
 bool has_a_name(int fd) {
   struct stat open;
@@ -30,9 +26,10 @@ std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 
 // ---- Take ----
 
 FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim) {
-  if (overtakes_the_dead(pass)) return Outcome::again;
   claim.emplace();
   claim->id = entry_.id;
+  claim->taken_us = boot_clock_us();
+  claim->joined_us = turn_ ? turn_->ticket.view.number : claim->taken_us;
   std::vector<unsigned> places;
   for (unsigned slot : decision.slots) {
     if (slot >= pass.view.slots.size() || !eligible_.test(slot))
@@ -40,7 +37,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
     if (lock_slot(pass, slot, *claim, places)) continue;
     claim.reset();
     if (pass.slots_changed || !pass.nodes.state().current()) return Outcome::moved;
-    pass.look.look_again(pass.view.slots, slot);
+    if (pass.section.ordered()) pass.look.look_again(pass.view.slots, slot);
     return Outcome::again;
   }
   store_.hook("slots locked");
@@ -52,9 +49,14 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   }
   write_note(pass, decision, places, *claim);
   store_.hook("noted");
-  nudge(pass, decision.nudge);
+  if (pass.section.ordered()) {
+    nudge(pass, decision.nudge);
+  } else if (entry_.shared && others_share(pass, decision, places)) {
+    claim.reset();
+    return Outcome::again;
+  }
   if (entry_.shared) return Outcome::done;   // in line until it is certain (still_admitted): nobody follows one who comes back
-  leave(pass);
+  step_out(pass);
   store_.hook("left");
   return Outcome::done;
 }
@@ -120,7 +122,7 @@ void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::v
     throw Error(ErrorCode::unavailable, "no note can be made of this claim, and nothing is shared without one")
         .about(pass.nodes.path() + "/notes").because(errno).hint("claim without --share; thole doctor says what is wrong");
   } else {
-    store_.caution("no note could be made of this claim: what claims inside it waits until it ends");
+    caution("no note could be made of this claim: what claims inside it waits until it ends");
   }
   shared_.clear();
   for (std::size_t i = 0; i < decision.slots.size() && entry_.shared; ++i) shared_.push_back({decision.slots[i], places[i]});
@@ -130,7 +132,7 @@ void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::v
 // alloc who saw me no more than I saw him; later than both of our notes one of us looks. (Who comes later has seen me.)
 bool FifoPlace::still_admitted(const model::Rule& rule) {
   collect_notes();
-  Pass pass(store_);
+  Pass pass(store_, alloc_, [this](const std::string& text) { caution(text); }, entry_.cancel);
   pass.queue.read();
   model::QueueView view;
   pass.look.fill(view.slots, {});
@@ -155,19 +157,16 @@ bool FifoPlace::still_admitted(const model::Rule& rule) {
   const model::Decision decision = rule(view, std::nullopt, pass.now);
   const auto* take = std::get_if<model::Take>(&decision);
   if (!take || !std::is_permutation(take->slots.begin(), take->slots.end(), mine.begin(), mine.end())) return false;
-  leave(pass);
+  step_out(pass);
   store_.hook("left");
   return true;
 }
 
-// A rule that lets me go before an earlier ticket has reckoned with it: then it must live.
-bool FifoPlace::overtakes_the_dead(Pass& pass) {
-  std::uint64_t mine = turn_ ? turn_->ticket.view.number : largest_ticket;
-  for (const Ticket& ticket : pass.queue.tickets()) {
-    if (ticket.view.number >= mine || (ticket.view.eligible & eligible_).none()) continue;
-    if (!pass.alive(ticket)) return drop_dead(pass);
-  }
-  return false;
+// Out of the line with a claim. Without order the queue is not mine to write to: the ticket is one of the dead then, and whoever
+// is inside drops it.
+void FifoPlace::step_out(Pass& pass) {
+  if (pass.section.ordered()) leave(pass);
+  else spent_ = std::exchange(turn_, std::nullopt);
 }
 
 // ---- Wait ----
@@ -180,7 +179,7 @@ FifoPlace::Outcome FifoPlace::wait(Pass& pass, const model::Wait& decision) {
   nudge(pass, decision.nudge);
   if (!pass.nodes.state().current()) return Outcome::moved;
   watches_ = std::move(watches);
-  excused_ = decision.observe.any() || !stopped_.empty() || !turn_;
+  excused_ = decision.observe.any() || decision.look_again || !stopped_.empty() || !turn_;
   store_.hook("watching");
   return Outcome::done;
 }
@@ -213,39 +212,19 @@ bool FifoPlace::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
   return false;
 }
 
+// Only after the clock alone has woken me: he would have woken me himself.
 bool FifoPlace::behind_is_stopped(Pass& pass, const model::Wait& decision) {
   const Ticket* ticket = pass.find(*decision.behind);
-  if (!ticket) return false;
-  Stopped stopped{ticket->view.number, ticket->pid, ticket->start, std::nullopt};
-  if (last_wake_ == port::Wake::again) {
-    stopped_.push_back(stopped);
-    if (is_stopped(ticket->view)) return true;
-    std::erase_if(stopped_, [&](const Stopped& other) { return other.number == stopped.number; });
-  }
-  SteadyTime now = steady_now();
-  if (!decision.could_start_but_for_behind) {
-    suspect_.reset();
-  } else if (!suspect_ || suspect_->first != stopped.number) {
-    suspect_ = {stopped.number, now};
-  } else if (now - suspect_->second >= grace) {  // frozen in another way than by a signal, or in another pid namespace
-    stopped.valid_until = now + stopped_is_believed;
-    stopped_.push_back(stopped);
-    suspect_.reset();
-    return true;
-  }
-  return false;
+  if (!ticket || last_wake_ != port::Wake::again) return false;
+  stopped_.push_back({ticket->view.number, ticket->pid, ticket->start});
+  return is_stopped(ticket->view);
 }
 
 bool FifoPlace::is_stopped(const model::TicketView& ticket) {
   auto found = std::find_if(stopped_.begin(), stopped_.end(), [&](const Stopped& s) { return s.number == ticket.number; });
   if (found == stopped_.end()) return false;
-  bool still;
-  if (found->valid_until) {
-    still = steady_now() < *found->valid_until;
-  } else {
-    auto process = process_state(static_cast<pid_t>(found->pid));
-    still = process && process->start == found->start && (process->state == 'T' || process->state == 't');
-  }
+  const auto process = process_state(static_cast<pid_t>(found->pid));
+  const bool still = process && process->start == found->start && (process->state == 'T' || process->state == 't');
   if (!still) stopped_.erase(found);
   return still;
 }

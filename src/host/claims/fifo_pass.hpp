@@ -12,8 +12,9 @@
 namespace thole::host {
 
 struct FifoPlace::Pass {
-  explicit Pass(FifoStore& store)
-      : section(store), nodes(store.nodes()), queue(store.queue()), who(nodes.who()), look(nodes, who), view(store.view()),
+  Pass(FifoStore& store, AllocBudget& alloc, const Section::Said& stuck, std::span<const int> cancel)
+      : section(store, alloc, stuck, cancel), nodes(store.nodes()), queue(store.queue()), who(nodes.who()), look(nodes, who),
+        view(store.view()),
         now(std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now())) {}
 
   Section section;

@@ -21,6 +21,7 @@ namespace {
 constexpr Millis look_again_after{2000};
 constexpr Millis restless_look_after{10};
 constexpr Millis neighbours_patience{3000};   // safe-gpu asks nvidia-smi three times, and makes its contexts
+constexpr Seconds neighbours_tried_only{60};  // ... who keeps its lock for longer is not waited for at every pass
 constexpr unsigned asks = 64 + model::max_slots;
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
@@ -35,12 +36,20 @@ void pause_at_random() {
 
 }  // namespace
 
-FifoPlace::FifoPlace(FifoStore& store, port::Entry entry) : store_(store), maker_(store.me().pid), entry_(std::move(entry)) {}
+FifoPlace::FifoPlace(FifoStore& store, port::Entry entry)
+    : store_(store), maker_(store.me().pid), entry_(std::move(entry)), 
+      alloc_(entry_.only_looks ? store.options().look_patience : store.options().patience) {}
+
+void FifoPlace::caution(const std::string& text) {
+  if (store_.caution(text) && entry_.caution) entry_.caution(text);
+}
 
 FifoPlace::~FifoPlace() {
   if (!turn_ || static_cast<std::uint32_t>(::getpid()) != maker_) return;
   try {
-    Pass pass(store_);
+    AllocBudget short_one(store_.options().look_patience);
+    Pass pass(store_, short_one, {}, {});
+    if (!pass.section.ordered()) return;
     pass.queue.read();
     leave(pass);
   } catch (const Error&) {
@@ -94,15 +103,22 @@ void FifoPlace::collect_notes() {
 
 FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim) {
   // Before alloc: it may take a while, and only safe-gpu's users are to wait for us meanwhile.
-  SafeGpuLock neighbours(store_.options().neighbours, neighbours_patience,
-                         [this](const std::string& text) { store_.caution(text); });
-  Pass pass(store_);
+  const auto say = [this](const std::string& text) { caution(text); };
+  const SteadyTime now = steady_now();
+  SafeGpuLock neighbours(store_.options().neighbours, now < neighbours_tried_only_until_ ? Millis{0} : neighbours_patience, say,
+                         entry_.cancel);
+  if (!neighbours.complete() && now >= neighbours_tried_only_until_) neighbours_tried_only_until_ = now + neighbours_tried_only;
+  Pass pass(store_, alloc_, say, entry_.cancel);
   if (store_.me().pid != maker_)
     throw Error(ErrorCode::internal, "a place in line cannot be used by a child of its process");
   pass.nodes.refresh_slots();
   eligible_ = store_.slots_of(entry_);
-  look_at_queue(pass);
   restless_ = false;
+  return pass.section.ordered() ? step_in_order(pass, rule, claim) : step_without_order(pass, rule, claim);
+}
+
+FifoPlace::Outcome FifoPlace::step_in_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim) {
+  look_at_queue(pass);
   for (unsigned ask = 0; ask < asks; ++ask) {
     show_queue(pass);
     decision_ = rule(pass.view, turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt, pass.now);
@@ -129,7 +145,7 @@ void FifoPlace::look_at_queue(Pass& pass) {
     bool same = mine && mine->place == turn_->ticket.place && mine->pid == turn_->ticket.pid &&
                 mine->view.eligible == eligible_;
     // Somebody has overwritten my ticket: it goes back to its place, with its number.
-    if (!same && !pass.queue.write(turn_->ticket)) store_.caution("the disk is full: waiting without order");
+    if (!same && !pass.queue.write(turn_->ticket)) caution("the disk is full: waiting without order");
     excused_ = excused_ || !same;
   }
   pass.wanted = eligible_;
@@ -160,6 +176,7 @@ bool FifoPlace::must_be_informed(const Pass& pass) const {
 
 void FifoPlace::show_queue(Pass& pass) {
   pass.view.tickets.clear();
+  pass.view.ordered = true;
   for (const Ticket& ticket : pass.queue.tickets()) {
     // A forged ticket with my number would be taken for mine.
     if (turn_ && ticket.view.number == turn_->ticket.view.number && ticket.place != turn_->ticket.place) continue;
@@ -207,7 +224,7 @@ void FifoPlace::join(Pass& pass) {
       Ticket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, place, first_ticket_->view.since)
                                     : my_ticket(pass.queue.next_number(), place, pass.now);
       if (!pass.queue.write(ticket)) {
-        store_.caution("the disk is full: waiting without order");
+        caution("the disk is full: waiting without order");
         return;
       }
       first_ticket_ = ticket;
@@ -217,7 +234,7 @@ void FifoPlace::join(Pass& pass) {
     }
     if (swept || !drop_dead(pass)) break;
   }
-  store_.caution("all " + std::to_string(turn_places) + " waiting places are taken: waiting without order");
+  caution("all " + std::to_string(turn_places) + " waiting places are taken: waiting without order");
 }
 
 void FifoPlace::leave(Pass& pass) {
@@ -230,12 +247,18 @@ void FifoPlace::leave(Pass& pass) {
 
 // ---- Sleep ----
 
+Millis FifoPlace::look_again_in() const {
+  if (restless_) return restless_look_after;
+  const auto* wait = std::get_if<model::Wait>(&decision_);
+  return wait && wait->look_again ? std::min(*wait->look_again, look_again_after) : look_again_after;
+}
+
 port::Wake FifoPlace::sleep(std::span<const int> also, std::optional<SteadyTime> deadline) {
   std::vector<pollfd> polled;
   for (int fd : also) polled.push_back({fd, POLLIN, 0});
   watches_.append_to(polled);
   if (turn_) polled.push_back({turn_->fd.get(), POLLIN, 0});
-  SteadyTime again = steady_now() + (restless_ ? restless_look_after : look_again_after);
+  SteadyTime again = steady_now() + look_again_in();
   bool ends = deadline && *deadline <= again;
   for (;;) {
     int ready = ::poll(polled.data(), polled.size(), poll_timeout(ends ? *deadline : again, steady_now()));
@@ -248,7 +271,7 @@ port::Wake FifoPlace::sleep(std::span<const int> also, std::optional<SteadyTime>
     if (i < also.size()) return last_wake_ = port::Wake::other_fd;
     if (i < also.size() + watches_.size()) return last_wake_ = watches_.kind(i - also.size());
   }
-  drain(turn_->fd.get());
+  if (turn_) drain(turn_->fd.get());
   return last_wake_ = port::Wake::nudge;
 }
 

@@ -15,7 +15,7 @@
 namespace thole::host {
 
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
-    : options_(std::move(options)), look_only_(look_only), me_(own_identity()) {
+    : options_(std::move(options)), look_only_(look_only), me_(own_identity()), looks_(options_.look_patience) {
   open_directory(std::move(directory));
 }
 
@@ -84,23 +84,24 @@ bool FifoStore::reopen() {
 
 void FifoStore::adopt_after_fork() {
   if (static_cast<std::uint32_t>(::getpid()) == me_.pid) return;
-  new (&threads_) std::mutex;  // another thread of the parent may have had it; that thread is not here
+  new (&threads_) std::mutex;  // another thread of the parent may have had one; that thread is not here
+  new (&cautions_mutex_) std::mutex;
   me_ = own_identity();
   open_again();
 }
 
-void FifoStore::caution(const std::string& text) {
-  {
-    std::lock_guard lock(cautions_mutex_);
-    if (std::find(cautions_.begin(), cautions_.end(), text) != cautions_.end()) return;
-    cautions_.push_back(text);
-  }
-  if (options_.log) options_.log->say(port::Level::warning, text);
+bool FifoStore::caution(const std::string& text) {
+  std::lock_guard lock(cautions_mutex_);
+  if (std::find(cautions_.begin(), cautions_.end(), text) != cautions_.end()) return false;
+  cautions_.push_back(text);
+  return true;
 }
 
 port::StoreAbout FifoStore::about() const {
+  const_cast<FifoStore*>(this)->adopt_after_fork();   // the parent's mutex may be held by a thread that is not here
+  std::lock_guard threads(threads_);
   static constexpr const char* kinds[] = {"system", "fallback", "explicit", "private"};
-  port::StoreAbout about{nodes_->path(), kinds[static_cast<int>(nodes_->state().kind)], nodes_->cautions()};
+  port::StoreAbout about{nodes_->path(), kinds[static_cast<int>(nodes_->state().kind)], kept_by_, nodes_->cautions()};
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));
   std::lock_guard lock(cautions_mutex_);
@@ -112,9 +113,10 @@ std::unique_ptr<port::ClaimStore> FifoStore::within(const std::string& claim_id)
   ClaimStoreOptions inner = options_;
   inner.location = inner_location(options_, claim_id);
   inner.units.clear();  // those of the claim: each is added by the first who enters for it
-  sweep_inner_directories(options_, nodes_->path(), [this](const std::string& id) { return !own_claim(id).empty(); });
+  const std::string outer = about().directory;
+  sweep_inner_directories(options_, outer, [this](const std::string& id) { return !own_claim(id).empty(); });
   StateDir directory = open_state_dir(inner.location);
-  mark_inner_directory(directory, nodes_->path());
+  mark_inner_directory(directory, outer);
   return std::make_unique<FifoStore>(std::move(inner), std::move(directory), false);
 }
 
@@ -165,12 +167,23 @@ std::vector<std::string> FifoStore::own_claim(const std::string& id) {
   return keys;
 }
 
-Section::Section(FifoStore& store) : threads_((store.adopt_after_fork(), store.threads())) {
+Section::Section(FifoStore& store, AllocBudget& budget, const Said& stuck, std::span<const int> cancel)
+    : threads_((store.adopt_after_fork(), store.threads())) {
+  const auto now = [] { return std::chrono::steady_clock::now(); };
   for (;;) {
-    alloc_.emplace(store.nodes().alloc(), store.nodes().path(), store.options().patience,
-                   [&store](const std::string& text) { store.caution(text); });
-    if (!store.nodes().replaced()) break;
-    alloc_.reset();  // others meet in the new one already; every place in line is in the new queue too
+    const SteadyTime begin = now();
+    try {
+      alloc_.emplace(store.nodes().alloc(), store.nodes().path(), budget.left(begin), stuck, cancel);
+      budget.spend(std::chrono::duration_cast<Millis>(now() - begin));
+      if (!store.nodes().replaced()) break;
+      alloc_.reset();  // others meet in the new one already; every place in line is in the new queue too
+    } catch (const AllocHeld& held) {
+      if (!store.nodes().replaced()) {
+        budget.give_up(now());
+        why_ = held.what() + (": " + held.object());
+        break;
+      }
+    }
     store.open_again();
   }
   store.hook("locked");

@@ -53,7 +53,7 @@ class FifoStore : public port::ClaimStore {
   // Before threads(). In a child everything is opened anew: descriptors shared with the parent exclude nobody.
   void adopt_after_fork();
   bool reopen();                       // looks for the directory again: is it another one?
-  void caution(const std::string& text);
+  bool caution(const std::string& text);   // false: said before
   void hook(const char* step) const { if (options_.step_hook) options_.step_hook(step); }
   // The slots of its units. One without a slot is passed over while there are enough of the others; else it throws.
   model::SlotSet slots_of(const port::Entry& entry) const;
@@ -76,16 +76,23 @@ class FifoStore : public port::ClaimStore {
   ProcessIdentity me_;
   mutable std::mutex cautions_mutex_;  // its own: cautions arise while threads_ is held, and while it is not
   std::vector<std::string> cautions_;
+  AllocBudget looks_;                  // of those who only look; under threads_
+  std::string kept_by_;                // what the last of them saw; under threads_
 };
 
-// Inside of alloc, one thread and one process at a time.
+// One thread of this process at a time; and inside of alloc, one process at a time, unless somebody else keeps that.
 class Section {
  public:
-  explicit Section(FifoStore& store);
+  using Said = std::function<void(const std::string&)>;
+  Section(FifoStore& store, AllocBudget& budget, const Said& stuck, std::span<const int> cancel);
+  bool ordered() const { return alloc_.has_value(); }
+  const std::string& why() const { return why_; }   // who keeps it
+  void leave() { alloc_.reset(); }
 
  private:
   std::lock_guard<std::mutex> threads_;
   std::optional<AllocLock> alloc_;
+  std::string why_;
 };
 
 class FifoPlace : public port::Place {
@@ -95,6 +102,7 @@ class FifoPlace : public port::Place {
 
   std::optional<port::Claim> step(const model::Rule& rule) override;
   const model::Decision& decision() const override { return decision_; }
+  void want(std::vector<std::string> eligible) override { entry_.eligible = std::move(eligible); }
   void pass_on() override { spent_.reset(); }
   port::Wake sleep(std::span<const int> also, std::optional<SteadyTime> deadline) override;
   unsigned progress_by_timeout() const override { return progress_by_timeout_; }
@@ -105,12 +113,11 @@ class FifoPlace : public port::Place {
     Fd fd;
     Ticket ticket;
   };
-  // Somebody ahead who could start and does not.
+  // Somebody ahead whose process is stopped (Ctrl-Z), as /proc says.
   struct Stopped {
     std::uint64_t number;
     std::uint32_t pid;
     std::uint64_t start;
-    std::optional<SteadyTime> valid_until;   // absent: as long as /proc says so
   };
   struct Pass;
   enum class Outcome { done, again, moved, uninformed };
@@ -120,6 +127,9 @@ class FifoPlace : public port::Place {
   };
 
   Outcome try_step(const model::Rule& rule, std::optional<port::Claim>& claim);
+  Outcome step_in_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim);
+  Outcome step_without_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim);
+  bool others_share(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places);
   void look_at_queue(Pass& pass);
   void show_queue(Pass& pass);
   bool drop_dead(Pass& pass);
@@ -130,12 +140,14 @@ class FifoPlace : public port::Place {
   void collect_notes();
   void inform(Pass& pass, std::vector<model::SlotView>& slots);
   bool must_be_informed(const Pass& pass) const;
-  bool overtakes_the_dead(Pass& pass);
+  void step_out(Pass& pass);
   Outcome wait(Pass& pass, const model::Wait& decision);
   bool watch(Pass& pass, const model::Wait& decision, Watches& watches);
   bool watch_ticket(Pass& pass, std::uint64_t number, Watches& watches);
   bool watch_slot(Pass& pass, unsigned slot, Watches& watches);
   bool behind_is_stopped(Pass& pass, const model::Wait& decision);
+  void caution(const std::string& text);
+  Millis look_again_in() const;
   void join(Pass& pass);
   void leave(Pass& pass);
   void nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const;
@@ -154,10 +166,11 @@ class FifoPlace : public port::Place {
   std::optional<Ticket> first_ticket_;   // number and time of my first: I keep them when I give back and come again
   Watches watches_;
   std::vector<Stopped> stopped_;
-  std::optional<std::pair<std::uint64_t, SteadyTime>> suspect_;   // could start since then, and has not
   port::Wake last_wake_ = port::Wake::turn;
   bool restless_ = false;              // things kept changing while we looked: look again soon
   bool excused_ = false;               // a look by time alone is expected to make progress now
+  AllocBudget alloc_;
+  SteadyTime neighbours_tried_only_until_{};   // safe-gpu's users keep their lock
   unsigned progress_by_timeout_ = 0;
 };
 

@@ -104,8 +104,8 @@ TicketRecord encode(const Ticket& ticket) {
   return record;
 }
 
-bool decode(const TicketRecord& record, unsigned place, Ticket& ticket) {
-  if (record.number == 0 || record.number >= largest_ticket || record.check != ticket_check(record)) return false;
+bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticket& ticket) {
+  if (record.number == 0 || record.number > now || record.check != ticket_check(record)) return false;
   ticket.view.number = record.number;
   ticket.view.uid = record.uid;
   ticket.view.eligible = slot_set(record.eligible);
@@ -123,9 +123,9 @@ bool decode(const TicketRecord& record, unsigned place, Ticket& ticket) {
   return ticket.view.eligible.any();
 }
 
-std::optional<Ticket> decode(const TicketRecord& record, unsigned place) {
+std::optional<Ticket> decode(const TicketRecord& record, unsigned place, std::uint64_t now) {
   Ticket ticket;
-  return decode(record, place, ticket) ? std::optional(ticket) : std::nullopt;
+  return decode(record, place, now, ticket) ? std::optional(ticket) : std::nullopt;
 }
 
 NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory) {
@@ -176,12 +176,11 @@ std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::
 QueueHeader fresh_queue_header() {
   QueueHeader header{};
   header.magic = queue_magic;
-  header.next = 1;
   return header;
 }
 
 QueueHeader sanitised(QueueHeader header) {
-  if (header.magic != queue_magic || header.next == 0 || header.next >= largest_ticket || header.used > turn_places) {
+  if (header.magic != queue_magic || header.used > turn_places) {
     header = fresh_queue_header();
     header.used = turn_places;
   }

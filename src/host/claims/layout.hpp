@@ -22,11 +22,10 @@
 namespace thole::host {
 
 inline constexpr unsigned turn_places = 1024;                          // waiting places of a directory
-inline constexpr std::uint64_t largest_ticket = std::uint64_t{1} << 62;  // beyond it a number is not one of ours
 
 struct QueueHeader {
   std::uint64_t magic;
-  std::uint64_t next;              // the next ticket's number
+  std::uint64_t unused;
   std::uint32_t used;              // places below this one may hold tickets; the rest need not be read
   std::uint32_t reserved[11];
 };
@@ -44,7 +43,7 @@ struct TicketRecord {
   std::uint8_t leave;
   std::uint32_t check;             // of all other fields
   std::int64_t since_ms;
-  std::uint64_t number;            // last: without it the record is none
+  std::uint64_t number;            // CLOCK_BOOTTIME in us when it joined the line; last: without it the record is none
 };
 static_assert(sizeof(TicketRecord) == 64 && offsetof(TicketRecord, number) == 56);
 
@@ -109,8 +108,9 @@ struct Note {
 };
 
 TicketRecord encode(const Ticket& ticket);
-std::optional<Ticket> decode(const TicketRecord& record, unsigned place);
-bool decode(const TicketRecord& record, unsigned place, Ticket& ticket);   // into a ticket that is there; false: none
+// `now`: a number beyond it is nobody's: with it the next in line would have none that counts.
+std::optional<Ticket> decode(const TicketRecord& record, unsigned place, std::uint64_t now);
+bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticket& ticket);   // into one that is there
 
 // `directory`: a number of the state directory that no other one has. A note counts only there and while its slots keep their keys.
 NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory);

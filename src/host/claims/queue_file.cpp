@@ -1,6 +1,7 @@
 #include "host/claims/queue_file.hpp"
 
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,14 @@ bool make_queue(int fd) {
   return ::pwrite(fd, &header, sizeof header, 0) == sizeof header && (full == 0 || full == EOPNOTSUPP);
 }
 
+std::uint64_t boot_clock_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
+}
+
 void QueueFile::read() {
+  now_ = boot_clock_us();
   known_.swap(records_);
   read_records();
   if (!take_over_changes()) take_over_all();
@@ -50,7 +58,7 @@ bool QueueFile::take_over_changes() {
   for (std::size_t i = 0; i < changes; ++i) {
     forget(changed[i]);
     Ticket ticket;
-    if (changed[i] < records_.size() && decode(records_[changed[i]], changed[i], ticket)) insert(ticket);
+    if (changed[i] < records_.size() && decode(records_[changed[i]], changed[i], now_, ticket)) insert(ticket);
   }
   return true;
 }
@@ -65,7 +73,7 @@ void QueueFile::take_over_all() {
   tickets_.resize(order_.size());
   std::size_t valid = 0;
   for (auto [number, place] : order_)
-    if (decode(records_[place], place, tickets_[valid])) ++valid;
+    if (decode(records_[place], place, now_, tickets_[valid])) ++valid;
   tickets_.resize(valid);
 }
 
@@ -83,7 +91,9 @@ void QueueFile::insert(const Ticket& ticket) {
 }
 
 std::uint64_t QueueFile::next_number() const {
-  return tickets_.empty() ? header_.next : std::max(header_.next, tickets_.back().view.number + 1);
+  std::uint64_t now = boot_clock_us();
+  while (!tickets_.empty() && now <= tickets_.back().view.number) now = boot_clock_us();   // numbers that count are past
+  return now;
 }
 
 std::vector<unsigned> QueueFile::empty_places() const {
@@ -96,11 +106,10 @@ std::vector<unsigned> QueueFile::empty_places() const {
 }
 
 bool QueueFile::write(const Ticket& ticket) {
-  // The header first: a number is never given out twice, and a place marked as used without a ticket is only read in vain.
+  // The header first: a place marked as used without a ticket is only read in vain.
   QueueHeader header = header_;
-  header.next = std::max(header.next, ticket.view.number + 1);
   header.used = std::max(header.used, ticket.place + 1);
-  if (header.next != header_.next || header.used != header_.used) {
+  if (header.used != header_.used) {
     if (::pwrite(fd_, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return false;
     header_ = header;
   }

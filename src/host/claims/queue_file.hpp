@@ -13,16 +13,19 @@ namespace thole::host {
 bool make_queue(int fd);
 inline constexpr off_t queue_size = ticket_offset(turn_places);
 
+// CLOCK_BOOTTIME in us: the same for all processes of the machine, but for those in a time namespace.
+std::uint64_t boot_clock_us();
+
 // Keeps what it read from one reading to the next and decodes only what has changed: with hundreds of waiters the owner-to-be
 // would otherwise spend more time on their tickets than on his own lock.
 class QueueFile {
  public:
   explicit QueueFile(int fd) : fd_(fd) {}
 
-  // Reads what is in use. Corrupt records and places beyond a truncated end count as empty.
+  // Reads what is in use. Corrupt records and places beyond a truncated end count as empty; so does a number from the future.
   void read();
   const std::vector<Ticket>& tickets() const { return tickets_; }   // in order of arrival; some may be dead
-  std::uint64_t next_number() const;                                 // larger than every number seen
+  std::uint64_t next_number() const;                                 // this moment; larger than every number that counts
   std::vector<unsigned> empty_places() const;                        // lowest first
 
   // Writes a ticket in its place and counts its number as given out. False when the disk is full.
@@ -39,6 +42,7 @@ class QueueFile {
   void insert(const Ticket& ticket);
 
   int fd_;
+  std::uint64_t now_ = 0;              // at the last reading
   QueueHeader header_{};
   std::vector<TicketRecord> records_;  // as in the file now …
   std::vector<TicketRecord> known_;    // … and as at the reading before

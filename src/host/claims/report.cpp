@@ -15,6 +15,9 @@
 namespace thole::host {
 namespace {
 
+// A claim older than this gives way also to those it has passed: what kept them then may have gone.
+constexpr std::uint64_t passed_over_for_us = 10 * 60 * 1'000'000ull;
+
 // A lock that is held, before anybody is named.
 struct HeldLock {
   unsigned slot, place;
@@ -22,10 +25,8 @@ struct HeldLock {
 };
 
 // Exact: trial locks, under alloc. The notes are read before, so that a claim that ends meanwhile is not held without one.
-std::vector<HeldLock> try_all(FifoStore& store, NoteBook& notes) {
+std::vector<HeldLock> try_all(ClaimDirectory& nodes, NoteBook& notes) {
   std::vector<HeldLock> held;
-  Section section(store);
-  ClaimDirectory& nodes = store.nodes();
   nodes.refresh_slots();
   notes.read(nodes.slots());
   WhoFile who(nodes.who());
@@ -154,25 +155,26 @@ std::vector<Fd> concerned(const ClaimDirectory& nodes, QueueFile& queue, const m
 
 std::vector<model::Holding> FifoStore::holdings() {
   adopt_after_fork();
-  if (!nodes_->state().current()) reopen();
-  NoteBook before = notes();
-  before.collect();
-  std::vector<HeldLock> held;
-  try {
-    held = try_all(*this, before);
-  } catch (const Error& stuck) {
-    if (stuck.code() != ErrorCode::unavailable) throw;
-    caution(stuck.full());
-    before.read(nodes_->slots());
-    held = read_only_view(*nodes_);
+  bool moved;
+  {
+    std::lock_guard lock(threads_);
+    moved = !nodes_->state().current();
   }
+  if (moved) reopen();
+  NoteBook before = notes();
+  before.collect();                // a listing of any length: not under alloc
+  std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
+  kept_by_ = section->why();
+  if (!section->ordered()) before.read(nodes_->slots());
+  const std::vector<HeldLock> held = section->ordered() ? try_all(*nodes_, before) : read_only_view(*nodes_);
+  section->leave();
   std::optional<NoteBook> after;   // somebody may have made his note, in a file that had no live one, since these were collected
   std::vector<model::Holding> holdings;
   for (const HeldLock& lock : held) {
     holdings.push_back(holding_of(lock, *nodes_, before));
     const bool certain = holdings.back().verified;
     if (!certain && !after) {
-      after.emplace(notes());
+      after.emplace(book_of(notes_.get()));
       after->collect();
       after->read(nodes_->slots());
     }
@@ -180,6 +182,7 @@ std::vector<model::Holding> FifoStore::holdings() {
     add_rivals(holdings, lock, certain ? before : *after);
   }
   add_overdue(holdings, *nodes_, before);
+  section.reset();
   std::map<uid_t, std::string> names;
   for (model::Holding& holding : holdings) {
     if (!holding.user.empty()) continue;
@@ -191,15 +194,8 @@ std::vector<model::Holding> FifoStore::holdings() {
 }
 
 std::vector<model::Waiting> FifoStore::waiting() {
-  adopt_after_fork();
-  std::vector<Ticket> tickets;
-  std::optional<Section> section;
-  try {
-    section.emplace(*this);
-  } catch (const Error& stuck) {
-    if (stuck.code() != ErrorCode::unavailable) throw;
-    caution(stuck.full());
-  }
+  std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
+  kept_by_ = section->why();
   QueueFile queue(nodes_->queue());
   queue.read();
   std::vector<KernelLock> locks = kernel_locks();
@@ -207,7 +203,7 @@ std::vector<model::Waiting> FifoStore::waiting() {
   for (const Ticket& ticket : queue.tickets()) {
     Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
     std::vector<pid_t> pids = lockers_of(locks, turn.get());
-    bool alive = section ? turn && ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 : !pids.empty();
+    bool alive = section->ordered() ? turn && ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 : !pids.empty();
     if (!alive) continue;
     model::Waiting line;
     line.ticket = ticket.view.number;
@@ -237,12 +233,17 @@ std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
   QueueFile queue(nodes_->queue());
   queue.read();
   if (queue.tickets().empty()) return {};
+  const bool old = boot_clock_us() - claim.taken_us > passed_over_for_us;
   model::SlotSet held;
   for (const std::string& key : claim.keys)
     if (auto slot = nodes_->slot_of(key)) held.set(*slot);
   std::vector<pid_t> waiters;
-  for (const Ticket& ticket : queue.tickets())
-    if ((ticket.view.eligible & held).any()) waiters.push_back(static_cast<pid_t>(ticket.pid));
+  for (const Ticket& ticket : queue.tickets()) {
+    if ((ticket.view.eligible & held).none() || (ticket.view.number < claim.joined_us && !old)) continue;
+    // A try to share, by a descriptor that wakes nobody: refused means that the waiter lives.
+    Fd turn = nodes_->open_turn(ticket.place, O_RDONLY);
+    if (turn && ::flock(turn.get(), LOCK_SH | LOCK_NB) != 0) waiters.push_back(static_cast<pid_t>(ticket.pid));
+  }
   return waiters;
 }
 
@@ -259,9 +260,10 @@ bool FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, s
       for (unsigned slot = 0; slot < model::max_slots; ++slot) changed[slot] = note.names(slot);
     }
   };
-  std::optional<Section> section(std::in_place, *this);
+  AllocBudget patience(options_.patience);
+  std::optional<Section> section(std::in_place, *this, patience, Section::Said{}, std::span<const int>{});
   if (!change_note(claim.id.substr(claim.id.rfind('/') + 1), how)) return false;
-  if (changed.none()) return true;
+  if (changed.none() || !section->ordered()) return true;
   const std::vector<Fd> mailboxes = concerned(*nodes_, *queue_, changed);
   section.reset();  // whoever wakes would only wait for alloc
   for (const Fd& mailbox : mailboxes) (void)!::write(mailbox.get(), "!", 1);

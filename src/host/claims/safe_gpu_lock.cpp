@@ -1,10 +1,11 @@
 #include "host/claims/safe_gpu_lock.hpp"
 
 #include <fcntl.h>
-#include <time.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "host/claims/alloc_lock.hpp"
 
 namespace thole::host {
 namespace {
@@ -24,7 +25,7 @@ std::vector<std::string> safe_gpu_lock_files() {
 }
 
 SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,
-                         const std::function<void(const std::string&)>& warn) {
+                         const std::function<void(const std::string&)>& warn, std::span<const int> cancel) {
   auto end = std::chrono::steady_clock::now() + patience;
   for (const std::string& path : files) {
     // Never made: without the file nobody uses safe-gpu here. NOFOLLOW: /tmp is everybody's.
@@ -37,8 +38,7 @@ SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,
     }
     bool locked = lock_whole(file.get());
     while (!locked && std::chrono::steady_clock::now() < end) {
-      timespec pause{0, 5'000'000};
-      ::nanosleep(&pause, nullptr);
+      rest(Millis{5}, cancel);
       locked = lock_whole(file.get());
     }
     if (locked) locks_.push_back(std::move(file));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,9 @@ std::vector<std::string> safe_gpu_lock_files();
 // Held from construction to destruction, as far as it could be had.
 class SafeGpuLock {
  public:
-  SafeGpuLock(const std::vector<std::string>& files, Millis patience, const std::function<void(const std::string&)>& warn);
+  // `cancel`: a descriptor among them that is readable ends the wait by Error(interrupted).
+  SafeGpuLock(const std::vector<std::string>& files, Millis patience, const std::function<void(const std::string&)>& warn,
+              std::span<const int> cancel = {});
   bool complete() const { return complete_; }   // every file that exists is locked
 
  private:

@@ -11,7 +11,6 @@
 #include "host/claims/claim_directory.hpp"
 #include "host/state_dir.hpp"
 #include "port/claim_store.hpp"
-#include "port/log.hpp"
 
 namespace thole::host {
 
@@ -21,8 +20,8 @@ struct ClaimStoreOptions {
   std::optional<gid_t> group;         // the site's, for the system's directory where root's own claim has to make it
   std::function<std::string()> personal_root;   // where the directories of claims lie, made if need be; throws Error
   std::vector<std::string> neighbours;  // lock files of safe-gpu, held while choosing (safe_gpu_lock.hpp)
-  port::Log* log = nullptr;           // told when somebody keeps the claims locked; outlives the store
-  AllocPatience patience;
+  AllocPatience patience;             // of who claims
+  AllocPatience look_patience{Millis{800}, Millis{800}};   // of who only looks
   // Called at every step of the protocol with its name; tests end the process there. Async-signal-like care: do nothing else.
   void (*step_hook)(const char* step) = nullptr;
 };

@@ -112,6 +112,52 @@ TEST(Acquire, StartsWhenTheHolderLeaves) {
   auto got = acquire(*fake.site, want(1), {});
   EXPECT_EQ(got.claim.keys.size(), 1u);
   EXPECT_EQ(slept, 1);
+  EXPECT_EQ(fake.backend->reads, 2) << "what was seen on a claimed unit was its owner's: it is looked at once it is ours";
+}
+
+TEST(Acquire, AUnitThatBecomesReadableMeanwhileIsTakenToo) {
+  FakeSite fake(2);
+  fake.backend->gpus[0].use.memory_used_mib = 11000;
+  fake.backend->gpus[1].memory_mib.reset();
+  auto request = want(1);
+  request.memory_mib = 20480;
+  fake.store.on_sleep = [&] {
+    fake.backend->gpus[1].memory_mib = 40960;
+    return port::Wake::other_fd;
+  };
+  EXPECT_EQ(acquire(*fake.site, request, {}).chosen, std::vector<std::size_t>{1});
+}
+
+TEST(Acquire, TheUseOfOtherSharersIsNoReasonToGiveBack) {
+  FakeSite fake(1);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 0, 12000}};
+  model::GpuProcess other = stranger(1);
+  other.user = "u0";
+  fake.backend->gpus[0].use.processes = std::vector{other};
+  fake.backend->gpus[0].use.memory_used_mib = 11000;
+  auto request = want(1);
+  request.share = true;
+  request.memory_mib = 8192;
+  request.wait = Seconds{5};
+  std::vector<std::string> cautions;
+  app::AcquireOptions options;
+  options.caution = [&](const std::string& text) { cautions.push_back(text); };
+  EXPECT_EQ(acquire(*fake.site, request, options).claim.keys.size(), 1u);
+  EXPECT_TRUE(cautions.empty());
+}
+
+TEST(Acquire, TheHeadLooksByTheClockForUseThatOnlyTheDriverSees) {
+  FakeSite fake(1);
+  fake.backend->gpus[0].use.memory_used_mib = 11000;   // of nobody who could be watched
+  auto request = want(1);
+  request.wait = Seconds{5};
+  int slept = 0;
+  fake.store.on_sleep = [&] {
+    fake.backend->gpus[0].use.memory_used_mib = 0;
+    return ++slept == 1 ? port::Wake::again : port::Wake::deadline;
+  };
+  EXPECT_EQ(acquire(*fake.site, request, {}).claim.keys.size(), 1u);
+  EXPECT_EQ(slept, 1);
 }
 
 TEST(Acquire, AnInterruptEndsTheWait) {

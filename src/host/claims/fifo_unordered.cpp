@@ -1,0 +1,63 @@
+// Claiming while somebody keeps `alloc`: without order, and not without exclusion.
+//
+// How this works. Nobody may be kept from claiming by a lock that anybody can take. Who has waited long enough for alloc looks
+// at the slots by himself, in ascending order, keeps the trial locks that succeed, and takes what the rule wants of them. Others
+// may do the same, or be inside of alloc: each trial lock that fails is somebody else's or his trial, so all is given back and
+// tried again after a random pause; nobody waits while he holds one. The queue and the mask stay as they are: they
+// belong to those inside. What is lost is order, and wake-ups (a look after 2 s at the latest replaces them). Sharers read
+// each other's records after they have taken their places: the later one sees the earlier one, and both may give way.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "host/claims/fifo_pass.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr unsigned shortest_pause_ms = 20, longest_pause_ms = 400;
+
+Millis random_pause() {
+  unsigned bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) bits = 0;
+  return Millis(shortest_pause_ms + bits % (longest_pause_ms - shortest_pause_ms));
+}
+
+}  // namespace
+
+FifoPlace::Outcome FifoPlace::step_without_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim) {
+  watches_ = {};
+  pass.view.tickets.clear();
+  pass.view.ordered = false;
+  if (entry_.shared) pass.look.ask_kernel_for_uids();
+  pass.look.fill(pass.view.slots, eligible_, /*try_all=*/true);
+  decision_ = rule(pass.view, std::nullopt, pass.now);
+  const auto* decided = std::get_if<model::Take>(&decision_);
+  if (decided) {
+    model::Take decision = *decided;
+    std::sort(decision.slots.begin(), decision.slots.end());
+    const Outcome outcome = take(pass, decision, claim);
+    if (outcome != Outcome::again) return outcome;
+    decision_ = model::Wait{};
+  }
+  if (std::holds_alternative<model::Refuse>(decision_)) spent_ = std::exchange(turn_, std::nullopt);
+  if (auto* wait = std::get_if<model::Wait>(&decision_)) wait->look_again = random_pause();
+  excused_ = true;
+  return Outcome::done;
+}
+
+// Has another sharer taken a place that the rule has not seen? Asked with our own place locked: of two who come at
+// once, at least one sees the other.
+bool FifoPlace::others_share(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places) {
+  for (std::size_t i = 0; i < decision.slots.size(); ++i) {
+    const unsigned slot = decision.slots[i];
+    const std::vector<unsigned> live = pass.look.live_share_places(slot);
+    const auto others = live.size() - static_cast<std::size_t>(std::count(live.begin(), live.end(), places[i] - 1));
+    if (others != pass.view.slots[slot].holders.size()) return true;
+  }
+  return false;
+}
+
+}  // namespace thole::host

@@ -1,0 +1,59 @@
+// How long earlier waiters that could start and do not may hold up one that stands behind them. Pure.
+//
+// How this works. A waiter may be frozen in ways that nobody else can see, and a ticket can be forged: all that is known of
+// either is that it could start and does not. So each has a time, on the clock of the one it holds up, in sum over all
+// moments in which it could start: 3 s, longer than the 2 s after which every honest waiter looks again by itself. Then it
+// is passed for good (it keeps its ticket before all others). All run at once, so that any number of them costs one grace.
+// Who stands behind such ones may be honest and be waiting for the same grace to end: he has twice the time.
+//
+// Time counts between two of my looks that both saw him able to start, while the first of those before him was the same:
+// where the first one changes, the line moves. Looks come sooner than usual then, and at odd times: nobody who claims for
+// moments can be a step ahead of them. *Earlier than me* is who was in line when I joined; a number that appears
+// below mine later has been forged, or is that of one who gave his claim back: he does not go before me.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "model/queue_view.hpp"
+
+namespace thole::plan {
+
+class Grace {
+ public:
+  static constexpr Millis patience{3000};          // with one who could start
+  static constexpr Millis patience_behind{6000};   // ... once he stood behind another such one
+  static constexpr Millis soonest{300}, latest{700};   // my looks while somebody is being timed
+  static constexpr unsigned looks_after = 40;          // ... and how many more when he cannot start just now
+  static constexpr Millis longest_interval{1000};  // a longer one says that I slept or was stopped, not that he did
+
+  // Asks the rule, showing it those before me who have time left; again, when somebody's time is over by this look. A Wait is
+  // told whom to nudge and when to look again.
+  using Rule = std::function<model::Decision(const model::QueueView&)>;
+  model::Decision decide(const model::QueueView& queue, std::optional<std::uint64_t> mine, SteadyTime now, const Rule& rule);
+
+ private:
+  void see(const model::QueueView& queue, std::optional<std::uint64_t> mine);
+  bool differs(const model::QueueView& queue, std::optional<std::uint64_t> mine) const;
+  void mark(model::QueueView& queue, std::optional<std::uint64_t> mine) const;
+  bool count(model::Wait& wait, SteadyTime now);
+  struct Account {
+    Millis spent{0};
+    std::uint64_t look = 0;      // the last one that saw it able to start
+    std::uint64_t first = 0;
+    bool behind = false, nudged = false;
+  };
+  bool goes_before_me(const model::TicketView& ticket) const;
+
+  std::optional<std::uint64_t> number_;            // mine, once I have had one
+  bool begun_ = false;
+  std::unordered_set<std::uint64_t> in_line_;      // when I joined
+  std::unordered_set<std::uint64_t> passed_;
+  std::unordered_map<std::uint64_t, Account> accounts_;
+  std::uint64_t looks_ = 1;
+  unsigned attentive_ = 0;                         // so many more looks come soon
+  std::optional<SteadyTime> last_;
+};
+
+}  // namespace thole::plan

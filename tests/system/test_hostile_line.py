@@ -1,0 +1,197 @@
+"""What users who mean harm can do to the line, with forged tickets, frozen waiters and kept locks: they cost order for a bounded time,
+never that somebody starts; and who keeps a lock is named."""
+import os
+import signal
+
+import pytest
+
+from hostile import Lab, end, lab, supervisor_of  # noqa: F401 (the fixture)
+from run_tools import eventually
+
+PATIENCE = 60   # of a test with a claim that must come by itself; the graces are of 3 and 6 s
+
+# Forged tickets (host/claims/layout.hpp): N of them, each alive by the lock of its turn FIFO, that want one unit of all.
+FORGE = """
+import fcntl, os, struct, sys, time
+M = (1 << 64) - 1
+D = "/run/thole/"
+def checksum(b):
+    s, f = 14695981039346656037, 0x9e3779b97f4a7c15
+    for i in range(0, len(b) - 7, 8):
+        w, = struct.unpack_from("<Q", b, i)
+        s = (s + ((w ^ (w >> 32)) * f)) & M
+        f = (f + 0xd1342543de82ef96) & M
+    return s ^ (s >> 31)
+def ticket(number):
+    r = bytearray(struct.pack("<QQIIQIIHBBIqQ", M, M, os.getuid(), os.getpid(), 1, 0, 0, 1, 0, 0, 0, int(time.time() * 1000), number))
+    struct.pack_into("<I", r, 44, checksum(bytes(r)) & 0xffffffff | 1)
+    return bytes(r)
+def put(place, number):
+    with open(D + "queue", "r+b") as file:
+        file.seek(64 + 64 * place)
+        file.write(ticket(number))
+def header(used):
+    with open(D + "queue", "r+b") as file:
+        file.write(struct.pack("<QQI44x", 0x3165756575716874, 1, used))
+def occupy(places):
+    for place in places:
+        fd = os.open(D + f"turn.{place}", os.O_RDWR | os.O_NONBLOCK)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        held.append(fd)
+held = []
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+"""
+
+LARGEST = """
+occupy([9]); header(12); put(9, 2 ** 62 - 1)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+FORGED = FORGE + """
+n = int(sys.argv[1])
+occupy(range(n))
+header(n + 5)
+for i in range(n): put(i, i + 1)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+# A new ticket before all others every 2 s; `sys.argv[1]`: what number the first has.
+PULSES = FORGE + """
+import select
+number = int(sys.argv[1])
+occupy([0])
+header(5)
+print("up", flush=True)
+while True:
+    put(0, number)
+    if select.select([sys.stdin], [], [], 2)[0]: break
+    number = max(1, number - 1)
+"""
+
+# Really claims every unit for a moment, again and again, while a forged ticket stands first.
+CLAIM_PULSES = FORGE + """
+import glob, select
+occupy([0]); header(5); put(0, 1)
+nodes = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in glob.glob(D + "gpu.*")]
+print("up", flush=True)
+while True:
+    for fd in nodes:
+        try: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError: pass
+    if select.select([sys.stdin], [], [], 0.1)[0]: break
+    for fd in nodes: fcntl.flock(fd, fcntl.LOCK_UN)
+    if select.select([sys.stdin], [], [], 0.9)[0]: break
+"""
+
+# Wakes everybody all the time: one process that answers every mailbox.
+ACKS = FORGE + """
+import glob, select
+occupy(range(3)); header(8)
+for i in range(3): put(i, i + 1)
+boxes = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in sorted(glob.glob(D + "turn.*"))[:16]]
+print("up", flush=True)
+while not select.select([sys.stdin], [], [], 0.005)[0]:
+    for box in boxes:
+        try: os.read(box, 64)
+        except BlockingIOError: pass
+        try: os.write(box, b"!")
+        except BlockingIOError: pass
+"""
+
+
+def serves(lab, *words):
+    done = lab.thole("alice", "run", "-g", "1", "--wait", str(PATIENCE), "--", "echo", "served", *words)
+    assert done.returncode == 0 and done.stdout == "served\n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid runtime"], indirect=True)
+@pytest.mark.parametrize("count", [1, 2, 20, 1000])
+def test_any_number_of_forged_tickets_costs_one_grace(lab: Lab, count):
+    lab.init()
+    forged = lab.start_python("mallory", FORGED, str(count))
+    serves(lab)
+    end(forged)
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+@pytest.mark.parametrize("attack", [(PULSES, "1000000"), (PULSES, str(2 ** 62 - 1)), (CLAIM_PULSES, ""), (ACKS, "")],
+                         ids=["earlier pulses", "largest number", "claims", "acks"])
+def test_nor_do_pulses(lab: Lab, attack):
+    lab.init()
+    code, argument = attack
+    mallory = lab.start_python("mallory", code, argument)
+    serves(lab)
+    end(mallory)
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_the_largest_number_ends_no_order(lab: Lab):
+    lab.init()
+    everything = lab.hold("bob", gpus=4)
+    forged = lab.start_python("mallory", FORGE + LARGEST)
+    first = lab.start("alice", lab.program, "run", "-g", "4", "--", "echo", "first")
+    eventually(lambda: len(lab.waiters()) == 1, "alice waits")
+    second = lab.start("bob", lab.program, "run", "-g", "4", "--", "echo", "second")
+    eventually(lambda: len(lab.waiters()) == 2, "bob waits")
+    numbers = [waiter["ticket"] for waiter in lab.waiters()]
+    assert numbers[0] < numbers[1] < 2 ** 61
+    end(everything)
+    assert first.wait() == 0 and second.wait() == 0
+    end(forged)
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid runtime", "container"], indirect=True)
+def test_two_waiters_stopped_by_their_user_stop_nobody(lab: Lab):
+    lab.init()
+    everything = lab.hold("bob", gpus=4)
+    stopped = [lab.start("mallory", lab.program, "run", "-g", "4", "--", "true") for _ in range(2)]
+    eventually(lambda: len(lab.waiters()) == 2, "they wait")
+    for one in stopped:
+        os.kill(supervisor_of(one), signal.SIGSTOP)
+    waiter = lab.start("alice", lab.program, "run", "-g", "4", "--", "echo", "served")
+    eventually(lambda: len(lab.waiters()) == 3, "alice waits")
+    end(everything)
+    assert eventually(lambda: waiter.process.poll() is not None or None, "alice is served", PATIENCE)
+    assert waiter.line() == "served"
+    for one in stopped:
+        os.kill(supervisor_of(one), signal.SIGCONT)
+        one.wait()
+
+
+# ---- Locks that anybody can keep ----
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid runtime", "container"], indirect=True)
+def test_a_kept_alloc_is_named_and_stops_nobody(lab: Lab):
+    lab.init()
+    keeper = lab.lock("mallory", "/run/thole/alloc")
+    waiter = lab.start("alice", lab.program, "run", "-g", "1", "--", "echo", "served")
+    waiter.error_until("keeps the claims locked")
+    assert waiter.line() == "served"
+    assert waiter.wait() == 0
+    named = "pid " if "container" not in lab.words else ""
+    for words in (["status"], ["why"], ["why", "-g", "1"], ["doctor"]):
+        done = lab.thole("bob", *words)
+        told = " ".join((done.stdout + done.stderr).split())
+        assert "keeps the claims locked: " + named in told and "/run/thole/alloc" in told, (words, told)
+    assert lab.thole("bob", "run", "--no-wait", "-g", "4", "--", "true").returncode == 0
+    everything = lab.hold("bob", gpus=4)
+    assert lab.thole("alice", "run", "--no-wait", "-g", "1", "--", "true").returncode == 75
+    end(everything)
+    end(keeper)
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_waits_for_alloc_can_be_interrupted(lab: Lab, number):
+    lab.init()
+    everything = lab.hold("bob", gpus=4)
+    keeper = lab.lock("mallory", "/run/thole/alloc")
+    waiter = lab.start("alice", lab.program, "run", "-g", "1", "--", "true")
+    waiter.error_until("keeps the claims locked")
+    os.kill(supervisor_of(waiter), number)
+    assert waiter.wait() in (-number, 128 + number)
+    end(keeper)
+    end(everything)

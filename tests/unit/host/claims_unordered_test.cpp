@@ -1,0 +1,287 @@
+// What claims do while somebody keeps `alloc`, and what forged tickets cannot do.
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+
+#include <atomic>
+#include <random>
+
+#include "host/claims/queue_file.hpp"
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::test {
+namespace {
+
+struct Unordered : ClaimStoreTest {
+  std::unique_ptr<port::ClaimStore> impatient() {
+    auto made = options(StateLocation::named(directory));
+    made.patience = made.look_patience = {Millis(20), Millis(100)};
+    return open_claim_store(made);
+  }
+  Fd node(const std::string& name) { return open_at(AT_FDCWD, (directory + "/" + name).c_str(), O_RDWR | O_NONBLOCK); }
+  Fd keep_alloc() {
+    Fd alloc = node("alloc");
+    EXPECT_EQ(::flock(alloc.get(), LOCK_EX), 0);
+    return alloc;
+  }
+  // Writes a record of another's making over a place in the queue.
+  void forge(unsigned place, const Ticket& ticket) {
+    Fd queue = node("queue");
+    const TicketRecord record = encode(ticket);
+    ASSERT_EQ(::pwrite(queue.get(), &record, sizeof record, ticket_offset(place)), static_cast<ssize_t>(sizeof record));
+    QueueHeader header = fresh_queue_header();
+    header.used = turn_places;
+    ASSERT_EQ(::pwrite(queue.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  }
+  Ticket ticket(std::uint64_t number) {
+    Ticket made;
+    made.view.number = number;
+    made.view.eligible.set(0).set(1).set(2).set(3);
+    made.view.count = 1;
+    made.pid = static_cast<std::uint32_t>(::getpid());
+    return made;
+  }
+  std::vector<Ticket> tickets() {
+    Fd file = node("queue");
+    QueueFile queue(file.get());
+    queue.read();
+    return queue.tickets();
+  }
+};
+
+TEST_F(Unordered, WhoWaitsForAllocIsInterruptedAtOnce) {
+  auto store = open();
+  Fd alloc = keep_alloc();
+  Fd cancel(::eventfd(1, EFD_CLOEXEC));
+  auto wanted = entry({"GPU-0"});
+  wanted.cancel = {cancel.get()};
+  EXPECT_EQ(thole::test::said([&] { try_claim(*store, wanted); }).substr(0, 11), "interrupted");
+}
+
+TEST_F(Unordered, AnAllocThatIsKeptIsWaitedForOnceAMinuteOnly) {
+  auto store = impatient();
+  Fd alloc = keep_alloc();
+  auto wanted = entry({"GPU-0"});
+  unsigned told = 0;
+  wanted.caution = [&](const std::string&) { ++told; };
+  auto place = store->enter(wanted);
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  ASSERT_TRUE(held);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(place->step(fifo_rule(wanted)));
+    const auto& wait = std::get<model::Wait>(place->decision());
+    EXPECT_TRUE(wait.look_again && *wait.look_again < Seconds(1)) << "nobody will wake it";
+  }
+  EXPECT_LE(told, 1u);
+  EXPECT_TRUE(store->waiting().empty()) << "the queue belongs to those inside";
+  alloc.reset();
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_EQ(store->waiting().size(), 1u) << "and is used again as soon as alloc can be had";
+}
+
+// Two sharers and two gangs, with processes that take and leave alloc all the time: nobody ever owns what another has.
+TEST_F(Unordered, ExclusionHoldsWhileTwoAlternateOnAlloc) {
+  auto store = impatient();
+  std::atomic<bool> over = false;
+  std::vector<std::thread> keepers;
+  for (int i = 0; i < 2; ++i)
+    keepers.emplace_back([&, i] {
+      std::mt19937 random(static_cast<unsigned>(i));
+      Fd alloc = node("alloc");
+      while (!over) {
+        if (::flock(alloc.get(), LOCK_EX | LOCK_NB) == 0) std::this_thread::sleep_for(Millis(random() % 150));
+        ::flock(alloc.get(), LOCK_UN);
+        std::this_thread::sleep_for(Millis(random() % 3));
+      }
+    });
+  std::array<std::atomic<int>, 2> owners{}, sharers{};
+  std::atomic<unsigned> claims = 0;
+  std::atomic<bool> broken = false;
+  const auto work = [&](const port::Entry& wanted) {
+    auto own = impatient();
+    for (unsigned done = 0; done < 8 && !broken;) {
+      auto won = claim(*own, wanted, Seconds(60));
+      if (!won) break;
+      auto& mine = wanted.shared ? sharers : owners;
+      for (const std::string& key : won->keys) {
+        const auto unit = static_cast<std::size_t>(key.back() - '0');
+        const int before = mine[unit].fetch_add(1);
+        if ((!wanted.shared && (before != 0 || sharers[unit] != 0)) || (wanted.shared && owners[unit] != 0)) broken = true;
+      }
+      std::this_thread::sleep_for(Millis(2));
+      for (const std::string& key : won->keys) --mine[static_cast<std::size_t>(key.back() - '0')];
+      ++done, ++claims;
+    }
+  };
+  std::vector<std::thread> users;
+  users.emplace_back(work, entry({"GPU-0", "GPU-1"}, 2));
+  users.emplace_back(work, entry({"GPU-1", "GPU-0"}, 2));
+  users.emplace_back(work, sharer({"GPU-0"}, 1000));
+  users.emplace_back(work, sharer({"GPU-0"}, 1000));
+  for (std::thread& user : users) user.join();
+  over = true;
+  for (std::thread& keeper : keepers) keeper.join();
+  EXPECT_FALSE(broken);
+  EXPECT_EQ(claims, 32u) << "and everybody is served";
+}
+
+// ---- Tickets that are not what they say ----
+
+TEST_F(Unordered, ATicketOfTheLargestNumberEndsNoOrder) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  Fd turn = node("turn.9");
+  ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
+  forge(9, ticket((std::uint64_t{1} << 62) - 1));
+  auto wanted = entry({"GPU-0"});
+  auto first = store->enter(wanted), second = store->enter(wanted);
+  EXPECT_FALSE(first->step(fifo_rule(wanted)));
+  EXPECT_FALSE(second->step(fifo_rule(wanted)));
+  const auto waiting = store->waiting();
+  ASSERT_EQ(waiting.size(), 2u) << "the forged one is nobody's";
+  EXPECT_LT(waiting[0].ticket, waiting[1].ticket);
+  held.reset();
+  EXPECT_FALSE(second->step(fifo_rule(wanted))) << "order holds";
+  EXPECT_TRUE(first->step(fifo_rule(wanted)));
+}
+
+TEST_F(Unordered, AHeaderCannotMakeTheNextNumberOneThatCountsNot) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  Fd queue = node("queue");
+  QueueHeader header = fresh_queue_header();
+  header.unused = ~std::uint64_t{0};
+  ASSERT_EQ(::pwrite(queue.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  auto wanted = entry({"GPU-0"});
+  auto place = store->enter(wanted);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  ASSERT_EQ(store->waiting().size(), 1u);
+  EXPECT_LE(store->waiting()[0].ticket, boot_clock_us());
+}
+
+TEST_F(Unordered, AnOverwrittenTicketGoesBackToItsPlaceWithItsNumber) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto wanted = entry({"GPU-0"});
+  auto place = store->enter(wanted);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  const auto mine = tickets();
+  ASSERT_EQ(mine.size(), 1u);
+  forge(mine[0].place, ticket(7));
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  ASSERT_EQ(tickets().size(), 1u);
+  EXPECT_EQ(tickets()[0].view.number, mine[0].view.number);
+  EXPECT_EQ(tickets()[0].view.eligible, mine[0].view.eligible);
+}
+
+TEST_F(Unordered, AForgedTicketWithMyNumberIsNotTakenForMine) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto wanted = entry({"GPU-0"});
+  auto place = store->enter(wanted);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  const auto mine = tickets();
+  ASSERT_EQ(mine.size(), 1u);
+  Fd turn = node("turn.9");
+  ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
+  forge(9, ticket(mine[0].view.number));
+  std::size_t shown = 0;
+  EXPECT_FALSE(place->step([&](const model::QueueView& queue, auto, auto) -> model::Decision {
+    shown = queue.tickets.size();
+    return model::Wait{};
+  }));
+  EXPECT_EQ(shown, 1u);
+}
+
+TEST_F(Unordered, WhoStartsWakesThoseTheRuleNames) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto wanted = entry({"GPU-0"});
+  auto waiter = store->enter(wanted);
+  EXPECT_FALSE(waiter->step(fifo_rule(wanted)));
+  const auto number = store->waiting().at(0).ticket;
+  auto other = store->enter(entry({"GPU-1"}));
+  EXPECT_TRUE(other->step([&](const auto&, auto, auto) -> model::Decision { return model::Take{{1}, {number}}; }));
+  EXPECT_EQ(waiter->sleep({}, std::chrono::steady_clock::now() + Seconds(1)), port::Wake::nudge);
+}
+
+TEST_F(Unordered, APidThatIsUsedAgainIsNotAStoppedWaiter) {
+  auto store = open();
+  Child stopped([](Child& self) {
+    self.say('u');
+    ::raise(SIGSTOP);
+    return 0;
+  });
+  ASSERT_EQ(stopped.hear(), 'u');
+  siginfo_t about{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(stopped.pid()), &about, WSTOPPED | WNOWAIT), 0);
+  Fd turn = node("turn.9");
+  ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
+  Ticket old = ticket(7);
+  old.pid = static_cast<std::uint32_t>(stopped.pid());
+  old.start = 1;                          // of a process that has long ended
+  forge(9, old);
+  auto wanted = entry({"GPU-0"});
+  auto place = store->enter(wanted);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
+  EXPECT_FALSE(place->step(fifo_rule(wanted))) << "another process is stopped, not the waiter";
+}
+
+TEST_F(Unordered, ASharerWithoutAPlaceIsUnknownAndNotNobody) {
+  auto store = open();
+  Fd shared = node("gpu.GPU-0");
+  ASSERT_EQ(::flock(shared.get(), LOCK_SH), 0);
+  auto wanted = sharer({"GPU-0"}, 1000);
+  std::vector<model::SlotHolder> holders;
+  const auto look = [&](const model::QueueView& queue, auto, auto) -> model::Decision {
+    holders = queue.slots[0].holders;
+    return model::Wait{};
+  };
+  auto place = store->enter(wanted);
+  EXPECT_FALSE(place->step(look));
+  ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);   // then every slot is tried, noted or not
+  EXPECT_FALSE(place->step(look));
+  ASSERT_EQ(holders.size(), 1u);
+  EXPECT_TRUE(holders[0].shared);
+  EXPECT_FALSE(holders[0].memory_mib) << "of unknown size: the unit counts as full";
+}
+
+TEST_F(Unordered, ALaneIsWantedByLivingTicketsThatCameAfterIt) {
+  auto store = open();
+  Fd turn = node("turn.9");
+  forge(9, ticket(7));                    // from before; nobody holds its FIFO
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  ASSERT_TRUE(held);
+  EXPECT_TRUE(store->wanted_by(*held).empty());
+  forge(9, ticket(boot_clock_us()));
+  EXPECT_TRUE(store->wanted_by(*held).empty()) << "a dead one";
+  ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
+  EXPECT_EQ(store->wanted_by(*held), std::vector<pid_t>{::getpid()});
+  forge(9, ticket(7));
+  EXPECT_TRUE(store->wanted_by(*held).empty()) << "it was passed: giving way to it again and again helps nobody";
+  held->taken_us = 0;
+  EXPECT_EQ(store->wanted_by(*held).size(), 1u) << "once in a while it may be able to start";
+}
+
+TEST_F(Unordered, ManyThreadsLookWhileUnitsAreAdded) {
+  auto store = open();
+  std::atomic<bool> over = false;
+  std::atomic<unsigned> looks = 0;
+  std::vector<std::thread> lookers;
+  for (int i = 0; i < 2; ++i)
+    lookers.emplace_back([&] {
+      while (!over) {
+        store->holdings();
+        store->waiting();
+        looks += store->about().directory.empty() ? 0 : 1;
+      }
+    });
+  for (int i = 4; i < 60; ++i) store->enter(entry({"GPU-" + std::to_string(i)}));
+  EXPECT_TRUE(eventually([&] { return looks > 0; }));
+  over = true;
+  for (std::thread& looker : lookers) looker.join();
+}
+
+}  // namespace
+}  // namespace thole::host::test

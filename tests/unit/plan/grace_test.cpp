@@ -1,0 +1,150 @@
+#include "plan/grace.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/queues.hpp"
+
+namespace thole::test {
+namespace {
+
+// The looks of one waiter at a queue that others change, on a clock of its own.
+struct Waiter {
+  Scene& scene;
+  std::uint64_t mine;
+  SteadyTime now{};
+  plan::Grace grace{};
+  unsigned nudges = 0;
+
+  model::Decision look() {
+    const auto& tickets = scene.queue.tickets;
+    const auto me = std::find_if(tickets.begin(), tickets.end(), [&](const auto& ticket) { return ticket.number == mine; });
+    auto decision = grace.decide(scene.queue, mine, now, [&](const model::QueueView& shown) {
+      return plan::decide(shown, mine, wants_of(*me), scene.states, lowest(me->count), noon);
+    });
+    if (const auto* wait = std::get_if<model::Wait>(&decision)) nudges += static_cast<unsigned>(wait->nudge.size());
+    return decision;
+  }
+
+  // How long until it starts; each look follows as the decision before says, or after 2 s.
+  Millis starts(const std::function<void(Millis)>& between = {}) {
+    const SteadyTime begin = now;
+    while (now - begin < std::chrono::hours(1)) {
+      const model::Decision decision = look();
+      if (std::holds_alternative<model::Take>(decision)) break;
+      now += std::get<model::Wait>(decision).look_again.value_or(Millis{2000});
+      if (between) between(std::chrono::duration_cast<Millis>(now - begin));
+    }
+    return std::chrono::duration_cast<Millis>(now - begin);
+  }
+};
+
+// N waiters that want any of four idle GPUs and never start; the last one is real.
+Scene behind_forged(unsigned n) {
+  Scene scene("....");
+  for (unsigned i = 0; i <= n; ++i) scene.ticket("0123", 1);
+  return scene;
+}
+
+TEST(Grace, AnyNumberOfWaitersThatDoNotStartCostsOneGrace) {
+  for (const unsigned n : {1u, 2u, 20u, 1000u}) {
+    Scene scene = behind_forged(n);
+    Waiter waiter{scene, n + 1};
+    const Millis took = waiter.starts();
+    EXPECT_GE(took, plan::Grace::patience) << n;
+    EXPECT_LE(took, (n == 1 ? plan::Grace::patience : plan::Grace::patience_behind) + plan::Grace::latest) << n;
+    EXPECT_EQ(waiter.nudges, n == 1 ? 1u : 2u) << "only who stands first can have missed his moment";
+  }
+}
+
+TEST(Grace, WhoCannotStartIsNotTimed) {
+  Scene scene = Scene("h...").ticket("0123", 4).ticket("0123", 1);
+  Waiter waiter{scene, 2};
+  for (int i = 0; i < 100; ++i, waiter.now += Seconds(2))
+    ASSERT_TRUE(std::holds_alternative<model::Wait>(waiter.look())) << "a wide request is not starved";
+}
+
+TEST(Grace, TicketsThatAppearBeforeMeLaterDoNotGoBeforeMe) {
+  Scene scene = Scene("h").ticket("0", 1);
+  scene.queue.tickets[0].number = 100;
+  Waiter waiter{scene, 100};
+  EXPECT_TRUE(std::holds_alternative<model::Wait>(waiter.look()));
+  model::TicketView forged = scene.queue.tickets[0];
+  for (std::uint64_t number = 1; number < 50; ++number) {   // a new one for every look
+    forged.number = number;
+    scene.queue.tickets.insert(scene.queue.tickets.begin(), forged);
+    scene.queue.slots[0].holders.clear();
+    ASSERT_TRUE(std::holds_alternative<model::Take>(waiter.look())) << number;
+    scene.queue.tickets.erase(scene.queue.tickets.begin());
+  }
+}
+
+TEST(Grace, PulsesOfRealClaimsStretchTheGraceAndDoNotRenewIt) {
+  Scene scene = behind_forged(1);
+  const auto held = Scene("hhhh").queue.slots;
+  const auto free = scene.queue.slots;
+  Waiter waiter{scene, 2};
+  unsigned looks = 0;
+  const Millis took = waiter.starts([&](Millis) { scene.queue.slots = ++looks % 4 == 3 ? held : free; });
+  EXPECT_GE(took, plan::Grace::patience);
+  EXPECT_LE(took, 5 * plan::Grace::patience);
+}
+
+TEST(Grace, AHeadThatLeavesJustInTimeGainsAFewLooksForTheRest) {
+  constexpr unsigned n = 30;
+  Scene scene = behind_forged(n);
+  Waiter waiter{scene, n + 1};
+  const Millis took = waiter.starts([&](Millis) {   // before every look the first one goes
+    if (scene.queue.tickets.size() > 1) scene.queue.tickets.erase(scene.queue.tickets.begin());
+  });
+  EXPECT_LE(took, n * plan::Grace::latest + plan::Grace::patience_behind);
+}
+
+TEST(Grace, AnHonestWaiterBehindAForgedOneHasTheTimeToPassItHimself) {
+  Scene scene = Scene(".").ticket("0", 1).ticket("0", 1).ticket("0", 1);
+  Waiter second{scene, 2}, third{scene, 3};
+  for (;;) {
+    third.now = second.now;
+    ASSERT_TRUE(std::holds_alternative<model::Wait>(third.look())) << "the order of the honest is kept";
+    if (std::holds_alternative<model::Take>(second.look())) break;
+    second.now += Millis{500};
+  }
+  EXPECT_LE(second.now - SteadyTime{}, Millis{3500});
+}
+
+TEST(Grace, ALineThatMovesIsNotTimed) {
+  constexpr unsigned n = 100;
+  Scene scene = Scene(".");
+  for (unsigned i = 0; i <= n; ++i) scene.ticket("0", 1);
+  Waiter last{scene, n + 1};
+  for (unsigned i = 0; i + 1 < n; ++i, last.now += Millis{400}) {   // each starts and ends between two looks
+    ASSERT_TRUE(std::holds_alternative<model::Wait>(last.look()));
+    scene.queue.tickets.erase(scene.queue.tickets.begin());
+  }
+}
+
+TEST(Grace, AnIntervalInWhichISleptDoesNotCountAsTheirs) {
+  Scene scene = behind_forged(1);
+  Waiter waiter{scene, 2};
+  waiter.look();
+  waiter.now += std::chrono::hours(1);   // I was stopped
+  EXPECT_TRUE(std::holds_alternative<model::Wait>(waiter.look()));
+}
+
+TEST(Grace, WithoutAPlaceInLineThoseWhoComeLaterDoNotGoBeforeMe) {
+  Scene scene = Scene("h");
+  plan::Wants wants;
+  wants.eligible = Scene::slots("0");
+  plan::Grace grace;
+  const auto look = [&] {
+    return grace.decide(scene.queue, std::nullopt, SteadyTime{}, [&](const model::QueueView& shown) {
+      return plan::decide(shown, std::nullopt, wants, scene.states, lowest(1), noon);
+    });
+  };
+  EXPECT_TRUE(std::holds_alternative<model::Wait>(look()));
+  scene.ticket("0", 1);
+  scene.queue.slots[0].holders.clear();
+  EXPECT_TRUE(std::holds_alternative<model::Take>(look()));
+}
+
+}  // namespace
+}  // namespace thole::test
