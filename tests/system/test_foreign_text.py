@@ -15,7 +15,7 @@ MARK = "EVIL"
 HOSTILE = f"a\x1b]0;{MARK}\x07\x1b[31m{MARK}\x9b7m\u202e{MARK}\u2028\n{MARK}\r{MARK}\x7f"
 OWN = re.compile(r"\x1b\[(0|1|2|31|32|33)m")
 FRAME = re.compile(r"\x1b\[(2J|H|K|J)")
-CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
 
 
 def check(text, what, terminal=False):
