@@ -31,8 +31,12 @@ FifoPlace::Outcome FifoPlace::step_without_order(Pass& pass, const model::Rule& 
   watches_ = {};
   pass.view.tickets.clear();
   pass.view.ordered = false;
-  if (entry_.shared) pass.look.ask_kernel_for_uids();
   pass.look.fill(pass.view.slots, eligible_, /*try_all=*/true);
+  if (notes_) {
+    notes_->read(pass.nodes.slots());
+    pass.look.inform(pass.view.slots, *notes_, store_.me().uid, pass.now);
+  }
+  if (entry_.shared && pass.look.any_held() && !pass.look.informed()) return Outcome::uninformed;
   decision_ = rule(pass.view, std::nullopt, pass.now);
   const auto* decided = std::get_if<model::Take>(&decision_);
   if (decided) {
