@@ -47,7 +47,9 @@ def test_how_the_command_ended_is_kept(queue, command, state, code, number):
 
 
 @pytest.mark.parametrize("words, code, reason", [
-    (["--", "no-such-command-anywhere"], 127, "no such command"), (["--", "./no-program"], 126, "cannot run")])
+    # By a value: what is known at once to be missing is not submitted.
+    (["--grid", "p=no-such-command-anywhere", "--", "{p}"], 127, "no such command"),
+    (["--grid", "p=./no-program", "--", "{p}"], 126, "cannot run")])
 def test_a_command_that_cannot_be_started_fails_as_env_would(queue, tmp_path, words, code, reason):
     (tmp_path / "no-program").write_text("text")
     state, got, _, _, why = only_task(queue, queue.submit("-g", "0", *words))

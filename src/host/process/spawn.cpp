@@ -281,8 +281,9 @@ void Launch::check_program() const {
   int reason = ENOENT;
   for (const auto& path : candidates_) {
     struct stat about;
-    if (::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0) return;
-    if (errno != ENOENT && errno != ENOTDIR) reason = EACCES;
+    const bool there = ::stat(path.c_str(), &about) == 0;
+    if (there && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0) return;
+    if (there || (errno != ENOENT && errno != ENOTDIR)) reason = EACCES;
   }
   report_exec(reason);
 }
