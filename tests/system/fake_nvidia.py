@@ -27,16 +27,19 @@ class Driver:
                              "THOLE_FAKE_NVML": str(self.conf), "THOLE_STATE_DIR": str(directory / "state"),
                              "THOLE_PERSONAL_DIR": str(directory / "run")}
 
-    def set_gpus(self, gpus):
-        """From now on the machine has so many."""
+    def set_gpus(self, gpus, models=None):
+        """From now on the machine has so many. Which of them are no A100, by index: the kernel's files tell the model as well as
+        the library does (`gpu I name`), and a GeForce has connectors (PCI class 0300)."""
         for pci in self.root.glob("proc/driver/nvidia/gpus/*"):
             for path in (pci, self.root / "sys/bus/pci/devices" / pci.name):
                 shutil.rmtree(path)
         for i in range(gpus):
             pci = self.pci(i)
+            model = (models or {}).get(i, "NVIDIA A100-SXM4-80GB")
+            pci_class = "0x030000" if "GeForce" in model else "0x030200"
             self.write(f"/proc/driver/nvidia/gpus/{pci}/information",
-                       f"Model: \t\t NVIDIA A100-SXM4-80GB\nGPU UUID: \t {self.uuid(i)}\nDevice Minor: \t {i}\nGPU Excluded:\t No\n")
-            for name, text in (("vendor", "0x10de"), ("class", "0x030200"), ("numa_node", "0"), ("local_cpulist", "0-7")):
+                       f"Model: \t\t {model}\nGPU UUID: \t {self.uuid(i)}\nDevice Minor: \t {i}\nGPU Excluded:\t No\n")
+            for name, text in (("vendor", "0x10de"), ("class", pci_class), ("numa_node", "0"), ("local_cpulist", "0-7")):
                 self.write(f"/sys/bus/pci/devices/{pci}/{name}", text + "\n")
             self.write(f"/dev/nvidia{i}", "")
         self.configure(f"gpus {gpus}")

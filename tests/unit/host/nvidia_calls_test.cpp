@@ -66,6 +66,21 @@ TEST_P(NvidiaCalls, TheVeryFirstLookTakesAtMostAHundred) {
   }
 }
 
+// Once a boot, with work on all GPUs: two lists more a GPU. Later looks have kept who the GPUs are, see below.
+TEST_P(NvidiaCalls, TheVeryFirstLookAtBusyGpusTakesAtMostFourteenAGpu) {
+  NvidiaMachine fresh(8);
+  const auto first = [&](Purpose purpose) {
+    fresh.config("gpus 8\n" + fresh.count_calls() + GetParam().config + processes());
+    fresh.calls();
+    NvidiaBackend backend(fresh.options());
+    EXPECT_EQ(backend.read(plenty, {purpose, {}}).observation.problem, "");
+    backend.rest();
+    return fresh.calls().size() - 9;                       // without what prepares to hear of Xids
+  };
+  EXPECT_LE(first(Purpose::claim), 100u);
+  EXPECT_LE(first(Purpose::show), 14u * 8 + 2);
+}
+
 TEST_P(NvidiaCalls, AColdLookTakesAtMostAHundred) {
   NvidiaBackend(machine.options()).read(plenty);
   for (const std::string& load_line : {std::string(), processes()}) {

@@ -22,8 +22,9 @@ std::string link_text(const std::string& path) {
 
 std::string last_component(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
+// The kernel module writes "Unknown" and question marks for what it does not know (yet); the library may know.
 std::string known(std::optional<std::string_view> value) {
-  return value && value->find('?') == std::string_view::npos ? std::string(*value) : "";
+  return value && *value != "Unknown" && value->find('?') == std::string_view::npos ? std::string(*value) : "";
 }
 
 bool memory_is_a_node(const Tree& tree, const std::string& directory) {
