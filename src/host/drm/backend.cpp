@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/text.hpp"
 #include "host/gpu/process_names.hpp"
 #include "model/json.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 using End = ProbeOutcome::End;
 
 constexpr Millis after_the_first{1'000};   // all are read at once, so the last is no later than this after the first
+constexpr const char *ask_use = "read", *ask_memory = "read memory";  // the questions to a probe
 constexpr int leave_after_ms = 10'000;     // a probe that nobody asks
 
 model::Gpu* find(std::vector<model::Gpu>& gpus, const std::string& key) {
@@ -29,6 +31,7 @@ model::Gpu* find(std::vector<model::Gpu>& gpus, const std::string& key) {
 // What an observation adds to a GPU known from safe files. Health found by permissions stays: it says what the user can mend.
 void add_observed(model::Gpu& gpu, model::Gpu observed) {
   gpu.use = std::move(observed.use);
+  if (!gpu.memory_mib) gpu.memory_mib = observed.memory_mib;
   if (gpu.health != model::Health::ok) return;
   gpu.health = observed.health;
   gpu.health_reason = std::move(observed.health_reason);
@@ -60,12 +63,14 @@ FileBackend::FileBackend(const FileVendor& vendor, FileOptions options)
     : vendor_(vendor),
       options_(std::move(options)),
       tree_(options_.root),
-      probe_({options_.program, {"__probe", vendor.name}, options_.runtime_dir, std::string("probe-") + vendor.name}) {}
+      probe_({options_.program, {"__probe", vendor.name}, options_.runtime_dir, std::string("probe-") + vendor.name}),
+      kept_(options_.runtime_dir, std::string(vendor.name) + "-memory") {}
 
 port::Reading FileBackend::read(Millis patience, const port::Question&) {
   if (std::string now = vendor_.generation(tree_); generation_ != now) {
     identified_ = vendor_.identify(tree_);
     generation_ = std::move(now);
+    recall_memories();
   }
   port::Reading reading;
   reading.gpus = identified_;
@@ -77,12 +82,42 @@ port::Reading FileBackend::read(Millis patience, const port::Question&) {
   if (tree_.live()) {
     ask(reading, patience);
   } else {
-    vendor_.observe(tree_, [&](model::Gpu observed) {
+    vendor_.observe(tree_, memory_wanted(), [&](model::Gpu observed) {
       if (model::Gpu* gpu = find(reading.gpus, observed.key())) add_observed(*gpu, std::move(observed));
     });
   }
+  learn_memories(reading.gpus);
   if (!reading.observation.pids_foreign) name_processes(tree_, reading.gpus);
   return reading;
+}
+
+bool FileBackend::memory_wanted() const {
+  return std::ranges::any_of(identified_, [](const model::Gpu& gpu) { return !gpu.memory_mib; });
+}
+
+// What was asked of a driver once is not asked again in this boot, as long as the same GPUs are there.
+void FileBackend::recall_memories() {
+  boot_ = tree_.text("/proc/sys/kernel/random/boot_id").value_or("");
+  const auto text = memory_wanted() && !boot_.empty() ? kept_.find(boot_ + " " + *generation_) : std::nullopt;
+  if (!text) return;
+  for (std::string_view line : split_lines(*text))
+    if (const auto words = split(line, ' '); words.size() == 2)
+      if (model::Gpu* gpu = find(identified_, std::string(words[0])); gpu && !gpu->memory_mib)
+        gpu->memory_mib = parse_u64(words[1]);
+}
+
+void FileBackend::learn_memories(const std::vector<model::Gpu>& gpus) {
+  bool learned = false;
+  std::string text;
+  for (const model::Gpu& gpu : gpus) {
+    if (!gpu.memory_mib) continue;
+    text += fmt::format("{} {}\n", gpu.key(), *gpu.memory_mib);
+    if (model::Gpu* known = find(identified_, gpu.key()); known && !known->memory_mib) {
+      known->memory_mib = gpu.memory_mib;
+      learned = true;
+    }
+  }
+  if (learned && !boot_.empty()) kept_.keep(boot_ + " " + *generation_, text);
 }
 
 void FileBackend::ask(port::Reading& reading, Millis patience) {
@@ -94,7 +129,8 @@ void FileBackend::ask(port::Reading& reading, Millis patience) {
     if (now) answered.insert(gpu->key());
     add_observed(*gpu, std::move(*observed));
   };
-  ProbeOutcome outcome = probe_.ask("read", patience, [&](std::string_view line) -> std::optional<Millis> {
+  const char* question = memory_wanted() ? ask_memory : ask_use;
+  ProbeOutcome outcome = probe_.ask(question, patience, [&](std::string_view line) -> std::optional<Millis> {
     take(line, true);
     return after_the_first;
   });
@@ -121,8 +157,8 @@ int serve_probe(const FileVendor& vendor, ProbeChannel channel) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::mutex sending;
   for (;;) {
-    while (channel.next_line()) {
-      vendor.observe(Tree(), [&](model::Gpu observed) {
+    while (const auto question = channel.next_line()) {
+      vendor.observe(Tree(), *question == ask_memory, [&](model::Gpu observed) {
         std::lock_guard guard(sending);
         channel.send(model::to_json(observed).dump(-1, ' ', true, model::Json::error_handler_t::replace));
       });

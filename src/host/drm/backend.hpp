@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "host/kept_text.hpp"
 #include "host/probe/channel.hpp"
 #include "host/probe/runner.hpp"
 #include "host/sysfs/tree.hpp"
@@ -31,8 +32,9 @@ struct FileVendor {
   bool (*present)(const Tree& tree);
   // Identity, the vendor's own links, health as far as permissions tell it.
   std::vector<model::Gpu> (*identify)(const Tree& tree);
-  // Present use, and health as the hardware tells it: emits each GPU as soon as it has been read, from any thread.
-  void (*observe)(const Tree& tree, const std::function<void(model::Gpu)>& emit);
+  // Present use, health as the hardware tells it, and total memory where files do not tell it (only when that is wanted, since
+  // it wakes a GPU): emits each GPU as soon as it has been read, from any thread.
+  void (*observe)(const Tree& tree, bool memory_wanted, const std::function<void(model::Gpu)>& emit);
   // Changes when GPUs come or go, so that identity is read again.
   std::string (*generation)(const Tree& tree);
   // A fault of the whole driver, with the fix; "" when there is none.
@@ -53,13 +55,18 @@ class FileBackend : public port::GpuBackend {
 
  private:
   void ask(port::Reading& reading, Millis patience);
+  void recall_memories();
+  bool memory_wanted() const;
+  void learn_memories(const std::vector<model::Gpu>& gpus);
 
   const FileVendor& vendor_;
   FileOptions options_;
   Tree tree_;
   ProbeRunner probe_;
+  KeptText kept_;                          // total memories that a driver had to be asked for, of this boot
   std::vector<model::Gpu> identified_;     // as of generation_
   std::optional<std::string> generation_;
+  std::string boot_;
 };
 
 // The child side: `thole __probe amd`. Serves until the parent hangs up or asks nothing for a while.

@@ -31,7 +31,7 @@ const FileVendor vendor{
     .source = "test",
     .present = [](const Tree&) { return true; },
     .identify = [](const Tree&) { return std::vector{made_up(1), made_up(2)}; },
-    .observe = [](const Tree&, const std::function<void(model::Gpu)>&) { FAIL() << "observed in place"; },
+    .observe = [](const Tree&, bool, const std::function<void(model::Gpu)>&) { FAIL() << "observed in place"; },
     .generation = [](const Tree&) { return std::string(); },
     .problem = [](const Tree&) { return std::string(); },
 };

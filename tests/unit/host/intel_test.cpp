@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "host/drm/clients.hpp"
 #include "host/gpu/intel/backend.hpp"
 #include "host/gpu/intel/identity.hpp"
+#include "host/gpu/intel/memory.hpp"
 #include "host/gpu/intel/use.hpp"
 #include "topologies/captured.hpp"
 
@@ -191,6 +194,142 @@ TEST_F(Intel, TheEnergyCounterAndTheLimitThatCountAreRead) {
     tree.file(sensors + name, std::to_string(++watts) + "000000\n");
     EXPECT_EQ(gpus().at(0).use.power_limit_w, double(watts)) << name;
   }
+}
+
+// A driver that answers the two queries; the layouts written anew by xe_drm.h and i915_drm.h of Linux 6.12.
+struct FakeDrm {
+  struct Region { std::uint16_t memory_class, instance; std::uint64_t total; };
+  std::vector<Region> regions;
+  int calls = 0;
+
+  std::vector<char> answer(std::size_t head) const {
+    std::vector<char> bytes(head + regions.size() * 88, '\xee');  // what is not asked for is anything
+    const std::uint32_t count = static_cast<std::uint32_t>(regions.size());
+    std::memcpy(bytes.data(), &count, 4);
+    for (std::size_t i = 0; i < regions.size(); ++i) {
+      std::memcpy(&bytes[head + i * 88], &regions[i].memory_class, 2);
+      std::memcpy(&bytes[head + i * 88 + 2], &regions[i].instance, 2);
+      std::memcpy(&bytes[head + i * 88 + 8], &regions[i].total, 8);
+    }
+    return bytes;
+  }
+  int operator()(unsigned long request, void* argument) {
+    ++calls;
+    std::uint64_t words[5];
+    if (request == 0xC0286440) {                           // DRM_IOCTL_XE_DEVICE_QUERY
+      std::memcpy(words, argument, 40);
+      std::uint32_t query, size;
+      std::memcpy(&query, &words[1], 4);
+      std::memcpy(&size, reinterpret_cast<char*>(&words[1]) + 4, 4);
+      if (query != 1) return -1;
+      const auto bytes = answer(8);
+      if (size != 0 && size != bytes.size()) return -1;
+      if (size != 0) std::memcpy(reinterpret_cast<void*>(words[2]), bytes.data(), bytes.size());
+      size = static_cast<std::uint32_t>(bytes.size());
+      std::memcpy(static_cast<char*>(argument) + 12, &size, 4);
+      return 0;
+    }
+    if (request != 0xC0106479) return -1;                  // DRM_IOCTL_I915_QUERY
+    std::memcpy(words, argument, 16);
+    char* item = reinterpret_cast<char*>(words[1]);
+    std::uint64_t query, data;
+    std::int32_t length;
+    std::memcpy(&query, item, 8);
+    std::memcpy(&length, item + 8, 4);
+    std::memcpy(&data, item + 16, 8);
+    const auto bytes = answer(16);
+    if (query != 4 || (length != 0 && length != static_cast<std::int32_t>(bytes.size()))) length = -22;
+    else if (length != 0) std::memcpy(reinterpret_cast<void*>(data), bytes.data(), bytes.size());
+    else length = static_cast<std::int32_t>(bytes.size());
+    std::memcpy(item + 8, &length, 4);
+    return 0;
+  }
+};
+
+TEST(IntelMemory, EachDriverTellsTheMemoriesOfItsCard) {
+  using intel::Driver;
+  for (Driver driver : {Driver::xe, Driver::i915}) {
+    FakeDrm kernel{{{0, 0, 64ull << 30}, {1, 1, 12ull << 30}, {1, 2, 11ull << 30}}};
+    EXPECT_EQ(intel::card_memories(driver, std::ref(kernel)), (std::vector<std::uint64_t>{12ull << 30, 11ull << 30}));
+    EXPECT_EQ(kernel.calls, 2);
+    FakeDrm built_in{{{0, 0, 64ull << 30}}};
+    EXPECT_TRUE(intel::card_memories(driver, std::ref(built_in)).empty());
+  }
+}
+
+TEST(IntelMemory, ADriverThatDoesNotKnowTheQueryTellsNothing) {
+  using intel::Driver;
+  const auto refuse = [](unsigned long, void*) { return -1; };
+  const auto huge = [](unsigned long request, void* argument) {
+    const std::uint32_t size = 0x7fffffff;
+    char* at = static_cast<char*>(argument) + 12;
+    if (request == 0xC0106479) {
+      std::uint64_t item;
+      std::memcpy(&item, static_cast<char*>(argument) + 8, 8);
+      at = reinterpret_cast<char*>(item) + 8;
+    }
+    std::memcpy(at, &size, 4);
+    return 0;
+  };
+  const auto cut = [](unsigned long request, void* argument) {  // more regions told than there are
+    FakeDrm kernel{{{1, 1, 12ull << 30}}};
+    const int rc = kernel(request, argument);
+    std::uint64_t data;
+    std::memcpy(&data, static_cast<char*>(argument) + 16, 8);
+    const std::uint32_t many = 1000;
+    if (data != 0) std::memcpy(reinterpret_cast<void*>(data), &many, 4);
+    return rc;
+  };
+  for (Driver driver : {Driver::xe, Driver::i915, Driver::none}) {
+    EXPECT_TRUE(intel::card_memories(driver, refuse).empty());
+    EXPECT_TRUE(intel::card_memories(driver, huge).empty());
+  }
+  EXPECT_EQ(intel::card_memories(Driver::xe, cut).size(), 1u);
+}
+
+// The whole way of a figure that a driver has to be asked for: into the reading, kept for the boot, not asked again.
+TEST(FileBackendMemory, IsAskedOnceABoot) {
+  static int asked, answers;
+  asked = answers = 0;
+  test::MadeUpTree tree;
+  tree.file("proc/sys/kernel/random/boot_id", "one\n");
+  const auto card = [] {
+    Gpu gpu;
+    gpu.vendor = model::Vendor::intel;
+    gpu.pci = model::PciAddress{0, 3, 0, 0};
+    return gpu;
+  };
+  static Gpu gpu;
+  gpu = card();
+  const FileVendor vendor{
+      .name = "intel",
+      .source = "test",
+      .present = [](const Tree&) { return true; },
+      .identify = [](const Tree&) { return std::vector{gpu}; },
+      .observe =
+          [](const Tree&, bool memory_wanted, const std::function<void(Gpu)>& emit) {
+            Gpu seen = gpu;
+            ++answers;
+            asked += memory_wanted;
+            if (memory_wanted) seen.memory_mib = 12216;
+            emit(seen);
+          },
+      .generation = [](const Tree&) { return std::string("card0"); },
+      .problem = [](const Tree&) { return std::string(); },
+  };
+  const auto read = [&](FileBackend& backend) { return backend.read(Millis(1000)).gpus.at(0).memory_mib; };
+  const FileOptions options{tree.root(), "", tree.root() + "/runtime"};
+  for (int process = 0; process < 2; ++process) {
+    FileBackend backend(vendor, options);
+    EXPECT_EQ(read(backend), 12216u);
+    EXPECT_EQ(read(backend), 12216u);
+  }
+  EXPECT_EQ(answers, 4);
+  EXPECT_EQ(asked, 1);
+  tree.file("proc/sys/kernel/random/boot_id", "two\n");
+  FileBackend after_boot(vendor, options);
+  EXPECT_EQ(read(after_boot), 12216u);
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(IntelCounters, PowerIsEnergyOverTime) {

@@ -15,7 +15,7 @@ std::vector<model::Gpu> identify_gpus(const Tree& tree) {
   return gpus;
 }
 
-void observe(const Tree& tree, const std::function<void(model::Gpu)>& emit) {
+void observe(const Tree& tree, bool, const std::function<void(model::Gpu)>& emit) {
   std::vector<AmdGpu> gpus = identify(tree, Detail::brief);
   if (gpus.empty()) return;
   const auto computing = read_kfd_processes(tree);

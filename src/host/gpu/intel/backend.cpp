@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "host/gpu/intel/identity.hpp"
+#include "host/gpu/intel/memory.hpp"
 #include "host/gpu/intel/use.hpp"
 
 namespace thole::host::intel {
@@ -24,7 +25,7 @@ std::vector<model::Gpu> identify_gpus(const Tree& tree) {
   return gpus;
 }
 
-void observe(const Tree& tree, const std::function<void(model::Gpu)>& emit) {
+void observe(const Tree& tree, bool memory_wanted, const std::function<void(model::Gpu)>& emit) {
   std::vector<IntelGpu> gpus = identify(tree, Detail::brief);
   if (gpus.empty()) return;
   const DrmDescriptors descriptors = find_drm_descriptors(tree);
@@ -36,6 +37,8 @@ void observe(const Tree& tree, const std::function<void(model::Gpu)>& emit) {
       after = take_sample(tree, entry);
     }
     read_use(tree, entry, before, after, descriptors);
+    if (memory_wanted && !entry.gpu.memory_mib && entry.gpu.health == model::Health::ok)
+      entry.gpu.memory_mib = asked_memory_mib(tree, entry);
     emit(std::move(entry.gpu));
   });
 }
