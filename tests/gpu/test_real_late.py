@@ -6,11 +6,9 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
+from real_gpu import BUILD, needs_a_gpu
 
-from test_real_nvidia import BUILD, REASON, environment  # noqa: F401 (a fixture)
-
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+pytestmark = needs_a_gpu
 
 SOURCE = pathlib.Path(__file__).parents[2]
 CODE = """
@@ -27,7 +25,7 @@ print("after cuInit:", _late._libcuda() is not None, _late._open_devices("") is 
 """
 
 
-def test_nvml_proves_nothing_and_cuda_is_found_both_ways(environment):  # noqa: F811
+def test_nvml_proves_nothing_and_cuda_is_found_both_ways(environment):
     environment.update(PYTHONPATH=str(SOURCE / "python"), THOLE_LIBRARY=str(BUILD / "libthole.so.0"))
     done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -7,53 +7,12 @@ import json
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import time
 
 import pytest
+from real_gpu import gpus_of, needs_a_gpu, raw_records, rows, smi, smi_apps, status, thole
 
-BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build"))
-THOLE = os.environ.get("THOLE", str(BUILD / "thole"))
-
-
-def why_not():
-    if not shutil.which("nvidia-smi"):
-        return "no nvidia-smi on this machine, so no NVIDIA driver to compare with"
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=120)
-    if listed.returncode != 0 or "GPU 0" not in listed.stdout:
-        return "nvidia-smi lists no GPU: " + (listed.stdout + listed.stderr).strip()[:200]
-    return None
-
-
-REASON = why_not()
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
-
-
-@pytest.fixture
-def environment(tmp_path):
-    """The caller's variables without anything that would simulate or restrict, and a state directory of the test's own."""
-    fake = os.environ.get("THOLE_GPU_LEVEL_ON_FAKE")         # tests/system/test_gpu_level.py
-    kept = {k: v for k, v in os.environ.items() if fake or not k.startswith(("THOLE_", "CUDA_VISIBLE"))}
-    kept["THOLE_STATE_DIR"] = str(tmp_path / "state")
-    return kept
-
-
-def thole(environment, *words, timeout=60):
-    return subprocess.run([THOLE, *words], capture_output=True, text=True, env=environment, timeout=timeout)
-
-
-def status(environment):
-    result = thole(environment, "status", "--json")
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
-
-
-def smi(*fields):
-    text = subprocess.run(["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits"],
-                          capture_output=True, text=True, timeout=120, check=True).stdout
-    return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-
+pytestmark = needs_a_gpu
 
 def test_identity_is_what_nvidia_smi_says(environment):
     ours = {g["uuid"]: g for g in status(environment)["gpus"] if g["vendor"] == "nvidia"}
@@ -121,31 +80,6 @@ def test_capture_gives_a_machine_that_can_be_read_back(environment, tmp_path):
 RESERVE_MIB = 64                             # what decides whether a GPU is in use (free.ignore_memory)
 
 
-def gpus_of(environment):
-    """Ours and nvidia-smi's, by UUID."""
-    return {g["uuid"]: g for g in status(environment)["gpus"] if g["vendor"] == "nvidia"}
-
-
-def rows(*fields):
-    return {row[0]: row[1:] for row in smi("uuid", *fields)}
-
-
-def raw_records(environment):
-    """The probe's answer, line by line: every return code of this driver."""
-    probe = subprocess.Popen([THOLE, "__probe", "nvidia"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                             env=environment)
-    probe.stdin.write(json.dumps({"library": environment.get("THOLE_NVML", ""), "purpose": "examine", "want_cpus": True}) + "\n")
-    probe.stdin.flush()
-    lines = []
-    for line in probe.stdout:
-        if line == ".\n":
-            break
-        lines.append(line)
-    probe.stdin.close()
-    probe.wait(timeout=60)
-    return lines
-
-
 def test_the_drivers_reserve_is_not_use(environment):
     theirs = rows("memory.used", "memory.reserved")
     for uuid, gpu in gpus_of(environment).items():
@@ -206,31 +140,6 @@ def test_the_raw_records_of_this_driver_are_whole(environment):
         pathlib.Path(to).write_text("".join(raw_records(environment)))
 
 
-def test_nothing_holds_the_gpus_awake_after_a_look(environment):
-    status(environment)
-    mine = [p for p in pathlib.Path("/proc").iterdir() if p.name.isdigit()]
-    for process in mine:
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            assert not (words[1:3] == [b"__probe", b"nvidia"] and (process / "stat").read_text().split()[3] == str(os.getpid()))
-        except OSError:
-            pass
-
-
-@pytest.fixture
-def context(environment):
-    """A process with a CUDA context on GPU 0, by libcuda alone; its pid."""
-    code = ("import ctypes, sys\ncuda = ctypes.CDLL('libcuda.so.1')\nassert cuda.cuInit(0) == 0\nx = ctypes.c_void_p()\n"
-            "assert cuda.cuCtxCreate_v2(ctypes.byref(x), 0, 0) == 0\nprint('ready', flush=True)\nsys.stdin.read()\n")
-    process = subprocess.Popen([shutil.which("python3"), "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    if process.stdout.readline() != "ready\n":
-        process.wait(timeout=60)
-        pytest.skip("no CUDA context can be made here (no libcuda, or no GPU behind it)")
-    yield process
-    process.stdin.close()
-    process.wait(timeout=60)
-
-
 def test_a_process_is_listed_with_its_memory_keeps_its_gpu_and_leaves(environment, context):
     listed = {int(row[0]): row[1] for row in smi_apps()}
     seen = {p["pid"]: (uuid, p) for uuid, gpu in gpus_of(environment).items() for p in gpu["use"]["processes"]}
@@ -247,12 +156,6 @@ def test_a_process_is_listed_with_its_memory_keeps_its_gpu_and_leaves(environmen
     deadline = time.monotonic() + 60
     while any(p["pid"] == context.pid for g in gpus_of(environment).values() for p in g["use"]["processes"]):
         assert time.monotonic() < deadline, "the driver lists a process that has ended"
-
-
-def smi_apps():
-    text = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
-                          capture_output=True, text=True, timeout=120, check=True).stdout
-    return [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
 
 
 def test_doctor_says_what_this_machine_lacks(environment):
