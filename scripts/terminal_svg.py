@@ -7,9 +7,17 @@ import re
 
 CELL_WIDTH, CELL_HEIGHT, MARGIN, TITLE = 8.43, 18, 12, 26
 FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
-BACKGROUND, FOREGROUND, BAR = "#1c2128", "#d0d7de", "#2d333b"
-COLOURS = ["#545d68", "#f47067", "#6bc46d", "#daaa3f", "#539bf5", "#b083f0", "#39c5cf", "#d0d7de"]
-BRIGHT = ["#768390", "#ff938a", "#8ddb8c", "#eac55f", "#6cb6ff", "#dcbdfb", "#56d4dd", "#ffffff"]
+# Colours are names, which the picture's style sheet gives a value, one where the reader's screen is dark and one where it is light.
+BACKGROUND, FOREGROUND, BAR, TITLE_TEXT, EDGE = "bg", "fg", "bar", "title", "edge"
+COLOURS = [f"c{n}" for n in range(8)]
+BRIGHT = [f"b{n}" for n in range(8)]
+NAMES = [BACKGROUND, FOREGROUND, BAR, TITLE_TEXT, EDGE, *COLOURS, *BRIGHT]
+DARK = ("#1c2128 #d0d7de #2d333b #909dab #444c56 "
+        "#545d68 #f47067 #6bc46d #daaa3f #539bf5 #b083f0 #39c5cf #d0d7de "
+        "#768390 #ff938a #8ddb8c #eac55f #6cb6ff #dcbdfb #56d4dd #ffffff").split()
+LIGHT = ("#f9fafb #1f2328 #e6eaef #59636e #c8d1da "
+         "#57606a #cf222e #116329 #8a5a00 #0550ae #7a3fd1 #1b7c83 #424a53 "
+         "#6e7781 #a40e26 #1a7f37 #7a5200 #0969da #8250df #13707a #1f2328").split()
 ESCAPE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]|\x1b[=>78cM]")
 
 
@@ -141,6 +149,16 @@ def indexed_colour(n):
     return "#" + "".join(f"{levels[i]:02x}" for i in (n // 36, n // 6 % 6, n % 6))
 
 
+def paint(colour):
+    """The attribute that fills with a colour: a name of the style sheet or a value."""
+    return f'fill="{colour}"' if colour.startswith("#") else f'class="{colour}"'
+
+
+def palette(values):
+    fills = "".join(f".{name}{{fill:{value}}}" for name, value in zip(NAMES, values))
+    return fills + f".s-{EDGE}{{stroke:{values[NAMES.index(EDGE)]}}}"
+
+
 def size(columns, rows):
     return columns * CELL_WIDTH + 2 * MARGIN, rows * CELL_HEIGHT + 2 * MARGIN + TITLE
 
@@ -148,9 +166,10 @@ def size(columns, rows):
 def window(columns, rows, title):
     """The frame around a screen, without its content."""
     width, height = size(columns, rows)
-    return (f'<rect width="{width:.0f}" height="{height:.0f}" rx="8" fill="{BACKGROUND}"/>'
-            f'<path d="M0 8a8 8 0 0 1 8-8h{width - 16:.0f}a8 8 0 0 1 8 8v{TITLE - 8}H0z" fill="{BAR}"/>'
-            f'<text x="{width / 2:.0f}" y="17" text-anchor="middle" fill="#909dab">{html.escape(title)}</text>')
+    return (f'<rect width="{width:.0f}" height="{height:.0f}" rx="8" {paint(BACKGROUND)}/>'
+            f'<path d="M0 8a8 8 0 0 1 8-8h{width - 16:.0f}a8 8 0 0 1 8 8v{TITLE - 8}H0z" {paint(BAR)}/>'
+            f'<rect x=".5" y=".5" width="{width - 1:.0f}" height="{height - 1:.0f}" rx="8" fill="none" class="s-{EDGE}"/>'
+            f'<text x="{width / 2:.0f}" y="17" text-anchor="middle" {paint(TITLE_TEXT)}>{html.escape(title)}</text>')
 
 
 def runs(line):
@@ -174,13 +193,13 @@ def content(cells):
                 foreground, background = background or BACKGROUND, foreground or FOREGROUND
             x, width = MARGIN + column * CELL_WIDTH, len(text) * CELL_WIDTH
             if background:
-                parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{CELL_HEIGHT}" fill="{background}"/>')
+                parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{CELL_HEIGHT}" {paint(background)}/>')
             if not text.strip():
                 continue
             more = ' font-weight="bold"' if bold else ""
             more += ' opacity="0.6"' if dim else ""
             more += ' text-decoration="underline"' if underline else ""
-            more += f' fill="{foreground or FOREGROUND}"'
+            more += " " + paint(foreground or FOREGROUND)
             parts.append(f'<text x="{x:.1f}" y="{y + 13.5:.1f}" textLength="{width:.1f}"{more}>{html.escape(text)}</text>')
     return "".join(parts)
 
@@ -188,7 +207,8 @@ def content(cells):
 def document(width, height, body, style=""):
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{html.escape(FONT)}" font-size="14" xml:space="preserve">'
-            f"<style>text{{white-space:pre}}{style}</style>{body}</svg>\n")
+            f"<style>text{{white-space:pre}}{palette(DARK)}@media (prefers-color-scheme:light){{{palette(LIGHT)}}}{style}</style>"
+            f"{body}</svg>\n")
 
 
 def still(screen, title):

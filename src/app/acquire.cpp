@@ -25,6 +25,7 @@ namespace {
 
 constexpr unsigned most_tries = 3;        // of one who does not wait, while nobody can be asked whose turn it is
 constexpr Millis teardown_bound{2'000};   // for a previous owner's process to leave a unit that was just released
+constexpr Millis settling{200};           // news of a wait that are over by then are not told
 constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
 
 // What has to be known of the GPUs to decide about this request.
@@ -169,7 +170,7 @@ class Acquisition {
   }
 
   Acquired finish() {
-    bool looked_again = false;
+    bool looked_again = false, told = false;
     unsigned tries_without_order = 0;
     for (;;) {
       std::optional<port::Claim> claim =
@@ -190,13 +191,15 @@ class Acquisition {
         look();
         continue;
       }
+      const bool waits = request_.wait != Seconds{0};
+      if (std::exchange(told, true) && waits && woken(wait, site_.clock.steady() + settling, false)) continue;
       if (options_.waiting) options_.waiting({wait, site_.observer.snapshot(), site_.observer.units()});
-      if (request_.wait == Seconds{0}) {
+      if (!waits) {
         if (choice_.ordered() || ++tries_without_order >= most_tries) give_up();
         rest(wait.look_again.value_or(Millis{0}));   // what kept a unit from us may have been another's look at it
         continue;
       }
-      sleep(wait);
+      if (!woken(wait, deadline_, true)) give_up();
     }
   }
 
@@ -227,26 +230,30 @@ class Acquisition {
     if (any_ready(options_.cancel, pause)) interrupted();
   }
 
-  void sleep(const model::Wait& wait) {
+  // Sleeps until something happens; false when nothing did until then. Looks at what only the driver can see, where asked to.
+  bool woken(const model::Wait& wait, std::optional<SteadyTime> until, bool looks) {
+    if (until && deadline_) until = std::min(*until, *deadline_);
     std::vector<Fd> ends;
     std::vector<int> also = options_.cancel;
     if (!wait.behind)
       for (pid_t pid : choice_.strangers(wait.observe))
         if (Fd end = open_pidfd(pid)) { also.push_back(end.get()); ends.push_back(std::move(end)); }
     const bool head_observes = !wait.behind && wait.observe.any();
-    switch (place_->sleep(also, deadline_)) {
-      case port::Wake::deadline: give_up();
+    switch (place_->sleep(also, until)) {
+      case port::Wake::deadline: return false;
       case port::Wake::other_fd:
         if (!options_.cancel.empty() && any_ready(options_.cancel, Millis{0})) interrupted();
         look();                                 // a stranger has ended
         break;
       case port::Wake::again:
-        if (head_observes) look();              // use that only the driver can see
+        if (!looks) return false;
+        if (head_observes) look();
         break;
       case port::Wake::turn:
       case port::Wake::release:
       case port::Wake::nudge: break;
     }
+    return true;
   }
 
   // After the lock: "" when the units are ours to use, else what keeps them.
@@ -375,6 +382,9 @@ Preview preview(Site& site, const model::Request& asked) {
   if (std::holds_alternative<model::Take>(seen.decision)) {
     seen.chosen = numbered(site, request, outer.has_value(), choice.chosen());
     seen.explain = choice.explain();
+  } else if (auto free = choice.if_all_were_free()) {
+    seen.chosen = numbered(site, request, outer.has_value(), std::move(free->units));
+    seen.explain = std::move(free->explain);
   }
   return seen;
 }

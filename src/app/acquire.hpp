@@ -65,7 +65,7 @@ Acquired acquire(Site& site, const model::Request& request, const AcquireOptions
 struct Preview {
   model::Decision decision;
   std::vector<model::Unit> units;
-  std::vector<std::size_t> chosen;             // when it could start now
+  std::vector<std::size_t> chosen;             // now; where it would wait, those it would choose if nobody had any
   std::string explain;
 };
 Preview preview(Site& site, const model::Request& request);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/place.hpp"
-
 namespace thole::app {
 
 Choice::Choice(const Site& site, const model::Request& request) : site_(site), request_(request) { look_again(); }
@@ -39,6 +37,14 @@ model::Decision Choice::operator()(const model::QueueView& queue, std::optional<
   return grace_.decide(queue, mine, site_.clock.steady(), [&](const model::QueueView& shown) {
     return plan::decide(shown, mine, wants(), states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
   });
+}
+
+std::optional<plan::Placement> Choice::if_all_were_free() const {
+  std::vector<plan::Candidate> candidates;
+  for (const std::size_t unit : eligible_)
+    if (request_.trust_claims || verdicts_[unit].standing != plan::Standing::sick)
+      candidates.push_back({unit, verdicts_[unit].graphics});
+  return plan::place(request_, site_.observer.snapshot(), site_.observer.units(), candidates);
 }
 
 std::string Choice::my_user() const {

@@ -13,6 +13,7 @@
 #include "app/acquire.hpp"
 #include "plan/free.hpp"
 #include "plan/grace.hpp"
+#include "plan/place.hpp"
 #include "plan/turn.hpp"
 
 namespace thole::app {
@@ -36,6 +37,9 @@ class Choice {
 
   // Processes without a claim on these slots whose end could free them.
   std::vector<pid_t> strangers(const model::SlotSet& slots) const;
+
+  // What would be chosen if nobody had any of the healthy ones that would do.
+  std::optional<plan::Placement> if_all_were_free() const;
 
   // The rule.
   model::Decision operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now);

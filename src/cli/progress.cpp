@@ -60,7 +60,7 @@ void Progress::waiting(const app::Standing& standing) {
   if (context_.invocation.global.json)
     say("waiting", waiting_to_json(standing.wait, why));
   else
-    context_.note(render_waiting(why) + (last_ || waits_not() ? "" : "\n  Ctrl-C leaves the queue"));
+    context_.note(render_waiting(why, !waits_not()) + (last_ || waits_not() ? "" : "\n  Ctrl-C leaves the queue"));
   last_ = standing.wait;
 }
 
@@ -116,7 +116,7 @@ int show_preview(Context& context) {
   app::Site& site = context.wire.site();
   const app::Preview preview = app::preview(site, context.invocation.request);
   plan::Variables variables;
-  if (!std::holds_alternative<model::Wait>(preview.decision)) {
+  if (!preview.chosen.empty() || context.invocation.request.gpus == 0) {
     app::Acquired as_if;
     as_if.claim.id = app::fresh_claim_id();
     as_if.units = preview.units;

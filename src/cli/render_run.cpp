@@ -38,10 +38,11 @@ std::string name_units(const std::vector<model::Unit>& units, const std::vector<
   return fmt::format("GPU {}{}", join(labels, ","), models.empty() ? "" : fmt::format(" ({})", join(models, ", ")));
 }
 
-std::string render_waiting(const std::vector<std::string>& why) {
-  std::string text = "waiting";
+std::string render_waiting(const std::vector<std::string>& why, bool waits) {
+  std::string text = waits ? "waiting" : "would be waiting";
+  const std::size_t before = text.size() + std::string_view("thole: , ").size();
   for (std::size_t i = 0; i < why.size(); ++i)
-    text += i == 0 ? ", " + wrap(why[i], 80, 4, 16) : "\n  " + wrap(why[i], 80, 4, 2);  // 16: "thole: waiting, "
+    text += i == 0 ? ", " + wrap(why[i], 80, 4, before) : "\n  " + wrap(why[i], 80, 4, 2);
   return text;
 }
 
@@ -56,8 +57,11 @@ Json waiting_to_json(const model::Wait& wait, const std::vector<std::string>& wh
 std::string render_preview(const app::Preview& preview, const std::optional<app::Binding>& binding,
                            const plan::Variables& variables, const model::Snapshot& snapshot,
                            const std::vector<std::string>& why) {
-  if (std::holds_alternative<model::Wait>(preview.decision)) return "would be " + render_waiting(why) + "\n";
-  std::string text = fmt::format("would claim {}\n", name_units(preview.units, preview.chosen, snapshot));
+  const bool waits = std::holds_alternative<model::Wait>(preview.decision);
+  std::string text = waits ? render_waiting(why, false) + "\n" : "";
+  if (waits && preview.chosen.empty()) return text;
+  text += fmt::format("{} {}\n", waits ? "were all of them free, it would claim" : "would claim",
+                      name_units(preview.units, preview.chosen, snapshot));
   if (!preview.explain.empty()) text += fmt::format("  {}\n", printable(preview.explain));
   if (binding)
     for (const std::string& line : describe_binding(*binding, 0)) text += line + "\n";
@@ -68,9 +72,11 @@ std::string render_preview(const app::Preview& preview, const std::optional<app:
 Json preview_to_json(const app::Preview& preview, const std::optional<app::Binding>& binding,
                      const plan::Variables& variables, const model::Snapshot& snapshot, const std::vector<std::string>& why) {
   const auto* wait = std::get_if<model::Wait>(&preview.decision);
+  const Json chosen = units_to_json(preview.units, preview.chosen, snapshot);
   return {{"schema", "thole/plan/1"},
           {"would", wait ? "wait" : "claim"},
-          {"gpus", units_to_json(preview.units, preview.chosen, snapshot)},
+          {"gpus", wait ? Json::array() : chosen},
+          {"if_free", wait ? chosen : Json(nullptr)},
           {"why", model::or_null(preview.explain)},
           {"wait", wait ? waiting_to_json(*wait, why) : Json(nullptr)},
           {"binding", binding ? binding_to_json(*binding) : Json(nullptr)},

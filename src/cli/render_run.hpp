@@ -14,8 +14,8 @@ namespace thole::cli {
 std::string name_units(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen,
                        const model::Snapshot& snapshot);
 
-// Where a waiter stands; `why` as app::why_waiting gives it.
-std::string render_waiting(const std::vector<std::string>& why);
+// Where a waiter stands, or would stand who does not wait; `why` as app::why_waiting gives it.
+std::string render_waiting(const std::vector<std::string>& why, bool waits);
 model::Json waiting_to_json(const model::Wait& wait, const std::vector<std::string>& why);
 
 // --dry-run: the choice with its reasons and the variables, or what it would wait for.

@@ -21,6 +21,26 @@ std::string escaped(std::string_view text) {
   return safe;
 }
 
+// For a reader whose screen is dark: each colour of a drawing, and what stands for it there.
+constexpr std::pair<std::string_view, std::string_view> dark_twins[] = {
+    {"#ffffff", "#0d1117"}, {"#f6f8fa", "#161b22"}, {"#eef1f4", "#1a2029"}, {"#fffdf5", "#22201a"},  // grounds
+    {"#1f2328", "#e6edf3"}, {"#59636e", "#9da7b1"},                                                  // text
+    {"#8c959f", "#656c76"}, {"#afb8c1", "#3d444d"}, {"#d0d7de", "#3d444d"}, {"#7d8b99", "#768390"},  // lines, cores
+    {"#cce1fe", "#173257"}, {"#1d4ed8", "#7fb2ff"}, {"#e3f5e6", "#12301e"}, {"#217346", "#5fce8d"},  // yours, free
+    {"#e6eef8", "#1a2b40"}, {"#2f5f93", "#84b8ec"}, {"#eee7f8", "#2b223f"}, {"#6b46a0", "#bd9cee"},  // claimed, shared
+    {"#fdf0cf", "#382d0f"}, {"#8a5a0b", "#e3b341"}, {"#fde2cc", "#3d250f"}, {"#a8440f", "#f59d66"},  // overdue, no claim
+    {"#fbd5d5", "#42181a"}, {"#b42323", "#ff8a82"}, {"#ececec", "#2a2f36"}, {"#5a616c", "#a3adb8"},  // sick, unknown
+    {"#bf9b30", "#bf9b30"}, {"#e0f2f1", "#0f2e2c"}, {"#0f766e", "#43bfb2"},                          // NICs, NVLink
+    {"#7c3aed", "#a78bfa"}, {"#b45309", "#e09a4a"},                                                  // C2C, xGMI
+};
+
+std::string dark_style() {
+  std::string style = "@media (prefers-color-scheme:dark){";
+  for (const auto& [light, dark] : dark_twins)
+    style += fmt::format("[fill=\"{0}\"]{{fill:{1}}}[stroke=\"{0}\"]{{stroke:{1}}}", light, dark);
+  return style + "}";
+}
+
 // Whole tenths: files stay small and the same everywhere.
 std::string number(double value) {
   std::string text = fmt::format("{:.1f}", value);
@@ -94,8 +114,8 @@ std::string Svg::document(double width, double height, std::string_view title) c
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
       "font-family=\"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\">\n"
-      "<title>{2}</title>\n<rect class=\"page\" width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{3}</svg>\n",
-      number(width), number(height), escaped(title), body_);
+      "<title>{2}</title>\n<style>{4}</style>\n<rect class=\"page\" width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{3}</svg>\n",
+      number(width), number(height), escaped(title), body_, dark_style());
 }
 
 }  // namespace thole::cli

@@ -38,17 +38,17 @@ struct Look {
 };
 
 Look look_of(const UnitOverview& unit) {
-  if (unit.mine && unit.state != State::sick) return {"#bfdbfe", "#1d4ed8", "yours"};
+  if (unit.mine && unit.state != State::sick) return {"#cce1fe", "#1d4ed8", "yours"};
   switch (unit.state) {
-    case State::idle: return {"#e3f5e6", "#2f855a", "free"};
+    case State::idle: return {"#e3f5e6", "#217346", "free"};
     case State::claimed: return {"#e6eef8", "#2f5f93", "claimed"};
     case State::shared: return {"#eee7f8", "#6b46a0", "shared"};
-    case State::overdue: return {"#fdf0cf", "#b7791f", "overdue"};
-    case State::foreign: return {"#fde2cc", "#c05621", "used without a claim"};
-    case State::sick: return {"#fbd5d5", "#c53030", "sick"};
+    case State::overdue: return {"#fdf0cf", "#8a5a0b", "overdue"};
+    case State::foreign: return {"#fde2cc", "#a8440f", "used without a claim"};
+    case State::sick: return {"#fbd5d5", "#b42323", "sick"};
     case State::unknown: break;
   }
-  return {"#ececec", "#6b7280", "unknown"};
+  return {"#ececec", "#5a616c", "unknown"};
 }
 
 // Lines that fit the room, broken at blanks.
@@ -329,7 +329,7 @@ class Picture {
       });
     };
     for (const auto& [says, look] : shown_) swatch(look, false);
-    if (hidden_) swatch({"#ffffff", "#6b7280", "not yours to take"}, true);
+    if (hidden_) swatch({"#ffffff", "#5a616c", "not yours to take"}, true);
     if (machine_.outer.allowed_cpus)
       item("core not yours to use", [&] {
         svg_.box({x + 5, y_, 12, 12}, {.fill = "#ffffff", .stroke = "#7d8b99", .round = 1}, "sample");

@@ -74,7 +74,10 @@ std::string explain_unit(std::size_t unit, const Scene& scene) {
 std::vector<std::string> explain_wait(const model::Wait& wait, const model::Request& request,
                                       const std::vector<std::size_t>& eligible, const Scene& scene) {
   std::vector<std::string> lines{describe_place(wait, scene)};
-  const std::string free = wait.behind ? "free, but not your turn" : request.gpus == 1 ? "free" : "free, and too few";
+  const auto is_free = [&](std::size_t unit) { return explain_unit(unit, scene).empty(); };
+  const auto free_ones = std::ranges::count_if(eligible, is_free);   // enough: they came free after the decision
+  const bool enough = request.gpus == 1 || static_cast<std::size_t>(free_ones) >= request.gpus + request.leave;
+  const std::string free = wait.behind ? "free, but not your turn" : enough ? "free" : "free, and too few";
   for (std::string& line : describe_units(eligible, scene, free)) lines.push_back(std::move(line));
   if (request.leave > 0)
     lines.push_back(fmt::format("leaves {} to others: starts while {} are free", request.leave, request.gpus + request.leave));

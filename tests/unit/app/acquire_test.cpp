@@ -115,6 +115,36 @@ TEST(Acquire, StartsWhenTheHolderLeaves) {
   EXPECT_EQ(fake.backend->reads, 2) << "what was seen on a claimed unit was its owner's: it is looked at once it is ours";
 }
 
+TEST(Acquire, NewsThatDoNotLastAreNotTold) {
+  FakeSite fake(2);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}, {"bbbbbbbbbbbbbbbb", {fake.store.slots[1]}, 7}};
+  int slept = 0, told = 0;
+  fake.store.on_sleep = [&] {   // one gives back two GPUs, one after the other
+    fake.store.held.pop_back();
+    return ++slept == 1 || !fake.store.held.empty() ? port::Wake::release : port::Wake::turn;
+  };
+  app::AcquireOptions options;
+  options.waiting = [&](const app::Standing&) { ++told; };
+  EXPECT_EQ(acquire(*fake.site, want(2), options).chosen.size(), 2u);
+  EXPECT_EQ(slept, 2);
+  EXPECT_EQ(told, 1) << "that one of the two is free already was over at once";
+}
+
+TEST(Acquire, NewsThatLastAreTold) {
+  FakeSite fake(2);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}, {"bbbbbbbbbbbbbbbb", {fake.store.slots[1]}, 7}};
+  int slept = 0, told = 0;
+  fake.store.on_sleep = [&] {
+    if (++slept == 2) return port::Wake::deadline;   // that of the pause in which they might be over
+    fake.store.held.pop_back();
+    return port::Wake::release;
+  };
+  app::AcquireOptions options;
+  options.waiting = [&](const app::Standing&) { ++told; };
+  EXPECT_EQ(acquire(*fake.site, want(2), options).chosen.size(), 2u);
+  EXPECT_EQ(told, 2);
+}
+
 TEST(Acquire, AUnitThatBecomesReadableMeanwhileIsTakenToo) {
   FakeSite fake(2);
   fake.backend->gpus[0].use.memory_used_mib = 11000;
