@@ -144,21 +144,28 @@ Overview look_over(const OverviewSources& sources) {
   return overview;
 }
 
-std::vector<std::size_t> gpus_named(const std::vector<std::string>& words, const Overview& overview) {
+NamedGpus gpus_named(const std::vector<std::string>& words, const Overview& overview) {
   std::vector<model::Unit> units;
   for (const UnitOverview& row : overview.units) units.push_back(row.unit);
-  std::vector<std::size_t> gpus;
-  const auto add = [&](std::size_t gpu) {
-    if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
+  NamedGpus named;
+  const auto add = [](std::vector<std::size_t>& list, std::size_t number) {
+    if (std::find(list.begin(), list.end(), number) == list.end()) list.push_back(number);
   };
   for (const std::string& word : words) {
     const auto index = parse_u64(word);  // also that of a partitioned GPU without instances, which has no unit
-    if (index && *index < overview.snapshot.machine.gpus.size())
-      add(*index);
-    else
-      for (std::size_t unit : plan::resolve(word, overview.snapshot, units)) add(units[unit].gpu);
+    if (index && *index < overview.snapshot.machine.gpus.size()) {
+      add(named.gpus, *index);
+      for (std::size_t unit = 0; unit < units.size(); ++unit)
+        if (units[unit].gpu == *index) add(named.units, unit);
+      continue;
+    }
+    for (std::size_t unit : plan::resolve(word, overview.snapshot, units)) {
+      add(named.gpus, units[unit].gpu);
+      add(named.units, unit);
+    }
   }
-  return gpus;
+  std::sort(named.units.begin(), named.units.end());
+  return named;
 }
 
 }  // namespace thole::app

@@ -63,8 +63,13 @@ struct OverviewSources {
 // Of the observer's last look. Claims and the queue are read whatever the driver did; throws only for bugs.
 Overview look_over(const OverviewSources& sources);
 
-// The GPUs that the words name (index, UUID or unique prefix, PCI address, an instance of theirs), each once, as indices into
-// the machine. Throws Error(usage) with the nearest names.
-std::vector<std::size_t> gpus_named(const std::vector<std::string>& words, const Overview& overview);
+// What words name, each once.
+struct NamedGpus {
+  std::vector<std::size_t> gpus;    // indices into the machine, in the order in which they were named
+  std::vector<std::size_t> units;   // indices into the overview's units: the one instance that was named, or all of the GPU
+};
+
+// By index, UUID or unique prefix, PCI address; an instance by its label or UUID. Throws Error(usage) with the nearest names.
+NamedGpus gpus_named(const std::vector<std::string>& words, const Overview& overview);
 
 }  // namespace thole::app

@@ -64,14 +64,15 @@ Json list_to_json(const Overview& overview) {
   return json;
 }
 
-Json gpus_to_json(const Overview& overview, std::span<const std::size_t> gpus) {
+Json gpus_to_json(const Overview& overview, const NamedGpus& named) {
   Json json = {{"schema", "thole/gpus/1"}, {"gpus", Json::array()}};
-  for (std::size_t g : gpus) {
+  for (std::size_t g : named.gpus) {
     Json entry = {{"index", g}};
     entry.update(model::to_json(overview.snapshot.machine.gpus[g]));
     entry["units"] = Json::array();
     entry["claims"] = Json::array();
-    for (const UnitOverview& row : overview.units) {
+    for (std::size_t u : named.units) {
+      const UnitOverview& row = overview.units[u];
       if (row.unit.gpu != g) continue;
       entry["units"].push_back(unit_to_json(row, overview.snapshot.machine));
       for (const model::Holding& holding : row.holdings) {

@@ -1,7 +1,6 @@
 // The JSON of `status` and of the C ABI's snapshot: the machine's own schema, and what was concluded from it (docs/json.md).
 #pragma once
 
-#include <span>
 
 #include "app/overview.hpp"
 #include "model/json.hpp"
@@ -15,6 +14,6 @@ model::Json status_to_json(const Overview& overview);
 model::Json list_to_json(const Overview& overview);
 
 // `status GPU... --json`: indices into the machine
-model::Json gpus_to_json(const Overview& overview, std::span<const std::size_t> gpus);
+model::Json gpus_to_json(const Overview& overview, const NamedGpus& named);
 
 }  // namespace thole::app

@@ -1,7 +1,6 @@
 // What commands show: text for people, and the JSON that says the same.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,7 @@ std::string render_claims(const app::Overview& overview, const Screen& screen);
 std::string render_list(const app::Overview& overview);
 
 // `status GPU...`: all that is known of these GPUs (indices into the machine).
-std::string render_gpus(const app::Overview& overview, std::span<const std::size_t> gpus, const Screen& screen);
+std::string render_gpus(const app::Overview& overview, const app::NamedGpus& named, const Screen& screen);
 
 // Pieces.
 std::string short_model(std::string_view model);                                 // "NVIDIA A100-SXM4-80GB" -> "A100-SXM4-80GB"

@@ -14,27 +14,35 @@ constexpr std::size_t name_width = 14;
 
 class Sheet {
  public:
-  Sheet(const app::Overview& overview, const Screen& screen) : overview_(overview), screen_(screen) {}
+  Sheet(const app::Overview& overview, const app::NamedGpus& named, const Screen& screen)
+      : overview_(overview), named_(named), screen_(screen) {}
 
   std::string of(std::size_t index) {
     const model::Gpu& gpu = overview_.snapshot.machine.gpus[index];
     text_ = ink(screen_, Ink::bold,
                 fmt::format("GPU {}  {}", index, gpu.model.empty() ? "model unknown" : printable(gpu.model, 60))) +
             "\n";
-    for (const UnitOverview& unit : overview_.units)
-      if (unit.unit.gpu == index && !unit.unit.instance) add_claims(unit);
+    const auto units = units_of(index);
+    for (const UnitOverview* unit : units)
+      if (!unit->unit.instance) add_claims(*unit);
     add_identity(gpu);
     add_use(gpu.use, gpu.memory_mib);
     add_condition(gpu);
     add_surroundings(gpu);
-    for (const UnitOverview& unit : overview_.units)
-      if (unit.unit.gpu == index && unit.unit.instance) add_instance(unit, gpu.mig[*unit.unit.instance]);
+    for (const UnitOverview* unit : units)
+      if (unit->unit.instance) add_instance(*unit, gpu.mig[*unit->unit.instance]);
     if (gpu.mig_mode && gpu.mig.empty())
       line("instances", "none: MIG mode is on, so nothing can be claimed here until some are made");
     return text_;
   }
 
  private:
+  std::vector<const UnitOverview*> units_of(std::size_t gpu) const {
+    std::vector<const UnitOverview*> units;
+    for (std::size_t unit : named_.units)
+      if (overview_.units[unit].unit.gpu == gpu) units.push_back(&overview_.units[unit]);
+    return units;
+  }
   void line(std::string_view name, std::string_view value) {
     if (value.empty()) return;
     text_ += "  " + ink(screen_, Ink::dim, name) + std::string(name_width - std::min(name.size(), name_width - 1), ' ') +
@@ -140,15 +148,16 @@ class Sheet {
   }
 
   const app::Overview& overview_;
+  const app::NamedGpus& named_;
   const Screen& screen_;
   std::string text_;
 };
 
 }  // namespace
 
-std::string render_gpus(const app::Overview& overview, std::span<const std::size_t> gpus, const Screen& screen) {
+std::string render_gpus(const app::Overview& overview, const app::NamedGpus& named, const Screen& screen) {
   std::string text;
-  for (std::size_t gpu : gpus) text += (text.empty() ? "" : "\n") + Sheet(overview, screen).of(gpu);
+  for (std::size_t gpu : named.gpus) text += (text.empty() ? "" : "\n") + Sheet(overview, named, screen).of(gpu);
   return text;
 }
 

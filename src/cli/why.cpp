@@ -92,13 +92,13 @@ Named sort_words(Context& context, const app::Overview& overview) {
 
 int of_words(Context& context, const app::Overview& overview) {
   const Named named = sort_words(context, overview);
-  const std::vector<std::size_t> gpus = app::gpus_named(named.gpus, overview);
+  const app::NamedGpus gpus = app::gpus_named(named.gpus, overview);
   model::Json json = {{"schema", "thole/why/1"}, {"units", model::Json::array()}};
   std::vector<UnitWhy> units;
   std::string text;
-  for (std::size_t gpu : gpus) {
+  for (std::size_t gpu : gpus.gpus) {
     bool any = false;
-    for (std::size_t u = 0; u < overview.units.size(); ++u) {
+    for (std::size_t u : gpus.units) {
       if (overview.units[u].unit.gpu != gpu) continue;
       units.push_back(app::why_unit(overview, u));
       json["units"].push_back(to_json(units.back()));

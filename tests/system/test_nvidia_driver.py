@@ -201,3 +201,16 @@ def test_a_driver_that_may_be_coming_up_is_left_one_probe_at_most(driver):
     driver.status()
     assert probes(driver) == alone
     os.kill(alone[0], 9)
+
+
+def test_an_instance_that_is_named_is_shown_without_its_siblings(driver):
+    driver.configure("gpus 8", "gpu 0 mig 1", "gpu 0 instance MIG-a 1 0 3 3 20096 1000 3g.20gb",
+                     "gpu 0 instance MIG-b 2 0 3 3 20096 30 3g.20gb")
+    shown = driver.thole("status", "0:1").stdout
+    assert "MIG-b" in shown and "MIG-a" not in shown
+    assert [unit["unit"] for unit in json.loads(driver.thole("status", "0:1", "--json").stdout)["gpus"][0]["units"]] == ["0:1"]
+    assert [unit["unit"] for unit in json.loads(driver.thole("why", "0:1", "--json").stdout)["units"]] == ["0:1"]
+    whole = driver.thole("status", "0").stdout
+    assert "MIG-a" in whole and "MIG-b" in whole
+    table = driver.thole("status").stdout.splitlines()
+    assert next(line for line in table if line.startswith("0:1")).split()[3:5] == ["-", "-"], "load and temperature are the GPU's"

@@ -105,6 +105,16 @@ INSTANTIATE_TEST_SUITE_P(
                 [](Patient& p) { p.overview.snapshot.machine.gpus[0].compute_mode = std::string("exclusive-process"); },
                 "exclusive-process", "-c DEFAULT"},
         Ailment{"EmptyMig", [](Patient& p) { p.overview.snapshot.machine.gpus[0].mig_mode = true; }, "no instances", "-cgi"},
+        Ailment{"Prohibited", [](Patient& p) { p.overview.snapshot.machine.gpus[0].compute_mode = std::string("prohibited"); },
+                "problem GPU 0: compute mode is prohibited", "-c DEFAULT"},
+        Ailment{"NobodysGpu",
+                [](Patient& p) {
+                  p.overview.units[1].state = State::unknown;
+                  p.overview.units[1].why = "neither its processes nor its memory can be read (only --trust-claims takes it)";
+                },
+                "warning GPU 1: is handed out to nobody: neither its processes nor its memory can be read", "--trust-claims"},
+        Ailment{"FatalXidOfAGpuThatWorks", [](Patient& p) { p.overview.snapshot.machine.gpus[1].last_xid = 79; },
+                "warning GPU 1: the last Xid that the driver reported is 79", ""},
         Ailment{"Intruder",
                 [](Patient& p) {
                   claim(p.overview.units[0], holding("anna", Seconds{1}, std::nullopt, "x"));

@@ -101,7 +101,7 @@ TEST_F(Status, PrintsNoControlBytesOfStrangers) {
   overview.snapshot.machine.gpus[1].model = "A\x1b[1m";
   overview.snapshot.observations = {{"file", "", "bad\x1b[0m", true, false, std::nullopt}};
   for (const std::string& text : {render_status(overview, narrow), render_list(overview),
-                                  render_gpus(overview, std::vector<std::size_t>{0, 1}, narrow)}) {
+                                  render_gpus(overview, app::gpus_named({"0", "1"}, overview), narrow)}) {
     EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
     EXPECT_EQ(text.find('\r'), std::string::npos) << text;
     EXPECT_EQ(text.find('\x07'), std::string::npos) << text;
@@ -191,7 +191,7 @@ TEST_F(Status, ListsIndexUuidAndName) {
 
 TEST_F(Status, OneGpuInFullNamesWhatIsNotKnown) {
   const app::Overview overview = every_state();
-  const std::string text = render_gpus(overview, std::vector<std::size_t>{5, 2}, narrow);
+  const std::string text = render_gpus(overview, app::gpus_named({"5", "2"}, overview), narrow);
   EXPECT_THAT(text, HasSubstr("not known (permission denied)"));
   EXPECT_THAT(text, HasSubstr("not supported"));
   EXPECT_THAT(text, HasSubstr("budget 8.0 GiB"));

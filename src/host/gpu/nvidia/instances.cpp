@@ -46,6 +46,9 @@ model::Instance to_instance(const RawInstance& raw, const RawUse& parent) {
   instance.use.processes = merge_processes(raw.compute, raw.graphics, raw.mps);
   if (parent.compute)
     instance.use.processes = merge_processes(only(parent.compute, raw), only(parent.graphics, raw), only(parent.mps, raw));
+  // These the driver tells of the GPU as a whole only.
+  instance.use.utilization_percent = instance.use.memory_utilization_percent = model::Metric<double>::unsupported();
+  instance.use.temperature_c = instance.use.power_w = instance.use.power_limit_w = model::Metric<double>::unsupported();
   return instance;
 }
 
