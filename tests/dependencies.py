@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Keeps the dependency table: which module may include which, and where third-party headers may appear. And no two headers define
-a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both."""
+"""Keeps the dependency table: which module may include which, and where third-party headers may appear. And no two headers
+define a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both."""
 import pathlib
 import re
 import sys
@@ -29,6 +29,10 @@ THIRD_PARTY = {
 DOOR = "cli/output.cpp"
 PRINTS = re.compile(r"\b(write_all|::write|dprintf)\((STDOUT_FILENO|STDERR_FILENO|[12]),|std::(cout|cerr)|fmt::print\(|"
                     r"\b(f?printf|f?puts|fwrite|perror)\(")
+# A program that uses the library may have closed 0 to 2: what opens a descriptor below cli moves it above them.
+OPENS = re.compile(r"(?<!above_standard\()((?<!\w)::(socket|epoll_create1?|eventfd|signalfd|timerfd_create|inotify_init1?|memfd_create|"
+                   r"accept4?|dup|open|openat|creat|mkostemp)\(|\bends\[[01]\]\)|SYS_pidfd_open|F_DUPFD(_CLOEXEC)?, *[0-2]\))")
+OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  # the last: between fork and exec
 VENDORS = ("nvidia", "amd", "intel")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -63,6 +67,8 @@ def problems(root):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if PRINTS.search(line) and "/".join(parts) != DOOR:
                 yield f"{path.relative_to(root)}:{number}: only src/{DOOR} writes to stdout and stderr"
+            if module != "cli" and "/".join(parts) not in OPENS_ITSELF and OPENS.search(line) and "#include" not in line:
+                yield f"{path.relative_to(root)}:{number}: a descriptor that may be 0 to 2: base/standard.hpp, above_standard()"
             match = INCLUDE.match(line)
             if not match:
                 continue

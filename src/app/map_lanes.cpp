@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 
@@ -15,7 +16,7 @@ namespace thole::app {
 namespace {
 
 Fd event_descriptor() {
-  Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Fd fd(above_standard(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   if (!fd)
     throw Error(ErrorCode::internal, "cannot make a descriptor").because(errno).hint("raise the descriptor limit: ulimit -n");
   return fd;

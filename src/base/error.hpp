@@ -24,8 +24,8 @@ int exit_status(ErrorCode code);
 // A stable lower-case name ("usage", "unavailable"…), used in JSON and the C ABI.
 const char* name(ErrorCode code);
 
-// Thrown for every failure that is not an outcome to branch on. Caught in four places only: the
-// CLI's main, the C ABI, the queue's per-job boundary and the probe.
+// Thrown for every failure that is not an outcome to branch on. Caught where a program, a library's
+// call, a job or a probe ends, and where there is something else to try or to add.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, std::string message) : std::runtime_error(std::move(message)), code_(code) {}

@@ -48,7 +48,7 @@ std::optional<std::string> read_file(const std::string& path, std::size_t limit 
 // Writes all bytes; false with errno set otherwise. EINTR is retried.
 bool write_all(int fd, std::string_view bytes);
 
-// Writes `path` atomically (temporary file, fsync if asked, rename); throws Error(unavailable).
+// Writes `path` atomically (temporary file, rename; not synced); throws Error(unavailable).
 void write_file(const std::string& path, std::string_view bytes, mode_t mode = 0644);
 
 }  // namespace thole

@@ -159,14 +159,18 @@ StateDir open_common(const StatePaths& paths) {
     throw Error(ErrorCode::unavailable, "the state directory was deleted, or nodes in it").about(paths.system).hint(init_hint);
   // Two first users may make two different fallbacks at once. Whoever made one looks at the others afterwards and yields to
   // one further down the list; the other sees the better one after locking and comes up. One of the two always notices.
+  int reason = 0;
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
     if (auto dir = find_fallback(paths)) return std::move(*dir);
-    if (!make_guarded(paths.fallbacks[i], 0755)) continue;
+    if (!make_guarded(paths.fallbacks[i], 0755)) {
+      reason = errno;
+      continue;
+    }
     for (std::size_t j = i + 1; j < paths.fallbacks.size(); ++j)
       if (exists(paths.fallbacks[j])) ::rmdir(paths.fallbacks[i].c_str());
   }
   if (auto dir = find_fallback(paths)) return std::move(*dir);
-  throw Error(ErrorCode::unavailable, "there is no state directory and none can be made").about(paths.system).because(errno)
+  throw Error(ErrorCode::unavailable, "there is no state directory and none can be made").about(paths.system).because(reason)
       .hint(init_hint);
 }
 

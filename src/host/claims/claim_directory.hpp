@@ -9,6 +9,7 @@
 // claim: it is made anew only while nobody holds the directory.
 #pragma once
 
+#include <cerrno>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,7 +50,7 @@ class ClaimDirectory {
   // `make`: the owner makes it now if there is none (share nodes only in a personal directory).
   Fd open_share(unsigned slot, unsigned place, int flags, bool make = false) const;
   Fd open_turn(unsigned place, int flags, bool make = false) const;
-  [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], 2 /* ENOENT */); }
+  [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], ENOENT); }
 
   // After locking: is it a node of the directory's owner that still has its name?
   bool is_node(int fd) const;

@@ -132,7 +132,7 @@ Fd FifoStore::note(const Note& note, int above) {
 }
 
 NoteBook FifoStore::book_of(int directory) const {
-  return {directory < 0 ? Fd() : Fd(::fcntl(directory, F_DUPFD_CLOEXEC, 0)), number_of(nodes_->state())};
+  return {directory < 0 ? Fd() : Fd(::fcntl(directory, F_DUPFD_CLOEXEC, 3)), number_of(nodes_->state())};
 }
 
 NoteBook FifoStore::notes() {

@@ -28,6 +28,9 @@ class Watches {
   Seen add_gpu(const ClaimDirectory& directory, unsigned slot);
   Seen add_share(const ClaimDirectory& directory, unsigned slot, unsigned place);
 
+  // Any node; `open` opens it anew with these flags.
+  Seen add(const std::function<Fd(int flags)>& open, port::Wake kind);
+
   void append_to(std::vector<pollfd>& polled) const;   // in order of adding
   port::Wake kind(std::size_t index) const { return watches_[index].kind; }
   std::size_t size() const { return watches_.size(); }
@@ -35,7 +38,6 @@ class Watches {
 
  private:
   struct Watch { Fd fd; port::Wake kind; };
-  Seen add(const std::function<Fd(int flags)>& open, port::Wake kind);
 
   std::vector<Watch> watches_;
 };

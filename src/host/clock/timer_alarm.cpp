@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 
 namespace thole::host {
 
@@ -15,7 +16,7 @@ namespace {
 constexpr std::time_t far_away = 4'000'000'000;
 }  // namespace
 
-TimerAlarm::TimerAlarm() : timer_(::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
+TimerAlarm::TimerAlarm() : timer_(above_standard(::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK))) {
   if (!timer_)
     throw Error(ErrorCode::internal, "cannot watch the clock").because(errno).hint("raise the descriptor limit: ulimit -n");
 }

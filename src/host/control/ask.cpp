@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/control/door.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 Fd connect_to(const std::string& directory) {
   Fd place = open_claim_directory(directory, false);
-  Fd keeper(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Fd keeper(above_standard(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, control_path(place.get()).c_str(), sizeof address.sun_path - 1);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/text.hpp"
 #include "host/claims/inner.hpp"
 
@@ -81,8 +82,8 @@ std::string control_path(int directory_fd) { return "/proc/self/fd/" + std::to_s
 Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
   do directory_ = open_claim_directory(spec_.directory, true);
   while (!hold_as_keeper(directory_.get()));
-  listener_ = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  ready_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  listener_ = Fd(above_standard(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
+  ready_ = Fd(above_standard(::epoll_create1(EPOLL_CLOEXEC)));
   if (!listener_ || !ready_) cannot_open(spec_.directory, errno);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -114,7 +115,7 @@ port::Order Door::serve() {
 
 void Door::accept_clients() {
   for (;;) {
-    Fd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Fd client(above_standard(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
     if (!client) return;
     if (!may_ask(client.get())) { say(client.get(), "no this claim belongs to another user\n"); continue; }
     if (clients_.size() >= most_clients) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/control/door.hpp"
@@ -95,7 +96,7 @@ Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(
   sigset_t ending;
   sigemptyset(&ending);
   for (int signal : {SIGINT, SIGTERM}) sigaddset(&ending, signal);
-  signals_ = Fd(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+  signals_ = Fd(above_standard(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK)));
   if (!signals_) throw Error(ErrorCode::internal, "cannot watch for signals").because(errno);
 }
 
@@ -190,7 +191,7 @@ std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inh
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
-  Fd ours(ends[0]), theirs(ends[1]);
+  Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   Interruption interruption(inherited);  // the holder keeps these blocked and reads them from a descriptor
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);

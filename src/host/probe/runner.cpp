@@ -18,7 +18,6 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/probe/channel.hpp"
@@ -108,7 +108,7 @@ std::optional<std::string> ProbeRunner::start() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return std::string("socketpair: ") + std::strerror(errno);
-  Fd ours(ends[0]), theirs(ends[1]);
+  Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   // Sources of dup2 must not be its targets, or a later action overwrites them.
   theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));
   Fd lock = lock_ ? Fd(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 10)) : Fd();
@@ -215,7 +215,7 @@ void ProbeRunner::discard() {
   if (pid_ == 0) return;
   pid_t pid = std::exchange(pid_, 0);
   channel_.reset();
-  Fd alive(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const Fd alive = open_pidfd(pid);
   ::kill(pid, SIGKILL);
   pollfd p{alive.get(), POLLIN, 0};
   if (alive) ::poll(&p, 1, kill_patience_ms);
@@ -229,7 +229,7 @@ void ProbeRunner::discard() {
 
 // How the probe ended by itself; reaps it.
 std::string ProbeRunner::describe_end() {
-  Fd alive(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  const Fd alive = open_pidfd(pid_);
   pollfd p{alive.get(), POLLIN, 0};
   if (alive) ::poll(&p, 1, kill_patience_ms);
   int status = 0;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 
 namespace thole::host {
 
@@ -50,7 +51,7 @@ Interruption::Interruption(const InheritedSignals& inherited) {
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
     if (!inherited.ignores(signal)) sigaddset(&ending, signal);
   ::pthread_sigmask(SIG_BLOCK, &ending, &before_);
-  fd_ = Fd(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+  fd_ = Fd(above_standard(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK)));
   if (fd_) return;
   int reason = errno;
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);

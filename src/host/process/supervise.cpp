@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
@@ -71,7 +72,7 @@ Supervisor::Supervisor(pid_t command, const port::SupervisePolicy& policy, const
   sigfillset(&watched);
   for (int signal = 1; signal <= SIGRTMAX; ++signal)
     if (inherited_.ignores(signal) && signal != SIGCHLD) sigdelset(&watched, signal);  // ignored they stay, here and there
-  signals_ = Fd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  signals_ = Fd(above_standard(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK)));
   if (!signals_)
     throw Error(ErrorCode::internal, "cannot watch over the command")
         .because(errno)

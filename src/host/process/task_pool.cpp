@@ -14,6 +14,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "host/process/tree.hpp"
 
@@ -51,7 +52,7 @@ std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
 }  // namespace
 
 EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder)
-    : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(above_standard(::epoll_create1(EPOLL_CLOEXEC))) {
   if (!epoll_) no_descriptor("cannot watch over tasks");
   ::signal(SIGCHLD, SIG_DFL);              // ignored, the kernel would keep the tasks' statuses from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -80,7 +81,7 @@ void EpollPool::listen_for_children(bool on) {
   for (int number : heard)
     if (!inherited_.ignores(number)) sigaddset(&set, number);
   if (on) sigaddset(&set, SIGCHLD);
-  const int fd = ::signalfd(signals_.get(), &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  const int fd = above_standard(::signalfd(signals_.get(), &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (fd < 0) no_descriptor("cannot watch for signals");
   if (!signals_) signals_ = Fd(fd);
 }
@@ -102,7 +103,7 @@ std::vector<std::string>& EpollPool::words(std::size_t place) { return places_[p
 
 Fd EpollPool::nameless_file() const {
   Fd file = open_at(AT_FDCWD, folder_.c_str(), O_TMPFILE | O_RDWR | O_APPEND, 0600);
-  if (!file) file = Fd(::memfd_create("thole-output", MFD_CLOEXEC));  // a file system without nameless files
+  if (!file) file = Fd(above_standard(::memfd_create("thole-output", MFD_CLOEXEC)));  // a file system without nameless files
   if (!file) no_descriptor("cannot make a file for a task's output");
   return file;
 }

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/spawn.hpp"
@@ -37,7 +38,7 @@ LocalKeeper::LocalKeeper(const InheritedSignals& inherited) : inherited_(inherit
   sigset_t watched;
   sigemptyset(&watched);
   sigaddset(&watched, SIGCHLD);
-  signals_ = Fd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  signals_ = Fd(above_standard(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK)));
   if (!signals_)
     throw Error(ErrorCode::internal, "cannot watch over tasks").because(errno).hint("raise the descriptor limit: ulimit -n");
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/standard.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -96,7 +97,7 @@ std::string LogFiles::tail(const port::LogUse& use, std::size_t bytes) {
 
 // One notice, and then none until we ask again: a chatty task must not keep its lane awake.
 void LogFiles::watch(Pack& pack) {
-  if (!growth_) growth_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!growth_) growth_ = Fd(above_standard(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)));
   pack.look_again.reset();
   pack.watch = growth_ ? ::inotify_add_watch(growth_.get(), pack.path.c_str(), IN_MODIFY | IN_ONESHOT) : -1;
 }

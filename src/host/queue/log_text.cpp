@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -22,7 +23,7 @@ off_t at(std::uint64_t position) { return static_cast<off_t>(position); }
 }  // namespace
 
 LogText::LogText(std::string path, std::uint64_t start, std::optional<std::uint64_t> length)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)), start_(start), at_(start) {
+    : path_(std::move(path)), file_(open_at(AT_FDCWD, path_.c_str(), O_RDONLY)), start_(start), at_(start) {
   if (!file_) throw Error(ErrorCode::unavailable, "cannot read the log").about(path_).because(errno);
   if (length) ends_after(*length);
 }
@@ -77,7 +78,7 @@ void LogText::skip_to_last(std::uint64_t lines) {
 
 int LogText::growth() {
   if (!growth_) {
-    growth_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    growth_ = Fd(above_standard(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)));
     if (!growth_ || ::inotify_add_watch(growth_.get(), path_.c_str(), IN_MODIFY) < 0)
       throw Error(ErrorCode::unavailable, "cannot watch the log")
           .about(path_)

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/process/spawn_tables.hpp"
@@ -50,7 +51,7 @@ void NvidiaPlaceholder::start(const std::vector<std::string>& uuids) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(ErrorCode::unavailable, "cannot start the placeholder").because(errno);
-  Fd ours(ends[0]), theirs(ends[1]);
+  Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));  // a source of dup2 must not be its target
   std::vector<std::string> words{options_.name, "__placeholder", options_.cuda_path}, variables = environment(uuids);
   words.insert(words.end(), uuids.begin(), uuids.end());

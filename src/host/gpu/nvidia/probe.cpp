@@ -24,6 +24,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/standard.hpp"
 #include "base/time.hpp"
 #include "host/gpu/nvidia/read.hpp"
 #include "model/machine.hpp"
@@ -44,7 +45,8 @@ struct Step {
 // One probe process's state. Lives as long as the process: workers that hang may come back at any time.
 class Serving {
  public:
-  explicit Serving(ProbeChannel channel) : channel_(std::move(channel)), progress_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  explicit Serving(ProbeChannel channel)
+      : channel_(std::move(channel)), progress_(above_standard(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {}
 
   [[noreturn]] void serve() {
     for (;;) {
