@@ -1,5 +1,5 @@
 // What the durable queue costs: submissions one process each and in bulk, a lane's turn between two tasks beside a bare commit
-// of one row, lists, cancellation and the size of the file at a million tasks. Usage: bench_store [tasks [submissions]]
+// of one row, lists, cancellation and the size of the file at a million tasks. Usage: bench_store [tasks [submissions [part]]]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -190,10 +190,12 @@ int main(int argc, char** argv) {
   const auto submissions = static_cast<unsigned>(argc > 2 ? std::atoi(argv[2]) : 300);
   std::string pattern = (std::filesystem::temp_directory_path() / "thole_bench_XXXXXX").string();
   const std::string folder = ::mkdtemp(pattern.data());
-  submitting(folder, submissions);
-  lines(folder, tasks);
-  cancelling(folder, tasks);
-  choosing(folder);
-  turns(folder, tasks);
+  const std::string only = argc > 3 ? argv[3] : "";
+  const auto wanted = [&](const char* part) { return only.empty() || only == part; };
+  if (wanted("submit")) submitting(folder, submissions);
+  if (wanted("lines")) lines(folder, tasks);
+  if (wanted("cancel")) cancelling(folder, tasks);
+  if (wanted("choose")) choosing(folder);
+  if (wanted("turns")) turns(folder, tasks);
   std::filesystem::remove_all(folder);
 }

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,16 +52,25 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &found) == 0;
 }
 
-// Throws when a living claim belongs to a directory of this name that is no longer there.
-void refuse_if_deleted_under_a_claim(const std::string& path) {
+constexpr unsigned looks_for_it = 50;
+constexpr timespec between_looks{0, 10'000'000};
+
+// Throws when a living claim belongs to a directory of this name that is no longer there. First the lock, then the name: since
+// the caller found none, another may have made the directory and claimed in it. A lock without a name may be that of somebody
+// who is about to notice that his directory was swept; only one that stays tells of a deleted directory.
+void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::string& path) {
   Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
   if (!parent) return;  // mkdir will say what is wrong
-  struct flock guard = guard_byte(path, F_WRLCK);
-  if (::fcntl(parent.get(), F_OFD_GETLK, &guard) == 0 && guard.l_type != F_UNLCK)
-    throw Error(ErrorCode::unavailable, "the state directory was deleted while GPUs claimed in it are in use")
-        .about(path)
-        .hint("wait until those claims have ended (their processes show as readers of " + parent_of(path) + " in lslocks), or " +
-              init_hint);
+  for (unsigned look = 0; look < looks_for_it; ++look) {
+    struct flock guard = guard_byte(path, F_WRLCK);
+    if (::fcntl(parent.get(), F_OFD_GETLK, &guard) != 0 || guard.l_type == F_UNLCK || exists(path)) return;
+    if (location.step_hook) location.step_hook("kept");
+    ::nanosleep(&between_looks, nullptr);
+  }
+  throw Error(ErrorCode::unavailable, "the state directory was deleted while GPUs claimed in it are in use")
+      .about(path)
+      .hint("wait until those claims have ended (their processes show as readers of " + parent_of(path) + " in lslocks)" +
+            (location.kind == StateLocation::Kind::common ? std::string(", or ") + init_hint : ""));
 }
 
 // Makes the directory with exactly this mode whatever the umask. True when it is there afterwards, by us or by another.
@@ -71,8 +81,11 @@ bool make_directory(const std::string& path, mode_t mode) {
 }
 
 // The same for a directory in which claims hold the guard byte.
-bool make_guarded(const std::string& path, mode_t mode) {
-  if (!exists(path)) refuse_if_deleted_under_a_claim(path);
+bool make_guarded(const StateLocation& location, const std::string& path, mode_t mode) {
+  if (!exists(path)) {
+    if (location.step_hook) location.step_hook("absent");
+    refuse_if_deleted_under_a_claim(location, path);
+  }
   return make_directory(path, mode);
 }
 
@@ -152,7 +165,8 @@ std::optional<StateDir> find_fallback(const StatePaths& paths) {
   return std::nullopt;
 }
 
-StateDir open_common(const StatePaths& paths) {
+StateDir open_common(const StateLocation& location) {
+  const StatePaths& paths = location.paths;
   auto system = open_checked(paths.system, DirKind::system, paths.system_owner);
   if (system && is_complete(paths)) return std::move(*system);
   if (was_complete(paths))   // its claims may live on: a fallback beside them would make second owners
@@ -162,7 +176,7 @@ StateDir open_common(const StatePaths& paths) {
   int reason = 0;
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
     if (auto dir = find_fallback(paths)) return std::move(*dir);
-    if (!make_guarded(paths.fallbacks[i], 0755)) {
+    if (!make_guarded(location, paths.fallbacks[i], 0755)) {
       reason = errno;
       continue;
     }
@@ -178,7 +192,7 @@ StateDir open_personal(const StateLocation& location) {
   std::string root = without_trailing_slashes(location.path);
   for (const std::string& path : {root, root + "/" + location.name}) {
     auto dir = open_checked(path, DirKind::personal, 0);
-    if (!dir && !(path == root ? make_directory(path, 0700) : make_guarded(path, 0700)))
+    if (!dir && !(path == root ? make_directory(path, 0700) : make_guarded(location, path, 0700)))
       throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno);
     if (!dir) dir = open_checked(path, DirKind::personal, 0);
     if (dir && path != root) return std::move(*dir);
@@ -186,11 +200,11 @@ StateDir open_personal(const StateLocation& location) {
   throw Error(ErrorCode::unavailable, "the directory vanished").about(root + "/" + location.name);
 }
 
-StateDir open_named(const std::string& given) {
-  std::string path = without_trailing_slashes(given);
+StateDir open_named(const StateLocation& location) {
+  std::string path = without_trailing_slashes(location.path);
   if (auto dir = open_checked(path, DirKind::named, 0)) return std::move(*dir);
   make_parents(path);
-  if (!make_guarded(path, 0755))
+  if (!make_guarded(location, path, 0755))
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(path).because(errno).hint(
         "name a directory that you can write to");
   if (auto dir = open_checked(path, DirKind::named, 0)) return std::move(*dir);
@@ -287,11 +301,11 @@ std::optional<StateDir> find_state_dir(const StateLocation& location) {
 
 StateDir open_state_dir(const StateLocation& location) {
   switch (location.kind) {
-    case StateLocation::Kind::named: return open_named(location.path);
+    case StateLocation::Kind::named: return open_named(location);
     case StateLocation::Kind::personal: return open_personal(location);
     case StateLocation::Kind::common: break;
   }
-  return open_common(location.paths);
+  return open_common(location);
 }
 
 }  // namespace thole::host

@@ -18,6 +18,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,11 +47,12 @@ struct StateLocation {
   StatePaths paths;         // common
   std::string path;         // named: the directory; personal: its root ("/run/user/1000/thole")
   std::string name;         // personal: the directory in that root
+  std::function<void(const char*)> step_hook = {};   // for tests: before one is made ("absent"), while it is not ("kept")
 
-  static StateLocation common(StatePaths paths = {}) { return {Kind::common, std::move(paths), "", ""}; }
-  static StateLocation named(std::string path) { return {Kind::named, {}, std::move(path), ""}; }
+  static StateLocation common(StatePaths paths = {}) { return {Kind::common, std::move(paths), "", "", {}}; }
+  static StateLocation named(std::string path) { return {Kind::named, {}, std::move(path), "", {}}; }
   static StateLocation personal(std::string root, std::string name) {
-    return {Kind::personal, {}, std::move(root), std::move(name)};
+    return {Kind::personal, {}, std::move(root), std::move(name), {}};
   }
 };
 

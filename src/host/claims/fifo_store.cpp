@@ -115,9 +115,14 @@ std::unique_ptr<port::ClaimStore> FifoStore::within(const std::string& claim_id)
   inner.units.clear();  // those of the claim: each is added by the first who enters for it
   const std::string outer = about().directory;
   sweep_inner_directories(options_, outer, [this](const std::string& id) { return !own_claim(id).empty(); });
-  StateDir directory = open_state_dir(inner.location);
-  mark_inner_directory(directory, outer);
-  return std::make_unique<FifoStore>(std::move(inner), std::move(directory), false);
+  try {
+    StateDir directory = open_state_dir(inner.location);
+    mark_inner_directory(directory, outer);
+    return std::make_unique<FifoStore>(std::move(inner), std::move(directory), false);
+  } catch (const Error&) {
+    if (!own_claim(claim_id).empty()) throw;
+    throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(claim_id);
+  }
 }
 
 Fd FifoStore::note(const Note& note, int above) {

@@ -87,6 +87,17 @@ TEST_F(Inner, NothingIsSweptWhileItsClaimLivesOrSomebodyInsideLivesOn) {
   EXPECT_FALSE(has_directory(outer.id));
 }
 
+TEST_F(Inner, WhoeverComesAfterTheClaimAroundHimHasEndedIsToldSo) {
+  auto store = machine();
+  auto outer = try_claim(*store, entry({"GPU-0"}));
+  const std::string id = outer->id;
+  auto inside = try_claim(*store->within(id), entry({"GPU-0"}));
+  std::filesystem::remove_all(folder.path + "/personal/" + id);
+  EXPECT_NE(trouble([&] { store->within(id); }).find("was deleted"), std::string::npos) << "while that claim lives";
+  outer.reset();
+  EXPECT_NE(trouble([&] { store->within(id); }).find("the claim around this one has ended"), std::string::npos);
+}
+
 TEST_F(Inner, AnIdIsOnePlainComponent) {
   auto store = machine();
   for (const char* id : {"", "..", "../../etc", "0123456789abcdeF", "0123456789abcdef/", "machine"})

@@ -132,6 +132,40 @@ TEST_F(StateDirTest, OneDeletedUnderALivingClaimIsNotMadeAnew) {
   EXPECT_EQ(open().path, paths.fallbacks[0]);
 }
 
+// Two who come first at the same time: one has found no directory, the other makes it and claims in it before the first goes on.
+TEST_F(StateDirTest, OneThatAnotherMakesAndClaimsInMeanwhileWasNotDeleted) {
+  for (StateLocation location : {StateLocation::common(paths), StateLocation::named(folder.path + "/named"),
+                                 StateLocation::personal(folder.path + "/own", "inside")}) {
+    std::vector<StateDir> others;
+    std::vector<std::vector<Fd>> claims;
+    StateLocation watched = location;
+    watched.step_hook = [&](const char* step) {
+      if (std::string_view(step) != "absent" || !others.empty()) return;
+      others.push_back(open_state_dir(location));
+      claims.push_back(others.back().hold());
+    };
+    const StateDir mine = open_state_dir(watched);
+    EXPECT_EQ(mine.path, others.at(0).path);
+    EXPECT_FALSE(claims.at(0).empty());
+    EXPECT_TRUE(others.at(0).current());
+  }
+}
+
+// He holds the byte, looks whether the directory is still the one he opened, and it is not: it was swept just before.
+TEST_F(StateDirTest, WhoseDirectoryWasSweptBeforeHeClaimedHoldsUpTheNextOneOnlyUntilHeNotices) {
+  StateLocation location = StateLocation::personal(folder.path + "/own", "inside");
+  StateDir swept = open_state_dir(location);
+  std::filesystem::remove_all(swept.path);
+  std::vector<Fd> claim = swept.hold();
+  ASSERT_FALSE(claim.empty());
+  unsigned looks = 0;
+  location.step_hook = [&](const char* step) {
+    if (std::string_view(step) == "kept" && ++looks == 3 && !swept.current()) claim.clear();
+  };
+  EXPECT_TRUE(open_state_dir(location).current());
+  EXPECT_EQ(looks, 3u);
+}
+
 TEST_F(StateDirTest, UnusedMeansThatNoClaimHoldsIt) {
   for (StateLocation location : {StateLocation::common(paths), StateLocation::personal(folder.path + "/own", "machine")}) {
     StateDir dir = open_state_dir(location);

@@ -1,0 +1,79 @@
+// What the load of the machine allowed: the times in which somebody who wanted to run did not get to. A promise is late, and a
+// wake-up lost, only by what these times do not explain.
+//
+// A stall is noted when it is over: a plain sleep that took too long (anybody notes his own), or a process that the kernel says
+// has stood in the run queue (/proc/PID/schedstat, looked at from outside, and once more when it has died). So what seems late
+// is written down with the time it covers, and judged when everything is over.
+#pragma once
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+
+#include "base/time.hpp"
+
+namespace thole::torture {
+
+std::int64_t steady_ms();
+
+// In memory that all processes share.
+class Load {
+ public:
+  static constexpr std::int64_t stall_of_note = 200;   // ms: less is what two processors and two dozen workers do to each other
+
+  void note_stall(std::int64_t from, std::int64_t to);
+  void note_late_promise(std::int64_t promised_at, std::int64_t late);   // taken now
+  void note_late_wake(std::int64_t asleep_since);
+
+  std::int64_t stalled(std::int64_t from, std::int64_t to) const;        // ms of that time in which somebody was
+  unsigned stalls() const { return std::min<unsigned>(stalls_count_, static_cast<unsigned>(stalls_.size())); }
+  std::int64_t longest() const;
+
+  struct Verdict {
+    unsigned broken = 0, lost = 0, excused = 0;
+    std::int64_t latest = 0;                      // of the broken, beyond what the load explains
+    bool overflow = false;                        // there was more than could be written down
+  };
+  Verdict judge(std::int64_t slack) const;
+
+ private:
+  struct Interval {
+    std::atomic<std::int64_t> from, to;
+  };
+  struct Late {
+    std::atomic<std::int64_t> from, to, late;     // late 0: a wake-up
+  };
+  std::array<Interval, 65536> stalls_;
+  std::array<Late, 4096> late_;
+  std::atomic<unsigned> stalls_count_, late_count_;
+};
+
+// Looks at how long processes have stood in the run queue. Used by their parent.
+class Watch {
+ public:
+  explicit Watch(Load& load) : load_(load), last_(steady_ms()) {}
+  template <typename Pids>
+  void look(const Pids& pids) {
+    const std::int64_t now = steady_ms();
+    if (now - last_ < every) return;
+    for (const pid_t pid : pids) look_at(pid, now);
+    last_ = now;
+  }
+  void forget(pid_t pid) {                        // it has died and is not reaped yet
+    look_at(pid, steady_ms());
+    waited_.erase(pid);
+  }
+
+ private:
+  static constexpr std::int64_t every = 50;
+  void look_at(pid_t pid, std::int64_t now);
+  Load& load_;
+  std::int64_t last_;
+  std::map<pid_t, std::int64_t> waited_;          // ms in the run queue since it began
+};
+
+}  // namespace thole::torture
