@@ -30,7 +30,7 @@ Beside = Literal["none", "mine", "any"]
 Ids = Literal["auto", "uuid", "index"]
 CHOICES = {"pick": get_args(Pick), "shape": get_args(Shape), "share_with": get_args(ShareWith), "beside": get_args(Beside), "ids": get_args(Ids)}
 
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SECONDS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _FOR_EVER_S = 1e12  # 30,000 years
 _MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
 
@@ -38,13 +38,13 @@ _MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
 def seconds(duration: Duration, what: str = "time") -> float:
     """The seconds of a duration.
 
-    >>> seconds("1h30m"), seconds(2.5)
-    (5400.0, 2.5)
+    >>> seconds("1h30m"), seconds(2.5), seconds("200ms")
+    (5400.0, 2.5, 0.2)
     """
     if isinstance(duration, (int, float)) and not isinstance(duration, bool):
         value = float(duration)
     elif isinstance(duration, str):
-        parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]|$)", duration)
+        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|[smhd]|$)", duration)
         if not parts or "".join(n + unit for n, unit in parts) != duration or (len(parts) > 1 and parts[-1][1] == ""):
             raise _mistake(what, duration, 'seconds, or a text such as "90s", "30m", "1h30m"')
         value = sum(float(n) * _SECONDS[unit] for n, unit in parts)

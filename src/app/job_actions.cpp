@@ -62,7 +62,9 @@ void edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange& ch
                       : fmt::format("thole retry {} queues again what has not succeeded", job.id));
   }
   if (change.after) check_circle(queue.store, jobs, *change.after);
-  for (const Job& job : jobs) queue.store.edit(job.id, change, queue.clock.wall());
+  std::vector<model::JobId> ids;
+  for (const Job& job : jobs) ids.push_back(job.id);
+  queue.store.edit(ids, change, queue.clock.wall());
   queue.door.stir();
 }
 

@@ -1,5 +1,6 @@
 #include "base/time.hpp"
 
+#include <cmath>
 #include <ctime>
 
 #include "base/text.hpp"
@@ -10,9 +11,34 @@ namespace {
 
 struct TimeUnit { char letter; std::int64_t seconds; };
 constexpr TimeUnit units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+constexpr double exact_enough = 1e-6;   // of a second, for 1.15h
 
 // Longer than any wait or job, and added to any clock it cannot overflow.
 constexpr std::int64_t longest = std::int64_t{1000} * 366 * 86400;
+
+// "1h30m", "1.5h", "200ms", "45".
+std::optional<double> seconds_in(std::string_view text) {
+  if (auto bare = parse_u64(text))
+    return *bare > static_cast<std::uint64_t>(longest) ? std::nullopt : std::optional(static_cast<double>(*bare));
+  double total = 0;
+  std::int64_t last_unit = longest;  // units must come in falling order, each once; a thousandth of a second counts as 0 of them
+  if (text.empty()) return std::nullopt;
+  while (!text.empty()) {
+    std::size_t number_end = text.find_first_not_of("0123456789.");
+    if (number_end == std::string_view::npos || number_end == 0) return std::nullopt;
+    auto value = parse_double(text.substr(0, number_end));
+    text.remove_prefix(number_end);
+    const bool thousandths = text.starts_with("ms");
+    std::int64_t unit = 0;
+    for (TimeUnit known : units)
+      if (!thousandths && known.letter == text.front()) unit = known.seconds;
+    if (!value || (unit == 0 && !thousandths) || unit >= last_unit) return std::nullopt;
+    total += *value * (thousandths ? 0.001 : static_cast<double>(unit));
+    last_unit = unit;
+    text.remove_prefix(thousandths ? 2 : 1);
+  }
+  return total > static_cast<double>(longest) ? std::nullopt : std::optional(total);
+}
 
 std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
   if (at + count > text.size()) return std::nullopt;
@@ -36,29 +62,15 @@ std::tm local(WallTime when) {
 }  // namespace
 
 std::optional<Seconds> parse_duration(std::string_view text) {
-  text = trim(text);
-  if (auto bare = parse_u64(text)) {
-    if (*bare > static_cast<std::uint64_t>(longest)) return std::nullopt;
-    return Seconds(static_cast<std::int64_t>(*bare));
-  }
-  double total = 0;
-  std::int64_t last_unit = longest;  // units must come in falling order, each once
-  if (text.empty()) return std::nullopt;
-  while (!text.empty()) {
-    std::size_t number_end = text.find_first_not_of("0123456789.");
-    if (number_end == std::string_view::npos || number_end == 0) return std::nullopt;
-    auto value = parse_double(text.substr(0, number_end));
-    char letter = text[number_end];
-    std::int64_t unit = 0;
-    for (TimeUnit known : units)
-      if (known.letter == letter) unit = known.seconds;
-    if (!value || unit == 0 || unit >= last_unit) return std::nullopt;
-    total += *value * static_cast<double>(unit);
-    last_unit = unit;
-    text.remove_prefix(number_end + 1);
-  }
-  if (total > static_cast<double>(longest)) return std::nullopt;
-  return Seconds(static_cast<std::int64_t>(total + 0.5));
+  const auto seconds = seconds_in(trim(text));
+  if (!seconds || std::abs(*seconds - std::round(*seconds)) > exact_enough) return std::nullopt;
+  return Seconds(static_cast<std::int64_t>(std::llround(*seconds)));
+}
+
+std::optional<Seconds> next_whole_duration(std::string_view text) {
+  const auto seconds = seconds_in(trim(text));
+  if (!seconds) return std::nullopt;
+  return Seconds(static_cast<std::int64_t>(std::ceil(*seconds - exact_enough)));
 }
 
 std::string format_duration(Seconds duration) {

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
+#include "cli/words.hpp"
 
 namespace thole::cli {
 
@@ -98,13 +99,10 @@ int release(Context& context) {
 
 int extend(Context& context) {
   const std::vector<std::string>& words = context.invocation.words;
-  const auto by = parse_duration(words.back());
-  if (!by || *by <= Seconds{0})
-    throw Error(ErrorCode::usage,
-                fmt::format("extend: expected a time such as 2h or 30m, got \"{}\"", printable(words.back(), 60)));
+  const Seconds by = positive_duration_of({"extend", words.back()});
   const app::KeptClaim claim =
       app::find_claim(search(context), words.size() == 2 ? words.front() : std::string());
-  const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, *by);
+  const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);
   if (context.invocation.global.json)
     context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
   else

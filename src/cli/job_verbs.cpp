@@ -1,5 +1,7 @@
 // cancel, retry, hold, resume, pause, continue, drain, edit: each changes the store and tells what that did.
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "app/job_names.hpp"
 #include "base/text.hpp"
@@ -31,6 +33,18 @@ std::string tell(const port::Altered& job, const Saying& saying) {
   return text;
 }
 
+constexpr std::size_t most_told = 20;            // jobs with a line of their own
+
+std::string tell_rest(std::span<const port::Altered> jobs, const Saying& saying) {
+  std::uint64_t changed = 0, running = 0;
+  for (const port::Altered& job : jobs) {
+    changed += job.changed;
+    running += saying.verb == port::Verb::cancel ? job.running.size() : 0;
+  }
+  std::string text = fmt::format("and {}: {} {}", plural(jobs.size(), "more job"), plural(changed, "task"), saying.did);
+  return running > 0 ? text + fmt::format(", of which {} being ended", plural(running, "task")) : text;
+}
+
 int alter(Context& context, const Saying& saying) {
   const app::Queue queue = existing_queue(context);
   const auto which = app::selections(queue.store, context.invocation.words);
@@ -42,13 +56,12 @@ int alter(Context& context, const Saying& saying) {
     context.print_json(json);
     return 0;
   }
-  bool changed = false;                          // jobs with nothing to do are not named: "cancel all" says what it did
-  for (const port::Altered& job : altered) {
-    if (job.changed == 0) continue;
-    changed = true;
-    context.note(tell(job, saying));
-  }
-  if (!changed) context.note(saying.nothing);
+  std::vector<port::Altered> changed;            // jobs with nothing to do are not named: "cancel all" says what it did
+  std::ranges::copy_if(altered, std::back_inserter(changed), [](const port::Altered& job) { return job.changed > 0; });
+  if (changed.empty()) context.note(saying.nothing);
+  for (std::size_t i = 0; i < changed.size() && (i < most_told || changed.size() == most_told + 1); ++i)
+    context.note(tell(changed[i], saying));
+  if (changed.size() > most_told + 1) context.note(tell_rest(std::span(changed).subspan(most_told), saying));
   return 0;
 }
 

@@ -69,6 +69,9 @@ pid_t pid_of(const Word& word) {
 Seconds duration_of(const Word& word) {
   auto duration = parse_duration(word.text);
   if (duration) return *duration;
+  if (const auto next = next_whole_duration(word.text))   // 200ms, 1.5s: rounded, 0 would mean something else
+    throw Error(ErrorCode::usage, fmt::format("{}: expected whole seconds, got {}", word.option, in_quotes(word.text)))
+        .hint(fmt::format("{} {}s", word.option, next->count()));
   constexpr const char* expected = "a time such as 90s, 30m, 8h or 1h30m";
   if (const auto clock = by_the_clock(word.text))  // Slurm's and gflow's 4:00:00
     throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, in_quotes(word.text)))

@@ -59,7 +59,7 @@ class JobDesk {
   // Returns when all of them are on the disk. Throws Error(usage) for a dependency on no job.
   virtual std::vector<Submitted> submit(std::span<const Submission> jobs, WallTime now) = 0;
   virtual std::vector<Altered> alter(std::span<const Selection> which, Verb verb, WallTime now) = 0;
-  virtual void edit(model::JobId job, const TermsChange& change, WallTime now) = 0;
+  virtual void edit(std::span<const model::JobId> jobs, const TermsChange& change, WallTime now) = 0;   // all or none
   virtual void drain(bool on) = 0;                 // while on, no task can be taken
   // Forgets ended jobs nobody depends on; their numbers, so that logs can go. Fewer than there are to go: call again.
   virtual std::vector<model::JobId> prune(const Keep& keep, WallTime now) = 0;

@@ -132,7 +132,8 @@ class Play {
     if (*rc::gen::arbitrary<bool>()) change.begin = std::optional<WallTime>();
     if (*rc::gen::arbitrary<bool>()) change.after = {{some_job(), model::After::any}};
     try {
-      store_->edit(some_job(), change, at(now_));
+      const model::JobId job = some_job();
+      store_->edit({&job, 1}, change, at(now_));
     } catch (const Error& error) {               // no such job, nothing left to start, a cycle
       RC_ASSERT(error.code() == ErrorCode::usage);
     }

@@ -8,13 +8,18 @@
 #include <vector>
 
 namespace thole::torture {
+namespace {
+
+constexpr std::int64_t around_a_look = 100;   // ms
+
+}  // namespace
 
 std::int64_t steady_ms() {
   return std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void Load::note_stall(std::int64_t from, std::int64_t to) {
-  if (to - from < stall_of_note) return;
+  if (to - from < short_stall) return;
   const unsigned at = stalls_count_++;
   if (at >= stalls_.size()) return;
   stalls_[at].from = from;
@@ -29,12 +34,12 @@ void Load::note_late_promise(std::int64_t promised_at, std::int64_t late) {
   late_[at].late = late;
 }
 
-void Load::note_late_wake(std::int64_t asleep_since) { note_late_promise(asleep_since, 0); }
+void Load::note_late_wake() { note_late_promise(steady_ms(), 0); }
 
-std::int64_t Load::stalled(std::int64_t from, std::int64_t to) const {
+std::int64_t Load::stalled(std::int64_t from, std::int64_t to, std::int64_t least) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
   for (unsigned i = 0; i < stalls(); ++i)
-    if (stalls_[i].from < to && stalls_[i].to > from)
+    if (stalls_[i].to - stalls_[i].from >= least && stalls_[i].from < to && stalls_[i].to > from)
       all.emplace_back(std::max<std::int64_t>(stalls_[i].from, from), std::min<std::int64_t>(stalls_[i].to, to));
   std::sort(all.begin(), all.end());
   std::int64_t sum = 0, end = from;
@@ -57,9 +62,14 @@ Load::Verdict Load::judge(std::int64_t slack) const {
   verdict.overflow = late_count_ > late_.size();
   for (unsigned i = 0; i < std::min<unsigned>(late_count_, static_cast<unsigned>(late_.size())); ++i) {
     const Late& one = late_[i];
-    const std::int64_t stalled_for = stalled(one.from, one.to), beyond = one.late - stalled_for;
-    if (one.late == 0 ? stalled_for > 0 : beyond <= slack) ++verdict.excused;
-    else ++(one.late == 0 ? verdict.lost : verdict.broken), verdict.latest = std::max(verdict.latest, beyond);
+    if (one.late == 0) {
+      const bool by_load = stalled(one.from - around_a_look, one.to + around_a_look, short_stall) > 0;
+      ++(by_load ? verdict.clock_by_load : verdict.lost);
+      continue;
+    }
+    const std::int64_t beyond = one.late - stalled(one.from, one.to, long_stall);
+    ++(beyond <= slack ? verdict.late_by_load : verdict.broken);
+    if (beyond > slack) verdict.latest = std::max(verdict.latest, beyond);
   }
   return verdict;
 }

@@ -23,18 +23,19 @@ std::int64_t steady_ms();
 // In memory that all processes share.
 class Load {
  public:
-  static constexpr std::int64_t stall_of_note = 200;   // ms: less is what two processors and two dozen workers do to each other
+  static constexpr std::int64_t short_stall = 20;      // ms: enough for a look by the clock to come before the wake-up of an end
+  static constexpr std::int64_t long_stall = 200;      // enough for a promise; less is what two dozen workers do to each other
 
   void note_stall(std::int64_t from, std::int64_t to);
   void note_late_promise(std::int64_t promised_at, std::int64_t late);   // taken now
-  void note_late_wake(std::int64_t asleep_since);
+  void note_late_wake();                                                 // now
 
-  std::int64_t stalled(std::int64_t from, std::int64_t to) const;        // ms of that time in which somebody was
-  unsigned stalls() const { return std::min<unsigned>(stalls_count_, static_cast<unsigned>(stalls_.size())); }
+  // ms of that time in which somebody was, for so long at least.
+  std::int64_t stalled(std::int64_t from, std::int64_t to, std::int64_t least) const;
   std::int64_t longest() const;
 
   struct Verdict {
-    unsigned broken = 0, lost = 0, excused = 0;
+    unsigned broken = 0, lost = 0, late_by_load = 0, clock_by_load = 0;
     std::int64_t latest = 0;                      // of the broken, beyond what the load explains
     bool overflow = false;                        // there was more than could be written down
   };
@@ -47,7 +48,9 @@ class Load {
   struct Late {
     std::atomic<std::int64_t> from, to, late;     // late 0: a wake-up
   };
-  std::array<Interval, 65536> stalls_;
+  unsigned stalls() const { return std::min<unsigned>(stalls_count_, static_cast<unsigned>(stalls_.size())); }
+
+  std::array<Interval, 1 << 18> stalls_;
   std::array<Late, 4096> late_;
   std::atomic<unsigned> stalls_count_, late_count_;
 };

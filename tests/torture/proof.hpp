@@ -4,7 +4,8 @@
 //
 // The order at death matters: the kernel closes a dying process's descriptors from the highest number to the lowest
 // (measured, research prototype), so the proof lives on a descriptor above all others. Then it ends before the claim
-// does, and any overlap is a real one: no tolerance is needed.
+// does, and any overlap is a real one: no tolerance is needed. Where two processes share a claim's descriptors and die at
+// the same moment, one may let go of the proof last and the other of the claim: both close their proofs before.
 #pragma once
 
 #include <string>

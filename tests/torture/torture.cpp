@@ -42,7 +42,6 @@ namespace {
 constexpr unsigned unit_count = 8;
 constexpr std::uint64_t unit_memory_mib = 40960, share_mib = 8192;
 constexpr Millis slack{1500};
-constexpr std::int64_t look_after = 2000, before_look = 1000;   // ms: the look, and from when on a wake-up may have been missed
 
 // Counters of all processes, in shared memory.
 struct Tally {
@@ -154,7 +153,8 @@ struct Won {
 
 // What is needed to find out why nobody woke it.
 void describe_lost(const port::Entry& entry, const model::Wait& last, bool overtook) {
-  say("came by the clock: wanted {} of {} units, {}, time {}; overtook {}; had waited behind {}, watching {}, {} nudged, promise {}\n", entry.count,
+  say("came by the clock: wanted {} of {} units, {}, time {}; overtook {}; had waited behind {}, watching {}, {} nudged, promise {}\n",
+      entry.count,
       entry.eligible.size(), entry.shared ? "shared" : "exclusive", entry.time ? entry.time->count() : 0, overtook,
       last.behind ? std::to_string(*last.behind) : "nobody", last.watch.count(), last.nudge.size(), last.promise.has_value());
 }
@@ -174,7 +174,7 @@ std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bo
     if (claim) {
       if (place->progress_by_timeout() != 0) {
         if (disturbed) ++tally->by_timeout_unjudged;
-        else tally->load.note_late_wake(steady_ms() - look_after - before_look), describe_lost(entry, last, overtook);
+        else tally->load.note_late_wake(), describe_lost(entry, last, overtook);
       }
       maximum(tally->longest_wait_ms, std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - began).count());
       if (promise && disturbed && count_promises) ++tally->unjudged;
@@ -205,7 +205,7 @@ void hold(const port::Entry& entry) {
 
 // Claims one unit inside the claim `id`, in a process of its own.
 [[noreturn]] void inner_worker(const Site& site, const std::string& id, const std::vector<std::string>& keys,
-                               std::uint64_t seed) {
+                               std::vector<Fd>& outer_proofs, std::uint64_t seed) {
   random_bits.seed(seed);
   auto store = host::open_claim_store(site.options(false));
   auto inner = store->within(id);
@@ -213,20 +213,21 @@ void hold(const port::Entry& entry) {
   entry.id = fmt::format("{:016x}", random_bits());
   entry.eligible = keys;
   auto won = acquire(*inner, entry, false);
-  if (!won) ::_exit(0);
+  if (!won) outer_proofs.clear(), ::_exit(0);
   Fd proof = ProofBook(site.folder + "/proof-inner").own(won->claim.keys.at(0));
   if (!proof) ++tally->inner_doubles;
   ::usleep(roll(1000));
+  outer_proofs.clear();
   if (roll(8) == 0) ::kill(::getpid(), SIGKILL);
   ::_exit(0);
 }
 
-void run_inner(const Site& site, const port::Claim& claim) {
+void run_inner(const Site& site, const port::Claim& claim, std::vector<Fd>& proofs) {
   std::vector<pid_t> children;
   for (unsigned i = 0; i < claim.keys.size() + 1; ++i) {   // one more than there are units: it waits for another
     std::uint64_t seed = random_bits();
     pid_t pid = ::fork();
-    if (pid == 0) inner_worker(site, claim.id, claim.keys, seed);
+    if (pid == 0) inner_worker(site, claim.id, claim.keys, proofs, seed);
     children.push_back(pid);
   }
   for (pid_t pid : children) ::waitpid(pid, nullptr, 0);
@@ -246,14 +247,13 @@ void one_claim(const Site& site, port::ClaimStore& store) {
   }
   ++(entry.shared ? tally->shared : tally->exclusive);
   if (won->backfilled) ++tally->backfilled;
-  if (nested) run_inner(site, won->claim);
+  if (nested) run_inner(site, won->claim, proofs);
   else hold(entry);
   if (roll(40) == 0) {                                     // an orphan goes on holding what its parent took
-    if (::fork() == 0) {
-      ::usleep(roll(2000));
-      ::_exit(0);
-    }
-    ++tally->orphans;
+    const bool orphan = ::fork() == 0;
+    if (orphan) ::usleep(roll(2000));
+    else ++tally->orphans;
+    proofs.clear();                                        // see proof.hpp
     ::_exit(0);
   }
   proofs.clear();                                          // before the claim: the next owner comes at once
@@ -399,7 +399,7 @@ unsigned leaks(const Site& site) {
   return left + directories;
 }
 
-int report(const Torturer& torturer, unsigned left, bool moved, bool ended) {
+int report(const Torturer& torturer, unsigned left, bool moved, bool ended, std::int64_t began_ms) {
   say("kills {} (at protocol steps {}), stops {}, orphans {}\n", torturer.killed(), tally->self_kills.load(), torturer.stops(),
              tally->orphans.load());
   say("claims: exclusive {}, shared {}, nested {}, backfilled {}; longest wait {} ms\n", tally->exclusive.load(),
@@ -407,11 +407,17 @@ int report(const Torturer& torturer, unsigned left, bool moved, bool ended) {
   say("double owners {}, inner double owners {}, sharers over budget {}\n", tally->double_owners.load(),
              tally->inner_doubles.load(), tally->over_budget.load());
   const Load::Verdict verdict = tally->load.judge(slack.count());
-  say("lost wake-ups {} (progress by time while some were stopped: {})\n", verdict.lost, tally->by_timeout_unjudged.load());
-  say("promises {}, broken {} (by {} ms), latest by {} ms; {} not judged: stops\n", tally->promises.load(), verdict.broken,
-      verdict.latest, tally->latest_ms.load(), tally->unjudged.load());
-  say("late, as the load explains: {}; stalls of {} ms and more: {}, the longest {} ms\n", verdict.excused, Load::stall_of_note,
-      tally->load.stalls(), tally->load.longest());
+  const Load& load = tally->load;
+  const Load::Verdict verdict = load.judge(slack.count());
+  say("lost wake-ups {} (progress by time: {} while some were stopped, {} while some stood for {} ms)\n", verdict.lost,
+      tally->by_timeout_unjudged.load(), verdict.clock_by_load, Load::short_stall);
+  say("promises {}, broken {} (by {} ms); latest by {} ms; {} late by what the load explains; {} not judged: stops\n",
+      tally->promises.load(), verdict.broken, verdict.latest, tally->latest_ms.load(), verdict.late_by_load,
+      tally->unjudged.load());
+  const std::int64_t whole = std::max<std::int64_t>(1, steady_ms() - began_ms);
+  say("load: somebody stood for {} ms or more in {} % of the time, for {} ms or more in {} %; {} ms the longest\n",
+      Load::short_stall, 100 * load.stalled(began_ms, steady_ms(), Load::short_stall) / whole, Load::long_stall,
+      100 * load.stalled(began_ms, steady_ms(), Load::long_stall) / whole, load.longest());
   say("leaks {}, errors {}\n", left, tally->errors.load());
   if (!moved) say("NOTHING MOVED for ten seconds\n");
   if (!ended) say("SOME PROCESSES DID NOT END\n");
@@ -425,6 +431,8 @@ int report(const Torturer& torturer, unsigned left, bool moved, bool ended) {
 }  // namespace
 
 int main_program(unsigned kills, unsigned workers, std::uint64_t seed) {
+  ::setvbuf(stdout, nullptr, _IOLBF, 0);                   // workers say something too, and end by _exit
+  const std::int64_t began_ms = steady_ms();
   void* memory = ::mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   tally = new (memory) Tally{};
   tally->kills_at_steps = true;
@@ -439,7 +447,7 @@ int main_program(unsigned kills, unsigned workers, std::uint64_t seed) {
   Torturer torturer(site, workers);
   bool moved = torturer.run(kills - kills / 4, false) && torturer.run(kills / 4, true);
   bool ended = torturer.finish();
-  int status = report(torturer, ended ? leaks(site) : 0, moved, ended);
+  int status = report(torturer, ended ? leaks(site) : 0, moved, ended, began_ms);
   if (status == 0) std::filesystem::remove_all(site.folder);
   else say("kept: {}\n", site.folder);
   return status;

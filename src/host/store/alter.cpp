@@ -1,5 +1,6 @@
 // The desk's second half: what people change about jobs that are in the queue.
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -179,6 +180,28 @@ std::vector<JobId> existing(Database& db, const port::Selection& which, Verb ver
   return jobs;
 }
 
+// Of jobs that wait for their first task, and that nobody waits for, only their own rows change: all by one statement, however
+// many there are.
+#define UNTOUCHED                                                                                                          \
+  "id BETWEEN ?1 AND ?2 AND ended IS NULL AND next = 0 AND rest = 0 AND queued = tasks "                                   \
+  "AND NOT EXISTS (SELECT 1 FROM task WHERE task.job = job.id) "                                                           \
+  "AND NOT EXISTS (SELECT 1 FROM dependency WHERE on_job = job.id AND met = 0)"
+
+std::vector<Altered> cancel_untouched(Database& db, const port::Selection& which, WallTime now) {
+  std::vector<Altered> all;
+  if (which.tasks || which.first == which.last) return all;
+  {
+    Rows rows = db.query("SELECT id, tasks FROM job WHERE " UNTOUCHED, which.first, which.last);
+    while (rows.next()) all.push_back({rows.count(0), rows.count(1), {}});
+  }
+  if (!all.empty())
+    db.run("UPDATE job SET rest = 6, cancelled = cancelled + queued, queued = 0, ready = NULL, open = 0, "
+           "due = ifnull(begin, 0), ended = ?3 WHERE " UNTOUCHED, which.first, which.last, now);
+  return all;
+}
+
+#undef UNTOUCHED
+
 // Throws where `job` would wait for itself by way of `on`.
 void refuse_cycle(Database& db, JobId job, JobId on) {
   Rows rows = db.query(
@@ -191,26 +214,7 @@ void refuse_cycle(Database& db, JobId job, JobId on) {
         .hint(fmt::format("thole why {}", on));
 }
 
-}  // namespace
-
-std::vector<Altered> SqliteJobStore::alter(std::span<const port::Selection> which, Verb verb, WallTime now) {
-  Database& db = file_.database();
-  JobDatabase::Writing writing(file_, Durable::now);
-  Ledger ledger(db, now);
-  std::vector<Altered> all;
-  for (const port::Selection& selection : which)
-    for (JobId job : existing(db, selection, verb)) {
-      Altered altered = Alteration(db, ledger, *ledger.find(job), selection, now).carry_out(verb);
-      if (altered.changed > 0 || !altered.running.empty()) all.push_back(std::move(altered));
-    }
-  writing.commit(!ledger.settle().empty());
-  return all;
-}
-
-void SqliteJobStore::edit(JobId job, const port::TermsChange& change, WallTime now) {
-  Database& db = file_.database();
-  JobDatabase::Writing writing(file_, Durable::later);
-  Ledger ledger(db, now);
+void edit_one(Database& db, Ledger& ledger, JobId job, const port::TermsChange& change) {
   JobRow* row = ledger.find(job);
   if (!row) throw Error(ErrorCode::usage, fmt::format("there is no job {}", job)).hint("thole jobs --all");
   const model::TaskCounts& counts = row->job.counts;
@@ -222,14 +226,41 @@ void SqliteJobStore::edit(JobId job, const port::TermsChange& change, WallTime n
   if (change.begin) terms.begin = *change.begin;
   if (change.at_most) terms.at_most = *change.at_most;
   if (change.time) terms.time = *change.time;
-  if (change.after) {
-    db.run("DELETE FROM dependency WHERE job = ?", job);
-    row->job.unmet = 0;
-    for (const model::Dependency& on : *change.after) {
-      refuse_cycle(db, job, on.job);
-      add_dependency(db, ledger, *row, on);
-    }
+  if (!change.after) return;
+  db.run("DELETE FROM dependency WHERE job = ?", job);
+  row->job.unmet = 0;
+  for (const model::Dependency& on : *change.after) {
+    refuse_cycle(db, job, on.job);
+    add_dependency(db, ledger, *row, on);
   }
+}
+
+}  // namespace
+
+std::vector<Altered> SqliteJobStore::alter(std::span<const port::Selection> which, Verb verb, WallTime now) {
+  Database& db = file_.database();
+  JobDatabase::Writing writing(file_, Durable::now);
+  Ledger ledger(db, now);
+  std::vector<Altered> all;
+  if (verb == Verb::cancel)                      // before the ledger knows any of them
+    for (const port::Selection& selection : which)
+      std::ranges::move(cancel_untouched(db, selection, now), std::back_inserter(all));
+  const bool some_ended = !all.empty();
+  for (const port::Selection& selection : which)
+    for (JobId job : existing(db, selection, verb)) {
+      Altered altered = Alteration(db, ledger, *ledger.find(job), selection, now).carry_out(verb);
+      if (altered.changed > 0 || !altered.running.empty()) all.push_back(std::move(altered));
+    }
+  if (some_ended) std::ranges::stable_sort(all, {}, &Altered::job);
+  writing.commit(!ledger.settle().empty() || some_ended);
+  return all;
+}
+
+void SqliteJobStore::edit(std::span<const JobId> jobs, const port::TermsChange& change, WallTime now) {
+  Database& db = file_.database();
+  JobDatabase::Writing writing(file_, Durable::now);
+  Ledger ledger(db, now);
+  for (const JobId job : jobs) edit_one(db, ledger, job, change);
   writing.commit(!ledger.settle().empty());
 }
 

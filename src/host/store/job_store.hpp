@@ -33,7 +33,7 @@ class SqliteJobStore : public port::JobStore {
   // JobDesk
   std::vector<port::Submitted> submit(std::span<const port::Submission> jobs, WallTime now) override;
   std::vector<port::Altered> alter(std::span<const port::Selection> which, port::Verb verb, WallTime now) override;
-  void edit(model::JobId job, const port::TermsChange& change, WallTime now) override;
+  void edit(std::span<const model::JobId> jobs, const port::TermsChange& change, WallTime now) override;
   void drain(bool on) override;
   std::vector<model::JobId> prune(const port::Keep& keep, WallTime now) override;
 

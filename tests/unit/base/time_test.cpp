@@ -17,8 +17,17 @@ TEST(Time, TakesDurations) {
       {"0", 0}, {"45", 45}, {"90s", 90}, {"30m", 1800}, {"8h", 28800}, {"2d", 172800}, {"1h30m", 5400}, {"1.5h", 5400}, {"1d2h3m4s", 93784},
   };
   for (auto [text, seconds] : cases) EXPECT_EQ(parse_duration(text), Seconds(seconds)) << text;
-  for (auto bad : {"", "h", "8x", "-1", "1h1h", "30m1h", "8 h", "1h30", "1.5", "8H", "1e9", "99999999999999999999", "400000d", "inf"})
+  for (auto bad : {"", "h", "8x", "-1", "1h1h", "30m1h", "8 h", "1h30", "1.5", "8H", "1e9", "99999999999999999999", "400000d", "inf",
+                   "200ms", "0.2s", "1.5s", "1ms1ms", "1ms1s"})
     EXPECT_FALSE(parse_duration(bad)) << '"' << bad << '"';
+}
+
+TEST(Time, AnythingBelowASecondIsNoDurationButLeadsToTheNext) {
+  struct { const char* text; long seconds; } const cases[] = {{"200ms", 1}, {"0.2s", 1}, {"1.5s", 2}, {"1s1ms", 2}, {"2000ms", 2}, {"1.15h", 4140}};
+  for (auto [text, seconds] : cases) EXPECT_EQ(next_whole_duration(text), Seconds(seconds)) << text;
+  EXPECT_EQ(parse_duration("2000ms"), Seconds(2));
+  EXPECT_EQ(parse_duration("1.15h"), Seconds(4140));
+  for (auto bad : {"", "ms", "1ms1s", "200 ms", "1.5"}) EXPECT_FALSE(next_whole_duration(bad)) << bad;
 }
 
 TEST(Time, PrintsDurationsInTwoFigures) {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "support/said.hpp"
 
 using namespace thole;
 using namespace thole::cli;
@@ -141,6 +142,12 @@ TEST(Parse, WatchTakesATimeOnlyWhenOneFollows) {
   Invocation status = parse_line("status --watch GPU-5c2f");
   EXPECT_EQ(status.status.watch, Seconds{2});
   EXPECT_THAT(status.words, ElementsAre("GPU-5c2f"));
+}
+
+TEST(Parse, ATimeBelowASecondIsRefusedEverywhereInTheSameWords) {
+  for (const char* line : {"run --wait 200ms true", "run --time 200ms true", "wait --timeout 200ms", "status --watch=200ms"})
+    EXPECT_THAT(thole::test::said([&] { parse_line(line); }), AllOf(HasSubstr("expected whole seconds, got \"200ms\""), HasSubstr(" 1s")))
+        << line;
 }
 
 TEST(Parse, HelpAsksForNothingElse) {

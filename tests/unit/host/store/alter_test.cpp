@@ -1,5 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <time.h>
+
+#include <functional>
+
 #include "base/error.hpp"
 #include "unit/host/store/queue_fixture.hpp"
 
@@ -164,7 +168,70 @@ TEST_F(Alter, ARangeOfJobs) {
   EXPECT_THAT(candidate_ids(), ElementsAre(1, 5));
 }
 
-using Edit = QueueTest;
+// Most of a range can be cancelled by one statement; what has begun, what has a history and what others wait for cannot.
+TEST_F(Alter, ARangeOfJobsInAllStates) {
+  const auto plain = submit(3), begun = submit(2), failed = submit(2), waited_for = submit(1);
+  port::Submission waits = job();
+  waits.terms.after = {{waited_for, After::any}};
+  const auto waiting = submit(waits), later = submit(1);
+  port::TermsChange change;
+  change.begin = at(500);
+  store->edit({&later, 1}, change, at(1));
+  take(begun);
+  run_all(failed, TaskState::failed);
+  alter(failed, Verb::retry);
+  const port::Selection twice[] = {{plain, plain, std::nullopt}, {plain, later, std::nullopt}};
+  const auto altered = store->alter(twice, Verb::cancel, at(2));
+  std::vector<model::JobId> ids;
+  for (const port::Altered& one : altered) ids.push_back(one.job);
+  EXPECT_THAT(ids, ElementsAre(plain, begun, failed, waited_for, waiting, later));
+  EXPECT_EQ(altered[1].running.size(), 1u);
+  EXPECT_THAT(candidate_ids(at(1'000)), IsEmpty());
+  EXPECT_EQ(store->next_due(at(2)), std::nullopt);
+  EXPECT_EQ(count(plain, TaskState::cancelled), 3u);
+  EXPECT_EQ(store->task(plain, 1)->state, TaskState::cancelled);
+  EXPECT_EQ(look(plain).ended, at(2));
+  EXPECT_EQ(look(begun).ended, std::nullopt);
+  alter(plain, Verb::retry);
+  EXPECT_THAT(candidate_ids(), ElementsAre(plain));
+  EXPECT_EQ(take(plain, 9).size(), 3u);
+}
+
+// By the time that this thread was running, not by the clock.
+double cpu_seconds(const std::function<void()>& what) {
+  const auto now = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double begin = now();
+  what();
+  return now() - begin;
+}
+
+// Four times as many cost about four times as much: sixteen times would be each by all others. Least of some tries.
+TEST_F(Alter, TheCostOfCancellingGrowsAsTheNumberOfJobsAndOfTasks) {
+  const auto least = [this](std::uint64_t jobs, std::uint64_t tasks) {
+    double best = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const std::vector<port::Submission> many(jobs, job(tasks));
+      const auto first = store->submit(many, at(0)).front().id, last = first + jobs - 1;
+      port::Selection which{first, last, std::nullopt};
+      if (jobs == 1) which.tasks = {0, tasks / 2};
+      std::size_t altered = 0;
+      best = std::min(best, cpu_seconds([&] { altered = store->alter({&which, 1}, Verb::cancel, at(1)).size(); }));
+      EXPECT_EQ(altered, jobs);
+    }
+    return best;
+  };
+  EXPECT_LT(least(12'000, 1), 10 * least(3'000, 1));
+  EXPECT_LT(least(1, 80'000), 10 * least(1, 20'000));
+}
+
+class Edit : public QueueTest {
+ protected:
+  void edit(model::JobId id, const port::TermsChange& change, WallTime now) { store->edit({&id, 1}, change, now); }
+};
 
 TEST_F(Edit, ChangesTheTermsOfWhatHasNotStarted) {
   const auto a = submit(), b = submit(2);
@@ -172,7 +239,7 @@ TEST_F(Edit, ChangesTheTermsOfWhatHasNotStarted) {
   change.priority = 3;
   change.at_most = 1;
   change.time = Seconds(60);
-  store->edit(b, change, at(1));
+  edit(b, change, at(1));
   EXPECT_THAT(candidate_ids(), ElementsAre(b, a));
   const auto taken = take(b, 2);
   ASSERT_EQ(taken.size(), 1u);
@@ -180,32 +247,42 @@ TEST_F(Edit, ChangesTheTermsOfWhatHasNotStarted) {
   EXPECT_EQ(store->spec(b).request.time, Seconds(60));
   change = {};
   change.begin = at(50);
-  store->edit(a, change, at(1));
+  edit(a, change, at(1));
   EXPECT_EQ(store->next_due(at(1)), at(50));
   change.begin = std::optional<WallTime>();
-  store->edit(a, change, at(1));
+  edit(a, change, at(1));
   EXPECT_THAT(candidate_ids(), ElementsAre(a));
 }
 
 TEST_F(Edit, WhatHasEndedIsNotChanged) {
   const auto id = submit();
   run_all(id);
-  EXPECT_THROW(store->edit(id, {}, at(1)), Error);
-  EXPECT_THROW(store->edit(99, {}, at(1)), Error);
+  EXPECT_THROW(edit(id, {}, at(1)), Error);
+  EXPECT_THROW(edit(99, {}, at(1)), Error);
+}
+
+TEST_F(Edit, OfSeveralAllAreChangedOrNone) {
+  const auto first = submit(), second = submit();
+  run_all(second);
+  port::TermsChange change;
+  change.priority = 3;
+  const model::JobId both[] = {first, second};
+  EXPECT_THROW(store->edit(both, change, at(1)), Error);
+  EXPECT_EQ(look(first).terms.priority, 0);
 }
 
 TEST_F(Edit, ACycleOfDependenciesIsNamed) {
   const auto a = submit(), b = submit(), c = submit();
   port::TermsChange change;
   change.after = {{a, After::ok}};
-  store->edit(b, change, at(1));
+  edit(b, change, at(1));
   change.after = {{b, After::any}};
-  store->edit(c, change, at(1));
+  edit(c, change, at(1));
   for (auto [job, on, text] :
        {std::tuple(a, c, "job 1 cannot wait for job 3, which waits for it"), std::tuple(a, a, "cannot wait for itself")}) {
     change.after = {{on, After::ok}};
     try {
-      store->edit(job, change, at(1));
+      edit(job, change, at(1));
       FAIL() << text;
     } catch (const Error& error) {
       EXPECT_THAT(error.full(), HasSubstr(text));
@@ -213,7 +290,7 @@ TEST_F(Edit, ACycleOfDependenciesIsNamed) {
   }
   EXPECT_THAT(look(a).terms.after, IsEmpty());
   change.after.emplace();
-  store->edit(b, change, at(1));
+  edit(b, change, at(1));
   EXPECT_THAT(candidate_ids(), ElementsAre(a, b));
 }
 
@@ -225,7 +302,7 @@ TEST_F(Edit, ASkippedJobMayBeGivenOtherDependencies) {
   run_all(first, TaskState::failed);
   port::TermsChange change;
   change.after.emplace();
-  store->edit(id, change, at(5));
+  edit(id, change, at(5));
   alter(id, Verb::retry);
   EXPECT_THAT(candidate_ids(), ElementsAre(id));
 }

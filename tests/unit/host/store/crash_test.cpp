@@ -90,6 +90,23 @@ TEST_F(PowerLoss, AtAnyMomentKeepsEveryJobThatWasAcknowledged) {
   EXPECT_GT(lost_nothing, 0u);
 }
 
+TEST_F(PowerLoss, WhatWasEditedStaysSo) {
+  const auto id = submit();
+  port::TermsChange change;
+  change.priority = 7;
+  store->edit({&id, 1}, change, at(1));
+  std::mt19937 random(5);
+  for (int i = 0; i < 30; ++i) {
+    const std::string image = directory + "/image";
+    std::filesystem::create_directory(image);
+    disk.image(disk.moments(), directory, image, random);
+    SqliteJobStore after(JobStoreOptions{.directory = image});
+    EXPECT_EQ(after.jobs({}).at(0).terms.priority, 7) << "image " << i;
+    after.rest();
+    std::filesystem::remove_all(image);
+  }
+}
+
 TEST_F(PowerLoss, TheQueueGoesOnInWhatWasLeft) {
   a_busy_hour();
   std::mt19937 random(7);
