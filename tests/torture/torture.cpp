@@ -406,7 +406,6 @@ int report(const Torturer& torturer, unsigned left, bool moved, bool ended, std:
              tally->shared.load(), tally->nested.load(), tally->backfilled.load(), tally->longest_wait_ms.load());
   say("double owners {}, inner double owners {}, sharers over budget {}\n", tally->double_owners.load(),
              tally->inner_doubles.load(), tally->over_budget.load());
-  const Load::Verdict verdict = tally->load.judge(slack.count());
   const Load& load = tally->load;
   const Load::Verdict verdict = load.judge(slack.count());
   say("lost wake-ups {} (progress by time: {} while some were stopped, {} while some stood for {} ms)\n", verdict.lost,
