@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What it costs an array that a task is on the disk before it begins: an array of tasks that do nothing, from the submission to the last
-end, with syncs and with syncs that do nothing (a preloaded library, in both), in turn.
+"""What it costs an array that a task is on the disk before it begins: an array of tasks that do nothing, from the submission to
+the last end, with syncs and with syncs that do nothing (a preloaded library, in both), in turn.
 
 Usage: bench/queue_takes.py --thole build/thole [--folder DIR] [--tasks 2000] [--rounds 9] [--gpus 2] [--task COMMAND]
 """
@@ -37,12 +37,15 @@ def array(args, folder, preload, synced):
     if not synced:
         environment["NO_SYNC"] = "1"
     words = [args.thole, "--machine", f"{args.gpus}xA100", "--state-dir", str(own / "state")]
-    subprocess.run([*words, "submit", "-q", "true"], env=environment, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([*words, "wait", "-q"], env=environment, check=True, stdout=subprocess.DEVNULL)   # the runner is there
+
+    def thole(*more):
+        subprocess.run([*words, *more], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    thole("submit", "-q", "true")
+    thole("wait", "-q")                            # the runner is there
     begin = time.perf_counter()
-    subprocess.run([*words, "submit", "-q", "--array", f"0-{args.tasks - 1}", *shlex.split(args.task)], env=environment, check=True,
-                   stdout=subprocess.DEVNULL)
-    subprocess.run([*words, "wait", "-q"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    thole("submit", "-q", "--array", f"0-{args.tasks - 1}", *shlex.split(args.task))
+    thole("wait", "-q")
     return time.perf_counter() - begin
 
 
@@ -70,7 +73,8 @@ def main():
         folder = pathlib.Path(name)
         preload = library(folder)
         kind = subprocess.run(["stat", "-f", "-c", "%T", name], capture_output=True, text=True).stdout.strip()
-        print(f"{args.tasks} tasks of {args.task} on {args.gpus} GPUs; {kind}, a sync of 8 KiB takes {sync_ms(folder):.1f} ms", flush=True)
+        print(f"{args.tasks} tasks of {args.task} on {args.gpus} GPUs; {kind}, a sync of 8 KiB takes {sync_ms(folder):.1f} ms",
+              flush=True)
         ratios, times = [], {True: [], False: []}
         for number in range(args.rounds):
             pair = {}
@@ -80,8 +84,8 @@ def main():
             ratios.append(pair[True] / pair[False])
             print(f"  with {pair[True]:.2f} s, without {pair[False]:.2f} s: {ratios[-1]:.3f}", flush=True)
         medians = {synced: statistics.median(all_of) for synced, all_of in times.items()}
-        print(f"medians: with {medians[True]:.2f} s, without {medians[False]:.2f} s; of the ratios {statistics.median(ratios):.3f} "
-              f"({min(ratios):.3f} to {max(ratios):.3f})")
+        print(f"medians: with {medians[True]:.2f} s, without {medians[False]:.2f} s; of the ratios "
+              f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
 
 
 if __name__ == "__main__":

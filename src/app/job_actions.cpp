@@ -119,17 +119,19 @@ class Waiter {
     }
   }
 
-  // One that has not ended where all have to.
+  // One that has not ended where all have to. The newest: as a rule it ends last, so that of very many few are asked for.
   bool some_job_is_open() {
     if (of_tasks() || which_.empty()) return false;
     if (open_)
       if (const auto job = job_of(jobs_, *open_); job && job->counts.ended() < job->tasks) return true;
     port::JobQuery query;
     query.unended_only = true;
+    query.newest_first = true;
     query.limit = 1;
     for (const port::Selection& one : which_)
-      if (one.last >= open_.value_or(0)) query.ids.push_back({std::max(one.first, open_.value_or(0)), one.last, std::nullopt});
-    open_.reset();                               // an earlier one may have been queued again: the last look is at all
+      if (one.first <= open_.value_or(one.first))
+        query.ids.push_back({one.first, std::min(one.last, open_.value_or(one.last)), std::nullopt});
+    open_.reset();                               // a later one may have been queued again: the last look is at all
     if (query.ids.empty()) return false;
     const std::vector<Job> open = jobs_.jobs(query);
     if (!open.empty()) open_ = open.front().id;

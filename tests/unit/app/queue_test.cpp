@@ -1,5 +1,6 @@
 // Naming jobs, listing them with their reasons, altering them: over the real store, in a directory of the test's own.
 #include <gmock/gmock.h>
+#include <sys/eventfd.h>
 
 #include "app/abandoned_code.hpp"
 #include "app/job_actions.hpp"
@@ -214,6 +215,51 @@ TEST_F(Actions, EditOfWhatHasStartedIsRefusedAndChangesNothing) {
   EXPECT_EQ(look(first).terms.priority, 0);
   finish(second, 0, TaskState::done);
   EXPECT_THAT(said([&] { app::edit(queue(), app::jobs_of(*store, {{second, second, std::nullopt}}), change); }), HasSubstr("has ended"));
+}
+
+// A queue in which one more job ends, in order, each time somebody has looked.
+class EndingOneByOne : public port::JobReader {
+ public:
+  EndingOneByOne(port::JobStore& store, std::function<void(model::JobId)> end) : store_(store), end_(std::move(end)) {}
+  unsigned looks = 0;                            // for jobs that have not ended
+  std::uint64_t read = 0;                        // jobs in all
+
+  std::vector<model::Job> jobs(const port::JobQuery& query) override {
+    looks += query.unended_only;
+    std::vector<model::Job> found = store_.jobs(query);
+    read += found.size();
+    return found;
+  }
+  model::JobSpec spec(model::JobId job) override { return store_.spec(job); }
+  std::vector<model::Task> tasks(model::JobId job, model::TaskIndex from, std::uint64_t limit,
+                                 const std::set<TaskState>& states) override { return store_.tasks(job, from, limit, states); }
+  std::optional<model::Task> task(model::JobId job, model::TaskIndex index) override { return store_.task(job, index); }
+  std::vector<std::string> cells(model::JobId job, std::uint64_t item) override { return store_.cells(job, item); }
+  std::uint64_t ahead_of(model::JobId job) override { return store_.ahead_of(job); }
+  bool draining() override { return store_.draining(); }
+  std::unique_ptr<port::JobWatch> watch(port::Changes) override { return std::make_unique<Always>(*this); }
+
+ private:
+  struct Always : port::JobWatch {
+    explicit Always(EndingOneByOne& ending) : queue(ending), ready(::eventfd(1, EFD_CLOEXEC)) {}
+    int fd() const override { return ready.get(); }
+    void drain() override { queue.end_(++queue.ended_); }
+    EndingOneByOne& queue;
+    Fd ready;
+  };
+  port::JobStore& store_;
+  std::function<void(model::JobId)> end_;
+  model::JobId ended_ = 0;
+};
+
+TEST_F(Actions, AWaitForVeryManyJobsAsksForAFewOfThemAsTheyEnd) {
+  constexpr unsigned many = 100;
+  store->submit(std::vector<port::Submission>(many, job()), at(0));
+  EndingOneByOne ending(*store, [this](model::JobId id) { run_all(id); });
+  const app::Awaited awaited = app::await(ending, clock, {}, {});
+  EXPECT_EQ(awaited.jobs.size(), many);
+  EXPECT_LE(ending.looks, 4u);
+  EXPECT_LE(ending.read, 4u * many) << "all at the beginning and at the end, and one after each end";
 }
 
 TEST_F(Actions, AWaitSeesWhatHasEndedBefore) {

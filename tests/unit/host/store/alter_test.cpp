@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "base/error.hpp"
