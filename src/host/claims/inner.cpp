@@ -68,8 +68,9 @@ StateLocation inner_location(const ClaimStoreOptions& options, const std::string
 }
 
 void mark_inner_directory(const StateDir& directory, const std::string& outer) {
-  Fd file = open_at(directory.fd.get(), outer_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (file) (void)!::write(file.get(), outer.data(), outer.size());
+  Fd file = open_at(directory.fd.get(), outer_file, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
+  struct stat found;   // empty: new, or its maker was killed before he wrote it; all write the same
+  if (file && ::fstat(file.get(), &found) == 0 && found.st_size == 0) (void)!::write(file.get(), outer.data(), outer.size());
 }
 
 Fd note_in_own_directory(const ClaimStoreOptions& options, const StateDir& outer, const Note& note, const SlotKeys& keys,

@@ -87,6 +87,19 @@ TEST_F(Inner, NothingIsSweptWhileItsClaimLivesOrSomebodyInsideLivesOn) {
   EXPECT_FALSE(has_directory(outer.id));
 }
 
+TEST_F(Inner, ADirectoryWhoseMakerWasKilledBeforeHeMarkedItIsSweptLikeAnyOther) {
+  auto store = machine();
+  auto wanted = entry({"GPU-0"}), next = entry({"GPU-1"});
+  next.id = "00000000000000e2";
+  auto first = try_claim(*store, wanted), second = try_claim(*store, next);
+  store->within(wanted.id);
+  ASSERT_EQ(::truncate((folder.path + "/personal/" + wanted.id + "/outer").c_str(), 0), 0);
+  store->within(wanted.id);
+  first.reset();
+  store->within(next.id);
+  EXPECT_FALSE(has_directory(wanted.id));
+}
+
 TEST_F(Inner, WhoeverComesAfterTheClaimAroundHimHasEndedIsToldSo) {
   auto store = machine();
   auto outer = try_claim(*store, entry({"GPU-0"}));
