@@ -170,6 +170,31 @@ def test_what_is_planted_among_the_notes_is_passed_over(lab):
     alice.end()
 
 
+SECRET = "yes secret | head -c 3000"
+COPY = "cat /run/thole/notes/61001-*"                          # looks like notes, and was never made as such
+
+
+@pytest.mark.parametrize("content,mode", [(SECRET, "0600"), (SECRET, "0644"), (SECRET, "01644"),
+                                          ("head -c 1024 /dev/zero", "01644"),
+                                          ("true", "0600"), ("true", "01644"), (COPY, "0600")])
+@in_one_surrounding
+def test_a_file_of_mine_that_somebody_moves_among_the_notes_is_left_as_it_is(lab, content, mode):
+    """Who owns a directory that another writes to can move the other's files."""
+    lab.init()
+    lab.thole("alice", "run", "--", "true", check=True)
+    lab.run("mallory", "sh", "-ec", "mkdir /run/lock/m; chmod 777 /run/lock/m", check=True)
+    lab.run("alice", "sh", "-ec", f"umask 077; {content} > /run/lock/m/mine; "
+            f"chmod {mode} /run/lock/m/mine; rm /run/thole/notes/*", check=True)
+    lab.run("mallory", "mv", "/run/lock/m/mine", "/run/thole/notes/61001-00000000", check=True)
+    seen = "stat -c '%a %s %i' /run/thole/notes/61001-00000000; cksum < /run/thole/notes/61001-00000000"
+    before = lab.run("root", "sh", "-ec", seen, check=True).stdout
+    alice = lab.hold("alice")
+    lab.thole("alice", "run", "--", "true", check=True)
+    assert [claim["verified"] for claim in lab.claims("bob")] == [True], "she notes it elsewhere"
+    assert lab.run("root", "sh", "-ec", seen, check=True).stdout == before
+    end(alice)
+
+
 # Names.
 
 def test_a_forged_note_is_never_shown_as_verified(lab):

@@ -95,7 +95,10 @@ Fd ClaimDirectory::open_share(unsigned slot, unsigned place, int flags, bool mak
 }
 
 Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
-  return open_or_make(turn_node(place), flags, make);
+  Fd turn = open_or_make(turn_node(place), flags, make);
+  struct stat found;   // it is written to: who made a fallback can have moved a file of mine there
+  if (turn && (::fstat(turn.get(), &found) != 0 || !S_ISFIFO(found.st_mode))) return errno = ENOENT, Fd();
+  return turn;
 }
 
 // Its owner deletes or replaces a node only while he has it locked himself: one that has its name after we locked it keeps it.

@@ -147,9 +147,10 @@ NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t director
   return record;
 }
 
+bool is_note(const NoteRecord& record) { return record.magic == note_magic && record.check == note_check(record); }
+
 std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::uint64_t directory) {
-  if (record.magic != note_magic || record.check != note_check(record) || record.scope != scope_of(record.places, keys, directory))
-    return std::nullopt;
+  if (!is_note(record) || record.scope != scope_of(record.places, keys, directory)) return std::nullopt;
   Note note;
   note.shared = (record.flags & shared_flag) != 0;
   note.share_with_any = (record.flags & share_with_any_flag) != 0;

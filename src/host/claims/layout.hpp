@@ -115,6 +115,7 @@ bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticke
 // `directory`: a number of the state directory that no other one has. A note counts only there and while its slots keep their keys.
 NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory);
 std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::uint64_t directory);
+bool is_note(const NoteRecord& record);     // of whatever directory and keys
 
 QueueHeader fresh_queue_header();
 QueueHeader sanitised(QueueHeader header);  // a header that is not ours becomes a fresh one that hides no place

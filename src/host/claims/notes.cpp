@@ -111,6 +111,24 @@ bool read_record(int fd, unsigned index, NoteRecord& record) {
   return ::pread(fd, &record, sizeof record, index * record_size) == static_cast<ssize_t>(sizeof record);
 }
 
+// A file that some process of mine made for notes: nothing else of mine is written to, opened to readers or deleted. Who owns the
+// directory that one of my files lies in can move it here, under any name.
+bool is_made_for_notes(int fd, uid_t uid) {
+  struct stat file;
+  NoteRecord first;
+  return ::fstat(fd, &file) == 0 && is_note_file(file, uid) && file.st_nlink == 1 && (file.st_mode & 07777) == open_to_readers &&
+         file.st_size % record_size == 0 && file.st_size <= byte_of(records_of_a_file, live_byte) && read_record(fd, 0, first) &&
+         is_note(first);
+}
+
+// May this record of such a file be written over? It is a note of mine, or the next behind the last.
+bool is_mine_to_write(int fd, unsigned index) {
+  NoteRecord old;
+  struct stat file;
+  if (read_record(fd, index, old)) return is_note(old);
+  return ::fstat(fd, &file) == 0 && file.st_size == byte_of(index, live_byte);
+}
+
 // The record as it was at a moment in which it was live: between two equal readings. (Its owner may be changing it.)
 bool read_live(int fd, unsigned index, NoteRecord& record) {
   for (unsigned tries = 0; tries < 16; ++tries) {
@@ -135,11 +153,11 @@ Fd go_live(Fd fd, const NoteRecord& record, int above) {
       if (write_locked(fd.get(), byte_of(index, taken_byte))) continue;
       if (!lock(fd.get(), byte_of(index, taken_byte))) break;  // no claim of mine that ended between: somebody read-locks it
     }
+    if (!is_mine_to_write(fd.get(), index)) break;
     if (::pwrite(fd.get(), &record, sizeof record, index * record_size) != static_cast<ssize_t>(sizeof record)) return Fd();
     if (!lock(fd.get(), byte_of(index, live_byte))) break;
     struct stat file;
     if (::fstat(fd.get(), &file) != 0 || file.st_nlink == 0) break;
-    if ((file.st_mode & 07777) != open_to_readers && ::fchmod(fd.get(), open_to_readers) != 0) return Fd();
     return lifted(std::move(fd), above);
   }
   errno = 0;
@@ -181,9 +199,7 @@ Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {
 
 Fd OwnNotes::put_into(const std::string& name, const NoteRecord& record, int above) {
   Fd fd = open_at(directory_, name.c_str(), to_write);
-  struct stat file;
-  // With another name it may be any file of mine that somebody has linked here.
-  if (!fd || ::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid_) || file.st_nlink != 1) return Fd();
+  if (!fd || !is_made_for_notes(fd.get(), uid_)) return Fd();
   return go_live(std::move(fd), record, above);
 }
 
@@ -197,7 +213,7 @@ Fd OwnNotes::put_into_new(const NoteRecord& record, int above) {
     if (!fd && errno == EEXIST) continue;
     if (!fd) return Fd();
     Fd kept = go_live(std::move(fd), record, above);
-    if (kept) {
+    if (kept && ::fchmod(kept.get(), open_to_readers) == 0) {
       name_ = name;
       return kept;
     }
@@ -215,7 +231,7 @@ void OwnNotes::remove_idle(const std::vector<std::string>& names) {
     Fd fd = open_at(directory_, name.c_str(), only_look);
     struct stat file;
     struct flock found;
-    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid_) || ::time(nullptr) - file.st_ctime < long_idle) continue;
+    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_made_for_notes(fd.get(), uid_) || ::time(nullptr) - file.st_ctime < long_idle) continue;
     if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) ::unlinkat(directory_, name.c_str(), 0);
   }
 }

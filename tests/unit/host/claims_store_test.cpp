@@ -1,3 +1,9 @@
+#include <fcntl.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "host/claims/claim_directory.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::test {
@@ -21,6 +27,15 @@ TEST_F(ClaimStore, NeverGivesAUnitTwice) {
   EXPECT_FALSE(try_claim(*other, entry({"GPU-2"})));
   first.reset();
   EXPECT_TRUE(try_claim(*other, entry({"GPU-2"})));
+}
+
+TEST_F(ClaimStore, AFileInPlaceOfATurnNodeIsNotWrittenTo) {
+  const std::string path = folder.path + "/named";
+  ClaimDirectory nodes(open_state_dir(StateLocation::named(path)), units);
+  ASSERT_TRUE(nodes.open_turn(5, O_RDWR));
+  std::filesystem::remove(path + "/turn.5");
+  std::ofstream(path + "/turn.5") << "mine";   // who made a fallback can move another's file there
+  EXPECT_FALSE(nodes.open_turn(5, O_RDWR));
 }
 
 TEST_F(ClaimStore, TakesAllOrNothing) {
