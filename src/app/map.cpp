@@ -8,6 +8,7 @@
 
 #include "app/map_lanes.hpp"
 #include "base/error.hpp"
+#include "base/printable_lines.hpp"
 #include "base/text.hpp"
 
 namespace thole::app {
@@ -185,7 +186,7 @@ void Map::lane_won() {
   } catch (const Error& error) {
     if (lanes_.empty()) throw;
     no_more_lanes_ = true;
-    if (events_.claims.caution) events_.claims.caution("no more GPUs for now: " + error.full());
+    if (events_.claims.caution) events_.claims.caution("no more GPUs for now: " + in_one_line(error.full()));
   }
 }
 

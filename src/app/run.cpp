@@ -4,6 +4,7 @@
 
 #include "app/holding.hpp"
 #include "base/error.hpp"
+#include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 
@@ -48,7 +49,7 @@ std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acqu
     spec.directory = ports.new_directory(acquired.claim.id);
     return ports.control.open(std::move(spec));
   } catch (const Error& error) {
-    if (caution) caution("release and extend will not reach this claim: " + error.full());
+    if (caution) caution("release and extend will not reach this claim: " + in_one_line(error.full()));
     return nullptr;
   }
 }

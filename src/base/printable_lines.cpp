@@ -20,4 +20,10 @@ std::string printable_lines(std::string_view text) {
   return result;
 }
 
+std::string in_one_line(std::string_view text) {
+  std::string line;
+  for (std::string_view part : split_lines(text)) line += (line.empty() ? "" : "; ") + std::string(trim(part));
+  return line;
+}
+
 }  // namespace thole

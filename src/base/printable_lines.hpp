@@ -9,4 +9,7 @@ namespace thole {
 
 std::string printable_lines(std::string_view text);   // uncut
 
+// An error's text with its hint, "what: object\n  hint", as part of a sentence: "what: object; hint".
+std::string in_one_line(std::string_view text);
+
 }  // namespace thole

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from hostile import SITE_GID, SITE_GROUP, USERS, end, lab, supervisor_of  # noqa: F401 (lab: a fixture)
-from run_tools import eventually
+from run_tools import Started, eventually
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 CONFIG = "/etc/thole/config.toml"
@@ -191,6 +191,144 @@ def test_what_is_held_when_the_group_comes_is_made_anew_later(lab):
     assert access(lab) == {(0o660, SITE_GID)}
     now = lab.run("root", "sh", "-c", "stat -c %i /run/thole/gpu.*").stdout
     assert not set(inode.split()) & set(now.split())
+
+
+# Locks every node of a GPU that she has open from before, as soon as she can.
+GRAB = """
+import fcntl, glob, os, sys, time
+fds = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in glob.glob("/run/thole/gpu.*")]
+kind = fcntl.LOCK_SH if sys.argv[1] == "shared" else fcntl.LOCK_EX
+end, of_mine = os.pipe()
+if os.fork():
+    os.close(end)
+    print("up", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+os.close(of_mine)
+while fds:
+    for fd in list(fds):
+        try: fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError: continue
+        fds.remove(fd)
+    time.sleep(0.01)
+open("/var/tmp/grabbed", "w").close()
+if sys.argv[1] == "child" and os.fork(): os._exit(0)             # who took the locks has ended, a child has them
+os.read(end, 1)
+"""
+
+
+@pytest.mark.parametrize("how", ["exclusive", "shared", "child"])
+@in_one_surrounding
+def test_who_grabs_with_old_descriptors_what_was_held_loses_it_at_the_next_init(lab, how):
+    """mallory never held any: what she has open since before there was a group she locks when alice ends."""
+    lab.init()
+    alice = lab.hold("alice", gpus=4)
+    mallory = lab.start_python("mallory", GRAB, how)
+    assert "4 nodes are held" in lab.init("--group", SITE_GROUP).stdout
+    end(alice)
+    eventually(lambda: lab.run("root", "test", "-e", "/var/tmp/grabbed").returncode == 0, "she has them all")
+    assert claims_one(lab, "alice").returncode == 75
+    done = lab.init()
+    assert "held" not in done.stdout and f"user {USERS['mallory']}" in done.stderr, done.stdout + done.stderr
+    assert claims_one(lab, "alice", "-g", "4").returncode == 0
+    assert access(lab) == {(0o660, SITE_GID)}
+    end(mallory)
+
+
+@in_one_surrounding
+def test_who_holds_when_the_group_comes_keeps_it_over_every_init(lab):
+    """Member or not, also without a supervisor; and who comes after him is a member."""
+    lab.init()
+    mallory, other = lab.hold("mallory"), lab.hold("mallory")
+    alice = lab.hold("alice", "--share", "--memory", "1G")
+    lab.init("--group", SITE_GROUP)
+    lab.run("root", "kill", "-9", str(supervisor_of(other)), check=True)
+    for _ in range(2):
+        assert "nodes are held" in lab.init().stdout
+        assert len(lab.claims("bob")) == 3
+        assert claims_one(lab, "bob", "-g", "2").returncode == 75
+    end(mallory)
+    bob = lab.hold("bob", gpus=2)
+    for _ in range(2):
+        lab.init()
+        assert claims_one(lab, "alice").returncode == 75
+    end(bob)
+    end(alice)
+    other.process.stdin.close()
+    eventually(lambda: not lab.claims(), "all have ended")
+    assert "held" not in lab.init().stdout
+    assert claims_one(lab, "alice", "-g", "4").returncode == 0
+
+
+# Notes.
+
+READ_LOCK_ALICES = """
+import fcntl, os, struct, sys, time
+seen, folder = {}, "/run/thole/notes/"
+print("up", flush=True)
+while True:
+    for name in os.listdir(folder):
+        if not name.startswith("61001-") or name in seen: continue
+        try:
+            fd = os.open(folder + name, os.O_RDONLY)
+            fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 2, 0, 0))    # F_OFD_SETLK
+        except OSError: continue
+        seen[name] = fd
+        open("/var/tmp/locked-" + name, "w").close()
+    time.sleep(0.005)
+"""
+
+
+@in_one_surrounding
+def test_init_leaves_every_live_note_however_many_files_somebody_causes(lab):
+    lab.init()
+    mallory = lab.start_python("mallory", READ_LOCK_ALICES)
+    holders = []
+    for number in range(1, 19):
+        holders.append(lab.hold("alice", "--share", "--memory", "1G"))
+        locked = ["sh", "-c", "ls /var/tmp/locked-* | wc -l"]
+        eventually(lambda: lab.run("root", *locked).stdout.strip() == str(number), "she locks each")
+    ids = {claim["id"] for claim in lab.claims("alice")}
+    assert len(ids) == 18 and all(ids)
+    lab.init()
+    assert {claim["id"] for claim in lab.claims("alice")} == ids
+    for claim in sorted(ids)[:2]:
+        assert lab.thole("alice", "release", claim).returncode == 0
+    mallory.kill(9)
+    for holder in holders:
+        holder.process.stdin.close()
+        holder.wait()
+
+
+@in_one_surrounding
+def test_init_leaves_the_note_of_who_is_a_member_by_his_process_alone(lab):
+    """As in a container with --group-add. What claims within needs the note."""
+    lab.init("--group", SITE_GROUP)
+    words = lab.command("mallory", "x")[:-1]
+    become = words.index("setpriv")
+    ids = ["setpriv", "--reuid=61003", "--regid=61003", f"--groups=61003,{SITE_GID}", "--"]
+    inside = f"echo up; read go; {lab.program} run -g 1 --no-wait -- echo within; exec cat"
+    command = [*words[:become], *ids, lab.program, "run", "-g", "2", "--", "sh", "-c", inside]
+    with Started(command, cwd="/", env=lab.environment("mallory")) as mallory:
+        assert mallory.line() == "up"
+        lab.init()
+        assert [(claim["user"], claim["verified"]) for claim in lab.claims("bob")] == [("mallory", True)] * 2
+        mallory.write("go\n")
+        assert mallory.line() == "within"
+
+
+@in_one_surrounding
+def test_the_note_of_who_holds_when_the_group_comes_stays(lab):
+    lab.init()
+    mallory = lab.hold("mallory")
+    lab.run("mallory", "sh", "-c", "for i in 1 2 3; do cp /run/thole/notes/61003-* /run/thole/notes/61003-0000000$i; done")
+    for _ in range(2):
+        lab.init("--group", SITE_GROUP)
+        assert [(claim["user"], claim["verified"]) for claim in lab.claims("bob")] == [("mallory", True)]
+        assert lab.run("root", "sh", "-c", "ls /run/thole/notes | wc -l").stdout.strip() == "1"
+    end(mallory)
+    lab.init()
+    assert lab.run("root", "ls", "/run/thole/notes").stdout == ""
 
 
 @in_one_surrounding
@@ -390,3 +528,41 @@ print("locked"); sys.stdin.read()
     assert "4 GPUs" in lab.init().stdout
     assert claims_one(lab, "bob", "--on", "3").returncode == 0
     end(mallory)
+
+
+@in_one_surrounding
+def test_no_node_of_a_namespace_of_ones_own_keeps_a_gpu_from_coming_back(lab):
+    """Its path reads like that of a deleted node, and nobody but its maker is behind it."""
+    if lab.run("mallory", "unshare", "-U", "-r", "-m", "true").returncode != 0:
+        pytest.skip("no user namespaces for users here")
+    lab.init()
+    key = key_of(lab, 3)
+    lab.set_gpus(3)
+    lab.init()
+    mallory = lab.start("mallory", "unshare", "-U", "-r", "-m", "sh", "-c",
+                        f"mount -t tmpfs none /run/thole && mkfifo /run/thole/gpu.{key} && exec 9<>/run/thole/gpu.{key} && "
+                        f"flock -x 9 && rm /run/thole/gpu.{key} && echo up && exec cat")
+    assert mallory.line() == "up", mallory.process.stderr.read().decode()
+    lab.set_gpus(4)
+    done = lab.init()
+    assert "left out" not in done.stderr and "4 GPUs" in done.stdout, done.stdout + done.stderr
+    assert claims_one(lab, "alice", "-g", "4").returncode == 0
+    end(mallory)
+
+
+@in_one_surrounding
+def test_what_root_unmounts_under_a_claim_gets_no_second_owner(lab):
+    lab.run("root", "sh", "-ec", "mkdir /run/thole; mount -t tmpfs -o mode=0755 thole /run/thole", check=True)
+    lab.init()
+    alice = lab.hold("alice")
+    gpu = str(lab.claims()[0]["gpu"])
+    lab.run("root", "umount", "-l", "/run/thole", check=True)
+    for _ in range(2):
+        again = lab.init()
+        assert str(supervisor_of(alice)) in again.stderr and "left out" in again.stderr, again.stderr
+        for user in ("bob", "root"):
+            assert claims_one(lab, user, "--on", gpu).returncode in (69, 75)
+    assert claims_one(lab, "bob", "-g", "3").returncode == 0
+    end(alice)
+    lab.init()
+    assert claims_one(lab, "bob", "--on", gpu).returncode == 0

@@ -82,6 +82,54 @@ def test_a_directory_full_of_files_costs_no_claim_and_its_filler_is_named(lab):
     end(alice)
 
 
+FILL = {"nested": "mkdir -p notes/d/e; cd notes/d/e; i=0; while true > x$i; do i=$((i+1)); done",
+        "hidden": "cd notes; i=0; while true > .x$i; do i=$((i+1)); done",
+        "shared": "cat /dev/zero >> queue",
+        "deleted": "exec 3> notes/61003-a; rm notes/61003-a; cat /dev/zero >&3"}
+
+
+@pytest.mark.parametrize("how", FILL)
+@in_one_surrounding
+def test_however_it_is_filled_init_works_and_no_innocent_is_named(lab, how):
+    own_file_system(lab)
+    lab.thole("alice", "run", "--", "true", check=True)
+    mallory = lab.start("mallory", "sh", "-c", f"cd /run/thole; {{ {FILL[how]}; }} 2> /dev/null; echo full; exec cat")
+    assert mallory.line() == "full"
+    said = " ".join(lab.thole("bob", "doctor").stdout.split())
+    assert "nearly full" in said and "user 61001" not in said, said
+    named = {"nested": "user 61003 has most", "hidden": "user 61003 has most", "shared": "somebody has written",
+             "deleted": "deleted and still open"}[how]
+    assert named in said, said
+    lab.set_gpus(6)
+    done = lab.thole("root", "init")
+    assert done.returncode == 0, done.stderr
+    if how == "deleted":
+        assert f"pid {mallory.pid}" in done.stderr or "of user 61003" in done.stderr, done.stderr
+    else:
+        assert "nearly full" not in lab.thole("bob", "doctor").stdout
+    assert lab.thole("alice", "run", "-g", "6", "--no-wait", "--", "true").returncode == 0
+    end(mallory)
+
+
+@in_one_surrounding
+def test_init_deletes_directories_however_deep(lab):
+    lab.init()
+    lab.run("mallory", "sh", "-c", "cd /run/thole/notes; for k in $(seq 1000); do mkdir d e && : > f && cd d; done")
+    lab.init()
+    assert lab.run("root", "ls", "-A", "/run/thole/notes").stdout == ""
+
+
+@in_one_surrounding
+def test_a_full_tmp_costs_a_sockets_place_and_is_said_in_one_sentence(lab):
+    lab.init()
+    lab.run("root", "mount", "-o", "remount,nr_inodes=200", "/tmp", check=True)
+    lab.run("mallory", "sh", "-c", "mkdir /tmp/x; cd /tmp/x; i=0; while : > $i; do i=$((i+1)); done")
+    done = lab.thole("alice", "run", "--no-wait", "--", "echo", "ran")
+    assert done.returncode == 0 and done.stdout == "ran\n", done.stderr
+    assert "will not reach this claim" in done.stderr and "x0a" not in done.stderr, done.stderr
+    assert lab.thole("alice", "claim", "--no-wait").returncode == 69, "its holder is reached through a socket"
+
+
 @in_one_surrounding
 def test_init_deletes_what_is_no_note(lab):
     lab.init()

@@ -297,6 +297,43 @@ def test_nobody_makes_anothers_share_smaller(lab):
     end(alice)
 
 
+MANY = """
+import sys
+for number in range(17): open(f"/run/thole/notes/61003-{number:08x}", "w").write("x")
+print("up", flush=True); sys.stdin.read()
+"""
+LEASE = """
+import fcntl, os, signal, sys
+fd = os.open("/run/thole/notes/61003-00000001", os.O_RDWR | os.O_CREAT, 0o644)
+os.write(fd, b"x")
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("up", flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("what", [MANY, LEASE], ids=["many", "leased"])
+@pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
+def test_whoever_stops_sharing_by_notes_that_nobody_can_read_is_named(lab, what):
+    lab.init()
+    alice = lab.hold("alice", "--share", "--share-with", "any", "--memory", "10G")
+    on = str(lab.claims()[0]["gpu"])
+    beside = ["run", "--share", "--share-with", "any", "--memory", "2G", "--on", on, "--no-wait", "--", "true"]
+    assert lab.thole("bob", *beside).returncode == 0
+    mallory = lab.start_python("mallory", what)
+    assert lab.thole("bob", *beside).returncode == 75, "her notes may speak of any place"
+    assert lab.thole("alice", *beside).returncode == 0, "that of one's own claims is known"
+    for command in (["why", on], ["status"], ["doctor"]):
+        said = " ".join(lab.thole("bob", *command).stdout.split())
+        assert "mallory" in said, (command, said)
+    why = lab.thole("bob", "why", on).stdout
+    assert "mallory (unverified)" in why and "leave room" not in why, why
+    end(mallory)
+    lab.init()
+    assert lab.thole("bob", *beside).returncode == 0
+    end(alice)
+
+
 def test_a_sharer_whose_supervisor_is_dead_is_counted_as_before(lab):
     lab.init()
     alice = lab.hold("alice", "--share", "--memory", "40G")

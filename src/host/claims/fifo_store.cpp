@@ -8,9 +8,11 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "host/claims/init.hpp"
 #include "host/claims/inner.hpp"
 #include "host/claims/space.hpp"
+#include "host/user_name.hpp"
 
 namespace thole::host {
 
@@ -102,6 +104,13 @@ port::StoreAbout FifoStore::about() const {
   std::lock_guard threads(threads_);
   static constexpr const char* kinds[] = {"system", "fallback", "explicit", "private"};
   port::StoreAbout about{nodes_->path(), kinds[static_cast<int>(nodes_->state().kind)], kept_by_, nodes_->cautions()};
+  if (notes_) {
+    NoteBook notes = book_of(notes_.get());
+    notes.collect();
+    for (uid_t uid : notes.unread())
+      about.cautions.push_back(fmt::format("user {} has notes that cannot be read, so shared GPUs count as full for others; "
+                                           "sudo thole init deletes what is no note", user_name(uid)));
+  }
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));
   std::lock_guard lock(cautions_mutex_);

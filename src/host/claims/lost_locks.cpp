@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <string_view>
@@ -24,14 +26,24 @@ std::string link_of(int directory, const char* name) {
   return std::string(text, size > 0 ? static_cast<std::size_t>(size) : 0);
 }
 
-// "/run/thole/gpu.X (deleted)", or "/gpu.X" of a file system that is mounted nowhere any more; "" for any other.
-std::string lost_name(std::string_view link, const std::string& directory) {
+// "gpu.X" of "/run/thole/gpu.X", and of "/run/thole/gpu.X (deleted)", which is lost; "" for what is called like no node.
+std::string name_of_node(std::string_view link, bool& lost) {
   constexpr std::string_view deleted = " (deleted)";
-  const bool marked = link.ends_with(deleted);
-  if (marked) link.remove_suffix(deleted.size());
-  if (marked && link.starts_with(directory + "/")) return std::string(link.substr(directory.size() + 1));
-  if (link.starts_with("/gpu.")) return std::string(link.substr(1));
-  return "";
+  lost = link.ends_with(deleted);
+  if (lost) link.remove_suffix(deleted.size());
+  link.remove_prefix(link.rfind('/') + 1);   // a container has it elsewhere
+  return link.starts_with("gpu.") || link.starts_with("share.") || link.starts_with("turn.") ? std::string(link) : "";
+}
+
+// What is known of it already: a file system of a user's own program is never asked, for it could keep us waiting.
+bool is_node(int directory, const char* fd, uid_t owner, const std::vector<std::uint64_t>& devices, NodeLock& lock) {
+  struct statx node;
+  if (::statx(directory, fd, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &node) != 0) return false;
+  const std::uint64_t device = makedev(node.stx_dev_major, node.stx_dev_minor);
+  lock.ino = node.stx_ino;
+  lock.lost = lock.lost || device != devices.back();
+  return S_ISFIFO(node.stx_mode) && (node.stx_mode & 0777) != 0 && node.stx_uid == owner &&
+         std::find(devices.begin(), devices.end(), device) != devices.end();
 }
 
 bool is_locked(const std::string& process, const char* fd) {
@@ -41,20 +53,20 @@ bool is_locked(const std::string& process, const char* fd) {
 
 }  // namespace
 
-std::vector<LostLock> lost_locks(const std::string& directory) {
-  std::vector<LostLock> found;
-  Listing processes = list("/proc");
+std::vector<NodeLock> node_locks(uid_t owner, const std::vector<std::uint64_t>& devices) {
+  std::vector<NodeLock> found;
+  Listing processes = list(devices.empty() ? "" : "/proc");
   while (const dirent* process = processes ? ::readdir(processes.get()) : nullptr) {
     const std::string_view number = process->d_name;
-    LostLock lock;
+    NodeLock lock;
     if (std::from_chars(number.data(), number.data() + number.size(), lock.pid).ptr != number.data() + number.size()) continue;
     const std::string folder = "/proc/" + std::string(number);
     Listing descriptors = list(folder + "/fd");
     while (const dirent* fd = descriptors ? ::readdir(descriptors.get()) : nullptr) {
-      lock.node = lost_name(link_of(::dirfd(descriptors.get()), fd->d_name), directory);
-      struct stat node;
-      if (!lock.node.starts_with("gpu.") || ::fstatat(::dirfd(descriptors.get()), fd->d_name, &node, 0) != 0) continue;
-      if (S_ISFIFO(node.st_mode) && (node.st_mode & 0777) != 0 && is_locked(folder, fd->d_name)) found.push_back(lock);
+      const int in = ::dirfd(descriptors.get());
+      lock.node = name_of_node(link_of(in, fd->d_name), lock.lost);
+      if (!lock.node.empty() && is_node(in, fd->d_name, owner, devices, lock) && is_locked(folder, fd->d_name))
+        found.push_back(lock);
     }
   }
   return found;

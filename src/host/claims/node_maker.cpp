@@ -12,7 +12,7 @@
 namespace thole::host {
 namespace {
 
-constexpr mode_t to_be_renewed = S_ISVTX;  // of no meaning to the kernel on a FIFO
+constexpr mode_t to_be_renewed = S_ISVTX, given_up = S_ISUID;  // of no meaning to the kernel on a FIFO
 
 bool look(int directory, const std::string& name, struct stat& found) {
   return ::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0;
@@ -72,11 +72,31 @@ bool NodeMaker::renew_fifo(const std::string& name) const {
     (void)!::fchmodat(directory_, name.c_str(), access_.mode | to_be_renewed, 0);
     return false;
   }
+  prepare_fifo(name);
+  replace_fifo(name, lock.get());
+  return true;
+}
+
+void NodeMaker::prepare_fifo(const std::string& name) const {
   ::unlinkat(directory_, unfinished(name).c_str(), 0);
   make_fifo(unfinished(name));
-  (void)!::fchmod(lock.get(), 0);  // see give_up
+}
+
+void NodeMaker::replace_fifo(const std::string& name, int old) const {
+  (void)!::fchmod(old, 0);  // see give_up
   name_finished(name);
-  return true;
+}
+
+void NodeMaker::mark_given_up(int fd, bool is) const {
+  (void)!::fchmod(fd, access_.mode | to_be_renewed | (is ? given_up : 0));
+}
+
+bool NodeMaker::is_given_up(mode_t mode) { return (mode & given_up) != 0; }
+
+std::optional<gid_t> NodeMaker::closed_to(const std::string& name) const {
+  struct stat found;
+  if (!look(directory_, name, found) || !S_ISFIFO(found.st_mode) || (found.st_mode & to_be_renewed) == 0) return std::nullopt;
+  return found.st_gid;
 }
 
 void NodeMaker::give_up(int lock, const std::string& name) const {

@@ -1,6 +1,7 @@
 // Makes the nodes of a state directory: each gets its access before it gets its name, so that no moment shows it more widely.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/types.h>
 
 #include <unistd.h>
@@ -44,6 +45,22 @@ class NodeMaker {
   // closed to newcomers and marked; false: it is to be made anew the next time.
   bool renew_fifo(const std::string& name) const;
 
+  // The group to which a FIFO was closed while it was held; absent for one that need not be made anew.
+  std::optional<gid_t> closed_to(const std::string& name) const;
+  // Makes a closed FIFO anew although it is locked, if `nobody` says that nobody has it by right; it is asked after the mark
+  // that makes every later claim of this node void (is_given_up).
+  template <typename Nobody>
+  bool take_back(const std::string& name, const Nobody& nobody) const {
+    const Fd old = open_at(directory_, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    if (!old) return false;
+    prepare_fifo(name);
+    mark_given_up(old.get(), true);
+    if (!nobody(old.get())) return mark_given_up(old.get(), false), false;
+    replace_fifo(name, old.get());
+    return true;
+  }
+  static bool is_given_up(mode_t mode);
+
   // Deletes a FIFO that `lock` has locked. It is marked: whoever locks it afterwards holds nothing.
   void give_up(int lock, const std::string& name) const;
 
@@ -55,6 +72,9 @@ class NodeMaker {
  private:
   static std::string unfinished(const std::string& name) { return "new." + name; }
   void name_finished(const std::string& name) const;
+  void prepare_fifo(const std::string& name) const;
+  void mark_given_up(int fd, bool given_up) const;
+  void replace_fifo(const std::string& name, int old) const;
   void allot(const std::string& name) const;
 
   int directory_;

@@ -111,14 +111,14 @@ bool read_record(int fd, unsigned index, NoteRecord& record) {
   return ::pread(fd, &record, sizeof record, index * record_size) == static_cast<ssize_t>(sizeof record);
 }
 
-// A file that some process of mine made for notes: nothing else of mine is written to, opened to readers or deleted. Who owns the
-// directory that one of my files lies in can move it here, under any name.
+// A file that some process of mine made for notes: nothing else of mine is written to, opened to readers or deleted. Who owns
+// the directory that one of my files lies in can move it here, under any name.
 bool is_made_for_notes(int fd, uid_t uid) {
   struct stat file;
   NoteRecord first;
-  return ::fstat(fd, &file) == 0 && is_note_file(file, uid) && file.st_nlink == 1 && (file.st_mode & 07777) == open_to_readers &&
-         file.st_size % record_size == 0 && file.st_size <= byte_of(records_of_a_file, live_byte) && read_record(fd, 0, first) &&
-         is_note(first);
+  return ::fstat(fd, &file) == 0 && is_note_file(file, uid) && file.st_nlink == 1 &&
+         (file.st_mode & 07777) == open_to_readers && file.st_size % record_size == 0 &&
+         file.st_size <= byte_of(records_of_a_file, live_byte) && read_record(fd, 0, first) && is_note(first);
 }
 
 // May this record of such a file be written over? It is a note of mine, or the next behind the last.
@@ -231,7 +231,8 @@ void OwnNotes::remove_idle(const std::vector<std::string>& names) {
     Fd fd = open_at(directory_, name.c_str(), only_look);
     struct stat file;
     struct flock found;
-    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_made_for_notes(fd.get(), uid_) || ::time(nullptr) - file.st_ctime < long_idle) continue;
+    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_made_for_notes(fd.get(), uid_)) continue;
+    if (::time(nullptr) - file.st_ctime < long_idle) continue;
     if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) ::unlinkat(directory_, name.c_str(), 0);
   }
 }
@@ -269,27 +270,33 @@ bool NoteBook::collect_few() {
 
 void NoteBook::collect(const std::vector<std::string>& names) {
   files_.clear();
-  complete_ = true;
+  unread_.clear();
   std::map<uid_t, unsigned> seen;
   for (const std::string& name : names) {
     struct stat file;
     if (::fstatat(directory_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_note_file(file, file.st_uid)) continue;
     if (file.st_size == 0) continue;
-    if (++seen[file.st_uid] > files_of_a_stranger && file.st_uid != ::geteuid()) complete_ = false;
+    if (++seen[file.st_uid] > files_of_a_stranger && file.st_uid != ::geteuid()) unread_.insert(file.st_uid);
     else add(name, file.st_uid);
   }
 }
 
 void NoteBook::collect(uid_t uid) {
   files_.clear();
-  complete_ = true;
+  unread_.clear();
   for (const std::string& name : names_of(directory_.get(), uid)) add(name, uid);
+}
+
+void NoteBook::collect(const std::string& name, uid_t uid) {
+  files_.clear();
+  unread_.clear();
+  add(name, uid);
 }
 
 void NoteBook::add(const std::string& name, uid_t uid) {
   Fd fd = open_at(directory_.get(), name.c_str(), only_look);
   if (!fd) {   // EACCES: not opened to readers yet, so not live yet; any other reason hides a note that may be live
-    complete_ = complete_ && (errno == ENOENT || errno == EACCES || errno == ELOOP);
+    if (errno != ENOENT && errno != EACCES && errno != ELOOP) unread_.insert(uid);
     return;
   }
   struct stat file;
@@ -297,7 +304,7 @@ void NoteBook::add(const std::string& name, uid_t uid) {
   if (std::any_of(files_.begin(), files_.end(), [&](const File& other) { return other.ino == file.st_ino; })) return;  // a link
   struct flock found;
   if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) return;
-  if (files_.size() >= most_files) complete_ = false;
+  if (files_.size() >= most_files) unread_.insert(uid);
   else files_.push_back({std::move(fd), uid, file.st_ino});
 }
 
@@ -305,7 +312,7 @@ void NoteBook::read(const SlotKeys& keys) {
   live_.clear();
   for (const File& file : files_) {
     std::vector<unsigned> live;
-    if (!find_live(file.fd.get(), live)) complete_ = false;
+    if (!find_live(file.fd.get(), live)) unread_.insert(file.uid);
     for (unsigned index : live) {
       NoteRecord record;
       if (!read_live(file.fd.get(), index, record)) continue;
@@ -329,12 +336,12 @@ const Note* NoteBook::believed(unsigned slot, unsigned place, uid_t me) const {
   std::vector<const Note*> mine;
   std::copy_if(all.begin(), all.end(), std::back_inserter(mine), [&](const Note* note) { return note->process.uid == me; });
   if (!mine.empty()) return mine.size() == 1 ? mine.front() : nullptr;
-  return all.size() == 1 && complete_ ? all.front() : nullptr;
+  return all.size() == 1 && all_read_but_of(all.front()->process.uid) ? all.front() : nullptr;
 }
 
 const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned place, const Taker& taker) {
   const std::vector<const Note*> all = notes.naming(slot, place);
-  if (!taker.uid) return all.size() == 1 && notes.complete() ? all.front() : nullptr;
+  if (!taker.uid) return all.size() == 1 && notes.all_read_but_of(all.front()->process.uid) ? all.front() : nullptr;
   // A number can be used again; a number and a start time cannot, nor can anybody write in another's name.
   const auto is_his = [&](const Note* note) {
     if (note->process.uid != *taker.uid) return false;

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,12 +67,15 @@ class NoteBook {
   void collect();
   bool collect_few();                           // all of them, if they are so few that it may be done under alloc
   void collect(uid_t uid);                 // those of one user, however many files
+  void collect(const std::string& name, uid_t uid);   // those of one file
   void read(const SlotKeys& keys);
 
   const std::vector<Note>& live() const { return live_; }
   bool empty() const { return files_.empty(); }   // no file has a live note
-  // False: somebody has more notes than are read, so a claim without a note may be his.
-  bool complete() const { return complete_; }
+  // Users whose notes could not all be read: they are too many, or kept from being opened. Any place may be theirs.
+  const std::set<uid_t>& unread() const { return unread_; }
+  // Could anybody but this user have a note that was not read?
+  bool all_read_but_of(uid_t uid) const { return unread_.empty() || (unread_.size() == 1 && unread_.contains(uid)); }
 
   // The live notes of claims that are not over and name this place of the slot (0 exclusively, k + 1 share place k).
   std::vector<const Note*> naming(unsigned slot, unsigned place) const;
@@ -91,7 +95,7 @@ class NoteBook {
   std::uint64_t number_;
   std::vector<File> files_;
   std::vector<Note> live_;
-  bool complete_ = true;
+  std::set<uid_t> unread_;
 };
 
 // The note of whoever holds this place, if that is certain. The kernel first: it names the process that took the lock, and then only

@@ -2,7 +2,10 @@
 
 #include <dirent.h>
 #include <sys/mount.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +14,7 @@
 #include <string_view>
 
 #include "base/fd.hpp"
+#include "base/text.hpp"
 
 namespace thole::host {
 namespace {
@@ -37,7 +41,25 @@ bool has_locks(const std::string& directory) {
   return false;
 }
 
+// Enough for the nodes of all slots, and for the shared files made anew.
+constexpr std::uint64_t room_files = 4096, room_bytes = 1 << 20, largest = 64 << 20;
+
 }  // namespace
+
+void make_room_for_root(const std::string& directory) {
+  struct statvfs space;
+  struct statfs kind;
+  if (!has_its_own(directory) || ::statvfs(directory.c_str(), &space) != 0 || ::statfs(directory.c_str(), &kind) != 0) return;
+  if (kind.f_type != TMPFS_MAGIC || space.f_files == 0) return;
+  const std::uint64_t files = space.f_files - space.f_ffree, bytes = (space.f_blocks - space.f_bfree) * space.f_frsize;
+  std::string options;
+  if (space.f_ffree < room_files) options += fmt::format(",nr_inodes={}", files + room_files);
+  if (space.f_bfree * space.f_frsize < room_bytes && bytes < largest) options += fmt::format(",size={}", bytes + room_bytes);
+  if (options.empty()) return;
+  const unsigned long same = space.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC);
+  // Where it cannot be, what is there has to do.
+  (void)!::mount(nullptr, directory.c_str(), nullptr, MS_REMOUNT | same, options.c_str() + 1);
+}
 
 std::string mount_own_tmpfs(const std::string& directory) {
   if (has_its_own(directory) || has_locks(directory) || !in_the_namespace_of_pid_1()) return "";

@@ -11,4 +11,7 @@ namespace thole::host {
 // when there is nothing to be done here; else why not, as a caution.
 std::string mount_own_tmpfs(const std::string& directory);
 
+// Makes a file system of the directory's own larger where strangers' files leave root no room for its nodes.
+void make_room_for_root(const std::string& directory);
+
 }  // namespace thole::host

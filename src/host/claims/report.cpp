@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "host/claims/fifo_store.hpp"
@@ -98,15 +99,23 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   return holding;
 }
 
-// Whoever else says that a share place is his keeps strangers from sharing the unit: he is named beside its holder, unverified.
+// Whoever else says that a share place is his, or could say so in a note that nobody can read, keeps strangers from sharing the
+// unit: he is named beside its holder, unverified.
 void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, const NoteBook& notes) {
   const model::Holding holder = holdings.back();
-  for (const Note* note : notes.naming(lock.slot, lock.place)) {
-    if (!holder.shared || holder.uid == static_cast<uid_t>(-1) || note->process.uid == holder.uid) continue;
+  if (!holder.shared || holder.uid == static_cast<uid_t>(-1)) return;
+  std::set<uid_t> rivals = notes.unread();
+  for (const Note* note : notes.naming(lock.slot, lock.place)) rivals.insert(note->process.uid);
+  rivals.erase(holder.uid);
+  for (uid_t uid : rivals) {
+    const auto named = [&](const model::Holding& other) {
+      return other.key == holder.key && other.uid == uid && other.id.empty();
+    };
+    if (std::any_of(holdings.begin(), holdings.end(), named)) continue;
     model::Holding rival;
     rival.key = holder.key;
     rival.held = rival.shared = true;
-    rival.uid = note->process.uid;
+    rival.uid = uid;
     holdings.push_back(std::move(rival));
   }
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <map>
@@ -12,23 +13,62 @@
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "host/claims/kernel_locks.hpp"
 
 namespace thole::host {
 namespace {
+
+constexpr unsigned deepest = 32;
 
 struct Use {
   std::uint64_t files = 0, bytes = 0;
 };
 
-void add_up(const std::string& path, std::map<uid_t, Use>& uses) {
-  std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(path.c_str()), &::closedir);
+using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+Listing list(int directory, const char* name) {
+  Fd fd = open_at(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
+  Listing listing(fd ? ::fdopendir(fd.get()) : nullptr, &::closedir);
+  if (listing) fd.release();
+  return listing;
+}
+
+void add_up(const Listing& listing, unsigned depth, std::map<uid_t, Use>& uses) {
   while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
     struct stat found;
-    if (entry->d_name[0] == '.' || ::fstatat(::dirfd(listing.get()), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    const int in = ::dirfd(listing.get());
+    if (name == "." || name == ".." || ::fstatat(in, entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0) continue;
     Use& use = uses[found.st_uid];
     ++use.files;
     use.bytes += static_cast<std::uint64_t>(found.st_blocks) * 512;
+    if (S_ISDIR(found.st_mode) && depth < deepest) add_up(list(in, entry->d_name), depth + 1, uses);
   }
+}
+
+std::string told(const Use& use) { return fmt::format("{} files, {} KiB", use.files, use.bytes / 1024); }
+
+// Who has more than half of what is used? What has no name that this user could see is nobody's.
+std::string whose(const std::string& directory, const struct statvfs& space, bool by_files) {
+  std::map<uid_t, Use> uses;
+  add_up(list(AT_FDCWD, directory.c_str()), 0, uses);
+  Use unseen{space.f_files - space.f_ffree, (space.f_blocks - space.f_bfree) * space.f_frsize};
+  const auto amount = [&](const Use& use) { return by_files ? use.files : use.bytes; };
+  const std::uint64_t used = amount(unseen);
+  for (const auto& [uid, use] : uses) {
+    unseen.files -= std::min(unseen.files, use.files);
+    unseen.bytes -= std::min(unseen.bytes, use.bytes);
+  }
+  const auto less = [&](const auto& a, const auto& b) { return amount(a.second) < amount(b.second); };
+  const auto most = std::max_element(uses.begin(), uses.end(), less);
+  struct stat owner;
+  if (amount(unseen) > used / 2)
+    return fmt::format("; most of it ({}) is deleted and still open, or closed to this user (init names who has it open)",
+                       told(unseen));
+  if (most == uses.end() || amount(most->second) <= used / 2) return "";
+  if (::stat(directory.c_str(), &owner) == 0 && owner.st_uid == most->first)
+    return fmt::format("; somebody has written {} KiB to its shared files", most->second.bytes / 1024);
+  return fmt::format("; user {} has most of it: {}", most->first, told(most->second));
 }
 
 }  // namespace
@@ -38,18 +78,31 @@ std::string nearly_full(const std::string& directory) {
   if (::statvfs(directory.c_str(), &space) != 0 || space.f_files == 0) return "";
   const bool no_files = space.f_ffree < space.f_files / 16, no_bytes = space.f_bfree < space.f_blocks / 16;
   if (!no_files && !no_bytes) return "";
-  std::map<uid_t, Use> uses;
-  add_up(directory, uses);
-  add_up(directory + "/notes", uses);
-  struct stat owner;
-  if (::stat(directory.c_str(), &owner) == 0) uses.erase(owner.st_uid);   // its nodes; init keeps those to their size
-  const auto most = std::max_element(uses.begin(), uses.end(), [&](const auto& a, const auto& b) {
-    return no_files ? a.second.files < b.second.files : a.second.bytes < b.second.bytes;
-  });
-  std::string text = directory + " is nearly full, which costs sharing, names and order";
-  if (most != uses.end())
-    text += fmt::format("; user {} has most of it: {} files, {} KiB", most->first, most->second.files, most->second.bytes / 1024);
-  return text + "; sudo thole init cuts back what does not belong there";
+  return directory + " is nearly full, which costs sharing, names and order" + whose(directory, space, no_files) +
+         "; sudo thole init cuts back what does not belong there";
+}
+
+std::vector<std::string> open_though_deleted(std::uint64_t device) {
+  std::vector<std::string> holders;
+  Listing processes = list(AT_FDCWD, "/proc");
+  while (const dirent* process = processes ? ::readdir(processes.get()) : nullptr) {
+    const auto pid = parse_u64(process->d_name);
+    std::map<std::uint64_t, std::uint64_t> files;   // bytes by inode
+    Listing descriptors = list(AT_FDCWD, pid ? fmt::format("/proc/{}/fd", *pid).c_str() : "");
+    while (const dirent* fd = descriptors ? ::readdir(descriptors.get()) : nullptr) {
+      struct statx file;   // without asking the file system of a user's own program, which could keep us waiting
+      if (::statx(::dirfd(descriptors.get()), fd->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &file) == 0 &&
+          makedev(file.stx_dev_major, file.stx_dev_minor) == device && S_ISREG(file.stx_mode) && file.stx_nlink == 0)
+        files[file.stx_ino] = file.stx_blocks * 512;
+    }
+    Use use{files.size(), 0};
+    for (const auto& [inode, bytes] : files) use.bytes += bytes;
+    const auto state = files.empty() ? std::nullopt : process_state(static_cast<pid_t>(*pid));
+    if (state && (use.files >= 64 || use.bytes >= 64 * 1024))
+      holders.push_back(fmt::format("pid {} ({}) of user {} has deleted files of it open: {}", *pid, printable(state->name, 20),
+                                    state->uid, told(use)));
+  }
+  return holders;
 }
 
 }  // namespace thole::host

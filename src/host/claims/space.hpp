@@ -1,12 +1,17 @@
 // Is there space left in the system's directory, and who took it?
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace thole::host {
 
-// A sentence when the file system of this directory is nearly full, naming the user who has most in the directory; "" otherwise.
+// A sentence when the file system of this directory is nearly full, naming what has most of it; "" otherwise.
 // Full, it costs notes (sharing, names) and order; exclusive claims go on.
 std::string nearly_full(const std::string& directory);
+
+// A sentence for each process that has much of this file system open although it is deleted. Root sees them all.
+std::vector<std::string> open_though_deleted(std::uint64_t device);
 
 }  // namespace thole::host

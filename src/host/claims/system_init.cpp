@@ -14,14 +14,15 @@
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/lost_locks.hpp"
 #include "host/claims/own_tmpfs.hpp"
+#include "host/claims/notes.hpp"
 #include "host/claims/queue_file.hpp"
+#include "host/claims/rightful.hpp"
+#include "host/claims/space.hpp"
 #include "host/claims/tidy_notes.hpp"
 #include "host/claims/who_file.hpp"
 
 namespace thole::host {
 namespace {
-
-constexpr std::string_view mark = "thole init has made the directory. It must not be deleted while GPUs are claimed.\n";
 
 Fd locked(const StatePaths& paths) {
   const std::string path = lock_of(paths);
@@ -86,10 +87,13 @@ std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::
 }
 
 SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& units, const InitWish& wish)
-    : paths_(paths), units_(units), wish_(wish), lock_(locked(paths)), dir_(made(paths, wish, report_)),
+    : paths_(paths), units_(units), wish_(wish), lock_(locked(paths)), before_(read_init_record(lock_.get())),
+      dir_(made(paths, wish, report_)),
       maker_(dir_.fd.get(), dir_.path, access_wanted()) {
   report_.directory = dir_.path;
   if (maker_.access().mode == 0660) report_.group = maker_.access().group;
+  before_.add_device(dir_.dev);
+  now_.devices = before_.devices;
 }
 
 // Without a word about it: as it is now.
@@ -104,6 +108,10 @@ Access SystemInit::access_wanted() const {
 InitReport SystemInit::run() {
   if (auto text = read_file(dir_.path + "/devices", 32768)) keys_ = parse_devices(*text);
   make_notes();   // first: it may make the space for the rest
+  if (!nearly_full(dir_.path).empty())
+    for (const std::string& holder : open_though_deleted(dir_.dev))
+      report_.cautions.push_back(dir_.path + " is nearly full; " + holder);
+  make_room_for_root(dir_.path);
   make_files();
   for (unsigned place = 0; place < turn_places; ++place) renew(turn_node(place));
   forget_vanished();
@@ -113,13 +121,30 @@ InitReport SystemInit::run() {
   if (!reserve_who(who.get())) report_.cautions.push_back(dir_.path + " is full; every look tries every GPU");
   if (is_complete(paths_)) renew_file("queue", queue_size);
   else complete();
-  if (!was_complete(paths_)) mark_complete();
+  write_record();
   report_.slots = static_cast<unsigned>(std::count_if(keys_.begin(), keys_.end(), [](auto& key) { return !key.empty(); }));
   return report_;
 }
 
 void SystemInit::renew(const std::string& name) {
-  if (!maker_.renew_fifo(name)) ++report_.old_access;
+  const auto closed = maker_.closed_to(name);
+  if (maker_.renew_fifo(name)) return;
+  Lockers lockers;
+  const auto nobody = [&](int fd) {
+    lockers = lockers_by_right(name, fd, closed, paths_.system_owner, before_);
+    return lockers.rightful.empty() && !lockers.other.empty();
+  };
+  if (closed && maker_.take_back(name, nobody)) {
+    report_.cautions.push_back(name + " is made anew: it was let go, and no member has it now but " + lockers.other);
+    return;
+  }
+  if (lockers.rightful.empty())
+    if (const Fd held = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)) nobody(held.get());
+  if (lockers.rightful.empty())   // nobody to be seen: as it was known
+    std::copy_if(before_.held.begin(), before_.held.end(), std::back_inserter(lockers.rightful),
+                 [&](const InitRecord::Held& held) { return held.node == name; });
+  now_.held.insert(now_.held.end(), lockers.rightful.begin(), lockers.rightful.end());
+  ++report_.old_access;
 }
 
 void SystemInit::make_files() {
@@ -154,7 +179,7 @@ void SystemInit::make_notes() {
   if (!notes || (maker_.access().group && ::fchown(notes.get(), static_cast<uid_t>(-1), *maker_.access().group) != 0) ||
       ::fchmod(notes.get(), mode) != 0)
     maker_.failed("cannot set the access of", "notes");
-  tidy_notes(notes.get(), mode == 01770 ? maker_.access().group : std::nullopt);
+  tidy_notes(notes.get(), mode == 01770 ? maker_.access().group : std::nullopt, {dir_.fd.get(), number_of(dir_), keys_});
 }
 
 bool SystemInit::vanished(const std::string& key) const { return std::find(units_.begin(), units_.end(), key) == units_.end(); }
@@ -176,12 +201,13 @@ void SystemInit::forget_vanished() {
 
 // A unit whose lock was deleted under a living claim is left out until that claim has ended: nobody can claim it meanwhile.
 void SystemInit::add_units() {
-  std::vector<LostLock> lost;
-  if (was_complete(paths_)) lost = lost_locks(dir_.path);
+  std::vector<NodeLock> lost;
+  if (was_complete(paths_)) lost = node_locks(paths_.system_owner, before_.devices);
+  std::erase_if(lost, [](const NodeLock& lock) { return !lock.lost; });
   for (const std::string& key : units_) {
     if (!is_key(key)) throw Error(ErrorCode::internal, "not the name of a unit").about(key);
     const std::string node = gpu_node(key);
-    const auto holder = std::find_if(lost.begin(), lost.end(), [&](const LostLock& lock) { return lock.node == node; });
+    const auto holder = std::find_if(lost.begin(), lost.end(), [&](const NodeLock& lock) { return lock.node == node; });
     auto slot = std::find(keys_.begin(), keys_.end(), key);
     if (holder != lost.end() && ::faccessat(dir_.fd.get(), node.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
       report_.cautions.push_back(fmt::format("{} is left out: its lock was deleted, and pid {} has it still", key, holder->pid));
@@ -230,8 +256,9 @@ void SystemInit::complete() {
   if (!claim.empty()) report_.cautions.push_back(directory + " is given up although a GPU is claimed in it; " + claim);
 }
 
-void SystemInit::mark_complete() {
-  if (::pwrite(lock_.get(), mark.data(), mark.size(), 0) != static_cast<ssize_t>(mark.size()))
+// It also says that the directory was complete.
+void SystemInit::write_record() {
+  if (!write_init_record(lock_.get(), now_))
     report_.cautions.push_back(lock_of(paths_) + " cannot be written: a deleted directory would not be noticed");
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "host/claims/init.hpp"
+#include "host/claims/init_record.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/node_maker.hpp"
 
@@ -26,7 +27,7 @@ class SystemInit {
   void renew_file(const std::string& name, off_t size);
   void write_devices();
   void complete();
-  void mark_complete();
+  void write_record();
   void cut_to_size(const std::string& name, off_t size) const;
   bool vanished(const std::string& key) const;
 
@@ -35,6 +36,7 @@ class SystemInit {
   const InitWish& wish_;
   InitReport report_;
   Fd lock_;
+  InitRecord before_, now_;
   StateDir dir_;
   NodeMaker maker_;
   SlotKeys keys_;

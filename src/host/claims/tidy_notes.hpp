@@ -3,13 +3,25 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
+
+#include "base/fd.hpp"
+#include "host/claims/layout.hpp"
 
 namespace thole::host {
 
-// Deletes what can be no note: other things than files, names that say another user, what is longer than a notes file gets, more
-// files of one user than anybody reads; with a group, the files of those who are not its members (a note is believed of
-// whoever could write it, and who has the file open can still write it).
-void tidy_notes(int notes, std::optional<gid_t> group);
+// What the notes are about.
+struct NotesPlace {
+  int directory = -1;          // of the nodes
+  std::uint64_t number = 0;    // number_of(it)
+  const SlotKeys& keys;
+};
+
+// Deletes what can be no note: other things than files, with all that is in them, names that say another user, what is longer
+// than a notes file gets, more files of one user than anybody reads; with a group, the files of those who are not its
+// members (a note is believed of whoever could write it, and who has the file open can still write it). A file with a live
+// note of a lock that its user holds stays in any case, one file a lock.
+void tidy_notes(int notes, std::optional<gid_t> group, const NotesPlace& about);
 
 }  // namespace thole::host

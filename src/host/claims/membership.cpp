@@ -1,0 +1,39 @@
+#include "host/claims/membership.hpp"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+
+bool is_member(uid_t uid, gid_t group) {
+  if (uid == 0) return true;
+  passwd entry{}, *found = nullptr;
+  std::vector<char> buffer(1 << 16);
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || !found) return false;
+  std::vector<gid_t> groups(1024);
+  int count = static_cast<int>(groups.size());
+  if (::getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count) < 0) return true;   // in more than anybody can be told
+  groups.resize(static_cast<std::size_t>(count));
+  return std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
+bool process_is_member(pid_t pid, uid_t uid, gid_t group) {
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status").value_or("");
+  for (std::string_view line : split_lines(status)) {
+    if (!line.starts_with("Gid:") && !line.starts_with("Groups:")) continue;
+    std::string numbers(line.substr(line.find(':') + 1));
+    std::replace(numbers.begin(), numbers.end(), '\t', ' ');
+    for (std::string_view number : split(numbers, ' '))
+      if (parse_u64(number) == group) return true;
+  }
+  return is_member(uid, group);
+}
+
+}  // namespace thole::host
