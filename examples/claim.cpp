@@ -2,6 +2,7 @@
 //
 //     c++ -std=c++17 claim.cpp -o claim $(pkg-config --cflags --libs thole) -pthread
 //     THOLE_MACHINE=dgx-a100 ./claim
+#include <chrono>
 #include <cstdio>
 #include <mutex>
 #include <thole/thole.hpp>
@@ -18,8 +19,11 @@ int main() {
       workers.emplace_back([&, worker] {
         try {
           const thole::Claim claim = machine.claim(R"({"command": "example worker"})", {std::chrono::minutes(1)});
-          const std::lock_guard lock(output);
-          std::printf("worker %d has %s\n", worker, claim.uuids().front().c_str());
+          {
+            const std::lock_guard lock(output);
+            std::printf("worker %d has %s\n", worker, claim.uuids().front().c_str());
+          }
+          std::this_thread::sleep_for(std::chrono::seconds(1));  // the work, while the GPU is this worker's
         } catch (const thole::Failure& failure) {
           const std::lock_guard lock(output);
           failures.emplace_back(failure.what());

@@ -60,6 +60,11 @@ std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const st
   return gpus;
 }
 
+void check_binding(const model::Machine& machine, const model::BindOptions& options, const model::Request& request) {
+  if (request.gpus == 0 || !asks_for_anything(options)) return;
+  if (const auto refusal = plan::never_bound(machine, options, request.gpus)) throw_refusal(*refusal, options);
+}
+
 std::optional<Binding> binding_for(Site& site, const BindSite& host, const model::BindOptions& options,
                                    const Acquired& acquired, unsigned processes) {
   if (acquired.chosen.empty() || !asks_for_anything(options)) return std::nullopt;

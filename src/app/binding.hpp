@@ -37,6 +37,9 @@ std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const st
 Binding plan_binding(Observer& observer, const BindSite& site, const plan::Environment& environment,
                      const model::BindOptions& options, std::vector<std::vector<std::size_t>> ranks);
 
+// Throws what binding_for() would, whichever GPUs are claimed: to be told before waiting for them.
+void check_binding(const model::Machine& machine, const model::BindOptions& options, const model::Request& request);
+
 // The plan for processes that share the GPUs of a claim; nothing where it has none, or where nothing is to be bound or set.
 std::optional<Binding> binding_for(Site& site, const BindSite& host, const model::BindOptions& options,
                                    const Acquired& acquired, unsigned processes);

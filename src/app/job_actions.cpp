@@ -58,7 +58,7 @@ void edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange& ch
     const bool running = job.counts[TaskState::running] > 0;
     throw Error(ErrorCode::usage,
                 fmt::format("job {} has {}: only what has not started can be changed", job.id, running ? "started" : "ended"))
-        .hint(running ? fmt::format("thole cancel {} ends it; thole extend gives a claim more time", job.id)
+        .hint(running ? fmt::format("thole cancel {} ends it", job.id)
                       : fmt::format("thole retry {} queues again what has not succeeded", job.id));
   }
   if (change.after) check_circle(queue.store, jobs, *change.after);

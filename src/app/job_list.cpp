@@ -96,7 +96,7 @@ class Reasons {
     if (before.empty()) return std::nullopt;
     std::string text = "behind " + join(before, ",");
     if (more > 0) text += fmt::format(" and {} more", more);
-    return JobWait{"jobs", text};
+    return JobWait{"jobs", text, before.size() + more};
   }
 
   // Our ticket in the machine's line: the runner keeps one for the first job of a kind.

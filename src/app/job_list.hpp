@@ -17,6 +17,7 @@ namespace thole::app {
 struct JobWait {
   std::string kind;
   std::string text;
+  std::uint64_t jobs_before = 0;                 // kind "jobs": ours that go before it
 };
 
 struct JobLine {

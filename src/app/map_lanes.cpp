@@ -67,6 +67,7 @@ void LaneClaims::claim(const model::Request& request) {
   options.command = command_line(wanted_.argv);
   options.enforced = true;
   options.cancel = {cancel_.get()};
+  options.looked = [&](const model::Snapshot& seen) { check_binding(seen.machine, wanted_.bind, request); };
   options.waiting = events_.waiting;
   options.caution = events_.caution;
   LaneGain gain;

@@ -62,6 +62,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   options.command = command_line(wanted.argv);
   options.enforced = wanted.supervised;
   options.cancel = cancel;
+  options.looked = [&](const model::Snapshot& seen) { check_binding(seen.machine, wanted.bind, wanted.request); };
   options.waiting = events.waiting;
   options.caution = events.caution;
   Acquired acquired = wanted.in.empty() ? acquire(ports.site, wanted.request, options) : join_claim(ports, wanted.in);

@@ -43,13 +43,18 @@ void add_sweep(Submission& made, const SubmitWish& wish) {
 }
 
 // A variable that no word of the command names changes nothing between tasks, which is seldom meant.
-void note_unused(const JobSpec& spec, std::vector<std::string>& notes) {
+void note_unused(const Submission& made, std::vector<std::string>& notes) {
+  const JobSpec& spec = made.spec;
   const auto named = plan::places_in(spec.argv);
   std::vector<std::string> unused;
   for (const model::GridVariable& variable : spec.sweep.grid)
     if (variable.name != "index" && !named.contains(variable.name)) unused.push_back(variable.name);
   for (const std::string& name : unused)
     notes.push_back(fmt::format("the command does not name {{{}}}: tasks differ by THOLE_TASK_INDEX alone", name));
+  std::vector<std::string> columns;
+  for (const std::string& column : spec.sweep.columns)
+    if (!named.contains(column)) columns.push_back("{" + printable(column, 40) + "}");
+  if (!columns.empty()) notes.push_back("the command does not name " + join(columns, ", "));
 }
 
 void add_luggage(Submission& made, const SubmitSite& site, const SubmitWish& wish, std::vector<std::string>& notes) {
@@ -116,7 +121,7 @@ Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std
   if (wish.snapshot) made.spec.snapshot = ".";
   add_sweep(made, wish);
   if (made.spec.name.empty() && made.if_absent) made.spec.name = command_line(made.spec.argv);
-  note_unused(made.spec, notes);
+  note_unused(made, notes);
   add_luggage(made, site, wish, notes);
   check_program(site, wish, made.spec, notes);
   check_possible(site, made.spec);

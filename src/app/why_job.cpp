@@ -62,15 +62,12 @@ class Account {
     say(job_.tasks == 1 ? "it waits: " + wait.text : fmt::format("{} of {} tasks wait: {}", open, job_.tasks, wait.text));
     if (wait.kind == "dependency") dependencies();
     if (wait.kind == "jobs")
-      say(fmt::format("{} go before it; thole edit {} --priority N changes the order", others_before(), job_.id));
+      say(fmt::format("{} before it; thole edit {} --priority N changes the order",
+                      wait.jobs_before == 1 ? "one job of yours goes" : fmt::format("{} jobs of yours go", wait.jobs_before),
+                      job_.id));
     if (wait.kind == "line" || wait.kind == "start" || wait.kind == "jobs") gpus();
     if (!queue_.door.runner() && wait.kind != "held")
       say("no runner lives; the next thole command that changes the queue starts one");
-  }
-
-  std::string others_before() {
-    const std::uint64_t before = queue_.store.ahead_of(job_.id);
-    return before == 1 ? "one job of yours" : fmt::format("{} jobs of yours", before);
   }
 
   void dependencies() {

@@ -234,7 +234,8 @@ std::size_t columns_of(std::string_view text) {
 
 std::string shell_quote(std::string_view word) {
   constexpr std::string_view safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(safe) == std::string_view::npos) return std::string(word);
+  const bool special = word.starts_with('=') || word.starts_with('~');   // zsh: "=ls" is where ls lies
+  if (!word.empty() && !special && word.find_first_not_of(safe) == std::string_view::npos) return std::string(word);
   std::string quoted = "'";
   for (char c : word) {
     if (c == '\'') quoted += "'\\''";

@@ -40,9 +40,9 @@ std::string in_one_line(const model::Json& claim, WallTime now) {
 }
 
 std::string recorded_as(const Invocation& invocation, std::optional<pid_t> process) {
-  if (invocation.claim.shell) return fmt::format("(claim for shell {})", *process);
-  if (process) return fmt::format("(claim for process {})", *process);
-  return "(claim)";
+  if (invocation.claim.shell) return fmt::format("thole claim for shell {}", *process);
+  if (process) return fmt::format("thole claim for process {}", *process);
+  return "thole claim";
 }
 
 // The shell that was told to claim still has the variables.

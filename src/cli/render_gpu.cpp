@@ -114,11 +114,27 @@ class Sheet {
     std::string near = gpu.numa ? fmt::format("NUMA node {}", *gpu.numa) : "";
     if (gpu.near_cpus.node) near += fmt::format("{}CPUs {}", near.empty() ? "" : ", ", gpu.near_cpus.node->to_string());
     line("near", near);
-    std::string links;
-    for (const model::Link& link : gpu.links)
-      links += fmt::format("{}{} {}{}", links.empty() ? "" : ", ", name_of(link.to), model::to_string(link.kind),
-                           link.count ? fmt::format(" x{}", *link.count) : "");
-    line("links", links);
+    line("links", links_of(gpu));
+  }
+
+  // "nvswitch x12 to GPUs 0,1; pxb to GPU 2, mlx5_2": a GPU with fast links is behind a PCIe switch, too.
+  std::string links_of(const model::Gpu& gpu) const {
+    struct Kind { std::string name; std::vector<std::string> gpus, others; };
+    std::vector<Kind> kinds;
+    for (const model::Link& link : gpu.links) {
+      const std::string name = fmt::format("{}{}", model::to_string(link.kind), link.count ? fmt::format(" x{}", *link.count) : "");
+      auto kind = std::ranges::find(kinds, name, &Kind::name);
+      if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {name, {}, {}});
+      if (const auto other = gpu_at(link.to)) kind->gpus.push_back(std::to_string(*other));
+      else kind->others.push_back(name_of(link.to));
+    }
+    std::string text;
+    for (const Kind& kind : kinds) {
+      std::vector<std::string> ends = kind.others;
+      if (!kind.gpus.empty()) ends.insert(ends.begin(), (kind.gpus.size() == 1 ? "GPU " : "GPUs ") + join(kind.gpus, ","));
+      text += fmt::format("{}{} to {}", text.empty() ? "" : "; ", kind.name, join(ends, ", "));
+    }
+    return text;
   }
 
   void add_instance(const UnitOverview& unit, const model::Instance& instance) {
@@ -129,11 +145,14 @@ class Sheet {
   }
 
   // Links name PCI addresses; people know GPUs by index and NICs by name.
+  std::optional<std::size_t> gpu_at(const model::PciAddress& address) const {
+    const auto& gpus = overview_.snapshot.machine.gpus;
+    const auto found = std::ranges::find(gpus, std::optional(address), &model::Gpu::pci);
+    return found == gpus.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - gpus.begin()));
+  }
+
   std::string name_of(const model::PciAddress& address) const {
-    const model::Machine& machine = overview_.snapshot.machine;
-    for (std::size_t i = 0; i < machine.gpus.size(); ++i)
-      if (machine.gpus[i].pci == address) return fmt::format("GPU {}", i);
-    for (const model::Nic& nic : machine.nics)
+    for (const model::Nic& nic : overview_.snapshot.machine.nics)
       if (nic.pci == address) return printable(nic.name, 20);
     return address.to_string();
   }

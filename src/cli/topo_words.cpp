@@ -84,9 +84,19 @@ std::string holders_of(const app::UnitOverview& unit) {
   return names.empty() ? "in use, no claim" : names + ", no claim";
 }
 
+// "H100 80GB HBM3" -> "H100 HBM3", "A100-SXM4-80GB" -> "A100-SXM4"
+std::string without_memory(std::string name) {
+  const std::size_t unit = name.find("GB");
+  const std::size_t before = unit == std::string::npos ? unit : name.find_last_not_of("0123456789", unit - 1);
+  if (unit == std::string::npos || before == std::string::npos || before + 1 == unit) return name;
+  if (name[before] == ' ' || name[before] == '-') name.erase(before, unit + 2 - before);
+  return name;
+}
+
 std::string gpu_name(const model::Gpu& gpu, bool brief) {
-  const std::string name = printable(short_model(gpu.model), 40);
+  std::string name = printable(short_model(gpu.model), 40);
   if (name.empty()) return "?";
+  if (gpu.memory_mib) name = without_memory(std::move(name));   // it stands beside
   return brief ? brief_model(name) : name;
 }
 

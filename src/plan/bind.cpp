@@ -135,7 +135,6 @@ std::variant<std::vector<Draft>, BindRefusal> like_gpu_affinity(const Machine& m
                                                                 std::vector<model::CpuSet>& sets) {
   Gpus gpus;
   for (const Gpus& mine : request.ranks) {
-    if (mine.size() != 1) return BindRefusal{"bind mode compat knows only ranks with one GPU each", gpus.size()};
     gpus.push_back(mine.front());
   }
   auto answer = compat(machine, request.allowed, gpus, request.options.compat, request.options.smt);
@@ -193,14 +192,25 @@ std::optional<BindRefusal> mistake(const Machine& machine, const BindRequest& re
     for (const std::size_t gpu : request.ranks[rank])
       if (gpu >= machine.gpus.size())
         return BindRefusal{fmt::format("there is no GPU {}: this machine has {}", gpu, machine.gpus.size()), rank};
-  if (request.options.memory_nodes && !machine.numa.empty())
-    for (const int node : *request.options.memory_nodes)
-      if (std::none_of(machine.numa.begin(), machine.numa.end(), [&](const auto& known) { return known.id == node; }))
-        return BindRefusal{fmt::format("there is no memory node {}", node), std::nullopt};
+  for (std::size_t rank = 0; rank < request.ranks.size(); ++rank)
+    if (auto refusal = never_bound(machine, request.options, request.ranks[rank].size())) {
+      if (refusal->rank) refusal->rank = rank;
+      return refusal;
+    }
   return std::nullopt;
 }
 
 }  // namespace
+
+std::optional<BindRefusal> never_bound(const Machine& machine, const BindOptions& options, std::size_t gpus_per_rank) {
+  if (options.memory_nodes && !machine.numa.empty())
+    for (const int node : *options.memory_nodes)
+      if (std::none_of(machine.numa.begin(), machine.numa.end(), [&](const auto& known) { return known.id == node; }))
+        return BindRefusal{fmt::format("there is no memory node {}", node), std::nullopt};
+  if (options.mode == BindMode::compat && gpus_per_rank != 1)
+    return BindRefusal{"bind mode compat knows only ranks with one GPU each", 0};
+  return std::nullopt;
+}
 
 std::variant<BindingPlan, BindRefusal> bind(const Machine& machine, const BindRequest& given) {
   BindRequest request = given;

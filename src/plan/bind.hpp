@@ -5,6 +5,7 @@
 // plan wider or a rank unbound, with the reason in `why`; they are no failure.
 #pragma once
 
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -14,6 +15,10 @@
 namespace thole::plan {
 
 std::variant<model::BindingPlan, model::BindRefusal> bind(const model::Machine& machine, const model::BindRequest& request);
+
+// What no choice of GPUs can mend in a binding asked for ranks with so many GPUs each: refused before anybody waits.
+std::optional<model::BindRefusal> never_bound(const model::Machine& machine, const model::BindOptions& options,
+                                              std::size_t gpus_per_rank);
 
 // Which GPUs each of `ranks` ranks drives: runs of equal length, lower ranks the longer ones; with more ranks than GPUs lower
 // GPUs get the more ranks. No GPUs: ranks without any.

@@ -50,7 +50,6 @@ class JobReader {
                                          const std::set<model::TaskState>& states = {}) = 0;
   virtual std::optional<model::Task> task(model::JobId job, model::TaskIndex index) = 0;   // also a plain one
   virtual std::vector<std::string> cells(model::JobId job, std::uint64_t item) = 0;   // a row of its items
-  virtual std::uint64_t ahead_of(model::JobId job) = 0;   // jobs of its request class that go before it
   virtual bool draining() = 0;
   virtual std::unique_ptr<JobWatch> watch(Changes what) = 0;
 };

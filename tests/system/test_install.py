@@ -106,7 +106,9 @@ def check_example(program, simulated):
         assert len(out.strip().split(",")) == 2
     else:
         out = run(program, env=simulated)
-        assert sorted(line.split(" has ")[0] for line in out.splitlines()) == [f"worker {n}" for n in range(4)]
+        workers, gpus = zip(*(line.split(" has ") for line in out.splitlines()))
+        assert sorted(workers) == [f"worker {n}" for n in range(4)]
+        assert len(set(gpus)) > 1, "they share out the GPUs: who has one keeps it while another asks"
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitized library wants a sanitized program around it")

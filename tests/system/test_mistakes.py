@@ -1,10 +1,11 @@
 """What people type by mistake, and what they see before it costs them a night."""
+import json
 import os
 import subprocess
 
 import pytest
 
-from run_tools import THOLE, Terminal
+from run_tools import THOLE, Terminal, eventually
 
 
 @pytest.fixture
@@ -77,6 +78,109 @@ def test_what_was_understood_otherwise_than_meant_gets_one_line(env, words, told
 def test_a_range_of_gpus_is_their_numbers(env):
     done = thole(env, "--machine", "4xA100", "run", "-q", "--on", "1-2", "-g", "2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
     assert done.stdout == "1,2\n", done.stderr
+
+
+@pytest.fixture
+def taken(env):
+    """A machine whose two GPUs somebody has."""
+    with subprocess.Popen([THOLE, "run", "-q", "-g", "2", "--time", "2h", "sh", "-c", "echo begun; read end"], env=env, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == "begun\n"
+        yield env
+        holder.communicate("\n", timeout=60)
+
+
+def test_who_does_not_wait_is_not_told_that_he_waits(taken):
+    done = thole(taken, "run", "--no-wait", "true")
+    assert done.returncode == 75
+    first, *others = done.stderr.splitlines()
+    assert first == "thole: would be waiting, next in line"
+    assert "GPUs 0,1" in others[0] and others[-1] == "thole: 1 GPU: not free now"
+    assert "Ctrl-C" not in done.stderr
+
+
+def test_a_dry_run_shows_its_plan_on_a_busy_machine_too(taken):
+    shown = thole(taken, "run", "--dry-run", "--on", "1", "true").stdout
+    assert shown.startswith("would be waiting, next in line\n") and "were all of them free, it would claim GPU 1" in shown
+    assert "CUDA_VISIBLE_DEVICES=1\n" in shown and "CPUs" in shown
+    plan = json.loads(thole(taken, "run", "--dry-run", "--on", "1", "true", "--json").stdout
+                      or thole(taken, "--json", "run", "--dry-run", "--on", "1", "true").stdout)
+    assert plan["would"] == "wait" and plan["gpus"] == [] and [gpu["gpu"] for gpu in plan["if_free"]] == ["1"]
+
+
+@pytest.mark.parametrize("words, told", [
+    (["--mem", "bind:99"], "there is no memory node 99"),
+    (["-g", "2", "--bind", "compat"], "one GPU each"),
+])
+@pytest.mark.parametrize("verb, end", [("run", []), ("map", [":::", "a"])])
+def test_a_binding_that_no_gpu_can_give_is_refused_before_anybody_waits(taken, words, told, verb, end):
+    done = thole(taken, verb, *words, "true", *end)
+    assert done.returncode == 64 and told in done.stderr and "waiting" not in done.stderr, done.stderr
+
+
+def test_a_process_that_is_not_there_is_said_so(env):
+    for more in ([], ["--on", "1"]):
+        done = thole(env, "bind", "--pid", "4194304", *more)   # more than any kernel's greatest pid
+        assert done.returncode == 64 and "no such process" in done.stderr, done.stderr
+
+
+def test_a_claim_is_named_in_plain_words(env):
+    claim = thole(env, "claim", "--on", "0", "--time", "2h").stdout.strip()
+    assert claim
+    why = thole(env, "why", "0").stdout
+    assert "(thole claim)" in why and "((" not in why
+    assert thole(env, "release", claim).returncode == 0
+
+
+def test_what_a_dry_run_shows_can_be_pasted(env):
+    shown = thole(env, "--machine", "dgx-a100", "run", "--dry-run", "true").stdout
+    line = next(line.strip() for line in shown.splitlines() if "NCCL_IB_HCA" in line)
+    assert line.startswith("NCCL_IB_HCA='=mlx5_"), "zsh takes an = in front for the name of a program"
+
+
+def test_links_are_named_once(env):
+    shown = thole(env, "--machine", "dgx-a100", "status", "3").stdout
+    links = " ".join(shown.partition("  links ")[2].split())
+    assert links == "nvswitch x12 to GPUs 0,1,2,4,5,6,7; pxb to GPU 2, mlx5_2, mlx5_3"
+
+
+def test_memory_is_not_said_twice(env):
+    shown = thole(env, "--machine", "dgx-h100", "topo").stdout
+    assert "GPU 0 H100 HBM3 80G" in shown and "80GB" not in shown
+
+
+def test_a_column_that_changes_nothing_is_named(env, tmp_path):
+    (tmp_path / "v.csv").write_text("lr,seed\n1,2\n3,4\n")
+    done = thole(env, "submit", "--dry-run", "--csv", str(tmp_path / "v.csv"), "echo", "{lr}")
+    assert "the command does not name {seed}" in done.stderr and "{lr}" not in done.stderr, done.stderr
+
+
+def test_why_a_job_waits_is_told_once_and_the_same(taken):
+    for words in (["-g", "2"], ["-g", "1"], ["-g", "1"], ["--share", "--memory", "1G"]):
+        assert thole(taken, "submit", "--hold", *words, "true").returncode == 0
+    assert thole(taken, "resume", "1-4").returncode == 0
+    counted = {}
+    for job in "234":
+        lines = thole(taken, "why", "job", job).stdout.splitlines()
+        behind = [line for line in lines if "it waits: behind" in line]
+        before = [line for line in lines if "before it" in line]
+        assert len(behind) == len(before) <= 1, lines
+        if behind:
+            counted[job] = behind[0].split("behind ")[1]
+            jobs = counted[job].split(" and ")[0].split(",")
+            number = "one job of yours goes" if len(jobs) == 1 else f"{len(jobs)} jobs of yours go"
+            assert number in before[0], lines
+    assert counted, "some wait behind others"
+    assert thole(taken, "cancel", "1-4").returncode == 0
+
+
+def test_a_job_that_has_begun_is_changed_by_no_edit_and_no_riddle(env, tmp_path):
+    os.mkfifo(tmp_path / "end")
+    assert thole(env, "submit", "cat", str(tmp_path / "end")).returncode == 0
+    eventually(lambda: json.loads(thole(env, "jobs", "--json").stdout)["jobs"][0]["state"] == "running", "it runs")
+    done = thole(env, "edit", "1", "--priority", "10")
+    assert done.returncode == 64 and "thole cancel 1 ends it" in done.stderr and "extend" not in done.stderr
+    assert thole(env, "cancel", "1").returncode == 0
 
 
 @pytest.mark.parametrize("words", [["status", "--watch", "1h"], ["jobs", "--watch"]])

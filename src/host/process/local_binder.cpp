@@ -41,6 +41,7 @@ model::CpuSet LocalBinder::allowed_cpus() {
 port::MemoryAccess LocalBinder::memory() { return memory_access(); }
 
 std::map<std::string, std::string> LocalBinder::environment_of(pid_t pid) {
+  if (threads_of(pid).empty()) throw_gone(pid);
   std::map<std::string, std::string> variables;
   const std::string text = read_file(fmt::format("/proc/{}/environ", pid)).value_or("");
   for (std::string_view word : split(text, '\0')) {

@@ -26,7 +26,6 @@ class SqliteJobStore : public port::JobStore {
                                  const std::set<model::TaskState>& states) override;
   std::optional<model::Task> task(model::JobId job, model::TaskIndex index) override;
   std::vector<std::string> cells(model::JobId job, std::uint64_t item) override;
-  std::uint64_t ahead_of(model::JobId job) override;
   bool draining() override;
   std::unique_ptr<port::JobWatch> watch(port::Changes what) override;
 

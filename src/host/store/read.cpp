@@ -175,17 +175,6 @@ std::vector<std::string> SqliteJobStore::cells(JobId job, std::uint64_t item) {
   return model::Items::row_of(chunk_.bytes, chunk_.columns, item % model::Items::rows_per_chunk);
 }
 
-std::uint64_t SqliteJobStore::ahead_of(JobId job) {
-  Database& db = file_.database();
-  const JobDatabase::Reading reading(db);
-  const auto row = find_row(db, job);
-  if (!row) no_such_job(job);
-  Rows rows = db.query("SELECT count(*) FROM job INDEXED BY job_order WHERE open = 1 AND class = ?1 AND "
-                       "(priority > ?2 OR (priority = ?2 AND id < ?3))", row->job.request_class, row->job.terms.priority, job);
-  rows.next();
-  return rows.count(0);
-}
-
 bool SqliteJobStore::draining() { return file_.database().integer("SELECT draining FROM queue") != 0; }
 
 std::unique_ptr<port::JobWatch> SqliteJobStore::watch(port::Changes what) {

@@ -93,14 +93,8 @@ TEST_F(Look, TasksByStateFromSomewhereOn) {
   EXPECT_EQ(store->task(id, 10), std::nullopt);
 }
 
-TEST_F(Look, WhoGoesBefore) {
-  EXPECT_EQ(store->ahead_of(6), 3u);   // 2, 4 and 5
-  EXPECT_EQ(store->ahead_of(2), 0u);
-}
-
 TEST_F(Look, AJobThatDoesNotExistIsSaidSo) {
   EXPECT_THROW(store->spec(99), Error);
-  EXPECT_THROW(store->ahead_of(99), Error);
 }
 
 using Watching = QueueTest;
