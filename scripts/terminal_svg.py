@@ -7,7 +7,7 @@ import re
 
 CELL_WIDTH, CELL_HEIGHT, MARGIN, TITLE = 8.43, 18, 12, 26
 FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
-# Colours are names, which the picture's style sheet gives a value, one where the reader's screen is dark and one where it is light.
+# Colours are names; the style sheet gives each a value where the reader's screen is dark and another where it is light.
 BACKGROUND, FOREGROUND, BAR, TITLE_TEXT, EDGE = "bg", "fg", "bar", "title", "edge"
 COLOURS = [f"c{n}" for n in range(8)]
 BRIGHT = [f"b{n}" for n in range(8)]
@@ -207,7 +207,8 @@ def content(cells):
 def document(width, height, body, style=""):
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{html.escape(FONT)}" font-size="14" xml:space="preserve">'
-            f"<style>text{{white-space:pre}}{palette(DARK)}@media (prefers-color-scheme:light){{{palette(LIGHT)}}}{style}</style>"
+            f"<style>text{{white-space:pre}}{palette(DARK)}"
+            f"@media (prefers-color-scheme:light){{{palette(LIGHT)}}}{style}</style>"
             f"{body}</svg>\n")
 
 

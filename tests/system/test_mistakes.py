@@ -83,8 +83,8 @@ def test_a_range_of_gpus_is_their_numbers(env):
 @pytest.fixture
 def taken(env):
     """A machine whose two GPUs somebody has."""
-    with subprocess.Popen([THOLE, "run", "-q", "-g", "2", "--time", "2h", "sh", "-c", "echo begun; read end"], env=env, text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    holds = [THOLE, "run", "-q", "-g", "2", "--time", "2h", "sh", "-c", "echo begun; read end"]
+    with subprocess.Popen(holds, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == "begun\n"
         yield env
         holder.communicate("\n", timeout=60)

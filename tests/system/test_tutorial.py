@@ -1,4 +1,5 @@
-"""docs/tutorial.md: every line that begins with $ does what a reader expects: it ends with 0, in the order of the page."""
+"""docs/tutorial.md: every line that begins with $ does what a reader expects: it ends with 0, in the order of the page.
+README.md: so does each of its six examples."""
 # ctest: timeout 600
 import os
 import pathlib
@@ -7,7 +8,8 @@ import subprocess
 
 from run_tools import THOLE
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/tutorial.md"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/tutorial.md"
 
 
 def lines():
@@ -19,7 +21,8 @@ def test_the_page_can_be_typed_from_top_to_bottom(tmp_path):
     script = ["thole() { command thole \"$@\"; }"]
     for number, line in enumerate(lines()):
         script.append(f"echo '=== {number}' >&2")
-        script.append(f"{line}\n" if line.endswith("&") else f"{line} || {{ echo \"line {number} ended with $?\" >&2; exit 9; }}")
+        ended = f'|| {{ echo "line {number} ended with $?" >&2; exit 9; }}'
+        script.append(f"{line}\n" if line.endswith("&") else f"{line} {ended}")
     (tmp_path / "home").mkdir()
     env = {"HOME": str(tmp_path / "home"), "PATH": f"{pathlib.Path(THOLE).parent}:/usr/bin:/bin", "LANG": "C.UTF-8",
            "TMPDIR": str(tmp_path), "THOLE_STATE_DIR": str(tmp_path / "state")}
@@ -30,3 +33,24 @@ def test_the_page_can_be_typed_from_top_to_bottom(tmp_path):
         assert said in done.stdout, done.stdout[-3000:]
     assert "waiting, next in line" in done.stderr
     subprocess.run([THOLE, "drain"], env={**env, "THOLE_MACHINE": "8xA100"}, capture_output=True)
+
+
+def test_the_six_examples_of_the_readme(tmp_path):
+    section = (ROOT / "README.md").read_text().partition("## Six examples")[2].partition("\n\nFrom")[0]
+    examples = re.findall(r"^    (.+)$", section, re.M)
+    assert len(examples) == 6
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("python", "make"):
+        (tools / name).write_text('#!/bin/sh\necho "$(basename $0) $* on GPU $CUDA_VISIBLE_DEVICES"\n')
+        (tools / name).chmod(0o755)
+    env = {"HOME": str(tmp_path), "PATH": f"{tools}:{pathlib.Path(THOLE).parent}:/usr/bin:/bin", "LANG": "C.UTF-8",
+           "TMPDIR": str(tmp_path), "THOLE_STATE_DIR": str(tmp_path / "state"), "THOLE_MACHINE": "8xA100"}
+    script = "set -e\n" + "\n".join(examples) + "\necho shell on $CUDA_VISIBLE_DEVICES\nthole wait 1\n"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300,
+                          stdin=subprocess.DEVNULL)
+    subprocess.run([THOLE, "drain"], env=env, capture_output=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for said in ("8 free", "python train.py on GPU 0\n", "make all on GPU 0,1\n", "GPU 3: ", "shell on 0\n"):
+        assert said in done.stdout, done.stdout[-3000:]
+    assert "2 tasks" in done.stderr
