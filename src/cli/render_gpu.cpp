@@ -122,7 +122,8 @@ class Sheet {
     struct Kind { std::string name; std::vector<std::string> gpus, others; };
     std::vector<Kind> kinds;
     for (const model::Link& link : gpu.links) {
-      const std::string name = fmt::format("{}{}", model::to_string(link.kind), link.count ? fmt::format(" x{}", *link.count) : "");
+      const std::string count = link.count ? fmt::format(" x{}", *link.count) : "";
+      const std::string name = model::to_string(link.kind) + count;
       auto kind = std::ranges::find(kinds, name, &Kind::name);
       if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {name, {}, {}});
       if (const auto other = gpu_at(link.to)) kind->gpus.push_back(std::to_string(*other));

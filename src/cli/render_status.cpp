@@ -18,7 +18,7 @@ constexpr Column columns[] = {{"GPU"},   {"MODEL"}, {"MEMORY", true}, {"UTIL", t
                               {"STATE"}, {"OWNER"}, {"SINCE"},        {"UNTIL"},      {"COMMAND"}};
 constexpr Squeeze squeezes[] = {{owner, 16}, {command, 50},    {since, 0},  {command, 24},    {model_name, 0},
                                 {until, 0},  {command, 14},    {owner, 8},  {model_name, 14}, {command, 8},
-                                {owner, 6},  {model_name, 10}, {command, 1}};
+                                {temperature, left_out}, {since, left_out}, {owner, 6}, {model_name, 10}, {command, 1}};
 
 std::string upper(std::string text) {
   for (char& c : text)

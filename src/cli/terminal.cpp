@@ -28,9 +28,10 @@ std::vector<std::size_t> widths_of(std::span<const Column> columns, const std::v
 }
 
 std::size_t total(const std::vector<std::size_t>& widths) {
-  std::size_t sum = widths.empty() ? 0 : widths.size() - 1;
-  for (std::size_t width : widths) sum += width;
-  return sum;
+  std::size_t sum = 0;
+  for (std::size_t width : widths)
+    if (width != left_out) sum += width + 1;       // and the blank behind
+  return sum - std::min<std::size_t>(sum, 1);
 }
 
 void take_brief(std::vector<Row>& rows, std::size_t column) {
@@ -66,10 +67,13 @@ std::span<const std::string_view> own_colors() { return colors; }
 std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows,
                   std::span<const Squeeze> squeezes) {
   std::vector<std::size_t> widths = widths_of(columns, rows);
+  const std::size_t whole = widths.back();
   for (const Squeeze& squeeze : squeezes) {
     const std::size_t wide = total(widths);
     if (wide <= screen.columns) break;
-    if (squeeze.width == 0) {
+    if (squeeze.width == left_out) {
+      widths[squeeze.column] = left_out;
+    } else if (squeeze.width == 0) {
       take_brief(rows, squeeze.column);
       widths[squeeze.column] = widths_of(columns, rows)[squeeze.column];
     } else if (std::size_t& width = widths[squeeze.column]; width > squeeze.width) {
@@ -77,6 +81,9 @@ std::string table(const Screen& screen, std::span<const Column> columns, std::ve
       width = std::max(width > excess ? width - excess : 0, squeeze.width);
     }
   }
+
+  if (const std::size_t wide = total(widths); wide < screen.columns)
+    widths.back() = std::min(whole, widths.back() + screen.columns - wide);
 
   std::string text;
   Row head;
@@ -86,6 +93,7 @@ std::string table(const Screen& screen, std::span<const Column> columns, std::ve
   for (const Row& row : rows) {
     std::string line, blanks;
     for (std::size_t c = 0; c < row.cells.size(); ++c) {
+      if (widths[c] == left_out) continue;
       const Cell& cell = row.cells[c];
       const std::string shown = pad(printable(cell.text, widths[c]), widths[c], columns[c].right);
       const std::size_t begin = shown.find_first_not_of(' ');

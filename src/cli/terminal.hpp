@@ -41,12 +41,14 @@ struct Column {
   bool right = false;  // numbers
 };
 
-// One step in making a table fit: the column takes its brief form (`width` 0), or is cut to `width` at the least.
+// One step in making a table fit: the column takes its brief form (`width` 0), is cut to `width` at the least, or left out.
+constexpr std::size_t left_out = static_cast<std::size_t>(-1);
 struct Squeeze {
   std::size_t column = 0, width = 0;
 };
 
-// Lays the rows out in `screen.columns`, taking the squeezes in order until they fit. The last column is not padded.
+// Lays the rows out in `screen.columns`, taking the squeezes in order until they fit. The last column is not padded, and
+// has what is left in the end.
 std::string table(const Screen& screen, std::span<const Column> columns, std::vector<Row> rows,
                   std::span<const Squeeze> squeezes);
 

@@ -140,7 +140,7 @@ int of_request(Context& context, const app::Overview& overview) {
   if (!why.refused.empty())
     text += paragraph(context.screen, "would be refused: " + why.refused);
   else
-    text += render_preview(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting);
+    text += render_preview(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting, context.screen.columns);
   text += "\n";
   text += render(why.units, context.screen) + claims_problem(overview, context.screen);
   context.print(text);
