@@ -191,6 +191,14 @@ def test_watching_ends_with_q_and_leaves_no_trace(env, words):
     assert "\x1b[?1049l" in terminal.seen, "the screen that was there before is back"
 
 
+def test_a_narrow_terminal_shows_what_runs_and_breaks_no_line(taken):
+    for words in (["status"], ["run", "--no-wait", "-g", "2", "true"]):
+        narrow = Terminal(["sh", "-c", 'stty cols 60 && exec "$@"', "sh", THOLE, *words], {**taken, "NO_COLOR": "1"})
+        narrow.wait()
+        lines = narrow.seen.replace("\r", "").splitlines()
+        assert any("sh -c 'e" in line for line in lines) and max(map(len, lines)) <= 60, lines
+
+
 def test_a_dumb_terminal_gets_no_sequences(env):
     terminal = Terminal([THOLE, "status"], {**env, "TERM": "dumb"})
     terminal.wait()

@@ -235,7 +235,6 @@ class EndingOneByOne : public port::JobReader {
                                  const std::set<TaskState>& states) override { return store_.tasks(job, from, limit, states); }
   std::optional<model::Task> task(model::JobId job, model::TaskIndex index) override { return store_.task(job, index); }
   std::vector<std::string> cells(model::JobId job, std::uint64_t item) override { return store_.cells(job, item); }
-  std::uint64_t ahead_of(model::JobId job) override { return store_.ahead_of(job); }
   bool draining() override { return store_.draining(); }
   std::unique_ptr<port::JobWatch> watch(port::Changes) override { return std::make_unique<Always>(*this); }
 
