@@ -29,3 +29,7 @@ else()
   # The program starts in about a millisecond and runs on any glibc of its age or newer.
   target_link_options(thole_flags INTERFACE -static-libstdc++ -static-libgcc)
 endif()
+
+function(thole_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${THOLE_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+endfunction()

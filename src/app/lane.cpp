@@ -115,7 +115,7 @@ bool Lane::claim(model::JobId first) {
       return seat_.record->yield.load() == 0;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::interrupted) throw;
-      drain(seat_.mail.get());
+      thole::drain(seat_.mail.get());
     }
   }
   return false;
@@ -364,7 +364,7 @@ void Lane::wait() {
   std::optional<SteadyTime> deadline = retry_at_;
   if (trim_at_ && (!deadline || *trim_at_ < *deadline)) deadline = trim_at_;
   for (const port::TaskOver& ended : keeper_->wait(also, deadline)) over(ended);
-  if (drain(seat_.mail.get()) && !set_aside_) {
+  if (thole::drain(seat_.mail.get()) && !set_aside_) {
     if (retry_at_) retry_at_ = site_.clock.steady();   // who told us may have mended the store
     carefully([&] { read_orders(); });
   }

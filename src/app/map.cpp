@@ -19,7 +19,7 @@ using Kind = port::PoolEvent::Kind;
 
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
 
-struct Lane {
+struct MapLane {
   LaneGain gain;
   std::unique_ptr<port::ClaimDoor> door;
   std::vector<std::size_t> places;
@@ -32,7 +32,7 @@ struct Lane {
 // A place of the pool and the task on it.
 struct Seat {
   enum class Phase { idle, running, settling, ending_rest };
-  Lane* lane = nullptr;
+  MapLane* lane = nullptr;
   MapTask task;
   Phase phase = Phase::idle;
   SteadyTime started{};
@@ -63,7 +63,7 @@ class Map {
   void fill();
   void claim_or_give_back();
   void open_lane(LaneGain gain);
-  void close_lane(Lane& lane);
+  void close_lane(MapLane& lane);
   void lane_won();
   void start(std::size_t place);
   void handle(const port::PoolEvent& event);
@@ -72,14 +72,14 @@ class Map {
   void finish(std::size_t place, std::string problem = {});
   void vacate(Seat& seat, std::size_t place);
   void signalled(int number);
-  void asked_at_door(Lane& lane);
+  void asked_at_door(MapLane& lane);
   void end_tasks(int signal);
   void deadlines_passed();
   void next_step(Seat& seat, std::size_t place);
-  bool wanted_by_others(const Lane& lane);
+  bool wanted_by_others(const MapLane& lane);
   std::optional<SteadyTime> next_deadline() const;
   SteadyTime now() const { return ports_.run.site.clock.steady(); }
-  port::ClaimStore& store_of(Lane& lane) {
+  port::ClaimStore& store_of(MapLane& lane) {
     return lane.gain.acquired.inner_store ? *lane.gain.acquired.inner_store : ports_.run.site.store;
   }
 
@@ -96,7 +96,7 @@ class Map {
   const MapEvents& events_;
   port::TaskPool& pool_;
   LaneClaims claims_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<MapLane>> lanes_;
   std::vector<Seat> seats_;              // by place
   std::vector<std::size_t> idle_;
   std::deque<MapTask> again_;
@@ -168,7 +168,7 @@ void Map::claim_or_give_back() {
   look_ahead();
   const bool waiting = stop_ == Stop::no && (!again_.empty() || ahead_);
   for (std::size_t i = lanes_.size(); i-- > 0;)
-    if (Lane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting)) close_lane(lane);
+    if (MapLane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting)) close_lane(lane);
   if (!waiting) {
     if (claims_.asked()) claims_.withdraw();
     return;
@@ -191,7 +191,7 @@ void Map::lane_won() {
 }
 
 void Map::open_lane(LaneGain gain) {
-  auto lane = std::make_unique<Lane>();
+  auto lane = std::make_unique<MapLane>();
   lane->gain = std::move(gain);
   const std::size_t each = std::max(1u, wanted_.lane.request.gpus);
   most_lanes_ = wanted_.lane.request.share ? most_shared_lanes : std::max<std::size_t>(1, lane->gain.most_units / each);
@@ -215,7 +215,7 @@ void Map::open_lane(LaneGain gain) {
   lanes_.push_back(std::move(lane));
 }
 
-void Map::close_lane(Lane& lane) {
+void Map::close_lane(MapLane& lane) {
   for (const std::size_t place : lane.places) {
     std::erase(idle_, place);
     seats_[place].lane = nullptr;
@@ -230,7 +230,7 @@ void Map::close_lane(Lane& lane) {
 
 void Map::start(std::size_t place) {
   Seat& seat = seats_[place];
-  Lane& lane = *seat.lane;
+  MapLane& lane = *seat.lane;
   seat.task.place = place + 1;
   ++seat.task.tries;
   ++lane.busy;
@@ -306,7 +306,7 @@ void Map::finish(std::size_t place, std::string problem) {
 }
 
 void Map::vacate(Seat& seat, std::size_t place) {
-  Lane& lane = *seat.lane;
+  MapLane& lane = *seat.lane;
   seat.phase = Seat::Phase::idle;
   seat.deadline.reset();
   --lane.busy;
@@ -318,9 +318,9 @@ void Map::vacate(Seat& seat, std::size_t place) {
 }
 
 // Our own thread may be among those who wait: more lanes than one may be had.
-bool Map::wanted_by_others(const Lane& lane) {
+bool Map::wanted_by_others(const MapLane& lane) {
   if (!lane.holds()) return false;
-  const auto waiters = store_of(const_cast<Lane&>(lane)).wanted_by(lane.gain.acquired.claim);
+  const auto waiters = store_of(const_cast<MapLane&>(lane)).wanted_by(lane.gain.acquired.claim);
   return std::any_of(waiters.begin(), waiters.end(), [](pid_t pid) { return pid != ::getpid(); });
 }
 
@@ -350,7 +350,7 @@ void Map::end_tasks(int signal) {
   }
 }
 
-void Map::asked_at_door(Lane& lane) {
+void Map::asked_at_door(MapLane& lane) {
   const port::Order order = lane.door->serve();
   for (const std::size_t place : lane.places) {
     Seat& seat = seats_[place];

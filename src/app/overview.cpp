@@ -17,7 +17,7 @@ bool is_of_a_holder(const model::GpuProcess& process, const std::vector<model::H
                                              [&](const model::Holding& holding) { return holding.user == process.user; });
 }
 
-State state_of(const std::vector<model::Holding>& holdings, plan::Standing standing) {
+State unit_state(const std::vector<model::Holding>& holdings, plan::Standing standing) {
   if (standing == plan::Standing::sick) return State::sick;
   for (const model::Holding& holding : holdings)
     if (holding.overdue) return State::overdue;
@@ -45,7 +45,7 @@ UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, st
         row.strangers.push_back(process);
     }
   verdict = plan::judge(unit, snapshot, model::Request{}, sources.policy, own, "");
-  row.state = state_of(row.holdings, verdict.standing);
+  row.state = unit_state(row.holdings, verdict.standing);
   const bool claimed = row.state == State::claimed || row.state == State::shared;
   if (!claimed || !row.strangers.empty()) row.why = verdict.why;
   for (const model::Holding& holding : row.holdings) row.mine = row.mine || holding.uid == sources.uid;

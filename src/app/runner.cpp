@@ -342,7 +342,7 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
     watched.push_back({orphan.lock.get(), POLLIN, 0});   // -1 is skipped
   }
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
-  drain(seat_.wake.get());
+  thole::drain(seat_.wake.get());
 }
 
 // The store may have no room for what we have to tell it, or the machine none for another process: we say so and try again

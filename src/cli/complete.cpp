@@ -10,12 +10,12 @@ bool is_option(std::string_view word) { return word.size() > 1 && word.front() =
 
 // The option that a word names, and whether its value is still to come as the next word. Unlike the parser this forgives:
 // a line is completed although something before is wrong.
-struct Named {
+struct NamedOption {
   const Option* option = nullptr;
   bool value_next = false;
 };
 
-Named name_of(std::string_view word, const Verb& verb) {
+NamedOption name_of(std::string_view word, const Verb& verb) {
   const bool is_long = word.starts_with("--");
   const std::size_t equals = word.find('=');
   for (const Option* row : options_of(verb)) {
@@ -56,7 +56,7 @@ Unfinished look_at(std::span<const std::string_view> words) {
     } else if (word == "--" && !only_words) {
       only_words = true;
     } else if (is_option(word) && !only_words) {
-      const Named named = name_of(word, line.verb ? *line.verb : no_verb);
+      const NamedOption named = name_of(word, line.verb ? *line.verb : no_verb);
       if (named.value_next) open = named.option;
     } else if (!line.verb) {
       line.verb = find_verb(word);

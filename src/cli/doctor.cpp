@@ -15,7 +15,7 @@ namespace {
 
 using app::Check;
 
-Ink ink_of(Check::Result result) {
+Ink ink_of_result(Check::Result result) {
   switch (result) {
     case Check::Result::ok: return Ink::green;
     case Check::Result::warning: return Ink::yellow;
@@ -26,7 +26,7 @@ Ink ink_of(Check::Result result) {
 std::string render(const std::vector<Check>& checks, const Screen& screen) {
   std::string text;
   for (const Check& check : checks) {
-    const std::string result = ink(screen, ink_of(check.result), app::to_string(check.result));
+    const std::string result = ink(screen, ink_of_result(check.result), app::to_string(check.result));
     const std::string pad(8 - std::min<std::size_t>(7, std::string_view(app::to_string(check.result)).size()), ' ');
     std::string body = paragraph(screen, fmt::format("{}: {}", check.name, printable(check.text)), 10, 8);
     text += result + pad + body;
@@ -40,7 +40,7 @@ std::string render(const std::vector<Check>& checks, const Screen& screen) {
   return text + plural(problems, "problem") + ", " + plural(warnings, "warning") + "\n";
 }
 
-model::Json to_json(const std::vector<Check>& checks, const std::string& claims, const app::Directories& directories) {
+model::Json checks_to_json(const std::vector<Check>& checks, const std::string& claims, const app::Directories& directories) {
   model::Json list = model::Json::array();
   for (const Check& check : checks)
     list.push_back({{"name", check.name},
@@ -81,7 +81,7 @@ int doctor(Context& context) {
                                                   .topology_problem = context.wire.observer().topology_problem(),
                                                   .directories = directories});
   if (context.invocation.global.json)
-    context.print_json(to_json(checks, store ? store->directory : "", directories));
+    context.print_json(checks_to_json(checks, store ? store->directory : "", directories));
   else
     context.print(render(checks, context.screen));
   return 0;

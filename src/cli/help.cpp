@@ -8,7 +8,7 @@ namespace thole::cli {
 
 namespace {
 
-constexpr std::size_t width = 80;
+constexpr std::size_t page_width = 80;
 constexpr std::size_t help_column = 26;
 
 std::string rows(std::span<const Option> options) {
@@ -19,7 +19,7 @@ std::string rows(std::span<const Option> options) {
       left += "\n" + std::string(help_column, ' ');
     else
       left.resize(help_column, ' ');
-    text += left + wrap(option.help, width, help_column, help_column) + "\n";
+    text += left + wrap(option.help, page_width, help_column, help_column) + "\n";
   }
   return text;
 }
@@ -94,7 +94,7 @@ std::string help_of(const Verb& verb) {
   if (!verb.binding.empty()) text += "\nbinding: the CPUs, memory and NICs it uses\n" + rows(verb.binding);
   std::string globals;
   for (const Option& option : global_options()) globals += (globals.empty() ? "" : ", ") + spelling(option);
-  return text + "\noptions of every command (see: thole --help)\n  " + wrap(globals, width, 2, 2) + "\n";
+  return text + "\noptions of every command (see: thole --help)\n  " + wrap(globals, page_width, 2, 2) + "\n";
 }
 
 }  // namespace thole::cli

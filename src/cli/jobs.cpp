@@ -81,7 +81,7 @@ int show_tasks(Context& context, port::JobReader& jobs) {
 }
 
 // "9 tasks a minute"
-std::string rate_of(const app::JobList& list, WallTime since, std::uint64_t ended_then) {
+std::string end_rate(const app::JobList& list, WallTime since, std::uint64_t ended_then) {
   const double minutes = static_cast<double>((list.now - since).count()) / 60e3;
   const std::uint64_t ended = list.tasks.ended();
   if (minutes < 0.05 || ended <= ended_then) return "";
@@ -123,7 +123,7 @@ void stay(Context& context, port::JobReader& jobs) {
     if (context.invocation.global.json) {
       context.print_json(jobs_to_json(list), -1);
     } else {
-      const std::string rate = rate_of(list, first, *ended_first);
+      const std::string rate = end_rate(list, first, *ended_first);
       const std::string head = fmt::format("thole jobs, {}{}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ",
                                            rate, when_over(list), screen.terminal() ? "; q ends it" : "");
       watched.show(head + render_jobs(list, screen), screen);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t longest_line = 64u << 20;  // a machine of thousands of CPUs has a few MiB
 
-struct Line {
+struct InputLine {
   std::string_view text;                       // without its end
   bool too_long = false;                       // then there is no text
 };
@@ -28,7 +28,7 @@ struct Line {
 class Lines {
  public:
   // False at the end of input. The text is good until the next call.
-  bool next(Line& line) {
+  bool next(InputLine& line) {
     for (;;) {
       const std::size_t end = buffer_.find('\n', searched_);
       if (end != std::string::npos) return give(line, end);
@@ -51,7 +51,7 @@ class Lines {
   }
 
  private:
-  bool give(Line& line, std::size_t end) {
+  bool give(InputLine& line, std::size_t end) {
     line = {std::string_view(buffer_).substr(begin_, skipping_ ? 0 : end - begin_), skipping_};
     skipping_ = false;
     begin_ = searched_ = std::min(end + 1, buffer_.size());
@@ -97,7 +97,7 @@ int plan(Context& context) {
     return here.snapshot().taken_at == WallTime{} ? here.look(context.wire.settings().probe_cold) : here.snapshot();
   };
   Lines lines;
-  Line line;
+  InputLine line;
   while (lines.next(line)) {
     const model::Json answer = line.too_long ? too_long() : app::answer_line(line.text, from);
     lines.answer(model::dump(answer, -1));

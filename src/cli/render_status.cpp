@@ -14,7 +14,7 @@ using app::State;
 using app::UnitOverview;
 
 enum Head { gpu, model_name, memory, load, temperature, state, owner, since, until, command };
-constexpr Column columns[] = {{"GPU"},   {"MODEL"}, {"MEMORY", true}, {"UTIL", true}, {"TEMP", true},
+constexpr Column status_columns[] = {{"GPU"},   {"MODEL"}, {"MEMORY", true}, {"UTIL", true}, {"TEMP", true},
                               {"STATE"}, {"OWNER"}, {"SINCE"},        {"UNTIL"},      {"COMMAND"}};
 constexpr Squeeze squeezes[] = {{owner, 16}, {command, 50},    {since, 0},  {command, 24},    {model_name, 0},
                                 {until, 0},  {command, 14},    {owner, 8},  {model_name, 14}, {command, 8},
@@ -67,7 +67,7 @@ class StatusTable {
         if (row.unit.gpu == g) add_unit(row);
     }
     for (const model::Holding& holding : overview_.unseen) add_unseen(holding);
-    return table(screen_, columns, rows_, squeezes);
+    return table(screen_, status_columns, rows_, squeezes);
   }
 
  private:

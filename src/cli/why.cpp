@@ -40,7 +40,7 @@ std::string render(const std::vector<UnitWhy>& units, const Screen& screen) {
   return text;
 }
 
-model::Json to_json(const UnitWhy& unit) {
+model::Json unit_why_to_json(const UnitWhy& unit) {
   return {{"unit", unit.unit}, {"state", app::to_string(unit.state)}, {"why", unit.sentences}};
 }
 
@@ -50,10 +50,10 @@ std::string render(const app::JobWhy& job, const Screen& screen) {
   return text;
 }
 
-model::Json to_json(const app::JobWhy& job) { return {{"job", job.job}, {"state", job.state}, {"why", job.sentences}}; }
+model::Json job_why_to_json(const app::JobWhy& job) { return {{"job", job.job}, {"state", job.state}, {"why", job.sentences}}; }
 
 // A word may name a GPU, a job, or both: "3" is one of each, and then both are explained. After the word "job" all are jobs.
-struct Named {
+struct Subjects {
   std::vector<std::string> gpus, jobs;
 };
 
@@ -67,14 +67,14 @@ std::optional<Error> refusal(const std::function<void()>& name) {
   }
 }
 
-Named sort_words(Context& context, const app::Overview& overview) {
+Subjects sort_words(Context& context, const app::Overview& overview) {
   std::vector<std::string> words = context.invocation.words;
   if (words.size() > 1 && words.front() == "job") {
     words.erase(words.begin());
     return {{}, words};
   }
   port::JobStore* queue = find_queue(context);
-  Named named;
+  Subjects named;
   for (const std::string& word : words) {
     const auto no_gpu = refusal([&] { app::gpus_named({word}, overview); });
     const auto no_job =
@@ -91,7 +91,7 @@ Named sort_words(Context& context, const app::Overview& overview) {
 }
 
 int of_words(Context& context, const app::Overview& overview) {
-  const Named named = sort_words(context, overview);
+  const Subjects named = sort_words(context, overview);
   const app::NamedGpus gpus = app::gpus_named(named.gpus, overview);
   model::Json json = {{"schema", "thole/why/1"}, {"units", model::Json::array()}};
   std::vector<UnitWhy> units;
@@ -101,7 +101,7 @@ int of_words(Context& context, const app::Overview& overview) {
     for (std::size_t u : gpus.units) {
       if (overview.units[u].unit.gpu != gpu) continue;
       units.push_back(app::why_unit(overview, u));
-      json["units"].push_back(to_json(units.back()));
+      json["units"].push_back(unit_why_to_json(units.back()));
       any = true;
     }
     if (!any) text += fmt::format("GPU {}: MIG mode is on and there are no instances, so there is nothing to claim\n", gpu);
@@ -111,7 +111,7 @@ int of_words(Context& context, const app::Overview& overview) {
     const app::Queue queue = existing_queue(context);
     json["jobs"] = model::Json::array();
     for (const app::JobWhy& why : app::why_jobs(queue, app::selections(queue.store, named.jobs), overview)) {
-      json["jobs"].push_back(to_json(why));
+      json["jobs"].push_back(job_why_to_json(why));
       text += render(why, context.screen);
     }
   }
@@ -132,7 +132,7 @@ int of_request(Context& context, const app::Overview& overview) {
     json["plan"] =
         why.preview ? preview_to_json(*why.preview, std::nullopt, {}, overview.snapshot, why.waiting) : model::Json(nullptr);
     json["units"] = model::Json::array();
-    for (const UnitWhy& unit : why.units) json["units"].push_back(to_json(unit));
+    for (const UnitWhy& unit : why.units) json["units"].push_back(unit_why_to_json(unit));
     context.print_json(json);
     return 0;
   }

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "host/path.hpp"
 #include "host/user_namespace.hpp"
 
 #ifndef XFS_SUPER_MAGIC
@@ -22,14 +23,6 @@
 
 namespace thole::host {
 namespace {
-
-constexpr const char* init_hint = "sudo thole init";
-
-std::string parent_of(const std::string& path) {
-  std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 std::string without_trailing_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();

@@ -27,6 +27,8 @@
 
 namespace thole::host {
 
+inline constexpr const char* init_hint = "sudo thole init";
+
 enum class DirKind {
   system,    // /run/thole: claims are safe between users
   fallback,  // made by the first user: advisory between friendly users

@@ -10,33 +10,33 @@ namespace {
 
 // The names of an enumeration's values, in both directions.
 template <class T>
-using Names = std::pair<T, const char*>;
+using Named = std::pair<T, const char*>;
 
-constexpr Names<Vendor> vendors[] = {{Vendor::nvidia, "nvidia"}, {Vendor::amd, "amd"}, {Vendor::intel, "intel"}};
-constexpr Names<Health> healths[] = {{Health::ok, "ok"},
+constexpr Named<Vendor> vendors[] = {{Vendor::nvidia, "nvidia"}, {Vendor::amd, "amd"}, {Vendor::intel, "intel"}};
+constexpr Named<Health> healths[] = {{Health::ok, "ok"},
                                      {Health::lost, "lost"},
                                      {Health::reset_required, "reset-required"},
                                      {Health::driver_mismatch, "driver-mismatch"},
                                      {Health::unreadable, "unreadable"},
                                      {Health::hung, "hung"}};
-constexpr Names<LinkKind> link_kinds[] = {
+constexpr Named<LinkKind> link_kinds[] = {
     {LinkKind::nvlink, "nvlink"}, {LinkKind::nvswitch, "nvswitch"}, {LinkKind::xgmi, "xgmi"},
     {LinkKind::c2c, "c2c"},       {LinkKind::pix, "pix"},           {LinkKind::pxb, "pxb"},
     {LinkKind::phb, "phb"},       {LinkKind::node, "node"},         {LinkKind::sys, "sys"}};
-constexpr Names<GpuProcess::Kind> process_kinds[] = {{GpuProcess::Kind::compute, "compute"},
+constexpr Named<GpuProcess::Kind> process_kinds[] = {{GpuProcess::Kind::compute, "compute"},
                                                      {GpuProcess::Kind::graphics, "graphics"},
                                                      {GpuProcess::Kind::both, "both"},
                                                      {GpuProcess::Kind::mps, "mps"}};
 
 template <class T, std::size_t n>
-const char* name_of(T value, const Names<T> (&names)[n]) {
+const char* name_of(T value, const Named<T> (&names)[n]) {
   for (const auto& [known, text] : names)
     if (known == value) return text;
   return "unknown";
 }
 
 template <class T, std::size_t n>
-std::optional<T> value_of(std::string_view name, const Names<T> (&names)[n]) {
+std::optional<T> value_of(std::string_view name, const Named<T> (&names)[n]) {
   for (const auto& [known, text] : names)
     if (name == text) return known;
   return std::nullopt;

@@ -51,10 +51,10 @@ struct Core {
 using Cores = std::vector<Core>;
 
 // What each GPU is given, as numbers of bundles; a bundle has its head first.
-using Numbers = std::vector<std::size_t>;
+using Indices = std::vector<std::size_t>;
 struct Bundles {
   std::vector<Cores> contents;
-  std::vector<Numbers> lists;                  // by GPU
+  std::vector<Indices> lists;                  // by GPU
 };
 
 class Original {
@@ -159,7 +159,7 @@ Bundles bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& 
       if (package[other] == package[gpu]) owned.insert(owned.end(), node[other].begin(), node[other].end());
     owned = sorted(std::move(owned));
     if (owned.empty()) continue;
-    Numbers heads;
+    Indices heads;
     for (const Core& core : owned) {
       const auto [known, fresh] = number.try_emplace(core, bundles.contents.size());
       if (fresh) bundles.contents.emplace_back();
@@ -171,16 +171,16 @@ Bundles bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& 
       if (!std::binary_search(owned.begin(), owned.end(), core)) bundles.contents[heads[turn++ % heads.size()]].push_back(core);
   }
   for (const Cores& mine : node) {
-    Numbers& list = bundles.lists.emplace_back();
+    Indices& list = bundles.lists.emplace_back();
     for (const Core& core : mine) list.push_back(number.at(core));
   }
   return bundles;
 }
 
 // Opens the bundles of each list: their heads, or all layers that every bundle of the list has.
-std::vector<Cores> opened(const Bundles& bundles, const std::vector<Numbers>& lists, Scope scope) {
+std::vector<Cores> opened(const Bundles& bundles, const std::vector<Indices>& lists, Scope scope) {
   std::vector<Cores> result;
-  for (const Numbers& list : lists) {
+  for (const Indices& list : lists) {
     Cores& cores = result.emplace_back();
     std::size_t layers = 1;
     if (scope == Scope::socket && !list.empty()) {
@@ -207,10 +207,10 @@ std::vector<Cores> near_first(std::vector<Cores> lists, const std::vector<Cores>
 }
 
 // One bundle each that no GPU before has; fewer lists than GPUs where one finds none.
-std::vector<Numbers> first_not_taken(const Bundles& bundles) {
-  std::vector<Numbers> result;
+std::vector<Indices> first_not_taken(const Bundles& bundles) {
+  std::vector<Indices> result;
   std::vector<bool> taken(bundles.contents.size());
-  for (const Numbers& list : bundles.lists) {
+  for (const Indices& list : bundles.lists) {
     const auto free = std::find_if(list.begin(), list.end(), [&](std::size_t bundle) { return !taken[bundle]; });
     if (free == list.end()) break;
     taken[*free] = true;
@@ -220,12 +220,12 @@ std::vector<Numbers> first_not_taken(const Bundles& bundles) {
 }
 
 // GPUs with equal lists divide them; under `balanced` nobody gets more than the poorest.
-std::vector<Numbers> divided(const Bundles& bundles, bool interleaved, bool balanced) {
-  std::map<Numbers, std::vector<std::size_t>> sharers;
+std::vector<Indices> divided(const Bundles& bundles, bool interleaved, bool balanced) {
+  std::map<Indices, std::vector<std::size_t>> sharers;
   for (std::size_t gpu = 0; gpu < bundles.lists.size(); ++gpu) sharers[bundles.lists[gpu]].push_back(gpu);
   std::size_t poorest = bundles.contents.size();
   for (const auto& [list, gpus] : sharers) poorest = std::min(poorest, list.size() / gpus.size());
-  std::vector<Numbers> result(bundles.lists.size());
+  std::vector<Indices> result(bundles.lists.size());
   for (const auto& [list, gpus] : sharers) {
     const std::size_t count = balanced ? poorest : list.size() / gpus.size();
     const std::size_t end = balanced ? gpus.size() * poorest : list.size();
@@ -274,7 +274,7 @@ std::variant<std::vector<CpuSet>, BindRefusal> Original::assign(const CompatOpti
   const Bundles bundles = bundles_of(package, node);
   if (options.affinity == Affinity::single) return counted(opened(bundles, bundles.lists, options.scope), 1, 1, smt);
   if (options.affinity == Affinity::single_unique) {
-    const std::vector<Numbers> single = first_not_taken(bundles);
+    const std::vector<Indices> single = first_not_taken(bundles);
     if (single.size() < bundles.lists.size())
       return BindRefusal{fmt::format("no core is left for rank {} that no other rank has", single.size()), single.size()};
     return counted(opened(bundles, single, options.scope), 1, 1, smt);

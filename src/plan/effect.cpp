@@ -69,9 +69,9 @@ std::vector<std::string> rdma_of(std::vector<std::string> nics) {
   return nics;
 }
 
-class Variables {
+class Offers {
  public:
-  Variables(const Environment& environment, Effect& effect) : environment_(environment), effect_(effect) {}
+  Offers(const Environment& environment, Effect& effect) : environment_(environment), effect_(effect) {}
 
   // A value that the user has set, even an empty one, is his.
   void offer(const std::string& name, const std::string& value) {
@@ -91,17 +91,17 @@ Effect effect(const RankPlan& rank, const model::BindingPlan& plan, const HostLi
   Effect effect;
   ask_cpus(rank, host, effect);
   ask_memory(rank, host, effect);
-  Variables variables(environment, effect);
+  Offers offers(environment, effect);
   // UCX wants the port, too. For NCCL "=" makes the names exact: else mlx5_1 is mlx5_10 as well.
   const auto own = rdma_of(rank.nics), everyones = rdma_of(plan.nics);
-  if (!own.empty()) variables.offer("UCX_NET_DEVICES", join(own, ":1,") + ":1");
-  if (!everyones.empty()) variables.offer("NCCL_IB_HCA", "=" + join(everyones, ","));
+  if (!own.empty()) offers.offer("UCX_NET_DEVICES", join(own, ":1,") + ":1");
+  if (!everyones.empty()) offers.offer("NCCL_IB_HCA", "=" + join(everyones, ","));
   if (rank.threads) {
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"})
-      variables.offer(name, std::to_string(*rank.threads));
+      offers.offer(name, std::to_string(*rank.threads));
   }
   // Intel's OpenMP would pin its threads anew, and take back in every forked child what the process was bound to.
-  if (effect.binding.cpus) variables.offer("KMP_AFFINITY", "disabled");
+  if (effect.binding.cpus) offers.offer("KMP_AFFINITY", "disabled");
   return effect;
 }
 

@@ -9,7 +9,7 @@ namespace thole::plan {
 
 namespace {
 
-const std::string* find(const Environment& environment, const std::string& name) {
+const std::string* filled(const Environment& environment, const std::string& name) {
   const auto it = environment.find(name);
   return it == environment.end() || it->second.empty() ? nullptr : &it->second;
 }
@@ -21,7 +21,7 @@ std::optional<unsigned> number(std::string_view text) {
 }
 
 std::optional<unsigned> number_of(const Environment& environment, const std::string& name) {
-  const std::string* text = find(environment, name);
+  const std::string* text = filled(environment, name);
   if (!text) return std::nullopt;
   const auto value = number(*text);
   if (!value) throw Error(ErrorCode::usage, fmt::format("{}: expected a number, got \"{}\"", name, printable(*text, 40)));
@@ -32,7 +32,7 @@ std::optional<unsigned> number_of(const Environment& environment, const std::str
 std::optional<unsigned> slurm_ranks(const Environment& environment) {
   const std::size_t node = number_of(environment, "SLURM_NODEID").value_or(0);
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"})
-    if (const std::string* list = find(environment, name))
+    if (const std::string* list = filled(environment, name))
       if (const auto tasks = tasks_of_node(*list, node)) return tasks;
   return number_of(environment, "SLURM_NTASKS_PER_NODE");
 }

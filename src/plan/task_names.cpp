@@ -11,7 +11,7 @@ namespace {
 
 bool begins_with_digit(std::string_view text) { return !text.empty() && text.front() >= '0' && text.front() <= '9'; }
 
-[[noreturn]] void refuse(std::string_view piece, std::string_view why) {
+[[noreturn]] void refuse_piece(std::string_view piece, std::string_view why) {
   throw Error(ErrorCode::usage, fmt::format("\"{}\" names no job: {}", printable(piece, 60), why))
       .hint("7, 3,5-9, 12.3 or 12.0-99 (tasks of job 12), @ (the newest), or a job's name");
 }
@@ -20,8 +20,8 @@ Numbers parse_numbers(std::string_view text, std::string_view piece) {
   const std::size_t dash = text.find('-');
   const auto first = parse_u64(text.substr(0, dash));
   const auto last = dash == std::string_view::npos ? first : parse_u64(text.substr(dash + 1));
-  if (!first || !last) refuse(piece, "expected a number or a range");
-  if (*first > *last) refuse(piece, fmt::format("{} comes after {}", *first, *last));
+  if (!first || !last) refuse_piece(piece, "expected a number or a range");
+  if (*first > *last) refuse_piece(piece, fmt::format("{} comes after {}", *first, *last));
   return {*first, *last};
 }
 
@@ -29,7 +29,7 @@ Numbers parse_numbers(std::string_view text, std::string_view piece) {
 TaskName parse_name(std::string_view piece) {
   TaskName name;
   name.word = piece;
-  if (piece.empty()) refuse(piece, "it is empty");
+  if (piece.empty()) refuse_piece(piece, "it is empty");
   std::string_view job = piece;
   const std::size_t dot = piece.rfind('.');
   const bool has_tasks = dot != std::string_view::npos && begins_with_digit(piece.substr(dot + 1)) &&
@@ -45,12 +45,12 @@ TaskName parse_name(std::string_view piece) {
   } else if (begins_with_digit(job) && job.find_first_not_of("0123456789-") == std::string_view::npos) {
     name.numbers = parse_numbers(job, piece);
   } else if (job.empty()) {
-    refuse(piece, "a job belongs before the dot");
+    refuse_piece(piece, "a job belongs before the dot");
   } else {
     name.jobs = TaskName::Jobs::named;
     name.name = job;
   }
-  if (name.tasks && !name.one_job() && name.jobs != TaskName::Jobs::named) refuse(piece, "tasks of one job at a time");
+  if (name.tasks && !name.one_job() && name.jobs != TaskName::Jobs::named) refuse_piece(piece, "tasks of one job at a time");
   return name;
 }
 
@@ -80,7 +80,7 @@ std::vector<AfterName> parse_after_names(std::string_view word) {
       piece = piece.substr(0, colon);
     }
     after.name = parse_name(piece);
-    if (after.name.jobs == TaskName::Jobs::all) refuse(piece, "a job cannot wait for all jobs, itself among them");
+    if (after.name.jobs == TaskName::Jobs::all) refuse_piece(piece, "a job cannot wait for all jobs, itself among them");
     all.push_back(std::move(after));
   }
   return all;

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr const char* base = "/tmp";
 constexpr const char* another = "name a directory of your own: THOLE_PERSONAL_DIR";
 
-bool is_directory(const std::string& path) {
+bool is_directory_itself(const std::string& path) {
   struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
@@ -66,7 +66,7 @@ std::string Places::personal() const {
 
 std::optional<std::string> Places::find_personal() const {
   if (personal_dir_.empty()) return host::find_own_directory(base, uid_);
-  return is_directory(personal_dir_) ? std::optional(host::open_named_directory(personal_dir_, another)) : std::nullopt;
+  return is_directory_itself(personal_dir_) ? std::optional(host::open_named_directory(personal_dir_, another)) : std::nullopt;
 }
 
 std::string Places::expected_personal() const {
@@ -91,7 +91,7 @@ std::string Places::find_claim(const std::string& claim_id, uid_t owner) const {
   std::vector<std::string> roots = host::own_directories(base, owner);
   if (owner == uid_ && !personal_dir_.empty()) roots = {personal_dir_};
   for (const std::string& root : roots)
-    if (is_directory(root + name)) return root + name;
+    if (is_directory_itself(root + name)) return root + name;
   return (roots.empty() ? fmt::format("{}/thole-{}", base, owner) : roots.front()) + name;
 }
 

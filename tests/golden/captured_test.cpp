@@ -15,7 +15,7 @@ namespace thole {
 namespace {
 
 // One line for each CPU, node, GPU and NIC.
-std::string show(const std::string& root) {
+std::string shown_capture(const std::string& root) {
   host::LiveTopology topology({root, {THOLE_BINARY_DIR "/fake/fake_probe", "", ""}});
   const model::Machine machine = topology.around(host::AmdBackend({root}).read(Millis(1000)).gpus, Millis(10'000));
   EXPECT_EQ(topology.problem().empty(), !machine.cpus.empty());
@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Hwloc, CapturedTree,
 
 TEST_P(CapturedTree, IsReadAsRecorded) {
   const std::string name = GetParam();
-  compare(name, show(test::captured_tree("hwloc/" + name + ".tar.gz").string() + "/" + name));
+  compare(name, shown_capture(test::captured_tree("hwloc/" + name + ".tar.gz").string() + "/" + name));
 }
 
 class CapturedKfd : public testing::TestWithParam<const char*> {};
@@ -52,7 +52,7 @@ TEST_P(CapturedKfd, IsReadAsRecorded) {
   tree.folder("sys/class/kfd/kfd");
   std::filesystem::create_directory_symlink(test::captured_tree("kfd/k8s-device-plugin.tar.gz") / name,
                                             tree.root() + "/sys/class/kfd/kfd/topology");
-  compare("kfd_" + name.substr(0, name.find('/')), show(tree.root()));
+  compare("kfd_" + name.substr(0, name.find('/')), shown_capture(tree.root()));
 }
 
 }  // namespace

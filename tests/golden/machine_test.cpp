@@ -56,7 +56,7 @@ std::string lines(const model::Json& status) {
   return text + "}\n";
 }
 
-std::string show(const std::string& name) {
+std::string shown_machine(const std::string& name) {
   host::MachineFile file(name, {shipped});
   model::Snapshot snapshot;
   port::Reading reading = file.read(Millis(0));
@@ -78,13 +78,13 @@ std::string show(const std::string& name) {
 class ShippedMachine : public testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedMachine, IsReadListedAndPrintedAsRecorded) {
-  test::expect_as_recorded("machine_" + GetParam() + ".json", show(GetParam()));
+  test::expect_as_recorded("machine_" + GetParam() + ".json", shown_machine(GetParam()));
 }
 
 TEST_P(ShippedMachine, PrintsWhatReadsBackAsItself) {
   host::MachineFile file(GetParam(), {shipped});
   const model::Machine machine = file.around(file.read(Millis(0)).gpus, Millis(0));
-  EXPECT_EQ(model::machine_from_json(model::parse_json(show(GetParam()), "status")), machine);
+  EXPECT_EQ(model::machine_from_json(model::parse_json(shown_machine(GetParam()), "status")), machine);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedMachine, testing::ValuesIn(host::shipped_machines({shipped})), [](const auto& machine) {

@@ -17,8 +17,6 @@
 namespace thole::host {
 namespace {
 
-constexpr const char* init_hint = "sudo thole init";
-
 bool missing(int fd, const std::string& name) {
   struct stat found;
   return ::fstatat(fd, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;

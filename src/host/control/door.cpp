@@ -20,7 +20,7 @@
 namespace thole::host {
 namespace {
 
-constexpr std::size_t longest_line = 256;
+constexpr std::size_t longest_request = 256;
 constexpr std::size_t most_clients = 16;   // the oldest that never asked anything makes room
 constexpr std::size_t most_descriptors = 250;  // the kernel's SCM_MAX_FD is 253
 
@@ -130,14 +130,14 @@ void Door::accept_clients() {
 
 // One read a turn: the descriptor stays ready while there is more, and a client that writes without end delays nobody.
 bool Door::read_from(Client& client, port::Order& order) {
-  char buffer[longest_line];
+  char buffer[longest_request];
   const ssize_t n = ::recv(client.fd.get(), buffer, sizeof buffer, MSG_DONTWAIT);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   if (n == 0) return false;
   if (client.waits_for_release) return true;
   client.line.append(buffer, static_cast<std::size_t>(n));
   if (client.line.find('\n') != std::string::npos) return answer(client, order);
-  if (client.line.size() <= longest_line) return true;
+  if (client.line.size() <= longest_request) return true;
   say(client.fd.get(), "no the line is too long\n");
   return false;
 }

@@ -63,6 +63,13 @@ bool any_cpu_is_offline(const Tree& tree) {
 
 bool is_gpu_class(std::uint32_t class_code) { return (class_code >> 16) == 0x03 || (class_code >> 8) == 0x1200; }
 
+std::optional<model::Vendor> vendor_of(const PciDevice& device) {
+  if (device.vendor == pci_vendor::nvidia) return model::Vendor::nvidia;
+  if (device.vendor == pci_vendor::amd) return model::Vendor::amd;
+  if (device.vendor == pci_vendor::intel) return model::Vendor::intel;
+  return std::nullopt;
+}
+
 std::optional<PciDevice> pci_device(const Tree& tree, const model::PciAddress& address) {
   const std::string directory = devices_directory + address.to_string();
   if (!tree.exists(directory)) return std::nullopt;

@@ -35,6 +35,9 @@ struct PciDevice {
 // Display controllers (0x03xxxx) and processing accelerators (0x1200xx, where AMD Instinct is found).
 bool is_gpu_class(std::uint32_t class_code);
 
+// Nothing for a vendor whose GPUs are not read.
+std::optional<model::Vendor> vendor_of(const PciDevice& device);
+
 // Nothing when this machine has no such device.
 std::optional<PciDevice> pci_device(const Tree& tree, const model::PciAddress& address);
 

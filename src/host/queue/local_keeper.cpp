@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr Millis kill_again{100};
+constexpr Millis killed_again_after{100};
 constexpr Millis first_look_pause{1}, longest_look_pause{1'000};   // while what is paused has not stopped yet
 
 // Before it execs a child is counted with our memory: a smaller figure says nothing about the command.
@@ -193,7 +193,7 @@ void LocalKeeper::next_step_against_rest(Kept& task, SteadyTime now) {
     signal_process(process, first ? SIGTERM : SIGKILL);
     if (first) signal_process(process, SIGCONT);
   }
-  task.deadline = now + (first ? task.run.patience : kill_again);
+  task.deadline = now + (first ? task.run.patience : killed_again_after);
   if (task.give_up && now >= *task.give_up) task.phase = Phase::over;
 }
 

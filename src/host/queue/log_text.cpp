@@ -16,7 +16,7 @@ namespace thole::host {
 
 namespace {
 
-constexpr std::size_t block = 65536;
+constexpr std::size_t read_at_once = 65536;
 
 off_t at(std::uint64_t position) { return static_cast<off_t>(position); }
 
@@ -45,7 +45,7 @@ std::string LogText::next() {
     return fmt::format("\n[… {} left out: the log's limit …]\n",
                        left_out < 1024 * 1024 ? fmt::format("{} bytes", left_out) : format_mib(left_out >> 20));
   }
-  std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(block, end - at_)), '\0');
+  std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(read_at_once, end - at_)), '\0');
   const off_t hole = ::lseek(file_.get(), at(at_), SEEK_HOLE);
   if (hole > at(at_)) text.resize(std::min(text.size(), static_cast<std::size_t>(hole - at(at_))));
   ssize_t got = 0;
@@ -60,10 +60,10 @@ std::string LogText::next() {
 void LogText::skip_to_last(std::uint64_t lines) {
   const std::uint64_t end = present_end();
   std::uint64_t from = end, found = 0;
-  std::string text(block, '\0');
+  std::string text(read_at_once, '\0');
   at_ = lines == 0 ? end : start_;
   while (lines > 0 && from > start_) {
-    const std::uint64_t begin = from - std::min<std::uint64_t>(block, from - start_);
+    const std::uint64_t begin = from - std::min<std::uint64_t>(read_at_once, from - start_);
     const ssize_t got = ::pread(file_.get(), text.data(), static_cast<std::size_t>(from - begin), at(begin));
     if (got <= 0) return;
     for (std::size_t i = static_cast<std::size_t>(got); i-- > 0;) {

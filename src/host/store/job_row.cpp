@@ -12,8 +12,10 @@ namespace {
 
 // As the tables have them; a later version of the schema adds columns behind.
 enum JobColumn {
-  command, tags, id, name, request_class, gpus, priority, held, begin, at_most, time_s, unmet, tasks, per_item, next, rest,
-  first_count, ready = first_count + static_cast<int>(model::task_states), submitted, started, ended, busy_ms, ran, open, due
+  job_command, job_tags, job_id, job_name, job_request_class, job_gpus, job_priority, job_held, job_begin, job_at_most, job_time_s,
+  job_unmet, job_tasks, job_per_item, job_next, job_rest, job_first_count,
+  job_ready = job_first_count + static_cast<int>(model::task_states), job_submitted, job_started, job_ended, job_busy_ms, job_ran,
+  job_open, job_due
 };
 enum TaskColumn {
   task_gpus, task_job, task_idx, task_state, task_flags, task_runs, task_tries, task_lane, task_lane_place, task_started,
@@ -37,32 +39,32 @@ std::optional<T> as(const std::optional<std::int64_t>& number) {
 JobRow job_row(const Rows& rows) {
   JobRow row;
   model::Job& job = row.job;
-  job.command = rows.text(command);
-  job.tags = lines(rows.text(tags));
-  job.id = rows.count(id);
-  job.name = rows.text(name);
-  job.request_class = rows.count(request_class);
-  job.gpus = static_cast<unsigned>(rows.integer(gpus));
-  job.terms.priority = static_cast<int>(rows.integer(priority));
-  job.terms.held = rows.integer(held) != 0;
-  job.terms.begin = rows.maybe_time(begin);
-  job.terms.at_most = as<std::uint64_t>(rows.maybe(at_most));
-  job.terms.time = as<Seconds>(rows.maybe(time_s));
-  job.unmet = rows.count(unmet);
-  job.tasks = rows.count(tasks);
-  row.per_item = rows.count(per_item);
-  row.next = rows.count(next);
-  row.rest = static_cast<TaskState>(rows.integer(rest));
+  job.command = rows.text(job_command);
+  job.tags = lines(rows.text(job_tags));
+  job.id = rows.count(job_id);
+  job.name = rows.text(job_name);
+  job.request_class = rows.count(job_request_class);
+  job.gpus = static_cast<unsigned>(rows.integer(job_gpus));
+  job.terms.priority = static_cast<int>(rows.integer(job_priority));
+  job.terms.held = rows.integer(job_held) != 0;
+  job.terms.begin = rows.maybe_time(job_begin);
+  job.terms.at_most = as<std::uint64_t>(rows.maybe(job_at_most));
+  job.terms.time = as<Seconds>(rows.maybe(job_time_s));
+  job.unmet = rows.count(job_unmet);
+  job.tasks = rows.count(job_tasks);
+  row.per_item = rows.count(job_per_item);
+  row.next = rows.count(job_next);
+  row.rest = static_cast<TaskState>(rows.integer(job_rest));
   for (std::size_t i = 0; i < model::task_states; ++i)
-    job.counts[static_cast<TaskState>(i)] = rows.count(first_count + static_cast<int>(i));
-  job.ready = rows.maybe_time(ready);
-  job.submitted = WallTime(Millis(rows.integer(submitted)));
-  job.started = rows.maybe_time(started);
-  job.ended = rows.maybe_time(ended);
-  job.busy = Millis(rows.integer(busy_ms));
-  job.ran = rows.count(ran);
-  row.open = rows.integer(open) != 0;
-  row.due = rows.integer(due);
+    job.counts[static_cast<TaskState>(i)] = rows.count(job_first_count + static_cast<int>(i));
+  job.ready = rows.maybe_time(job_ready);
+  job.submitted = WallTime(Millis(rows.integer(job_submitted)));
+  job.started = rows.maybe_time(job_started);
+  job.ended = rows.maybe_time(job_ended);
+  job.busy = Millis(rows.integer(job_busy_ms));
+  job.ran = rows.count(job_ran);
+  row.open = rows.integer(job_open) != 0;
+  row.due = rows.integer(job_due);
   return row;
 }
 

@@ -12,7 +12,7 @@ namespace thole::host {
 
 namespace {
 
-constexpr const char* name = "thole";
+constexpr const char* vfs_name = "thole";
 
 sqlite3_vfs* system_vfs() { return sqlite3_vfs_find(nullptr); }
 
@@ -35,7 +35,7 @@ bool add() {
   sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);   // nobody asks, and a mutex for every allocation is felt; before all else
   sqlite3_initialize();
   ours = *system_vfs();
-  ours.zName = name;
+  ours.zName = vfs_name;
   ours.xOpen = open_file;
   ours.pNext = nullptr;
   return sqlite3_vfs_register(&ours, 0) == SQLITE_OK;
@@ -45,7 +45,7 @@ bool add() {
 
 const char* log_vfs() {
   static const bool added = add();
-  return added ? name : nullptr;
+  return added ? vfs_name : nullptr;
 }
 
 }  // namespace thole::host

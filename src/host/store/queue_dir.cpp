@@ -14,6 +14,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/own_directory.hpp"
+#include "host/path.hpp"
 
 namespace thole::host {
 
@@ -21,12 +22,6 @@ namespace {
 
 // Not in linux/magic.h of every distribution.
 constexpr unsigned long xfs = 0x58465342, zfs = 0x2fc12fc1, bcachefs = 0xca451a4e, ramfs = 0x858458f6;
-
-std::string parent_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 bool is_there(const std::string& path) {
   struct stat found;
@@ -48,18 +43,18 @@ struct Candidate {
   bool moved() const { return kind == Kind::by_init || kind == Kind::temporary; }
   std::string path() const { return root + below; }
 };
-using Kind = Candidate::Kind;
+using CandidateKind = Candidate::Kind;
 
 constexpr const char* another = "name another directory: --queue-dir, THOLE_QUEUE_DIR";
 
 std::vector<Candidate> candidates(const QueuePlaces& places) {
-  if (!places.named.empty()) return {{Kind::named, places.named, ""}};
+  if (!places.named.empty()) return {{CandidateKind::named, places.named, ""}};
   std::vector<Candidate> all;
   const std::string name = "/" + queue_name(places), below = "/queue" + name;
-  if (!places.state_home.empty()) all.push_back({Kind::home, places.state_home + "/thole/queue", name});
-  all.push_back({Kind::by_init, fmt::format("{}/{}", places.var_lib, places.uid), below});
+  if (!places.state_home.empty()) all.push_back({CandidateKind::home, places.state_home + "/thole/queue", name});
+  all.push_back({CandidateKind::by_init, fmt::format("{}/{}", places.var_lib, places.uid), below});
   // There anybody can have made any directory: only one that is ours is looked into.
-  all.push_back({Kind::temporary, find_own_directory(places.temporary, places.uid).value_or(""), below});
+  all.push_back({CandidateKind::temporary, find_own_directory(places.temporary, places.uid).value_or(""), below});
   return all;
 }
 
@@ -126,7 +121,7 @@ bool belongs_to(const std::string& path, uid_t uid) {
 // was named by hand is looked at in any case, and refused where it must be.
 const Candidate* existing(const std::vector<Candidate>& all, uid_t uid) {
   for (const Candidate& candidate : all)
-    if ((candidate.kind == Kind::named || belongs_to(candidate.root, uid)) && is_there(candidate.path() + "/queue.db"))
+    if ((candidate.kind == CandidateKind::named || belongs_to(candidate.root, uid)) && is_there(candidate.path() + "/queue.db"))
       return &candidate;
   return nullptr;
 }
@@ -134,16 +129,16 @@ const Candidate* existing(const std::vector<Candidate>& all, uid_t uid) {
 // Where a queue is made when there is none.
 Candidate to_be_made(const QueuePlaces& places) {
   for (Candidate& candidate : candidates(places)) {
-    if (candidate.kind == Kind::home && !can_be_written(candidate.root)) continue;
-    if (candidate.kind == Kind::by_init && !belongs_to(candidate.root, places.uid)) continue;
-    if (places.disk(candidate.kind == Kind::temporary ? places.temporary : candidate.root) != Disk::foreign) return candidate;
-    if (candidate.kind == Kind::named) cannot(candidate.root, "a queue needs a local disk, and this is none");
+    if (candidate.kind == CandidateKind::home && !can_be_written(candidate.root)) continue;
+    if (candidate.kind == CandidateKind::by_init && !belongs_to(candidate.root, places.uid)) continue;
+    if (places.disk(candidate.kind == CandidateKind::temporary ? places.temporary : candidate.root) != Disk::foreign) return candidate;
+    if (candidate.kind == CandidateKind::named) cannot(candidate.root, "a queue needs a local disk, and this is none");
   }
   cannot(places.temporary, "no local disk was found for the queue");
 }
 
 void make_root(Candidate& candidate, const QueuePlaces& places) {
-  if (candidate.kind == Kind::temporary) {
+  if (candidate.kind == CandidateKind::temporary) {
     candidate.root = open_own_directory(places.temporary, another);
     const Fd above = open_at(AT_FDCWD, places.temporary.c_str(), O_RDONLY | O_DIRECTORY);
     if (above) ::fsync(above.get());
@@ -207,7 +202,7 @@ std::vector<std::string> other_queues(const QueuePlaces& places) {
   std::string used;
   if (const auto found = find_queue_dir(places)) used = found->path;
   for (const Candidate& candidate : candidates(places)) {
-    if (candidate.kind == Kind::named || !belongs_to(candidate.root, places.uid)) continue;
+    if (candidate.kind == CandidateKind::named || !belongs_to(candidate.root, places.uid)) continue;
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(parent_of(candidate.path()), none)) {
       const std::string other = entry.path().filename();

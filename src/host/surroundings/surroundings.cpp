@@ -25,7 +25,7 @@ std::string nvidia_version(std::string_view text) {
   return "";
 }
 
-model::VendorDriver nvidia(const Tree& tree) {
+model::VendorDriver nvidia_files(const Tree& tree) {
   model::VendorDriver driver{"nvidia", pci_gpus(tree, pci_vendor::nvidia).size(), std::nullopt, {}};
   if (auto text = tree.text("/proc/driver/nvidia/version")) driver.loaded = nvidia_version(*text);
   for (unsigned minor : tree.numbered("/dev", "nvidia"))
@@ -72,7 +72,7 @@ model::Surroundings read_surroundings(const std::string& root, const std::string
   model::Surroundings found;
   found.wsl = tree.exists("/dev/dxg");
   for (model::VendorDriver driver :
-       {nvidia(tree), drm(tree, "amd", pci_vendor::amd, {"amdgpu"}), drm(tree, "intel", pci_vendor::intel, {"xe", "i915"})})
+       {nvidia_files(tree), drm(tree, "amd", pci_vendor::amd, {"amdgpu"}), drm(tree, "intel", pci_vendor::intel, {"xe", "i915"})})
     if (driver.pci_gpus != 0 || driver.loaded) found.drivers.push_back(std::move(driver));
   found.nvidia_persistenced =
       tree.exists("/run/nvidia-persistenced/socket") || tree.exists("/var/run/nvidia-persistenced/socket");

@@ -21,14 +21,14 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-std::string without_trailing_slashes(std::string root) {
+std::string prefix_of(std::string root) {
   while (!root.empty() && root.back() == '/') root.pop_back();
   return root;
 }
 
 }  // namespace
 
-Tree::Tree(std::string root) : root_(without_trailing_slashes(std::move(root))) {}
+Tree::Tree(std::string root) : root_(prefix_of(std::move(root))) {}
 
 bool Tree::exists(std::string_view path) const { return ::access(at(path).c_str(), F_OK) == 0; }
 

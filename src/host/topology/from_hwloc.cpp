@@ -14,13 +14,6 @@ namespace {
 
 using Ports = std::multimap<model::PciAddress, const HwlocPort*>;
 
-std::optional<model::Vendor> vendor_of(const PciDevice& device) {
-  if (device.vendor == pci_vendor::nvidia) return model::Vendor::nvidia;
-  if (device.vendor == pci_vendor::amd) return model::Vendor::amd;
-  if (device.vendor == pci_vendor::intel) return model::Vendor::intel;
-  return std::nullopt;
-}
-
 // Console adapters of server boards that carry AMD's vendor id: Rage XL, ES1000.
 bool is_console(const PciDevice& device) {
   constexpr std::array<std::uint16_t, 2> known{0x4752, 0x515e};

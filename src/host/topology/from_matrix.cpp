@@ -68,14 +68,14 @@ Words words_of(std::string_view line) {
   return words;
 }
 
-std::optional<std::uint64_t> number_after(std::string_view word, std::string_view prefix) {
+std::optional<std::uint64_t> count_after(std::string_view word, std::string_view prefix) {
   return word.starts_with(prefix) ? parse_u64(word.substr(prefix.size())) : std::nullopt;
 }
 
 std::optional<Cell> parse_cell(std::string_view word) {
   if (word == "X") return Cell{true, std::nullopt, std::nullopt};
   if (word == "N/A") return Cell{};
-  if (auto count = number_after(word, "NV"); count && *count > 0 && *count <= 64)
+  if (auto count = count_after(word, "NV"); count && *count > 0 && *count <= 64)
     return Cell{false, model::LinkKind::nvlink, static_cast<int>(*count)};
   if (word == "SOC") word = "SYS";       // drivers before 387
   if (word == "C2C") return Cell{false, model::LinkKind::c2c, std::nullopt};
@@ -141,7 +141,7 @@ class Table {
         .hint("give the whole output of nvidia-smi topo -m, unwrapped");
   }
 
-  bool is_gpu(std::size_t column) const { return number_after(names_[column], "GPU").has_value(); }
+  bool is_gpu(std::size_t column) const { return count_after(names_[column], "GPU").has_value(); }
 
   void read_header() {
     while (header_ < lines_.size() && !is_header(words_of(lines_[header_]))) ++header_;
@@ -221,7 +221,7 @@ class Table {
   model::PciAddress address(std::size_t column) const {
     const auto position =
         std::count_if(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(column),
-                      [&](const std::string& name) { return number_after(name, "GPU").has_value() == is_gpu(column); });
+                      [&](const std::string& name) { return count_after(name, "GPU").has_value() == is_gpu(column); });
     model::PciAddress address;
     address.domain = is_gpu(column) ? 0xff00 : 0xff01;
     address.bus = static_cast<std::uint8_t>(position & 0xff);

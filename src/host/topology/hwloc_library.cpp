@@ -11,7 +11,7 @@ namespace {
 constexpr const char* soname = "libhwloc.so.15";
 
 // libhwloc asks for libudev.so.1 by name. The archive's own copy is found only if it is loaded before, by path.
-void* open(const std::string& place) {
+void* open_hwloc(const std::string& place) {
   if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   const auto slash = place.rfind('/');
   if (slash == place.npos || !::dlopen((place.substr(0, slash + 1) + "libudev.so.1").c_str(), RTLD_NOW | RTLD_LOCAL))
@@ -73,7 +73,7 @@ std::vector<std::string> hwloc_places(const std::string& named, const std::strin
 std::variant<HwlocFunctions, HwlocFailure> load_hwloc(const std::vector<std::string>& places) {
   HwlocFailure failure{"no place to look for it"};
   for (const std::string& place : places) {
-    if (void* library = open(place)) return bind_all(library, place);
+    if (void* library = open_hwloc(place)) return bind_all(library, place);
     if (const char* why = ::dlerror()) failure.why = why;  // that of the last place, the system's, tells most
   }
   return failure;

@@ -205,12 +205,12 @@ struct Destroy {
   const HwlocFunctions* hwloc;
   void operator()(hwloc_topology* topology) const { hwloc->destroy(topology); }
 };
-using Topology = std::unique_ptr<hwloc_topology, Destroy>;
+using Handle = std::unique_ptr<hwloc_topology, Destroy>;
 
-Topology make(const HwlocFunctions& hwloc, unsigned long flags) {
+Handle make(const HwlocFunctions& hwloc, unsigned long flags) {
   hwloc_topology_t raw = nullptr;
   if (hwloc.init(&raw) != 0) throw Error(ErrorCode::unavailable, "hwloc cannot make a topology").because(errno);
-  Topology topology(raw, Destroy{&hwloc});
+  Handle topology(raw, Destroy{&hwloc});
   hwloc.set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc.set_flags(raw, flags) != 0) throw Error(ErrorCode::unavailable, "hwloc refuses its flags").because(errno);
   return topology;
@@ -245,7 +245,7 @@ hwloc_obj_osdev_type_t old_type(std::uint64_t mask) {
 HwlocScan scan_machine(const HwlocFunctions& hwloc) {
   // DONT_CHANGE_BINDING leaves out hwloc's x86 part, which would move this process over all CPUs, busy ones included, to ask
   // each for what the kernel's files already tell.
-  Topology topology = make(hwloc, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
+  Handle topology = make(hwloc, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
                                       HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
   if (hwloc.load(topology.get()) != 0) throw Error(ErrorCode::unavailable, "hwloc cannot read this machine").because(errno);
   return Scanner(hwloc, topology.get()).scan();
@@ -253,7 +253,7 @@ HwlocScan scan_machine(const HwlocFunctions& hwloc) {
 
 HwlocScan scan_xml(const HwlocFunctions& hwloc, std::string xml, const std::string& what) {
   downgrade_hwloc_xml(xml);
-  Topology topology = make(hwloc, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  Handle topology = make(hwloc, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   // The buffer is given with its terminating zero.
   if (xml.size() >= INT_MAX || hwloc.set_xmlbuffer(topology.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) != 0 ||
       hwloc.load(topology.get()) != 0)

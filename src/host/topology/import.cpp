@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t largest = 256u << 20;
+constexpr std::size_t largest_import = 256u << 20;
 
 // "/home/anna/node7.topology.xml" -> "node7.topology"
 std::string name_of(const std::string& path) {
@@ -60,13 +60,6 @@ bool computes(const Tree& tree, const PciDevice& device) {
   return !tree.numbered("/sys/bus/pci/devices/" + device.address.to_string() + "/drm", "renderD").empty();
 }
 
-std::optional<model::Vendor> vendor_of(const PciDevice& device) {
-  if (device.vendor == pci_vendor::nvidia) return model::Vendor::nvidia;
-  if (device.vendor == pci_vendor::amd) return model::Vendor::amd;
-  if (device.vendor == pci_vendor::intel) return model::Vendor::intel;
-  return std::nullopt;
-}
-
 void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<model::PciAddress>& addresses) {
   if (gpu.uuid.empty()) gpu.uuid = known.uuid;
   if (gpu.model.empty()) gpu.model = known.model;
@@ -82,7 +75,7 @@ void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<model::Pc
 }  // namespace
 
 model::Machine import_file(const std::string& path, const TopologyReader& reader, std::vector<std::string>* doubts) {
-  const auto text = read_file(path, largest);
+  const auto text = read_file(path, largest_import);
   if (!text) throw Error(ErrorCode::usage, "cannot read the topology file").about(printable(path, 200)).because(errno);
   const bool hwloc = start_has(*text, "<topology") || start_has(*text, "<root>");
   model::Machine machine = hwloc ? reader.read_xml(path) : import_text(*text, path, doubts);

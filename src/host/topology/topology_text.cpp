@@ -33,9 +33,9 @@ std::string word(const std::vector<model::PciAddress>& addresses) {
 }
 
 // Takes the words of one line in order; remembers whether one was not what it should be.
-class Words {
+class LineWords {
  public:
-  explicit Words(std::string_view line) : words_(split(line, ' ')) {}
+  explicit LineWords(std::string_view line) : words_(split(line, ' ')) {}
 
   std::string_view text() {
     if (next_ < words_.size() && !words_[next_].empty()) return words_[next_++];
@@ -74,7 +74,7 @@ class Words {
 
 constexpr std::uint64_t most_cpus = 1u << 16, most_mib = std::uint64_t{1} << 43;
 
-void read_cpu(Words& words, Topology& topology) {
+void read_cpu(LineWords& words, Topology& topology) {
   model::Cpu& cpu = topology.cpus.emplace_back();
   cpu.id = words.must<unsigned>(most_cpus);
   words.whole(cpu.core);
@@ -83,13 +83,13 @@ void read_cpu(Words& words, Topology& topology) {
   words.whole(cpu.package);
 }
 
-void read_node(Words& words, Topology& topology) {
+void read_node(LineWords& words, Topology& topology) {
   model::NumaNode& node = topology.numa.emplace_back();
   node.id = words.must<int>(most_cpus);
   words.whole(node.memory_mib, 10, most_mib);
 }
 
-void read_nic(Words& words, Topology& topology) {
+void read_nic(LineWords& words, Topology& topology) {
   model::Nic& nic = topology.nics.emplace_back();
   nic.name = words.text();
   words.address(nic.pci);
@@ -100,7 +100,7 @@ void read_nic(Words& words, Topology& topology) {
   }
 }
 
-void read_device(Words& words, Topology& topology) {
+void read_device(LineWords& words, Topology& topology) {
   PciDevice device;
   std::optional<model::PciAddress> address;
   words.address(address);
@@ -129,9 +129,9 @@ void read_device(Words& words, Topology& topology) {
 
 struct Line {
   std::string_view name;
-  void (*read)(Words&, Topology&);
+  void (*read)(LineWords&, Topology&);
 };
-constexpr std::array<Line, 4> lines{Line{"cpu", read_cpu}, {"node", read_node}, {"nic", read_nic}, {"device", read_device}};
+constexpr std::array<Line, 4> line_kinds{Line{"cpu", read_cpu}, {"node", read_node}, {"nic", read_nic}, {"device", read_device}};
 
 }  // namespace
 
@@ -160,9 +160,9 @@ std::optional<Topology> topology_from_text(std::string_view text) {
       topology.problem = rest;
       continue;
     }
-    const auto* known = std::find_if(lines.begin(), lines.end(), [&](const Line& each) { return each.name == name; });
-    if (known == lines.end()) return std::nullopt;
-    Words words(rest);
+    const auto* known = std::find_if(line_kinds.begin(), line_kinds.end(), [&](const Line& each) { return each.name == name; });
+    if (known == line_kinds.end()) return std::nullopt;
+    LineWords words(rest);
     known->read(words, topology);
     if (!words.all_good()) return std::nullopt;
   }

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace thole::app::test {
+namespace thole::app::map_tests {
 namespace {
 
 using Next = ItemSource::Next;
@@ -96,4 +96,4 @@ TEST(MapItems, RowsOfCsv) {
 }
 
 }  // namespace
-}  // namespace thole::app::test
+}  // namespace thole::app::map_tests

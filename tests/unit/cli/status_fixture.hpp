@@ -6,7 +6,7 @@
 
 namespace thole::test {
 
-constexpr WallTime noon{Millis{1'794'916'800'000}};  // 2026-11-17 12:00:00 UTC, a Tuesday
+constexpr WallTime status_noon{Millis{1'794'916'800'000}};  // 2026-11-17 12:00:00 UTC, a Tuesday
 
 inline model::Holding holding(std::string user, Seconds age, std::optional<Seconds> left, std::string command) {
   model::Holding held;
@@ -15,8 +15,8 @@ inline model::Holding holding(std::string user, Seconds age, std::optional<Secon
   held.uid = user == "me" ? 1000 : 2000;
   held.user = std::move(user);
   held.pid = 4711;
-  held.since = noon - age;
-  if (left) held.until = noon + *left;
+  held.since = status_noon - age;
+  if (left) held.until = status_noon + *left;
   held.command = std::move(command);
   return held;
 }
@@ -32,7 +32,7 @@ inline model::GpuProcess process(pid_t pid, std::string user, std::string comman
 // `count` idle GPUs of one model.
 inline app::Overview overview_of(std::size_t count, const std::string& model = "NVIDIA A100-SXM4-80GB") {
   app::Overview overview;
-  overview.now = noon;
+  overview.now = status_noon;
   overview.uid = 1000;
   for (std::size_t g = 0; g < count; ++g) {
     model::Gpu gpu;
@@ -93,7 +93,7 @@ inline app::Overview every_state() {
   first.user = "dora";
   first.uid = 3000;
   first.count = 4;
-  first.since = noon - Seconds{600};
+  first.since = status_noon - Seconds{600};
   for (const app::UnitOverview& row : overview.units) first.eligible.push_back(row.unit.key);
   second.user = "me";
   second.uid = 1000;
@@ -101,9 +101,9 @@ inline app::Overview every_state() {
   second.count = 1;
   second.memory_mib = 20480;
   second.time = Seconds{7200};
-  second.since = noon - Seconds{60};
+  second.since = status_noon - Seconds{60};
   second.eligible = {overview.units[0].unit.key, overview.units[1].unit.key};
-  overview.queue = {{first, std::nullopt}, {second, noon + Seconds{5400}}};
+  overview.queue = {{first, std::nullopt}, {second, status_noon + Seconds{5400}}};
   return overview;
 }
 

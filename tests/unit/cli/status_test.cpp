@@ -161,7 +161,7 @@ TEST_F(Status, WithoutAGpuOffersASimulatedMachine) {
 
 TEST_F(Status, ShowsAPartitionedGpuAboveItsInstances) {
   app::Overview overview;
-  overview.now = noon;
+  overview.now = status_noon;
   model::Gpu gpu = overview_of(1).snapshot.machine.gpus[0];
   gpu.mig_mode = true;
   for (int i = 0; i < 2; ++i) {

@@ -11,7 +11,7 @@
 #include "host/claims/init.hpp"
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
 struct Faults : ClaimStoreTest {
@@ -347,4 +347,4 @@ TEST_F(Faults, InitRecyclesTheSlotsOfVanishedUnitsThatNobodyHolds) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

@@ -1,6 +1,7 @@
 // Help for the tests of the claim store: a state directory of its own, a plain first-come-first-served rule, child processes.
 #pragma once
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -18,7 +19,7 @@
 #include "host/claims/store.hpp"
 #include "support/said.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 
 // A temporary folder, gone with the test.
 struct TemporaryFolder {
@@ -31,6 +32,13 @@ struct TemporaryFolder {
   ~TemporaryFolder() { std::error_code ignored; std::filesystem::remove_all(path, ignored); }
   std::string path;
 };
+
+// Two users that exist on no machine, for tests as root.
+constexpr uid_t anna = 60001, bert = 60002;
+
+inline void become(uid_t uid) {
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0) ::_exit(90);
+}
 
 inline bool admits(const model::SlotView& slot, const port::Entry& entry) {
   if (slot.key.empty()) return false;
@@ -195,4 +203,4 @@ class ClaimStoreTest : public ::testing::Test {
   std::vector<std::string> units{"GPU-0", "GPU-1", "GPU-2", "GPU-3"};
 };
 
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

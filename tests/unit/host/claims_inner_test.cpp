@@ -4,7 +4,7 @@
 #include "host/claims/safe_gpu_lock.hpp"
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
 struct Inner : ClaimStoreTest {
@@ -145,4 +145,4 @@ TEST_F(Inner, ANewEndIsRecordedForTheClaimAlone) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

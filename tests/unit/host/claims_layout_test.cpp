@@ -116,7 +116,7 @@ TEST(ClaimLayout, DevicesAreReadLineByLineAndNonsenseIsPassedOver) {
 
 // Research prototype, bug b: a record at the end of the file that was read short made the last waiter invisible.
 TEST(ClaimLayout, AQueueCutWithinARecordLosesThatTicketAndNoOther) {
-  test::TemporaryFolder folder;
+  claim_tests::TemporaryFolder folder;
   Fd fd = open_at(AT_FDCWD, (folder.path + "/queue").c_str(), O_RDWR | O_CREAT, 0600);
   QueueFile queue(fd.get());
   for (unsigned place = 0; place < 20; ++place) {
@@ -135,7 +135,7 @@ TEST(ClaimLayout, AQueueCutWithinARecordLosesThatTicketAndNoOther) {
 }
 
 TEST(ClaimLayout, RandomBytesInTheQueueAreNoTicketsAndDoNoHarm) {
-  test::TemporaryFolder folder;
+  claim_tests::TemporaryFolder folder;
   Fd fd = open_at(AT_FDCWD, (folder.path + "/queue").c_str(), O_RDWR | O_CREAT, 0600);
   std::mt19937_64 random(7);
   for (int round = 0; round < 50; ++round) {
@@ -168,7 +168,7 @@ TEST(KernelLocks, FlocksInForceAreReadWaitersAndOthersAreNot) {
 }
 
 TEST(KernelLocks, AFileOfAnotherFileSystemWithTheSameNumberIsAnotherFile) {
-  test::TemporaryFolder folder;
+  claim_tests::TemporaryFolder folder;
   Fd fd = open_at(AT_FDCWD, (folder.path + "/file").c_str(), O_RDWR | O_CREAT, 0600);
   struct stat file;
   ASSERT_EQ(::fstat(fd.get(), &file), 0);

@@ -6,7 +6,7 @@
 
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
 struct Line : ClaimStoreTest {
@@ -279,4 +279,4 @@ TEST_F(Line, AChildOfAForkWorksWithAStoreOfItsOwnMaking) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

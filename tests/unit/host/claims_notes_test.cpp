@@ -10,15 +10,10 @@
 #include "host/claims/notes.hpp"
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
-constexpr uid_t anna = 60001, bert = 60002;
 constexpr std::uint64_t here = 7;
-
-void become(uid_t uid) {
-  if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0) ::_exit(90);
-}
 
 Note note_of(std::vector<unsigned> slots, const std::string& id = "0123456789abcdef") {
   Note note;
@@ -288,4 +283,4 @@ TEST_F(Notes, HoweverAClaimantDiesNoNoteIsLiveWhoseUnitIsFree) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

@@ -8,7 +8,7 @@
 #include "host/claims/queue_file.hpp"
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
 struct LockRules : ClaimStoreTest {
@@ -209,4 +209,4 @@ TEST_F(LockRules, NothingWakesASleeperWhileNothingChanges) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

@@ -6,7 +6,7 @@
 #include "host/claims/claim_directory.hpp"
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
 using ClaimStore = ClaimStoreTest;
@@ -77,4 +77,4 @@ TEST_F(ClaimStore, ReportsHoldersAndWaiters) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

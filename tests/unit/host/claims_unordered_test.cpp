@@ -9,7 +9,7 @@
 #include "host/claims/queue_file.hpp"
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
 struct Unordered : ClaimStoreTest {
@@ -284,4 +284,4 @@ TEST_F(Unordered, ManyThreadsLookWhileUnitsAreAdded) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

@@ -8,14 +8,8 @@
 #include "host/claims/notes.hpp"
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
-
-constexpr uid_t anna = 60001, bert = 60002;
-
-void become(uid_t uid) {
-  if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0) ::_exit(90);
-}
 
 InitWish gate(gid_t group) {
   InitWish wish;
@@ -254,4 +248,4 @@ TEST_F(Users, AnotherUsersPersonalDirectoryIsNotUsed) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

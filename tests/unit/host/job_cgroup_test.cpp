@@ -33,7 +33,7 @@ class JobCgroupTree : public testing::Test {
   }
   std::string made() const { return ours_ + "/thole-" + std::to_string(::getpid()); }
 
-  test::TemporaryFolder folder_;
+  claim_tests::TemporaryFolder folder_;
   std::string root_ = folder_.path, ours_ = root_ + "/sys/fs/cgroup/unified/lab.scope";
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using port::Purpose;
 
-constexpr Millis plenty{20'000};
+constexpr Millis calls_patience{20'000};
 
 struct Board {
   const char* name;
@@ -54,7 +54,7 @@ TEST_P(NvidiaCalls, TheVeryFirstLookTakesAtMostAHundred) {
   for (Purpose purpose : {Purpose::claim, Purpose::show}) {
     NvidiaMachine fresh(8);
     fresh.config("gpus 8\n" + fresh.count_calls() + GetParam().config);
-    const port::Reading reading = NvidiaBackend(fresh.options()).read(plenty, {purpose, {}});
+    const port::Reading reading = NvidiaBackend(fresh.options()).read(calls_patience, {purpose, {}});
     ASSERT_EQ(reading.gpus.size(), 8u);
     for (const model::Gpu& gpu : reading.gpus) {
       EXPECT_EQ(gpu.health, model::Health::ok) << gpu.health_reason;
@@ -82,13 +82,13 @@ TEST_P(NvidiaCalls, TheVeryFirstLookAtBusyGpusTakesAtMostFourteenAGpu) {
 }
 
 TEST_P(NvidiaCalls, AColdLookTakesAtMostAHundred) {
-  NvidiaBackend(machine.options()).read(plenty);
+  NvidiaBackend(machine.options()).read(calls_patience);
   for (const std::string& load_line : {std::string(), processes()}) {
     load(load_line);
     for (Purpose purpose : {Purpose::claim, Purpose::show}) {
       machine.calls();
       NvidiaBackend backend(machine.options());
-      ASSERT_EQ(backend.read(plenty, {purpose, {}}).observation.problem, "");
+      ASSERT_EQ(backend.read(calls_patience, {purpose, {}}).observation.problem, "");
       backend.rest();
       const std::size_t calls = asked();
       EXPECT_LE(calls, 100u) << static_cast<int>(purpose) << load_line;
@@ -101,10 +101,10 @@ TEST_P(NvidiaCalls, AWarmLookOfAClaimTakesAtMostForty) {
   for (const std::string& load_line : {std::string(), processes()}) {
     load(load_line);
     NvidiaBackend backend(machine.options());
-    backend.read(plenty, {Purpose::claim, {}});
-    backend.read(plenty, {Purpose::claim, {}});            // by now Xids are listened for
+    backend.read(calls_patience, {Purpose::claim, {}});
+    backend.read(calls_patience, {Purpose::claim, {}});            // by now Xids are listened for
     machine.calls();
-    ASSERT_EQ(backend.read(plenty, {Purpose::claim, {}}).observation.problem, "");
+    ASSERT_EQ(backend.read(calls_patience, {Purpose::claim, {}}).observation.problem, "");
     EXPECT_LE(asked(), 40u) << load_line;
   }
 }
@@ -112,18 +112,18 @@ TEST_P(NvidiaCalls, AWarmLookOfAClaimTakesAtMostForty) {
 TEST_P(NvidiaCalls, AWarmLookOfStatusAtIdleGpusTakesAtMostForty) {
   machine.file("/dev/kmsg", "6,1,1,-;nothing\n");          // where the log can be read, Xids are not asked for
   NvidiaBackend backend(machine.options());
-  backend.read(plenty);
+  backend.read(calls_patience);
   machine.calls();
-  ASSERT_EQ(backend.read(plenty).observation.problem, "");
+  ASSERT_EQ(backend.read(calls_patience).observation.problem, "");
   EXPECT_LE(asked(), 40u);
 }
 
 TEST_P(NvidiaCalls, TheLookAfterTheLockAsksTheClaimedGpuOnly) {
   NvidiaBackend backend(machine.options());
-  backend.read(plenty, {Purpose::claim, {}});
+  backend.read(calls_patience, {Purpose::claim, {}});
   load(processes());
   machine.calls();
-  const port::Reading reading = backend.read(plenty, {Purpose::claim, {NvidiaMachine::uuid(3)}});
+  const port::Reading reading = backend.read(calls_patience, {Purpose::claim, {NvidiaMachine::uuid(3)}});
   EXPECT_LE(asked(), 9u);
   ASSERT_EQ(reading.gpus.size(), 8u);
   for (std::size_t i = 0; i < 8; ++i) {
@@ -133,7 +133,7 @@ TEST_P(NvidiaCalls, TheLookAfterTheLockAsksTheClaimedGpuOnly) {
 }
 
 TEST_P(NvidiaCalls, WhoAGpuIsAndItsLinksAreAskedOnceADriversLife) {
-  const auto links = [&] { return NvidiaBackend(machine.options()).read(plenty).gpus.at(2).links; };
+  const auto links = [&] { return NvidiaBackend(machine.options()).read(calls_patience).gpus.at(2).links; };
   const auto first = links();
   ASSERT_EQ(first.size(), 7u);
   EXPECT_EQ(first[0].kind, model::LinkKind::nvswitch);
@@ -149,12 +149,12 @@ TEST_P(NvidiaCalls, WhoAGpuIsAndItsLinksAreAskedOnceADriversLife) {
 
 // What others can write must not name GPUs.
 TEST_P(NvidiaCalls, WhatOthersCouldHaveWrittenIsNotBelieved) {
-  NvidiaBackend(machine.options()).read(plenty);
+  NvidiaBackend(machine.options()).read(calls_patience);
   const std::string kept = machine.runtime_dir() + "/nvidia";
   ASSERT_TRUE(std::filesystem::exists(kept));
   std::filesystem::permissions(kept, std::filesystem::perms::group_write, std::filesystem::perm_options::add);
   machine.calls();
-  NvidiaBackend(machine.options()).read(plenty);
+  NvidiaBackend(machine.options()).read(calls_patience);
   const auto names = machine.calls();
   EXPECT_NE(std::find(names.begin(), names.end(), "nvmlDeviceGetSerial"), names.end());
 }
@@ -165,14 +165,14 @@ TEST(NvidiaIdentities, AreNotKeptWhileTheFabricIsBeingJoinedNorInTheFirstMinutes
   machine.settle();
   const std::string kept = machine.runtime_dir() + "/nvidia";
   machine.config("gpus 2\ngpu * nvswitch 18\ngpu * fabric 2 0\n");
-  NvidiaBackend(machine.options()).read(plenty);
+  NvidiaBackend(machine.options()).read(calls_patience);
   EXPECT_FALSE(std::filesystem::exists(kept));
   machine.config("gpus 2\ngpu * nvswitch 18\ngpu * fabric 3 0\n");
   machine.file("/proc/uptime", "60.00 60.00\n");
-  NvidiaBackend(machine.options()).read(plenty);
+  NvidiaBackend(machine.options()).read(calls_patience);
   EXPECT_FALSE(std::filesystem::exists(kept));
   machine.settle();
-  NvidiaBackend(machine.options()).read(plenty);
+  NvidiaBackend(machine.options()).read(calls_patience);
   EXPECT_TRUE(std::filesystem::exists(kept));
 }
 

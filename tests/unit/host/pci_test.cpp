@@ -10,7 +10,7 @@ namespace {
 using model::CpuSet;
 using model::LinkKind;
 
-model::PciAddress at(const char* text) { return *model::PciAddress::parse(text); }
+model::PciAddress address_of(const char* text) { return *model::PciAddress::parse(text); }
 
 // Two packages; under the first a switch with two GPUs, a second switch below it, and a GPU on a port of its own.
 class Links : public ::testing::Test {
@@ -40,7 +40,7 @@ class Links : public ::testing::Test {
   }
   LinkKind between(const char* a, const char* b) {
     Tree files(tree.root());
-    return pci_link(*pci_device(files, at(a)), *pci_device(files, at(b)));
+    return pci_link(*pci_device(files, address_of(a)), *pci_device(files, address_of(b)));
   }
 
   test::MadeUpTree tree;
@@ -80,13 +80,13 @@ TEST_F(Links, IgnoreTheBridgesOnACard) {
 
 TEST_F(Links, ArePciBesideNvlink) {
   model::Machine machine;
-  for (const char* address : {"03:00.0", "04:00.0", "81:00.0"}) machine.gpus.emplace_back().pci = at(address);
-  machine.nics.emplace_back().pci = at("08:00.0");
-  machine.gpus[0].links.emplace_back().to = at("04:00.0");
+  for (const char* address : {"03:00.0", "04:00.0", "81:00.0"}) machine.gpus.emplace_back().pci = address_of(address);
+  machine.nics.emplace_back().pci = address_of("08:00.0");
+  machine.gpus[0].links.emplace_back().to = address_of("04:00.0");
   machine.gpus[0].links[0].kind = LinkKind::nvlink;
   PciDevices devices;
   for (const char* address : {"03:00.0", "04:00.0", "81:00.0", "08:00.0", "41:00.0"})  // the last is none of this machine's
-    devices.emplace(at(address), *pci_device(Tree(tree.root()), at(address)));
+    devices.emplace(address_of(address), *pci_device(Tree(tree.root()), address_of(address)));
   const std::multimap<std::string, LinkKind> expected{{"0000:04:00.0", LinkKind::nvlink},
                                                       {"0000:04:00.0", LinkKind::pix},
                                                       {"0000:81:00.0", LinkKind::sys},
@@ -103,15 +103,15 @@ TEST_F(Links, ArePciBetweenNicsToo) {
   model::Machine machine;
   PciDevices devices;
   for (const char* address : {"03:00.0", "04:00.0", "81:00.0"}) {
-    machine.nics.emplace_back().pci = at(address);
-    devices.emplace(at(address), *pci_device(Tree(tree.root()), at(address)));
+    machine.nics.emplace_back().pci = address_of(address);
+    devices.emplace(address_of(address), *pci_device(Tree(tree.root()), address_of(address)));
   }
   machine.nics.emplace_back();  // one without an address
   for (int again = 0; again < 2; ++again) {
     link(devices, machine);
     ASSERT_EQ(machine.nics[0].links.size(), 2u);
-    EXPECT_EQ(machine.nics[0].links[0], (model::Link{at("04:00.0"), LinkKind::pix, {}, {}}));
-    EXPECT_EQ(machine.nics[0].links[1], (model::Link{at("81:00.0"), LinkKind::sys, {}, {}}));
+    EXPECT_EQ(machine.nics[0].links[0], (model::Link{address_of("04:00.0"), LinkKind::pix, {}, {}}));
+    EXPECT_EQ(machine.nics[0].links[1], (model::Link{address_of("81:00.0"), LinkKind::sys, {}, {}}));
     EXPECT_TRUE(machine.nics[3].links.empty());
   }
 }
@@ -130,27 +130,27 @@ TEST_F(Links, GpusAreFoundByVendorInPciOrder) {
 TEST(PciDevice, IsReadWithWhateverAttributesThereAre) {
   test::MadeUpTree tree;
   tree.folder("sys/bus/pci/devices/0000:01:00.0");
-  auto device = pci_device(Tree(tree.root()), at("01:00.0"));
+  auto device = pci_device(Tree(tree.root()), address_of("01:00.0"));
   ASSERT_TRUE(device);
   EXPECT_FALSE(device->vendor || device->class_code || device->numa || device->local_cpus);
   EXPECT_EQ(device->host_bridge, "");
   EXPECT_EQ(pci_link(*device, *device), LinkKind::sys);
-  EXPECT_FALSE(pci_device(Tree(tree.root()), at("02:00.0")));
+  EXPECT_FALSE(pci_device(Tree(tree.root()), address_of("02:00.0")));
 }
 
 TEST(PciDevice, UnknownNodeIsAbsentNotMinusOne) {
   Tree tree(test::captured_tree("hwloc/40intel64-2g2n4c+pci.tar.gz").string() + "/40intel64-2g2n4c+pci");
-  auto nic = pci_device(tree, at("02:00.0"));
+  auto nic = pci_device(tree, address_of("02:00.0"));
   ASSERT_TRUE(nic);
   EXPECT_FALSE(nic->numa);
   EXPECT_EQ(nic->local_cpus, CpuSet::parse("0-39"));
   EXPECT_EQ(nic->host_bridge, "pci0000:00");
-  EXPECT_EQ(nic->bridges, std::vector{at("00:05.0")});
+  EXPECT_EQ(nic->bridges, std::vector{address_of("00:05.0")});
 }
 
 TEST(PciDevice, LinksOnACapturedXeon) {
   Tree tree(test::captured_tree("hwloc/40intel64-2g2n4c+pci.tar.gz").string() + "/40intel64-2g2n4c+pci");
-  auto link_of = [&](const char* a, const char* b) { return pci_link(*pci_device(tree, at(a)), *pci_device(tree, at(b))); };
+  auto link_of = [&](const char* a, const char* b) { return pci_link(*pci_device(tree, address_of(a)), *pci_device(tree, address_of(b))); };
   EXPECT_EQ(link_of("02:00.0", "02:00.1"), LinkKind::pix);   // two functions of one card
   EXPECT_EQ(link_of("02:00.0", "03:00.0"), LinkKind::phb);   // two root ports
   EXPECT_EQ(link_of("02:00.0", "43:00.0"), LinkKind::sys);   // another host bridge; the firmware gives a node for it only
@@ -158,7 +158,7 @@ TEST(PciDevice, LinksOnACapturedXeon) {
 
 TEST(PciDevice, CpuMaskServesWhereThereIsNoList) {
   Tree tree(test::captured_tree("hwloc/nvidiagpunumanodes.tar.gz").string() + "/nvidiagpunumanodes");
-  auto gpu = pci_device(tree, at("0035:05:00.0"));
+  auto gpu = pci_device(tree, address_of("0035:05:00.0"));
   ASSERT_TRUE(gpu && gpu->local_cpus);
   EXPECT_EQ(*gpu->local_cpus, CpuSet::parse("88-103"));
 }
@@ -168,9 +168,9 @@ TEST(PciDevice, WithoutNearCpusThereAreNoneOnlyWhileSomeAreOffline) {
   tree.pci("pci0000:60", "0000:61:00.0", "0x10de", "0x20b2", "0x030200", "2", "");
   tree.file("sys/devices/system/cpu/present", "0-15\n");
   tree.file("sys/devices/system/cpu/online", "0-15\n");
-  EXPECT_FALSE(pci_device(Tree(tree.root()), at("61:00.0"))->local_cpus) << "a node of memory only says nothing";
+  EXPECT_FALSE(pci_device(Tree(tree.root()), address_of("61:00.0"))->local_cpus) << "a node of memory only says nothing";
   tree.file("sys/devices/system/cpu/online", "0-7,12-15\n");
-  const auto device = pci_device(Tree(tree.root()), at("61:00.0"));
+  const auto device = pci_device(Tree(tree.root()), address_of("61:00.0"));
   ASSERT_TRUE(device->local_cpus);
   EXPECT_TRUE(device->local_cpus->empty());
   std::vector<model::Cpu> cpus(8);

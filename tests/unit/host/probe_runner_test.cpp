@@ -22,8 +22,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-constexpr Millis plenty{8'000};
-std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
+constexpr Millis answer_patience{8'000};
+std::chrono::steady_clock::time_point steady_now() { return std::chrono::steady_clock::now(); }
 
 class ProbeRunnerTest : public testing::Test {
  protected:
@@ -35,7 +35,7 @@ class ProbeRunnerTest : public testing::Test {
 
   ProbeOptions script(const std::string& text) const { return {"/bin/sh", {"-c", text}, directory_, "probe-test"}; }
 
-  ProbeOutcome ask(ProbeRunner& runner, Millis patience = plenty) {
+  ProbeOutcome ask(ProbeRunner& runner, Millis patience = answer_patience) {
     lines_.clear();
     return runner.ask("question", patience, [&](std::string_view line) { lines_.emplace_back(line); return std::nullopt; });
   }
@@ -53,9 +53,9 @@ TEST_F(ProbeRunnerTest, DeliversTheLinesUpToTheEndMark) {
 
 TEST_F(ProbeRunnerTest, KeepsWhatCameBeforeAHangAndKillsTheHungOne) {
   ProbeRunner runner(script("read q; echo $$; exec sleep 1000"));
-  auto begin = now();
+  auto begin = steady_now();
   ProbeOutcome outcome = ask(runner, Millis(300));
-  EXPECT_LT(now() - begin, Millis(1'500));
+  EXPECT_LT(steady_now() - begin, Millis(1'500));
   EXPECT_EQ(outcome.end, End::timed_out);
   EXPECT_TRUE(outcome.stuck_since);
   ASSERT_EQ(lines_.size(), 1u);
@@ -65,10 +65,10 @@ TEST_F(ProbeRunnerTest, KeepsWhatCameBeforeAHangAndKillsTheHungOne) {
 
 TEST_F(ProbeRunnerTest, ARecordCanShortenThePatience) {
   ProbeRunner runner(script("read q; echo one; exec sleep 1000"));
-  auto begin = now();
-  ProbeOutcome outcome = runner.ask("q", plenty, [](std::string_view) { return Millis(100); });
+  auto begin = steady_now();
+  ProbeOutcome outcome = runner.ask("q", answer_patience, [](std::string_view) { return Millis(100); });
   EXPECT_EQ(outcome.end, End::timed_out);
-  EXPECT_LT(now() - begin, Millis(3'000));
+  EXPECT_LT(steady_now() - begin, Millis(3'000));
 }
 
 struct BadEnd {
@@ -186,10 +186,10 @@ TEST_F(ProbeRunnerTest, WhoHadToWaitTakesAnAnswerToAQuestionAskedMeanwhile) {
   });
   while (descriptors_on(lock) < 2) std::this_thread::yield();                  // it has asked for its turn
   std::string boot = *read_file("/proc/sys/kernel/random/boot_id");
-  auto began = std::chrono::duration_cast<Millis>(now().time_since_epoch()).count();
+  auto began = std::chrono::duration_cast<Millis>(steady_now().time_since_epoch()).count();
   write_file(directory_ + "/probe-test.last", fmt::format("{} {}\nquestion\nfresh\n.\n", trim(boot), began));
   // The turn may come in the very millisecond of asking only if the clock has not moved on.
-  while (std::chrono::duration_cast<Millis>(now().time_since_epoch()).count() < began + 3) std::this_thread::yield();
+  while (std::chrono::duration_cast<Millis>(steady_now().time_since_epoch()).count() < began + 3) std::this_thread::yield();
   holder.reset();
   waiter.join();
   EXPECT_THAT(lines_, ElementsAre("fresh"));
@@ -222,9 +222,9 @@ TEST_F(ProbeRunnerTest, AProbeThatCannotBeKilledIsAbandonedAndNoOtherIsStartedBe
   pid_t pid = 0;
   {
     ProbeRunner runner(script(stuck));
-    auto begin = now();
+    auto begin = steady_now();
     ProbeOutcome outcome = ask(runner, Millis(500));
-    EXPECT_LT(now() - begin, Millis(2'000));
+    EXPECT_LT(steady_now() - begin, Millis(2'000));
     EXPECT_EQ(outcome.end, End::timed_out);
     EXPECT_THAT(outcome.detail, HasSubstr("cannot be killed"));
     ASSERT_EQ(lines_.size(), 1u);
@@ -234,10 +234,10 @@ TEST_F(ProbeRunnerTest, AProbeThatCannotBeKilledIsAbandonedAndNoOtherIsStartedBe
     EXPECT_EQ(ask(runner).end, End::occupied);
   }
   ProbeRunner later(script("touch " + directory_ + "/second; read q; echo ."));
-  auto begin = now();
+  auto begin = steady_now();
   ProbeOutcome outcome = ask(later);
   EXPECT_EQ(outcome.end, End::occupied);
-  EXPECT_LT(now() - begin, Millis(1'000));                 // known to be abandoned: not waited for
+  EXPECT_LT(steady_now() - begin, Millis(1'000));                 // known to be abandoned: not waited for
   EXPECT_THAT(outcome.detail, HasSubstr(std::to_string(pid)));
   EXPECT_TRUE(outcome.stuck_since);
   EXPECT_FALSE(fs::exists(directory_ + "/second"));

@@ -19,19 +19,19 @@
 namespace thole::host {
 namespace {
 
-class QueueTest : public testing::Test {
+class QueueFileTest : public testing::Test {
  protected:
-  QueueTest() {
+  QueueFileTest() {
     char name[] = "/tmp/thole-queue-XXXXXX";
     directory_ = ::mkdtemp(name);
     QueueFiles(directory_).make();
   }
-  ~QueueTest() override { std::filesystem::remove_all(directory_); }
+  ~QueueFileTest() override { std::filesystem::remove_all(directory_); }
   std::string directory_;
 };
 
-using QueueSeats = QueueTest;
-using QueueLogs = QueueTest;
+using QueueSeats = QueueFileTest;
+using QueueLogs = QueueFileTest;
 
 TEST_F(QueueSeats, ThereIsOneRunner) {
   LocalLanes lanes(directory_);

@@ -8,7 +8,7 @@
 
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
 struct SafeGpu : ClaimStoreTest {
@@ -82,4 +82,4 @@ TEST_F(SafeGpu, TheStoreHoldsTheLockWhileItsRuleDecides) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

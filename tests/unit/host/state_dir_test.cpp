@@ -9,7 +9,7 @@
 
 #include "unit/host/claims_fixture.hpp"
 
-namespace thole::host::test {
+namespace thole::host::claim_tests {
 namespace {
 
 struct StateDirTest : ::testing::Test {
@@ -195,4 +195,4 @@ TEST(StateDirFilesystem, AKernelFileSystemIsRefusedInPractice) {
 }
 
 }  // namespace
-}  // namespace thole::host::test
+}  // namespace thole::host::claim_tests

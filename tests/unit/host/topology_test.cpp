@@ -17,14 +17,14 @@
 namespace thole::host {
 namespace {
 
-const std::string program = THOLE_BINARY_DIR "/fake/fake_probe";
+const std::string reader_program = THOLE_BINARY_DIR "/fake/fake_probe";
 constexpr Millis patience{20'000};
 
-std::string captured(const std::string& name) { return test::captured_tree("hwloc/" + name + ".tar.gz").string() + "/" + name; }
+std::string captured_machine(const std::string& name) { return test::captured_tree("hwloc/" + name + ".tar.gz").string() + "/" + name; }
 
-Topology read(const std::string& root) { return TopologyReader({program, "", ""}).read_machine(root, patience); }
+Topology read(const std::string& root) { return TopologyReader({reader_program, "", ""}).read_machine(root, patience); }
 
-std::size_t distinct(const std::vector<model::Cpu>& cpus, std::optional<int> model::Cpu::*member) {
+std::size_t different(const std::vector<model::Cpu>& cpus, std::optional<int> model::Cpu::*member) {
   std::set<int> values;
   for (const model::Cpu& cpu : cpus)
     if (cpu.*member) values.insert(*(cpu.*member));
@@ -51,17 +51,17 @@ INSTANTIATE_TEST_SUITE_P(Hwloc, Machines,
 
 TEST_P(Machines, HaveTheCountsThatHwlocsOwnTestsExpect) {
   const Captured& expected = GetParam();
-  const Topology topology = read(captured(expected.name));
+  const Topology topology = read(captured_machine(expected.name));
   EXPECT_EQ(topology.problem, "");
   EXPECT_EQ(topology.cpus.size(), expected.pus);
-  EXPECT_EQ(distinct(topology.cpus, &model::Cpu::core), expected.cores);
-  EXPECT_EQ(distinct(topology.cpus, &model::Cpu::l3), expected.l3);
-  EXPECT_EQ(distinct(topology.cpus, &model::Cpu::package), expected.packages);
+  EXPECT_EQ(different(topology.cpus, &model::Cpu::core), expected.cores);
+  EXPECT_EQ(different(topology.cpus, &model::Cpu::l3), expected.l3);
+  EXPECT_EQ(different(topology.cpus, &model::Cpu::package), expected.packages);
   EXPECT_EQ(topology.numa.size(), expected.nodes);
 }
 
 TEST_P(Machines, NumberGroupsByTheirLowestPu) {
-  const auto cpus = read(captured(GetParam().name)).cpus;
+  const auto cpus = read(captured_machine(GetParam().name)).cpus;
   for (auto member : {&model::Cpu::core, &model::Cpu::l3, &model::Cpu::package}) {
     int next = 0;
     for (const model::Cpu& cpu : cpus) {
@@ -73,7 +73,7 @@ TEST_P(Machines, NumberGroupsByTheirLowestPu) {
 }
 
 TEST_P(Machines, AreTheSameAfterTheTextForm) {
-  const Topology topology = read(captured(GetParam().name));
+  const Topology topology = read(captured_machine(GetParam().name));
   EXPECT_EQ(topology_from_text(to_text(topology)), topology);
 }
 
@@ -89,7 +89,7 @@ TEST(Topology, KnownToBeNearNoCpuIsNotUnknownAfterTheTextForm) {
 }
 
 TEST(Topology, OfflinePusAreNotThere) {
-  const auto cpus = read(captured("offline-cpu0-node0")).cpus;
+  const auto cpus = read(captured_machine("offline-cpu0-node0")).cpus;
   ASSERT_EQ(cpus.size(), 17u);
   EXPECT_EQ(cpus.front().id, 4u);
   EXPECT_EQ(cpus.back().id, 20u);
@@ -98,7 +98,7 @@ TEST(Topology, OfflinePusAreNotThere) {
 }
 
 TEST(Topology, PusOfOneCoreShareItsNumber) {
-  const auto cpus = read(captured("nvidiagpunumanodes")).cpus;
+  const auto cpus = read(captured_machine("nvidiagpunumanodes")).cpus;
   ASSERT_EQ(cpus.size(), 32u);  // SMT-4; two cores share a level-3 cache
   for (std::size_t i = 0; i < cpus.size(); ++i) {
     EXPECT_EQ(cpus[i].core, static_cast<int>(i / 4));
@@ -109,7 +109,7 @@ TEST(Topology, PusOfOneCoreShareItsNumber) {
 }
 
 TEST(Topology, MemoryOfGpusIsNoNodeForPrograms) {
-  const auto nodes = read(captured("nvidiagpunumanodes")).numa;
+  const auto nodes = read(captured_machine("nvidiagpunumanodes")).numa;
   ASSERT_EQ(nodes.size(), 2u);  // 250 to 255 are V100 memory, named in /proc/driver/nvidia/gpus/*/numa_status
   EXPECT_EQ(nodes[0].id, 0);
   EXPECT_EQ(nodes[0].memory_mib, 129839104u / 1024);
@@ -193,8 +193,8 @@ TEST_F(CrayEx235a, WhatNobodyPlacesIsNearNoCpusRatherThanAll) {
 }
 
 TEST(Topology, WithoutTheLibraryOnlyTheCpusAreUnknown) {
-  const std::string root = captured("40intel64-2g2n4c+pci");
-  const Topology whole = read(root), without = TopologyReader({program, "", "/nonexistent/libhwloc.so.15"}).read_machine(root, patience);
+  const std::string root = captured_machine("40intel64-2g2n4c+pci");
+  const Topology whole = read(root), without = TopologyReader({reader_program, "", "/nonexistent/libhwloc.so.15"}).read_machine(root, patience);
   EXPECT_TRUE(without.cpus.empty());
   EXPECT_THAT(without.problem, testing::HasSubstr("apt-get install libhwloc15"));
   EXPECT_EQ(without.nics, whole.nics);
@@ -202,7 +202,7 @@ TEST(Topology, WithoutTheLibraryOnlyTheCpusAreUnknown) {
 }
 
 TEST(Topology, ALibraryThatIsNotHwlocIsRefusedByName) {
-  const Topology topology = TopologyReader({program, "", THOLE_BINARY_DIR "/fake/stub/libnvidia-ml.so.1"}).read_machine("", patience);
+  const Topology topology = TopologyReader({reader_program, "", THOLE_BINARY_DIR "/fake/stub/libnvidia-ml.so.1"}).read_machine("", patience);
   EXPECT_THAT(topology.problem, testing::HasSubstr("has no hwloc_"));
 }
 

@@ -29,14 +29,14 @@ struct World {
   plan::Verdict judge() const { return plan::judge(units_of(snapshot)[0], snapshot, request, policy, own, "anna"); }
 };
 
-struct Case {
+struct FreeCase {
   const char* rule;
   std::function<void(World&)> arrange;
   const char* verdict;                         // "free", or the standing and the sentence
 };
 
-void check(const std::vector<Case>& cases) {
-  for (const Case& c : cases) {
+void check_free(const std::vector<FreeCase>& cases) {
+  for (const FreeCase& c : cases) {
     World world;
     c.arrange(world);
     const plan::Verdict verdict = world.judge();
@@ -46,7 +46,7 @@ void check(const std::vector<Case>& cases) {
 }
 
 TEST(Free, NobodyUsesIt) {
-  check({
+  check_free({
       {"idle", [](World&) {}, "free"},
       {"the driver's own memory", [](World& w) { w.use().memory_used_mib = std::uint64_t{64}; }, "free"},
       {"a compute process", [](World& w) { w.running(process(47, "bert", 11000)); },
@@ -69,7 +69,7 @@ TEST(Free, NobodyUsesIt) {
 }
 
 TEST(Free, GraphicsDoNotCountButComeLast) {
-  check({
+  check_free({
       {"an X server", [](World& w) { w.running(process(9, "root", 400, "Xorg", Kind::graphics)); }, "free"},
       {"listed as both", [](World& w) { w.running(process(9, "root", 400, "gnome-shell", Kind::both)); }, "free"},
       {"more than they hold", [](World& w) { w.running(process(9, "root", 400, "Xorg", Kind::graphics)); w.use().memory_used_mib = std::uint64_t{900}; },
@@ -107,7 +107,7 @@ TEST(Free, GraphicsDoNotCountButComeLast) {
 TEST(Free, SickIsSaid) {
   using model::Health;
   const auto is = [](Health health) { return [health](World& w) { w.gpu().health = health; w.gpu().health_reason = "Xid 79"; }; };
-  check({
+  check_free({
       {"lost", is(Health::lost), "sick: lost: Xid 79"},
       {"reset", is(Health::reset_required), "sick: out of order: Xid 79"},
       {"mismatch", is(Health::driver_mismatch), "sick: driver and library do not match: Xid 79"},
@@ -122,7 +122,7 @@ TEST(Free, SickIsSaid) {
 }
 
 TEST(Free, WhatCannotBeSeenIsNotFree) {
-  check({
+  check_free({
       {"nothing known", [](World& w) { w.use() = {}; }, "unknown: its processes cannot be seen"},
       {"no permission", [](World& w) { w.use().processes = model::Metric<std::vector<model::GpuProcess>>::failed("no permission"); },
        "unknown: its processes cannot be seen: no permission"},
@@ -149,7 +149,7 @@ TEST(Free, WhatCannotBeSeenIsNotFree) {
 }
 
 TEST(Free, CoherentMemorySaysNothing) {
-  check({
+  check_free({
       {"by memory it is not judged", [](World& w) { w.gpu().coherent = true; w.use().memory_used_mib = std::uint64_t{9000}; }, "free"},
       {"by processes it is", [](World& w) { w.gpu().coherent = true; w.running(process(47, "bert", 1)); },
        "foreign: used without a claim by bert (python train.py, pid 47, 1 MiB)"},
@@ -173,7 +173,7 @@ TEST(Free, BesideToleratesWithinLimits) {
       w.use().utilization_percent = load;
     };
   };
-  check({
+  check_free({
       {"mine beside mine", beside(Beside::mine, "anna", 20, 1000), "free"},
       {"mine beside another's", beside(Beside::mine, "bert", 20, 1000),
        "foreign: used without a claim by bert (python train.py, pid 47, 1000 MiB)"},
@@ -191,7 +191,7 @@ TEST(Free, BesideToleratesWithinLimits) {
 }
 
 TEST(Free, ALimitOfAHundredPercentNeedsNoReading) {
-  check({{"load", [](World& w) {
+  check_free({{"load", [](World& w) {
             w.request.beside = model::Beside::any;
             w.request.max_load_percent = 100;
             w.running(process(47, "bert", 1000));
@@ -223,7 +223,7 @@ TEST(Free, AGpuIsJudgedByItsOwnVendorsReading) {
 }
 
 TEST(Free, TrustingClaimsLooksAtHealthAlone) {
-  check({
+  check_free({
       {"a process", [](World& w) { w.request.trust_claims = true; w.running(process(47, "bert", 9000)); }, "free"},
       {"nothing known", [](World& w) { w.request.trust_claims = true; w.use() = {}; }, "free"},
       {"lost is lost", [](World& w) { w.request.trust_claims = true; w.gpu().health = model::Health::lost; },
@@ -232,7 +232,7 @@ TEST(Free, TrustingClaimsLooksAtHealthAlone) {
 }
 
 TEST(Free, EnoughMemoryMustBeLeft) {
-  check({
+  check_free({
       {"beside graphics", [](World& w) { w.request.memory_mib = 81000; w.running(process(9, "root", 1000, "Xorg", Kind::graphics)); },
        "foreign: only 79.0 GiB of its memory are free"},
       {"enough", [](World& w) { w.request.memory_mib = 80000; w.running(process(9, "root", 1000, "Xorg", Kind::graphics)); }, "free"},

@@ -31,7 +31,7 @@ LanePlan plan(std::vector<Job> candidates, std::vector<LaneState> lanes, unsigne
 }
 
 using Jobs = std::vector<model::JobId>;
-using Numbers = std::vector<unsigned>;
+using SlotNumbers = std::vector<unsigned>;
 
 TEST(Lanes, OneWaitsForEachOverlappingSet) {
   EXPECT_EQ(plan({job(1, 1, 9), job(2, 2, 9), job(3, 3, 9)}, {}).start, (Jobs{1, 3}));
@@ -61,31 +61,31 @@ TEST(Lanes, JobsWithoutGpusWaitForCpusOnly) {
 
 TEST(Lanes, AWaitingLaneOfLowerStandingGivesWay) {
   const LanePlan urgent = plan({job(9, 2, 1, 5), job(1, 1, 9)}, {lane(0, 1, 1, false)});
-  EXPECT_EQ(urgent.give_way, Numbers{0});
+  EXPECT_EQ(urgent.give_way, SlotNumbers{0});
   EXPECT_EQ(urgent.start, Jobs{});   // when that one has left
 }
 
 TEST(Lanes, AWaitingLaneOfABetterJobStays) {
   const LanePlan all = plan({job(1, 1, 1, 5), job(2, 2, 9)}, {lane(0, 1, 1, false, 5)});
-  EXPECT_EQ(all.give_way, Numbers{});
+  EXPECT_EQ(all.give_way, SlotNumbers{});
   EXPECT_EQ(all.start, Jobs{});
 }
 
 TEST(Lanes, AWaitingLaneServesTheBestJobOfItsClass) {
   const LanePlan urgent = plan({job(9, 1, 1, 5), job(1, 1, 9)}, {lane(0, 1, 1, false)});
-  EXPECT_EQ(urgent.give_way, Numbers{});
+  EXPECT_EQ(urgent.give_way, SlotNumbers{});
 }
 
 TEST(Lanes, AsManyEndAfterTheirTaskAsAHigherPriorityTakes) {
   const std::vector<LaneState> busy = {lane(0, 1, 1, true), lane(1, 1, 1, true), lane(2, 1, 1, true)};
   const LanePlan urgent = plan({job(9, 2, 1, 5, 2)}, busy);
-  EXPECT_EQ(urgent.give_way, (Numbers{0, 1}));
+  EXPECT_EQ(urgent.give_way, (SlotNumbers{0, 1}));
   EXPECT_EQ(urgent.start, Jobs{9});
-  EXPECT_EQ(plan({job(9, 2, 1, 0, 2)}, busy).give_way, Numbers{});   // the same priority: the older one goes on
+  EXPECT_EQ(plan({job(9, 2, 1, 0, 2)}, busy).give_way, SlotNumbers{});   // the same priority: the older one goes on
 }
 
 TEST(Lanes, AWaitingLaneWithNothingLeftToStartLeavesTheLine) {
-  EXPECT_EQ(plan({}, {lane(0, 1, 1, false), lane(1, 2, 3, true)}).give_way, Numbers{0});
+  EXPECT_EQ(plan({}, {lane(0, 1, 1, false), lane(1, 2, 3, true)}).give_way, SlotNumbers{0});
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ model::Snapshot mixed() {
   return snapshot;
 }
 
-std::string said(const Error& error) {
+std::string words_of(const Error& error) {
   return std::string(name(error.code())) + ": " + error.full();
 }
 
@@ -58,7 +58,7 @@ TEST(Resolve, MistakesNameWhatThereIs) {
       plan::resolve(c.word, snapshot, units);
       ADD_FAILURE() << c.word;
     } catch (const Error& error) {
-      EXPECT_EQ(said(error), c.message) << c.word;
+      EXPECT_EQ(words_of(error), c.message) << c.word;
     }
   }
 }
@@ -89,7 +89,7 @@ std::string outcome(const model::Snapshot& snapshot, const Asked& asked, const p
     const plan::Selection selection = plan::eligible(request(asked), snapshot, units, outer);
     return fmt::format("{} of {}", selection.count, labels(selection.units, units));
   } catch (const Error& error) {
-    return said(error);
+    return words_of(error);
   }
 }
 

@@ -5,7 +5,7 @@
 namespace thole::plan {
 namespace {
 
-PastJob job(long arrival, long duration, unsigned gpus, std::optional<long> declared = {}) {
+PastJob past_job(long arrival, long duration, unsigned gpus, std::optional<long> declared = {}) {
   PastJob made{Seconds{arrival}, Seconds{duration}, gpus, {}};
   if (declared) made.declared = Seconds{*declared};
   return made;
@@ -13,7 +13,7 @@ PastJob job(long arrival, long duration, unsigned gpus, std::optional<long> decl
 
 // Two GPUs: one job runs, a wide one waits, a narrow one comes.
 std::vector<PastJob> narrow_behind_wide(std::optional<long> narrow_declares) {
-  return {job(0, 100, 1, 100), job(1, 50, 2, 50), job(2, 90, 1, narrow_declares)};
+  return {past_job(0, 100, 1, 100), past_job(1, 50, 2, 50), past_job(2, 90, 1, narrow_declares)};
 }
 
 double total_wait(const Played& played) { return played.all.mean_s * static_cast<double>(played.all.jobs); }
@@ -40,7 +40,7 @@ TEST(Simulate, WhoeverFitsFirstBreaksWhatARuleCouldPromise) {
 }
 
 TEST(Simulate, FiguresAreOfAllAndOfTheWide) {
-  const Played played = play({job(0, 10, 4), job(0, 10, 4), job(0, 10, 4), job(0, 10, 1)}, 4, QueuePolicy::fifo);
+  const Played played = play({past_job(0, 10, 4), past_job(0, 10, 4), past_job(0, 10, 4), past_job(0, 10, 1)}, 4, QueuePolicy::fifo);
   EXPECT_EQ(played.all.jobs, 4u);
   EXPECT_DOUBLE_EQ(played.all.mean_s, 15);
   EXPECT_DOUBLE_EQ(played.all.median_s, 10);
@@ -52,7 +52,7 @@ TEST(Simulate, FiguresAreOfAllAndOfTheWide) {
 
 TEST(Simulate, NoJobsAndJobsOfNoLength) {
   EXPECT_EQ(play({}, 4, QueuePolicy::thole).all.jobs, 0u);
-  EXPECT_DOUBLE_EQ(play({job(5, 0, 1), job(5, 0, 1)}, 1, QueuePolicy::thole).all.mean_s, 0);
+  EXPECT_DOUBLE_EQ(play({past_job(5, 0, 1), past_job(5, 0, 1)}, 1, QueuePolicy::thole).all.mean_s, 0);
 }
 
 TEST(Simulate, PoliciesHaveNames) {

@@ -8,21 +8,21 @@
 namespace thole::test {
 namespace {
 
-struct Case {
+struct TurnCase {
   const char* rule;
   Scene scene;
   std::uint64_t mine;
   const char* decision;
 };
 
-void check(const std::vector<Case>& cases) {
-  for (const Case& c : cases) EXPECT_EQ(text(decide_for(c.scene, c.mine)), c.decision) << c.rule;
+void check_turns(const std::vector<TurnCase>& cases) {
+  for (const TurnCase& c : cases) EXPECT_EQ(text(decide_for(c.scene, c.mine)), c.decision) << c.rule;
 }
 
 Scene scene(std::string_view slots) { return Scene(slots); }
 
 TEST(Turn, FirstComeFirstServedWhereTheSetsOverlap) {
-  check({
+  check_turns({
       {"enough is free", scene("....").ticket("0123", 2), 1, "take 01"},
       {"a waiter in the queue that no longer waits for anything is only itself", scene(".").ticket("0", 1), 1, "take 0"},
       {"all or nothing", scene(".h").ticket("01", 2), 1, "wait watch 1"},
@@ -44,7 +44,7 @@ TEST(Turn, ANewcomerStandsBehindEverybody) {
 }
 
 TEST(Turn, WhoCannotStartAnywayIsPassedOver) {
-  check({
+  check_turns({
       {"strangers hold what it needs", scene("f.").ticket("01", 2).ticket("1", 1), 2, "take 1, nudge 1"},
       {"the same for itself: it observes them", scene("f.").ticket("01", 2).ticket("1", 1), 1, "wait observe 0, nudge 2"},
       {"enough without the stranger: it is only waiting", scene("fh.").ticket("012", 2).ticket("2", 1), 2, "wait behind 1, place 2"},
@@ -57,7 +57,7 @@ TEST(Turn, WhoCannotStartAnywayIsPassedOver) {
 }
 
 TEST(Turn, ImpossibleIsRefused) {
-  check({
+  check_turns({
       {"more than would do", scene("..").ticket("01", 3), 1, "never: 3 asked for, but only 2 would do"},
       {"a share larger than the GPU", scene(".").sharing("0", 40500), 1,
        "never: a share of 39.6 GiB (and 512 MiB for its context) is more than the GPU's memory"},
@@ -68,7 +68,7 @@ TEST(Turn, ImpossibleIsRefused) {
 }
 
 TEST(Turn, PromisesAreLatestStarts) {
-  check({
+  check_turns({
       {"nobody declared an end", scene("h").ticket("0", 1), 1, "wait watch 0"},
       {"the end of the holder", scene("a").ticket("0", 1), 1, "wait watch 0, promise 10m"},
       {"the first of two that would do", scene("cb").ticket("01", 1), 1, "wait watch 01, promise 20m"},
@@ -83,7 +83,7 @@ TEST(Turn, PromisesAreLatestStarts) {
 }
 
 TEST(Turn, BackfillMovesNoPromise) {
-  check({
+  check_turns({
       {"ends before", scene("a.").ticket("01", 2).ticket("01", 1, minutes(10)), 2, "take 1, nudge 1"},
       {"does not", scene("a.").ticket("01", 2).ticket("01", 1, minutes(11)), 2, "wait behind 1, place 2, fits 10m"},
       {"undeclared, but told what would do", scene("a.").ticket("01", 2).ticket("01", 1), 2, "wait behind 1, place 2, fits 10m"},
@@ -117,7 +117,7 @@ TEST(Turn, BackfillTakesTheBestSlotsWhenTheyHarmNobody) {
 }
 
 TEST(Turn, WhoWaitsWakesThoseWhoMayStart) {
-  check({
+  check_turns({
       {"a short one", scene("a.").ticket("01", 2).ticket("01", 1, minutes(5)), 1, "wait watch 0, nudge 2, promise 10m"},
       {"not a long one", scene("a.").ticket("01", 2).ticket("01", 1, minutes(15)), 1, "wait watch 0, promise 10m"},
       {"not an undeclared one", scene("a.").ticket("01", 2).ticket("01", 1), 1, "wait watch 0, promise 10m"},
@@ -128,7 +128,7 @@ TEST(Turn, WhoWaitsWakesThoseWhoMayStart) {
 }
 
 TEST(Turn, EveryReleaseHasOneWhoListens) {
-  check({
+  check_turns({
       {"what the one before wants is its business", scene("hhh").ticket("01", 1).ticket("12", 1), 2, "wait behind 1, place 2, watch 2"},
       {"who starts out of turn is watched from then on", scene("b.").ticket("01", 2).ticket("1", 1, minutes(1)), 2, "take 1, nudge 1"},
       {"the next in line wakes by itself", scene(".").ticket("0", 1).ticket("0", 1), 1, "take 0"},
@@ -144,7 +144,7 @@ TEST(Turn, EveryReleaseHasOneWhoListens) {
 }
 
 TEST(Turn, WhoLeavesSomeToOthersKeepsThemFreeAndGivesWay) {
-  check({
+  check_turns({
       {"three of four, one is left", scene("hh..").ticket("0123", 1).leaving(1), 1, "take 2"},
       {"the last is left", scene("hhh.").ticket("0123", 1).leaving(1), 1, "wait watch 012"},
       {"which others take at once", scene("hhh.").ticket("0123", 1).leaving(1).ticket("0123", 1), 2, "take 3, nudge 1"},
@@ -198,7 +198,7 @@ TEST(Turn, SharersOfOneUserOrOfThoseWhoAllAgreed) {
 }
 
 TEST(Turn, SharersPackAndExclusiveNeverMixes) {
-  check({
+  check_turns({
       {"beside my own rather than on an empty one", scene("..").sharer(1, 1000).sharing("01", 1000), 1, "take 1"},
       {"not beside strangers if mine are there", scene("...").as(7).sharer(0, 1000, {}, true).as(1000).sharer(2, 1000, {}, true).sharing("012", 1000, {}, true),
        1, "take 2"},

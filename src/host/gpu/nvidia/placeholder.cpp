@@ -20,7 +20,6 @@ namespace thole::host {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int channel_fd = 3;           // in the placeholder; its standard streams belong to the vendor's library
 constexpr int end_patience_ms = 2'000;
 
 // Only the claimed GPUs, numbered as everywhere, and nothing loaded that is not needed for a context.
@@ -58,7 +57,7 @@ void NvidiaPlaceholder::start(const std::vector<std::string>& uuids) {
   SpawnTables t;
   ::posix_spawn_file_actions_addopen(&t.actions, 0, "/dev/null", O_RDONLY, 0);
   for (int standard : {1, 2}) ::posix_spawn_file_actions_addopen(&t.actions, standard, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), channel_fd);
+  ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), placeholder_channel_fd);
   const int failed = ::posix_spawn(&pid_, options_.program.c_str(), &t.actions, &t.attributes, pointers(words).data(),
                                    pointers(variables).data());
   if (failed) {

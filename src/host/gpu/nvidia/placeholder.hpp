@@ -41,6 +41,9 @@ class NvidiaPlaceholder : public port::Placeholder {
   pid_t pid_ = 0;
 };
 
+// The channel in that process; its standard streams belong to the vendor's library.
+inline constexpr int placeholder_channel_fd = 3;
+
 // The life of that process. Returns its exit status.
 int be_placeholder(const std::string& cuda_path, const std::vector<std::string>& uuids);
 

@@ -14,7 +14,6 @@
 namespace thole::host {
 namespace {
 
-constexpr int channel_fd = 3;
 constexpr unsigned blocking_sync = 4;   // CU_CTX_SCHED_BLOCKING_SYNC: nothing spins
 using Result = int;                     // CUresult
 using Device = int;                     // CUdevice
@@ -106,9 +105,9 @@ int be_placeholder(const std::string& cuda_path, const std::vector<std::string>&
   } catch (const Error& error) {
     said = error.what();
   }
-  if (!write_all(channel_fd, said + "\n") || said != "ready") ::_exit(1);
+  if (!write_all(placeholder_channel_fd, said + "\n") || said != "ready") ::_exit(1);
   char nothing;
-  while (::read(channel_fd, &nothing, 1) < 0 && errno == EINTR) {}
+  while (::read(placeholder_channel_fd, &nothing, 1) < 0 && errno == EINTR) {}
   ::_exit(0);                           // without the library's own farewell, which may take its time
 }
 

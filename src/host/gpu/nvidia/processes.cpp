@@ -9,8 +9,6 @@
 namespace thole::host::nvidia {
 namespace {
 
-constexpr std::uint32_t largest_pid = 1u << 22;            // PID_MAX_LIMIT of 64-bit Linux
-
 std::vector<RawProcess> decode(std::span<const std::byte> buffer, std::size_t count, std::size_t stride) {
   std::vector<RawProcess> list;
   for (std::size_t i = 0; i < count && (i + 1) * stride <= buffer.size(); ++i) {

@@ -15,6 +15,8 @@
 
 namespace thole::host::nvidia {
 
+inline constexpr std::uint32_t largest_pid = 1u << 22;    // PID_MAX_LIMIT of 64-bit Linux
+
 // A value, or the return code (abi::not_asked: the call was never made; abi::absent: the library has no such function).
 template <class T>
 struct Answer {

@@ -13,8 +13,6 @@ namespace {
 using model::GpuProcess;
 using model::Metric;
 
-constexpr std::uint32_t largest_pid = 1u << 22;            // PID_MAX_LIMIT of 64-bit Linux
-
 std::uint64_t to_mib(std::uint64_t bytes) { return bytes >> 20; }
 
 template <class To, class From, class Convert>

@@ -60,7 +60,7 @@ class PowerLoss : public QueueTest {
     }
   }
 
-  thole::testing::DiskOfTests disk;
+  DiskOfTests disk;
   std::vector<std::size_t> acknowledged;         // job i + 1 was acknowledged at this moment
 };
 

@@ -10,7 +10,7 @@
 
 #include "host/store/log_vfs.hpp"
 
-namespace thole::testing {
+namespace thole::host {
 
 namespace {
 
@@ -172,4 +172,4 @@ void DiskOfTests::image(std::size_t moment, const std::string& directory, const 
   }
 }
 
-}  // namespace thole::testing
+}  // namespace thole::host

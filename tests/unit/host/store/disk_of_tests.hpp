@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace thole::testing {
+namespace thole::host {
 
 class DiskOfTests {
  public:
@@ -49,4 +49,4 @@ class DiskOfTests {
   std::uint64_t room_ = ~std::uint64_t{0};
 };
 
-}  // namespace thole::testing
+}  // namespace thole::host
