@@ -9,7 +9,7 @@ build=${THOLE_BUILD:-$root/build}
 
 say() { printf '\n== %s\n' "$*"; }
 
-# program or header -> Debian and Ubuntu package (the names are the same from Debian 12 and Ubuntu 22.04 on)
+# program or header -> Debian and Ubuntu package (the same names from Debian 12 and Ubuntu 24.04 on; 22.04 has no toml++)
 program_packages='g++ g++
 gcc gcc
 cmake cmake
