@@ -245,8 +245,11 @@ hwloc_obj_osdev_type_t old_type(std::uint64_t mask) {
 HwlocScan scan_machine(const HwlocFunctions& hwloc) {
   // DONT_CHANGE_BINDING leaves out hwloc's x86 part, which would move this process over all CPUs, busy ones included, to ask
   // each for what the kernel's files already tell.
-  Handle topology = make(hwloc, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
-                                      HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
+  unsigned long flags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
+#if HWLOC_API_VERSION >= 0x00020800              // Ubuntu 22.04 has 2.7
+  flags |= HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+#endif
+  Handle topology = make(hwloc, flags);
   if (hwloc.load(topology.get()) != 0) throw Error(ErrorCode::unavailable, "hwloc cannot read this machine").because(errno);
   return Scanner(hwloc, topology.get()).scan();
 }

@@ -73,7 +73,7 @@ TEST_P(NvidiaCalls, TheVeryFirstLookAtBusyGpusTakesAtMostFourteenAGpu) {
     fresh.config("gpus 8\n" + fresh.count_calls() + GetParam().config + processes());
     fresh.calls();
     NvidiaBackend backend(fresh.options());
-    EXPECT_EQ(backend.read(plenty, {purpose, {}}).observation.problem, "");
+    EXPECT_EQ(backend.read(calls_patience, {purpose, {}}).observation.problem, "");
     backend.rest();
     return fresh.calls().size() - 9;                       // without what prepares to hear of Xids
   };

@@ -9,7 +9,7 @@ namespace {
 
 using port::Purpose;
 
-constexpr Millis plenty{20'000};
+constexpr Millis purpose_patience{20'000};
 
 // Of everything that a GPU can tell, something that is not the usual.
 constexpr const char* unusual =
@@ -33,7 +33,7 @@ void set_up(const NvidiaMachine& machine) {
 // The answers of a look, one JSON text a GPU, so that a difference can be read.
 std::vector<std::string> told(NvidiaBackend& backend, Purpose purpose, bool with_figures = true) {
   model::Machine machine;
-  machine.gpus = backend.read(plenty, {purpose, {}}).gpus;
+  machine.gpus = backend.read(purpose_patience, {purpose, {}}).gpus;
   std::vector<std::string> texts;
   for (model::Gpu& gpu : machine.gpus) {
     if (!with_figures) {
@@ -86,7 +86,7 @@ TEST(NvidiaPurpose, AModelThatTheKernelDoesNotKnowIsAskedOfTheLibrary) {
   machine.file("/proc/driver/nvidia/gpus/" + NvidiaMachine::pci(0) + "/information",
                fmt::format("Model: \t\t Unknown\nGPU UUID: \t {}\nDevice Minor: \t 0\n", NvidiaMachine::uuid(0)));
   NvidiaBackend backend(machine.options());
-  EXPECT_EQ(backend.read(plenty).gpus.at(0).model, "NVIDIA H200");
+  EXPECT_EQ(backend.read(purpose_patience).gpus.at(0).model, "NVIDIA H200");
 }
 
 }  // namespace

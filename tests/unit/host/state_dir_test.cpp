@@ -181,7 +181,7 @@ TEST(StateDirFilesystem, OnlyThoseWhoseLocksHoldAreUsed) {
   struct { unsigned long type; bool refused, caution; } table[] = {
       {TMPFS_MAGIC, false, false},       {EXT4_SUPER_MAGIC, false, false}, {0x58465342, false, false},
       {BTRFS_SUPER_MAGIC, false, false}, {OVERLAYFS_SUPER_MAGIC, false, true}, {NFS_SUPER_MAGIC, true, false},
-      {0xff534d42, true, false},         {FUSE_SUPER_MAGIC, true, false},  {0x01161970, true, false}};
+      {0xff534d42, true, false},         {0x65735546, true, false},        {0x01161970, true, false}};   // CIFS, FUSE, GFS2
   for (auto row : table) {
     const char* caution = nullptr;
     EXPECT_EQ(refuse_filesystem(static_cast<long>(row.type), &caution) != nullptr, row.refused) << std::hex << row.type;
