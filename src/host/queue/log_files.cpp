@@ -17,7 +17,7 @@ namespace thole::host {
 namespace {
 
 constexpr std::uint64_t block = 4096;            // holes are made of whole blocks
-constexpr Millis between_looks{1000};
+constexpr Millis between_size_looks{1000};
 
 std::uint64_t size_of(int fd) {
   struct stat about {};
@@ -120,7 +120,7 @@ std::optional<SteadyTime> LogFiles::trim(SteadyTime now) {
         if (pack.watch == event.wd && (event.mask & IN_MODIFY)) {
           cut(pack);
           pack.watch = -1;
-          pack.look_again = now + between_looks;
+          pack.look_again = now + between_size_looks;
         }
     }
   std::optional<SteadyTime> next;
