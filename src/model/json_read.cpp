@@ -106,6 +106,14 @@ Instance instance_from(const Field& field) {
   return instance;
 }
 
+ProcessAccount account_from(const Field& field) {
+  field.must_be_object();
+  const Field started = field.at("started");
+  const auto when = parse_iso(started.text());
+  if (!when) started.fail("expected a time such as \"2026-11-21T14:20:05Z\", or with milliseconds \"2026-11-21T14:20:05.250Z\"");
+  return {.started = *when, .peak_memory_mib = field.at("peak_memory_mib").whole(Field::most_mib)};
+}
+
 Gpu gpu_from(const Field& field) {
   field.must_be_object();
   Gpu gpu;
@@ -137,6 +145,10 @@ Gpu gpu_from(const Field& field) {
   gpu.health_reason = field.at("health_reason").text_or_empty();
   gpu.last_xid = field.at("last_xid").maybe_int();
   gpu.use = use_from(field.at("use"));
+  if (const Field accounts = field.at("accounts"); !accounts.null()) {
+    gpu.accounts.emplace();
+    accounts.each([&](const Field& f) { gpu.accounts->push_back(account_from(f)); });
+  }
   if (gpu.uuid.empty() && !gpu.pci) field.fail("a GPU needs a \"uuid\" or a \"pci\" address: it is claimed by it");
   return gpu;
 }

@@ -48,6 +48,18 @@ Json to_json(const GpuProcess& process) {
   return json;
 }
 
+// To the millisecond, which is what a span of a task is compared with.
+std::string exact_iso(WallTime when) {
+  const auto thousandths = (when - std::chrono::floor<Seconds>(when)).count();
+  std::string text = format_iso(when);
+  if (thousandths != 0) text.insert(text.size() - 1, fmt::format(".{:03}", thousandths));
+  return text;
+}
+
+Json to_json(const ProcessAccount& account) {
+  return {{"started", exact_iso(account.started)}, {"peak_memory_mib", account.peak_memory_mib}};
+}
+
 Json to_json(const Link& link) {
   Json json = {{"to", link.to.to_string()}, {"kind", to_string(link.kind)}};
   if (link.count) json["count"] = *link.count;
@@ -128,6 +140,7 @@ Json to_json(const Gpu& gpu) {
   json["health_reason"] = or_null(gpu.health_reason);
   json["last_xid"] = or_null(gpu.last_xid);
   json["use"] = to_json(gpu.use);
+  if (gpu.accounts) json["accounts"] = list(*gpu.accounts);
   metrics.finish();
   return json;
 }

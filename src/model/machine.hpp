@@ -54,6 +54,13 @@ struct GpuProcess {
 const char* to_string(GpuProcess::Kind kind);
 std::optional<GpuProcess::Kind> parse_process_kind(std::string_view text);
 
+// What a driver's accounting mode notes of a process, also of one that is over.
+struct ProcessAccount {
+  WallTime started{};
+  std::uint64_t peak_memory_mib = 0;
+  bool operator==(const ProcessAccount&) const = default;
+};
+
 // The present use of one GPU or MIG instance.
 struct Use {
   Metric<std::uint64_t> memory_used_mib;      // allocated by programs; the driver's own reserve is not counted
@@ -113,6 +120,9 @@ struct Gpu {
   std::string health_reason;                  // "" when ok; a sentence otherwise
   std::optional<int> last_xid;
   Use use;
+  // Simulated machines: what the driver has noted of processes. Nothing: it keeps no accounts. Of a real driver they are asked
+  // through port::GpuBackend::peak_memory_mib().
+  std::optional<std::vector<ProcessAccount>> accounts;
 
   // What names this GPU in claims: the UUID, else "pci-<address>.<part>".
   std::string key() const;

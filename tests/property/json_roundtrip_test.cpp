@@ -104,6 +104,9 @@ Gpu gpu(int index) {
   result.health_reason = text();
   result.last_xid = maybe(small);
   result.use = use();
+  result.accounts = maybe([] {
+    return list(3, [] { return ProcessAccount{.started = WallTime(Millis(*inRange<std::int64_t>(0, 1LL << 42))), .peak_memory_mib = mib()}; });
+  });
   return result;
 }
 

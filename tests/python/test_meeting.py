@@ -31,8 +31,9 @@ HOLDERS = {
     "run": ["thole", "run", "-q", "-g", "8", "--", "sh", "-c", HOLD],
     "claim": ["sh", "-c", 'id=$(thole claim -q -g 8) || exit; ' + HOLD + '; thole release -q "$id"'],
     "shell": ["sh", "-c", 'eval "$(thole claim -q -g 8 --shell)"; ' + HOLD],
-    "map": ["sh", "-c", 'thole map -q -g 8 -- sh -c "echo >\\"$STARTED\\"; cat \\"$FIFO\\"" ::: 1 & '
-                        'read -r line <"$STARTED"; ' + HOLD + '; : >"$FIFO"; wait $!'],
+    "map": ["sh", "-c", 'exec 3<>"$STARTED"; '
+                        '{ thole map -q -g 8 -- sh -c "echo >\\"$STARTED\\"; cat \\"$FIFO\\"" ::: 1 || echo failed >&3; } & '
+                        'read -r line <&3; [ -z "$line" ] || exit; ' + HOLD + '; : >"$FIFO"; wait $!'],
     "submit": ["sh", "-c", 'job=$(thole submit -q -g 8 -- sh -c "echo >\\"$STARTED\\"; cat \\"$FIFO\\"") || exit; '
                            'read -r line <"$STARTED"; ' + HOLD + '; : >"$FIFO"; thole wait -q "$job"'],
     "python": [sys.executable, "-c", textwrap.dedent(SHARED) + "hold(8)"],
@@ -83,6 +84,7 @@ def environment(monkeypatch, tmp_path):
     machine = tmp_path / "machine.json"
     shutil.copy(ROOT / "machines/dgx-a100.json", machine)
     monkeypatch.setenv("THOLE_MACHINE", str(machine))
+    monkeypatch.setenv("PATH", f"{pathlib.Path(os.environ['THOLE']).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("FIFO", str(tmp_path / "fifo"))
     monkeypatch.setenv("STARTED", str(tmp_path / "started"))
     os.mkfifo(tmp_path / "fifo")

@@ -3,7 +3,9 @@
 The tasks play the CUDA program: they write into the fake driver's configuration what accounting mode would note of them.
 """
 import datetime
+import json
 import shutil
+import sys
 
 import pytest
 
@@ -61,6 +63,26 @@ def test_the_footer_and_the_job_have_the_peak_of_the_largest_process(machine):
     assert (task["state"], task["exit_code"], task["peak_gpu_memory_mib"]) == ("failed", 3, 4321)
     assert "exit status 3" in machine.footer(job) and "; peak GPU memory 4.2 GiB" in machine.footer(job)
     assert "4.2 GiB" in machine("jobs", job, "--tasks")
+
+
+def test_a_machine_file_has_accounts_too(tmp_path):
+    queue = Queue(tmp_path)
+    file = tmp_path / "machine.json"
+    machine = {"schema": "thole/machine/1", "gpus": [{"uuid": f"GPU-{i}", "vendor": "nvidia", "accounts": [
+        {"started": "2020-01-01T00:00:00Z", "peak_memory_mib": 60000}]} for i in range(2)]}
+    file.write_text(json.dumps(machine))
+    queue.env.update(THOLE_MACHINE=str(file), THOLE_BIND="none", FILE=str(file))
+    notes = """import datetime, json, os
+now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+machine = json.load(open(os.environ["FILE"]))
+machine["gpus"][1]["accounts"].append({"started": now, "peak_memory_mib": 4321})
+json.dump(machine, open(os.environ["FILE"] + ".new", "w"))
+os.replace(os.environ["FILE"] + ".new", os.environ["FILE"])"""
+    job = queue.submit("-g", "2", "--", sys.executable, "-c", notes)
+    queue("wait", job)
+    [task] = queue.json("jobs", job, "--tasks")["tasks"]
+    assert (task["state"], task["peak_gpu_memory_mib"]) == ("done", 4321)
+    assert "; peak GPU memory 4.2 GiB" in queue("logs", job)
 
 
 def test_of_several_gpus_the_one_with_the_largest_process_counts(tmp_path):

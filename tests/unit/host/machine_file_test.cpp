@@ -215,6 +215,39 @@ TEST(MachineFile, APidGivenToAnotherProcessCountsAsEnded) {
   EXPECT_TRUE(gpus[0].use.processes.value_or({}).empty());
 }
 
+std::string with_accounts(const std::string& first, const std::string& second) {
+  return R"({"schema": "thole/machine/1", "gpus": [{"uuid": "GPU-1", "vendor": "nvidia", "accounts": )" + first +
+         R"(}, {"uuid": "GPU-2", "vendor": "nvidia", "accounts": )" + second + "}]}";
+}
+
+TEST(MachineFile, ThePeakOfATaskIsTheLargestProcessOfItsTimeOnItsGpus) {
+  Folder folder;
+  std::string path = folder / "m.json";
+  write_file(path, with_accounts(R"([{"started": "2026-11-21T10:00:00.250Z", "peak_memory_mib": 700},
+                                     {"started": "2026-11-21T10:00:09Z", "peak_memory_mib": 900},
+                                     {"started": "2026-11-21T10:00:10.001Z", "peak_memory_mib": 5000},
+                                     {"started": "2026-11-21T10:00:00.249Z", "peak_memory_mib": 6000}])",
+                                 R"([{"started": "2026-11-21T10:00:01Z", "peak_memory_mib": 800}])"));
+  MachineFile file(path, {});
+  const WallTime from = *parse_iso("2026-11-21T10:00:00.250Z"), to = *parse_iso("2026-11-21T10:00:10Z");
+  EXPECT_EQ(file.peak_memory_mib({"GPU-1"}, from, to, Millis(0)), 900u);
+  EXPECT_EQ(file.peak_memory_mib({"GPU-2"}, from, to, Millis(0)), 800u);
+  EXPECT_EQ(file.peak_memory_mib({"GPU-1", "GPU-2"}, from, to, Millis(0)), 900u);
+  EXPECT_EQ(file.peak_memory_mib({"GPU-2"}, to, to, Millis(0)), std::nullopt) << "none of that time";
+  write_file(path, with_accounts(R"([{"started": "2026-11-21T10:00:02Z", "peak_memory_mib": 30}])", "null"));
+  EXPECT_EQ(file.peak_memory_mib({"GPU-1"}, from, to, Millis(0)), 30u) << "as the file is now";
+  EXPECT_EQ(file.peak_memory_mib({"GPU-1", "GPU-2"}, from, to, Millis(0)), std::nullopt) << "the mode is off on one";
+}
+
+TEST(MachineFile, AnAccountWithoutATimeIsRefused) {
+  Folder folder;
+  std::string path = folder / "m.json";
+  write_file(path, with_accounts(R"([{"started": "yesterday", "peak_memory_mib": 1}])", "[]"));
+  EXPECT_THAT(complaint(path), HasSubstr("gpus[0].accounts[0].started: expected a time such as"));
+  write_file(path, with_accounts("[]", R"([{"started": "2026-11-21T10:00:00Z"}])"));
+  EXPECT_THAT(complaint(path), HasSubstr("gpus[1].accounts[0].peak_memory_mib"));
+}
+
 TEST(MachineFile, AHungGpuReadsAsADriverThatDidNotAnswer) {
   Folder folder;
   std::string path = folder / "m.json";

@@ -104,6 +104,20 @@ port::Reading MachineFile::read(Millis, const port::Question&) {
   return reading;
 }
 
+std::optional<std::uint64_t> MachineFile::peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
+                                                          Millis) {
+  refresh();
+  std::optional<std::uint64_t> largest;
+  for (const model::Gpu& gpu : machine_.gpus) {
+    if (std::ranges::find(gpus, gpu.key()) == gpus.end()) continue;
+    if (!gpu.accounts) return std::nullopt;
+    for (const model::ProcessAccount& account : *gpu.accounts)
+      if (from <= account.started && account.started <= to)
+        largest = std::max(largest.value_or(0), account.peak_memory_mib);
+  }
+  return largest;
+}
+
 model::Machine MachineFile::around(std::vector<model::Gpu> gpus, Millis) {
   model::Machine machine = machine_;
   machine.gpus = std::move(gpus);

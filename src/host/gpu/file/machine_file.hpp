@@ -35,6 +35,10 @@ class MachineFile final : public port::GpuBackend, public port::TopologySource {
   // Never waits: a file's "hung" GPU only reads as one that did not answer.
   port::Reading read(Millis patience, const port::Question& question) override;
 
+  // From the "accounts" of the file's GPUs.
+  std::optional<std::uint64_t> peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
+                                               Millis patience) override;
+
   model::Machine around(std::vector<model::Gpu> gpus, Millis patience) override;
   std::string problem() const override { return ""; }   // a file without CPUs is a machine without known CPUs, not a fault
 
