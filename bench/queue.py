@@ -54,7 +54,7 @@ class Queue:
             except OSError:
                 continue
             if b"__runner" in words and str(self.folder).encode() in environment + b"\0".join(words):
-                parent = int(pathlib.Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+                parent = int(pathlib.Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
                 if b"__runner" not in pathlib.Path(f"/proc/{parent}/cmdline").read_bytes():
                     return int(entry)
         return None
@@ -180,9 +180,9 @@ def memory(args, folder):
         runner = queue.runner()
         pss = pss_mib(runner) if runner else float("nan")
         row("the runner's memory (PSS) with 100,000 tasks queued", f"{pss:.1f} MiB", "10 MiB", pss <= 10)
-        before = sum(map(int, pathlib.Path(f"/proc/{runner}/stat").read_text().rpartition(")")[2].split()[11:13]))
+        before = sum(map(int, pathlib.Path(f"/proc/{runner}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13]))
         time.sleep(5)
-        after = sum(map(int, pathlib.Path(f"/proc/{runner}/stat").read_text().rpartition(")")[2].split()[11:13]))
+        after = sum(map(int, pathlib.Path(f"/proc/{runner}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13]))
         row("its CPU time in 5 s of waiting", f"{(after - before) * 10} ms", "0", after - before <= 1)
     finally:
         holder.terminate()

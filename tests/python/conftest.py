@@ -55,7 +55,7 @@ def descendants():
     children = {}
     for name in filter(str.isdigit, os.listdir("/proc")):  # a glob looks into each, where strangers' processes end
         try:
-            fields = pathlib.Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+            fields = pathlib.Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
         children.setdefault(int(fields[1]), []).append(int(name))

@@ -138,7 +138,7 @@ def has_spoken(program):
 
 def waits_for_the_lock(program, driver):
     """The original sleeps in the kernel; we have a claim by then."""
-    sleeps = any(f" {program.pid} " in line for line in pathlib.Path("/proc/locks").read_text().splitlines() if "->" in line)
+    sleeps = any(f" {program.pid} " in line for line in pathlib.Path("/proc/locks").read_text(errors="replace").splitlines() if "->" in line)
     return sleeps or any(claim["pid"] == program.pid for claim in driver.status()["claims"])
 
 

@@ -239,7 +239,7 @@ def end(started, status=0):
 def supervisor_of(started):
     """The pid of the thole behind a started command: in a container it is a child of what entered it."""
     def found():
-        name = pathlib.Path(f"/proc/{started.pid}/comm").read_text().strip()
+        name = pathlib.Path(f"/proc/{started.pid}/comm").read_text(errors="replace").strip()
         return started.pid if name != "nsenter" else next(iter(children(started.pid)), None)
     return eventually(found, "the command runs")
 

@@ -19,7 +19,7 @@ ENDED = {"done", "failed", "lost", "cancelled", "skipped"}
 def name_of(pid):
     """What the process runs, or None when there is none."""
     try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+        return pathlib.Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
     except OSError:
         return None
 
@@ -143,7 +143,7 @@ class Queue:
         """For the message of a test that waits in vain."""
         def of(pid):
             try:
-                text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+                text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
                 return f"{pid} {text.partition('(')[2].rpartition(')')[0]} {text.rpartition(')')[2].split()[0]} " \
                        f"{pathlib.Path(f'/proc/{pid}/wchan').read_text()}"
             except OSError:

@@ -34,7 +34,7 @@ def eventually(condition, what="the condition", seconds=DEADLINE):
 def state_of(pid):
     """The state letter of a process, None when there is none."""
     try:
-        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     return text.rpartition(")")[2].split()[0]
@@ -58,7 +58,7 @@ def processes():
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            text = pathlib.Path(f"/proc/{entry}/stat").read_text()
+            text = pathlib.Path(f"/proc/{entry}/stat").read_text(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue
         name, rest = text.partition("(")[2].rpartition(")")[::2]

@@ -62,7 +62,7 @@ def test_without_being_asked_for_there_is_none(machine):
 def test_it_is_nobody_s_foreign_use(machine):
     claim, _ = machine.claim("--on", "0,1", "-g", "2")
     occupier = machine.occupier()
-    machine.write(f"/proc/{occupier}/cmdline", pathlib.Path(f"/proc/{occupier}/cmdline").read_text())
+    machine.write(f"/proc/{occupier}/cmdline", pathlib.Path(f"/proc/{occupier}/cmdline").read_text(errors="replace"))
     machine.configure("gpus 4", *(f"gpu {i} process compute {occupier} 518" for i in (0, 1)),
                       *(f"gpu {i} memory 81920 596 518" for i in (0, 1)))
     status = machine.status()
@@ -128,7 +128,7 @@ def processes_named(name, machine):
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             mine = str(machine.cuda).encode() in pathlib.Path(f"/proc/{entry}/environ").read_bytes()
-            if mine and pathlib.Path(f"/proc/{entry}/cmdline").read_text().startswith(name):
+            if mine and pathlib.Path(f"/proc/{entry}/cmdline").read_text(errors="replace").startswith(name):
                 found.append(int(entry))
         except OSError:
             pass

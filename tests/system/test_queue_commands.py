@@ -408,7 +408,7 @@ def test_watching_sleeps_while_nothing_happens(queue):
     queue.submit("-g0", "true")
     with Started([THOLE, "jobs", "--watch", "--json"], env=queue.env, cwd=queue.work) as watcher:
         assert json.loads(watcher.line())["tasks"]["queued"] == 1
-        stat = lambda: pathlib.Path(f"/proc/{watcher.pid}/status").read_text()
+        stat = lambda: pathlib.Path(f"/proc/{watcher.pid}/status").read_text(errors="replace")
         def switches():
             return [line for line in stat().splitlines() if line.startswith("voluntary_ctxt")]
         def sleeps():   # in poll (7), without a deadline; the pause between frames has one

@@ -19,7 +19,7 @@ def process_states(group):
     states = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            state, parent, pgrp = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
+            state, parent, pgrp = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:3]
         except OSError:
             continue
         if int(pgrp) == group and state not in "ZX":

@@ -93,7 +93,7 @@ class Forgetful(Powered):
         """One that was started without it, by a submission a moment ago, may still come."""
         pid = self.runner()
         try:
-            if pid and "power_cut.so" in pathlib.Path(f"/proc/{pid}/maps").read_text():
+            if pid and "power_cut.so" in pathlib.Path(f"/proc/{pid}/maps").read_text(errors="replace"):
                 return True
         except OSError:
             return False

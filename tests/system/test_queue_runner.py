@@ -359,7 +359,7 @@ def test_an_idle_runner_sleeps(queue):
     pid = eventually(queue.runner, "the runner lives")
 
     def switches():
-        text = pathlib.Path(f"/proc/{pid}/status").read_text()
+        text = pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace")
         return [line for line in text.splitlines() if line.startswith("voluntary")]
     time.sleep(1)   # it settles
     before = switches()
