@@ -106,8 +106,11 @@ std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::Slo
 
 std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queue, const model::SlotSet& free) {
   std::vector<plan::Candidate> candidates;
-  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-    if (free.test(slot) && unit_of_[slot]) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].graphics});
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot) {
+    if (!unit_of_[slot]) continue;
+    const bool mine = free.test(slot), idle = queue.slots[slot].holders.empty() && states_[slot].usable;
+    if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].graphics, mine});
+  }
   auto placement = plan::place(request_, site_.observer.snapshot(), site_.observer.units(), candidates);
   if (!placement) return std::nullopt;
   std::vector<unsigned> slots;

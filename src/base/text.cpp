@@ -145,7 +145,7 @@ std::optional<std::uint64_t> parse_size_mib(std::string_view text) {
   double mib = 1;
   if (!unit.empty()) {
     std::string_view rest = std::string_view(unit).substr(1);
-    if (!rest.empty() && rest != "b" && rest != "ib") return std::nullopt;
+    if (!rest.empty() && rest != "b" && rest != "ib" && rest != "i") return std::nullopt;
     switch (unit[0]) {
       case 'k': mib = 1.0 / 1024; break;
       case 'm': break;

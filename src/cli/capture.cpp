@@ -47,8 +47,8 @@ int capture(Context& context) {
     context.copy(text);
   } else {
     context.write_result(options.output, text);
-    context.note(fmt::format("{} GPUs written; try it: thole --machine {} status", machine.gpus.size(),
-                             shell_quote(options.output)));
+    context.note(fmt::format("{} GPU{} written; try it: thole --machine {} status", machine.gpus.size(),
+                             machine.gpus.size() == 1 ? "" : "s", shell_quote(options.output)));
   }
   return 0;
 }

@@ -60,8 +60,8 @@ wire::Config configure(const Invocation& invocation, const wire::Config& read) {
 
 void report(const Error& error, const Invocation& invocation) {
   cli::put_text(STDERR_FILENO, fmt::format("thole: {}\n", error.full()));
-  // `run` leaves stdout to its command.
-  if (invocation.global.json && verb_of(invocation) != "run")
+  const bool of_the_command = verb_of(invocation) == "run" && !invocation.run.dry_run;   // stdout is its own
+  if (invocation.global.json && !of_the_command)
     cli::put_bytes(STDOUT_FILENO, model::dump(cli::to_json(error)) + "\n");
 }
 

@@ -82,7 +82,10 @@ std::optional<PlanRefusal> place_into(PlanAnswer& answer, const Snapshot& snapsh
     const auto can = std::count_if(free.begin(), free.end(), [](const Candidate& candidate) { return candidate.eligible; });
     return unsatisfiable(fmt::format("{} GPUs asked for; {} of {} can be had", wanted.gpus, can, snapshot.machine.gpus.size()));
   }
-  for (const std::size_t unit : placement->units) answer.gpus.push_back(units[unit].gpu);
+  std::vector<std::size_t> chosen = placement->units;     // numbered as the job will number them: rank r has the r-th
+  const std::vector<std::size_t> preferred = preferences(wanted, snapshot, units);
+  std::ranges::stable_sort(chosen, {}, [&](std::size_t unit) { return preferred[unit]; });
+  for (const std::size_t unit : chosen) answer.gpus.push_back(units[unit].gpu);
   answer.score = placement->score;
   answer.exact = placement->exact;
   answer.explain = wanted.gpus == 0 ? "no GPU asked for" : placement->explain;

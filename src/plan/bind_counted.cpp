@@ -14,17 +14,21 @@ class Counting {
   Counting(const model::Machine& machine, const std::vector<Share>& own, const Cores& cores)
       : machine_(machine), own_(own), cores_(cores), uses_(cores.all().size()), taken_(own.size()) {}
 
+  // A core may be several GPUs' own: whoever comes first has it.
   void take_own(std::size_t gpu, std::size_t count, Share& share) {
     const CoreList& own = own_[gpu].cores;
-    for (std::size_t& next = taken_[gpu]; next < own.size() && share.cores.size() < count; ++next) add(own[next], share);
+    for (std::size_t& next = taken_[gpu]; next < own.size() && share.cores.size() < count; ++next)
+      if (uses_[own[next]] == 0) add(own[next], share);
   }
 
-  void lend(std::size_t gpu, std::size_t count, Share& share) {
+  // `rank`: all parts of the rank that `share` belongs to; it gets no core twice.
+  void lend(std::size_t gpu, std::size_t count, const std::vector<Share>& rank, Share& share) {
     const std::size_t had = share.cores.size();
+    const auto has = [](const Share& part, std::size_t core) { return std::ranges::find(part.cores, core) != part.cores.end(); };
     std::size_t shared = 0;
     for (const std::size_t core : by_nearness(gpu)) {
       if (share.cores.size() == count) break;
-      if (std::find(share.cores.begin(), share.cores.end(), core) != share.cores.end()) continue;
+      if (std::ranges::any_of(rank, [&](const Share& part) { return has(part, core); })) continue;
       shared += uses_[core] > 0;
       add(core, share);
     }
@@ -38,8 +42,9 @@ class Counting {
       share.lack = own_[gpu].lack;
     }
     std::sort(share.cores.begin(), share.cores.end());
-    share.why = fmt::format("{} core{} of {}", share.cores.size(), share.cores.size() == 1 ? "" : "s",
-                            cores_.place_of(share.cores));
+    if (!share.cores.empty())
+      share.why = fmt::format("{} core{} of {}", share.cores.size(), share.cores.size() == 1 ? "" : "s",
+                              cores_.place_of(share.cores));
   }
 
  private:
@@ -86,7 +91,8 @@ std::vector<std::vector<Share>> counted(const model::Machine& machine, const std
     for (std::size_t i = 0; i < ranks[rank].size(); ++i)
       counting.take_own(ranks[rank][i], part(ranks[rank], i), shares[rank].emplace_back());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    for (std::size_t i = 0; i < ranks[rank].size(); ++i) counting.lend(ranks[rank][i], part(ranks[rank], i), shares[rank][i]);
+    for (std::size_t i = 0; i < ranks[rank].size(); ++i)
+      counting.lend(ranks[rank][i], part(ranks[rank], i), shares[rank], shares[rank][i]);
     std::erase_if(shares[rank], [](const Share& share) { return share.cores.empty() && share.lack.empty(); });
   }
   return shares;

@@ -190,6 +190,20 @@ void grows_harder(const Ranks& scene, BindRequest request, Dice& dice) {
   }
 }
 
+// core:N: so many cores for each rank as there are, and none is shared while one is idle.
+void counts_cores(const Scene& scene, const BindRequest& request, const BindingPlan& plan) {
+  const auto core_of = cores_of(scene.machine);
+  const std::set<long> usable = cores_of(core_of, scene.usable());
+  std::map<long, int> uses;
+  for (const RankPlan& rank : plan.ranks) {
+    const std::set<long> mine = cores_of(core_of, rank.cpus);
+    EXPECT_EQ(mine.size(), std::min<std::size_t>(request.options.cores, usable.size())) << rank.why;
+    for (const long core : mine) ++uses[core];
+  }
+  const bool shared = std::ranges::any_of(uses, [](const auto& use) { return use.second > 1; });
+  EXPECT_TRUE(!shared || uses.size() == usable.size()) << uses.size() << " of " << usable.size() << " cores used, and some shared";
+}
+
 const BindMode modes[] = {BindMode::none, BindMode::node, BindMode::package, BindMode::exclusive, BindMode::l3, BindMode::core};
 
 void check(const Ranks& scene, Dice& dice) {
@@ -218,7 +232,11 @@ void check(const Ranks& scene, Dice& dice) {
     options.widen = dice.one_in(2);
     request = one_rank_a_gpu(scene, options);
     while (!request.ranks.empty() && dice.one_in(2)) request.ranks.push_back({dice.roll(static_cast<unsigned>(scene.machine.gpus.size()))});
+    while (mode == BindMode::core && !request.ranks.empty() && dice.one_in(2))   // ranks of several GPUs
+      request.ranks[dice.roll(static_cast<unsigned>(request.ranks.size()))].push_back(
+          dice.roll(static_cast<unsigned>(scene.machine.gpus.size())));
     if (mode != BindMode::none) keeps_the_mask(scene, options, planned(scene.machine, request));
+    if (mode == BindMode::core) counts_cores(scene, request, planned(scene.machine, request));
     grows_harder(scene, request, dice);
   }
 }

@@ -110,6 +110,14 @@ def test_files_variables_and_options_override_in_this_order(tmp_path):
     assert gpus("--machine", "5xA100", THOLE_MACHINE="4xA100") == 5
 
 
+def test_a_dry_run_that_fails_says_so_as_json():
+    failed = thole("--machine", "2xA100", "run", "-g", "3", "--dry-run", "--json", "true")
+    assert failed.returncode == 64
+    assert json.loads(failed.stdout)["schema"] == "thole/error/1"
+    real = thole("--machine", "2xA100", "run", "-g", "3", "--json", "true")
+    assert (real.returncode, real.stdout) == (64, ""), "stdout is the command's"
+
+
 def test_a_result_that_cannot_be_written_is_an_error():
     with open("/dev/full", "w", encoding="utf-8") as full:
         failed = subprocess.run([THOLE, "--machine", "2xA100"], stdout=full, stderr=subprocess.PIPE, text=True)

@@ -113,8 +113,29 @@ def test_ranks_and_gpus_in_any_proportion():
     assert gpus(ranks=3) == [[0], [1], [2]]
     assert gpus(on=[3, 2]) == [[2, 3]]
     assert gpus(order=[3], gpus=1) == [[3]]
+    assert gpus(order=[3, 1, 0], gpus=3, ranks=3) == [[3], [1], [0]]
+    assert gpus(order=[2], gpus=3, ranks=3) == [[2], [0], [1]]
     assert gpus(must=[3], gpus=2) == [[2, 3]]
     assert gpus(must=[3, 0], gpus=2) == [[0, 3]]
+
+
+def test_run_answers_as_plan_does(tmp_path):
+    """Also where the request leaves GPUs out: what stays whole for others is seen among all that are free."""
+    machine = {**BOX, "gpus": [dict(gpu) for gpu in BOX["gpus"]]}
+    machine["gpus"][3]["health"] = "lost"                        # so that GPU 2 has no partner, and 0 and 1 are a pair
+    (tmp_path / "box.json").write_text(json.dumps(machine))
+
+    def both(asked, *words):
+        [answer] = batch([{"machine": machine, **asked}])
+        command = [THOLE, "--machine", str(tmp_path / "box.json"), "--state-dir", str(tmp_path / "state"), "run", *words,
+                   "--dry-run", "--json", "true"]
+        shown = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        assert (answer["gpus"], answer["explain"]) == ([int(gpu["gpu"]) for gpu in shown["gpus"]], shown["why"])
+        return answer["gpus"]
+
+    assert both({"gpus": 1, "on": [1, 2]}, "--on", "1,2") == [2]
+    assert both({"gpus": 1}, "-g", "1") == [2]
+    assert both({"gpus": 3, "order": [2, 1, 0]}, "-g", "3", "--order", "2,1,0") == [2, 1, 0]
 
 
 def test_what_must_be_in_and_cannot_is_named():

@@ -277,6 +277,19 @@ TEST(Bind, CoresAreLentToOneRankAfterTheOtherAndNotStacked) {
   EXPECT_THAT(uses, testing::Each(testing::AnyOf(1u, 2u))) << "24 cores of 16: none is stacked while another is used less";
 }
 
+TEST(Bind, CoresNearSeveralGpusAreGivenOutOnce) {
+  const Machine machine = box({.nodes = 2, .cores = 8}, {0, 0, 0});
+  BindRequest asked = request(BindMode::core, {{0}, {1}, {2}});
+  asked.allowed = *CpuSet::parse("0,1,8-12");              // two near cores for three GPUs
+  asked.options.cores = 1;
+  EXPECT_THAT(cpus(machine, asked), ElementsAre("0!", "1", "8!")) << "core 0 is GPU 2's too, of another job, which is said";
+  asked.options.cores = 2;
+  EXPECT_THAT(cpus(machine, asked), ElementsAre("0,8!", "1,9!", "10,11!"));
+  asked.ranks = {{0, 1, 2}};
+  asked.options.cores = 3;
+  EXPECT_THAT(cpus(machine, asked), ElementsAre("0,1,8!")) << "no core counts twice for a rank of several GPUs";
+}
+
 TEST(Bind, MemoryNodesAreThoseOfTheCpusAndNeverOnesWithoutCpus) {
   Machine machine = box({.packages = 2, .nodes = 2, .cores = 2}, {0, 2});
   machine.numa.push_back({.id = 8, .memory_mib = 65536});  // memory only
