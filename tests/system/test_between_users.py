@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """Users of one machine who do not trust each other, and state directories in every bad condition.
 
 Each test has a machine of its own (hostile.py), in several surroundings where that makes a difference.

@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """`thole init` and the machine's directory: while claims live, while others lock and plant what they can, and over a restart."""
 import json
 import stat

@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """What users who mean harm can do to the line, with forged tickets, frozen waiters and kept locks: they cost order for a bounded time,
 never that somebody starts; and who keeps a lock is named."""
 import os

@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """Directories that a stranger made first, under the names that thole's own would have: nothing of the user stops, and nothing goes into them."""
 import json
 import socket

@@ -1,3 +1,4 @@
+# ctest: timeout 900
 """What a user says of his claims is believed from himself alone, and as long as his claim lives (src/host/claims/notes.hpp).
 
 mallory writes whatever he can write; bob and alice are honest. Each test is one promise of docs/security.md.
