@@ -56,11 +56,9 @@ class Executor(_Executor):
         on_wait: _waiting.OnWait | None = None,
         quiet: bool | None = None,
     ) -> None:
-        if initializer is not None and not callable(initializer):
-            raise TypeError("initializer must be a callable")
         pool.check_number("max_workers", max_workers)
         pool.check_number("max_tasks_per_child", max_tasks_per_child)
-        pool.check_number("retries", retries, 0)
+        pool.check_work(initializer, retries)
         patience = _waiting.Patience(wait, cancel, on_wait, quiet)
         shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, patience, bind)
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)

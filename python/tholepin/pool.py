@@ -31,6 +31,13 @@ def check_number(name: str, number: int | None, least: int = 1) -> None:
         raise ValueError(f"{name}: expected a number of {least} or more, got {number!r}")
 
 
+def check_work(initializer: object, retries: int) -> None:
+    """Of what workers do, which Pool and Executor are told alike."""
+    if initializer is not None and not callable(initializer):
+        raise TypeError("initializer must be a callable")
+    check_number("retries", retries, 0)
+
+
 def shares_for(
     processes: int | None,
     policy: _shares.Policies | None,
@@ -119,10 +126,8 @@ class Pool:
         on_wait: _waiting.OnWait | None = None,
         quiet: bool | None = None,
     ) -> None:
-        if initializer is not None and not callable(initializer):
-            raise TypeError("initializer must be a callable")
         check_number("maxtasksperchild", maxtasksperchild)
-        check_number("retries", retries, 0)
+        check_work(initializer, retries)
         shares = shares_for(processes, policy, processes_per_policy, gpus, _waiting.Patience(wait, cancel, on_wait, quiet), bind)
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), maxtasksperchild, retries)
         self._open = True

@@ -8,6 +8,7 @@ import ctypes
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -48,6 +49,21 @@ def no_claim_outlives_its_test():
     if claims:
         for claim in list(claims._live):
             claim.release()
+
+
+@pytest.fixture
+def everything_taken():
+    """Another process has all GPUs; returns what makes it let go."""
+    other = subprocess.Popen([sys.executable, "-c", "import tholepin; tholepin.claim(8); print(flush=True); input()"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    other.stdout.readline()
+
+    def let_go():
+        other.communicate(b"\n")
+
+    yield let_go
+    if other.poll() is None:
+        let_go()
 
 
 def descendants():

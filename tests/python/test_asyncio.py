@@ -38,21 +38,6 @@ async def until(condition):
         await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-def everything_taken():
-    """Another process has all GPUs; returns what makes it let go."""
-    other = subprocess.Popen([sys.executable, "-c", f"import tholepin; tholepin.claim({ALL}); print(flush=True); input()"],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    other.stdout.readline()
-
-    def let_go():
-        other.communicate(b"\n")
-
-    yield let_go
-    if other.poll() is None:
-        let_go()
-
-
 def nothing_comes_later(let_go, variables):
     """All GPUs get free, and nobody of this process takes one."""
     assert queue() == 0 and not [thread for thread in threading.enumerate() if thread.name.startswith("tholepin")]

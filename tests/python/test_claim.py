@@ -145,21 +145,6 @@ def test_words_that_choose_choose():
         assert claim.gpus == [] and os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
-@pytest.fixture
-def everything_taken():
-    """Another process has all GPUs; returns what makes it let go."""
-    other = subprocess.Popen([sys.executable, "-c", f"import tholepin; tholepin.claim({ALL}); print(flush=True); input()"],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    other.stdout.readline()
-
-    def let_go():
-        other.communicate(b"\n")
-
-    yield let_go
-    if other.poll() is None:
-        let_go()
-
-
 def waiting():
     return len(tholepin.status()["queue"])
 

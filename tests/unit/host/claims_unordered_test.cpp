@@ -159,32 +159,38 @@ TEST_F(Unordered, AHeaderCannotMakeTheNextNumberOneThatCountsNot) {
   EXPECT_LE(store->waiting()[0].ticket, boot_clock_us());
 }
 
-TEST_F(Unordered, AnOverwrittenTicketGoesBackToItsPlaceWithItsNumber) {
-  auto store = open();
-  auto held = try_claim(*store, entry({"GPU-0"}));
-  auto wanted = entry({"GPU-0"});
-  auto place = store->enter(wanted);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  const auto mine = tickets();
-  ASSERT_EQ(mine.size(), 1u);
-  forge(mine[0].place, ticket(7));
+// One waits for GPU 0, which another has.
+class UnorderedWaiter : public Unordered {
+ protected:
+  void SetUp() override {
+    Unordered::SetUp();
+    store = open();
+    held = try_claim(*store, wanted);
+    place = store->enter(wanted);
+    EXPECT_FALSE(place->step(fifo_rule(wanted)));
+    ASSERT_EQ(tickets().size(), 1u);
+    mine = tickets()[0];
+  }
+
+  const port::Entry wanted = entry({"GPU-0"});
+  std::unique_ptr<port::ClaimStore> store;
+  std::optional<port::Claim> held;
+  std::unique_ptr<port::Place> place;
+  Ticket mine;
+};
+
+TEST_F(UnorderedWaiter, AnOverwrittenTicketGoesBackToItsPlaceWithItsNumber) {
+  forge(mine.place, ticket(7));
   EXPECT_FALSE(place->step(fifo_rule(wanted)));
   ASSERT_EQ(tickets().size(), 1u);
-  EXPECT_EQ(tickets()[0].view.number, mine[0].view.number);
-  EXPECT_EQ(tickets()[0].view.eligible, mine[0].view.eligible);
+  EXPECT_EQ(tickets()[0].view.number, mine.view.number);
+  EXPECT_EQ(tickets()[0].view.eligible, mine.view.eligible);
 }
 
-TEST_F(Unordered, AForgedTicketWithMyNumberIsNotTakenForMine) {
-  auto store = open();
-  auto held = try_claim(*store, entry({"GPU-0"}));
-  auto wanted = entry({"GPU-0"});
-  auto place = store->enter(wanted);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  const auto mine = tickets();
-  ASSERT_EQ(mine.size(), 1u);
+TEST_F(UnorderedWaiter, AForgedTicketWithMyNumberIsNotTakenForMine) {
   Fd turn = node("turn.9");
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
-  forge(9, ticket(mine[0].view.number));
+  forge(9, ticket(mine.view.number));
   std::size_t shown = 0;
   EXPECT_FALSE(place->step([&](const model::QueueView& queue, auto, auto) -> model::Decision {
     shown = queue.tickets.size();
