@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 from . import _shares, _waiting, process, words
 from ._bell import Bell
 from .errors import Error, NeverPossible, WorkerDied
-from .policy import Policy
+from .policy import Policy, under_those_around
 from .process import ProcessTemplate
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class ProcessGroup:
         self._restart = restart
         self._ignore_errors = ignore_error_on_exit
         self._walltime = None if walltime is None else words.seconds(walltime, "walltime")
-        self._policy = policy or Policy()
+        self._policy = under_those_around(policy) or Policy()
         self._patience = patience
         self._waiting = _waiting.Patience(wait, cancel, on_wait, quiet)
         self._bind = bind

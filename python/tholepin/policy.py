@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextvars
 import enum
 import os
 from dataclasses import dataclass, fields
-from typing import Sequence, Union
+from typing import Any, Mapping, Sequence, Union
 
 from .errors import Error, NeverPossible
 
@@ -23,6 +24,9 @@ class Policy:
     A policy without ``gpu_affinity`` leaves the GPUs as they are; one without ``cpu_affinity`` binds to the CPUs near its
     GPUs, or leaves the CPUs as they are where it has no GPUs. The GPUs are claimed by the process that makes the pool or
     group, until that ends.
+
+    ``with policy:`` puts it below what is made inside: a Pool, a Process or a ProcessGroup has of it what its own policy does
+    not say. Of one within another the inner says first. It holds for this thread, or asyncio's task.
 
     Attributes:
         placement: ``Policy.Placement``. All there is is this host, so HOST_NAME and HOST_ID only say which host it must be.
@@ -93,6 +97,40 @@ class Policy:
         if self.placement is self.Placement.HOST_ID and self.host_id != 0:
             raise NeverPossible(f"Policy.host_id: there is no host {self.host_id}", hint="this host is 0, and only it is known here")
 
+    def __enter__(self) -> Policy:
+        _in_force.set((*_in_force.get(), Policy.merge(Policy.thread_policy(), self)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _in_force.set(_in_force.get()[:-1])
+
+    @classmethod
+    def thread_policy(cls) -> Policy:
+        """What the ``with`` statements around say, all merged."""
+        inside = _in_force.get()
+        return inside[-1] if inside else cls()
+
+    @classmethod
+    def global_policy(cls) -> Policy:
+        """What holds for everything: nothing is said."""
+        return cls()
+
+    def get_sdict(self) -> dict[str, Any]:
+        """As a dict of plain values, that JSON can hold.
+
+        >>> import tholepin
+        >>> tholepin.Policy.from_sdict(tholepin.Policy(gpu_affinity=[3, 1]).get_sdict())
+        Policy(gpu_affinity=(3, 1))
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {enum.IntEnum: int, tuple: list}
+        return {name: next((to(v) for kind, to in plain.items() if isinstance(v, kind)), v) for name, v in values.items()}
+
+    @classmethod
+    def from_sdict(cls, sdict: Mapping[str, Any]) -> Policy:
+        """What :meth:`get_sdict` gave."""
+        return cls(**sdict)
+
     def __repr__(self) -> str:
         said = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
         return f"Policy({', '.join(f'{name}={_written(value)}' for name, value in said.items())})"
@@ -107,6 +145,14 @@ class Policy:
         """
         said = {field.name: getattr(high, field.name) for field in fields(cls) if getattr(high, field.name) != field.default}
         return cls(**{**{field.name: getattr(low, field.name) for field in fields(cls)}, **said})
+
+
+_in_force: contextvars.ContextVar[tuple[Policy, ...]] = contextvars.ContextVar("tholepin policies", default=())
+
+
+def under_those_around(policy: Policy | None) -> Policy | None:
+    """A policy, and what it leaves to the ``with`` statements around; None where nobody says anything."""
+    return Policy.merge(Policy.thread_policy(), policy or Policy()) if _in_force.get() else policy
 
 
 def _written(value: object) -> str:

@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from . import _chunks, _crew, _shares, _waiting, _wire, words
-from .policy import Policy
+from .policy import Policy, under_those_around
 from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ def shares_for(
     if gpus is not None:
         return _shares.for_gpus(gpus, each, patience, bind)
     if policy is not None and not isinstance(policy, Policy):
-        listed = [one for one in policy for _ in range(each)]
+        listed = [under_those_around(one) or one for one in policy for _ in range(each)]
         if not listed:
             raise ValueError("policy: the list is empty")
         return _shares.for_policies(listed, patience, bind)
     if processes is None:
         processes = processes_per_policy or len(os.sched_getaffinity(0))
-    return _shares.for_policies([policy or Policy()] * processes, patience, bind)
+    return _shares.for_policies([under_those_around(policy) or Policy()] * processes, patience, bind)
 
 
 class Pool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Sequence, Un
 
 from . import _pickling, _shares, _start, _waiting, _wire, words
 from .errors import Error
-from .policy import Policy
+from .policy import Policy, under_those_around
 
 if TYPE_CHECKING:
     Redirection = Union[None, int, str, "os.PathLike[str]", BinaryIO, Any]
@@ -232,6 +232,7 @@ class Process:
     ) -> None:
         self.ident = ident
         self._template = ProcessTemplate(target, args, kwargs, cwd, env, stdin, stdout, stderr, policy)
+        self._policy = under_those_around(policy)
         self._patience = _waiting.Patience(wait)
         self._child: _start.Child | None = None
         self._shares: _shares.Shares | None = None
@@ -251,13 +252,14 @@ class Process:
         """
         made = cls(template.target, ident=ident, wait=wait)
         made._template = template
+        made._policy = under_those_around(template.policy)
         return made
 
     def start(self) -> None:
         """Claims its GPUs and starts it. Raises RuntimeError the second time."""
         if self._child is not None:
             raise RuntimeError("the process was started already")
-        shares = _shares.for_policies([self._template.policy or Policy()], self._patience)
+        shares = _shares.for_policies([self._policy or Policy()], self._patience)
         try:
             started = start(self._template, shares.each[0])
         except BaseException:
@@ -265,7 +267,7 @@ class Process:
             raise
         self._child, self._shares = started.child, shares
         self.stdin_conn, self.stdout_conn, self.stderr_conn = (started.pipes.get(number) for number in range(3))
-        if self._template.policy is not None:
+        if self._policy is not None:
             threading.Thread(target=self._release_at_end, name="thole-process", daemon=True).start()
 
     def _release_at_end(self) -> None:

@@ -1,8 +1,10 @@
 """Names, types and order that Dragon's users know, on one host: what a program written for Dragon 0.15 reads and passes."""
 import ipaddress
+import json
 import os
 import pickle
 import signal
+import threading
 
 import pytest
 
@@ -16,6 +18,60 @@ pytestmark = pytest.mark.usefixtures("all_claims_end")
 
 def visible(_=None):
     return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+# ---- Policies around ----
+
+
+def shown_by(**more):
+    process = Process("sh", ["-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=Process.PIPE, **more)
+    process.start()
+    shown = process.stdout_conn.read().decode().strip()
+    process.join(LONG)
+    return shown
+
+
+def test_a_policy_around_is_below_that_of_what_is_made_inside():
+    with Policy(gpu_affinity=[3]) as outer:
+        assert Policy.thread_policy() == outer
+        assert shown_by() == "3"
+        assert shown_by(policy=Policy(gpu_affinity=[5])) == "5"
+        with Policy(cpu_affinity=[0]):
+            assert Policy.thread_policy() == Policy(gpu_affinity=[3], cpu_affinity=[0])
+        with tholepin.Pool(processes=1) as pool:
+            assert pool.apply(visible) == "3"
+        with tholepin.Pool(policy=[Policy(gpu_affinity=[6]), Policy()]) as pool:
+            assert sorted(pool.map(visible, range(8), chunksize=1))[-1] == "6"
+        group = ProcessGroup()
+        group.add_process(1, ProcessTemplate("sh", ["-c", 'test "$CUDA_VISIBLE_DEVICES" = 3']))
+        group.init()
+        group.start()
+        group.join(LONG)
+        group.close()
+        made = Process.from_template(ProcessTemplate("sh", ["-c", 'exec test "$CUDA_VISIBLE_DEVICES" = 3']))
+    made.start()
+    assert made.join(LONG) == 0, "what is around when it is made counts"
+    assert Policy.thread_policy() == Policy.global_policy() == Policy()
+    assert shown_by() == os.environ.get("CUDA_VISIBLE_DEVICES", "")
+
+
+def test_a_policy_around_is_that_of_its_thread_and_goes_with_an_error():
+    seen = []
+    with pytest.raises(KeyError), Policy(gpu_affinity=[3]):
+        other = threading.Thread(target=lambda: seen.append(Policy.thread_policy()))
+        other.start()
+        other.join()
+        raise KeyError
+    assert seen == [Policy()] and Policy.thread_policy() == Policy()
+
+
+def test_a_policy_is_a_dict_and_back():
+    policy = Policy(Policy.Placement.HOST_ID, host_id=0, gpu_affinity=["0:1", 2], cpu_affinity=[4], wait_mode=Policy.WaitMode.SPIN)
+    sdict = policy.get_sdict()
+    assert json.loads(json.dumps(sdict)) == sdict and type(sdict["placement"]) is int
+    assert Policy.from_sdict(sdict) == policy
+    with pytest.raises(TypeError):
+        Policy.from_sdict({"no_such_field": 1})
 
 
 # ---- The order of the GPUs ----
