@@ -177,7 +177,8 @@ class Acquisition {
           place_->step([&](const auto& queue, auto mine, auto now) { return choice_(queue, mine, now); });
       if (claim) {
         place_->pass_on();
-        if (auto trouble = still_used(); trouble.empty()) return hand_over(std::move(*claim));
+        auto alone = options_.alone ? options_.alone() : nullptr;
+        if (auto trouble = still_used(); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
         else if (options_.caution) options_.caution(trouble);
         claim.reset();                          // give back; the place in line is kept
         select_again();
@@ -279,8 +280,8 @@ class Acquisition {
     }
   }
 
-  Acquired hand_over(port::Claim claim) {
-    return {std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, nullptr};
+  Acquired hand_over(port::Claim claim, std::shared_ptr<void> alone) {
+    return {std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, std::move(alone), nullptr};
   }
 
   // The caller has been told where it stood (options.waiting) and can say why.

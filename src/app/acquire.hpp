@@ -42,6 +42,7 @@ struct AcquireOptions {
   bool enforced = false;                       // somebody ends the job at request.time: others may plan with it
   bool awaits_driver = true;                   // while it is late and the request may wait; false: unavailable at once
   std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)
+  std::function<std::shared_ptr<void>()> alone;  // called after each lock, before the look that follows it; may be empty
   std::function<void(const model::Snapshot&)> looked;  // what the first look saw; throws to claim nothing; may be empty
   std::function<void(const Standing&)> waiting;     // may be empty
   std::function<void(const std::string&)> caution;  // "GPU 3 was taken back: pid 4711 still uses it"; may be empty
@@ -54,6 +55,7 @@ struct Acquired {
   std::vector<std::size_t> chosen;             // the claimed ones, indices into `units`, as the program is to number them
   std::string explain;                         // why these
   bool reused = false;                         // the whole of an outer claim: nothing was locked
+  std::shared_ptr<void> alone;                 // what AcquireOptions::alone gave, for the caller to drop
   std::unique_ptr<port::ClaimStore> inner_store;    // where it was claimed, when inside another claim; else Site::store
 };
 

@@ -127,6 +127,8 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   options.cancel = std::move(cancel);
   options.waiting = events.waiting;
   options.caution = events.caution;
+  // Who picks GPUs by their processes sees nothing of a claim before the placeholder is there.
+  if (wanted.placeholder) options.alone = [&] { return wanted.placeholder->alone(options.cancel); };
   Acquired acquired = acquire(ports.site, wanted.request, options);
   if (acquired.reused)
     throw Error(ErrorCode::usage, "these GPUs are this claim's already").about(acquired.claim.id)
@@ -139,6 +141,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   port::ToHold held;
   if (wanted.placeholder) {
     put_placeholder(ports.site, acquired, *wanted.placeholder, events);
+    acquired.alone.reset();
     held.ending = [placeholder = wanted.placeholder] { placeholder->end(); };
   }
   held.message = claim_json(ports.site, acquired, variables, until).dump();

@@ -144,7 +144,7 @@ host::ClaimStoreOptions Wire::store_options() {
   options.location = state_location();
   options.personal_root = [places = places_] { return places.personal(); };
   if (settings_.uid == 0 && !settings_.state_group.empty()) options.group = group_id(settings_.state_group);
-  if (settings_.machine.empty()) options.neighbours = host::safe_gpu_lock_files();
+  if (settings_.machine.empty()) options.neighbours = host::safe_gpu_lock_files(settings_.sysroot);
   return options;
 }
 
@@ -189,7 +189,8 @@ port::ClaimControl& Wire::control() {
 port::Placeholder& Wire::placeholder() {
   if (!parts_->placeholder)
     parts_->placeholder = std::make_unique<host::NvidiaPlaceholder>(host::PlaceholderOptions{
-        settings_.program, std::string(plan::placeholder_name), settings_.cuda_library, settings_.probe_cold});
+        settings_.program, std::string(plan::placeholder_name), settings_.cuda_library,
+        host::safe_gpu_lock_files(settings_.sysroot), settings_.probe_cold});
   return *parts_->placeholder;
 }
 

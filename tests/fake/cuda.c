@@ -3,6 +3,7 @@
  * The file named by THOLE_FAKE_CUDA, one statement a line:
  *   rc FUNCTION CODE       what that function returns
  *   hang|crash FUNCTION    what happens in it
+ *   wait FUNCTION FIFO     it waits until somebody writes there
  *   show N                 how many GPUs it admits to
  * Each context made is noted in the file beside it, ".contexts": "UUID PID".
  */
@@ -25,7 +26,7 @@ static const char* configuration(void) {
 
 /* What the configuration says of a function: its return code, unless it never returns. */
 static int asked(const char* function) {
-  char line[256], action[16], name[64];
+  char line[256], action[16], name[64], fifo[160];
   int code = 0, rc = 0;
   FILE* file = fopen(configuration(), "r");
   while (file && fgets(line, sizeof line, file)) {
@@ -34,6 +35,8 @@ static int asked(const char* function) {
     if (!strcmp(action, "rc")) rc = code;
     if (!strcmp(action, "crash")) abort();
     if (!strcmp(action, "hang")) for (;;) pause();
+    FILE* open_now = !strcmp(action, "wait") && sscanf(line, "%*s %*s %159s", fifo) == 1 ? fopen(fifo, "r") : NULL;
+    if (open_now) fclose(open_now);
   }
   if (file) fclose(file);
   return rc;

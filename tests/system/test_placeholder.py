@@ -1,11 +1,12 @@
 """`thole claim --placeholder` over a faked CUDA: the claimed GPUs look used as long as the claim lasts, and never longer."""
+import fcntl
 import os
 import pathlib
 import signal
 
 import pytest
 
-from fake_nvidia import BUILD, Driver
+from fake_nvidia import BUILD, THOLE, Driver
 from run_tools import Started, eventually, gone
 
 
@@ -153,3 +154,54 @@ def test_a_simulated_gpu_has_none(machine):
 def test_a_share_s_budget_has_no_room_for_it(machine):
     done = machine.thole("claim", "--placeholder", "--share", "--memory", "8G")
     assert done.returncode == 64 and "--placeholder" in done.stderr
+
+
+# ---- Beside safe-gpu, whose users lock a file, look at processes, and unlock when theirs are on the GPUs ----
+
+SAFE_GPU = "tmp/safe_gpu/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users"
+
+
+@pytest.fixture
+def lock(machine):
+    """Their file, on this machine of the test's own."""
+    path = machine.root / SAFE_GPU
+    path.parent.mkdir(parents=True)
+    path.touch()
+    return path
+
+
+def is_locked(path):
+    with open(path, "w") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def start_claim(machine):
+    return Started([THOLE, "claim", "--placeholder", "--on", "1,3", "-g", "1"], env=machine.environment)
+
+
+def test_nobody_of_safe_gpu_chooses_between_the_claim_and_its_placeholder(machine, lock):
+    slow = machine.cuda.with_suffix(".fifo")
+    os.mkfifo(slow)
+    machine.fake_cuda(f"wait cuInit {slow}")
+    claim = start_claim(machine)
+    eventually(lambda: machine.status()["claims"], "the claim is made")
+    for _ in range(3):
+        assert is_locked(lock)
+    slow.write_text("go\n")                                 # opens when the placeholder waits for it
+    assert claim.process.wait(timeout=60) == 0
+    assert machine.contexts() and not is_locked(lock)
+
+
+def test_a_gpu_that_safe_gpu_chose_at_the_same_moment_is_given_back(machine, lock):
+    with open(lock, "w") as theirs:
+        fcntl.lockf(theirs, fcntl.LOCK_EX)                 # has looked, and makes its process on GPU 1
+        claim = start_claim(machine)
+        eventually(lambda: machine.status()["claims"], "the claim is made")
+        machine.configure("gpus 4", f"gpu 1 process compute {os.getpid()} 500", "gpu 1 memory 81920 596 500")
+    assert claim.process.wait(timeout=60) == 0
+    assert set(machine.contexts()) == {machine.uuid(3)}
+    assert [held["gpu"] for held in machine.status()["claims"]] == [3]

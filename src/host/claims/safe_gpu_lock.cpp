@@ -19,9 +19,9 @@ bool lock_whole(int fd) {
 
 }  // namespace
 
-std::vector<std::string> safe_gpu_lock_files() {
+std::vector<std::string> safe_gpu_lock_files(const std::string& root) {
   const std::string name = "gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users";
-  return {"/tmp/safe_gpu/" + name, "/tmp/" + name};
+  return {root + "/tmp/safe_gpu/" + name, root + "/tmp/" + name};
 }
 
 SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,

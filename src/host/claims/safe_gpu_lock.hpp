@@ -15,8 +15,8 @@
 
 namespace thole::host {
 
-// The two places, the present one first.
-std::vector<std::string> safe_gpu_lock_files();
+// The two places, the present one first; below a root prefix, where there is one.
+std::vector<std::string> safe_gpu_lock_files(const std::string& root = "");
 
 // Held from construction to destruction, as far as it could be had.
 class SafeGpuLock {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "host/claims/safe_gpu_lock.hpp"
 #include "host/pci/devices.hpp"
 #include "host/surroundings/logout.hpp"
 #include "host/sysfs/tree.hpp"
@@ -80,8 +81,7 @@ model::Surroundings read_surroundings(const std::string& root, const std::string
   found.state_dir_mounted = !state_dir.empty() && is_mount(tree, state_dir);
   for (const char* directory : {"/run/thole", "/run/lock/thole", "/tmp/thole"})
     if (tree.exists(directory)) found.common_directories.emplace_back(directory);
-  for (const char* lock : {"/tmp/safe_gpu/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users",
-                           "/tmp/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users"})
+  for (const std::string& lock : safe_gpu_lock_files())
     found.safe_gpu = found.safe_gpu || tree.exists(lock);
   found.logout = read_logout(tree, user);
   return found;

@@ -14,6 +14,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/claims/safe_gpu_lock.hpp"
 #include "host/process/spawn_tables.hpp"
 
 namespace thole::host {
@@ -36,6 +37,10 @@ std::vector<std::string> environment(const std::vector<std::string>& uuids) {
 }
 
 }  // namespace
+
+std::shared_ptr<void> NvidiaPlaceholder::alone(std::span<const int> cancel) {
+  return std::make_shared<SafeGpuLock>(options_.neighbours, options_.patience, nullptr, cancel);
+}
 
 void NvidiaPlaceholder::put(const std::vector<std::string>& uuids) {
   end();

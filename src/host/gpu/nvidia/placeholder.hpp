@@ -21,6 +21,7 @@ struct PlaceholderOptions {
   std::string program;                  // runs `__placeholder LIBRARY UUID...`: this very binary
   std::string name;                     // argv[0] of that process, by which use is told apart from a program's
   std::string cuda_path;                // another libcuda; "" = the system's
+  std::vector<std::string> neighbours;  // lock files of those who pick GPUs by their processes
   Millis patience{10'000};              // a driver that must initialise its GPUs takes seconds
 };
 
@@ -29,6 +30,7 @@ class NvidiaPlaceholder : public port::Placeholder {
   explicit NvidiaPlaceholder(PlaceholderOptions options) : options_(std::move(options)) {}
   ~NvidiaPlaceholder() override { end(); }
 
+  std::shared_ptr<void> alone(std::span<const int> cancel) override;
   void put(const std::vector<std::string>& uuids) override;
   void end() override;
 
