@@ -12,7 +12,7 @@ target_compile_options(thole_flags INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
   target_compile_options(thole_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>>)
 endif()
-target_compile_definitions(thole_flags INTERFACE _GNU_SOURCE THOLE_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(thole_flags INTERFACE _GNU_SOURCE)
 target_include_directories(thole_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 if(THOLE_WERROR)
   target_compile_options(thole_flags INTERFACE -Werror)

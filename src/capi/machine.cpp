@@ -11,6 +11,7 @@
 #include "app/why.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
+#include "base/version.hpp"
 #include "capi/handles.hpp"
 #include "capi/request.hpp"
 #include "model/json.hpp"
@@ -106,7 +107,7 @@ Wires::Lease::~Lease() {
 
 }  // namespace thole::capi
 
-const char* thole_version(void) { return THOLE_VERSION; }
+const char* thole_version(void) { return thole::version; }
 
 thole_machine* thole_open(const char* options, thole_error** error) {
   return thole::capi::guarded(error, [&] {

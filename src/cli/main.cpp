@@ -10,6 +10,7 @@
 #include "base/fd.hpp"
 #include "base/standard.hpp"
 #include "base/text.hpp"
+#include "base/version.hpp"
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "cli/output.hpp"
@@ -117,7 +118,7 @@ int main_of(const std::vector<std::string_view>& arguments) {
   try {
     // Read once for what needs no configuration, and again on top of the configured defaults.
     invocation = cli::parse(arguments);
-    if (invocation.global.version) return cli::put_text(STDOUT_FILENO, "thole " THOLE_VERSION "\n") ? 0 : 125;
+    if (invocation.global.version) return cli::put_text(STDOUT_FILENO, fmt::format("thole {}\n", version)) ? 0 : 125;
     if (invocation.global.help)
       return cli::put_text(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
     const std::string_view verb = verb_of(invocation);

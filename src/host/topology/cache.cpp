@@ -1,13 +1,14 @@
 #include "host/topology/cache.hpp"
 
 #include "base/text.hpp"
+#include "base/version.hpp"
 
 namespace thole::host {
 
 std::string topology_key(const Tree& tree) {
   const auto boot = tree.text("/proc/sys/kernel/random/boot_id");
   if (!boot || boot->empty()) return "";
-  std::string key = fmt::format("{} {} {} cpus {} nodes {}", THOLE_VERSION, tree.at(""), *boot,
+  std::string key = fmt::format("{} {} {} cpus {} nodes {}", version, tree.at(""), *boot,
                                 tree.text("/sys/devices/system/cpu/online").value_or("?"),
                                 tree.text("/sys/devices/system/node/online").value_or("?"));
   const std::string infiniband = "/sys/class/infiniband", network = "/sys/class/net";

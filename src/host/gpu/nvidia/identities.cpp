@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
+#include "base/version.hpp"
 
 namespace thole::host::nvidia {
 namespace {
@@ -21,7 +22,7 @@ std::string module_number(const Tree& tree) {
 std::string key_of(const Tree& tree, const DriverFiles& files, const std::string& library) {
   const auto boot = tree.text("/proc/sys/kernel/random/boot_id");
   if (!boot || boot->empty() || files.version.empty() || files.gpus.empty()) return "";
-  std::string key = fmt::format("{} {} {} driver {} {} library {} GPUs", THOLE_VERSION, tree.at(""), *boot, files.version,
+  std::string key = fmt::format("{} {} {} driver {} {} library {} GPUs", version, tree.at(""), *boot, files.version,
                                 module_number(tree), library);
   for (const FileGpu& gpu : files.gpus) key += fmt::format(" {} {}", gpu.pci.to_string(), gpu.information.uuid);
   return key;
