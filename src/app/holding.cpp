@@ -11,6 +11,8 @@ namespace thole::app {
 
 namespace {
 
+constexpr std::size_t id_length = 16, shortest_beginning = 6;
+
 std::vector<KeptClaim> kept_claims(const ClaimSearch& search) {
   std::map<std::pair<std::string, uid_t>, KeptClaim> claims;   // anybody can write another's id into his note
   if (!search.store) return {};
@@ -31,17 +33,34 @@ std::vector<KeptClaim> kept_claims(const ClaimSearch& search) {
   return all;
 }
 
-std::string list(const std::vector<KeptClaim>& claims) {
+std::string list(const std::vector<KeptClaim>& claims, const ClaimSearch& search) {
   if (claims.empty()) return "there are no claims";
   std::string text = "there are:";
-  for (const KeptClaim& claim : claims) text += fmt::format("\n  {}  {}", claim.id, printable(claim.command, 50));
+  for (const KeptClaim& claim : claims)
+    text += fmt::format("\n  {}  {}  {}", claim.id, printable(search.user_name(claim.uid), 32), printable(claim.command, 50));
   return text;
 }
 
-KeptClaim only_one(std::vector<KeptClaim> found, const std::string& what, const std::vector<KeptClaim>& all) {
-  if (found.size() == 1) return std::move(found.front());
-  if (found.empty()) throw Error(ErrorCode::usage, "no such claim").about(what).hint(list(all));
-  throw Error(ErrorCode::usage, "more than one claim fits").about(what).hint(list(found));
+bool is_one(const KeptClaim& a, const KeptClaim& b) { return a.id == b.id && a.uid == b.uid; }
+
+bool is_hex(std::string_view word) { return word.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
+
+// The first part of an id ("outer/inner"): what the machine's store knows.
+std::string outermost(const std::string& id) { return id.substr(0, id.find('/')); }
+
+std::vector<KeptClaim> named(const std::string& id, const std::vector<KeptClaim>& all) {
+  std::vector<KeptClaim> found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](const KeptClaim& claim) { return claim.id == id; });
+  return found;
+}
+
+// A shorter beginning is none: GPUs are named by one or two digits, and an id may begin with any.
+std::vector<KeptClaim> beginning_with(const std::string& word, const std::vector<KeptClaim>& all) {
+  std::vector<KeptClaim> found;
+  if (word.size() < shortest_beginning) return found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [&](const KeptClaim& claim) { return claim.id.starts_with(word); });
+  return found;
 }
 
 // Claims on the GPU that the word names; none when it names no GPU.
@@ -52,7 +71,7 @@ std::vector<KeptClaim> on_gpu(const Observer& gpus, const std::string& word, con
     for (std::size_t unit : plan::resolve(word, gpus.snapshot(), units))
       for (const KeptClaim& claim : all)
         if (std::find(claim.keys.begin(), claim.keys.end(), units[unit].key) != claim.keys.end() &&
-            std::none_of(found.begin(), found.end(), [&](const KeptClaim& other) { return other.id == claim.id; }))
+            std::none_of(found.begin(), found.end(), [&](const KeptClaim& other) { return is_one(other, claim); }))
           found.push_back(claim);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::usage) throw;
@@ -60,10 +79,36 @@ std::vector<KeptClaim> on_gpu(const Observer& gpus, const std::string& word, con
   return found;
 }
 
+// A whole id is an id. Any other word is a GPU's or the beginning of an id, and must not be both.
+std::vector<KeptClaim> meant_by(const std::string& word, const ClaimSearch& search, const std::vector<KeptClaim>& all) {
+  const std::string id = outermost(word);
+  if (id.size() == id_length && is_hex(id)) return named(id, all);
+  if (all.empty()) return {};
+  std::vector<KeptClaim> by_id = beginning_with(id, all), holders = on_gpu(search.gpus(), word, all);
+  if (by_id.empty() || holders.empty()) return by_id.empty() ? holders : by_id;
+  if (by_id.size() == 1 && holders.size() == 1 && is_one(by_id[0], holders[0])) return by_id;
+  throw Error(ErrorCode::usage, "it names a GPU, and an id begins with it")
+      .about(printable(word, 60)).hint("give the whole id, or the GPU's number or whole UUID");
+}
+
+KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const ClaimSearch& search,
+                   const std::vector<KeptClaim>& all) {
+  const std::string what = word.empty() ? "which claim?" : word;
+  if (found.size() == 1) return std::move(found.front());
+  if (found.empty()) {
+    const bool short_of_an_id = !word.empty() && word.size() < shortest_beginning && is_hex(word);
+    throw Error(ErrorCode::usage, "no such claim").about(what).hint(
+        list(all, search) + (short_of_an_id && !all.empty() ? fmt::format("\n(an id can be cut to {} characters)", shortest_beginning) : ""));
+  }
+  const bool same_id = std::all_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.id == found[0].id; });
+  throw Error(ErrorCode::usage, "more than one claim fits").about(what).hint(
+      list(found, search) + (same_id ? "\nanybody can write another's id: name the one you mean by its GPU" : ""));
+}
+
 // The claim this command was typed in: the outermost part of THOLE_CLAIM, which is what the machine's store knows.
 std::string here(const plan::Environment& environment) {
-  const auto named = environment.find("THOLE_CLAIM");
-  return named == environment.end() ? std::string() : named->second.substr(0, named->second.find('/'));
+  const auto around = environment.find("THOLE_CLAIM");
+  return around == environment.end() ? std::string() : outermost(around->second);
 }
 
 model::Json gpus_json(const Site& site, const Acquired& acquired) {
@@ -168,18 +213,16 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   const std::vector<KeptClaim> all = kept_claims(search);
   const std::string name = word.empty() ? here(search.environment) : word;
   std::vector<KeptClaim> found;
-  for (const KeptClaim& claim : all)
-    if (name.empty() ? claim.uid == search.uid : claim.id.starts_with(name.substr(0, name.find('/')))) found.push_back(claim);
+  if (!word.empty()) found = meant_by(word, search, all);
+  else if (!name.empty()) found = named(name, all);
+  else std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](const KeptClaim& c) { return c.uid == search.uid; });
   if (found.empty() && search.store && !name.empty())   // noted where only its owner can read
-    if (auto keys = search.store->own_claim(name.substr(0, name.find('/'))); !keys.empty()) {
-      const std::string id = name.substr(0, name.find('/'));
-      found.push_back({id, std::move(keys), search.uid, 0, "", search.directory(id, search.uid)});
-    }
-  if (found.empty() && !word.empty() && !all.empty()) found = on_gpu(search.gpus(), word, all);
+    if (auto keys = search.store->own_claim(outermost(name)); !keys.empty())
+      found.push_back({outermost(name), std::move(keys), search.uid, 0, "", search.directory(outermost(name), search.uid)});
   // Mine go before a stranger's of the same name.
   if (std::any_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.uid == search.uid; }))
     std::erase_if(found, [&](const KeptClaim& claim) { return claim.uid != search.uid; });
-  KeptClaim claim = only_one(std::move(found), word.empty() ? "which claim?" : word, all);
+  KeptClaim claim = only_one(std::move(found), word, search, all);
   if (claim.uid != search.uid && search.uid != 0) {
     const std::string owner = printable(search.user_name(claim.uid), 32);
     throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(word, 60)).hint(

@@ -31,9 +31,9 @@ struct ClaimSearch {
   std::function<std::string(uid_t)> user_name;
 };
 
-// The claim a word names: its id or a unique prefix, or a GPU it holds (index, UUID, PCI address). "" = the one we are inside
-// (THOLE_CLAIM), else our only claim without a command. Throws Error(usage) naming what there is, and Error(unavailable) for
-// one that is another user's.
+// The claim a word names: its id or the unique beginning of it (6 characters and more), or a GPU it holds (index, UUID, PCI
+// address); a word that is both is refused. "" = the one we are inside (THOLE_CLAIM), else our only claim without a command.
+// Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's.
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
 
 struct HoldRequest {

@@ -8,6 +8,11 @@
 #include <limits>
 
 namespace thole {
+namespace {
+
+constexpr unsigned most_reads = 16;   // a pipe's usual 64 KiB
+
+}  // namespace
 
 std::optional<std::string> read_all(int fd, std::size_t limit) {
   std::string text;
@@ -24,9 +29,9 @@ std::optional<std::string> read_all(int fd, std::size_t limit) {
 
 bool drain(int fd) {
   char bytes[4096];
-  bool had_some = false;
-  while (::read(fd, bytes, sizeof bytes) > 0) had_some = true;
-  return had_some;
+  unsigned reads = 0;
+  while (reads < most_reads && ::read(fd, bytes, sizeof bytes) > 0) ++reads;
+  return reads != 0;
 }
 
 bool is_readable(int fd) {

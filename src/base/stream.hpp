@@ -11,7 +11,8 @@ namespace thole {
 // All that comes until the end of the file or pipe, at most `limit` bytes; nothing when it cannot be read (errno is set).
 std::optional<std::string> read_all(int fd, std::size_t limit);
 
-// Takes all there is out of a descriptor that does not block; false when there was nothing.
+// Takes what there is out of a descriptor that does not block; false when there was nothing. At most 64 KiB: who writes without
+// end keeps nobody here. What is left makes the descriptor readable again.
 bool drain(int fd);
 
 // Whether a read would not have to wait: there is something, or the end.

@@ -253,24 +253,36 @@ Millis FifoPlace::look_again_in() const {
   return wait && wait->look_again ? std::min(*wait->look_again, look_again_after) : look_again_after;
 }
 
+// What strangers can make happen (a nudge; the end of a writer) is heard a number of times a second at most: each time costs a
+// pass, and meanwhile neither the caller's descriptors nor his deadline nor my own look may be forgotten.
 port::Wake FifoPlace::sleep(std::span<const int> also, std::optional<SteadyTime> deadline) {
   std::vector<pollfd> polled;
   for (int fd : also) polled.push_back({fd, POLLIN, 0});
   watches_.append_to(polled);
   if (turn_) polled.push_back({turn_->fd.get(), POLLIN, 0});
-  SteadyTime again = steady_now() + look_again_in();
-  bool ends = deadline && *deadline <= again;
-  for (;;) {
-    int ready = ::poll(polled.data(), polled.size(), poll_timeout(ends ? *deadline : again, steady_now()));
+  SteadyTime now = steady_now();
+  if (!look_due_ || last_wake_ == port::Wake::again) look_due_ = now + look_again_after;
+  const SteadyTime again = std::min(*look_due_, now + look_again_in());
+  const bool ends = deadline && *deadline <= again;
+  const SteadyTime end = ends ? *deadline : again;
+  for (;; now = steady_now()) {
+    const SteadyTime deaf_until = std::min(heard_.deaf_until(), end);
+    const std::size_t heeded = now < deaf_until ? also.size() : polled.size();
+    const int ready = ::poll(polled.data(), heeded, poll_timeout(now < deaf_until ? deaf_until : end, now));
     if (ready < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
-    if (ready == 0) return last_wake_ = ends ? port::Wake::deadline : port::Wake::again;
     if (ready > 0) break;
+    if (ready == 0 && steady_now() >= end) return last_wake_ = ends ? port::Wake::deadline : port::Wake::again;
   }
-  for (std::size_t i = 0; i < polled.size(); ++i) {
-    if (polled[i].revents == 0) continue;
-    if (i < also.size()) return last_wake_ = port::Wake::other_fd;
-    if (i < also.size() + watches_.size()) return last_wake_ = watches_.kind(i - also.size());
+  for (std::size_t i = 0; i < also.size(); ++i)
+    if (polled[i].revents != 0) return last_wake_ = port::Wake::other_fd;
+  now = steady_now();
+  if (now >= end) {
+    excused_ = true;   // what woke me may be what lets me go on
+    return last_wake_ = ends ? port::Wake::deadline : port::Wake::again;
   }
+  heard_.add(now);
+  for (std::size_t i = also.size(); i < also.size() + watches_.size(); ++i)
+    if (polled[i].revents != 0) return last_wake_ = watches_.kind(i - also.size());
   if (turn_) drain(turn_->fd.get());
   return last_wake_ = port::Wake::nudge;
 }

@@ -16,6 +16,7 @@
 // meets it; a note without a lock is not believed.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -95,6 +96,18 @@ class Section {
   std::string why_;
 };
 
+// How often a sleeper may be woken: 25 times at once, and then 50 times a second.
+class Hearing {
+ public:
+  void add(SteadyTime now) { paid_until_ = std::max(paid_until_, now) + apart; }
+  SteadyTime deaf_until() const { return paid_until_ - at_once * apart; }   // past: it hears
+
+ private:
+  static constexpr Millis apart{20};
+  static constexpr int at_once = 25;
+  SteadyTime paid_until_ = SteadyTime{} + at_once * apart;
+};
+
 class FifoPlace : public port::Place {
  public:
   FifoPlace(FifoStore& store, port::Entry entry);
@@ -167,6 +180,8 @@ class FifoPlace : public port::Place {
   Watches watches_;
   std::vector<Stopped> stopped_;
   port::Wake last_wake_ = port::Wake::turn;
+  Hearing heard_;
+  std::optional<SteadyTime> look_due_;   // by myself, however often I am woken
   bool restless_ = false;              // things kept changing while we looked: look again soon
   bool excused_ = false;               // a look by time alone is expected to make progress now
   AllocBudget alloc_;

@@ -1,5 +1,6 @@
 #include "base/stream.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -22,6 +23,19 @@ TEST(Stream, ReadsNoMoreThanItIsAllowed) {
   Pipe pipe = make_pipe();
   EXPECT_TRUE(write_all(pipe.write.get(), "one\ntwo"));
   EXPECT_EQ(read_all(pipe.read.get(), 4), "one\n") << "and does not wait for the rest";
+}
+
+TEST(Stream, DrainsWhatAPipeUsuallyTakesAndNoMore) {
+  Pipe pipe = make_pipe();
+  ASSERT_EQ(::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK), 0);
+  EXPECT_FALSE(drain(pipe.read.get()));
+  ASSERT_GE(::fcntl(pipe.write.get(), F_SETPIPE_SZ, 1 << 17), 1 << 17);
+  EXPECT_TRUE(write_all(pipe.write.get(), std::string(1 << 16, '!')));
+  EXPECT_TRUE(drain(pipe.read.get()));
+  EXPECT_FALSE(is_readable(pipe.read.get()));
+  EXPECT_TRUE(write_all(pipe.write.get(), std::string((1 << 16) + 1, '!')));
+  EXPECT_TRUE(drain(pipe.read.get()));
+  EXPECT_TRUE(is_readable(pipe.read.get())) << "who writes faster than we read would keep us here";
 }
 
 TEST(Stream, SaysWhyItCannotRead) {

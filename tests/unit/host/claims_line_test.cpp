@@ -278,5 +278,36 @@ TEST_F(Line, AChildOfAForkWorksWithAStoreOfItsOwnMaking) {
   EXPECT_EQ(child.wait(), 0);
 }
 
+// Anybody can write to a waiter's mailbox, without end. Each time he is woken costs a pass.
+TEST_F(Line, WhoIsCalledWithoutEndIsWokenSomeTimesASecondAndKeepsHisDeadline) {
+  auto store = open();
+  const auto held = try_claim(*store, entry({"GPU-0"}));
+  auto place = store->enter(entry({"GPU-0"}));
+  ASSERT_FALSE(place->step(fifo_rule(entry({"GPU-0"}))));
+  Child caller([&](Child& self) {
+    const Fd mailbox = open_at(AT_FDCWD, (directory + "/turn.0").c_str(), O_RDWR);
+    self.say('w');
+    pollfd over{self.ear(), POLLIN, 0};
+    const auto last = std::chrono::steady_clock::now() + Seconds(30);
+    for (unsigned i = 0; ::poll(&over, 1, 0) == 0 && std::chrono::steady_clock::now() < last; ++i)
+      if (::write(mailbox.get(), "!", 1) != 1) return 1;
+    return 0;
+  });
+  ASSERT_EQ(caller.hear(), 'w');
+  const auto begin = std::chrono::steady_clock::now();
+  const auto deadline = begin + Seconds(1);
+  unsigned woken = 0;
+  port::Wake last = port::Wake::nudge;
+  while (last != port::Wake::deadline && std::chrono::steady_clock::now() < begin + Seconds(20)) {
+    last = place->sleep({}, deadline);
+    ++woken;
+  }
+  const auto lasted = std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - begin);
+  caller.say('!');
+  EXPECT_EQ(last, port::Wake::deadline);
+  EXPECT_GT(woken, 2u) << "he hears them";
+  EXPECT_LE(woken, 30 + lasted.count() / 20);
+}
+
 }  // namespace
 }  // namespace thole::host::claim_tests

@@ -1,0 +1,72 @@
+"""Which claim a word means: a GPU's number is never the beginning of somebody's id, and a note with another's id names nobody else's."""
+import pathlib
+
+import pytest
+
+from hostile import end, lab  # noqa: F401 (the fixture)
+
+in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
+
+# A live note with the id sys.argv[1] over GPU 3, which is really held by who writes it.
+SAME_ID = """
+import fcntl, os, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[2])
+import forging
+gpu = os.open("/run/thole/gpu." + forging.devices()[3], os.O_RDWR | os.O_NONBLOCK)
+fcntl.flock(gpu, fcntl.LOCK_EX)
+forging.forge_notes([forging.note(sys.argv[1], os.getpid(), 0, 0, 4102444800000, "train", 0)])
+"""
+
+
+def hold_with_an_id_that_begins_like(lab, user, gpu, digits):
+    """Ids are random: a claim on this GPU is made until one begins so."""
+    for _ in range(400):
+        held = lab.hold(user, "--on", str(gpu))
+        claim = next(claim for claim in lab.claims() if claim["gpu"] == gpu)
+        if claim["id"][0] in digits:
+            return held, claim
+        end(held)
+    raise AssertionError("no id begins so")
+
+
+@in_one_surrounding
+@pytest.mark.parametrize("who", ["root", "alice"])
+def test_a_gpus_number_names_the_claim_on_that_gpu_and_no_id_that_begins_so(lab, who):
+    lab.init()
+    alice, hers = hold_with_an_id_that_begins_like(lab, "alice", 3, "012")
+    digit = hers["id"][0]
+    for words in (["release", digit], ["extend", digit, "2h"], ["run", "--in", digit, "--", "true"]):
+        done = lab.thole(who, *words)
+        assert done.returncode == 64 and "no such claim" in done.stderr, (words, done.stderr)
+    assert [claim["id"] for claim in lab.claims()] == [hers["id"]]
+    bob = lab.hold("bob", "--on", digit)
+    there = next(claim for claim in lab.claims() if claim["user"] == "bob")
+    done = lab.thole(who, "release", digit)
+    assert done.returncode == (0 if who == "root" else 69), done.stderr
+    assert there["id"] in done.stderr and hers["id"] not in done.stderr, "the claim on that GPU is meant"
+    assert hers["id"] in [claim["id"] for claim in lab.claims()]
+    for name in (hers["id"][:6], "3"):
+        done = lab.thole(who, "extend", name, "2h")
+        assert done.returncode == 0 and hers["id"] in done.stderr, (name, done.stderr)
+    assert lab.thole(who, "release", hers["id"][:5]).returncode == 64
+    assert lab.thole(who, "release", hers["id"][:6]).returncode == 0
+    assert hers["id"] not in [claim["id"] for claim in lab.claims()]
+    alice.__exit__()
+    bob.__exit__()
+
+
+@in_one_surrounding
+def test_a_note_with_anothers_id_keeps_root_from_nothing(lab):
+    lab.init()
+    alice = lab.hold("alice", "--on", "0")
+    hers = lab.claims()[0]
+    mallory = lab.start_python("mallory", SAME_ID, hers["id"], pathlib.Path(__file__).parent)
+    assert [claim["user"] for claim in lab.claims() if claim["id"] == hers["id"]] == ["alice", "mallory"]
+    done = lab.thole("root", "release", hers["id"])
+    assert done.returncode == 64, done.stderr
+    assert "alice" in done.stderr and "mallory" in done.stderr and "by its GPU" in done.stderr
+    assert lab.thole("root", "release", "0").returncode == 0
+    assert [claim["user"] for claim in lab.claims()] == ["mallory"]
+    end(mallory)
+    alice.__exit__()
