@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "base/version.hpp"
 #include "cli/complete.hpp"
 #include "cli/help.hpp"
 #include "roff.hpp"
@@ -36,7 +37,7 @@ std::string title(std::string_view page) {
   std::string name(page);
   for (char& c : name)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  return fmt::format(".TH {} 1 \"\" \"thole {}\" \"User Commands\"\n", name, THOLE_VERSION);
+  return fmt::format(".TH {} 1 \"\" \"thole {}\" \"User Commands\"\n", name, version);
 }
 
 std::string options(std::string_view heading, std::span<const Option> rows) {
