@@ -20,7 +20,8 @@ namespace {
   std::vector<std::string> known = shipped_machines(directories);
   std::string hint;
   if (auto near = nearest(name, known)) hint = "nearest: " + *near + "; ";
-  hint += known.empty() ? std::string("no shipped ones were found beside the program: ") : "shipped: " + join(known, ", ") + "; or ";
+  hint += known.empty() ? std::string("no shipped machines were found beside the program: ")
+                        : "shipped: " + join(known, ", ") + "; or ";
   throw Error(ErrorCode::usage, "no such simulated machine")
       .about(printable(name, 80))
       .hint(hint + "a file's path, or a shorthand such as 8xA100");
