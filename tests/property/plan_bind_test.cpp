@@ -27,7 +27,8 @@ using model::CpuSet;
 using model::Machine;
 using model::RankPlan;
 
-struct Ranks {
+// A machine, and which of its CPUs may be used.
+struct Masked {
   const Machine& machine;
   std::string name;
   std::optional<CpuSet> allowed;
@@ -51,14 +52,14 @@ std::set<long> cores_of(const std::map<unsigned, long>& all, const CpuSet& cpus)
   return cores;
 }
 
-BindRequest one_rank_a_gpu(const Ranks& scene, const BindOptions& options) {
+BindRequest one_rank_a_gpu(const Masked& scene, const BindOptions& options) {
   BindRequest request{options, scene.allowed, {}};
   for (std::size_t gpu = 0; gpu < scene.machine.gpus.size(); ++gpu) request.ranks.push_back({gpu});
   return request;
 }
 
 // Within the mask, whole cores, never silently something else.
-void keeps_the_mask(const Ranks& scene, const BindOptions& options, const BindingPlan& plan) {
+void keeps_the_mask(const Masked& scene, const BindOptions& options, const BindingPlan& plan) {
   const auto core_of = cores_of(scene.machine);
   const CpuSet usable = scene.usable();
   for (const RankPlan& rank : plan.ranks) {
@@ -116,7 +117,7 @@ class OneCoreEach {
 };
 
 // Near where that can be, else it is said; different GPUs' cores apart; nothing that was promised is lost.
-void divides_fairly(const Ranks& scene, const BindOptions& options, const BindingPlan& plan) {
+void divides_fairly(const Masked& scene, const BindOptions& options, const BindingPlan& plan) {
   if (scene.machine.cpus.empty()) return;
   const auto core_of = cores_of(scene.machine);
   const CpuSet usable = scene.usable();
@@ -156,7 +157,7 @@ void divides_fairly(const Ranks& scene, const BindOptions& options, const Bindin
 }
 
 // Another order of listing changes nothing.
-void ignores_order(const Ranks& scene, const BindRequest& request, const BindingPlan& plan, Dice& dice) {
+void ignores_order(const Masked& scene, const BindRequest& request, const BindingPlan& plan, Dice& dice) {
   Machine other = scene.machine;
   const auto shuffle = [&](auto& list) {
     for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[dice.roll(static_cast<unsigned>(i))]);
@@ -169,7 +170,7 @@ void ignores_order(const Ranks& scene, const BindRequest& request, const Binding
 }
 
 // What a GPU's rank gets does not depend on who else asks.
-void ignores_others(const Ranks& scene, const BindRequest& request, const BindingPlan& plan) {
+void ignores_others(const Masked& scene, const BindRequest& request, const BindingPlan& plan) {
   for (std::size_t gpu = 0; gpu < plan.ranks.size(); ++gpu) {
     BindRequest alone = request;
     alone.ranks = {{gpu}};
@@ -179,7 +180,7 @@ void ignores_others(const Ranks& scene, const BindRequest& request, const Bindin
 }
 
 // Fewer ranks, or fewer cores, never fail where more succeed.
-void grows_harder(const Ranks& scene, BindRequest request, Dice& dice) {
+void grows_harder(const Masked& scene, BindRequest request, Dice& dice) {
   request.options.strict = true;
   for (bool succeeded = false; !request.ranks.empty();) {
     const bool succeeds = std::holds_alternative<BindingPlan>(plan::bind(scene.machine, request));
@@ -191,7 +192,7 @@ void grows_harder(const Ranks& scene, BindRequest request, Dice& dice) {
 }
 
 // core:N: so many cores for each rank as there are, and none is shared while one is idle.
-void counts_cores(const Scene& scene, const BindRequest& request, const BindingPlan& plan) {
+void counts_cores(const Masked& scene, const BindRequest& request, const BindingPlan& plan) {
   const auto core_of = cores_of(scene.machine);
   const std::set<long> usable = cores_of(core_of, scene.usable());
   std::map<long, int> uses;
@@ -206,7 +207,7 @@ void counts_cores(const Scene& scene, const BindRequest& request, const BindingP
 
 const BindMode modes[] = {BindMode::none, BindMode::node, BindMode::package, BindMode::exclusive, BindMode::l3, BindMode::core};
 
-void check(const Ranks& scene, Dice& dice) {
+void check(const Masked& scene, Dice& dice) {
   SCOPED_TRACE(scene.name + ", allowed " + (scene.allowed ? scene.allowed->to_string() : "all"));
   BindOptions options;
   options.smt = dice.one_in(3) ? model::Smt::one : model::Smt::all;
