@@ -20,6 +20,10 @@ void InitRecord::add_device(std::uint64_t device) {
   if (devices.size() > most_devices) devices.erase(devices.begin());
 }
 
+bool InitRecord::tells_of(const std::string& node) const {
+  return std::any_of(held.begin(), held.end(), [&](const Held& other) { return other.node == node; });
+}
+
 InitRecord read_init_record(int file) {
   std::string text(longest, '\0');
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);

@@ -91,6 +91,20 @@ void NodeMaker::mark_given_up(int fd, bool is) const {
   (void)!::fchmod(fd, access_.mode | to_be_renewed | (is ? given_up : 0));
 }
 
+Fd NodeMaker::begin_taking_back(const std::string& name) const {
+  Fd old = open_at(directory_, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  if (!old) failed("cannot open", name);
+  prepare_fifo(name);
+  mark_given_up(old.get(), true);
+  return old;
+}
+
+void NodeMaker::end_taking_back(const std::string& name, int old, bool taken) const {
+  if (taken) return replace_fifo(name, old);
+  mark_given_up(old, false);
+  ::unlinkat(directory_, unfinished(name).c_str(), 0);
+}
+
 bool NodeMaker::is_given_up(mode_t mode) { return (mode & given_up) != 0; }
 
 std::optional<gid_t> NodeMaker::closed_to(const std::string& name) const {

@@ -1,7 +1,6 @@
 // Makes the nodes of a state directory: each gets its access before it gets its name, so that no moment shows it more widely.
 #pragma once
 
-#include <fcntl.h>
 #include <sys/types.h>
 
 #include <unistd.h>
@@ -47,18 +46,10 @@ class NodeMaker {
 
   // The group to which a FIFO was closed while it was held; absent for one that need not be made anew.
   std::optional<gid_t> closed_to(const std::string& name) const;
-  // Makes a closed FIFO anew although it is locked, if `nobody` says that nobody has it by right; it is asked after the mark
-  // that makes every later claim of this node void (is_given_up).
-  template <typename Nobody>
-  bool take_back(const std::string& name, const Nobody& nobody) const {
-    const Fd old = open_at(directory_, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-    if (!old) return false;
-    prepare_fifo(name);
-    mark_given_up(old.get(), true);
-    if (!nobody(old.get())) return mark_given_up(old.get(), false), false;
-    replace_fifo(name, old.get());
-    return true;
-  }
+  // Making a closed FIFO anew although it is locked, in two steps: between them it is asked whether anybody has it by right.
+  // From the first one on every new claim of this node is void (is_given_up).
+  Fd begin_taking_back(const std::string& name) const;
+  void end_taking_back(const std::string& name, int old, bool taken) const;
   static bool is_given_up(mode_t mode);
 
   // Deletes a FIFO that `lock` has locked. It is marked: whoever locks it afterwards holds nothing.

@@ -7,7 +7,6 @@
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
-#include "host/claims/kernel_locks.hpp"
 #include "host/claims/lost_locks.hpp"
 #include "host/claims/membership.hpp"
 
@@ -62,12 +61,22 @@ bool inherited_by_right(int fd, gid_t group, uid_t owner, const InitRecord& reco
 
 }  // namespace
 
-Lockers lockers_by_right(const std::string& node, int fd, std::optional<gid_t> closed_to, uid_t owner,
-                         const InitRecord& record) {
+std::vector<KernelLock> all_locks() {
+  const std::string text = read_file("/proc/locks", longest_list).value_or("");
+  return text.size() < longest_list ? parse_kernel_locks(text) : std::vector<KernelLock>{};
+}
+
+std::string recorded_name(const std::string& node, int fd) {
+  struct stat open;
+  return fmt::format("{}:{}", node, ::fstat(fd, &open) == 0 ? open.st_ino : 0);
+}
+
+Lockers lockers_by_right(const std::string& name, int fd, const std::vector<KernelLock>& locks, std::optional<gid_t> closed_to,
+                         uid_t owner, const InitRecord& record) {
   Lockers found;
-  const std::string locks = read_file("/proc/locks", longest_list).value_or("");
-  if (locks.size() >= longest_list) return found;
-  for (pid_t pid : lockers_of(parse_kernel_locks(locks), fd)) {
+  const std::string node = recorded_name(name, fd);
+  if (!record.tells_of(node)) closed_to.reset();
+  for (pid_t pid : lockers_of(locks, fd)) {
     const auto process = process_state(pid);
     const bool recorded = std::any_of(record.held.begin(), record.held.end(), [&](const InitRecord::Held& held) {
       return held.node == node && held.pid == pid && (!process || held.start == process->start);

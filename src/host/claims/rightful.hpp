@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/claims/init_record.hpp"
+#include "host/claims/kernel_locks.hpp"
 
 namespace thole::host {
 
@@ -17,9 +18,15 @@ struct Lockers {
   std::string other;      // names one who is none of these, "" when there is none
 };
 
-// Who has this node locked. `closed_to`: its group, where it was closed to all others before; then those recorded and the
-// members are its rightful holders, else everybody is. `owner`: of the directory.
-Lockers lockers_by_right(const std::string& node, int fd, std::optional<gid_t> closed_to, uid_t owner,
-                         const InitRecord& record);
+// Every lock there is; none when they are too many to be read.
+std::vector<KernelLock> all_locks();
+
+// "gpu.X:1234", as the record names a node.
+std::string recorded_name(const std::string& node, int fd);
+
+// Who has this node locked. `closed_to`: its group, where it was closed to all others before, and the record tells who had it
+// then: these and the members are its rightful holders. Else everybody is. `owner`: of the directory.
+Lockers lockers_by_right(const std::string& node, int fd, const std::vector<KernelLock>& locks, std::optional<gid_t> closed_to,
+                         uid_t owner, const InitRecord& record);
 
 }  // namespace thole::host

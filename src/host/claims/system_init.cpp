@@ -13,8 +13,8 @@
 #include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/lost_locks.hpp"
-#include "host/claims/own_tmpfs.hpp"
 #include "host/claims/notes.hpp"
+#include "host/claims/own_tmpfs.hpp"
 #include "host/claims/queue_file.hpp"
 #include "host/claims/rightful.hpp"
 #include "host/claims/space.hpp"
@@ -116,6 +116,7 @@ InitReport SystemInit::run() {
   for (unsigned place = 0; place < turn_places; ++place) renew(turn_node(place));
   forget_vanished();
   add_units();
+  settle_held();
   if (keys_changed_ || ::faccessat(dir_.fd.get(), "devices", F_OK, AT_SYMLINK_NOFOLLOW) != 0) write_devices();
   Fd who = maker_.make_file("who");
   if (!reserve_who(who.get())) report_.cautions.push_back(dir_.path + " is full; every look tries every GPU");
@@ -128,21 +129,34 @@ InitReport SystemInit::run() {
 
 void SystemInit::renew(const std::string& name) {
   const auto closed = maker_.closed_to(name);
-  if (maker_.renew_fifo(name)) return;
-  Lockers lockers;
-  const auto nobody = [&](int fd) {
-    lockers = lockers_by_right(name, fd, closed, paths_.system_owner, before_);
-    return lockers.rightful.empty() && !lockers.other.empty();
-  };
-  if (closed && maker_.take_back(name, nobody)) {
-    report_.cautions.push_back(name + " is made anew: it was let go, and no member has it now but " + lockers.other);
+  if (!maker_.renew_fifo(name)) held_.push_back({name, closed});
+}
+
+// Those that could not be made anew because they are held; a part at a time, as each takes a descriptor.
+void SystemInit::settle_held() {
+  constexpr std::size_t at_once = 128;
+  for (std::size_t from = 0; from < held_.size(); from += at_once) {
+    const std::span<const HeldNode> part = std::span(held_).subspan(from, std::min(at_once, held_.size() - from));
+    std::vector<Fd> nodes;
+    for (const HeldNode& held : part)
+      nodes.push_back(held.closed_to ? maker_.begin_taking_back(held.name)
+                                     : open_at(dir_.fd.get(), held.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+    const std::vector<KernelLock> locks = all_locks();
+    for (std::size_t i = 0; i < part.size(); ++i) settle(part[i], nodes[i].get(), locks);
+  }
+}
+
+void SystemInit::settle(const HeldNode& held, int node, const std::vector<KernelLock>& locks) {
+  Lockers lockers = lockers_by_right(held.name, node, locks, held.closed_to, paths_.system_owner, before_);
+  const bool nobodys = lockers.rightful.empty() && !lockers.other.empty();
+  if (held.closed_to) maker_.end_taking_back(held.name, node, nobodys);
+  if (nobodys) {
+    report_.cautions.push_back(held.name + " is made anew: it was let go, and no member has it now but " + lockers.other);
     return;
   }
-  if (lockers.rightful.empty())
-    if (const Fd held = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)) nobody(held.get());
   if (lockers.rightful.empty())   // nobody to be seen: as it was known
     std::copy_if(before_.held.begin(), before_.held.end(), std::back_inserter(lockers.rightful),
-                 [&](const InitRecord::Held& held) { return held.node == name; });
+                 [name = recorded_name(held.name, node)](const InitRecord::Held& other) { return other.node == name; });
   now_.held.insert(now_.held.end(), lockers.rightful.begin(), lockers.rightful.end());
   ++report_.old_access;
 }

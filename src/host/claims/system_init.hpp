@@ -8,6 +8,7 @@
 #include "host/claims/init_record.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/node_maker.hpp"
+#include "host/claims/rightful.hpp"
 
 namespace thole::host {
 
@@ -18,12 +19,19 @@ class SystemInit {
   InitReport run();
 
  private:
+  struct HeldNode {
+    std::string name;
+    std::optional<gid_t> closed_to;   // before this init
+  };
+  void settle(const HeldNode& held, int node, const std::vector<KernelLock>& locks);
+
   Access access_wanted() const;
   void make_files();
   void make_notes();
   void forget_vanished();
   void add_units();
   void renew(const std::string& name);
+  void settle_held();
   void renew_file(const std::string& name, off_t size);
   void write_devices();
   void complete();
@@ -37,6 +45,7 @@ class SystemInit {
   InitReport report_;
   Fd lock_;
   InitRecord before_, now_;
+  std::vector<HeldNode> held_;
   StateDir dir_;
   NodeMaker maker_;
   SlotKeys keys_;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,7 +80,9 @@ class HeldByNote {
     const Fd fd = open_at(about_.directory, node.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     const std::vector<pid_t> lockers = lockers_of(locks_, fd.get());
     const Taker taker = taker_among(lockers);
-    return !lockers.empty() && (!taker.uid || *taker.uid == uid);
+    if (lockers.empty())   // the list was too long, or changed while it was read
+      return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
+    return !taker.uid || *taker.uid == uid;
   }
 
   const NotesPlace& about_;
