@@ -21,19 +21,6 @@ namespace {
 constexpr Seconds tried_only{60};
 constexpr Millis one_try{5};
 
-// "pid 1234 (python3, stopped) holds it"
-std::string describe_owner(int fd) {
-  for (pid_t pid : lockers_of(kernel_locks(), fd)) {
-    if (auto process = process_state(pid)) {
-      bool stopped = process->state == 'T' || process->state == 't';
-      return "pid " + std::to_string(pid) + " (" + printable(process->name) + (stopped ? ", stopped" : "") + ") holds it";
-    }
-    const bool gone = ::kill(pid, 0) != 0 && errno == ESRCH;
-    return "pid " + std::to_string(pid) + (gone ? " took it (gone; a child of it has it still)" : " of another user holds it");
-  }
-  return "its owner is in another container";
-}
-
 }  // namespace
 
 void rest(std::chrono::nanoseconds duration, std::span<const int> cancel) {
@@ -77,10 +64,10 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (!named && waited > patience.name_after) {
       named = true;
-      if (stuck) stuck("somebody keeps the claims locked: " + describe_owner(fd_) + ": " + directory + "/alloc");
+      if (stuck) stuck("somebody keeps the claims locked: " + describe_keeper(fd_) + ": " + directory + "/alloc");
     }
     if (waited > patience.give_up_after)
-      throw AllocHeld(Error(ErrorCode::unavailable, "somebody keeps the claims locked: " + describe_owner(fd_))
+      throw AllocHeld(Error(ErrorCode::unavailable, "somebody keeps the claims locked: " + describe_keeper(fd_))
                           .about(directory + "/alloc").hint("continue or end that process (kill -CONT, kill)"));
   }
 }

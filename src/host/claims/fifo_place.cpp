@@ -214,11 +214,12 @@ Ticket FifoPlace::my_ticket(std::uint64_t number, unsigned place, WallTime since
   return ticket;
 }
 
+// No reader should be left: a watcher of its last owner that has not polled yet would miss that one's end, and look again after 2 s.
+// Where somebody keeps readers at all of them, that is what it costs.
 void FifoPlace::join(Pass& pass) {
-  for (bool swept = false;; swept = true) {
+  for (bool swept = false, read = false;; read = swept, swept = true) {
     for (unsigned place : pass.queue.empty_places()) {
-      // No reader at all may be left: a watcher of its last owner that has not polled yet would miss that one's end.
-      if (pass.nodes.open_turn(place, O_WRONLY, true) || errno != ENXIO) continue;
+      if (!read && (pass.nodes.open_turn(place, O_WRONLY, true) || errno != ENXIO)) continue;
       Fd turn = pass.nodes.open_turn(place, O_RDWR);
       if (!turn || ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 || !pass.nodes.is_node(turn.get())) continue;
       Ticket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, place, first_ticket_->view.since)
@@ -232,7 +233,8 @@ void FifoPlace::join(Pass& pass) {
       store_.hook("joined");
       return;
     }
-    if (swept || !drop_dead(pass)) break;
+    if (read) break;
+    if (!swept) drop_dead(pass);
   }
   caution("all " + std::to_string(turn_places) + " waiting places are taken: waiting without order");
 }

@@ -65,6 +65,7 @@ class FifoStore : public port::ClaimStore {
   NoteBook book_of(int directory) const;
   bool change_note(const std::string& id, const std::function<void(Note&)>& how);
   void open_directory(StateDir directory);
+  void say_who_keeps(const std::string& alloc, const KernelLocks& locks);   // under threads()
 
   ClaimStoreOptions options_;
   bool look_only_;                     // makes nothing, until somebody enters

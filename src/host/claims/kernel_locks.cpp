@@ -1,5 +1,7 @@
 #include "host/claims/kernel_locks.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -12,12 +14,19 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <map>
+#include <memory>
 
 #include "base/fd.hpp"
+#include "base/text.hpp"
+#include "host/claims/allowance.hpp"
 #include "host/process/tree.hpp"
+#include "host/user_name.hpp"
 
 namespace thole::host {
 namespace {
+
+constexpr unsigned a_crowd = 1000;
 
 template <typename T>
 bool take_number(std::string_view text, T& value, int base) {
@@ -75,7 +84,51 @@ std::vector<KernelLock> parse_kernel_locks(std::string_view text) {
   return locks;
 }
 
-std::vector<KernelLock> kernel_locks() { return parse_kernel_locks(read_file("/proc/locks").value_or("")); }
+namespace {
+
+std::string_view word(std::string_view line, unsigned index) {
+  for (;; --index) {
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    const std::size_t end = std::min(line.find(' '), line.size());
+    if (index == 0 || line.empty()) return line.substr(0, end);
+    line.remove_prefix(end);
+  }
+}
+
+// "anna keeps 12000 locks": whoever has most of those that name a process.
+std::string crowd_of(std::string_view text) {
+  std::map<pid_t, unsigned> locks_of;
+  for (std::string_view line : split_lines(text)) {
+    pid_t pid = 0;
+    if (take_number(word(line, 4), pid, 10) && pid > 0) ++locks_of[pid];
+  }
+  std::map<uid_t, unsigned> of_user;
+  for (const auto& [pid, locks] : locks_of)
+    if (const auto uid = taker_among({pid}).uid) of_user[*uid] += locks;
+  const auto most = std::max_element(of_user.begin(), of_user.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  if (most == of_user.end() || most->second < a_crowd) return "somebody keeps more locks of files than can be read";
+  return fmt::format("{} keeps {} locks of files and more: who holds what cannot be read to its end",
+                     printable(user_name(most->first), 32), most->second);
+}
+
+}  // namespace
+
+KernelLocks kernel_locks(std::chrono::nanoseconds limit) {
+  KernelLocks locks;
+  const Fd fd = open_at(AT_FDCWD, "/proc/locks", O_RDONLY);
+  std::string text;
+  char page[4096];
+  Allowance allowance(limit);
+  for (ssize_t size = 0; fd && (size = ::read(fd.get(), page, sizeof page)) > 0;) {
+    text.append(page, static_cast<std::size_t>(size));
+    if (!allowance.over()) continue;
+    locks.whole = false;
+    break;
+  }
+  locks.flocks = parse_kernel_locks(text);
+  if (!locks.whole && limit >= to_name_holders) locks.crowd = crowd_of(text);
+  return locks;
+}
 
 std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd) {
   std::vector<pid_t> pids;
@@ -133,6 +186,62 @@ Taker taker_among(const std::vector<pid_t>& lockers) {
   }
   taker.pid = pid;
   return taker;
+}
+
+namespace {
+
+using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
+Listing listing(const std::string& path) { return {::opendir(path.c_str()), &::closedir}; }
+
+bool is_flock_of(const std::string& info) {
+  const auto at = info.find("lock:");
+  return at != std::string::npos && info.find("FLOCK", at) != std::string::npos;
+}
+
+// The process whose descriptor keeps it, of those whose descriptors are mine to see.
+std::optional<pid_t> keeper_of(int fd) {
+  const Listing processes = listing("/proc");
+  while (const dirent* process = processes ? ::readdir(processes.get()) : nullptr) {
+    pid_t pid = 0;
+    if (take_number(process->d_name, pid, 10) && keeps_lock(pid, fd).value_or(false)) return pid;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<bool> keeps_lock(pid_t pid, int fd) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  const Listing descriptors = listing(process + "/fd");
+  struct stat wanted, open;
+  if (!descriptors || ::fstat(fd, &wanted) != 0) return std::nullopt;
+  while (const dirent* entry = ::readdir(descriptors.get())) {
+    if (::fstatat(::dirfd(descriptors.get()), entry->d_name, &open, 0) != 0) continue;
+    if (open.st_ino != wanted.st_ino || open.st_dev != wanted.st_dev) continue;
+    if (is_flock_of(read_file(process + "/fdinfo/" + entry->d_name).value_or(""))) return true;
+  }
+  return false;
+}
+
+std::string describe_process(pid_t pid) {
+  const auto process = process_state(pid);
+  const auto uid = process ? std::optional(process->uid) : taker_among({pid}).uid;
+  const bool stopped = process && (process->state == 'T' || process->state == 't');
+  std::string text = "pid " + std::to_string(pid);
+  if (process) text += " (" + printable(process->name, 32) + (stopped ? ", stopped)" : ")");
+  return text + " of " + (uid ? printable(user_name(*uid), 32) : "another user");
+}
+
+std::string describe_keeper(int fd) {
+  const KernelLocks locks = kernel_locks();
+  const std::vector<pid_t> pids = lockers_of(locks.flocks, fd);
+  if (pids.empty()) return locks.crowd.empty() ? "its owner is in another container" : locks.crowd;
+  const pid_t pid = pids.front();
+  const bool gone = ::kill(pid, 0) != 0 && errno == ESRCH;
+  if (!gone && keeps_lock(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
+  const std::string taken = fmt::format("pid {} took it and has ended, ", pid);
+  if (const auto child = keeper_of(fd)) return taken + describe_process(*child) + " holds it";
+  return taken + "a child of it holds it (thole doctor names it to root)";
 }
 
 ProcessIdentity own_identity() {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,8 +21,15 @@ struct KernelLock {
   bool exclusive = false;
 };
 
-// /proc/locks, flocks only, waiters left out. Empty when it cannot be read.
-std::vector<KernelLock> kernel_locks();
+// /proc/locks, flocks only, waiters left out. Anybody can make it as long as he likes, and the kernel begins anew for every page of
+// it: it is read for as long as the limit says. Then it is not whole, and who is not in it may hold all the same.
+struct KernelLocks {
+  std::vector<KernelLock> flocks;
+  bool whole = true;
+  std::string crowd;                   // who has how many of those that were read, where they are too many; "" where not
+};
+constexpr std::chrono::milliseconds to_name_holders{100}, under_alloc{1};
+KernelLocks kernel_locks(std::chrono::nanoseconds limit = to_name_holders);
 std::vector<KernelLock> parse_kernel_locks(std::string_view text);
 
 // The pids that hold a flock of this open file.
@@ -44,6 +52,15 @@ struct Taker {
   std::optional<std::uint64_t> start;    // absent where /proc hides him
 };
 Taker taker_among(const std::vector<pid_t>& lockers);
+
+// Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
+std::optional<bool> keeps_lock(pid_t pid, int fd);
+
+// Who keeps a flock of this open file, in words: "pid 1234 (python3, stopped) of anna holds it". The kernel names who took it, by a
+// number that may be another's by now: whose descriptors can be seen is looked at, and root is told the child that has it still.
+// May ask the network for a name.
+std::string describe_keeper(int fd);
+std::string describe_process(pid_t pid);   // "pid 1234 (python3, stopped) of anna"
 
 // This process, with the boot id.
 ProcessIdentity own_identity();

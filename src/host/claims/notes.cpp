@@ -8,21 +8,24 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/text.hpp"
+#include "host/claims/allowance.hpp"
 
 namespace thole::host {
 namespace {
 
 constexpr off_t record_size = sizeof(NoteRecord);
 constexpr unsigned records_of_a_file = 512;
-constexpr unsigned locks_looked_at = 4 * records_of_a_file;   // in one file: its owner could set any number
+constexpr unsigned locks_looked_at = 2 * records_of_a_file + 1;   // in one file: one for each record, and what is between
 constexpr unsigned files_of_a_stranger = 16;                  // one is usual; more only while somebody read-locks them
 constexpr std::size_t most_files = 256;
 constexpr std::size_t few = 64;                               // users at a time
@@ -32,6 +35,9 @@ constexpr int only_look = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 constexpr int to_write = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 constexpr mode_t open_to_readers = 01644;                     // sticky: what ages files in /tmp leaves them
 constexpr time_t long_idle = 600;
+
+constexpr std::chrono::milliseconds to_collect{5}, to_read{3};  // what the files of one stranger may cost: the kernel goes through
+                                                                // all locks of a file for every question, and anybody can set any number
 
 enum Byte : off_t { live_byte = 0, taken_byte = 1 };
 off_t byte_of(unsigned index, Byte byte) { return index * record_size + byte; }
@@ -86,10 +92,10 @@ std::vector<std::string> names_of(int directory, uid_t uid) {
 
 // Which records of [from, to) are live. The kernel tells of any lock in a range, not of the first: so what is left on both sides
 // of it is asked for again. False when there are too many locks.
-bool find_live(int fd, off_t from, off_t to, unsigned& asks, std::vector<unsigned>& live) {
+bool find_live(int fd, off_t from, off_t to, unsigned& asks, Allowance& allowance, std::vector<unsigned>& live) {
   struct flock found;
   if (from >= to) return true;
-  if (asks == 0) return false;
+  if (asks == 0 || allowance.over()) return false;
   --asks;
   if (!write_lock_in(fd, from, to, found)) return true;
   const off_t begin = std::max(from, found.l_start);
@@ -97,14 +103,14 @@ bool find_live(int fd, off_t from, off_t to, unsigned& asks, std::vector<unsigne
   if (begin >= end) return false;
   for (off_t index = (begin + record_size - 1) / record_size; byte_of(static_cast<unsigned>(index), live_byte) < end; ++index)
     live.push_back(static_cast<unsigned>(index));
-  return find_live(fd, from, begin, asks, live) && find_live(fd, end, to, asks, live);
+  return find_live(fd, from, begin, asks, allowance, live) && find_live(fd, end, to, asks, allowance, live);
 }
 
-bool find_live(int fd, std::vector<unsigned>& live) {
+bool find_live(int fd, Allowance& allowance, std::vector<unsigned>& live) {
   struct stat file;
   if (::fstat(fd, &file) != 0) return true;
   unsigned asks = locks_looked_at;
-  return find_live(fd, 0, std::min<off_t>(file.st_size / record_size, records_of_a_file) * record_size, asks, live);
+  return find_live(fd, 0, std::min<off_t>(file.st_size / record_size, records_of_a_file) * record_size, asks, allowance, live);
 }
 
 bool read_record(int fd, unsigned index, NoteRecord& record) {
@@ -243,7 +249,8 @@ bool OwnNotes::change(const std::string& id, const SlotKeys& keys, const std::fu
     struct stat file;
     if (!fd || ::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid_)) continue;
     std::vector<unsigned> live;
-    (void)find_live(fd.get(), live);
+    Allowance own(std::chrono::nanoseconds::max());
+    (void)find_live(fd.get(), own, live);
     for (unsigned index : live) {
       NoteRecord record;
       if (!read_live(fd.get(), index, record)) continue;
@@ -271,13 +278,24 @@ bool NoteBook::collect_few() {
 void NoteBook::collect(const std::vector<std::string>& names) {
   files_.clear();
   unread_.clear();
-  std::map<uid_t, unsigned> seen;
+  std::map<uid_t, std::vector<const std::string*>> by_user;
   for (const std::string& name : names) {
     struct stat file;
     if (::fstatat(directory_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_note_file(file, file.st_uid)) continue;
-    if (file.st_size == 0) continue;
-    if (++seen[file.st_uid] > files_of_a_stranger && file.st_uid != ::geteuid()) unread_.insert(file.st_uid);
-    else add(name, file.st_uid);
+    if (file.st_size != 0) by_user[file.st_uid].push_back(&name);
+  }
+  for (const auto& [uid, files] : by_user) collect(uid, files);
+}
+
+void NoteBook::collect(uid_t uid, const std::vector<const std::string*>& names) {
+  const bool mine = uid == ::geteuid();
+  Allowance allowance(to_collect);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!mine && (i == files_of_a_stranger || allowance.over())) {
+      unread_.insert(uid);
+      return;
+    }
+    add(*names[i], uid);
   }
 }
 
@@ -310,18 +328,30 @@ void NoteBook::add(const std::string& name, uid_t uid) {
 
 void NoteBook::read(const SlotKeys& keys) {
   live_.clear();
-  for (const File& file : files_) {
-    std::vector<unsigned> live;
-    if (!find_live(file.fd.get(), live)) unread_.insert(file.uid);
-    for (unsigned index : live) {
-      NoteRecord record;
-      if (!read_live(file.fd.get(), index, record)) continue;
-      auto note = decode(record, keys, number_);
-      if (!note) continue;
-      note->process.uid = file.uid;
-      live_.push_back(std::move(*note));
-    }
+  std::optional<Allowance> allowance;
+  uid_t whose = 0;
+  for (const File& file : files_) {                            // all of one user's, then all of the next one's
+    const bool mine = file.uid == ::geteuid();
+    if (!allowance || file.uid != whose) allowance.emplace(mine ? std::chrono::nanoseconds::max() : to_read);
+    whose = file.uid;
+    if (!read(file, keys, *allowance)) unread_.insert(file.uid);
   }
+}
+
+// False when that was not all.
+bool NoteBook::read(const File& file, const SlotKeys& keys, Allowance& allowance) {
+  std::vector<unsigned> live;
+  const bool all = find_live(file.fd.get(), allowance, live);
+  for (unsigned index : live) {
+    NoteRecord record;
+    if (allowance.over()) return false;
+    if (!read_live(file.fd.get(), index, record)) continue;
+    auto note = decode(record, keys, number_);
+    if (!note) continue;
+    note->process.uid = file.uid;
+    live_.push_back(std::move(*note));
+  }
+  return all;
 }
 
 std::vector<const Note*> NoteBook::naming(unsigned slot, unsigned place) const {

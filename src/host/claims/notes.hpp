@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "host/claims/allowance.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/layout.hpp"
 #include "host/state_dir.hpp"
@@ -89,6 +90,8 @@ class NoteBook {
     ino_t ino;
   };
   void collect(const std::vector<std::string>& names);
+  void collect(uid_t uid, const std::vector<const std::string*>& names);
+  bool read(const File& file, const SlotKeys& keys, Allowance& allowance);
   void add(const std::string& name, uid_t uid);
 
   Fd directory_;

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "host/claims/fifo_store.hpp"
+#include "host/claims/safe_gpu_lock.hpp"
 #include "host/user_name.hpp"
 
 namespace thole::host {
@@ -22,46 +23,53 @@ constexpr std::uint64_t passed_over_for_us = 10 * 60 * 1'000'000ull;
 // A lock that is held, before anybody is named.
 struct HeldLock {
   unsigned slot, place;
-  std::vector<pid_t> lockers;   // by the kernel; empty in another pid namespace
+  Fd node;
 };
 
-// Exact: trial locks, under alloc. The notes are read before, so that a claim that ends meanwhile is not held without one.
-std::vector<HeldLock> try_all(ClaimDirectory& nodes, NoteBook& notes) {
+// Exact under alloc: trial locks.
+std::vector<HeldLock> try_all(ClaimDirectory& nodes) {
   std::vector<HeldLock> held;
   nodes.refresh_slots();
-  notes.read(nodes.slots());
   WhoFile who(nodes.who());
   SlotLook look(nodes, who);
-  std::vector<KernelLock> locks = kernel_locks();  // under alloc: no trial lock of anybody is among them
   for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
     if (nodes.slots()[slot].empty()) continue;
     SlotLook::Held state = look.try_slot(slot);
-    if (state == SlotLook::Held::exclusively)
-      held.push_back({slot, 0, lockers_of(locks, nodes.open_gpu(slot, O_RDONLY).get())});
+    if (state == SlotLook::Held::exclusively) held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
     if (state == SlotLook::Held::by_sharers)
-      for (unsigned place : look.live_share_places(slot))
-        held.push_back({slot, place + 1, lockers_of(locks, nodes.open_share(slot, place, O_RDONLY).get())});
+      for (unsigned place : look.live_share_places(slot)) held.push_back({slot, place + 1, nodes.open_share(slot, place, O_RDONLY)});
     look.drop(slot);
   }
   return held;
 }
 
 // When alloc cannot be had: what /proc/locks says.
-std::vector<HeldLock> read_only_view(ClaimDirectory& nodes) {
+std::vector<HeldLock> read_only_view(ClaimDirectory& nodes, const KernelLocks& locks) {
   std::vector<HeldLock> held;
-  std::vector<KernelLock> locks = kernel_locks();
   for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
     if (nodes.slots()[slot].empty()) continue;
     bool shared = false;
-    for (unsigned place = 0; place < model::share_places; ++place) {
-      auto pids = lockers_of(locks, nodes.open_share(slot, place, O_RDONLY).get());
-      if (!pids.empty()) held.push_back({slot, place + 1, pids});
-      shared = shared || !pids.empty();
-    }
-    auto pids = lockers_of(locks, nodes.open_gpu(slot, O_RDONLY).get());
-    if (!shared && !pids.empty()) held.push_back({slot, 0, pids});
+    const auto add = [&](unsigned place, Fd node) {
+      if (lockers_of(locks.flocks, node.get()).empty()) return;
+      held.push_back({slot, place, std::move(node)});
+      shared = true;
+    };
+    for (unsigned place = 0; place < model::share_places; ++place) add(place + 1, nodes.open_share(slot, place, O_RDONLY));
+    if (!shared) add(0, nodes.open_gpu(slot, O_RDONLY));
   }
   return held;
+}
+
+// What is known of holders. Nobody's length of it may keep others waiting: it is read outside of alloc, before the locks are tried.
+struct Known {
+  NoteBook notes;
+  KernelLocks locks;
+};
+
+Known look_up(NoteBook notes, const SlotKeys& keys) {
+  notes.collect();
+  notes.read(keys);
+  return {std::move(notes), kernel_locks()};
 }
 
 void tell(model::Holding& holding, const Note& note) {
@@ -77,14 +85,17 @@ void tell(model::Holding& holding, const Note& note) {
 
 // What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says nothing
 // else. Where several users say that the place is theirs, nobody is named for it but all of them.
-model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const NoteBook& notes) {
+model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const Known& known) {
+  const NoteBook& notes = known.notes;
   model::Holding holding;
   holding.key = nodes.slots()[lock.slot];
   holding.held = true;
   holding.shared = lock.place != 0;
-  const Taker taker = taker_among(lock.lockers);
+  const std::vector<pid_t> lockers = lockers_of(known.locks.flocks, lock.node.get());
+  const Taker taker = taker_among(lockers);
+  const bool certain = !lockers.empty() || known.locks.whole;   // does the kernel really name nobody?
   const std::vector<const Note*> all = notes.naming(lock.slot, lock.place);
-  if (const Note* his = names_holder(notes, lock.slot, lock.place, taker)) {
+  if (const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr) {
     tell(holding, *his);
     holding.verified = true;
     if (taker.pid != 0) holding.pid = taker.pid;   // in a container he has another number
@@ -142,6 +153,15 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
   }
 }
 
+// Who waits there, as far as the kernel tells: anybody can write a ticket in another's name, and lock its FIFO by a process that
+// ends. A number that is used again has another start time; and whose descriptors can be seen has the lock or has not.
+Taker taker_of(const Ticket& ticket, int turn, const KernelLocks& locks) {
+  const Taker taker = taker_among(lockers_of(locks.flocks, turn));
+  if (taker.start ? *taker.start != ticket.start : static_cast<std::uint32_t>(taker.pid) != ticket.pid) return {};
+  if (taker.uid && !keeps_lock(taker.pid, turn).value_or(true)) return {};
+  return taker;
+}
+
 // The mailboxes of those whose promises a changed end of these slots changes: of the waiters that want one of them the first
 // one that can act, and any stopped one before it. Whoever is woken and cannot start wakes every later one that can
 // (plan/turn.cpp), also those behind it for other slots.
@@ -170,27 +190,29 @@ std::vector<model::Holding> FifoStore::holdings() {
     moved = !nodes_->state().current();
   }
   if (moved) reopen();
-  NoteBook before = notes();
-  before.collect();                // a listing of any length: not under alloc
+  SlotKeys keys;
+  {
+    std::lock_guard lock(threads_);
+    nodes_->refresh_slots();
+    keys = nodes_->slots();
+  }
+  const Known before = look_up(notes(), keys);
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
-  kept_by_ = section->why();
-  if (!section->ordered()) before.read(nodes_->slots());
-  const std::vector<HeldLock> held = section->ordered() ? try_all(*nodes_, before) : read_only_view(*nodes_);
+  // Without the kernel's whole list the locks are tried all the same: nobody is to look idle who is not.
+  const bool tries = section->ordered() || !before.locks.whole;
+  const std::vector<HeldLock> held = tries ? try_all(*nodes_) : read_only_view(*nodes_, before.locks);
   section->leave();
-  std::optional<NoteBook> after;   // somebody may have made his note, in a file that had no live one, since these were collected
+  say_who_keeps(section->why(), before.locks);
+  std::optional<Known> after;   // somebody may have come, or made his note in a file that had no live one, since that was read
   std::vector<model::Holding> holdings;
   for (const HeldLock& lock : held) {
     holdings.push_back(holding_of(lock, *nodes_, before));
     const bool certain = holdings.back().verified;
-    if (!certain && !after) {
-      after.emplace(book_of(notes_.get()));
-      after->collect();
-      after->read(nodes_->slots());
-    }
+    if (!certain && !after) after.emplace(look_up(book_of(notes_.get()), nodes_->slots()));
     if (!certain) holdings.back() = holding_of(lock, *nodes_, *after);
-    add_rivals(holdings, lock, certain ? before : *after);
+    add_rivals(holdings, lock, certain ? before.notes : after->notes);
   }
-  add_overdue(holdings, *nodes_, before);
+  add_overdue(holdings, *nodes_, before.notes);
   section.reset();
   std::map<uid_t, std::string> names;
   for (model::Holding& holding : holdings) {
@@ -202,23 +224,35 @@ std::vector<model::Holding> FifoStore::holdings() {
   return holdings;
 }
 
+// Who keeps others from order or from the truth, for whoever looks.
+void FifoStore::say_who_keeps(const std::string& alloc, const KernelLocks& locks) {
+  kept_by_ = !alloc.empty() ? alloc : !locks.crowd.empty() ? locks.crowd : safe_gpu_is_kept(options_.neighbours);
+}
+
 std::vector<model::Waiting> FifoStore::waiting() {
+  const KernelLocks locks = kernel_locks();   // of any length: not under alloc
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
-  kept_by_ = section->why();
   QueueFile queue(nodes_->queue());
   queue.read();
-  std::vector<KernelLock> locks = kernel_locks();
-  std::vector<model::Waiting> waiting;
+  const bool tries = section->ordered() || !locks.whole;
+  std::vector<std::pair<Ticket, Fd>> alive;
   for (const Ticket& ticket : queue.tickets()) {
     Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
-    std::vector<pid_t> pids = lockers_of(locks, turn.get());
-    bool alive = section->ordered() ? turn && ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 : !pids.empty();
-    if (!alive) continue;
+    if (!turn) continue;
+    if (tries ? ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 : !lockers_of(locks.flocks, turn.get()).empty())
+      alive.emplace_back(ticket, std::move(turn));
+  }
+  section->leave();
+  say_who_keeps(section->why(), locks);
+  std::vector<model::Waiting> waiting;
+  std::vector<uid_t> said;
+  for (const auto& [ticket, turn] : alive) {
+    const Taker taker = taker_of(ticket, turn.get(), locks);
     model::Waiting line;
     line.ticket = ticket.view.number;
-    line.pid = pids.empty() ? static_cast<pid_t>(ticket.pid) : pids.front();
-    auto process = pids.empty() ? std::nullopt : process_state(line.pid);
-    line.uid = process ? process->uid : ticket.view.uid;
+    line.pid = taker.pid;
+    line.uid = taker.uid.value_or(static_cast<uid_t>(-1));
+    said.push_back(ticket.view.uid);
     for (unsigned slot = 0; slot < model::max_slots; ++slot)
       if (ticket.view.eligible.test(slot) && !nodes_->slots()[slot].empty()) line.eligible.push_back(nodes_->slots()[slot]);
     line.count = ticket.view.count;
@@ -227,11 +261,13 @@ std::vector<model::Waiting> FifoStore::waiting() {
     line.time = ticket.view.time;
     line.leave = ticket.view.leave;
     line.since = ticket.view.since;
-    line.mine = line.uid == ::geteuid();
+    line.mine = taker.uid == ::geteuid();
     waiting.push_back(std::move(line));
   }
   section.reset();
-  for (model::Waiting& line : waiting) line.user = user_name(line.uid);  // may ask the network: not under alloc
+  // Names may be asked of the network: not under alloc. Whom the kernel does not name is who he says, unverified.
+  for (std::size_t i = 0; i < waiting.size(); ++i)
+    waiting[i].user = waiting[i].uid != static_cast<uid_t>(-1) ? user_name(waiting[i].uid) : "?" + user_name(said[i]);
   return waiting;
 }
 

@@ -6,9 +6,25 @@
 #include <cstring>
 
 #include "host/claims/alloc_lock.hpp"
+#include "host/claims/kernel_locks.hpp"
 
 namespace thole::host {
 namespace {
+
+constexpr Millis named_after{1500};
+
+// Who keeps it, as safe-gpu does; nobody's number is known of an open file's lock, which is what we take.
+pid_t keeper(int fd) {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK ? range.l_pid : 0;
+}
+
+// "pid 1234 (python3) of anna keeps safe-gpu's lock: PATH"
+std::string kept_by(pid_t pid, const std::string& path) {
+  return (pid > 0 ? describe_process(pid) : "somebody") + " keeps safe-gpu's lock: " + path;
+}
 
 bool lock_whole(int fd) {
   struct flock range {};
@@ -24,9 +40,17 @@ std::vector<std::string> safe_gpu_lock_files(const std::string& root) {
   return {root + "/tmp/safe_gpu/" + name, root + "/tmp/" + name};
 }
 
+std::string safe_gpu_is_kept(const std::vector<std::string>& files) {
+  for (const std::string& path : files) {
+    const Fd file = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (const pid_t pid = file ? keeper(file.get()) : 0; pid > 0) return kept_by(pid, path);
+  }
+  return "";
+}
+
 SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,
                          const std::function<void(const std::string&)>& warn, std::span<const int> cancel) {
-  auto end = std::chrono::steady_clock::now() + patience;
+  const auto begin = std::chrono::steady_clock::now(), end = begin + patience;
   for (const std::string& path : files) {
     // Never made: without the file nobody uses safe-gpu here. NOFOLLOW: /tmp is everybody's.
     Fd file = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
@@ -36,13 +60,14 @@ SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,
       if (warn) warn("safe-gpu's users may choose at the same moment: " + path + ": " + std::strerror(errno));
       continue;
     }
-    bool locked = lock_whole(file.get());
-    while (!locked && std::chrono::steady_clock::now() < end) {
+    bool locked = lock_whole(file.get()), named = false;
+    for (auto now = std::chrono::steady_clock::now(); !locked && now < end; now = std::chrono::steady_clock::now()) {
+      if (warn && !named && now > begin + named_after) named = true, warn(kept_by(keeper(file.get()), path));
       rest(Millis{5}, cancel);
       locked = lock_whole(file.get());
     }
     if (locked) locks_.push_back(std::move(file));
-    else if (warn) warn("safe-gpu is choosing for a long time; not waiting for it any more: " + path);
+    else if (warn && !named) warn(kept_by(keeper(file.get()), path));
     complete_ = complete_ && locked;
   }
 }

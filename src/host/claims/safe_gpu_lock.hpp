@@ -2,7 +2,7 @@
 //
 // How this works. safe-gpu (BUTSpeechFIT/safe_gpu, as of 2024-11) takes fcntl.lockf(LOCK_EX), a POSIX record lock of the whole
 // file, while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two places. What
-// is there is locked by retries for a bounded time; a file that is not ours to write only earns a warning.
+// is there is locked by retries for a bounded time, and whoever keeps it is named; a file that is not ours to write only earns a warning.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,9 @@ namespace thole::host {
 
 // The two places, the present one first; below a root prefix, where there is one.
 std::vector<std::string> safe_gpu_lock_files(const std::string& root = "");
+
+// Who has one of them locked now, as safe-gpu does; "" where nobody has.
+std::string safe_gpu_is_kept(const std::vector<std::string>& files);
 
 // Held from construction to destruction, as far as it could be had.
 class SafeGpuLock {

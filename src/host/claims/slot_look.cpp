@@ -55,9 +55,11 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
   if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
   if (!note->until || *note->until <= now_) return holder;
   // Others plan with it: only where the kernel names nobody else as the holder.
-  if (!locks_) locks_ = kernel_locks();
+  if (!locks_) locks_ = kernel_locks(under_alloc);
   Fd node = place == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, place - 1, O_RDONLY);
-  if (names_holder(*notes_, slot, place, taker_among(lockers_of(*locks_, node.get()))) == note) holder.until = note->until;
+  const std::vector<pid_t> lockers = lockers_of(locks_->flocks, node.get());
+  if (lockers.empty() && !locks_->whole) return holder;
+  if (names_holder(*notes_, slot, place, taker_among(lockers)) == note) holder.until = note->until;
   return holder;
 }
 

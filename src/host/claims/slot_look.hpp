@@ -54,7 +54,7 @@ class SlotLook {
   const NoteBook* notes_ = nullptr;
   uid_t me_ = 0;
   WallTime now_{};
-  std::optional<std::vector<KernelLock>> locks_;
+  std::optional<KernelLocks> locks_;
 };
 
 }  // namespace thole::host

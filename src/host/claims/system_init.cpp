@@ -58,15 +58,6 @@ bool stays_locked(int fd) {
   return true;
 }
 
-std::string name_locker(int fd) {
-  for (pid_t pid : lockers_of(kernel_locks(), fd)) {
-    const auto process = process_state(pid);
-    if (!process) return fmt::format("pid {} took it (gone; a child of it has it)", pid);
-    return fmt::format("pid {} ({}) of user {} has it", pid, printable(process->name, 20), process->uid);
-  }
-  return "a process in a container has it";
-}
-
 }  // namespace
 
 std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::string>& units, std::string& directory) {
@@ -80,7 +71,7 @@ std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::
       Fd fd = open_at(fallback.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
       if (!fd || !stays_locked(fd.get())) continue;
       directory = path;
-      return fmt::format("{}: {}", unit, name_locker(fd.get()));
+      return fmt::format("{}: {}", unit, describe_keeper(fd.get()));
     }
   }
   return "";

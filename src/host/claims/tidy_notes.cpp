@@ -58,7 +58,7 @@ void remove(int notes, Names wrong) {
 // The locks that users hold, as far as their live notes say so and the kernel names nobody else.
 class HeldByNote {
  public:
-  explicit HeldByNote(const NotesPlace& about) : about_(about), locks_(kernel_locks()) {}
+  explicit HeldByNote(const NotesPlace& about) : about_(about), locks_(kernel_locks(std::chrono::seconds{2})) {}
 
   // Does this file speak of a lock of its user, and no other file of his before it?
   bool speaks_first(int notes, const std::string& name, uid_t uid) {
@@ -78,7 +78,8 @@ class HeldByNote {
     const std::string& key = about_.keys[slot];
     const std::string node = place == 0 ? gpu_node(key) : share_node(key, place - 1);
     const Fd fd = open_at(about_.directory, node.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    const std::vector<pid_t> lockers = lockers_of(locks_, fd.get());
+    const std::vector<pid_t> lockers = lockers_of(locks_.flocks, fd.get());
+    if (lockers.empty() && !locks_.whole) return true;   // not known: then nothing of his is deleted
     const Taker taker = taker_among(lockers);
     if (lockers.empty())   // the list was too long, or changed while it was read
       return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
@@ -86,7 +87,7 @@ class HeldByNote {
   }
 
   const NotesPlace& about_;
-  std::vector<KernelLock> locks_;
+  KernelLocks locks_;
   std::set<std::tuple<uid_t, unsigned, unsigned>> spoken_of_;
 };
 

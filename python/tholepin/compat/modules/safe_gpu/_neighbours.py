@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .safe_gpu import Logger
 
-_PATIENCE = 60  # seconds: choosing takes its users seconds; whoever keeps the lock for ever is not waited for
+_PATIENCE = 15  # seconds: choosing takes its users seconds; whoever keeps the lock for ever is not waited for
+_NAMED_AFTER = 2  # seconds
 
 
 class Neighbours:
@@ -59,17 +60,28 @@ class Neighbours:
             os.close(fd)
 
     def _locked(self, fd: int) -> bool:
-        end = time.monotonic() + _PATIENCE
+        begin = time.monotonic()
+        named = False
         pause = 0.005
         while True:
             try:
                 _lock(fd, fcntl.F_WRLCK)
                 return True
             except (BlockingIOError, PermissionError):
-                if time.monotonic() > end:
+                waited = time.monotonic() - begin
+                if waited > _PATIENCE:
                     return False
+                if waited > _NAMED_AFTER and not named:
+                    named = True
+                    self._logger.info(f"Waiting for {_keeper(fd)} to let go of safe-gpu's lock: {self._path}")
             time.sleep(pause)
             pause = min(pause * 1.5, 0.1)
+
+
+def _keeper(fd: int) -> str:
+    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    pid = struct.unpack("hhqqi4x", fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))[4]
+    return f"process {pid}" if pid > 0 else "somebody"  # an open file's lock names no process
 
 
 def _lock(fd: int, kind: int) -> None:

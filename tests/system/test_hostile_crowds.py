@@ -1,0 +1,199 @@
+"""Lists that strangers make long, and names that they borrow: locks of files by the ten thousand, notes full of locks, places in line in
+another's name. They make nobody wait, and no innocent is named."""
+import json
+
+import pytest
+
+from hostile import USERS, end, interpreter, lab, supervisor_of  # noqa: F401 (the fixture)
+from run_tools import eventually, read_line
+from test_hostile_line import FORGE
+
+in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
+
+# sys.argv[1] flocks of files of one's own. /proc/locks has a line for each, and the kernel begins anew for each page of it.
+MANY_FLOCKS = """
+import fcntl, os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+folder = "/tmp/locks-of-mine"
+os.mkdir(folder)
+kept = []
+for i in range(int(sys.argv[1])):
+    fd = os.open(f"{folder}/{i % 500}", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    kept.append(fd)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+# A live note file of one's own with sys.argv[1] locks behind its records and a lock in each record: each question walks all of them.
+NOTE_FULL_OF_LOCKS = """
+import fcntl, os, struct, sys
+def lock(fd, start): fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0))     # F_OFD_SETLK
+for number in range(8):
+    path = f"/run/thole/notes/{os.getuid()}-{number:08x}"
+    behind, inside = (os.open(path, os.O_RDWR | os.O_CREAT, 0o644) for _ in range(2))
+    os.ftruncate(behind, 512 * 512)
+    for i in reversed(range(int(sys.argv[1]))): lock(behind, 1000000 + 2 * i)
+    for i in reversed(range(512)): lock(inside, 512 * i)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+# Takes the lock sys.argv[1] in a process that ends at once; a child of it keeps it.
+KEPT_BY_A_CHILD = """
+import fcntl, os, sys
+told, tell = os.pipe()
+first = os.fork()
+if first == 0:
+    fd = os.open(sys.argv[1], os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    if os.fork() == 0:
+        os.write(tell, b"x")
+        sys.stdin.read()
+    os._exit(0)
+os.waitpid(first, 0)
+os.read(told, 1)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+# A ticket in the name of the user sys.argv[2] and his process sys.argv[1]; the lock of its FIFO was taken by a process that has ended.
+FRAMED = FORGE + """
+header(12)
+if os.fork() == 0:
+    occupy([9])
+    if os.fork() == 0:
+        sys.stdin.read()
+    os._exit(0)
+os.wait()
+victim, uid = int(sys.argv[1]), int(sys.argv[2])
+start = int(open(f"/proc/{victim}/stat").read().rsplit(")", 1)[1].split()[19])
+r = bytearray(struct.pack("<QQIIQIIHBBIqQ", M, M, uid, victim, start, 0, 0, 1, 0, 0, 0, int(time.time() * 1000), 5))
+struct.pack_into("<I", r, 44, checksum(bytes(r)) & 0xffffffff | 1)
+with open(D + "queue", "r+b") as file:
+    file.seek(64 + 64 * 9)
+    file.write(r)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+READ_ALL_TURNS = """
+import glob, os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+kept = [os.open(path, os.O_RDONLY | os.O_NONBLOCK) for path in glob.glob("/run/thole/turn.*")]
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+SAFE_GPU_LOCK = "/tmp/safe_gpu/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users"
+KEEP_SAFE_GPU = f"""
+import fcntl, os, sys
+os.umask(0)
+os.mkdir("/tmp/safe_gpu", 0o777)
+fd = os.open("{SAFE_GPU_LOCK}", os.O_RDWR | os.O_CREAT, 0o666)
+fcntl.lockf(fd, fcntl.LOCK_EX)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def work_of(lab, user, *words):
+    """What the processes of a command worked, in seconds, and how it ended; time that others had the processor does not count."""
+    code = ("import os, subprocess, sys\n"
+            "done = subprocess.run(sys.argv[1:], capture_output=True, text=True)\n"
+            "t = os.times()\n"
+            "import json; print(json.dumps([t.children_user + t.children_system, done.returncode, done.stdout + done.stderr]))")
+    return json.loads(lab.python(user, code, lab.program, *words).stdout)
+
+
+@in_one_surrounding
+def test_a_hundred_thousand_locks_of_a_stranger_delay_nobody_and_he_is_named(lab):
+    lab.init()
+    alice = lab.hold("alice", "--time", "1h")
+    usual = work_of(lab, "bob", "status")[0]
+    mallory = lab.start_python("mallory", MANY_FLOCKS, "100000")
+    worked, status, told = work_of(lab, "bob", "status")
+    assert worked < usual + 2, "two lists, each read for 0.2 s at most"
+    assert status == 0 and " ".join(told.split()).count("mallory keeps"), told
+    held = lab.claims("bob")
+    assert [claim["held"] for claim in held] == [True] and held[0]["user"] in ("alice", None), "nobody innocent"
+    assert lab.thole("bob", "run", "--no-wait", "--", "true").returncode == 0
+    assert lab.thole("bob", "run", "-g", "4", "--no-wait", "--", "true").returncode == 75
+    end(mallory)
+    end(alice)
+
+
+@in_one_surrounding
+def test_a_note_full_of_locks_delays_nobody(lab):
+    lab.init()
+    bob = lab.hold("bob", "--share", "--share-with", "any", "--memory", "1G")
+    on = str(lab.claims()[0]["gpu"])
+    share = ("run", "--share", "--share-with", "any", "--on", on, "--memory", "2G", "--no-wait", "--", "true")
+    usual = {words: work_of(lab, "alice", *words)[0] for words in [("status",), share]}
+    mallory = lab.start("mallory", interpreter(), "-u", "-c", NOTE_FULL_OF_LOCKS, "3000")
+    assert read_line(mallory.process.stdout, 200) == "up"
+    for words, before in usual.items():
+        worked, status, told = work_of(lab, "alice", *words)
+        assert worked < before + 0.5, (words, told)
+        assert status in (0, 75), told
+    assert lab.thole("alice", "run", "--no-wait", "--", "true").returncode == 0
+    end(mallory)
+    end(bob)
+
+
+@in_one_surrounding
+def test_a_lock_whose_taker_has_ended_is_his_childs_and_root_is_told_the_child(lab):
+    lab.init()
+    mallory = lab.start_python("mallory", KEPT_BY_A_CHILD, "/run/thole/alloc")
+    told = " ".join(lab.thole("root", "status").stdout.split())
+    assert "took it and has ended" in told and "of mallory holds it" in told, told
+    told = " ".join(lab.thole("bob", "status").stdout.split())
+    assert "took it and has ended, a child of it holds it" in told, told
+    end(mallory)
+
+
+@in_one_surrounding
+def test_nobody_is_shown_in_line_by_anothers_word_alone(lab):
+    lab.init()
+    every = lab.hold("bob", gpus=4)
+    victim = lab.start("alice", "sleep", "1000")
+    mallory = lab.start_python("mallory", FRAMED, str(supervisor_of(victim)), str(USERS["alice"]))
+    for who in ("alice", "bob", "root"):
+        [waiter] = lab.waiters(who)
+        assert (waiter["mine"], waiter["uid"], waiter["pid"], waiter["user"]) == (False, None, None, "?alice"), who
+    honest = lab.hold_later("alice")
+    [_, waiter] = eventually(lambda: len(lab.waiters("alice")) == 2 and lab.waiters("alice"), "alice waits")
+    assert (waiter["mine"], waiter["uid"], waiter["user"]) == (True, USERS["alice"], "alice")
+    mallory.__exit__()
+    end(every)
+    assert honest.line() == "up"
+    end(honest)
+
+
+@in_one_surrounding
+def test_readers_of_all_places_in_line_keep_nobody_out_of_it(lab):
+    lab.init()
+    mallory = lab.start_python("mallory", READ_ALL_TURNS)
+    every = lab.hold("bob", gpus=4)
+    first = lab.hold_later("alice", gpus=4)
+    eventually(lambda: len(lab.waiters()) == 1, "alice is in line")
+    second = lab.hold_later("bob")
+    eventually(lambda: len(lab.waiters()) == 2, "and bob behind her")
+    end(every)
+    assert first.line() == "up", "who came first is served first"
+    end(first)
+    assert second.line() == "up"
+    end(second)
+    end(mallory)
+
+
+@in_one_surrounding
+def test_who_keeps_safe_gpus_lock_is_named(lab):
+    lab.init()
+    mallory = lab.start_python("mallory", KEEP_SAFE_GPU)
+    done = lab.thole("alice", "run", "--no-wait", "--", "true")
+    assert done.returncode == 0 and "of mallory keeps safe-gpu's lock" in " ".join(done.stderr.split()), done.stderr
+    for words in (["status"], ["why"], ["doctor"]):
+        done = lab.thole("bob", *words)
+        assert "of mallory keeps safe-gpu's lock" in " ".join((done.stdout + done.stderr).split()), words
+    end(mallory)
