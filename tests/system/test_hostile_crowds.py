@@ -13,14 +13,21 @@ in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 # sys.argv[1] flocks of files of one's own. /proc/locks has a line for each, and the kernel begins anew for each page of it.
 MANY_FLOCKS = """
 import fcntl, os, resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-folder = "/tmp/locks-of-mine"
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+folder, left = "/tmp/locks-of-mine", int(sys.argv[1])
 os.mkdir(folder)
-kept = []
-for i in range(int(sys.argv[1])):
-    fd = os.open(f"{folder}/{i % 500}", os.O_RDWR | os.O_CREAT)
-    fcntl.flock(fd, fcntl.LOCK_SH)
-    kept.append(fd)
+told, tell = os.pipe()
+while left > 0:
+    here = min(left, most - 100, 20000)
+    left -= here
+    if os.fork() == 0:
+        kept = [os.open(f"{folder}/{i % 500}", os.O_RDWR | os.O_CREAT) for i in range(here)]
+        for fd in kept: fcntl.flock(fd, fcntl.LOCK_SH)
+        os.write(tell, b"x")
+        sys.stdin.read()
+        os._exit(0)
+    os.read(told, 1)
 print("up", flush=True)
 sys.stdin.read()
 """
