@@ -92,12 +92,13 @@ print("up", flush=True)
 sys.stdin.read()
 """
 
-SAFE_GPU_LOCK = "/tmp/safe_gpu/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users"
-KEEP_SAFE_GPU = f"""
+# sys.argv[1]: the folder in which safe-gpu makes its own.
+KEEP_SAFE_GPU = """
 import fcntl, os, sys
 os.umask(0)
-os.mkdir("/tmp/safe_gpu", 0o777)
-fd = os.open("{SAFE_GPU_LOCK}", os.O_RDWR | os.O_CREAT, 0o666)
+folder = sys.argv[1] + "/safe_gpu"
+os.mkdir(folder, 0o777)
+fd = os.open(folder + "/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users", os.O_RDWR | os.O_CREAT, 0o666)
 fcntl.lockf(fd, fcntl.LOCK_EX)
 print("up", flush=True)
 sys.stdin.read()
@@ -197,7 +198,9 @@ def test_readers_of_all_places_in_line_keep_nobody_out_of_it(lab):
 @in_one_surrounding
 def test_who_keeps_safe_gpus_lock_is_named(lab):
     lab.init()
-    mallory = lab.start_python("mallory", KEEP_SAFE_GPU)
+    folder = lab.driver.root / "tmp"
+    lab.run("root", "mkdir", "-p", "-m", "1777", folder, check=True)
+    mallory = lab.start_python("mallory", KEEP_SAFE_GPU, folder)
     done = lab.thole("alice", "run", "--no-wait", "--", "true")
     assert done.returncode == 0 and "of mallory keeps safe-gpu's lock" in " ".join(done.stderr.split()), done.stderr
     for words in (["status"], ["why"], ["doctor"]):
