@@ -301,7 +301,7 @@ TEST(FileBackendMemory, IsAskedOnceABoot) {
   };
   static Gpu gpu;
   gpu = card();
-  const FileVendor vendor{
+  const FileVendor made_up{
       .name = "intel",
       .source = "test",
       .present = [](const Tree&) { return true; },
@@ -320,14 +320,14 @@ TEST(FileBackendMemory, IsAskedOnceABoot) {
   const auto read = [&](FileBackend& backend) { return backend.read(Millis(1000)).gpus.at(0).memory_mib; };
   const FileOptions options{tree.root(), "", tree.root() + "/runtime"};
   for (int process = 0; process < 2; ++process) {
-    FileBackend backend(vendor, options);
+    FileBackend backend(made_up, options);
     EXPECT_EQ(read(backend), 12216u);
     EXPECT_EQ(read(backend), 12216u);
   }
   EXPECT_EQ(answers, 4);
   EXPECT_EQ(asked, 1);
   tree.file("proc/sys/kernel/random/boot_id", "two\n");
-  FileBackend after_boot(vendor, options);
+  FileBackend after_boot(made_up, options);
   EXPECT_EQ(read(after_boot), 12216u);
   EXPECT_EQ(asked, 2);
 }

@@ -57,13 +57,13 @@ TEST(TasksOfNode, ReadsSlurmsShortForm) {
 }
 
 TEST(Spread, RankTakesTheGpuOfItsNumberRoundAndRound) {
-  using Ranks = std::vector<std::vector<std::size_t>>;
-  EXPECT_EQ(plan::spread({4, 5, 6}, 3, 1), (Ranks{{4}, {5}, {6}}));
-  EXPECT_EQ(plan::spread({4, 5}, 4, 1), (Ranks{{4}, {5}, {4}, {5}})) << "several ranks a GPU";
-  EXPECT_EQ(plan::spread({4, 5, 6, 7}, 2, 2), (Ranks{{4, 5}, {6, 7}})) << "several GPUs a rank";
-  EXPECT_EQ(plan::spread({4, 5, 6, 7}, 2, 1), (Ranks{{4}, {5}}));
-  EXPECT_EQ(plan::spread({4}, 2, 3), (Ranks{{4}, {4}})) << "each at most once";
-  EXPECT_EQ(plan::spread({}, 2, 1), (Ranks{{}, {}}));
+  using Spread = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(plan::spread({4, 5, 6}, 3, 1), (Spread{{4}, {5}, {6}}));
+  EXPECT_EQ(plan::spread({4, 5}, 4, 1), (Spread{{4}, {5}, {4}, {5}})) << "several ranks a GPU";
+  EXPECT_EQ(plan::spread({4, 5, 6, 7}, 2, 2), (Spread{{4, 5}, {6, 7}})) << "several GPUs a rank";
+  EXPECT_EQ(plan::spread({4, 5, 6, 7}, 2, 1), (Spread{{4}, {5}}));
+  EXPECT_EQ(plan::spread({4}, 2, 3), (Spread{{4}, {4}})) << "each at most once";
+  EXPECT_EQ(plan::spread({}, 2, 1), (Spread{{}, {}}));
 }
 
 // The order in which a program counts the devices it sees.
