@@ -17,12 +17,12 @@ namespace thole::host {
 
 namespace {
 
-constexpr off_t largest = 4 << 20;
+constexpr off_t largest_kept = 4 << 20;
 
 bool mine_alone(const Fd& fd, mode_t type) {
   struct stat status {};
   return ::fstat(fd.get(), &status) == 0 && (status.st_mode & S_IFMT) == type && status.st_uid == ::geteuid() &&
-         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && (type == S_IFDIR || status.st_size <= largest);
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && (type == S_IFDIR || status.st_size <= largest_kept);
 }
 
 Fd open_directory(const std::string& path) {
@@ -42,7 +42,7 @@ std::string_view take_line(std::string_view& text) {
 }  // namespace
 
 std::string KeptText::head(std::string_view key, std::string_view text) const {
-  return fmt::format("thole {} 1\n{}\n{:016x}\n", name_, printable(std::string(key), largest), fnv1a(text));
+  return fmt::format("thole {} 1\n{}\n{:016x}\n", name_, printable(std::string(key), largest_kept), fnv1a(text));
 }
 
 std::optional<std::string> KeptText::find(std::string_view key) const {
@@ -50,7 +50,7 @@ std::optional<std::string> KeptText::find(std::string_view key) const {
   if (!directory) return std::nullopt;
   const Fd file = open_at(directory.get(), name_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!file || !mine_alone(file, S_IFREG)) return std::nullopt;
-  const auto text = read_all(file.get(), largest);
+  const auto text = read_all(file.get(), largest_kept);
   if (!text) return std::nullopt;
   std::string_view body = *text;
   for (int line = 0; line < 3; ++line) take_line(body);

@@ -23,11 +23,11 @@ namespace {
 
 constexpr unsigned most_files_of_a_user = 16;
 constexpr unsigned most_directories = 1 << 16;   // while somebody keeps making new ones
-constexpr off_t longest = 1 << 18;
+constexpr off_t largest_note = 1 << 18;
 
 using Names = std::vector<std::string>;
 
-Names names_in(int directory) {
+Names entries_in(int directory) {
   Names names;
   Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
   std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
@@ -45,7 +45,7 @@ void remove(int notes, Names wrong) {
     wrong.pop_back();
     if (::unlinkat(notes, name.c_str(), 0) == 0) continue;
     if (Fd inner = open_at(notes, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)) {
-      for (const std::string& entry : names_in(inner.get())) {
+      for (const std::string& entry : entries_in(inner.get())) {
         if (::unlinkat(inner.get(), entry.c_str(), 0) == 0) continue;
         std::string beside = fmt::format(".init-{}-{}", ::getpid(), moved++);
         if (::renameat(inner.get(), entry.c_str(), notes, beside.c_str()) == 0) wrong.push_back(std::move(beside));
@@ -98,10 +98,10 @@ void tidy_notes(int notes, std::optional<gid_t> group, const NotesPlace& about) 
   std::map<uid_t, bool> members;
   HeldByNote held(about);
   Names wrong;
-  for (const std::string& name : names_in(notes)) {
+  for (const std::string& name : entries_in(notes)) {
     struct stat found;
     if (::fstatat(notes, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (!S_ISREG(found.st_mode) || !name.starts_with(std::to_string(found.st_uid) + "-") || found.st_size > longest) {
+    if (!S_ISREG(found.st_mode) || !name.starts_with(std::to_string(found.st_uid) + "-") || found.st_size > largest_note) {
       wrong.push_back(name);
       continue;
     }
