@@ -69,9 +69,16 @@ class Original:
         self.current = set(case["mask"])
         api, bind = self.api, case["bind"]
         try:
-            return api.set_affinity(number, case["ranks"], mode=api.Mode(bind["affinity"]), scope=api.Scope(bind["scope"]),
-                                    multithreading=api.Multithreading("all_logical" if bind["smt"] == "all" else "single_logical"),
-                                    balanced=bind["balanced"], min_physical_cores=bind["min_cores"], max_physical_cores=bind["max_cores"])
+            return api.set_affinity(
+                number,
+                case["ranks"],
+                mode=api.Mode(bind["affinity"]),
+                scope=api.Scope(bind["scope"]),
+                multithreading=api.Multithreading("all_logical" if bind["smt"] == "all" else "single_logical"),
+                balanced=bind["balanced"],
+                min_physical_cores=bind["min_cores"],
+                max_physical_cores=bind["max_cores"],
+            )
         except api.GPUAffinityError:
             return "error"
         except IndexError:
@@ -102,7 +109,12 @@ def known_machines():
 
 
 def random_machine(dice):
-    packages, nodes, cores, threads = dice.choice([1, 2, 2, 4]), dice.choice([1, 2, 3]), dice.randint(1, 6), dice.choice([1, 2, 2])
+    packages, nodes, cores, threads = (
+        dice.choice([1, 2, 2, 4]),
+        dice.choice([1, 2, 3]),
+        dice.randint(1, 6),
+        dice.choice([1, 2, 2]),
+    )
     total, base, adjacent = packages * nodes * cores, dice.choice([0, 0, 0, 40, 60]), dice.random() < 0.5
     cpus = [{"id": base + (core * threads + thread if adjacent else thread * total + core), "core": core,
              "numa": core // cores, "package": core // cores // nodes} for thread in range(threads) for core in range(total)]
@@ -122,16 +134,24 @@ def random_machine(dice):
             node = node[::2]
         elif odd < 0.28:
             package = online
-        gpus.append({"uuid": f"GPU-{number}", "vendor": "nvidia", "near_cpus": {"node": list_of(node), "package": list_of(package)}})
+        gpus.append(
+            {"uuid": f"GPU-{number}", "vendor": "nvidia", "near_cpus": {"node": list_of(node), "package": list_of(package)}}
+        )
     return {"schema": "thole/machine/1", "cpus": cpus, "gpus": gpus}
 
 
 def random_case(machine, dice):
     online = [cpu["id"] for cpu in machine["cpus"]]
     mask = dice.choice([online, online, [cpu for cpu in online if dice.random() < 0.6] or online[:1]])
-    bind = {"mode": "compat", "affinity": dice.choice(["all", "single", "single_unique", "unique_interleaved", "unique_contiguous"]),
-            "scope": dice.choice(["node", "socket"]), "smt": dice.choice(["all", "one"]), "balanced": dice.random() < 0.5,
-            "min_cores": dice.choice([0, 1, 1, 1, 2]), "max_cores": dice.choice([None, None, 0, 1, 2, 50])}
+    bind = {
+        "mode": "compat",
+        "affinity": dice.choice(["all", "single", "single_unique", "unique_interleaved", "unique_contiguous"]),
+        "scope": dice.choice(["node", "socket"]),
+        "smt": dice.choice(["all", "one"]),
+        "balanced": dice.random() < 0.5,
+        "min_cores": dice.choice([0, 1, 1, 1, 2]),
+        "max_cores": dice.choice([None, None, 0, 1, 2, 50]),
+    }
     gpus = len(machine["gpus"])
     return {"machine": machine, "mask": mask, "ranks": dice.choice([gpus, gpus, max(1, gpus - 1), gpus + 1]), "bind": bind}
 
@@ -170,8 +190,11 @@ def main():
     options = parser.parse_args()
     original = Original(options.gpu_affinity.resolve())
     dice = random.Random(options.seed)
-    print(f"{'':<30} {'gpu_affinity':^25} {'thole':>12} {'times faster':^15}\n{'machine':<30} {'a rank':>12} {'a job':>12} {'a job':>12}"
-          f" {'rank':>7} {'job':>7} {'answers':>11} different")
+    print(
+        f"{'':<30} {'gpu_affinity':^25} {'thole':>12} {'times faster':^15}\n{'machine':<30} {'a rank':>12} {'a job':>12} "
+        f"{'a job':>12}"
+        f" {'rank':>7} {'job':>7} {'answers':>11} different"
+    )
     different = 0
     folder = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"thole-plan-{os.getpid()}"
     folder.mkdir()

@@ -71,7 +71,10 @@ def main():
         print(f"{name:28} {median[name]:8.2f} {statistics.quantiles(values, n=20)[18]:8.2f}")
     print(f"start of the program       {median['thole --version'] - median['true']:6.2f} ms more than true")
     print(f"thole run -- true          {median['thole run -- true'] - median['true']:6.2f} ms more than true")
-    print(f"binding                    {median['thole run -- true'] - median['thole run --no-bind -- true']:6.2f} ms more than --no-bind")
+    print(
+        f"binding                    {median['thole run -- true'] - median['thole run --no-bind -- true']:6.2f} ms more "
+        f"than --no-bind"
+    )
     print(f"supervisor                 {pss / 1024:6.2f} MiB (PSS)")
 
 

@@ -3,8 +3,8 @@
 
 Usage: bench/python.py [--rounds 40] [--claims 400]
 Measures the thole that this interpreter imports, on a simulated DGX A100 with claims in a folder of its own. Interpreters are
-started in turn, so that all see the same machine; printed are medians and 95th percentiles. The package's own starts leave out the
-interpreter's by a difference of medians.
+started in turn, so that all see the same machine; printed are medians and 95th percentiles. The package's own starts leave out
+the interpreter's by a difference of medians.
 """
 import argparse
 import importlib.util
@@ -85,9 +85,16 @@ def main():
     parser.add_argument("--claims", type=int, default=400)
     arguments = parser.parse_args()
     if not importlib.util.find_spec("tholepin"):
-        sys.exit("tholepin cannot be imported here: install the wheel, or set PYTHONPATH, THOLE_LIBRARY and THOLE_PROGRAM (docs/python.md)")
+        sys.exit(
+            "tholepin cannot be imported here: install the wheel, or set PYTHONPATH, THOLE_LIBRARY and THOLE_PROGRAM "
+            "(docs/python.md)"
+        )
     with tempfile.TemporaryDirectory() as folder:
-        for name in [name for name in os.environ if name.startswith(("CUDA_", "THOLE_")) and name not in ("THOLE_LIBRARY", "THOLE_PROGRAM")]:
+        for name in [
+            name
+            for name in os.environ
+            if name.startswith(("CUDA_", "THOLE_")) and name not in ("THOLE_LIBRARY", "THOLE_PROGRAM")
+        ]:
             del os.environ[name]
         os.environ.update(THOLE_MACHINE="dgx-a100", THOLE_STATE_DIR=f"{folder}/state")
         import_ms = measure_starts(arguments.rounds)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What tholepin.Pool, tholepin.Executor and tholepin.ProcessGroup cost, beside the standard library's and, where it is installed, Dragon's.
+"""What tholepin.Pool, tholepin.Executor and tholepin.ProcessGroup cost, beside the standard library's and, where it is
+installed, Dragon's.
 
 Usage: bench/python_pool.py [--rounds 7] [--tasks 20000] [--mib 1024] [--dragon FOLDER-OF-A-VENV]
 
-Measures the thole that this interpreter imports. What is compared is done in turn in each round, so that all see the same machine;
-printed are medians, and the ratio that is bounded is the median of the rounds' ratios. Run it with a package whose modules are
-compiled, as an installed one's are. Dragon has its own launcher and may need another Python: it is run by the `--dragon` venv.
+Measures the thole that this interpreter imports. What is compared is done in turn in each round, so that all see the same
+machine; printed are medians, and the ratio that is bounded is the median of the rounds' ratios. Run it with a package whose
+modules are compiled, as an installed one's are. Dragon has its own launcher and may need another Python: it is run by the
+`--dragon` venv.
 """
 import os
 import sys
@@ -59,7 +61,10 @@ def measure_start(rounds):
     times = [(clock(bare_interpreters), pool_start()) for _ in range(rounds)]
     bare, pool = (statistics.median(column) for column in zip(*times))
     ratio = statistics.median(pool / bare for bare, pool in times)
-    print(f"{WORKERS} bare interpreters {bare * 1e3:8.1f} ms, a pool of {WORKERS} ready {pool * 1e3:8.1f} ms: ratio {ratio:.2f} (at most 1.3)")
+    print(
+        f"{WORKERS} bare interpreters {bare * 1e3:8.1f} ms, a pool of {WORKERS} ready {pool * 1e3:8.1f} ms: ratio "
+        f"{ratio:.2f} (at most 1.3)"
+    )
 
 
 # ---- Tasks that do nothing ----
@@ -73,7 +78,10 @@ def measure_tasks(rounds, tasks):
             for chunksize in (1, 16):
                 number = tasks * (1 if chunksize == 1 else 4)
                 times = [
-                    [number / clock(lambda pool=pool: pool.map(abs, range(number), chunksize=chunksize)) for pool in (theirs, ours)]
+                    [
+                        number / clock(lambda pool=pool: pool.map(abs, range(number), chunksize=chunksize))
+                        for pool in (theirs, ours)
+                    ]
                     for _ in range(rounds)
                 ]
                 tell_rates(f"{workers} workers, map, chunksize {chunksize}", "multiprocessing.Pool", times)
@@ -82,7 +90,10 @@ def measure_tasks(rounds, tasks):
                 list(executor.map(abs, range(200)))
             number = tasks // 4
             times = [
-                [number / clock(lambda executor=executor: list(executor.map(abs, range(number)))) for executor in (theirs, ours)]
+                [
+                    number / clock(lambda executor=executor: list(executor.map(abs, range(number))))
+                    for executor in (theirs, ours)
+                ]
                 for _ in range(rounds)
             ]
             tell_rates(f"{workers} workers, executor map", "ProcessPoolExecutor", times)
@@ -173,11 +184,13 @@ def main(workers, tasks):
     begin = time.perf_counter()
     pool = Pool(workers)
     pool.map_async(abs, range(workers), 1).get()
-    print(f"Dragon's native Pool: {workers} workers, first results after {(time.perf_counter() - begin) * 1e3:.0f} ms", flush=True)
+    print(f"Dragon's native Pool: {workers} workers, first results after {(time.perf_counter() - begin) * 1e3:.0f} ms",
+          flush=True)
     for chunksize in (1, 16):
         begin = time.perf_counter()
         pool.map_async(abs, range(tasks), chunksize).get()
-        print(f"Dragon's native Pool: {workers} workers, chunksize {chunksize}: {tasks / (time.perf_counter() - begin):.0f} tasks/s", flush=True)
+        rate = tasks / (time.perf_counter() - begin)
+        print(f"Dragon's native Pool: {workers} workers, chunksize {chunksize}: {rate:.0f} tasks/s", flush=True)
     pool.close()
     pool.join()
     group = ProcessGroup()

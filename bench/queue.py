@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every figure that the durable queue promises, on a simulated machine and queues of its own: submissions one call each with nothing and
-with many queued (in turn, beside a bare start of the program), arrays and lines, idle submit to start, tasks a second beside a bare
-posix_spawn loop, the runner's memory, and a job of a million tasks.
+"""Every figure that the durable queue promises, on a simulated machine and queues of its own: submissions one call each with
+nothing and with many queued (in turn, beside a bare start of the program), arrays and lines, idle submit to start, tasks a
+second beside a bare posix_spawn loop, the runner's memory, and a job of a million tasks.
 
 Usage: bench/queue.py --thole build/thole [--spawn-loop PROGRAM] [--quick] [--only NAME,...]
 """
@@ -167,8 +167,12 @@ def launching(args, folder):
             ratios.append((alone + bare()) / 2 / took)
             queue.close()
         ratio = statistics.median(ratios)
-        row(f"an array of {tasks} tasks that do nothing on {slots} GPUs, submit to the last end, of a bare posix_spawn loop", f"{ratio:.2f}",
-            "0.50", ratio >= 0.50)
+        row(
+            f"an array of {tasks} tasks that do nothing on {slots} GPUs, submit to the last end, of a bare posix_spawn loop",
+            f"{ratio:.2f}",
+            "0.50",
+            ratio >= 0.50,
+        )
 
 
 def memory(args, folder):
@@ -180,9 +184,13 @@ def memory(args, folder):
         runner = queue.runner()
         pss = pss_mib(runner) if runner else float("nan")
         row("the runner's memory (PSS) with 100,000 tasks queued", f"{pss:.1f} MiB", "10 MiB", pss <= 10)
-        before = sum(map(int, pathlib.Path(f"/proc/{runner}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13]))
+        before = sum(
+            map(int, pathlib.Path(f"/proc/{runner}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13])
+        )
         time.sleep(5)
-        after = sum(map(int, pathlib.Path(f"/proc/{runner}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13]))
+        after = sum(
+            map(int, pathlib.Path(f"/proc/{runner}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13])
+        )
         row("its CPU time in 5 s of waiting", f"{(after - before) * 10} ms", "0", after - before <= 1)
     finally:
         holder.terminate()

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The durable queue beside other people's: tasks that do nothing, from the first submission to the end of the last task, each candidate
-between two runs of a bare posix_spawn loop of as many tasks and slots. What is not installed is named and left out.
+"""The durable queue beside other people's: tasks that do nothing, from the first submission to the end of the last task, each
+candidate between two runs of a bare posix_spawn loop of as many tasks and slots. What is not installed is named and left out.
 
 Usage: bench/queue_peers.py --thole build/thole --spawn-loop build/bench_spawn_loop [--tasks 200] [--rounds 3] [--slots 2,8]
        [--pueue DIR] [--hyperqueue PYTHON]
 
-pueue: `cargo install pueue --root DIR`, then DIR/bin. hyperqueue: a Python that has the package of this name (PyPI). tsp: Debian's
-task-spooler. The daemons of the others run before the clock starts; thole's runner starts by itself, within the time told.
+pueue: `cargo install pueue --root DIR`, then DIR/bin. hyperqueue: a Python that has the package of this name (PyPI). tsp:
+Debian's task-spooler. The daemons of the others run before the clock starts; thole's runner starts by itself, within the time
+told.
 """
 import argparse
 import datetime
@@ -135,8 +136,13 @@ def hyperqueue(args, folder, tasks, slots):
     return float(call(words).split()[-1]), None
 
 
-CANDIDATES = {"`thole submit`, a job each": thole_one_by_one, "`thole submit --array`": thole_array, "task-spooler, `tsp -n` each": task_spooler,
-              "pueue, `pueue add` each": pueue, "HyperQueue, one job through its Python API": hyperqueue}
+CANDIDATES = {
+    "`thole submit`, a job each": thole_one_by_one,
+    "`thole submit --array`": thole_array,
+    "task-spooler, `tsp -n` each": task_spooler,
+    "pueue, `pueue add` each": pueue,
+    "HyperQueue, one job through its Python API": hyperqueue,
+}
 
 
 def measure(args, folder, slots):
@@ -158,15 +164,21 @@ def measure(args, folder, slots):
                     submissions.append(rate)
             except Absent as reason:
                 found[name] = str(reason)
-    print(f"| {slots} slots, {args.tasks} tasks, {args.rounds} rounds | of a bare loop | tasks/s | submissions/s |\n|---|---|---|---|")
+    print(
+        f"| {slots} slots, {args.tasks} tasks, {args.rounds} rounds | of a bare loop | tasks/s | submissions/s "
+        f"|\n|---|---|---|---|"
+    )
     for name, one in found.items():
         if isinstance(one, str):
             print(f"| {name} | {one} | | |")
             continue
         ratios, rates, submissions = one
         each = f"{statistics.median(submissions):.0f}" if submissions else ""
-        print(f"| {name} | {statistics.median(ratios):.3f} ({min(ratios):.3f}–{max(ratios):.3f}) | {statistics.median(rates):.0f} | {each} |",
-              flush=True)
+        print(
+            f"| {name} | {statistics.median(ratios):.3f} ({min(ratios):.3f}–{max(ratios):.3f}) | "
+            f"{statistics.median(rates):.0f} | {each} |",
+            flush=True,
+        )
 
 
 def main():

@@ -3,9 +3,9 @@
 safe-gpu looks (an interpreter that runs nvidia-smi three times).
 
 Usage: bench/status.py [--build build] [--rounds 100]
-Each round does each once, in turn, so that they see the same machine. The fake library takes as long as a real one was measured to
-take: process lists 4.5 ms each (driver 610; MangoHud pull request 2104), 10 ms to initialise (persistence on). Printed are medians;
-"beyond the library" is `status` less the calls that its probe makes. docs/performance.md bounds it.
+Each round does each once, in turn, so that they see the same machine. The fake library takes as long as a real one was measured
+to take: process lists 4.5 ms each (driver 610; MangoHud pull request 2104), 10 ms to initialise (persistence on). Printed are
+medians; "beyond the library" is `status` less the calls that its probe makes. docs/performance.md bounds it.
 """
 import argparse
 import os
@@ -57,8 +57,13 @@ def main():
         library = driver.environment["THOLE_NVML"]
 
         def calls_ms():
-            out = subprocess.run([f"{build}/fake/fake_probe", "calls", library, "1"], env=driver.environment, capture_output=True,
-                                 text=True, check=True).stdout
+            out = subprocess.run(
+                [f"{build}/fake/fake_probe", "calls", library, "1"],
+                env=driver.environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
             return int(out) / 1000
 
         for title, delays in (("a library that answers at once", []), ("a library as slow as a real one", DELAYS)):

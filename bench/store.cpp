@@ -170,7 +170,10 @@ void cancelling(const std::string& folder, std::uint64_t tasks) {
   const std::vector<port::Submission> many(tasks / 2, job(1));
   const auto first = store.submit(many, now()).at(0).id;
   const port::Selection jobs{first, first + many.size() - 1, std::nullopt};
-  row("cancel half as many jobs of one task each", timed([&] { store.alter({&jobs, 1}, port::Verb::cancel, now()); }) * 1e3, "ms");
+  row("cancel half as many jobs of one task each", timed([&] {
+                                                     store.alter({&jobs, 1}, port::Verb::cancel, now());
+                                                   }) * 1e3,
+      "ms");
 }
 
 void choosing(const std::string& folder) {

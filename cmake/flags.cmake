@@ -1,5 +1,5 @@
-# -O3 makes the program a sixth larger, and its start is mostly page faults (bench/program.py). What gains by it is placing 8 of 16
-# GPUs, by a twelfth (bench_plan).
+# -O3 makes the program a sixth larger, and its start is mostly page faults (bench/program.py). What gains by it is placing 8 of
+# 16 GPUs, by a twelfth (bench_plan).
 string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
 # One interface target carries every compile and link flag of the project.

@@ -23,7 +23,8 @@ install(CODE "
 install(FILES packaging/run-thole.mount DESTINATION ${THOLE_SYSTEMD_DIR})
 install(DIRECTORY machines/ DESTINATION ${CMAKE_INSTALL_DATADIR}/thole/machines FILES_MATCHING PATTERN "*.json")
 # The Python package as it is, for `thole compat`: it is found beside the program. Users install the wheel.
-install(DIRECTORY python/tholepin DESTINATION ${CMAKE_INSTALL_DATADIR}/thole/python PATTERN "__pycache__" EXCLUDE PATTERN "_lib" EXCLUDE)
+install(DIRECTORY python/tholepin DESTINATION ${CMAKE_INSTALL_DATADIR}/thole/python PATTERN "__pycache__" EXCLUDE
+        PATTERN "_lib" EXCLUDE)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 

@@ -143,7 +143,8 @@ std::string commands_page(const std::string& directory) {
     if (!sections.empty()) text += "\n" + sections;
   }
   text += "\n## A request\n\n" + in_cells(markdown_options(cli::find_verb("run")->request));
-  text += "\n## Binding\n\nWhat they mean: [binding](binding.md).\n\n" + in_cells(markdown_options(cli::find_verb("run")->binding));
+  text += "\n## Binding\n\nWhat they mean: [binding](binding.md).\n\n";
+  text += in_cells(markdown_options(cli::find_verb("run")->binding));
   return text;
 }
 

@@ -117,8 +117,22 @@ def dgx_a100():
     m = machine("dgx-a100", cpus(128, 8, 2, 4), [257602, 258039, 258039, 258027, 258039, 258039, 258039, 258032])
     for i, (bus, node) in enumerate((("07", 3), ("0f", 3), ("47", 1), ("4e", 1), ("87", 7), ("90", 7), ("b7", 5), ("bd", 5))):
         add_gpu(m, "nvidia", "NVIDIA A100-SXM4-80GB", f"0000:{bus}:00.0", 81920, node, 62, 400, under=f"{node}/switch/gpu{i}")
-    for i, (pci, node) in enumerate((("0c:00.0", 3), ("12:00.0", 3), ("4b:00.0", 1), ("54:00.0", 1), ("61:00.0", 0), ("61:00.1", 0),
-                                     ("8d:00.0", 7), ("94:00.0", 7), ("ba:00.0", 5), ("cc:00.0", 5), ("e1:00.0", 4), ("e1:00.1", 4))):
+    for i, (pci, node) in enumerate(
+        (
+            ("0c:00.0", 3),
+            ("12:00.0", 3),
+            ("4b:00.0", 1),
+            ("54:00.0", 1),
+            ("61:00.0", 0),
+            ("61:00.1", 0),
+            ("8d:00.0", 7),
+            ("94:00.0", 7),
+            ("ba:00.0", 5),
+            ("cc:00.0", 5),
+            ("e1:00.0", 4),
+            ("e1:00.1", 4),
+        )
+    ):
         add_nic(m, f"mlx5_{i}", f"0000:{pci}", node, 200, under=f"{node}/switch/{pci[:5]}")
     link_all(m, lambda i, j: ("nvswitch", 12))
     return m
@@ -139,8 +153,8 @@ def dgx_h100():
 
 
 def hgx_h200():
-    """HGX H200 board with sub-NUMA clustering (SNC2): three GPUs on one half of a socket, one on the other. Matrix and CPU lists:
-    github.com/sgl-project/sglang/issues/13973 (GPUs 6 and 7 by symmetry). PCI addresses, NICs and memory are chosen."""
+    """HGX H200 board with sub-NUMA clustering (SNC2): three GPUs on one half of a socket, one on the other. Matrix and CPU
+    lists: github.com/sgl-project/sglang/issues/13973 (GPUs 6 and 7 by symmetry). PCI addresses, NICs and memory are chosen."""
     m = machine("hgx-h200", cpus(96, 4, 2, 48), [515487, 516069, 516030, 516066])
     for i, (bus, node) in enumerate((("19", 0), ("3b", 0), ("4c", 0), ("5d", 1), ("9b", 2), ("bb", 2), ("cb", 2), ("db", 3))):
         add_gpu(m, "nvidia", "NVIDIA H200", f"0000:{bus}:00.0", 143771, node, 77, 700, under=f"{i}/switch")
@@ -153,8 +167,12 @@ def mixed_workstation():
     """A workstation that grew: PCI order is old to new, CUDA's default order is fastest first. A chosen machine, in the manner
     of the five-GPU one of github.com/noonghunna/club-3090/issues/46; the two RTX 3090 have a bridge (4 links)."""
     m = machine("mixed-workstation", cpus(24, 1, 1, 3), [257600])
-    for bus, model, mib, cuda, limit in (("01", "NVIDIA GeForce RTX 3060", 12288, 3, 170), ("21", "NVIDIA GeForce RTX 3090", 24576, 1, 350),
-                                         ("41", "NVIDIA GeForce RTX 3090", 24576, 2, 350), ("61", "NVIDIA GeForce RTX 4090", 24564, 0, 450)):
+    for bus, model, mib, cuda, limit in (
+        ("01", "NVIDIA GeForce RTX 3060", 12288, 3, 170),
+        ("21", "NVIDIA GeForce RTX 3090", 24576, 1, 350),
+        ("41", "NVIDIA GeForce RTX 3090", 24576, 2, 350),
+        ("61", "NVIDIA GeForce RTX 4090", 24564, 0, 450),
+    ):
         add_gpu(m, "nvidia", model, f"0000:{bus}:00.0", mib, 0, 18, limit, under="bridge", cuda_index=cuda)
     add_nic(m, "enp66s0", "0000:42:00.0", 0, 10, under="bridge")
     link_all(m, lambda i, j: ("nvlink", 4) if {i, j} == {1, 2} else None)
@@ -162,17 +180,22 @@ def mixed_workstation():
 
 
 def mig_a100():
-    """Two A100 40 GB, the first cut into four instances. Profiles, their memory and the numbers of their GPU instances: NVIDIA MIG
-    user guide. In MIG mode the driver reports no utilisation of the whole GPU. The host is chosen."""
+    """Two A100 40 GB, the first cut into four instances. Profiles, their memory and the numbers of their GPU instances: NVIDIA
+    MIG user guide. In MIG mode the driver reports no utilisation of the whole GPU. The host is chosen."""
     m = machine("mig-a100", cpus(32, 2, 2, 4), [128700, 128999])
     for i, bus in enumerate(("17", "ca")):
         add_gpu(m, "nvidia", "NVIDIA A100-PCIE-40GB", f"0000:{bus}:00.0", 40960, i, 36, 250)
     first = m["gpus"][0]
     first["mig_mode"] = True
-    for part, (profile, mib, gi) in enumerate((("3g.20gb", 19968, 2), ("2g.10gb", 9856, 3), ("1g.5gb", 4864, 9), ("1g.5gb", 4864, 10))):
+    for part, (profile, mib, gi) in enumerate(
+        (("3g.20gb", 19968, 2), ("2g.10gb", 9856, 3), ("1g.5gb", 4864, 9), ("1g.5gb", 4864, 10))
+    ):
         use = idle(None)
-        use.update(utilization_percent=None, memory_utilization_percent=None,
-                   unsupported=["utilization_percent", "memory_utilization_percent", "temperature_c", "power_w", "power_limit_w"])
+        use.update(
+            utilization_percent=None,
+            memory_utilization_percent=None,
+            unsupported=["utilization_percent", "memory_utilization_percent", "temperature_c", "power_w", "power_limit_w"],
+        )
         first["mig"].append({"uuid": nvidia_uuid(m["name"], 0, part, kind="MIG"), "profile": profile, "memory_mib": mib,
                              "instance": [gi, 0], "use": use})
     first["use"].update(utilization_percent=None, memory_utilization_percent=None,
@@ -182,9 +205,9 @@ def mig_a100():
 
 
 def mi250x():
-    """Four MI250X modules = eight devices, one EPYC 7A53: LLNL's El Capitan early access system. CPUs, nodes and their memory, PCI
-    addresses, NICs: LLNL/mpibind topo-xml/eas-tioga.xml (MIT), where every pair of devices is one xGMI hop apart (KFD weight 15);
-    four links join the two devices of a module (AMD CDNA 2 white paper)."""
+    """Four MI250X modules = eight devices, one EPYC 7A53: LLNL's El Capitan early access system. CPUs, nodes and their memory,
+    PCI addresses, NICs: LLNL/mpibind topo-xml/eas-tioga.xml (MIT), where every pair of devices is one xGMI hop apart (KFD
+    weight 15); four links join the two devices of a module (AMD CDNA 2 white paper)."""
     m = machine("mi250x", cpus(64, 4, 1, 8), [128489, 128972, 129015, 128999])
     for i, (bus, node) in enumerate((("c1", 3), ("c6", 3), ("c9", 1), ("ce", 1), ("d1", 0), ("d6", 0), ("d9", 2), ("de", 2))):
         add_gpu(m, "amd", "AMD Instinct MI250X", f"0000:{bus}:00.0", 65520, node, 90, 560, under=f"{node}{'ab'[i % 2]}")
@@ -195,12 +218,21 @@ def mi250x():
 
 
 def intel_max():
-    """Six Max 1550 in a node like Aurora's: 2 x Xeon Max 9470C (52 cores) whose HBM is two memory nodes without CPUs, three GPUs a
-    socket, the second socket in PCI domain 1, eight Slingshot NICs: ALCF's Aurora user guide. Xe Link is no kind of link in the
-    schema, so pairs show their PCIe distance. The NICs' PCI addresses are not published."""
+    """Six Max 1550 in a node like Aurora's: 2 x Xeon Max 9470C (52 cores) whose HBM is two memory nodes without CPUs, three
+    GPUs a socket, the second socket in PCI domain 1, eight Slingshot NICs: ALCF's Aurora user guide. Xe Link is no kind of link
+    in the schema, so pairs show their PCIe distance. The NICs' PCI addresses are not published."""
     m = machine("intel-max", cpus(104, 2, 2, 52), [515400, 516050, 65536, 65536])
     for i in range(6):
-        add_gpu(m, "intel", "Intel(R) Data Center GPU Max 1550", f"{i // 3:04x}:{('18', '42', '6c')[i % 3]}:00.0", 131072, i // 3, 130, 600)
+        add_gpu(
+            m,
+            "intel",
+            "Intel(R) Data Center GPU Max 1550",
+            f"{i // 3:04x}:{('18', '42', '6c')[i % 3]}:00.0",
+            131072,
+            i // 3,
+            130,
+            600,
+        )
     for i in range(8):
         add_nic(m, f"hsn{i}", None, i // 4, 200)
     link_all(m)
@@ -211,10 +243,20 @@ def display():
     """A desktop whose only GPU drives the screen. Chosen; the sizes are those of an idle GNOME session."""
     m = machine("display", cpus(8, 1, 1, 8), [31947])
     add_gpu(m, "nvidia", "NVIDIA GeForce RTX 3080", "0000:01:00.0", 10240, 0, 34, 320, display=True)
-    m["gpus"][0]["use"].update(memory_used_mib=497, utilization_percent=3, memory_utilization_percent=1, temperature_c=44, processes=[
-        {"pid": pid, "user": user, "command": command, "kind": "graphics", "memory_mib": mib, "watch": False}
-        for pid, user, command, mib in ((1893, "root", "/usr/lib/xorg/Xorg", 214), (2107, "anna", "/usr/bin/gnome-shell", 98),
-                                        (3340, "anna", "/usr/lib/firefox/firefox", 147))])
+    m["gpus"][0]["use"].update(
+        memory_used_mib=497,
+        utilization_percent=3,
+        memory_utilization_percent=1,
+        temperature_c=44,
+        processes=[
+            {"pid": pid, "user": user, "command": command, "kind": "graphics", "memory_mib": mib, "watch": False}
+            for pid, user, command, mib in (
+                (1893, "root", "/usr/lib/xorg/Xorg", 214),
+                (2107, "anna", "/usr/bin/gnome-shell", 98),
+                (3340, "anna", "/usr/lib/firefox/firefox", 147),
+            )
+        ],
+    )
     return m
 
 
@@ -267,8 +309,12 @@ def text(m):
     def block(items, indent):
         return "[\n" + lines(items, indent) + "]" if items else "[]"
 
-    out = [f' "schema": {json.dumps(m["schema"])}', f' "name": {json.dumps(m["name"])}', f' "cpus": {block(compact(m["cpus"]), 2)}',
-           f' "numa": {block(m["numa"], 2)}']
+    out = [
+        f' "schema": {json.dumps(m["schema"])}',
+        f' "name": {json.dumps(m["name"])}',
+        f' "cpus": {block(compact(m["cpus"]), 2)}',
+        f' "numa": {block(m["numa"], 2)}',
+    ]
     gpus = []
     for gpu in m["gpus"]:
         fields = []

@@ -30,8 +30,10 @@ DOOR = "cli/output.cpp"
 PRINTS = re.compile(r"\b(write_all|::write|dprintf)\((STDOUT_FILENO|STDERR_FILENO|[12]),|std::(cout|cerr)|fmt::print\(|"
                     r"\b(f?printf|f?puts|fwrite|perror)\(")
 # A program that uses the library may have closed 0 to 2: what opens a descriptor below cli moves it above them.
-OPENS = re.compile(r"(?<!above_standard\()((?<!\w)::(socket|epoll_create1?|eventfd|signalfd|timerfd_create|inotify_init1?|memfd_create|"
-                   r"accept4?|dup|open|openat|creat|mkostemp)\(|\bends\[[01]\]\)|SYS_pidfd_open|F_DUPFD(_CLOEXEC)?, *[0-2]\))")
+OPENS = re.compile(
+    r"(?<!above_standard\()((?<!\w)::(socket|epoll_create1?|eventfd|signalfd|timerfd_create|inotify_init1?|memfd_create|"
+    r"accept4?|dup|open|openat|creat|mkostemp)\(|\bends\[[01]\]\)|SYS_pidfd_open|F_DUPFD(_CLOEXEC)?, *[0-2]\))"
+)
 OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  # the last: between fork and exec
 VENDORS = ("nvidia", "amd", "intel")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Each of our headers includes those of ours that it needs. usage: headers.py SOURCE_DIR COMPILER FLAG...
 
-How this works: all headers are compiled one after the other, in a few orders. In each a header comes after those that it includes and
-before as many others as can be: one that it needs and does not include is not there yet, and the compiler says so. For nearly all
-pairs of a header and another that it does not include there is such an order; the rest is seen by whoever builds with THOLE_UNITY=OFF
-(the preset dev), where each source compiles its own header first. Compiling each header alone costs four times as much. includes.py
-looks after the headers of the C++ library."""
+How this works: all headers are compiled one after the other, in a few orders. In each a header comes after those that it
+includes and before as many others as can be: one that it needs and does not include is not there yet, and the compiler says so.
+For nearly all pairs of a header and another that it does not include there is such an order; the rest is seen by whoever builds
+with THOLE_UNITY=OFF (the preset dev), where each source compiles its own header first. Compiling each header alone costs four
+times as much. includes.py looks after the headers of the C++ library."""
 import collections
 import concurrent.futures
 import os

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Keeps two rules of the house: no line of code over 128 columns, and no test that fails by what others do on the machine.
 
-A process of somebody else's may end while it is looked at (a glob of /proc looks into each and throws), and its name may be no text.
+A process of somebody else's may end while it is looked at (a glob of /proc looks into each and throws), and its name may be no
+text.
 """
 import pathlib
 import re

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Sources include what they use of the C++ library: for each name below the header that declares it, in the file itself or in a header of
-ours that it includes. One compiler's library brings <cstdint> or <algorithm> in by way of others, the next one's does not."""
+"""Sources include what they use of the C++ library: for each name below the header that declares it, in the file itself or in a
+header of ours that it includes. One compiler's library brings <cstdint> or <algorithm> in by way of others, the next one's does
+not."""
 import functools
 import pathlib
 import re
@@ -8,10 +9,11 @@ import sys
 
 HEADER_OF = {
     "cstdint": r"std::u?int(?:8|16|32|64|max|ptr)_t|(?<![\w:])u?int(?:8|16|32|64|max|ptr)_t(?!\w)",
-    "algorithm": r"std::(?:ranges::)?(?:sort|stable_sort|find|find_if|find_if_not|any_of|all_of|none_of|count|count_if|max_element|min_element|"
-                 r"minmax|max|min|clamp|lower_bound|upper_bound|binary_search|equal_range|copy_if|copy_n|transform|remove_if|remove|unique|reverse|"
-                 r"rotate|fill|fill_n|replace|replace_if|partition|stable_partition|nth_element|partial_sort|set_difference|set_intersection|set_union|"
-                 r"includes|is_sorted|next_permutation|for_each|equal|lexicographical_compare|generate|shuffle|search|mismatch)\b[ (<]",
+    "algorithm": r"std::(?:ranges::)?(?:sort|stable_sort|find|find_if|find_if_not|any_of|all_of|none_of|count|count_if|"
+    r"max_element|min_element|minmax|max|min|clamp|lower_bound|upper_bound|binary_search|equal_range|copy_if|copy_n|transform|"
+    r"remove_if|remove|unique|reverse|rotate|fill|fill_n|replace|replace_if|partition|stable_partition|"
+    r"nth_element|partial_sort|set_difference|set_intersection|set_union|includes|is_sorted|next_permutation|for_each|equal|"
+    r"lexicographical_compare|generate|shuffle|search|mismatch)\b[ (<]",
     "array": r"std::array\b",
     "atomic": r"std::atomic\w*",
     "charconv": r"std::(?:from_chars|to_chars)\b",
@@ -51,11 +53,48 @@ HEADER_OF = {
 HEADER_OF = {header: re.compile(names) for header, names in HEADER_OF.items()}
 # A header of the C++ library that promises another's names, or stands in for it.
 BRINGS = {
-    "cstdint": {"stdint.h"}, "string_view": {"string"}, "initializer_list": {"string", "string_view", "vector", "map", "set", "list", "unordered_map", "algorithm", "array", "span", "optional",
-                                                             "utility", "variant", "memory", "functional", "filesystem"},
+    "cstdint": {"stdint.h"},
+    "string_view": {"string"},
+    "initializer_list": {
+        "string",
+        "string_view",
+        "vector",
+        "map",
+        "set",
+        "list",
+        "unordered_map",
+        "algorithm",
+        "array",
+        "span",
+        "optional",
+        "utility",
+        "variant",
+        "memory",
+        "functional",
+        "filesystem",
+    },
     # pair, move, swap: of any container, and of <memory>; every library has them there.
-    "utility": {"map", "unordered_map", "vector", "string", "optional", "memory", "functional", "tuple", "variant", "algorithm", "array", "thread",
-                "set", "atomic", "mutex", "filesystem", "chrono", "string_view", "span"},
+    "utility": {
+        "map",
+        "unordered_map",
+        "vector",
+        "string",
+        "optional",
+        "memory",
+        "functional",
+        "tuple",
+        "variant",
+        "algorithm",
+        "array",
+        "thread",
+        "set",
+        "atomic",
+        "mutex",
+        "filesystem",
+        "chrono",
+        "string_view",
+        "span",
+    },
     "string": {"filesystem", "sstream", "fstream", "iostream", "stdexcept"},
     "iterator": {"string", "vector", "map", "set", "list", "array"},
     "exception": {"stdexcept"},

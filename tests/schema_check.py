@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Keeps docs/schema true: every shipped machine and every golden status must be valid, and every field must be described. (What the
-queue prints is checked where it is printed: tests/system/test_queue_json.py.)
+"""Keeps docs/schema true: every shipped machine and every golden status must be valid, and every field must be described. (What
+the queue prints is checked where it is printed: tests/system/test_queue_json.py.)
 
 A small validator of the JSON Schema words those files use (an unknown word is an error, so none is passed over in silence).
 usage: schema_check.py SOURCE_DIR [SCHEMA FILE...]
@@ -87,7 +87,11 @@ def main():
             sys.exit(f"only {len(work)} files found to check")
     found = [f"{path}: {p}" for schema, path in work for p in problems(load(path), schema, schema)]
     page = (root / "docs/json.md").read_text()
-    found += [f"docs/json.md does not describe `{name}`" for name in sorted(property_names(list(schemas.values()))) if f"`{name}`" not in page]
+    found += [
+        f"docs/json.md does not describe `{name}`"
+        for name in sorted(property_names(list(schemas.values())))
+        if f"`{name}`" not in page
+    ]
     print("\n".join(found) or f"{len(work)} files are as described")
     return 1 if found else 0
 

@@ -3,7 +3,8 @@
     python data_loader.py fork
     python data_loader.py spawn
 
-Workers started by spawn run the script's top level again, claim included: asking for what the claim has already changes nothing.
+Workers started by spawn run the script's top level again, claim included: asking for what the claim has already changes
+nothing.
 """
 import json
 import multiprocessing

@@ -3,8 +3,8 @@
     python friday_evening.py            # submits, takes a GPU and opens a Python prompt on it
     thole jobs                          # on Monday
 
-The variants are jobs of the queue: they go on when I log out, and those that find no free GPU wait for one. The prompt's GPU is a claim
-of this process and free again when it ends.
+The variants are jobs of the queue: they go on when I log out, and those that find no free GPU wait for one. The prompt's GPU is
+a claim of this process and free again when it ends.
 """
 import code
 import pathlib

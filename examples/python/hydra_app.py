@@ -3,8 +3,8 @@
     python hydra_app.py --multirun hydra/launcher=joblib hydra.launcher.n_jobs=3 +rate=0.1,0.01,0.001
     thole run -g 3 -- python hydra_app.py --multirun hydra/launcher=submitit_local +rate=0.1,0.01,0.001
 
-Outside a claim, submitit's local launcher hides every GPU from its jobs; hydra.launcher.gpus_per_node=8 on a machine of eight lets them
-see all, and the claim then chooses.
+Outside a claim, submitit's local launcher hides every GPU from its jobs; hydra.launcher.gpus_per_node=8 on a machine of eight
+lets them see all, and the claim then chooses.
 """
 import os
 
@@ -15,7 +15,8 @@ import tholepin
 
 @hydra.main(version_base=None, config_path=None, config_name=None)
 def main(config):
-    claim = tholepin.claim(1)  # waits its turn: more jobs than GPUs are no mistake where each has a process of its own (submitit)
+    # waits its turn: more jobs than GPUs are no mistake where each has a process of its own (submitit)
+    claim = tholepin.claim(1)
     # import torch; model.to("cuda:0")
     with open(os.environ["RESULTS"], "a") as results:
         results.write(f"{config.rate} {claim.uuids[0]} {os.getpid()}\n")

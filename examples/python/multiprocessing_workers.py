@@ -3,7 +3,8 @@
     python multiprocessing_workers.py 3 spawn
     thole run -g 3 -- python multiprocessing_workers.py 3 forkserver
 
-`fork` works too as long as the parent has not started CUDA. (tholepin.Pool does all this and binds the workers to CPUs besides.)
+`fork` works too as long as the parent has not started CUDA. (tholepin.Pool does all this and binds the workers to CPUs
+besides.)
 """
 import multiprocessing
 import os

@@ -19,8 +19,8 @@
  *  3. Text is UTF-8 and ends with NUL. Rich values are JSON text; their fields are described in docs/json.md. Fields may be
  *     added to answers: ignore what you do not know. In what you pass, an unknown field is an error (a misspelt wish is not
  *     overlooked). Units are in the field names (memory_mib); unknown is null, never 0.
- *  4. Times passed as arguments are milliseconds; THOLE_FOR_EVER (any other negative number) means no limit, THOLE_AS_CONFIGURED
- *     what request.wait of the configuration or THOLE_WAIT says, and no limit where they say nothing.
+ *  4. Times passed as arguments are milliseconds; THOLE_FOR_EVER (any other negative number) means no limit,
+ *     THOLE_AS_CONFIGURED what request.wait of the configuration or THOLE_WAIT says, and no limit where they say nothing.
  *  5. Threads. Functions on one `thole_machine` may run in any number of threads at once, thole_close excepted. A claim may be
  *     read by any number of threads; thole_claim_release must be the last use of it. An error belongs to one thread at a time.
  *  6. Processes. A claim is a lock held by this process. It ends with thole_claim_release or with the process, however that
@@ -99,8 +99,8 @@ THOLE_EXPORT const char *thole_version(void);
 /* 1 if a shared library of this name ("libcuda.so", whatever version follows) is loaded into this process, else 0. */
 THOLE_EXPORT int thole_is_loaded(const char *library);
 
-/* 0 if nothing in this process can have started CUDA, HIP or Level Zero: libcuda is not loaded, and /dev has none of the devices
- * that they open. Else 1, and a closer look tells. `root` comes before /dev, "" on this machine. */
+/* 0 if nothing in this process can have started CUDA, HIP or Level Zero: libcuda is not loaded, and /dev has none of the
+ * devices that they open. Else 1, and a closer look tells. `root` comes before /dev, "" on this machine. */
 THOLE_EXPORT int thole_may_have_started(const char *root);
 
 /* Opens this machine. `options` is NULL or a JSON object of
@@ -122,24 +122,25 @@ THOLE_EXPORT char *thole_snapshot(thole_machine *machine, thole_error **error);
 
 /* What a claim would get now, without claiming: a JSON object with "outcome" ("take" or "wait"), for "take" the "gpus" (UUIDs)
  * and "explain", why these; for "wait" "why" (sentences, the place in line first), the "position" in line that a claim would
- * have and the "promise": the time of its start, or null. `request`: as for thole_claim_gpus. A request that can never be met is an error, as there.
+ * have and the "promise": the time of its start, or null. `request`: as for thole_claim_gpus. A request that can never be met
+ * is an error, as there.
  * */
 THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole_error **error);
 
 /* Which GPUs a job of several processes would get and what each would be bound to, without claiming: one line of `thole plan
- * --batch`, request and answer (docs/plan.md). "machine" absent or null is this one. What is wrong with the request is in the answer,
- * as "error". */
+ * --batch`, request and answer (docs/plan.md). "machine" absent or null is this one. What is wrong with the request is in the
+ * answer, as "error". */
 THOLE_EXPORT char *thole_plan_answer(thole_machine *machine, const char *request, thole_error **error);
 
 /* Binds this process, all its threads, to the CPUs near its GPUs. `request` is NULL or a JSON object of
- *   "local_rank", "ranks"         which of how many processes of this job on this machine; what is absent or null the variables of
- *                                 the launcher say (docs/binding.md); where neither does, it is the only one
+ *   "local_rank", "ranks"         which of how many processes of this job on this machine; what is absent or null the variables
+ *                                 of the launcher say (docs/binding.md); where neither does, it is the only one
  *   "gpus_per_rank": 1            the GPUs of each, counted off from those that the environment allots
  *   "on": []                      counted off from these instead: index, UUID or PCI address
  *   "bind": {}                    "mode", "smt", "nic", "threads", "reserve", "lend", "balanced", "strict": docs/binding.md
- * Returns thole/bound/1 (docs/json.md). The variables it holds for this rank ("set") are the caller's to set. Never to CPUs that
- * the process may not use now: a second call can only narrow. Errors: THOLE_USAGE; THOLE_UNAVAILABLE: not bound, and under "strict" not as
- * asked. */
+ * Returns thole/bound/1 (docs/json.md). The variables it holds for this rank ("set") are the caller's to set. Never to CPUs
+ * that the process may not use now: a second call can only narrow. Errors: THOLE_USAGE; THOLE_UNAVAILABLE: not bound, and under
+ * "strict" not as asked. */
 THOLE_EXPORT char *thole_bind(thole_machine *machine, const char *request, thole_error **error);
 
 /* ---- Claims ---- */
@@ -196,9 +197,10 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
  *   "bind": {}                    "mode", "mem", "smt", "nic", "threads", "reserve", "lend", "balanced", "strict" as in the
  *                                 configuration's table "bind"; without a mode one process gets what `thole run` gives, several
  *                                 the shares of ranks (docs/binding.md)
- * Returns {"ranks": [{"set", "unset", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's, narrowed to these
- * GPUs, so that claims made in the process come out of them, and those of the binding), a list of CPUs or null, a memory policy or
- * null with its nodes, and in sentences what it does not get of what was wanted. Errors: THOLE_USAGE, THOLE_UNAVAILABLE. */
+ * Returns {"ranks": [{"set", "unset", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's, narrowed to
+ * these GPUs, so that claims made in the process come out of them, and those of the binding), a list of CPUs or null, a memory
+ * policy or null with its nodes, and in sentences what it does not get of what was wanted. Errors: THOLE_USAGE,
+ * THOLE_UNAVAILABLE. */
 THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *claim, const char *request,
                                      thole_error **error);
 
@@ -210,8 +212,8 @@ THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *
  *                       before the program starts
  *   descriptors         pairs: one of ours and the number at which the program has it, then -1; NULL: none. All others that are
  *                       not close-on-exec are inherited as ever
- *   life                the read end of a pipe, or -1: when the last write end of that pipe is closed, as it is when this process
- *                       ends, however it ends, the kernel kills the program and its process group
+ *   life                the read end of a pipe, or -1: when the last write end of that pipe is closed, as it is when this
+ *                       process ends, however it ends, the kernel kills the program and its process group
  * Errors: THOLE_USAGE; THOLE_UNAVAILABLE ("strict"); 126 and 127 as a shell says them where the program cannot be run or is not
  * there; THOLE_INTERNAL. */
 THOLE_EXPORT int thole_start(const char *const *argv, const char *const *environment, const char *directory,

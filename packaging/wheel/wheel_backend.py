@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes the wheel tholepin: thole's Python package, the library and the program in one file for every Python.
 
-How this works. `pip` calls build_wheel() below (PEP 517); CMake's target `wheel` and the tests run this file as a program, with what is
-built already. Either way the program and the library are built by CMake (or found in --built DIR), put below tholepin/_lib as an
-installed tree (bin, lib, share), and zipped together with python/tholepin. Nothing is needed but Python, CMake's own needs and a
-network only where pip wants one.
+How this works. `pip` calls build_wheel() below (PEP 517); CMake's target `wheel` and the tests run this file as a program, with
+what is built already. Either way the program and the library are built by CMake (or found in --built DIR), put below
+tholepin/_lib as an installed tree (bin, lib, share), and zipped together with python/tholepin. Nothing is needed but Python,
+CMake's own needs and a network only where pip wants one.
 
 The platform's tag is honest: the least glibc that the binaries ask for.
 
@@ -44,8 +44,8 @@ Description-Content-Type: text/markdown
 
 """
 
-# The command `thole`. As a shell script it starts the program 20 ms sooner than an interpreter would. Packages may be elsewhere than
-# beside it (pip install --user on some systems), then Python is asked.
+# The command `thole`. As a shell script it starts the program 20 ms sooner than an interpreter would. Packages may be elsewhere
+# than beside it (pip install --user on some systems), then Python is asked.
 COMMAND = """\
 #!/bin/sh
 here=$(dirname "$(readlink -f "$0")")
@@ -62,7 +62,8 @@ def run(*command):
 
 
 def is_of_this_tree(folder):
-    """Whether CMake, if it was ever run there, was run for these sources: a copied or renamed checkout has another's build folder."""
+    """Whether CMake, if it was ever run there, was run for these sources: a copied or renamed checkout has another's build
+    folder."""
     cache = folder / "CMakeCache.txt"
     if not cache.exists():
         return True
@@ -122,7 +123,9 @@ def stage(built, into):
     tree = into / "tholepin/_lib"
     copy_binary(built / "thole", tree / "bin/thole")
     copy_binary(built / "libthole.so.0", tree / "lib/libthole.so.0")
-    shutil.copytree(ROOT / "machines", tree / "share/thole/machines", ignore=lambda _, names: [n for n in names if n.endswith(".md")])
+    shutil.copytree(
+        ROOT / "machines", tree / "share/thole/machines", ignore=lambda _, names: [n for n in names if n.endswith(".md")]
+    )
     bundle_hwloc(tree)
     command = into / f"tholepin-{VERSION}.data/scripts/thole"
     command.parent.mkdir(parents=True)

@@ -1,7 +1,8 @@
 """What blocks, for coroutines: in a thread of its own that is never abandoned.
 
 A coroutine that is cancelled tells the thread through a descriptor, which ends the wait in the line, and goes on only when the
-thread has left: what it got all the same is given back before. So nothing is claimed, and no variable set, after a cancellation.
+thread has left: what it got all the same is given back before. So nothing is claimed, and no variable set, after a
+cancellation.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-async def to_the_end(work: Callable[[], Result], cancelled: Callable[[], object], undo: Callable[[Result], object] | None = None) -> Result:
-    """``work()`` in a thread, never left before its end. At a cancellation ``cancelled()`` is to bring that near, and a result that
-    came all the same is given to ``undo``; only then the cancellation goes on."""
+async def to_the_end(
+    work: Callable[[], Result], cancelled: Callable[[], object], undo: Callable[[Result], object] | None = None
+) -> Result:
+    """``work()`` in a thread, never left before its end. At a cancellation ``cancelled()`` is to bring that near, and a result
+    that came all the same is given to ``undo``; only then the cancellation goes on."""
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     results: list[Result] = []
     problems: list[BaseException] = []
@@ -86,7 +89,9 @@ class Opening(Generic[Result]):
         self._made.append(made)
         return made
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self._leave(self._made.pop(), kind, error, trace)
 
 

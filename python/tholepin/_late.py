@@ -1,17 +1,22 @@
 """Is it too late to claim? Finds what has started CUDA, HIP or Level Zero in this process, and names it.
 
-How this works. A runtime reads its visibility variable (``CUDA_VISIBLE_DEVICES`` and its like) once, when it starts; a claim that
-comes later would go unnoticed. Whoever started it left traces, looked for from the most telling to the surest, the first one found
-is told:
+How this works. A runtime reads its visibility variable (``CUDA_VISIBLE_DEVICES`` and its like) once, when it starts; a claim
+that comes later would go unnoticed. Whoever started it left traces, looked for from the most telling to the surest, the first
+one found is told:
 
-1. Frameworks that are loaded (``sys.modules``; nothing is ever imported) are asked what they know of themselves, by attributes that
+1. Frameworks that are loaded (``sys.modules``; nothing is ever imported) are asked what they know of themselves, by attributes
+that
    start nothing.
-2. libcuda, where it is loaded: before ``cuInit`` every function says NOT_INITIALIZED (3), afterwards ``cuDeviceGetCount`` succeeds.
-   It finds what frameworks do not know of themselves: ``torch.cuda.is_available()`` starts the driver without "initialising" torch.
-3. Open device files. CUDA opens /dev/nvidia-uvm. NVML (``nvidia-smi``, pynvml) needs /dev/nvidia0 only, which therefore proves nothing
+2. libcuda, where it is loaded: before ``cuInit`` every function says NOT_INITIALIZED (3), afterwards ``cuDeviceGetCount``
+succeeds.
+   It finds what frameworks do not know of themselves: ``torch.cuda.is_available()`` starts the driver without "initialising"
+   torch.
+3. Open device files. CUDA opens /dev/nvidia-uvm. NVML (``nvidia-smi``, pynvml) needs /dev/nvidia0 only, which therefore proves
+nothing
    (libnvidia-container, src/nvc_mount.c: containers without compute get no UVM device).
    HIP opens /dev/kfd. A render node is Level Zero's only where its library is loaded: video and graphics have it open too.
-4. The driver's own list of processes is asked by the library, which looks at it for every claim anyway ("not_started" in thole.h).
+4. The driver's own list of processes is asked by the library, which looks at it for every claim anyway ("not_started" in
+thole.h).
 
 A forked child is judged by the same traces: it has inherited a runtime that cannot be used in it.
 """
@@ -43,8 +48,9 @@ class Trace(NamedTuple):
 def check(gpus: int | None = None) -> bool:
     """Raises TooLateError when a claim can no longer choose this process's GPUs; else whether that is sure.
 
-    ``gpus`` is what will be asked for: as many as the claim this process is inside of has are those it sees already, and asking for
-    them changes nothing, at any time. Whether the claim named in the environment lives is not known here: see :func:`confirm`.
+    ``gpus`` is what will be asked for: as many as the claim this process is inside of has are those it sees already, and asking
+    for them changes nothing, at any time. Whether the claim named in the environment lives is not known here: see
+    :func:`confirm`.
 
     >>> check()
     True
@@ -56,7 +62,8 @@ def check(gpus: int | None = None) -> bool:
 
 
 def confirm(variables: Mapping[str, str]) -> None:
-    """Raises TooLateError when it is too late and ``variables``, those of a claim made, are not what the environment has already.
+    """Raises TooLateError when it is too late and ``variables``, those of a claim made, are not what the environment has
+    already.
 
     >>> confirm({"PATH": os.environ["PATH"]})
     """
@@ -105,8 +112,12 @@ def _error(found: Trace) -> errors.TooLateError:
     elif "ipykernel" in sys.modules:
         hint = "restart the kernel and claim in its first cell, or use a kernel that `thole jupyter install` made"
     else:
-        hint = f"claim before {found.culprit} first touches a GPU, in the first line of the program; or start it with `thole run`"
-    error = errors.TooLateError(f"too late to claim: {found.culprit} has started {found.runtime} in this process ({found.seen})", hint=hint)
+        hint = (
+            f"claim before {found.culprit} first touches a GPU, in the first line of the program; or start it with `thole run`"
+        )
+    error = errors.TooLateError(
+        f"too late to claim: {found.culprit} has started {found.runtime} in this process ({found.seen})", hint=hint
+    )
     error.culprit = found.culprit
     return error
 
@@ -177,7 +188,19 @@ def _on_rocm() -> bool:
     return bool(getattr(sys.modules.get("cupy_backends.cuda.api.runtime"), "is_hip", False))
 
 
-_COMPUTING = ("torch", "tensorflow", "jax", "cupy", "numba.cuda", "pycuda", "cudf", "paddle", "mxnet", "onnxruntime", "tensorrt")
+_COMPUTING = (
+    "torch",
+    "tensorflow",
+    "jax",
+    "cupy",
+    "numba.cuda",
+    "pycuda",
+    "cudf",
+    "paddle",
+    "mxnet",
+    "onnxruntime",
+    "tensorrt",
+)
 
 
 def _suspects() -> str:

@@ -1,8 +1,9 @@
 """libthole by ctypes: finding it, calling it, and its errors as exceptions.
 
-How this works. Every function of thole.h that can fail takes ``thole_error **`` last and returns NULL on failure; ``call`` passes
-it and raises. Handles are plain ints here. ctypes lets go of the GIL during a call. Where the library lies: THOLE_LIBRARY, else
-``_lib/lib/`` beside this file (the wheel; the program is in ``_lib/bin/``), else where the loader finds ``libthole.so.0``.
+How this works. Every function of thole.h that can fail takes ``thole_error **`` last and returns NULL on failure; ``call``
+passes it and raises. Handles are plain ints here. ctypes lets go of the GIL during a call. Where the library lies:
+THOLE_LIBRARY, else ``_lib/lib/`` beside this file (the wheel; the program is in ``_lib/bin/``), else where the loader finds
+``libthole.so.0``.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(path)
     except OSError as problem:
         raise errors.Error(
-            f"the library of thole cannot be loaded: {problem}", object=path, hint=_HINT.format("THOLE_LIBRARY", "libthole.so.0")
+            f"the library of thole cannot be loaded: {problem}",
+            object=path,
+            hint=_HINT.format("THOLE_LIBRARY", "libthole.so.0"),
         ) from None
     for name, (result, arguments) in _PLAIN.items():
         function = getattr(library, name)
@@ -191,10 +194,11 @@ class Machine(Owner):
 
 
 # The library reads the environment once, in thole_open, but a Python program changes its own as it goes: claiming sets
-# CUDA_VISIBLE_DEVICES, a test sets THOLE_MACHINE. So a machine is kept for each of the last few environments, as far as thole looks
-# at them (docs/environment.md, docs/configuration.md): these, and what begins so.
+# CUDA_VISIBLE_DEVICES, a test sets THOLE_MACHINE. So a machine is kept for each of the last few environments, as far as thole
+# looks at them (docs/environment.md, docs/configuration.md): these, and what begins so.
 _HEEDED = (
-    "THOLE_", "CUDA_", "HIP_", "ROCR_", "GPU_DEVICE_ORDINAL", "ZE_", "NVIDIA_", "SLURM_", "SGE_", "PBS_", "OMPI_", "MPI_", "PMI_",
+    "THOLE_", "CUDA_", "HIP_", "ROCR_", "GPU_DEVICE_ORDINAL", "ZE_", "NVIDIA_", "SLURM_", "SGE_", "PBS_", "OMPI_", "MPI_",
+    "PMI_",
     "LOCAL_", "XDG_", "HOME",
 )  # fmt: skip
 # os.environ encodes and decodes at every look, which would be a third of a claim; its bytes are looked at where they can be.
@@ -208,7 +212,8 @@ def _as_key(name: str) -> Any:
 _HEEDED_KEYS: Any = tuple(map(_as_key, _HEEDED))
 _KEPT = 4
 _machines: dict[frozenset[Any], Machine] = {}  # the last one used is the last
-_latest: list[tuple[dict[Any, Any], Machine]] = []  # the last one used, and the whole environment then: mostly nothing has changed
+# the last one used, and the whole environment then: mostly nothing has changed
+_latest: list[tuple[dict[Any, Any], Machine]] = []
 
 
 def variable(name: str) -> str | None:

@@ -34,7 +34,10 @@ def options(said: Mapping[str, Any]) -> list[str]:
         elif name in _MiB_OPTIONS:
             line.append(f"{option}={words.mebibytes(value, name)}MiB")
         elif isinstance(value, Mapping):
-            line += [f"{option}={key}={one if isinstance(one, (str, int, float)) else ','.join(map(str, one))}" for key, one in value.items()]
+            line += [
+                f"{option}={key}={one if isinstance(one, (str, int, float)) else ','.join(map(str, one))}"
+                for key, one in value.items()
+            ]
         elif name in _LISTS:
             line.append(f"{option}={','.join(words.names(value))}")
         else:
@@ -44,7 +47,9 @@ def options(said: Mapping[str, Any]) -> list[str]:
 
 def _run(argv: list[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+        return subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
     except OSError as problem:
         raise errors.Error("the program thole cannot be run", object=argv[0], errno=problem.errno or 0) from None
 

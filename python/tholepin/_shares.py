@@ -115,7 +115,8 @@ def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) 
         allowed = os.sched_getaffinity(0)
         if not allowed.intersection(policy.cpu_affinity):
             raise NeverPossible(
-                f"Policy.cpu_affinity: none of CPUs {binding['cpus']} may be used here", hint=f"allowed are {words.cpu_list(allowed)}"
+                f"Policy.cpu_affinity: none of CPUs {binding['cpus']} may be used here",
+                hint=f"allowed are {words.cpu_list(allowed)}",
             )
     return Share(change, binding or None, gpus)
 

@@ -99,7 +99,8 @@ class Child(_native.Owner):
         return self._ended
 
     def reap(self) -> None:
-        """Takes its exit status; it has ended. Only until then its pid is surely its own, so what is left of its group is killed first."""
+        """Takes its exit status; it has ended. Only until then its pid is surely its own, so what is left of its group is
+        killed first."""
         with self._reaping:
             if self._ended:
                 return
@@ -171,7 +172,8 @@ def start(
 
 
 def python(module: str, number: int) -> list[str]:
-    """The command of a fresh interpreter, with the options of this one, that calls ``main(number)`` of a module of this package."""
+    """The command of a fresh interpreter, with the options of this one, that calls ``main(number)`` of a module of this
+    package."""
     import subprocess
 
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
 """How a claim waits: how long, what may end the wait before, and who is told of it.
 
-A wait that is told of: where the GPUs are not free at once, the library is asked why ("thole_plan" in thole.h) before the line is
-joined. If the wait is not over in a moment the answer is said, once: on stderr in the words of ``thole run``, or by the logger
-"tholepin" where a handler is to show its INFO; and to ``on_wait``.
+A wait that is told of: where the GPUs are not free at once, the library is asked why ("thole_plan" in thole.h) before the line
+is joined. If the wait is not over in a moment the answer is said, once: on stderr in the words of ``thole run``, or by the
+logger "tholepin" where a handler is to show its INFO; and to ``on_wait``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ class Patience:
     """
 
     def __init__(
-        self, wait: words.Duration | None = None, cancel: Cancel | None = None, on_wait: OnWait | None = None, quiet: bool | None = None
+        self,
+        wait: words.Duration | None = None,
+        cancel: Cancel | None = None,
+        on_wait: OnWait | None = None,
+        quiet: bool | None = None,
     ) -> None:
         self.milliseconds = _native.AS_CONFIGURED if wait is None else words.milliseconds(wait)
         self._cancel = None if cancel is None else _descriptor(cancel)
@@ -47,7 +51,8 @@ class Patience:
         self._quiet = os.environ.get("THOLE_QUIET", "0") not in ("", "0") if quiet is None else bool(quiet)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # In another process: a function that on_gpu() decorates is sent with it. The descriptor and the callback are this process's.
+        # In another process: a function that on_gpu() decorates is sent with it. The descriptor and the callback are this
+        # process's.
         wait = {_native.AS_CONFIGURED: None, _native.FOR_EVER: float("inf")}.get(self.milliseconds, self.milliseconds / 1000)
         return Patience, (wait, None, None, self._quiet)
 
@@ -68,7 +73,13 @@ class Patience:
         import logging
 
         lines = list(reason["why"])
-        told = {"gpus": _native.decoded(request.decode())[0].get("gpus", 1), "position": None, "promise": None, **reason, "why": lines}
+        told = {
+            "gpus": _native.decoded(request.decode())[0].get("gpus", 1),
+            "position": None,
+            "promise": None,
+            **reason,
+            "why": lines,
+        }
         told.pop("outcome", None)
         log = logging.getLogger("tholepin")
         log.info("%s", ", ".join(["waiting", *lines[:1]]) + "".join("; " + line for line in lines[1:]))
@@ -100,7 +111,8 @@ class Canceller:
 
     def __init__(self, other: int | None) -> None:
         self._ear, self._mouth = os.pipe()
-        self._lock = threading.Lock()  # cancel() comes from anywhere, and must not write to a number that is somebody else's by now
+        # cancel() comes from anywhere, and must not write to a number that is somebody else's by now
+        self._lock = threading.Lock()
         self._closed = False
         self._both: select.epoll | None = None
         try:
@@ -110,7 +122,9 @@ class Canceller:
                     self._both.register(fd, select.EPOLLIN)
         except OSError as problem:
             self.close()
-            raise errors.Error("cancel: this cannot be waited for", code=64, object=f"descriptor {other}", errno=problem.errno or 0) from None
+            raise errors.Error(
+                "cancel: this cannot be waited for", code=64, object=f"descriptor {other}", errno=problem.errno or 0
+            ) from None
 
     @property
     def fd(self) -> int:
@@ -169,5 +183,7 @@ def _end_of_the_program() -> None:
 def _descriptor(cancel: Cancel) -> int:
     fd = cancel if isinstance(cancel, int) else getattr(cancel, "fileno", lambda: None)()
     if not isinstance(fd, int) or isinstance(fd, bool) or fd < 0:
-        raise errors.Error(f"cancel: expected a descriptor or what has one (an eventfd, a pipe, a socket), got {cancel!r}", code=64)
+        raise errors.Error(
+            f"cancel: expected a descriptor or what has one (an eventfd, a pipe, a socket), got {cancel!r}", code=64
+        )
     return fd

@@ -5,9 +5,9 @@ the worker's end open too, so it can take back what the worker has not begun wit
 risk, and how it is known what a worker that died was working at.
 
 A packet: the head, the function's bytes, the body. A body is a pickle; where the pickle has buffers out of band (protocol 5:
-NumPy arrays, bytearrays), it is a table of sizes, then the pickle and the buffers, each at a multiple of 64. What is larger than
-``LIMIT`` travels as a memfd beside the packet: written once by the sender, mapped copy-on-write by the reader, so a 1 GiB array
-is copied once. Either part may be such a memfd.
+NumPy arrays, bytearrays), it is a table of sizes, then the pickle and the buffers, each at a multiple of 64. What is larger
+than ``LIMIT`` travels as a memfd beside the packet: written once by the sender, mapped copy-on-write by the reader, so a 1 GiB
+array is copied once. Either part may be such a memfd.
 
 Worker processes import this module, so it imports little and late.
 """
@@ -160,5 +160,9 @@ def receive(socket: Socket, room: memoryview, flags: int = 0) -> Packet | None:
     length, beside, _, _ = socket.recvmsg_into([room], _ANCILLARY, flags)
     if not length:
         return None
-    fds = [_INT.unpack_from(data, place)[0] for _, _, data in beside for place in range(0, len(data) - 3, 4)] if beside else _NO_FDS
+    fds = (
+        [_INT.unpack_from(data, place)[0] for _, _, data in beside for place in range(0, len(data) - 3, 4)]
+        if beside
+        else _NO_FDS
+    )
     return Packet(room, fds)

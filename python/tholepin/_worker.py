@@ -37,7 +37,8 @@ def main(number: int) -> None:
 
 
 def connected(number: int) -> tuple[_Socket, memoryview]:
-    """The connection at this descriptor, after its first packet (:func:`tholepin._start.setup_part`), and room for the next ones."""
+    """The connection at this descriptor, after its first packet (:func:`tholepin._start.setup_part`), and room for the next
+    ones."""
     connection = _Socket(-1, -1, -1, number)
     room = memoryview(bytearray(_wire.ROOM))
     first = _wire.receive(connection, room)
@@ -71,7 +72,8 @@ def set_up(told: dict[str, Any]) -> None:
 
 
 def import_main() -> None:
-    """Makes the names of the pool's main script known here: runs it under another name, as far as it goes without starting processes."""
+    """Makes the names of the pool's main script known here: runs it under another name, as far as it goes without starting
+    processes."""
     global _main_path
     path, _main_path = _main_path, None
     if path is None:

@@ -1,10 +1,10 @@
 """Claiming GPUs: for this process, for a block of code, for a function.
 
-How a wait stays interruptible: the library call that waits cannot run Python's signal handlers, and ending it early would lose the
-place in line. So a helper thread makes the call while ours waits for it on a lock, as any Python code would wait. A handler that
-raises (Ctrl-C, in the main thread) leaves the lock; then the library is told through a pipe to leave the line, and only when it has,
-the exception goes on. A handler that returns disturbs nothing. A thread costs more than a claim that need not wait, so one that does
-not is tried before.
+How a wait stays interruptible: the library call that waits cannot run Python's signal handlers, and ending it early would lose
+the place in line. So a helper thread makes the call while ours waits for it on a lock, as any Python code would wait. A handler
+that raises (Ctrl-C, in the main thread) leaves the lock; then the library is told through a pipe to leave the line, and only
+when it has, the exception goes on. A handler that returns disturbs nothing. A thread costs more than a claim that need not
+wait, so one that does not is tried before.
 """
 
 from __future__ import annotations
@@ -156,9 +156,9 @@ def claim(
 ) -> Claim:
     """Claims GPUs for this process: all that are asked for or none, waiting in the machine's one line where they are not free.
 
-    The first thing a program does: what has started CUDA before can no longer choose its GPUs, and :class:`TooLateError` says so.
-    Sets ``CUDA_VISIBLE_DEVICES`` and its like in ``os.environ``. Within another claim (of this process or of one that started it) the
-    GPUs come out of that one.
+    The first thing a program does: what has started CUDA before can no longer choose its GPUs, and :class:`TooLateError` says
+    so. Sets ``CUDA_VISIBLE_DEVICES`` and its like in ``os.environ``. Within another claim (of this process or of one that
+    started it) the GPUs come out of that one.
 
     >>> import tholepin
     >>> with tholepin.claim(gpus=2, memory="20G", wait="30m") as claim:
@@ -167,21 +167,23 @@ def claim(
 
     Args:
         gpus: how many; 0 claims none and hides all.
-        on, not_on: only these, none of these: indices, "0:1" for an instance, UUIDs or unique beginnings of them, PCI addresses.
-        model: a part of the model's name, "A100".
+        on, not_on: only these, none of these: indices, "0:1" for an instance, UUIDs or unique beginnings of them, PCI
+        addresses. model: a part of the model's name, "A100".
         memory: the free memory needed on each, MiB or "20G"; with ``share`` what this program will use (then required).
         wait: how long at most, seconds or "30m"; 0 does not wait; None for as long as it takes, or as configured.
         share: beside others who share; ``share_with`` "user" or "any" says whose programs.
-        beside: unclaimed processes that are put up with: "none", "mine", "any"; within ``max_load`` and ``max_memory`` (percent, 50).
-        pick: which of the free ones: "pack", "first", "last", "random", "load", "memory".
+        beside: unclaimed processes that are put up with: "none", "mine", "any"; within ``max_load`` and ``max_memory``
+        (percent, 50). pick: which of the free ones: "pack", "first", "last", "random", "load", "memory".
         shape: how they talk to each other: "collective", "pairwise", "independent".
         order: these first, in this order.
         trust_claims: do not look whether somebody uses them without a claim.
         ids: how the variables name them: "auto", "uuid", "index".
         command: what others see the GPUs are used for; this program's command line if not given.
-        cancel: a descriptor, or what has one (an eventfd, a pipe, a socket), that ends the wait when it becomes readable: Error with
+        cancel: a descriptor, or what has one (an eventfd, a pipe, a socket), that ends the wait when it becomes readable: Error
+        with
             code 130. In coroutines: :func:`aclaim`.
-        on_wait: called once when a wait has begun, with a dict: "gpus", "position" in line, "promise" (the time of the start, or
+        on_wait: called once when a wait has begun, with a dict: "gpus", "position" in line, "promise" (the time of the start,
+        or
             None), "why" (sentences).
         quiet: a wait says nothing on stderr; None: as ``THOLE_QUIET`` says. See docs/python.md, "Waiting".
 
@@ -195,7 +197,8 @@ def claim(
     """
     sure = _late.check(gpus)
     request = request_for(
-        gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside, max_load=max_load,
+        gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside,
+        max_load=max_load,
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
     )  # fmt: skip
     return _entered(_made_in_time(request, _waiting.Patience(wait, cancel, on_wait, quiet), sure))
@@ -218,9 +221,9 @@ def aclaim(
     >>> asyncio.run(main())
     [0, 1]
 
-    The loop goes on meanwhile. A coroutine that is cancelled (``asyncio.wait_for``, ``task.cancel``, Ctrl-C) leaves the line before the
-    cancellation goes on: nothing is claimed and no variable is set later. ``on_wait`` is called in the loop. The claim and its variables
-    belong to the whole process, not to the task.
+    The loop goes on meanwhile. A coroutine that is cancelled (``asyncio.wait_for``, ``task.cancel``, Ctrl-C) leaves the line
+    before the cancellation goes on: nothing is claimed and no variable is set later. ``on_wait`` is called in the loop. The
+    claim and its variables belong to the whole process, not to the task.
 
     Raises:
         NoneFree, WaitTimeout, NeverPossible, TooLateError, DriverError, Error: when awaited, as :func:`claim`.
@@ -233,7 +236,9 @@ def aclaim(
         told = _aio.in_loop(on_wait)
         sure = _late.check(gpus)
         return _entered(
-            await _aio.waited(lambda cancel: _made_in_time(asked, _waiting.Patience(wait, cancel, told, quiet), sure), Claim.release)
+            await _aio.waited(
+                lambda cancel: _made_in_time(asked, _waiting.Patience(wait, cancel, told, quiet), sure), Claim.release
+            )
         )
 
     async def leave(made: Claim, *_: object) -> None:

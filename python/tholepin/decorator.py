@@ -21,9 +21,9 @@ def on_gpu(
 ) -> Callable[[Function], Function]:
     """Makes a function that runs, each time it is called, in a fresh process that owns GPUs.
 
-    The process is a new interpreter, bound near its GPUs and shown nothing but them before it starts; it ends with the function, and
-    the claim with it. So this process needs no GPU, may have started CUDA long ago, and gets all memory back. Arguments and
-    result are pickled.
+    The process is a new interpreter, bound near its GPUs and shown nothing but them before it starts; it ends with the
+    function, and the claim with it. So this process needs no GPU, may have started CUDA long ago, and gets all memory back.
+    Arguments and result are pickled.
 
     >>> import os, tholepin
     >>> visible = tholepin.on_gpu(2, pick="first")(os.getenv)
@@ -42,7 +42,8 @@ def on_gpu(
 
     Raises:
         WorkerDied: when called: the process was killed.
-        NoneFree, WaitTimeout, NeverPossible, DriverError, Error: when called: as :func:`claim`. What the function raises is raised, with
+        NoneFree, WaitTimeout, NeverPossible, DriverError, Error: when called: as :func:`claim`. What the function raises is
+        raised, with
             its traceback there as ``__cause__``.
     """
     if callable(gpus):

@@ -18,7 +18,8 @@ class Error(RuntimeError):
 
     Attributes:
         message: the sentence.
-        code: the class of failure: 64 a wrong request, 69 something cannot be used, 70 too late, 75 none free, 124 the wait ran out, 125 thole
+        code: the class of failure: 64 a wrong request, 69 something cannot be used, 70 too late, 75 none free, 124 the wait ran
+        out, 125 thole
             itself failed, 130 interrupted.
         object: the file, GPU or word it was about; "" where there is none.
         hint: what mends it; "" where nothing is known to.
@@ -62,7 +63,8 @@ def _rebuilt(kind: type[Error], args: tuple[object, ...], attributes: dict[str, 
 
 
 class WrongRequest(Error, ValueError):
-    """The words of a request are wrong: what is no number, no GPU, none of the choices. Known outside as Error and ValueError."""
+    """The words of a request are wrong: what is no number, no GPU, none of the choices. Known outside as Error and
+    ValueError."""
 
     default_code = 64
 
@@ -129,10 +131,12 @@ class TooLateError(Error):
     >>> del sys.modules["torch"]
 
     Attributes:
-        culprit: what has started it: "torch", "tensorflow", "jax", "cupy", "numba", "pycuda"; "torch or jax" where only the runtime
+        culprit: what has started it: "torch", "tensorflow", "jax", "cupy", "numba", "pycuda"; "torch or jax" where only the
+        runtime
             is seen and these are loaded, "a library" where none is; "" where only the driver's list of processes tells.
 
-    The hint says what to do: claim in the first line of the program, start it with ``thole run``, restart the notebook's kernel.
+    The hint says what to do: claim in the first line of the program, start it with ``thole run``, restart the notebook's
+    kernel.
     """
 
     default_code = 70

@@ -81,7 +81,12 @@ class Executor(_Executor):
         return future
 
     def map(
-        self, fn: Callable[..., Result], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1, **kwargs: Any
+        self,
+        fn: Callable[..., Result],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        **kwargs: Any,
     ) -> Iterator[Result]:
         """As ``ProcessPoolExecutor.map``: results in order; TimeoutError when one is not there ``timeout`` seconds from now."""
         if chunksize < 1:
@@ -106,7 +111,8 @@ class Executor(_Executor):
                 self._crew.submit([_FutureChunk(kind, function, given, future) for kind, _, given, future in work])
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """No more is coming: workers end, and the claim with them, when all is done. ``cancel_futures``: what nobody has begun is not done."""
+        """No more is coming: workers end, and the claim with them, when all is done. ``cancel_futures``: what nobody has begun
+        is not done."""
         with self._lock:
             self._shut = True
             if cancel_futures:
@@ -119,8 +125,8 @@ class Executor(_Executor):
     def aopen(cls, *args: Any, on_wait: _waiting.OnWait | None = None, **others: Any) -> _aio.Opening[Executor]:
         """An executor for coroutines: ``async with tholepin.Executor.aopen(gpus=2) as executor:``, with the same arguments.
 
-        As :meth:`tholepin.Pool.aopen`. At the end of the block what was submitted is done first, unless the coroutine is cancelled: then
-        the workers are ended.
+        As :meth:`tholepin.Pool.aopen`. At the end of the block what was submitted is done first, unless the coroutine is
+        cancelled: then the workers are ended.
         """
         from . import _aio
 
@@ -129,7 +135,9 @@ class Executor(_Executor):
     async def __aenter__(self) -> Executor:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         from asyncio import CancelledError
 
         from . import _aio

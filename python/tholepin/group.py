@@ -107,7 +107,9 @@ class ProcessGroup:
 
     def add_process(self, nproc: int, template: ProcessTemplate) -> None:
         """Adds ``nproc`` processes of this template; before :meth:`init`."""
-        self._check(self._shares is None and not self._closed, "add_process: the group is made already; add processes before init()")
+        self._check(
+            self._shares is None and not self._closed, "add_process: the group is made already; add processes before init()"
+        )
         if not isinstance(nproc, int) or nproc < 1:
             raise ValueError(f"nproc: expected 1 or more, got {nproc!r}")
         self._templates.append((nproc, template))
@@ -126,7 +128,9 @@ class ProcessGroup:
 
     def start(self) -> None:
         """Starts all processes. If one cannot be started, none is left running, and what it was is raised."""
-        self._check(self._shares is not None and not self._closed, "start: init() the group first, and do not start a closed one")
+        self._check(
+            self._shares is not None and not self._closed, "start: init() the group first, and do not start a closed one"
+        )
         self._check(self._watch is None, "start: the group runs already; join() or stop() it first")
         self._failed = []
         self._restarting = self._restart
@@ -137,7 +141,8 @@ class ProcessGroup:
 
     @property
     def state(self) -> str:
-        """ "IDLE" before the start and after the end, "RUNNING", or "ERROR": a process has failed (see ignore_error_on_exit)."""
+        """ "IDLE" before the start and after the end, "RUNNING", or "ERROR": a process has failed (see
+        ignore_error_on_exit)."""
         if self._failed and not self._ignore_errors:
             return ERROR
         return IDLE if self._watch is None else RUNNING
@@ -162,8 +167,9 @@ class ProcessGroup:
     inactive_puids = exit_status
 
     def pipes(self) -> dict[int, Mapping[int, Any]]:
-        """Our ends of the pipes: process id -> {0, 1 or 2: file}, for templates with PIPE. Of each place in the group the process
-        that was started last, also when it has ended: what it wrote can be read until the place is filled again or :meth:`close`."""
+        """Our ends of the pipes: process id -> {0, 1 or 2: file}, for templates with PIPE. Of each place in the group the
+        process that was started last, also when it has ended: what it wrote can be read until the place is filled again or
+        :meth:`close`."""
         return dict(slot.pipes for slot in self._slots if slot.pipes is not None)
 
     def join(self, timeout: float | None = None) -> None:
@@ -241,7 +247,9 @@ class ProcessGroup:
     def _failure(self) -> WorkerDied:
         pid, status = self._failed[0]
         codes = [status for _, status in self._failed]
-        error = WorkerDied(f"processes of the group ended with exit status {', '.join(map(str, codes))}", pid=pid, exit_status=status)
+        error = WorkerDied(
+            f"processes of the group ended with exit status {', '.join(map(str, codes))}", pid=pid, exit_status=status
+        )
         return error
 
     def _ended(self, slot: _Slot, stopping: bool) -> bool:
@@ -263,7 +271,8 @@ class ProcessGroup:
 
 
 class _Watch:
-    """The thread that watches a group from its start to its end. It sleeps in epoll on pidfds, a bell, and the next deadline."""
+    """The thread that watches a group from its start to its end. It sleeps in epoll on pidfds, a bell, and the next
+    deadline."""
 
     def __init__(self, group: ProcessGroup, walltime_ends: float | None) -> None:
         self._group = group

@@ -118,7 +118,14 @@ def gpus() -> list[Gpu]:
     for unit in told["units"]:
         units[unit["gpu"]].append(
             Unit(
-                unit["unit"], unit["key"], unit["model"], unit["memory_mib"], unit["state"], unit["why"] or "", unit["visible"], unit["mine"]
+                unit["unit"],
+                unit["key"],
+                unit["model"],
+                unit["memory_mib"],
+                unit["state"],
+                unit["why"] or "",
+                unit["visible"],
+                unit["mine"],
             )
         )
     claims: list[list[dict[str, Any]]] = [[] for _ in told["gpus"]]
@@ -130,7 +137,9 @@ def gpus() -> list[Gpu]:
 
 def _gpu(index: int, told: dict[str, Any], units: tuple[Unit, ...], claims: list[dict[str, Any]]) -> Gpu:
     use = told.get("use") or {}
-    known: dict[str, Any] = {name: told.get(name) for name in ("uuid", "vendor", "model", "pci", "numa", "memory_mib", "health")}
+    known: dict[str, Any] = {
+        name: told.get(name) for name in ("uuid", "vendor", "model", "pci", "numa", "memory_mib", "health")
+    }
     known.update({name: use.get(name) for name in _USE})
     return Gpu(index=index, units=units, claims=claims, **known)
 
@@ -251,8 +260,8 @@ def plan(
         on: only these, by index. busy: others have these. order: these first.
         shape: "collective", "pairwise", "independent".
         bind: how they are bound; as ``thole run`` does if not given.
-        machine: a machine file's path, a name ("dgx-a100"), a shorthand ("8xA100"), or a machine as a dict; this one if not given.
-        allowed: the CPUs that may be used, as for ``taskset -c``.
+        machine: a machine file's path, a name ("dgx-a100"), a shorthand ("8xA100"), or a machine as a dict; this one if not
+        given. allowed: the CPUs that may be used, as for ``taskset -c``.
 
     Raises:
         NeverPossible: that machine cannot give it; ``object`` names the rank where one is to blame.
@@ -313,9 +322,9 @@ def bind(
 ) -> Bound:
     """Binds this process, all its threads, to the CPUs near its GPUs: for a rank that torchrun or another launcher has started.
 
-    Without numbers the launcher's variables tell (torchrun, Open MPI, MPICH, Slurm); without those it is the only process, with all
-    GPUs that it may see, such as the claimed ones. Call it before data loaders and thread pools start: what they inherit follows.
-    Memory that is in use stays where it is; ``thole bind COMMAND`` and ``thole run`` bind before the program starts.
+    Without numbers the launcher's variables tell (torchrun, Open MPI, MPICH, Slurm); without those it is the only process, with
+    all GPUs that it may see, such as the claimed ones. Call it before data loaders and thread pools start: what they inherit
+    follows. Memory that is in use stays where it is; ``thole bind COMMAND`` and ``thole run`` bind before the program starts.
 
     >>> import tholepin
     >>> with tholepin.claim(1, on=0):

@@ -50,7 +50,9 @@ def held() -> str:
     gpus = _gpus()
     claim = os.environ.get("THOLE_CLAIM", "")
     if not gpus or not claim:
-        return "no GPU is held: tholepin.claim(1) in the first cell takes one, or choose a kernel made by `thole jupyter install`"
+        return (
+            "no GPU is held: tholepin.claim(1) in the first cell takes one, or choose a kernel made by `thole jupyter install`"
+        )
     rows = []
     for number, gpu in enumerate(gpus):
         prefix = {"nvidia": "cuda", "amd": "cuda", "intel": "xpu"}.get(gpu.get("vendor", ""), "gpu")  # what PyTorch says

@@ -92,10 +92,14 @@ class Policy:
     def _check_host(self) -> None:
         if self.placement is self.Placement.HOST_NAME and self.host_name not in _own_names():
             raise NeverPossible(
-                f"Policy.host_name: {self.host_name!r} is not this host", object=os.uname().nodename, hint="only this host is known here"
+                f"Policy.host_name: {self.host_name!r} is not this host",
+                object=os.uname().nodename,
+                hint="only this host is known here",
             )
         if self.placement is self.Placement.HOST_ID and self.host_id != 0:
-            raise NeverPossible(f"Policy.host_id: there is no host {self.host_id}", hint="this host is 0, and only it is known here")
+            raise NeverPossible(
+                f"Policy.host_id: there is no host {self.host_id}", hint="this host is 0, and only it is known here"
+            )
 
     def __enter__(self) -> Policy:
         _in_force.set((*_in_force.get(), Policy.merge(Policy.thread_policy(), self)))

@@ -56,7 +56,9 @@ def shares_for(
         raise ValueError("cannot provide both policy and gpus: a policy names its GPUs itself")
     several = gpus is not None or (policy is not None and not isinstance(policy, Policy))
     if processes is not None and (several or processes_per_policy is not None):
-        raise ValueError("cannot provide a total number of processes together with processes_per_policy, gpus, or a list of policies")
+        raise ValueError(
+            "cannot provide a total number of processes together with processes_per_policy, gpus, or a list of policies"
+        )
     each = processes_per_policy or 1
     if gpus is not None:
         return _shares.for_gpus(gpus, each, patience, bind)
@@ -128,7 +130,9 @@ class Pool:
     ) -> None:
         check_number("maxtasksperchild", maxtasksperchild)
         check_work(initializer, retries)
-        shares = shares_for(processes, policy, processes_per_policy, gpus, _waiting.Patience(wait, cancel, on_wait, quiet), bind)
+        shares = shares_for(
+            processes, policy, processes_per_policy, gpus, _waiting.Patience(wait, cancel, on_wait, quiet), bind
+        )
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), maxtasksperchild, retries)
         self._open = True
         self._functions: dict[Any, _chunks.Function] = {}
@@ -174,7 +178,12 @@ class Pool:
         return result
 
     def map(
-        self, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int | None = None, *, progress: Progress | None = None
+        self,
+        func: Callable[[Any], Result],
+        iterable: Iterable[Any],
+        chunksize: int | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> list[Result]:
         """``[func(x) for x in iterable]`` by all workers. ``progress``: called with (done, all), or True for a bar."""
         return self._mapped(_wire.MAP, func, iterable, chunksize, None, None, progress).get()
@@ -269,8 +278,8 @@ class Pool:
     def aopen(cls, *args: Any, on_wait: _waiting.OnWait | None = None, **others: Any) -> _aio.Opening[Pool]:
         """A pool for coroutines: ``async with tholepin.Pool.aopen(gpus=2) as pool:``, with the same arguments.
 
-        The loop goes on while the GPUs are waited for and while the pool ends; a coroutine that is cancelled leaves the line before
-        the cancellation goes on.
+        The loop goes on while the GPUs are waited for and while the pool ends; a coroutine that is cancelled leaves the line
+        before the cancellation goes on.
         """
         from . import _aio
 
@@ -280,7 +289,9 @@ class Pool:
         self._check_open()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         from . import _aio
 
         await _aio.to_the_end(self._end, lambda: None)
@@ -380,7 +391,8 @@ def _is_always_the_same(func: Callable[..., Any]) -> bool:
 
 
 def call_in(shares: _shares.Shares, function: Callable[..., Result], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result:
-    """Calls a function in a process of its own that gets the one share, and ends it. The claim is released, whatever happens."""
+    """Calls a function in a process of its own that gets the one share, and ends it. The claim is released, whatever
+    happens."""
     crew = _crew.crew_over(shares, None, (), None, 0)
     _live.add(crew)
     result: AsyncResult[Result] = AsyncResult(None, None)

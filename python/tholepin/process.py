@@ -105,7 +105,11 @@ def start(template: ProcessTemplate, share: _shares.Share) -> Started:
 
 
 def _word(argument: Any) -> str:
-    return argument if isinstance(argument, str) else os.fsdecode(argument) if isinstance(argument, (bytes, os.PathLike)) else str(argument)
+    return (
+        argument
+        if isinstance(argument, str)
+        else os.fsdecode(argument) if isinstance(argument, (bytes, os.PathLike)) else str(argument)
+    )
 
 
 def _program(template: ProcessTemplate) -> str:
@@ -178,7 +182,10 @@ class _Streams:
 
     def take_ours(self) -> dict[int, BinaryIO]:
         ours, self._ours = self._ours, {}
-        return {number: os.fdopen(fd, "wb" if number == 0 else "rb", buffering=0 if number == 0 else -1) for number, fd in ours.items()}
+        return {
+            number: os.fdopen(fd, "wb" if number == 0 else "rb", buffering=0 if number == 0 else -1)
+            for number, fd in ours.items()
+        }
 
     def close(self) -> None:
         for fd in (*self._opened, *self._ours.values()):
@@ -190,15 +197,16 @@ class Process:
     """A program or a function in a process of its own, on its GPUs and CPUs from its first instruction.
 
     >>> import tholepin
-    >>> process = tholepin.Process("sh", ["-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=tholepin.Process.PIPE, policy=tholepin.Policy(gpu_affinity=[3]))
+    >>> process = tholepin.Process("sh", ["-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=tholepin.Process.PIPE,
+    policy=tholepin.Policy(gpu_affinity=[3]))
     >>> process.start()
     >>> process.stdout_conn.read(), process.join()
     (b'3\\n', 0)
 
     The GPUs of its policy are claimed in :meth:`start` and free again when it has ended. It has a process group of its own,
     which a terminal's Ctrl-C does not reach; what is left of the group when it has ended is killed. When this process ends, in
-    whatever way, the kernel kills it. The arguments are those of ProcessTemplate, ``ident``: a name to know it by, and ``wait``: how
-    long to wait for the GPUs.
+    whatever way, the kernel kills it. The arguments are those of ProcessTemplate, ``ident``: a name to know it by, and
+    ``wait``: how long to wait for the GPUs.
 
     Attributes:
         ident: what it was made with.
@@ -241,7 +249,9 @@ class Process:
         self.stderr_conn: BinaryIO | None = None
 
     @classmethod
-    def from_template(cls, template: ProcessTemplate, ident: int | str | None = None, *, wait: words.Duration | None = None) -> Process:
+    def from_template(
+        cls, template: ProcessTemplate, ident: int | str | None = None, *, wait: words.Duration | None = None
+    ) -> Process:
         """A process as a template says.
 
         >>> import tholepin

@@ -53,8 +53,8 @@ def submit(
     (2, 'held')
 
     Args:
-        command: the words; no shell is in between. ``{name}`` stands for a variable of the grid, ``{index}`` for a task's number.
-        gpus: how many each task claims; 0 claims none and hides all.
+        command: the words; no shell is in between. ``{name}`` stands for a variable of the grid, ``{index}`` for a task's
+        number. gpus: how many each task claims; 0 claims none and hides all.
         time: how long a task may take, seconds or "8h"; it is ended then, and others can plan with it.
         name, tag: what to call it, and marks to find it by.
         on, not_on, model, memory: which GPUs, as for :func:`claim`.
@@ -75,9 +75,12 @@ def submit(
         Error: a wrong request; the queue cannot be written.
     """
     if isinstance(command, str):
-        raise errors.Error("command: a list of words is expected, not one text", code=64, hint='["sh", "-c", command] gives it to a shell')
+        raise errors.Error(
+            "command: a list of words is expected, not one text", code=64, hint='["sh", "-c", command] gives it to a shell'
+        )
     said = dict(
-        gpus=gpus, time=_time(time), name=name, tag=tag, on=on, not_on=not_on, model=model, memory=memory, array=array, at_most=at_most,
+        gpus=gpus, time=_time(time), name=name, tag=tag, on=on, not_on=not_on, model=model, memory=memory, array=array,
+        at_most=at_most,
         per_gpu=per_gpu, after=after, begin=begin, priority=priority, hold=hold, retry=retry, leave=leave, if_absent=if_absent,
         snapshot=snapshot, directory=None if directory is None else os.fspath(directory), env=env, bind=bind, grid=grid, **more,
     )  # fmt: skip
@@ -85,7 +88,9 @@ def submit(
     return int(told["jobs"][0]["job"])
 
 
-def jobs(*which: Job, all: bool = False, state: Iterable[str] | str = (), tag: Iterable[str] | str = ()) -> list[dict[str, Any]]:
+def jobs(
+    *which: Job, all: bool = False, state: Iterable[str] | str = (), tag: Iterable[str] | str = ()
+) -> list[dict[str, Any]]:
     """Jobs that are queued, run, or ended within the last day, each as a dict (docs/json.md: Job).
 
     >>> import tholepin

@@ -82,7 +82,9 @@ class AsyncResult(Generic[Result]):
 class MapResult(AsyncResult[list[Any]]):
     """The chunks of one map, put together; the first exception comes when all are done."""
 
-    def __init__(self, items: int, chunk: int, callback: Callback | None, error_callback: Callback | None, progress: Progress | None) -> None:
+    def __init__(
+        self, items: int, chunk: int, callback: Callback | None, error_callback: Callback | None, progress: Progress | None
+    ) -> None:
         super().__init__(callback, error_callback)
         self._items: list[Any] = [None] * items
         self._chunk = chunk

@@ -57,7 +57,8 @@ class Node:
 
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
             try:
-                towards.connect(("192.0.2.1", 9))  # nobody's address; nothing is sent, the kernel says which of ours it would use
+                # nobody's address; nothing is sent, the kernel says which of ours it would use
+                towards.connect(("192.0.2.1", 9))
                 address: str = towards.getsockname()[0]
             except OSError:
                 address = "127.0.0.1"
@@ -115,7 +116,9 @@ class System:
         [(0,), (1,)]
         """
         name = self.primary_node.hostname
-        return [Policy(placement=Policy.Placement.HOST_NAME, host_name=name, gpu_affinity=[gpu]) for gpu in self.primary_node.gpus]
+        return [
+            Policy(placement=Policy.Placement.HOST_NAME, host_name=name, gpu_affinity=[gpu]) for gpu in self.primary_node.gpus
+        ]
 
 
 def current() -> Node:

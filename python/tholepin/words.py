@@ -19,8 +19,8 @@ Name = Union[int, str]
 # MiB, or "20G", "512MiB"; all units are binary.
 Size = Union[int, str]
 
-# How processes are bound: a mode ("node", "exclusive", "core:4", "none" …), or a dict with "mode", "mem", "smt", "nic", "threads",
-# "reserve", "lend", "balanced", "strict": the words of the command line, docs/binding.md.
+# How processes are bound: a mode ("node", "exclusive", "core:4", "none" …), or a dict with "mode", "mem", "smt", "nic",
+# "threads", "reserve", "lend", "balanced", "strict": the words of the command line, docs/binding.md.
 Binding = Union[str, Mapping[str, Any]]
 
 Pick = Literal["pack", "first", "last", "random", "load", "memory"]
@@ -28,7 +28,13 @@ Shape = Literal["collective", "pairwise", "independent"]
 ShareWith = Literal["user", "any"]
 Beside = Literal["none", "mine", "any"]
 Ids = Literal["auto", "uuid", "index"]
-CHOICES = {"pick": get_args(Pick), "shape": get_args(Shape), "share_with": get_args(ShareWith), "beside": get_args(Beside), "ids": get_args(Ids)}
+CHOICES = {
+    "pick": get_args(Pick),
+    "shape": get_args(Shape),
+    "share_with": get_args(ShareWith),
+    "beside": get_args(Beside),
+    "ids": get_args(Ids),
+}
 
 _SECONDS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _FOR_EVER_S = 1e12  # 30,000 years

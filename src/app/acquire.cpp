@@ -301,7 +301,8 @@ class Acquisition {
 };
 
 // Puts them as the program is to number them: as the request says, else as the claim around it does, else in machine order.
-std::vector<std::size_t> numbered(const Site& site, const model::Request& request, bool inside, std::vector<std::size_t> chosen) {
+std::vector<std::size_t> numbered(const Site& site, const model::Request& request, bool inside,
+                                  std::vector<std::size_t> chosen) {
   if (chosen.size() < 2 || (request.order.empty() && !inside)) return chosen;
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();

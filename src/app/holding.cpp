@@ -97,8 +97,10 @@ KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const 
   if (found.size() == 1) return std::move(found.front());
   if (found.empty()) {
     const bool short_of_an_id = !word.empty() && word.size() < shortest_beginning && is_hex(word);
-    throw Error(ErrorCode::usage, "no such claim").about(what).hint(
-        list(all, search) + (short_of_an_id && !all.empty() ? fmt::format("\n(an id can be cut to {} characters)", shortest_beginning) : ""));
+    throw Error(ErrorCode::usage, "no such claim")
+        .about(what)
+        .hint(list(all, search) +
+              (short_of_an_id && !all.empty() ? fmt::format("\n(an id can be cut to {} characters)", shortest_beginning) : ""));
   }
   const bool same_id = std::all_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.id == found[0].id; });
   throw Error(ErrorCode::usage, "more than one claim fits").about(what).hint(

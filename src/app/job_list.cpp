@@ -188,7 +188,8 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
     if (all_paused) line.state = "paused";
   }
   if (job.tasks == 1 && job.started)
-    if (std::vector<model::Task> tasks = tasks_of(jobs, job, 0, 0, {}); !tasks.empty()) line.only_task = std::move(tasks.front());
+    if (std::vector<model::Task> tasks = tasks_of(jobs, job, 0, 0, {}); !tasks.empty())
+      line.only_task = std::move(tasks.front());
   if (line.only_task)
     for (const std::string& key : line.only_task->gpus) line.last_gpus.push_back(label_of(key, machine));
   line.wait = reasons.of(job);

@@ -18,8 +18,8 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
     ports.site.observer.look(ports.site.patience);
     return ports.site.observer;
   };
-  const KeptClaim kept = find_claim({&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus, ports.site.user_name},
-                                    word);
+  const KeptClaim kept = find_claim(
+      {&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus, ports.site.user_name}, word);
   Acquired joined;
   gpus();
   joined.claim.id = kept.id;

@@ -43,7 +43,8 @@ std::optional<std::uint64_t> memory_of(const model::Machine& machine, const Numb
 }
 
 // CPUs of no known node by the GPUs they are near to: as many places as there are distinct sets of near CPUs.
-std::vector<std::vector<const model::Cpu*>> by_near_gpus(const model::Machine& machine, const std::vector<const model::Cpu*>& cpus) {
+std::vector<std::vector<const model::Cpu*>> by_near_gpus(const model::Machine& machine,
+                                                         const std::vector<const model::Cpu*>& cpus) {
   std::vector<std::pair<std::vector<bool>, std::vector<const model::Cpu*>>> sets;
   for (const model::Cpu* cpu : cpus) {
     std::vector<bool> near;

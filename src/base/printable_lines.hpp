@@ -1,5 +1,5 @@
-// A text of several lines made safe to print: nothing but the ends of its lines, and the tabs between the columns of a list, stays
-// outside of printable().
+// A text of several lines made safe to print: nothing but the ends of its lines, and the tabs between the columns of a list,
+// stays outside of printable().
 #pragma once
 
 #include <string>

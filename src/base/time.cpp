@@ -21,7 +21,8 @@ std::optional<double> seconds_in(std::string_view text) {
   if (auto bare = parse_u64(text))
     return *bare > static_cast<std::uint64_t>(longest) ? std::nullopt : std::optional(static_cast<double>(*bare));
   double total = 0;
-  std::int64_t last_unit = longest;  // units must come in falling order, each once; a thousandth of a second counts as 0 of them
+  // units must come in falling order, each once; a thousandth of a second counts as 0 of them
+  std::int64_t last_unit = longest;
   if (text.empty()) return std::nullopt;
   while (!text.empty()) {
     std::size_t number_end = text.find_first_not_of("0123456789.");

@@ -21,8 +21,8 @@ std::vector<std::string> as_entries(const plan::Variables& variables) {
   return entries;
 }
 
-// The claim as JSON, in one line. The GPUs are JSON already, in THOLE_GPUS: parsing that only to write it again would be a tenth of a
-// claim.
+// The claim as JSON, in one line. The GPUs are JSON already, in THOLE_GPUS: parsing that only to write it again would be a
+// tenth of a claim.
 std::string as_json(const app::Acquired& acquired, const plan::Variables& variables) {
   const model::Json rest = {{"id", acquired.claim.id},
                             {"explain", acquired.explain},

@@ -67,7 +67,8 @@ struct TooLate : Error {
   explicit TooLate(Error error) : Error(std::move(error)) {}
 };
 
-// What a caller passed where something is asked for; NULL there is a mistake of his that is told, not one that ends his program.
+// What a caller passed where something is asked for; NULL there is a mistake of his that is told, not one that ends his
+// program.
 template <class Pointee>
 Pointee& given(Pointee* pointer, const char* what) {
   if (!pointer) throw Error(ErrorCode::usage, std::string(what) + ": expected one, got NULL");

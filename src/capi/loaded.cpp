@@ -16,8 +16,8 @@ int has_name(dl_phdr_info* object, std::size_t, void* wanted) {
   return file.starts_with(name) && (file.size() == name.size() || file[name.size()] == '.');
 }
 
-// The number of loads so far with which there was no libcuda: going through all libraries is a twentieth of a claim, and mostly none
-// was loaded since.
+// The number of loads so far with which there was no libcuda: going through all libraries is a twentieth of a claim, and mostly
+// none was loaded since.
 std::atomic<unsigned long long> loads_without_cuda = 0;
 
 int how_many_loads(dl_phdr_info* object, std::size_t, void* loads) {

@@ -35,7 +35,8 @@ std::string in_one_line(const model::Json& claim, WallTime now) {
   for (const auto& gpu : claim.at("gpus")) labels.push_back(gpu.at("gpu").get<std::string>());
   std::string text =
       fmt::format("claim {}: {}", claim.at("id").get<std::string>(), labels.empty() ? "no GPU" : "GPU " + join(labels, ","));
-  if (!claim.at("until").is_null()) text += " until " + format_local(parse_iso(claim.at("until").get<std::string>()).value_or(now), now);
+  if (!claim.at("until").is_null())
+    text += " until " + format_local(parse_iso(claim.at("until").get<std::string>()).value_or(now), now);
   return text;
 }
 

@@ -124,8 +124,9 @@ void stay(Context& context, port::JobReader& jobs) {
       context.print_json(jobs_to_json(list), -1);
     } else {
       const std::string rate = end_rate(list, first, *ended_first);
-      const std::string head = fmt::format("thole jobs, {}{}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ",
-                                           rate, when_over(list), screen.terminal() ? "; q ends it" : "");
+      const std::string head =
+          fmt::format("thole jobs, {}{}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ", rate,
+                      when_over(list), screen.terminal() ? "; q ends it" : "");
       watched.show(head + render_jobs(list, screen), screen);
     }
   } while (wait_for_news(watched, *watch, times_go_on));

@@ -71,8 +71,9 @@ void want_descriptors() {
   constexpr rlim_t needed = 64;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed)
-    throw Error(ErrorCode::unavailable, fmt::format("only {} open files are allowed here, and {} are needed",
-                                                    static_cast<unsigned long>(limit.rlim_cur), static_cast<unsigned long>(needed)))
+    throw Error(ErrorCode::unavailable,
+                fmt::format("only {} open files are allowed here, and {} are needed",
+                            static_cast<unsigned long>(limit.rlim_cur), static_cast<unsigned long>(needed)))
         .hint("ulimit -n 1024");
 }
 

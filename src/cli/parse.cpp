@@ -138,7 +138,8 @@ class Parser {
     seen_.push_back(option.name);
     const bool is_time = option.value.find("TIME") != std::string_view::npos;
     if (const auto bare = parse_u64(value); is_time && bare && *bare > 0)
-      result_.remarks.push_back(fmt::format("{} {}: {}", typed, *bare, *bare == 1 ? "1 second" : fmt::format("{} seconds", *bare)));
+      result_.remarks.push_back(
+          fmt::format("{} {}: {}", typed, *bare, *bare == 1 ? "1 second" : fmt::format("{} seconds", *bare)));
   }
 
   template <class Match>
@@ -152,7 +153,8 @@ class Parser {
   template <class Match>
   [[noreturn]] void throw_unknown_option(Match match, std::string_view typed) const {
     if (const auto hint = hint_for_foreign_option(typed))
-      throw Error(ErrorCode::usage, fmt::format("{}: unknown option {}", result_.verb ? result_.verb->name : "thole", in_quotes(typed)))
+      throw Error(ErrorCode::usage,
+                  fmt::format("{}: unknown option {}", result_.verb ? result_.verb->name : "thole", in_quotes(typed)))
           .hint(*hint);
     std::string other;  // a verb that does have it
     for (const Verb& verb : verbs())
@@ -175,7 +177,8 @@ class Parser {
   // Words of other tools, where the nearest of ours would mislead.
   std::optional<std::string> hint_for_foreign_option(std::string_view typed) const {
     const std::string value = rest_.empty() || is_option(rest_.front()) ? "0" : printable(rest_.front(), 40);
-    for (const std::string_view by_number : {"--gpu", "--gpu-id", "--gpu-ids", "--gpu_id", "--gpu_ids", "--device", "--devices"})
+    for (const std::string_view by_number :
+         {"--gpu", "--gpu-id", "--gpu-ids", "--gpu_id", "--gpu_ids", "--device", "--devices"})
       if (typed == by_number) return fmt::format("GPU {0} by its number: --on {0}; any one that is free: -g 1", value);
     struct Foreign { std::string_view word, hint; };
     static constexpr Foreign foreign[] = {

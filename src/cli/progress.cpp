@@ -29,7 +29,8 @@ std::vector<std::string> why_waiting(Context& context, const model::Wait& wait) 
 // The time that would fit shrinks by the minute: no news.
 bool same_standing(const model::Wait& a, const model::Wait& b) {
   return a.behind == b.behind && a.watch == b.watch && a.observe == b.observe && a.promise == b.promise &&
-         a.would_fit.has_value() == b.would_fit.has_value() && a.position == b.position && a.could_start_but_for_behind == b.could_start_but_for_behind;
+         a.would_fit.has_value() == b.would_fit.has_value() && a.position == b.position &&
+         a.could_start_but_for_behind == b.could_start_but_for_behind;
 }
 
 }  // namespace
@@ -61,7 +62,8 @@ void Progress::waiting(const app::Standing& standing) {
   if (context_.invocation.global.json)
     say("waiting", waiting_to_json(standing.wait, why));
   else
-    context_.note(render_waiting(why, !waits_not(), screen_of(STDERR_FILENO, true).columns) + (last_ || waits_not() ? "" : "\n  Ctrl-C leaves the queue"));
+    context_.note(render_waiting(why, !waits_not(), screen_of(STDERR_FILENO, true).columns) +
+                  (last_ || waits_not() ? "" : "\n  Ctrl-C leaves the queue"));
   last_ = standing.wait;
 }
 

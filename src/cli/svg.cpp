@@ -114,7 +114,8 @@ std::string Svg::document(double width, double height, std::string_view title) c
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
       "font-family=\"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\">\n"
-      "<title>{2}</title>\n<style>{4}</style>\n<rect class=\"page\" width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{3}</svg>\n",
+      "<title>{2}</title>\n<style>{4}</style>\n<rect class=\"page\" width=\"{0}\" height=\"{1}\" "
+      "fill=\"#ffffff\"/>\n{3}</svg>\n",
       number(width), number(height), escaped(title), body_, dark_style());
 }
 

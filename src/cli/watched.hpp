@@ -24,7 +24,8 @@ class Watched {
   Screen screen() const;
   void show(const std::string& text, const Screen& screen);
 
-  // Waits for `fd` (-1: for nothing), or as long as that: false when q was typed. Throws Error(interrupted) for Ctrl-C and TERM.
+  // Waits for `fd` (-1: for nothing), or as long as that: false when q was typed. Throws Error(interrupted) for Ctrl-C and
+  // TERM.
   bool wait(int fd, std::optional<Millis> patience);
 
  private:

@@ -1,7 +1,7 @@
 // How this works: the file is three lines and the text: what it is, the key, a checksum of the text. Nobody locks it: a writer
 // renames a finished file into place, and whoever reads gets one of the two. The directory and the file must belong to this
-// user and be writable by nobody else, because in /tmp others may have made them first; a checksum that does not fit is a file cut
-// short by a full disk.
+// user and be writable by nobody else, because in /tmp others may have made them first; a checksum that does not fit is a file
+// cut short by a full disk.
 #include "host/kept_text.hpp"
 
 #include <fcntl.h>

@@ -39,7 +39,8 @@ std::vector<std::string> entries(const std::string& path) {
 
 bool belongs_to(const std::string& path, uid_t uid, mode_t forbidden) {
   struct stat found;
-  return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == uid && (found.st_mode & forbidden) == 0;
+  return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == uid &&
+         (found.st_mode & forbidden) == 0;
 }
 
 bool is_settled(const std::string& path) {

@@ -1,5 +1,5 @@
-// Users as a user namespace shows them (rootless containers): all that it does not know look like one, nobody. Then it cannot be
-// told whether a directory is root's or a stranger's, nor two users apart.
+// Users as a user namespace shows them (rootless containers): all that it does not know look like one, nobody. Then it cannot
+// be told whether a directory is root's or a stranger's, nor two users apart.
 #pragma once
 
 #include <sys/types.h>

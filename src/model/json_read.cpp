@@ -110,7 +110,8 @@ ProcessAccount account_from(const Field& field) {
   field.must_be_object();
   const Field started = field.at("started");
   const auto when = parse_iso(started.text());
-  if (!when) started.fail("expected a time such as \"2026-11-21T14:20:05Z\", or with milliseconds \"2026-11-21T14:20:05.250Z\"");
+  if (!when)
+    started.fail("expected a time such as \"2026-11-21T14:20:05Z\", or with milliseconds \"2026-11-21T14:20:05.250Z\"");
   return {.started = *when, .peak_memory_mib = field.at("peak_memory_mib").whole(Field::most_mib)};
 }
 
@@ -157,9 +158,9 @@ std::vector<unsigned> list_at(const Field& owner, const char* key) {
   return owner.at(key).is_text() ? cpus_at(owner, key)->to_vector() : std::vector<unsigned>{};
 }
 
-// One PU, or many: "id", "core" and "l3" may be lists ({"id": "0-15,64-79", "core": "0-15", "l3": "0-3", "numa": 0, …}). Cores are
-// taken in step with the ids, and from the first again: the second threads; each L3 has as many cores as the next. Files need a
-// twentieth of the size so; they are read at every start.
+// One PU, or many: "id", "core" and "l3" may be lists ({"id": "0-15,64-79", "core": "0-15", "l3": "0-3", "numa": 0, …}). Cores
+// are taken in step with the ids, and from the first again: the second threads; each L3 has as many cores as the next. Files
+// need a twentieth of the size so; they are read at every start.
 void add_cpus(const Field& field, std::vector<Cpu>& cpus) {
   field.must_be_object();
   const Field id = field.at("id"), core = field.at("core"), l3 = field.at("l3");
@@ -169,8 +170,11 @@ void add_cpus(const Field& field, std::vector<Cpu>& cpus) {
     core.fail(fmt::format("{} cores for {} CPUs", cores.size(), ids.size()));
   if (l3.is_text() && (caches.empty() || cores.size() % caches.size() != 0 || cores.empty()))
     l3.fail(fmt::format("{} caches for {} cores", caches.size(), cores.size()));
-  Cpu alike{.id = 0, .core = core.is_text() ? std::nullopt : core.maybe_int(), .l3 = l3.is_text() ? std::nullopt : l3.maybe_int(),
-            .numa = field.at("numa").maybe_int(), .package = field.at("package").maybe_int()};
+  Cpu alike{.id = 0,
+            .core = core.is_text() ? std::nullopt : core.maybe_int(),
+            .l3 = l3.is_text() ? std::nullopt : l3.maybe_int(),
+            .numa = field.at("numa").maybe_int(),
+            .package = field.at("package").maybe_int()};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     alike.id = ids[i];
     const std::size_t step = cores.empty() ? 0 : i % cores.size();

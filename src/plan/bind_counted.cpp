@@ -24,7 +24,9 @@ class Counting {
   // `rank`: all parts of the rank that `share` belongs to; it gets no core twice.
   void lend(std::size_t gpu, std::size_t count, const std::vector<Share>& rank, Share& share) {
     const std::size_t had = share.cores.size();
-    const auto has = [](const Share& part, std::size_t core) { return std::ranges::find(part.cores, core) != part.cores.end(); };
+    const auto has = [](const Share& part, std::size_t core) {
+      return std::ranges::find(part.cores, core) != part.cores.end();
+    };
     std::size_t shared = 0;
     for (const std::size_t core : by_nearness(gpu)) {
       if (share.cores.size() == count) break;

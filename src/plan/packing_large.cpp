@@ -54,8 +54,8 @@ class Growing {
 std::vector<std::size_t> classes_of(const Pool& pool) {
   const auto alike = [&](std::size_t a, std::size_t b) {
     const Traits &x = pool.traits[a], &y = pool.traits[b];
-    if (x.last_resort != y.last_resort || x.instance != y.instance || x.must != y.must || x.node != y.node || x.package != y.package ||
-        x.group != y.group || x.row != y.row)
+    if (x.last_resort != y.last_resort || x.instance != y.instance || x.must != y.must || x.node != y.node ||
+        x.package != y.package || x.group != y.group || x.row != y.row)
       return false;
     for (std::size_t other = 0; other < pool.size(); ++other)
       if (other != a && other != b && pool.links.score(a, other) != pool.links.score(b, other)) return false;

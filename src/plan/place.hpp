@@ -31,10 +31,10 @@ std::vector<std::size_t> preferences(const model::Request& request, const model:
                                      const std::vector<model::Unit>& units);
 
 // The best `request.gpus` of the eligible candidates, or nothing when there are fewer. The answer does not depend on their
-// order. What must be in the set is, and counts among `request.gpus`. With `order`: the first of that list, then the others in PCI order. With pick pack: by the shape (collective: the
-// strongest weakest link, then the largest sum; pairwise: the largest sum), what is left for others, the fewest NUMA nodes and
-// packages, whole groups, PCI order; nodes and packages come first where no two have a fast link.
-// Throws Error(usage) for a wrong word in `order`.
+// order. What must be in the set is, and counts among `request.gpus`. With `order`: the first of that list, then the others in
+// PCI order. With pick pack: by the shape (collective: the strongest weakest link, then the largest sum; pairwise: the largest
+// sum), what is left for others, the fewest NUMA nodes and packages, whole groups, PCI order; nodes and packages come first
+// where no two have a fast link. Throws Error(usage) for a wrong word in `order`.
 std::optional<Placement> place(const model::Request& request, const model::Snapshot& snapshot,
                                const std::vector<model::Unit>& units, const std::vector<Candidate>& candidates);
 

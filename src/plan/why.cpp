@@ -66,7 +66,8 @@ std::string ordinal(unsigned number) {
 std::string explain_unit(std::size_t unit, const Scene& scene) {
   std::vector<std::string> holders;
   for (const model::Holding& holding : scene.holdings)
-    if ((holding.held || holding.overdue) && holding.key == scene.units[unit].key) holders.push_back(describe(holding, scene.now));
+    if ((holding.held || holding.overdue) && holding.key == scene.units[unit].key)
+      holders.push_back(describe(holding, scene.now));
   if (!holders.empty()) return join(holders, " and ");
   return unit < scene.verdicts.size() ? scene.verdicts[unit].why : "";
 }

@@ -18,8 +18,9 @@
 namespace thole::port {
 
 // The locked descriptors of a claim: those of the units, and after them that of its note, which says that the claim lives. The
-// note goes first at every end: it has the highest number, because a dying process's descriptors are closed from the highest down,
-// and here it is the last, because they are closed from the last on. A note that outlived its claim would lend another's unit.
+// note goes first at every end: it has the highest number, because a dying process's descriptors are closed from the highest
+// down, and here it is the last, because they are closed from the last on. A note that outlived its claim would lend another's
+// unit.
 class ClaimLocks {
  public:
   ClaimLocks() = default;

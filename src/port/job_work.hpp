@@ -59,8 +59,8 @@ class JobWork {
   // draining. All of them in that order.
   virtual std::vector<model::Job> candidates(WallTime now, unsigned per_class) = 0;
   virtual std::optional<WallTime> next_due(WallTime now) = 0;   // when time alone (begin, a pause) gives a further candidate
-  // Before anything is taken under this boot of the kernel: what may have begun under another one, though the last that is known
-  // of it says queued, is running from here on.
+  // Before anything is taken under this boot of the kernel: what may have begun under another one, though the last that is
+  // known of it says queued, is running from here on.
   virtual void booted(std::string_view boot, WallTime now) = 0;
   virtual std::vector<model::Task> running() = 0;  // of all jobs; after a crash: what the lanes' records must explain
   // Records ends and takes tasks, in one transaction: what a lane does between two tasks. An end of a run that is not

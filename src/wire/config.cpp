@@ -105,7 +105,9 @@ constexpr ConfigKey key_rows[] = {
   {"bind.nic", "THOLE_NIC", "WHICH", "--nic where the line says nothing",
    [](C& c, const V& v, const S& w) { c.binding.nic = must(model::parse_nic_mode(one(v, w)), "near, all or none", v, w); }},
   {"bind.threads", "THOLE_THREADS", "N|auto", "--threads where the line says nothing",
-   [](C& c, const V& v, const S& w) { c.binding.threads = must(model::parse_threads(one(v, w)), "a number, auto or keep", v, w); }},
+   [](C& c, const V& v, const S& w) {
+     c.binding.threads = must(model::parse_threads(one(v, w)), "a number, auto or keep", v, w);
+   }},
   {"bind.reserve", "THOLE_RESERVE", "CPUS", "--reserve where the line says nothing",
    [](C& c, const V& v, const S& w) {
      c.binding.reserve = must(model::parse_reserve(join(v, ",")), "a CPU list, first-of-l3 or none", v, w); }, true},

@@ -79,7 +79,8 @@ std::string with_state_group(const std::string& text, const std::string& group, 
 
 void write_state_group(const std::string& path, const std::string& group) {
   const auto text = read_file(path);
-  if (!text && errno != ENOENT && errno != ENOTDIR) throw Error(ErrorCode::unavailable, "cannot read").about(path).because(errno);
+  if (!text && errno != ENOENT && errno != ENOTDIR)
+    throw Error(ErrorCode::unavailable, "cannot read").about(path).because(errno);
   const std::string before = text.value_or("");
   const std::string after = with_state_group(before, group, path);
   if (after == before) return;

@@ -172,8 +172,8 @@ static void this_process_is_bound_as_a_rank(void) {
   CHECK(json && strstr(json, "\"schema\": \"thole/bound/1\"") && strstr(json, "\"rank\": 1"));
   thole_free(json);
   thole_error_free(error);
-  static const char *const wrong[] = {"{\"local_rank\": 2, \"ranks\": 2}", "{\"rank\": 1}", "{\"bind\": {\"mode\": \"sideways\"}}",
-                                      "{\"bind\": {\"mem\": \"bind\"}}"};
+  static const char *const wrong[] = {"{\"local_rank\": 2, \"ranks\": 2}", "{\"rank\": 1}",
+                                      "{\"bind\": {\"mode\": \"sideways\"}}", "{\"bind\": {\"mem\": \"bind\"}}"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
     error = NULL;
     CHECK(thole_bind(machine, wrong[i], &error) == NULL);
@@ -479,10 +479,12 @@ static void a_claim_is_shared_out_among_processes(void) {
   thole_claim *claim = must_claim(machine, "{\"gpus\": 2}", 0);
   const char *const *uuids = thole_claim_uuids(claim);
   char request[256];
-  snprintf(request, sizeof request, "{\"ranks\": [[\"%s\"], [\"%s\", \"%s\"], []], \"bind\": {\"mode\": \"node\"}}", uuids[1], uuids[0], uuids[1]);
+  snprintf(request, sizeof request, "{\"ranks\": [[\"%s\"], [\"%s\", \"%s\"], []], \"bind\": {\"mode\": \"node\"}}", uuids[1],
+           uuids[0], uuids[1]);
   char *told = thole_claim_ranks(machine, claim, request, NULL);
   CHECK(told != NULL);
-  const char *first = told ? strstr(told, "CUDA_VISIBLE_DEVICES") : NULL, *second = first ? strstr(first + 1, "CUDA_VISIBLE_DEVICES") : NULL;
+  const char *first = told ? strstr(told, "CUDA_VISIBLE_DEVICES") : NULL,
+             *second = first ? strstr(first + 1, "CUDA_VISIBLE_DEVICES") : NULL;
   CHECK(second && strstr(second + 1, "\"CUDA_VISIBLE_DEVICES\": \"\"") != NULL); /* the third sees none */
   thole_free(told);
 

@@ -57,7 +57,8 @@ EXPORT int cuInit(unsigned flags) {
   char* rest = visible;
   if (rc || flags) return rc ? rc : 1;
   count = 0;
-  for (char* word; (word = strsep(&rest, ",")) && *word && count < MAX_GPUS;) snprintf(uuids[count++], sizeof uuids[0], "%s", word);
+  for (char* word; (word = strsep(&rest, ",")) && *word && count < MAX_GPUS;)
+    snprintf(uuids[count++], sizeof uuids[0], "%s", word);
   free(visible);
   initialised = 1;
   return 0;

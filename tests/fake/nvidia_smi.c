@@ -1,4 +1,5 @@
-/* A stand-in for nvidia-smi over the fake library: just what safe-gpu and GPUtil ask it, and no more than the calls that this needs.
+/* A stand-in for nvidia-smi over the fake library: just what safe-gpu and GPUtil ask it, and no more than the calls that this
+ * needs.
  * The real one makes many more, so a comparison with it is kind to them.
  *   nvidia-smi -q | nvidia-smi --format=csv,noheader --query-gpu=index,gpu_bus_id | … --query-compute-apps=pid,gpu_bus_id
  *   nvidia-smi -L | nvidia-smi --query-gpu=uuid,… (those of tests/gpu) | nvidia-smi --query-compute-apps=pid,used_memory
@@ -28,7 +29,8 @@ static void put_text(int failed, const char* text) { printf(", %s", failed ? "[N
 
 static const char* switched(int on) { return on ? "Enabled" : "Disabled"; }
 
-/* index, uuid, utilization.gpu, memory.total, .used, .free, driver_version, name, gpu_serial, display_active, display_mode, temperature */
+/* index, uuid, utilization.gpu, memory.total, .used, .free, driver_version, name, gpu_serial, display_active, display_mode,
+ * temperature */
 static void put_gputil_row(unsigned index, void* device) {
   char text[96];
   unsigned rates[2], celsius;
@@ -75,15 +77,18 @@ static void put_field(const char* field, void* device, const struct pci* at) {
     failed = CALL("nvmlDeviceGetTemperature", (void*, int, unsigned*), device, 0, pair);
     mib = pair[0];
   } else if (!strcmp(field, "power.draw") || !strcmp(field, "enforced.power.limit")) {
-    failed = CALL(field[0] == 'p' ? "nvmlDeviceGetPowerUsage" : "nvmlDeviceGetEnforcedPowerLimit", (void*, unsigned*), device, pair);
+    failed =
+        CALL(field[0] == 'p' ? "nvmlDeviceGetPowerUsage" : "nvmlDeviceGetEnforcedPowerLimit", (void*, unsigned*), device, pair);
     mib = pair[0] / 1000;
   } else {
     number = 0;
     if (!strcmp(field, "uuid")) failed = CALL("nvmlDeviceGetUUID", (void*, char*, unsigned), device, text, sizeof text);
     else if (!strcmp(field, "name")) failed = CALL("nvmlDeviceGetName", (void*, char*, unsigned), device, text, sizeof text);
     else if (!strcmp(field, "pci.bus_id")) snprintf(text, sizeof text, "%s", at->bus_id);
-    else if (!strcmp(field, "serial")) failed = CALL("nvmlDeviceGetSerial", (void*, char*, unsigned), device, text, sizeof text);
-    else if (!strcmp(field, "driver_version")) failed = CALL("nvmlSystemGetDriverVersion", (char*, unsigned), text, sizeof text);
+    else if (!strcmp(field, "serial"))
+      failed = CALL("nvmlDeviceGetSerial", (void*, char*, unsigned), device, text, sizeof text);
+    else if (!strcmp(field, "driver_version"))
+      failed = CALL("nvmlSystemGetDriverVersion", (char*, unsigned), text, sizeof text);
     else if (!strcmp(field, "compute_mode")) {
       failed = CALL("nvmlDeviceGetComputeMode", (void*, unsigned*), device, pair);
       snprintf(text, sizeof text, "%s", pair[0] == 3 ? "Exclusive_Process" : pair[0] == 2 ? "Prohibited" : "Default");

@@ -47,7 +47,12 @@ struct process { char list; unsigned pid; unsigned long long bytes; unsigned gi,
 struct account { unsigned pid; unsigned long long bytes, started_us; };
 struct gpu;
 struct handle { struct gpu* gpu; int instance; };          /* what an nvmlDevice_t points to */
-struct instance { struct handle handle; char uuid[96], profile[32]; unsigned gi, ci, gpu_slices, compute_slices; unsigned long long mib, used; };
+struct instance {
+  struct handle handle;
+  char uuid[96], profile[32];
+  unsigned gi, ci, gpu_slices, compute_slices;
+  unsigned long long mib, used;
+};
 struct gpu {
   struct handle handle;
   int index;
@@ -103,7 +108,8 @@ static void add_rule(const char* action, const char* function, int gpu, int rc) 
 }
 
 static int is_fault(const char* word) {
-  return !strcmp(word, "whole") || !strcmp(word, "rc") || !strcmp(word, "hang") || !strcmp(word, "crash") || !strcmp(word, "exit");
+  return !strcmp(word, "whole") || !strcmp(word, "rc") || !strcmp(word, "hang") || !strcmp(word, "crash") ||
+         !strcmp(word, "exit");
 }
 
 static void die(const char* line) {
@@ -131,7 +137,8 @@ static void configure_gpu(struct gpu* g, const char* key, char* rest, const char
   else if (!strcmp(key, "slowed")) g->slowed = strtoul(rest, NULL, 0);
   else if (!strcmp(key, "recovery")) g->recovery = atoi(rest);
   else if (!strcmp(key, "nvswitch")) g->nvswitch = atoi(rest);
-  else if (!strcmp(key, "link") && sscanf(rest, "%u %31s", &u1, a) == 2 && u1 < MAX_LINKS) snprintf(g->links[u1], 32, "%.31s", a);
+  else if (!strcmp(key, "link") && sscanf(rest, "%u %31s", &u1, a) == 2 && u1 < MAX_LINKS)
+    snprintf(g->links[u1], 32, "%.31s", a);
   else if (!strcmp(key, "p2p") && sscanf(rest, "%u %u", &u1, &u2) == 2 && u1 < MAX_GPUS) g->p2p[u1] = u2;
   else if (!strcmp(key, "cpus") && sscanf(rest, "%d %d", &g->cpu_first, &g->cpu_last) == 2) {}
   else if (!strcmp(key, "mig")) g->mig = atoi(rest);
@@ -151,8 +158,9 @@ static void configure_gpu(struct gpu* g, const char* key, char* rest, const char
     struct instance* in = &g->instance[g->instances];
     in->handle.gpu = g;
     in->handle.instance = g->instances++;
-    if (sscanf(rest, "%95s %u %u %u %u %llu %llu %31s", in->uuid, &in->gi, &in->ci, &in->gpu_slices, &in->compute_slices, &in->mib,
-               &in->used, in->profile) != 8) die(line);
+    if (sscanf(rest, "%95s %u %u %u %u %llu %llu %31s", in->uuid, &in->gi, &in->ci, &in->gpu_slices, &in->compute_slices,
+               &in->mib, &in->used, in->profile) != 8)
+      die(line);
   } else if (is_fault(key) && sscanf(rest, "%95s %u", a, &u3) >= 1) {
     u3 = 0;
     sscanf(rest, "%95s %u", a, &u3);
@@ -180,7 +188,9 @@ static void configure_line(char* line) {
   else if (!strcmp(word, "wakes_us")) wakes_us = atoi(rest);
   else if (!strcmp(word, "old_fields")) old_fields = 1;
   else if (!strcmp(word, "calls")) snprintf(calls_file, sizeof calls_file, "%.511s", rest);
-  else if (!strcmp(word, "delay_us") && n_delays < 8 && sscanf(rest, "%55s %u", delays[n_delays].function, &delays[n_delays].us) == 2) ++n_delays;
+  else if (!strcmp(word, "delay_us") && n_delays < 8 &&
+           sscanf(rest, "%55s %u", delays[n_delays].function, &delays[n_delays].us) == 2)
+    ++n_delays;
   else if (is_fault(word)) {
     char function[56];
     int rc = 0;
@@ -354,7 +364,11 @@ API int nvmlDeviceGetUtilizationRates(dev d, unsigned* rates) {
   rates[1] = d->gpu->util[1];
   return 0;
 }
-API int nvmlDeviceGetTemperature(dev d, int sensor, unsigned* t) { ENTER_DEVICE(d); *t = d->gpu->temperature; return sensor ? 2 : 0; }
+API int nvmlDeviceGetTemperature(dev d, int sensor, unsigned* t) {
+  ENTER_DEVICE(d);
+  *t = d->gpu->temperature;
+  return sensor ? 2 : 0;
+}
 API int nvmlDeviceGetPowerUsage(dev d, unsigned* mw) { ENTER_DEVICE(d); *mw = d->gpu->power * 1000; return 0; }
 API int nvmlDeviceGetComputeMode(dev d, int* mode) { ENTER_DEVICE(d); *mode = d->gpu->mode; return 0; }
 
@@ -404,12 +418,21 @@ API int nvmlDeviceGetTemperatureV(dev d, struct temperature* t) {
 API int nvmlDeviceGetEnforcedPowerLimit(dev d, unsigned* mw) { ENTER_DEVICE(d); *mw = d->gpu->power_limit * 1000; return 0; }
 API int nvmlDeviceGetDisplayActive(dev d, int* active) { ENTER_DEVICE(d); *active = d->gpu->display; return 0; }
 API int nvmlDeviceGetDisplayMode(dev d, int* mode) { ENTER_DEVICE(d); *mode = d->gpu->monitor; return 0; }
-API int nvmlDeviceGetSerial(dev d, char* out, unsigned n) { ENTER_DEVICE(d); return d->gpu->serial[0] ? put(out, n, d->gpu->serial) : 3; }
+API int nvmlDeviceGetSerial(dev d, char* out, unsigned n) {
+  ENTER_DEVICE(d);
+  return d->gpu->serial[0] ? put(out, n, d->gpu->serial) : 3;
+}
 API int nvmlDeviceGetComputeRunningProcesses_v2(dev d, unsigned* n, void* out) { return list(__func__, d, 'c', 24, n, out); }
 API int nvmlDeviceGetGraphicsRunningProcesses_v2(dev d, unsigned* n, void* out) { return list(__func__, d, 'g', 24, n, out); }
-API int nvmlDeviceGetComputeRunningProcesses_v3(dev d, unsigned* n, void* out) { return list(__func__, d, 'c', stride, n, out); }
-API int nvmlDeviceGetGraphicsRunningProcesses_v3(dev d, unsigned* n, void* out) { return list(__func__, d, 'g', stride, n, out); }
-API int nvmlDeviceGetMPSComputeRunningProcesses_v3(dev d, unsigned* n, void* out) { return list(__func__, d, 'm', stride, n, out); }
+API int nvmlDeviceGetComputeRunningProcesses_v3(dev d, unsigned* n, void* out) {
+  return list(__func__, d, 'c', stride, n, out);
+}
+API int nvmlDeviceGetGraphicsRunningProcesses_v3(dev d, unsigned* n, void* out) {
+  return list(__func__, d, 'g', stride, n, out);
+}
+API int nvmlDeviceGetMPSComputeRunningProcesses_v3(dev d, unsigned* n, void* out) {
+  return list(__func__, d, 'm', stride, n, out);
+}
 
 struct field { unsigned id, scope; long long timestamp, latency; unsigned type; int rc; unsigned long long value; };
 API int nvmlDeviceGetFieldValues(dev d, int n, struct field* f) {
@@ -477,7 +500,11 @@ API int nvmlDeviceGetAccountingStats(dev d, unsigned pid, struct stats* s) {
   }
   return 6;
 }
-API int nvmlDeviceGetMigMode(dev d, unsigned* current, unsigned* pending) { ENTER_DEVICE(d); *current = *pending = d->gpu->mig; return 0; }
+API int nvmlDeviceGetMigMode(dev d, unsigned* current, unsigned* pending) {
+  ENTER_DEVICE(d);
+  *current = *pending = d->gpu->mig;
+  return 0;
+}
 API int nvmlDeviceGetMaxMigDeviceCount(dev d, unsigned* n) { ENTER_DEVICE(d); *n = 7; return 0; }
 API int nvmlDeviceGetMigDeviceHandleByIndex(dev d, unsigned i, dev* out) {
   ENTER_DEVICE(d);
@@ -488,7 +515,12 @@ API int nvmlDeviceGetMigDeviceHandleByIndex(dev d, unsigned i, dev* out) {
 }
 static struct instance* mig(dev d) { return d->instance < 0 ? NULL : &d->gpu->instance[d->instance]; }
 API int nvmlDeviceGetGpuInstanceId(dev d, unsigned* id) { ENTER_DEVICE(d); if (!mig(d)) return 2; *id = mig(d)->gi; return 0; }
-API int nvmlDeviceGetComputeInstanceId(dev d, unsigned* id) { ENTER_DEVICE(d); if (!mig(d)) return 2; *id = mig(d)->ci; return 0; }
+API int nvmlDeviceGetComputeInstanceId(dev d, unsigned* id) {
+  ENTER_DEVICE(d);
+  if (!mig(d)) return 2;
+  *id = mig(d)->ci;
+  return 0;
+}
 struct attributes { unsigned sm, copy, dec, enc, jpeg, ofa, gpu_slices, compute_slices; unsigned long long mib; };
 API int nvmlDeviceGetAttributes_v2(dev d, struct attributes* a) {
   ENTER_DEVICE(d);
@@ -529,7 +561,12 @@ API int nvmlDeviceGetCpuAffinityWithinScope(dev d, unsigned words, unsigned long
 }
 struct event { dev device; unsigned long long type, data; unsigned gi, ci; };
 API int nvmlEventSetCreate(void** set) { static int it; count_call(__func__); *set = &it; return 0; }
-API int nvmlDeviceRegisterEvents(dev d, unsigned long long types, void* set) { (void)types; (void)set; ENTER_DEVICE(d); return 0; }
+API int nvmlDeviceRegisterEvents(dev d, unsigned long long types, void* set) {
+  (void)types;
+  (void)set;
+  ENTER_DEVICE(d);
+  return 0;
+}
 API int nvmlEventSetWait_v2(void* set, struct event* e, unsigned timeout) {
   (void)set; (void)timeout;
   ENTER(NULL);

@@ -1,5 +1,7 @@
-/* Preloaded into thole: keeps in FAKE_DISK what a disk would surely have of FAKE_DISK_OF after a loss of power. A file is there as it
-   was when it was last synced, and one that nobody ever synced is not. One copier at a time, so that no older copy comes later. */
+/* Preloaded into thole: keeps in FAKE_DISK what a disk would surely have of FAKE_DISK_OF after a loss of power. A file is there
+ * as it
+   was when it was last synced, and one that nobody ever synced is not. One copier at a time, so that no older copy comes later.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -12,8 +12,8 @@ namespace {
 
 using namespace thole::host;
 
-// Prints the microseconds of each round: what a reading costs without a process, a pipe and a program around it. Every round loads
-// nothing anew, but asks for everything, identity included.
+// Prints the microseconds of each round: what a reading costs without a process, a pipe and a program around it. Every round
+// loads nothing anew, but asks for everything, identity included.
 int time_calls(const char* path, int rounds) {
   auto loaded = nvidia::load(path);
   auto* library = std::get_if<nvidia::Library>(&loaded);

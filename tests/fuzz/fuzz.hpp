@@ -1,7 +1,7 @@
 // A fuzz target is one function that must survive any bytes; check() is what must hold for all of them.
 //
-// It is built twice: with replay.cpp, which runs the committed corpus and a fixed number of deterministic mutations of it in every
-// test run, and (THOLE_BUILD_FUZZ, clang) with libfuzzer.cpp as a libFuzzer program.
+// It is built twice: with replay.cpp, which runs the committed corpus and a fixed number of deterministic mutations of it in
+// every test run, and (THOLE_BUILD_FUZZ, clang) with libfuzzer.cpp as a libFuzzer program.
 #pragma once
 
 #include <cstddef>

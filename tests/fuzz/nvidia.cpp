@@ -1,4 +1,5 @@
-// The text of NVIDIA's kernel module and the lines of the probe: read, or refused, never believed blindly. The first byte chooses.
+// The text of NVIDIA's kernel module and the lines of the probe: read, or refused, never believed blindly. The first byte
+// chooses.
 #include "fuzz.hpp"
 #include "host/gpu/nvidia/files.hpp"
 #include "host/gpu/nvidia/kernel_log.hpp"
@@ -15,7 +16,9 @@ int fuzz_one(const std::uint8_t* data, std::size_t size) {
       thole::fuzz::check(!information.minor || *information.minor >= 0, "a minor is a number of a device");
       break;
     }
-    case 1: thole::fuzz::check(parse_driver_version(input.rest()).size() <= input.rest().size(), "a version is part of the text"); break;
+    case 1:
+      thole::fuzz::check(parse_driver_version(input.rest()).size() <= input.rest().size(), "a version is part of the text");
+      break;
     case 2:
       try {
         parse_line(input.rest());

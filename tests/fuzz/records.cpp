@@ -1,6 +1,6 @@
-// The shared files of a state directory: `queue`, `devices`, and a note as a stranger may leave them. The first byte chooses the file.
-// A record that begins with an even byte is taken as it is, one that begins with an odd byte is made valid from its bytes: so
-// mutations get behind the check sums.
+// The shared files of a state directory: `queue`, `devices`, and a note as a stranger may leave them. The first byte chooses
+// the file. A record that begins with an even byte is taken as it is, one that begins with an odd byte is made valid from its
+// bytes: so mutations get behind the check sums.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -75,9 +75,10 @@ void try_queue(std::string_view bytes) {
   fuzz::check(queue.write(mine), "a ticket can be written");
   QueueFile again(fd.get());
   again.read();
-  fuzz::check(std::any_of(again.tickets().begin(), again.tickets().end(),
-                          [&](const Ticket& ticket) { return ticket.view.number == mine.view.number && ticket.place == mine.place; }),
-              "and is found again whatever lies around it");
+  fuzz::check(
+      std::any_of(again.tickets().begin(), again.tickets().end(),
+                  [&](const Ticket& ticket) { return ticket.view.number == mine.view.number && ticket.place == mine.place; }),
+      "and is found again whatever lies around it");
 }
 
 void try_notes(std::string_view bytes) {
@@ -102,7 +103,8 @@ void try_notes(std::string_view bytes) {
       for (unsigned place = 0; place <= model::share_places; ++place)
         fuzz::check(!note->names(slot, place) || (!keys[slot].empty() && note->shared == (place != 0)),
                     "it names slots there are, and only sharers have share places");
-    fuzz::check(note->id.size() <= 16 && note->id.find_first_not_of("0123456789abcdef") == std::string::npos, "an id is hexadecimal");
+    fuzz::check(note->id.size() <= 16 && note->id.find_first_not_of("0123456789abcdef") == std::string::npos,
+                "an id is hexadecimal");
     model::Holding holding;
     holding.since = note->since;
     holding.until = note->until;

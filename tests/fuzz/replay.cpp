@@ -38,9 +38,35 @@ class Random {  // splitmix64
 };
 
 // What parsers stumble over.
-const std::string pieces[] = {"", "0", "-1", "18446744073709551616", "9223372036854775807", "1e999", "NaN", "\n", ",", ":", ".", "-", "/",
-                              "..", "\"", "\\", "{", "}", "[", "]", "null", "true", "\x1b[2J", "\xff", "\xe2\x80\xae", std::string(1, '\0'), "%s",
-                              std::string(300, 'A'), std::string(64, '[')};
+const std::string pieces[] = {"",
+                              "0",
+                              "-1",
+                              "18446744073709551616",
+                              "9223372036854775807",
+                              "1e999",
+                              "NaN",
+                              "\n",
+                              ",",
+                              ":",
+                              ".",
+                              "-",
+                              "/",
+                              "..",
+                              "\"",
+                              "\\",
+                              "{",
+                              "}",
+                              "[",
+                              "]",
+                              "null",
+                              "true",
+                              "\x1b[2J",
+                              "\xff",
+                              "\xe2\x80\xae",
+                              std::string(1, '\0'),
+                              "%s",
+                              std::string(300, 'A'),
+                              std::string(64, '[')};
 
 std::string mutated(std::string text, const std::vector<std::string>& corpus, Random& random) {
   for (std::uint64_t steps = 1 + random(4); steps > 0; --steps) {

@@ -50,7 +50,8 @@ int fuzz_one(const std::uint8_t* data, std::size_t size) {
     check(model::CpuSet::parse(cpus->to_string()) == *cpus, "a CPU list survives being printed");
     check(cpus->to_vector().size() == cpus->size(), "as many as it says");
   }
-  if (auto pci = model::PciAddress::parse(text)) check(model::PciAddress::parse(pci->to_string()) == *pci, "an address survives being printed");
+  if (auto pci = model::PciAddress::parse(text))
+    check(model::PciAddress::parse(pci->to_string()) == *pci, "an address survives being printed");
   if (auto when = parse_iso(text)) check(parse_iso(format_iso(*when)).has_value(), "a time survives being printed");
   for (std::size_t columns : {0u, 1u, 20u, 512u}) {
     std::string shown = printable(text, columns);

@@ -1,5 +1,5 @@
-// What other programs say of machines, and our own cache of one: understood, or refused; never a machine that cannot be written and
-// read again. The first byte chooses.
+// What other programs say of machines, and our own cache of one: understood, or refused; never a machine that cannot be written
+// and read again. The first byte chooses.
 #include <set>
 
 #include "base/error.hpp"

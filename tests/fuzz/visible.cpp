@@ -1,5 +1,5 @@
-// Outer allotments and --on words: one variable a line ("NAME=value"), on a machine chosen by the first byte. Whatever they say, they
-// only narrow.
+// Outer allotments and --on words: one variable a line ("NAME=value"), on a machine chosen by the first byte. Whatever they
+// say, they only narrow.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ model::Snapshot read(const char* name) {
 }  // namespace
 
 int fuzz_one(const std::uint8_t* data, std::size_t size) {
-  static const model::Snapshot machines[] = {read("dgx-a100"), read("mig-a100"), read("mi250x"), read("intel-max"), read("none"), read("mixed-workstation")};
+  static const model::Snapshot machines[] = {read("dgx-a100"),  read("mig-a100"), read("mi250x"),
+                                             read("intel-max"), read("none"),     read("mixed-workstation")};
   fuzz::Input input(data, size);
   model::Snapshot snapshot = machines[input.byte() % std::size(machines)];
   const std::vector<model::Unit> units = model::units(snapshot.machine);
@@ -37,7 +38,8 @@ int fuzz_one(const std::uint8_t* data, std::size_t size) {
     else if (line.starts_with("outer=")) snapshot.machine.outer.visible_devices = line.substr(equals + 1);
     else environment[line.substr(0, equals)] = line.substr(equals + 1);
   }
-  if (auto pbs = environment.find("PBS_GPUFILE"); pbs != environment.end()) pbs->second = plan::gpus_of_host(pbs->second, "node1");
+  if (auto pbs = environment.find("PBS_GPUFILE"); pbs != environment.end())
+    pbs->second = plan::gpus_of_host(pbs->second, "node1");
   plan::Outer outer = plan::outer_allotment(snapshot, units, environment);
   fuzz::check(outer.visible.size() == units.size(), "an allotment says yes or no of every unit");
   bool all = std::find(outer.visible.begin(), outer.visible.end(), false) == outer.visible.end();

@@ -44,7 +44,8 @@ TEST_P(CapturedTree, IsReadAsRecorded) {
 
 class CapturedKfd : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(K8sDevicePlugin, CapturedKfd,
-                         testing::Values("topo-mi210-xgmi-pcie", "topology-parsing-mi308/topology", "topology-parsing/topology"));
+                         testing::Values("topo-mi210-xgmi-pcie", "topology-parsing-mi308/topology",
+                                         "topology-parsing/topology"));
 
 TEST_P(CapturedKfd, IsReadAsRecorded) {
   const std::string name = GetParam();

@@ -26,7 +26,8 @@ Json reference() {
 
 model::Snapshot machine_of(const Json& topology) {
   Json machine{{"schema", model::machine_schema}, {"cpus", Json::array()}, {"gpus", Json::array()}};
-  for (const Json& cpu : topology["cpus"]) machine["cpus"].push_back({{"id", cpu[0]}, {"core", cpu[1]}, {"package", cpu[2]}, {"numa", cpu[3]}});
+  for (const Json& cpu : topology["cpus"])
+    machine["cpus"].push_back({{"id", cpu[0]}, {"core", cpu[1]}, {"package", cpu[2]}, {"numa", cpu[3]}});
   for (const Json& gpu : topology["gpus"])
     machine["gpus"].push_back({{"uuid", "GPU-" + std::to_string(gpu["index"].get<int>())}, {"vendor", "nvidia"},
                                {"near_cpus", {{"node", gpu["node"]}, {"package", gpu["socket"]}}}});
@@ -43,7 +44,8 @@ struct Case {
 Case case_of(const Json& topology, const Json& row) {
   Json bind{{"mode", "compat"}, {"affinity", row[2]}, {"scope", row[3]}, {"smt", row[4] == "all_logical" ? "all" : "one"},
             {"balanced", row[5]}, {"min_cores", row[6]}, {"max_cores", row[7]}};
-  Case one{{{"allowed", topology["cpusets"][row[0].get<std::size_t>()]["cpus"]}, {"ranks", row[1]}, {"bind", std::move(bind)}}, {}};
+  Case one{{{"allowed", topology["cpusets"][row[0].get<std::size_t>()]["cpus"]}, {"ranks", row[1]}, {"bind", std::move(bind)}},
+           {}};
   for (const Json& set : row[8]) one.expected.push_back(topology["sets"][set.get<std::size_t>()].get<std::string>());
   return one;
 }
@@ -89,7 +91,8 @@ TEST(Compat, EqualsTheOriginalOnEveryCaseThatItGetsRight) {
       ++compared;
       const std::string is = told(plan::answer(machine, model::plan_request_from_json(one.request))), should = wanted(one);
       const bool equal = should == "error: " ? is.starts_with(should) : is == should;
-      if (!equal && ++wrong <= 5) ADD_FAILURE() << name << " " << one.request.dump() << "\n  is " << is << "\n  should be " << should;
+      if (!equal && ++wrong <= 5)
+        ADD_FAILURE() << name << " " << one.request.dump() << "\n  is " << is << "\n  should be " << should;
     }
   }
   EXPECT_EQ(wrong, 0u);

@@ -41,12 +41,13 @@ std::string show(const model::Machine& machine) {
     model::CpuSet cpus;
     for (const model::Cpu& cpu : machine.cpus)
       if (cpu.numa == node.id) cpus.add(cpu.id);
-    text += fmt::format("  node {}: {} MiB, CPUs {}\n", node.id, known(node.memory_mib), cpus.empty() ? "none" : cpus.to_string());
+    text +=
+        fmt::format("  node {}: {} MiB, CPUs {}\n", node.id, known(node.memory_mib), cpus.empty() ? "none" : cpus.to_string());
   }
   for (const model::Gpu& gpu : machine.gpus)
-    text += fmt::format("  {} {}{} \"{}\" {} MiB, node {}, near {} / {}; {}\n", model::to_string(gpu.vendor), gpu.pci->to_string(),
-                        gpu.part ? fmt::format(".{}", *gpu.part) : "", gpu.model, known(gpu.memory_mib), known(gpu.numa),
-                        known(gpu.near_cpus.node), known(gpu.near_cpus.package), links(gpu.links));
+    text += fmt::format("  {} {}{} \"{}\" {} MiB, node {}, near {} / {}; {}\n", model::to_string(gpu.vendor),
+                        gpu.pci->to_string(), gpu.part ? fmt::format(".{}", *gpu.part) : "", gpu.model, known(gpu.memory_mib),
+                        known(gpu.numa), known(gpu.near_cpus.node), known(gpu.near_cpus.package), links(gpu.links));
   for (const model::Nic& nic : machine.nics)
     text += fmt::format("  {} {}, node {}, {} Gb/s; {}\n", nic.name, nic.pci ? nic.pci->to_string() : "?", known(nic.numa),
                         known(nic.rate_gbps), links(nic.links));

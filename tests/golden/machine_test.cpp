@@ -51,7 +51,8 @@ std::string lines(const model::Json& status) {
       continue;
     }
     text += fmt::format("\"{}\": [\n", key);
-    for (const model::Json& element : value) text += " " + model::dump(element, -1) + (&element == &value.back() ? "]" + end : ",\n");
+    for (const model::Json& element : value)
+      text += " " + model::dump(element, -1) + (&element == &value.back() ? "]" + end : ",\n");
   }
   return text + "}\n";
 }

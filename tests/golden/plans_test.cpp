@@ -52,7 +52,8 @@ const Question questions[] = {
     {"two ranks on every GPU, one thread a core", R"({"gpus": @n, "ranks": @2, "bind": {"mode": "exclusive", "smt": "one"}})"},
     {"a cache each, the first core of every cache kept free",
      R"({"gpus": @n, "ranks": @n, "bind": {"mode": "l3", "reserve": "first-of-l3"}})"},
-    {"inside a cpuset of what is near GPU 0", R"({"allowed": "@near", "gpus": @n, "ranks": @n, "bind": {"mode": "exclusive"}})"},
+    {"inside a cpuset of what is near GPU 0",
+     R"({"allowed": "@near", "gpus": @n, "ranks": @n, "bind": {"mode": "exclusive"}})"},
     {"the same, strictly", R"({"allowed": "@near", "gpus": @n, "ranks": @n, "bind": {"mode": "exclusive", "strict": true}})"},
     {"as gpu_affinity does", R"({"ranks": @n, "bind": {"mode": "compat", "affinity": "unique_contiguous", "scope": "node"}})"},
 };
@@ -89,7 +90,8 @@ std::string show(const model::RankPlan& rank) {
 }
 
 std::string show(const model::Machine& machine, const Planned& about) {
-  std::string text = fmt::format("{}\n{}; {} CPUs, {} GPUs\n", about.about, about.machine, machine.cpus.size(), machine.gpus.size());
+  std::string text =
+      fmt::format("{}\n{}; {} CPUs, {} GPUs\n", about.about, about.machine, machine.cpus.size(), machine.gpus.size());
   model::Snapshot snapshot;
   snapshot.machine = machine;
   for (const Question& question : questions) {
@@ -97,11 +99,13 @@ std::string show(const model::Machine& machine, const Planned& about) {
     text += fmt::format("\n{}\n  {}\n", question.title, line);
     const auto answer = plan::answer(snapshot, model::plan_request_from_json(model::parse_json(line, "the question")));
     if (const auto* refusal = std::get_if<model::PlanRefusal>(&answer)) {
-      text += fmt::format("  refused: {}{}\n", refusal->message, refusal->rank ? fmt::format(" (rank {})", *refusal->rank) : "");
+      text +=
+          fmt::format("  refused: {}{}\n", refusal->message, refusal->rank ? fmt::format(" (rank {})", *refusal->rank) : "");
       continue;
     }
     const auto& plan = std::get<model::PlanAnswer>(answer);
-    text += fmt::format("  GPUs {}, score {}{}: {}\n", numbers(plan.gpus), plan.score, plan.exact ? "" : ", not exact", plan.explain);
+    text += fmt::format("  GPUs {}, score {}{}: {}\n", numbers(plan.gpus), plan.score, plan.exact ? "" : ", not exact",
+                        plan.explain);
     for (const model::RankPlan& rank : plan.ranks) text += show(rank);
   }
   return text;

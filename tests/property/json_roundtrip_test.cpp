@@ -13,7 +13,8 @@ using rc::gen::inRange;
 
 std::string text() { return *rc::gen::map(arbitrary<std::vector<int>>(), [](const std::vector<int>& numbers) {
   // Valid UTF-8 of all lengths, with what JSON must escape; "" means unknown for some fields, which is as it should be.
-  static const std::vector<std::string> pieces{"a", "Z", "9", " ", "\"", "\\", "/", "\n", std::string(1, '\0'), "\x7f", "é", "日", "𝄞", "\u202e"};
+  static const std::vector<std::string> pieces{"a",    "Z", "9",  " ", "\"",    "\\", "/", "\n", std::string(1, '\0'),
+                                               "\x7f", "é", "日", "𝄞", "\u202e"};
   std::string result;
   for (int number : numbers) result += pieces[static_cast<std::size_t>(std::abs(number % 1000)) % pieces.size()];
   return result;
@@ -53,18 +54,29 @@ CpuSet cpus() {
   return set;
 }
 
-PciAddress pci(int bus) { return {static_cast<std::uint32_t>(small()), static_cast<std::uint8_t>(bus), 0, static_cast<std::uint8_t>(small() % 8)}; }
+PciAddress pci(int bus) {
+  return {static_cast<std::uint32_t>(small()), static_cast<std::uint8_t>(bus), 0, static_cast<std::uint8_t>(small() % 8)};
+}
 
 GpuProcess process() {
-  return {.pid = 1 + small(), .user = text(), .command = text(),
-          .kind = *element(GpuProcess::Kind::compute, GpuProcess::Kind::graphics, GpuProcess::Kind::both, GpuProcess::Kind::mps),
-          .memory_mib = metric<std::uint64_t>(mib), .watch = *arbitrary<bool>()};
+  return {
+      .pid = 1 + small(),
+      .user = text(),
+      .command = text(),
+      .kind = *element(GpuProcess::Kind::compute, GpuProcess::Kind::graphics, GpuProcess::Kind::both, GpuProcess::Kind::mps),
+      .memory_mib = metric<std::uint64_t>(mib),
+      .watch = *arbitrary<bool>()};
 }
 
 Use use() {
-  return {.memory_used_mib = metric<std::uint64_t>(mib), .memory_free_mib = metric<std::uint64_t>(mib), .utilization_percent = metric<double>(number),
-          .memory_utilization_percent = metric<double>(number), .temperature_c = metric<double>(number), .power_w = metric<double>(number),
-          .power_limit_w = metric<double>(number), .processes = metric<std::vector<GpuProcess>>([] { return list(3, process); })};
+  return {.memory_used_mib = metric<std::uint64_t>(mib),
+          .memory_free_mib = metric<std::uint64_t>(mib),
+          .utilization_percent = metric<double>(number),
+          .memory_utilization_percent = metric<double>(number),
+          .temperature_c = metric<double>(number),
+          .power_w = metric<double>(number),
+          .power_limit_w = metric<double>(number),
+          .processes = metric<std::vector<GpuProcess>>([] { return list(3, process); })};
 }
 
 Link link() {
@@ -100,12 +112,15 @@ Gpu gpu(int index) {
   result.monitor = metric<bool>([] { return *arbitrary<bool>(); });
   result.coherent = *arbitrary<bool>();
   result.compute_mode = metric<std::string>(text);
-  result.health = *element(Health::ok, Health::lost, Health::reset_required, Health::driver_mismatch, Health::unreadable, Health::hung);
+  result.health =
+      *element(Health::ok, Health::lost, Health::reset_required, Health::driver_mismatch, Health::unreadable, Health::hung);
   result.health_reason = text();
   result.last_xid = maybe(small);
   result.use = use();
   result.accounts = maybe([] {
-    return list(3, [] { return ProcessAccount{.started = WallTime(Millis(*inRange<std::int64_t>(0, 1LL << 42))), .peak_memory_mib = mib()}; });
+    return list(3, [] {
+      return ProcessAccount{.started = WallTime(Millis(*inRange<std::int64_t>(0, 1LL << 42))), .peak_memory_mib = mib()};
+    });
   });
   return result;
 }
@@ -122,7 +137,11 @@ Machine any_machine() {
   machine.numa = list(3, [] { return NumaNode{.id = small(), .memory_mib = maybe(mib)}; });
   for (int index = 0, n = *inRange(0, 4); index < n; ++index) machine.gpus.push_back(gpu(index));
   machine.nics = list(2, [] {
-    return Nic{.name = text(), .pci = maybe([] { return pci(3); }), .numa = maybe(small), .rate_gbps = maybe(number), .links = list(2, link)};
+    return Nic{.name = text(),
+               .pci = maybe([] { return pci(3); }),
+               .numa = maybe(small),
+               .rate_gbps = maybe(number),
+               .links = list(2, link)};
   });
   machine.outer = {.visible_devices = maybe(text), .allowed_cpus = maybe(cpus)};
   return machine;

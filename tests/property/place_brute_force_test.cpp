@@ -31,7 +31,8 @@ void compare(const std::string& name, const LinkGraph& graph, Mask free, unsigne
     const Merit ours = best;
     EXPECT_EQ(graph.place(free, count, shape).score, graph.sum(chosen));
     each_subset(free, count, [&](Mask set) { best = std::min(best, merit(graph, free, set, shape)); });
-    EXPECT_EQ(ours, best) << name << ": " << count << " of " << std::hex << free << " as " << to_string(shape) << ": " << chosen;
+    EXPECT_EQ(ours, best) << name << ": " << count << " of " << std::hex << free << " as " << to_string(shape) << ": "
+                          << chosen;
   }
 }
 

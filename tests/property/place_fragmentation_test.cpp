@@ -1,9 +1,9 @@
-// Whether placement keeps good sets for those who come later: jobs arrive and leave at random on four machines, and the links that
-// each job got are compared with the best there could be on the empty machine.
+// Whether placement keeps good sets for those who come later: jobs arrive and leave at random on four machines, and the links
+// that each job got are compared with the best there could be on the empty machine.
 //
 // Load: every arrival wants 1 to 4 GPUs; before it, each running job has left with a chance of 1 in `leaving`; where there
-// still are too few free, the oldest leave. 60 arrivals make a trace. Measured is the mean, over all jobs of two GPUs or more, of
-// the sum of links over the ideal sum. The rules that are compared see the same arrivals and departures.
+// still are too few free, the oldest leave. 60 arrivals make a trace. Measured is the mean, over all jobs of two GPUs or more,
+// of the sum of links over the ideal sum. The rules that are compared see the same arrivals and departures.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -100,15 +100,16 @@ TEST(PlaceFragmentation, IsNotBelowTheBestSimpleRuleAndFarAboveTheFirstIndex) {
   constexpr double rounding = 1e-9;
   std::cout << "mean sum of links over ideal, seed " << seed
             << "\nmachine                      leaving  first   largest sum  sum, then left  pairwise  collective\n";
-  for (const char* name : {"nvsmi/dgx1-volta", "nvsmi/8xa100-pcie-nvbridge", "nvsmi/8gpu-nvbridge-crosspairs", "nvsmi/8gpu-6plus2"}) {
+  for (const char* name :
+       {"nvsmi/dgx1-volta", "nvsmi/8xa100-pcie-nvbridge", "nvsmi/8gpu-nvbridge-crosspairs", "nvsmi/8gpu-6plus2"}) {
     const Study study(real_machines().at(name));
     for (const unsigned leaving : {3u, 5u, 10u}) {
       const double first = study.mean(study.first(), seed, leaving), sum = study.mean(study.largest_sum(), seed, leaving);
       const double left = study.mean(study.sum_then_left(), seed, leaving);
       const double pairwise = study.mean(study.ours(model::Shape::pairwise), seed, leaving);
       const double collective = study.mean(study.ours(model::Shape::collective), seed, leaving);
-      std::cout << fmt::format("{:<30} 1 in {:<3} {:.4f}  {:.4f}       {:.4f}          {:.4f}    {:.4f}\n", name, leaving, first, sum,
-                               left, pairwise, collective);
+      std::cout << fmt::format("{:<30} 1 in {:<3} {:.4f}  {:.4f}       {:.4f}          {:.4f}    {:.4f}\n", name, leaving,
+                               first, sum, left, pairwise, collective);
       EXPECT_GE(pairwise, std::max(sum, left) - rounding) << name;
       EXPECT_GE(collective, std::max(sum, left) - rounding) << name;
       EXPECT_GE(collective, first + 0.08) << name;

@@ -202,7 +202,8 @@ void counts_cores(const Masked& scene, const BindRequest& request, const Binding
     for (const long core : mine) ++uses[core];
   }
   const bool shared = std::ranges::any_of(uses, [](const auto& use) { return use.second > 1; });
-  EXPECT_TRUE(!shared || uses.size() == usable.size()) << uses.size() << " of " << usable.size() << " cores used, and some shared";
+  EXPECT_TRUE(!shared || uses.size() == usable.size())
+      << uses.size() << " of " << usable.size() << " cores used, and some shared";
 }
 
 const BindMode modes[] = {BindMode::none, BindMode::node, BindMode::package, BindMode::exclusive, BindMode::l3, BindMode::core};
@@ -222,7 +223,8 @@ void check(const Masked& scene, Dice& dice) {
   ignores_others(scene, request, exclusive);
   for (const RankPlan& rank : exclusive.ranks)
     for (const int node : rank.memory_nodes)
-      EXPECT_TRUE(std::any_of(scene.machine.cpus.begin(), scene.machine.cpus.end(), [&](const auto& cpu) { return cpu.numa == node; }))
+      EXPECT_TRUE(
+          std::any_of(scene.machine.cpus.begin(), scene.machine.cpus.end(), [&](const auto& cpu) { return cpu.numa == node; }))
           << "memory on node " << node << ", which has no CPU";
 
   for (const BindMode mode : modes) {
@@ -232,7 +234,8 @@ void check(const Masked& scene, Dice& dice) {
     options.balanced = dice.one_in(4);
     options.widen = dice.one_in(2);
     request = one_rank_a_gpu(scene, options);
-    while (!request.ranks.empty() && dice.one_in(2)) request.ranks.push_back({dice.roll(static_cast<unsigned>(scene.machine.gpus.size()))});
+    while (!request.ranks.empty() && dice.one_in(2))
+      request.ranks.push_back({dice.roll(static_cast<unsigned>(scene.machine.gpus.size()))});
     while (mode == BindMode::core && !request.ranks.empty() && dice.one_in(2))   // ranks of several GPUs
       request.ranks[dice.roll(static_cast<unsigned>(request.ranks.size()))].push_back(
           dice.roll(static_cast<unsigned>(scene.machine.gpus.size())));

@@ -247,7 +247,8 @@ class Play {
       unsigned possible = 0;
       for (std::size_t s = 0; s < queue_.slots.size(); ++s)
         possible += other.eligible[s] && (states_[s].usable || other.trust_claims);
-      if (possible < other.count || (other.leave > 0 && ((other.eligible & waited_for).any() || leaves_too_few(other)))) continue;
+      if (possible < other.count || (other.leave > 0 && ((other.eligible & waited_for).any() || leaves_too_few(other))))
+        continue;
       waited_for |= other.eligible;
     }
     const bool passes = (waited_for & ticket.eligible).any();

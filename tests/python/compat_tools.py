@@ -19,7 +19,8 @@ def start(script, *arguments, options=(), environment=None, **more):
     program = [str(script)] if os.path.exists(str(script)) else ["-c", script]
     return subprocess.Popen(
         compat(*options, "--", sys.executable, *program, *map(str, arguments)),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}, **more,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **(environment or {})}, **more,
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Tests of the package as it is installed: from the wheel in a virtual environment of its own.
 
-Under ctest that is made by make_environment.py. By hand, without a wheel: PYTHONPATH=python, with THOLE_LIBRARY and THOLE_PROGRAM naming
-a library and a program that fit. Each test has a simulated machine and a state directory of its own, in `os.environ`, so that
-what it starts has them too.
+Under ctest that is made by make_environment.py. By hand, without a wheel: PYTHONPATH=python, with THOLE_LIBRARY and
+THOLE_PROGRAM naming a library and a program that fit. Each test has a simulated machine and a state directory of its own, in
+`os.environ`, so that what it starts has them too.
 """
 import ctypes
 import os
@@ -25,7 +25,21 @@ def adopt_orphans(whether):
 adopt_orphans(True)
 
 # What other launchers and claims around the tests say must not count.
-OUTER = ("THOLE_", "CUDA_", "HIP_", "ROCR_", "ZE_", "NVIDIA_", "SLURM_", "OMPI_", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SGE_", "PBS_", "MPI_")
+OUTER = (
+    "THOLE_",
+    "CUDA_",
+    "HIP_",
+    "ROCR_",
+    "ZE_",
+    "NVIDIA_",
+    "SLURM_",
+    "OMPI_",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "SGE_",
+    "PBS_",
+    "MPI_",
+)
 OURS = ("THOLE_LIBRARY", "THOLE_PROGRAM", "THOLE_BUILD_DIR", "THOLE")
 
 

@@ -1,7 +1,8 @@
 """What the tests of examples/python share: running one, around or inside a claim, by a Python that has its packages.
 
 Such a Python is the one that runs the tests, the virtual environment named by THOLE_TEST_VENV, the distribution's, or, with
-THOLE_TEST_PYPI=1, one that is made for the tests and filled from PyPI. Where none has the package, the test is skipped and says so.
+THOLE_TEST_PYPI=1, one that is made for the tests and filled from PyPI. Where none has the package, the test is skipped and says
+so.
 """
 import atexit
 import os
@@ -32,7 +33,8 @@ def _has(python, modules):
 
 
 def python_with(modules, requirements=None):
-    """The path of a Python that has these modules, if need be from PyPI by `requirements`; skips the test where there is none."""
+    """The path of a Python that has these modules, if need be from PyPI by `requirements`; skips the test where there is
+    none."""
     for python in filter(None, (NAMED_ENVIRONMENT and f"{NAMED_ENVIRONMENT}/bin/python", sys.executable, "/usr/bin/python3")):
         if _has(python, modules):
             return python
@@ -45,7 +47,9 @@ def python_with(modules, requirements=None):
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=TIMEOUT)
         _made["python"] = f"{folder}/bin/python"
-    done = subprocess.run([_made["python"], "-m", "pip", "install", "-q", *requirements], capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        [_made["python"], "-m", "pip", "install", "-q", *requirements], capture_output=True, text=True, timeout=900
+    )
     if done.returncode != 0:
         pytest.skip(f"PyPI cannot be reached: {done.stderr.splitlines()[-1:]}")
     return _made["python"]

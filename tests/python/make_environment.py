@@ -19,7 +19,9 @@ def main():
     for old in (target, dist):
         shutil.rmtree(old, ignore_errors=True)
     backend = ROOT / "packaging/wheel/wheel_backend.py"
-    made = subprocess.run([sys.executable, backend, "--built", build, "--into", dist], check=True, stdout=subprocess.PIPE, text=True)
+    made = subprocess.run(
+        [sys.executable, backend, "--built", build, "--into", dist], check=True, stdout=subprocess.PIPE, text=True
+    )
     wheel = made.stdout.strip()
     venv.EnvBuilder(system_site_packages=True, symlinks=True).create(target)
     pip = [sys.executable, "-m", "pip", "--python", target / "bin/python", "install", "--quiet", "--no-index", "--no-deps",

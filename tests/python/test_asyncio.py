@@ -215,11 +215,17 @@ def test_control_c_ends_a_program_whose_coroutine_waits(everything_taken):
     assert "KeyboardInterrupt" in said and queue() == 0
 
 
-@pytest.mark.parametrize("program", [
-    "import asyncio, tholepin\nasync def main(): await asyncio.get_running_loop().run_in_executor(None, tholepin.claim, 1)\nasyncio.run(main())",
-    "import concurrent.futures, tholepin\nwith concurrent.futures.ThreadPoolExecutor() as e: e.submit(tholepin.claim, 1).result()",
-    "import threading, tholepin\nt = threading.Thread(target=tholepin.claim)\nt.start()\nt.join()",
-], ids=["to_thread", "executor", "thread"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import asyncio, tholepin\nasync def main(): await asyncio.get_running_loop().run_in_executor(None, tholepin.claim, "
+        "1)\nasyncio.run(main())",
+        "import concurrent.futures, tholepin\nwith concurrent.futures.ThreadPoolExecutor() as e: e.submit(tholepin.claim, "
+        "1).result()",
+        "import threading, tholepin\nt = threading.Thread(target=tholepin.claim)\nt.start()\nt.join()",
+    ],
+    ids=["to_thread", "executor", "thread"],
+)
 def test_control_c_ends_a_program_whose_thread_waits(everything_taken, program):
     """Python's own ways wait for the thread at the first one; the one after that ends the program."""
     assert "KeyboardInterrupt" in interrupted(program, 100) and queue() == 0

@@ -90,7 +90,9 @@ def test_a_request_that_makes_no_sense_here_is_refused_at_once(words, kind, code
     with pytest.raises(tholepin.Error) as caught:
         tholepin.claim(**words)
     assert isinstance(caught.value, kind) and caught.value.code == code
-    assert isinstance(caught.value, tholepin.NeverPossible) == (kind is tholepin.NeverPossible) and isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, tholepin.NeverPossible) == (kind is tholepin.NeverPossible) and isinstance(
+        caught.value, ValueError
+    )
     assert caught.value.message and claims() == []
 
 
@@ -232,7 +234,10 @@ def test_an_inner_claim_is_taken_from_the_outer_one():
             assert whole.indices == [0, 1]
         with pytest.raises(tholepin.NeverPossible):
             tholepin.claim(3)
-        children = [subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        children = [
+            subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
         assert sorted(int(child.stdout.readline()) for child in children) == [0, 1]
         for child in children:
             child.communicate("\n")
@@ -298,7 +303,9 @@ def test_a_claim_is_not_copied(copied):
     from tholepin import _native, _start
 
     with tholepin.claim(1) as claim:
-        with pytest.raises(TypeError, match="cannot be copied or pickled: it belongs to this process; another one .* claim.env"):
+        with pytest.raises(
+            TypeError, match="cannot be copied or pickled: it belongs to this process; another one .* claim.env"
+        ):
             copied(claim)
     child = _start.start(["true"])
     for owner in (_native.machine(), child):  # whatever else closes what it has

@@ -12,8 +12,10 @@ PUBLIC = {
     "tholepin.compat.picks": ["snapshot", "take", "wait"],
     "GPUtil": ["GPU", "getGPUs", "getAvailable", "getAvailability", "getFirstAvailable", "showUtilization"],
     "safe_gpu.safe_gpu": [
-        "GPUOwner", "NvidiasmiError", "PyCudaPlaceholder", "PytorchPlaceholder", "SafeLock", "SafeUmask", "TensorflowPlaceholder",
-        "claim_gpus", "get_free_gpus", "get_nvidia_smi_value", "is_single_gpu_display_mode", "pytorch_placeholder", "release_gpus",
+        "GPUOwner", "NvidiasmiError", "PyCudaPlaceholder", "PytorchPlaceholder", "SafeLock", "SafeUmask",
+        "TensorflowPlaceholder",
+        "claim_gpus", "get_free_gpus", "get_nvidia_smi_value", "is_single_gpu_display_mode", "pytorch_placeholder",
+        "release_gpus",
         "tensorflow_placeholder",
     ],
     "gpu_affinity.gpu_affinity": [

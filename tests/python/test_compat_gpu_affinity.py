@@ -87,7 +87,8 @@ class Recorded:
         try:
             return self.module.set_affinity(
                 gpu_id, nproc, mode=self.module.Mode(mode), scope=self.module.Scope(scope), max_physical_cores=most,
-                multithreading=self.module.Multithreading(multithreading), **{word: value for word, value in words.items() if value is not None},
+                multithreading=self.module.Multithreading(multithreading),
+                **{word: value for word, value in words.items() if value is not None},
             )  # fmt: skip
         except self.module.GPUAffinityError:
             return "!GPUAffinityError"
@@ -233,7 +234,8 @@ def test_intels_openmp_is_told_not_to_bind_anew(tmp_path, monkeypatch, own, then
     monkeypatch.setenv("THOLE_MACHINE", str(machine))
     monkeypatch.delenv("KMP_AFFINITY", raising=False)
     said = run(
-        "import os, gpu_affinity; gpu_affinity.set_affinity(0, 1, mode=gpu_affinity.Mode.ALL); print(os.environ['KMP_AFFINITY'])",
+        "import os, gpu_affinity; gpu_affinity.set_affinity(0, 1, mode=gpu_affinity.Mode.ALL); "
+        "print(os.environ['KMP_AFFINITY'])",
         environment={} if own is None else {"KMP_AFFINITY": own},
     )
     assert said == then + "\n"

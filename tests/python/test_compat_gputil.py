@@ -63,7 +63,9 @@ def test_the_golden_text_is_what_the_original_says(driver):
             "THOLE_TEST_GPUTIL does not name a folder with GPUtil 1.4.0: pip install --target FOLDER gputil==1.4.0 setuptools"
         )
     if not (fake_nvidia.BUILD / "fake/nvidia-smi").exists():
-        pytest.skip(f"needs the stand-in for nvidia-smi of a build: {fake_nvidia.BUILD}/fake/nvidia-smi (target fake_nvidia_smi)")
+        pytest.skip(
+            f"needs the stand-in for nvidia-smi of a build: {fake_nvidia.BUILD}/fake/nvidia-smi (target fake_nvidia_smi)"
+        )
     answer = subprocess.run(
         [sys.executable, str(PROBE)], capture_output=True, text=True, timeout=LIMIT, check=True,
         env={**os.environ, "PYTHONPATH": ORIGINAL, "PATH": f"{fake_nvidia.BUILD / 'fake'}:{os.environ['PATH']}"},
@@ -77,7 +79,8 @@ def test_a_gpu_without_memory_of_its_own_has_the_hosts(driver):
         run("""
 import GPUtil
 gpu = GPUtil.getGPUs()[0]
-print(0 < gpu.memoryUsed < gpu.memoryTotal, gpu.memoryFree == gpu.memoryTotal - gpu.memoryUsed, GPUtil.getAvailable(maxMemory=1))
+print(0 < gpu.memoryUsed < gpu.memoryTotal, gpu.memoryFree == gpu.memoryTotal - gpu.memoryUsed,
+      GPUtil.getAvailable(maxMemory=1))
 """)
         == "True True [0]\n"
     )

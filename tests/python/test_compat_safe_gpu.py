@@ -210,7 +210,8 @@ Required 3 GPU [1, 2] ['0', '3']
 
 def test_releasing_what_is_not_there_is_no_error():
     run(
-        "import safe_gpu; safe_gpu.release_gpus(); safe_gpu.claim_gpus(1, lambda n: n); safe_gpu.release_gpus(); safe_gpu.release_gpus()"
+        "import safe_gpu; safe_gpu.release_gpus(); safe_gpu.claim_gpus(1, lambda n: n); safe_gpu.release_gpus(); "
+        "safe_gpu.release_gpus()"
     )
 
 
@@ -240,8 +241,10 @@ def test_not_enough_and_no_time_to_wait_is_the_originals_error(wanted, options):
 
 def test_a_machine_whose_one_gpu_has_the_display(monkeypatch, tmp_path):
     machine = tmp_path / "desk.json"
-    machine.write_text("""{"schema": "thole/machine/1", "gpus": [{"uuid": "GPU-d", "vendor": "nvidia", "model": "GeForce", "memory_mib": 8192,
-        "display": true, "monitor": true, "use": {"memory_used_mib": 400, "processes": [{"pid": 4711, "kind": "graphics", "memory_mib": 400}]}}]}""")
+    machine.write_text("""{"schema": "thole/machine/1",
+                           "gpus": [{"uuid": "GPU-d", "vendor": "nvidia", "model": "GeForce", "memory_mib": 8192,
+        "display": true, "monitor": true,
+        "use": {"memory_used_mib": 400, "processes": [{"pid": 4711, "kind": "graphics", "memory_mib": 400}]}}]}""")
     monkeypatch.setenv("THOLE_MACHINE", str(machine))
     assert (
         run(

@@ -1,8 +1,9 @@
 # ctest: timeout 900
-"""safe_gpu's drop-in on a faked driver that shows what placeholders do: beside safe-gpu itself, when the driver fails, claimed twice.
+"""safe_gpu's drop-in on a faked driver that shows what placeholders do: beside safe-gpu itself, when the driver fails, claimed
+twice.
 
-What safe-gpu's users see of a program is its processes on the GPUs and the lock that it holds until these are there. The original itself
-takes part where THOLE_TEST_SAFE_GPU names a folder with it: pip install --target FOLDER safe-gpu==2.0.0
+What safe-gpu's users see of a program is its processes on the GPUs and the lock that it holds until these are there. The
+original itself takes part where THOLE_TEST_SAFE_GPU names a folder with it: pip install --target FOLDER safe-gpu==2.0.0
 """
 
 import fcntl
@@ -43,7 +44,9 @@ def occupy(device_no):
 from safe_gpu import safe_gpu
 safe_gpu.LOCK_FILENAME = os.environ.get("LOCK", safe_gpu.LOCK_FILENAME)
 """
-CLAIMS = OCCUPY + "safe_gpu.claim_gpus(1, occupy)\nprint('has', *safe_gpu.gpu_owner.devices_taken, flush=True)\nsys.stdin.read()\n"
+CLAIMS = (
+    OCCUPY + "safe_gpu.claim_gpus(1, occupy)\nprint('has', *safe_gpu.gpu_owner.devices_taken, flush=True)\nsys.stdin.read()\n"
+)
 
 
 @pytest.fixture
@@ -138,7 +141,11 @@ def has_spoken(program):
 
 def waits_for_the_lock(program, driver):
     """The original sleeps in the kernel; we have a claim by then."""
-    sleeps = any(f" {program.pid} " in line for line in pathlib.Path("/proc/locks").read_text(errors="replace").splitlines() if "->" in line)
+    sleeps = any(
+        f" {program.pid} " in line
+        for line in pathlib.Path("/proc/locks").read_text(errors="replace").splitlines()
+        if "->" in line
+    )
     return sleeps or any(claim["pid"] == program.pid for claim in driver.status()["claims"])
 
 
@@ -188,7 +195,10 @@ def test_gpus_that_are_all_lost_are_nvidiasmierror(monkeypatch, tmp_path):
     machine = tmp_path / "lost.json"
     machine.write_text('{"schema": "thole/machine/1", "gpus": [{"uuid": "GPU-1", "vendor": "nvidia", "health": "lost"}]}')
     monkeypatch.setenv("THOLE_MACHINE", str(machine))
-    assert run(RECIPE.format(call="safe_gpu.claim_gpus(1, lambda n: n)", caught="safe_gpu.NvidiasmiError")) == "on the CPU True True\n"
+    assert (
+        run(RECIPE.format(call="safe_gpu.claim_gpus(1, lambda n: n)", caught="safe_gpu.NvidiasmiError"))
+        == "on the CPU True True\n"
+    )
 
 
 @pytest.mark.parametrize("caught", ["safe_gpu.NvidiasmiError", "PermissionError"])
@@ -199,7 +209,9 @@ def test_a_state_directory_that_cannot_be_used_is_nvidiasmierror(monkeypatch, tm
     assert run(RECIPE.format(call="safe_gpu.claim_gpus(1, lambda n: n)", caught=caught)) == "on the CPU True True\n"
 
 
-@pytest.mark.parametrize("wanted, kind", [("'2'", "TypeError"), ("2.0", "TypeError"), ("None", "TypeError"), ("-1", "ValueError")])
+@pytest.mark.parametrize(
+    "wanted, kind", [("'2'", "TypeError"), ("2.0", "TypeError"), ("None", "TypeError"), ("-1", "ValueError")]
+)
 def test_a_wrong_number_is_pythons_own_error(monkeypatch, wanted, kind):
     monkeypatch.setenv("THOLE_MACHINE", "4xA100")
     program = f"import safe_gpu\ntry:\n    safe_gpu.claim_gpus({wanted}, lambda n: n)\nexcept {kind}:\n    print('refused')"
@@ -221,7 +233,8 @@ def setup():
 setup()
 gc.collect()
 show = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
-print(os.environ["CUDA_VISIBLE_DEVICES"], subprocess.run([sys.executable, "-c", show], capture_output=True, text=True).stdout.strip(), flush=True)
+print(os.environ["CUDA_VISIBLE_DEVICES"],
+      subprocess.run([sys.executable, "-c", show], capture_output=True, text=True).stdout.strip(), flush=True)
 sys.stdin.read()
 """)
     assert program.stdout.readline() == "0,1 0,1\n"

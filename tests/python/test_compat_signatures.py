@@ -10,7 +10,8 @@ EXCLUDED = "includeNan=False, excludeID=[], excludeUUID=[])"
 
 # Of GPUtil 1.4.0 and safe-gpu 2.0.0, by inspect.signature; annotations, where the original has none, are left out.
 GPUTIL = {
-    "GPU": "(ID, uuid, load, memoryTotal, memoryUsed, memoryFree, driver, gpu_name, serial, display_mode, display_active, temp_gpu)",
+    "GPU": "(ID, uuid, load, memoryTotal, memoryUsed, memoryFree, driver, gpu_name, serial, display_mode, display_active, "
+           "temp_gpu)",
     "getGPUs": "()",
     "getAvailable": "(order='first', limit=1, maxLoad=0.5, maxMemory=0.5, memoryFree=0, " + EXCLUDED,
     "getAvailability": "(GPUs, maxLoad=0.5, maxMemory=0.5, memoryFree=0, " + EXCLUDED,
@@ -43,13 +44,18 @@ def test_signatures_are_the_originals(module, expected):
 
 
 def test_what_a_package_shows_of_itself():
-    said = run("import GPUtil; print(sorted(name for name in dir(GPUtil) if not name.startswith('__')), '__version__' in dir(GPUtil))")
+    said = run(
+        "import GPUtil; print(sorted(name for name in dir(GPUtil) if not name.startswith('__')), '__version__' in dir(GPUtil))"
+    )
     names = ["GPU", "GPUtil", "getAvailability", "getAvailable", "getFirstAvailable", "getGPUs", "showUtilization"]
     assert said == f"{names} True\n"
 
 
 def test_a_number_of_nvidia_smi_is_cast_safely():
-    assert run("from GPUtil.GPUtil import safeFloatCast as cast; print(cast('31'), cast(' 4.5'), cast('[N/A]'))") == "31.0 4.5 nan\n"
+    assert (
+        run("from GPUtil.GPUtil import safeFloatCast as cast; print(cast('31'), cast(' 4.5'), cast('[N/A]'))")
+        == "31.0 4.5 nan\n"
+    )
 
 
 def test_annotations_of_gpu_affinity_are_types():
@@ -57,7 +63,8 @@ def test_annotations_of_gpu_affinity_are_types():
 import enum, inspect, typing, gpu_affinity
 found = inspect.signature(gpu_affinity.set_affinity)
 print([one.name for one in found.parameters.values() if isinstance(one.annotation, str)])
-print([name for name, one in found.parameters.items() if isinstance(one.annotation, type) and issubclass(one.annotation, enum.Enum)])
+print([name for name, one in found.parameters.items() if isinstance(one.annotation, type)
+       and issubclass(one.annotation, enum.Enum)])
 print(found.parameters["max_physical_cores"].annotation == typing.Optional[int], found.return_annotation == set[int])
 """)
     assert said == "[]\n['mode', 'scope', 'multithreading']\nTrue True\n"

@@ -63,9 +63,12 @@ from GPUtil import GPU, getGPUs, getAvailable, getAvailability, getFirstAvailabl
 import GPUtil.GPUtil
 from gpu_affinity import GPUAffinityError, Mode, Multithreading, Scope, set_affinity
 import inspect, gpu_affinity, GPUtil as package
-for function in (safe_gpu.claim_gpus, package.getAvailable, package.getAvailability, package.getFirstAvailable, package.showUtilization):
-    print(", ".join(f"{p.name}={p.default if p.default != () else []}" for p in inspect.signature(function).parameters.values() if "laceholder" not in p.name))
-print(", ".join(f"{p.name}={p.default}" for p in inspect.signature(set_affinity).parameters.values() if p.kind == p.KEYWORD_ONLY))
+for function in (safe_gpu.claim_gpus, package.getAvailable, package.getAvailability, package.getFirstAvailable,
+                 package.showUtilization):
+    print(", ".join(f"{p.name}={p.default if p.default != () else []}"
+                    for p in inspect.signature(function).parameters.values() if "laceholder" not in p.name))
+print(", ".join(f"{p.name}={p.default}" for p in inspect.signature(set_affinity).parameters.values()
+                if p.kind == p.KEYWORD_ONLY))
 """)
         == """\
 nb_gpus=1, logger=None, debug_sleep=0.0
@@ -93,7 +96,8 @@ def test_enable_does_the_same_inside_a_program():
 
 def test_enable_after_the_original_was_imported_is_an_error(tmp_path):
     (tmp_path / "GPUtil.py").write_text("")
-    program = "import GPUtil, tholepin.compat\ntry:\n    tholepin.compat.enable()\nexcept Exception as error:\n    print(type(error).__name__, error.code, error)"
+    program = ("import GPUtil, tholepin.compat\ntry:\n    tholepin.compat.enable()\nexcept Exception as error:\n    "
+               "print(type(error).__name__, error.code, error)")
     path = os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(tholepin.__file__))])
     answer = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT

@@ -66,7 +66,9 @@ def test_a_policy_around_is_that_of_its_thread_and_goes_with_an_error():
 
 
 def test_a_policy_is_a_dict_and_back():
-    policy = Policy(Policy.Placement.HOST_ID, host_id=0, gpu_affinity=["0:1", 2], cpu_affinity=[4], wait_mode=Policy.WaitMode.SPIN)
+    policy = Policy(
+        Policy.Placement.HOST_ID, host_id=0, gpu_affinity=["0:1", 2], cpu_affinity=[4], wait_mode=Policy.WaitMode.SPIN
+    )
     sdict = policy.get_sdict()
     assert json.loads(json.dumps(sdict)) == sdict and type(sdict["placement"]) is int
     assert Policy.from_sdict(sdict) == policy
@@ -116,8 +118,14 @@ def test_a_claim_numbers_them_in_the_order_that_it_names():
 
 
 def test_policy_takes_dragons_words_in_dragons_order():
-    policy = Policy(Policy.Placement.HOST_NAME, os.uname().nodename, -1, 1, [0], "CUDA_VISIBLE_DEVICES", [3], Policy.WaitMode.SPIN, False)
-    assert (policy.distribution, policy.gpu_affinity, policy.wait_mode) == (Policy.Distribution.ROUNDROBIN, (3,), Policy.WaitMode.SPIN)
+    policy = Policy(
+        Policy.Placement.HOST_NAME, os.uname().nodename, -1, 1, [0], "CUDA_VISIBLE_DEVICES", [3], Policy.WaitMode.SPIN, False
+    )
+    assert (policy.distribution, policy.gpu_affinity, policy.wait_mode) == (
+        Policy.Distribution.ROUNDROBIN,
+        (3,),
+        Policy.WaitMode.SPIN,
+    )
     assert pickle.loads(pickle.dumps(policy)) == policy == Policy.merge(Policy(), policy)
     assert repr(Policy.Placement.HOST_NAME) == "<Placement.HOST_NAME: -3>"
     assert "_Placement" not in repr(policy) and "_Distribution" not in repr(policy)
@@ -142,8 +150,10 @@ def test_the_gpus_of_a_node_are_numbers():
 
 def test_instances_have_names(monkeypatch, tmp_path):
     machine = tmp_path / "mig.json"
-    machine.write_text("""{"schema": "thole/machine/1", "gpus": [{"uuid": "GPU-a", "vendor": "nvidia", "mig_mode": true, "memory_mib": 81920, "mig": [
-        {"gi": 1, "uuid": "MIG-1", "profile": "3g.40gb", "memory_mib": 40000}, {"gi": 2, "uuid": "MIG-2", "profile": "3g.40gb", "memory_mib": 40000}]},
+    machine.write_text("""{"schema": "thole/machine/1",
+                           "gpus": [{"uuid": "GPU-a", "vendor": "nvidia", "mig_mode": true, "memory_mib": 81920, "mig": [
+        {"gi": 1, "uuid": "MIG-1", "profile": "3g.40gb", "memory_mib": 40000},
+        {"gi": 2, "uuid": "MIG-2", "profile": "3g.40gb", "memory_mib": 40000}]},
         {"uuid": "GPU-b", "vendor": "nvidia", "memory_mib": 81920}]}""")
     monkeypatch.setenv("THOLE_MACHINE", str(machine))
     assert tholepin.Node().gpus == ["0:0", "0:1", 1]

@@ -1,8 +1,8 @@
-"""joblib, Optuna, Dask and Hydra with its joblib and submitit launchers: the examples, with the real packages, around and inside a
-claim.
+"""joblib, Optuna, Dask and Hydra with its joblib and submitit launchers: the examples, with the real packages, around and
+inside a claim.
 
-Seen here with joblib 1.6.0, optuna 5.0.0, distributed 2026.8.0, hydra-core 1.3.8, hydra-joblib-launcher and hydra-submitit-launcher
-1.2.0, submitit 1.5.4.
+Seen here with joblib 1.6.0, optuna 5.0.0, distributed 2026.8.0, hydra-core 1.3.8, hydra-joblib-launcher and
+hydra-submitit-launcher 1.2.0, submitit 1.5.4.
 """
 # ctest: timeout 1200
 import pytest
@@ -36,8 +36,22 @@ def test_jobs_of_a_hydra_sweep_own_a_gpu_each(tmp_path, launcher, package, aroun
     if launcher[0] == "submitit_local" and not around:  # it hides all GPUs from its jobs unless told how many they may see
         launcher = [*launcher, "hydra.launcher.gpus_per_node=8"]
     python = python_with(["hydra", f"hydra_plugins.{package.replace('-', '_')}"], ["hydra-core", package])
-    run(inside(around, [python, EXAMPLES / "hydra_app.py", "--multirun", f"hydra/launcher={launcher[0]}", *launcher[1:],
-                        "+rate=0.1,0.01,0.001", f"hydra.sweep.dir={tmp_path}/sweep"]), tmp_path, RESULTS=str(tmp_path / "results"))
+    run(
+        inside(
+            around,
+            [
+                python,
+                EXAMPLES / "hydra_app.py",
+                "--multirun",
+                f"hydra/launcher={launcher[0]}",
+                *launcher[1:],
+                "+rate=0.1,0.01,0.001",
+                f"hydra.sweep.dir={tmp_path}/sweep",
+            ],
+        ),
+        tmp_path,
+        RESULTS=str(tmp_path / "results"),
+    )
     done = rows((tmp_path / "results").read_text())
     assert sorted(line[0] for line in done) == ["0.001", "0.01", "0.1"]
     if launcher[0] == "joblib":  # its processes live as long as the sweep; submitit's jobs follow each other
@@ -48,7 +62,25 @@ def test_jobs_of_a_hydra_sweep_own_a_gpu_each(tmp_path, launcher, package, aroun
 def test_processes_of_an_optuna_study_own_a_gpu_each(tmp_path):
     python = python_with(["optuna"], ["optuna"])
     study = tmp_path / "study.log"
-    run([_native.program(), "map", "-q", "-g", 1, "-j", 3, python, EXAMPLES / "optuna_study.py", "{}", ":::", study, study, study], tmp_path)
+    run(
+        [
+            _native.program(),
+            "map",
+            "-q",
+            "-g",
+            1,
+            "-j",
+            3,
+            python,
+            EXAMPLES / "optuna_study.py",
+            "{}",
+            ":::",
+            study,
+            study,
+            study,
+        ],
+        tmp_path,
+    )
     text = run([python, EXAMPLES / "optuna_study.py", study], tmp_path)
     assert text.split()[0] == "20"
     assert study.read_text().count("GPU-") == 20

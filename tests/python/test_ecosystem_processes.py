@@ -1,8 +1,8 @@
 # ctest: timeout 900
 """Programs of several processes around and inside a claim, as people write them: examples/python with nothing but Python.
 
-PyTorch is too large to be fetched for tests. What torchrun, mpirun and a DataLoader do to processes is done here in their place:
-the same variables, the same start methods.
+PyTorch is too large to be fetched for tests. What torchrun, mpirun and a DataLoader do to processes is done here in their
+place: the same variables, the same start methods.
 """
 import os
 import subprocess
@@ -19,7 +19,8 @@ TORCHRUN = """
 import os, subprocess, sys
 n = int(sys.argv[1])
 ranks = [subprocess.Popen([sys.executable, *sys.argv[2:]], env={**os.environ, "RANK": str(r), "LOCAL_RANK": str(r),
-         "WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}) for r in range(n)]
+         "WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
+         for r in range(n)]
 sys.exit(max(rank.wait() for rank in ranks))
 """
 
@@ -27,9 +28,11 @@ sys.exit(max(rank.wait() for rank in ranks))
 MPIRUN = """
 import os, subprocess, sys
 n = int(sys.argv[1])
-ranks = [subprocess.Popen([sys.executable, "-c", "import runpy, sys; runpy.run_path(sys.argv[1]); sys.stdin.read()", *sys.argv[2:]],
+ranks = [subprocess.Popen([sys.executable, "-c", "import runpy, sys; runpy.run_path(sys.argv[1]); sys.stdin.read()",
+                           *sys.argv[2:]],
          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMPI_COMM_WORLD_RANK": str(r),
-         "OMPI_COMM_WORLD_LOCAL_RANK": str(r), "OMPI_COMM_WORLD_SIZE": str(n), "OMPI_COMM_WORLD_LOCAL_SIZE": str(n)}) for r in range(n)]
+         "OMPI_COMM_WORLD_LOCAL_RANK": str(r), "OMPI_COMM_WORLD_SIZE": str(n), "OMPI_COMM_WORLD_LOCAL_SIZE": str(n)})
+         for r in range(n)]
 for rank in ranks:
     print(rank.stdout.readline(), end="", flush=True)
 sys.exit(max(abs(rank.communicate() and rank.returncode) for rank in ranks))
@@ -116,7 +119,8 @@ def test_killing_the_script_at_any_moment_leaves_no_process_and_no_claim(tmp_pat
             os.kill(script.pid, getattr(signal, "SIG" + how))
             try:
                 script.wait(20)
-            except subprocess.TimeoutExpired:  # Ctrl-C in the midst of multiprocessing's own start or end, which is not our matter
+            # Ctrl-C in the midst of multiprocessing's own start or end, which is not our matter
+            except subprocess.TimeoutExpired:
                 assert how == "INT"
                 script.kill()
                 script.wait()

@@ -35,8 +35,11 @@ if __name__ == "__main__":
 
 def test_ranks_of_torchrun_address_the_gpus_of_one_claim_by_local_rank(tmp_path):
     python = python_with(["torch"])
-    text = run(inside(4, [python, "-m", "torch.distributed.run", "--nproc-per-node", 4, EXAMPLES / "ranks_of_one_claim.py"]), tmp_path)
-    ranks = sorted(re.findall(r"rank (\d) of 4: cuda:(\d) is (GPU-[-0-9a-f]{36})", text))  # torchrun's ranks may cut lines in two
+    text = run(
+        inside(4, [python, "-m", "torch.distributed.run", "--nproc-per-node", 4, EXAMPLES / "ranks_of_one_claim.py"]), tmp_path
+    )
+    # torchrun's ranks may cut lines in two
+    ranks = sorted(re.findall(r"rank (\d) of 4: cuda:(\d) is (GPU-[-0-9a-f]{36})", text))
     assert [rank[:2] for rank in ranks] == [(str(i), str(i)) for i in range(4)]
     assert len({gpu for *_, gpu in ranks}) == 4
 

@@ -6,7 +6,15 @@ import pytest
 
 import tholepin
 
-ERRORS = [tholepin.Error, tholepin.NoneFree, tholepin.WaitTimeout, tholepin.NeverPossible, tholepin.TooLateError, tholepin.DriverError, tholepin.WorkerDied]
+ERRORS = [
+    tholepin.Error,
+    tholepin.NoneFree,
+    tholepin.WaitTimeout,
+    tholepin.NeverPossible,
+    tholepin.TooLateError,
+    tholepin.DriverError,
+    tholepin.WorkerDied,
+]
 
 
 @pytest.mark.parametrize("kind", ERRORS)

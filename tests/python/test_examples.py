@@ -1,7 +1,7 @@
 """The notebooks and the Friday-evening script of examples/python, executed.
 
-PyTorch and TensorFlow are too large to be fetched for tests: where they are not installed, or where the machine has not two GPUs, the
-stand-ins below tests/python/standins take their place. They fit real lines, on devices that are only counted.
+PyTorch and TensorFlow are too large to be fetched for tests: where they are not installed, or where the machine has not two
+GPUs, the stand-ins below tests/python/standins take their place. They fit real lines, on devices that are only counted.
 """
 # ctest: timeout 1200
 import json

@@ -22,7 +22,9 @@ def test_it_is_an_executor():
         assert sorted(future.result() for future in done) == [0, 1, 4, 9, 16]
 
 
-@pytest.mark.parametrize("wrong", [{"max_workers": 0}, {"max_tasks_per_child": 0}, {"max_tasks_per_child": "2"}, {"retries": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"max_workers": 0}, {"max_tasks_per_child": 0}, {"max_tasks_per_child": "2"}, {"retries": -1}]
+)
 def test_numbers_that_make_no_sense_are_refused_by_their_name(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         tholepin.Executor(**wrong)

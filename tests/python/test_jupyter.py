@@ -21,7 +21,8 @@ from jupyter_client.manager import KernelManager
 
 def start(name):
     # Not by TCP: a port that is free when it is chosen may be taken when the kernel binds it.
-    manager = KernelManager(kernel_name=name, transport="ipc", ip=os.path.join(tempfile.mkdtemp(dir=os.environ["KERNEL_SOCKETS"]), "k"))
+    manager = KernelManager(kernel_name=name, transport="ipc",
+                            ip=os.path.join(tempfile.mkdtemp(dir=os.environ["KERNEL_SOCKETS"]), "k"))
     log = open(os.environ["KERNEL_LOG"], "a")   # not our own streams: a kernel that outlives us would keep them open
     manager.start_kernel(stdout=log, stderr=log)
     client = manager.blocking_client()
@@ -35,7 +36,8 @@ def ready(name):
 
 def said(client, code):
     text = []
-    reply = client.execute_interactive(code, timeout=200, output_hook=lambda message: text.append(message["content"].get("text", "")))
+    reply = client.execute_interactive(code, timeout=200,
+                                       output_hook=lambda message: text.append(message["content"].get("text", "")))
     assert reply["content"]["status"] == "ok", reply["content"]
     return "".join(text).strip()
 
@@ -78,7 +80,10 @@ def orphans_go_to_process_1():
     adopt_orphans(False)
     try:
         if adopter() != 1:
-            pytest.skip("orphans go to another process than 1 here, as below systemd --user: ipykernel does not see that its server died")
+            pytest.skip(
+                "orphans go to another process than 1 here, as below systemd --user: ipykernel does not see that its server "
+                "died"
+            )
         yield
     finally:
         adopt_orphans(True)
@@ -86,12 +91,18 @@ def orphans_go_to_process_1():
 
 def adopter():
     """The pid of the process that adopts orphans here."""
-    orphan = "import os, time\nif os.fork(): os._exit(0)\nwhile os.getppid() == os.getpgid(0): time.sleep(0.01)\nprint(os.getppid())"
-    return int(subprocess.run([sys.executable, "-c", orphan], stdout=subprocess.PIPE, check=True, start_new_session=True).stdout)
+    orphan = (
+        "import os, time\nif os.fork(): os._exit(0)\nwhile os.getppid() == os.getpgid(0): time.sleep(0.01)\nprint(os.getppid())"
+    )
+    return int(
+        subprocess.run([sys.executable, "-c", orphan], stdout=subprocess.PIPE, check=True, start_new_session=True).stdout
+    )
 
 
 def jupyter(*words, status=0):
-    done = subprocess.run([_native.program(), "jupyter", *map(str, words)], capture_output=True, text=True, timeout=200, env=environment())
+    done = subprocess.run(
+        [_native.program(), "jupyter", *map(str, words)], capture_output=True, text=True, timeout=200, env=environment()
+    )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout.strip() if status == 0 else done.stderr
 
@@ -120,7 +131,10 @@ def test_what_is_installed_is_listed_offered_by_jupyter_and_removed(python, tmp_
     listed = json.loads(jupyter("--json", "list"))
     assert left == listed
     assert [kernel["name"] for kernel in listed["kernels"]] == sorted([one, two])
-    assert {kernel["name"]: kernel["request"] for kernel in listed["kernels"]} == {one: "-g 1", "two": "-g 2 --memory=20G --pick first"}
+    assert {kernel["name"]: kernel["request"] for kernel in listed["kernels"]} == {
+        one: "-g 1",
+        "two": "-g 2 --memory=20G --pick first",
+    }
     offered = drive(python, "from jupyter_client.kernelspec import KernelSpecManager\n"
                             "print(*sorted(KernelSpecManager().get_all_specs()))")[0].split()
     assert {one, two} <= set(offered)
@@ -214,7 +228,8 @@ for name in ({plain!r}, {timed!r}):
 def test_a_kernel_waits_its_turn_for_a_gpu(python):
     name = jupyter("install", "-g", 8)
     lines = drive(python, f"""
-claim = subprocess.run(["thole", "claim", "--on", "5", "--time", "1h"], capture_output=True, text=True, check=True).stdout.strip()
+claim = subprocess.run(["thole", "claim", "--on", "5", "--time", "1h"], capture_output=True, text=True,
+                       check=True).stdout.strip()
 manager, client = start({name!r})
 eventually(lambda: "waiting" in open(os.environ["KERNEL_LOG"]).read(), "the line that says so")
 assert held() == [5] and manager.is_alive()
@@ -304,7 +319,8 @@ def test_a_kernel_without_gpus_is_told_how_to_get_one_and_takes_it_in_a_cell(pyt
     lines = drive(python, """
 manager, client = ready("python3")
 print(said(client, "%load_ext tholepin"))
-print(said(client, "import tholepin; tholepin.claim(1, pick='first').indices"), said(client, "print(tholepin.claim(1).indices)"), held())
+print(said(client, "import tholepin; tholepin.claim(1, pick='first').indices"),
+      said(client, "print(tholepin.claim(1).indices)"), held())
 print(said(client, "%thole"))
 manager.shutdown_kernel()
 eventually(lambda: held() == [], "the end")
@@ -317,7 +333,8 @@ eventually(lambda: held() == [], "the end")
 def test_too_late_in_a_notebook_says_restart(python):
     lines = drive(python, """
 manager, client = ready("python3")
-said(client, "import sys, types; sys.modules['torch'] = types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: True))")
+said(client, "import sys, types; sys.modules['torch'] = types.SimpleNamespace("
+             "cuda=types.SimpleNamespace(is_initialized=lambda: True))")
 reply = client.execute_interactive("import tholepin; tholepin.claim(1)", timeout=200, output_hook=lambda message: None)
 print(reply["content"]["ename"], reply["content"]["evalue"])
 manager.shutdown_kernel()

@@ -35,14 +35,28 @@ STARTED = {
     "torch for ROCm": ("torch", "HIP", {"torch": module(cuda=device(True), version=module(hip="6.2"))}),
     "torch on Intel": ("torch", "Level Zero", {"torch": module(cuda=device(False), xpu=device(True))}),
     "torch in the parent of a fork": ("torch", "CUDA", {"torch": module(cuda=device(False, _is_in_bad_fork=lambda: True))}),
-    "tensorflow that listed its GPUs": ("tensorflow", "CUDA", {"tensorflow.python.eager.context": module(
-        _context=module(_physical_devices=gpu_of_tensorflow(), _logical_devices=None))}),
-    "tensorflow with logical devices": ("tensorflow", "CUDA", {"tensorflow.python.eager.context": module(
-        _context=module(_logical_devices=gpu_of_tensorflow()))}),
+    "tensorflow that listed its GPUs": (
+        "tensorflow",
+        "CUDA",
+        {
+            "tensorflow.python.eager.context": module(
+                _context=module(_physical_devices=gpu_of_tensorflow(), _logical_devices=None)
+            )
+        },
+    ),
+    "tensorflow with logical devices": (
+        "tensorflow",
+        "CUDA",
+        {"tensorflow.python.eager.context": module(_context=module(_logical_devices=gpu_of_tensorflow()))},
+    ),
     "jax": ("jax", "CUDA", {"jax._src.xla_bridge": module(_backends={"cpu": 1, "cuda": 2})}),
     "jax for ROCm": ("jax", "HIP", {"jax._src.xla_bridge": module(_backends={"rocm": 1})}),
     "cupy": ("cupy", "CUDA", {"cupy_backends.cuda.api.driver": module(ctxGetCurrent=lambda: 0x5500)}),
-    "numba": ("numba", "CUDA", {"numba.cuda.cudadrv.driver": module(driver=module(is_initialized=True, initialization_error=None))}),
+    "numba": (
+        "numba",
+        "CUDA",
+        {"numba.cuda.cudadrv.driver": module(driver=module(is_initialized=True, initialization_error=None))},
+    ),
     "pycuda": ("pycuda", "CUDA", {"pycuda.driver": module(Context=module(get_current=lambda: object()))}),
 }
 
@@ -51,15 +65,24 @@ IDLE = {
     "torch without GPUs": {"torch": module()},
     "torch half imported": {"torch": types.ModuleType("torch")},
     "tensorflow before anything": {"tensorflow.python.eager.context": module(_context=None)},
-    "tensorflow on the CPU": {"tensorflow.python.eager.context": module(
-        _context=module(_physical_devices=gpu_of_tensorflow("CPU"), _logical_devices=gpu_of_tensorflow("CPU")))},
+    "tensorflow on the CPU": {
+        "tensorflow.python.eager.context": module(
+            _context=module(_physical_devices=gpu_of_tensorflow("CPU"), _logical_devices=gpu_of_tensorflow("CPU"))
+        )
+    },
     "jax before anything": {"jax._src.xla_bridge": module(_backends={})},
     "jax on the CPU": {"jax._src.xla_bridge": module(_backends={"cpu": 1})},
     "cupy before anything": {"cupy_backends.cuda.api.driver": module(ctxGetCurrent=raises)},
-    "cupy for ROCm is not asked": {"cupy_backends.cuda.api.driver": module(ctxGetCurrent=lambda: 1 / 0 or 1),
-                                   "cupy_backends.cuda.api.runtime": module(is_hip=True)},
-    "numba without a driver": {"numba.cuda.cudadrv.driver": module(driver=module(is_initialized=True, initialization_error=OSError()))},
-    "numba before anything": {"numba.cuda.cudadrv.driver": module(driver=module(is_initialized=False, initialization_error=None))},
+    "cupy for ROCm is not asked": {
+        "cupy_backends.cuda.api.driver": module(ctxGetCurrent=lambda: 1 / 0 or 1),
+        "cupy_backends.cuda.api.runtime": module(is_hip=True),
+    },
+    "numba without a driver": {
+        "numba.cuda.cudadrv.driver": module(driver=module(is_initialized=True, initialization_error=OSError()))
+    },
+    "numba before anything": {
+        "numba.cuda.cudadrv.driver": module(driver=module(is_initialized=False, initialization_error=None))
+    },
     "pycuda before anything": {"pycuda.driver": module(Context=module(get_current=raises))},
 }
 
@@ -179,7 +202,9 @@ for wait in (0, None):                    # nor does it wait for itself
     assert said[0].startswith("70 too late to claim: the driver shows this process on GPU 3 | claim before CUDA")
 
 
-@pytest.mark.parametrize("held, said", [("released", "too late to claim: the driver shows this process on GPU 1"), ("held", "[1]\n")])
+@pytest.mark.parametrize(
+    "held, said", [("released", "too late to claim: the driver shows this process on GPU 1"), ("held", "[1]\n")]
+)
 def test_a_faked_nvidia_driver_that_knows_our_pid(tmp_path, held, said):
     sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "system"))
     from fake_nvidia import Driver
@@ -202,7 +227,9 @@ except tholepin.TooLateError as error:
 """
     ours = {name: os.environ[name] for name in ("THOLE_LIBRARY", "THOLE_PROGRAM") if name in os.environ}
     environment = {**driver.environment, **ours}
-    done = subprocess.run([sys.executable, "-c", code, str(driver.conf), held], env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(driver.conf), held], env=environment, capture_output=True, text=True, timeout=200
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(said), done.stdout
 
@@ -218,8 +245,9 @@ def program():
 
 
 def python(code, *words, **environment):
-    done = subprocess.run([sys.executable, "-c", code, *words], env={**os.environ, **environment}, capture_output=True, text=True,
-                          timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], env={**os.environ, **environment}, capture_output=True, text=True, timeout=200
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -252,5 +280,8 @@ def test_a_dead_claim_in_the_environment_is_no_licence(monkeypatch):
 
 
 def test_nothing_is_imported_to_find_out():
-    heavy = python("import sys, tholepin; tholepin.claim(1); print([m for m in ('torch', 'tensorflow', 'jax', 'numpy') if m in sys.modules])")
+    heavy = python(
+        "import sys, tholepin; tholepin.claim(1); print([m for m in ('torch', 'tensorflow', 'jax', 'numpy') if m in "
+        "sys.modules])"
+    )
     assert heavy.strip() == "[]"

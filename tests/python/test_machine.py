@@ -20,7 +20,12 @@ def test_gpus_tell_who_has_them():
 
 
 def test_figures_that_the_driver_does_not_give_are_none(monkeypatch, tmp_path):
-    gpu = {"uuid": "GPU-1", "vendor": "nvidia", "model": "T4", "use": {"unsupported": ["processes", "memory_used_mib", "temperature_c"]}}
+    gpu = {
+        "uuid": "GPU-1",
+        "vendor": "nvidia",
+        "model": "T4",
+        "use": {"unsupported": ["processes", "memory_used_mib", "temperature_c"]},
+    }
     machine = {"schema": "thole/machine/1", "name": "bare", "gpus": [gpu]}
     path = tmp_path / "bare.json"
     path.write_text(json.dumps(machine))
@@ -86,7 +91,8 @@ def test_a_plan_that_cannot_be_is_refused():
     assert type(caught.value) is tholepin.Error
 
 
-BIND = "import json, os, tholepin; b = tholepin.bind(%s); print(json.dumps([sorted(b.cpus), sorted(os.sched_getaffinity(0)), b.rank, b.gpus]))"
+BIND = ("import json, os, tholepin; b = tholepin.bind(%s); print(json.dumps([sorted(b.cpus), "
+        "sorted(os.sched_getaffinity(0)), b.rank, b.gpus]))")
 
 
 @pytest.fixture
@@ -98,8 +104,10 @@ def this_host_with_four_gpus(monkeypatch, tmp_path):
         "name": "here",
         "cpus": [{"id": cpu, "core": cpu, "l3": 0, "numa": 0, "package": 0} for cpu in cpus],
         "numa": [{"id": 0, "memory_mib": 4096}],
-        "gpus": [{"uuid": f"GPU-{n}", "vendor": "nvidia", "model": "T4", "memory_mib": 16384, "numa": 0, "use": {"processes": []}}
-                 for n in range(4)],
+        "gpus": [
+            {"uuid": f"GPU-{n}", "vendor": "nvidia", "model": "T4", "memory_mib": 16384, "numa": 0, "use": {"processes": []}}
+            for n in range(4)
+        ],
     }
     path = tmp_path / "here.json"
     path.write_text(json.dumps(machine))
@@ -108,7 +116,9 @@ def this_host_with_four_gpus(monkeypatch, tmp_path):
 
 
 def bound_in_a_process(arguments, **environment):
-    done = subprocess.run([sys.executable, "-c", BIND % arguments], env={**os.environ, **environment}, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BIND % arguments], env={**os.environ, **environment}, stdout=subprocess.PIPE, check=True
+    )
     return json.loads(done.stdout)
 
 

@@ -1,7 +1,9 @@
 # ctest: timeout 900
-"""The program and the package keep one book: whoever of a user's processes claims, by whatever means and environment, all others see it.
+"""The program and the package keep one book: whoever of a user's processes claims, by whatever means and environment, all
+others see it.
 
-Here claims lie where they lie for a user who has set nothing: in his own directory of the machine. The machine is this test's own.
+Here claims lie where they lie for a user who has set nothing: in his own directory of the machine. The machine is this test's
+own.
 """
 import contextlib
 import json
@@ -53,11 +55,20 @@ class Session:
         self.environment = {**environment, **({"XDG_RUNTIME_DIR": str(runtime)} if runtime else {})}
 
     def start(self, words, **more):
-        return subprocess.Popen(words, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, **more)
+        return subprocess.Popen(
+            words,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
 
     def finish(self, words):
-        return subprocess.run(words, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+        return subprocess.run(
+            words, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
+        )
 
     def claims(self):
         status = self.finish(["thole", "status", "--json"])
@@ -78,7 +89,8 @@ class Session:
 
 @pytest.fixture
 def environment(monkeypatch, tmp_path):
-    """Of a user with nothing set, for a machine that nobody else has: not in pytest's folder, whose path others may not enter."""
+    """Of a user with nothing set, for a machine that nobody else has: not in pytest's folder, whose path others may not
+    enter."""
     for name in ("THOLE_STATE_DIR", "THOLE_PERSONAL_DIR", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
     machine = tmp_path / "machine.json"
@@ -137,7 +149,8 @@ INSIDE = textwrap.dedent(SHARED) + textwrap.dedent("""
     def by(how, runtime):
         environment = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
         if runtime: environment["XDG_RUNTIME_DIR"] = runtime
-        words = (["thole", "run", "-q", "--no-wait", "-g", "1", "--", "sh", "-c", 'echo up "$THOLE_GPUS"; read -r line'] if how == "run" else
+        words = (["thole", "run", "-q", "--no-wait", "-g", "1", "--", "sh", "-c", 'echo up "$THOLE_GPUS"; read -r line']
+                 if how == "run" else
                  [sys.executable, "-c", "import sys, os, tholepin\\n"
                   "try: claim = tholepin.claim(1, wait=0)\\n"
                   "except tholepin.NoneFree: raise SystemExit(75)\\n"
@@ -164,7 +177,12 @@ def test_inside_a_claim_of_two_there_are_two(sessions, environment, outer, kinds
     if outer == "run":
         words = ["thole", "run", "-q", "-g", "2", "--", *inner]
     else:
-        words = [sys.executable, "-c", "import subprocess, sys, tholepin\nwith tholepin.claim(2): subprocess.run(sys.argv[1:], check=True)", *inner]
+        words = [
+            sys.executable,
+            "-c",
+            "import subprocess, sys, tholepin\nwith tholepin.claim(2): subprocess.run(sys.argv[1:], check=True)",
+            *inner,
+        ]
     done = sessions["own"].finish(words)
     assert done.returncode == 0, done.stdout + done.stderr
     first, second, third, fourth = json.loads(done.stdout.splitlines()[-1])

@@ -13,7 +13,9 @@ import tholepin
 
 NAMES = [name for name in tholepin.__all__ if name != "__version__"]
 # Importable without what is not there (IPython) and without effect on this process.
-MODULES = [module.name for module in pkgutil.walk_packages(tholepin.__path__, "tholepin.") if not module.name.endswith("__main__")]
+MODULES = [
+    module.name for module in pkgutil.walk_packages(tholepin.__path__, "tholepin.") if not module.name.endswith("__main__")
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -69,7 +69,11 @@ def test_what_an_iterable_raises_is_raised_where_its_item_would_be(pool):
 
 
 def test_an_exception_comes_with_its_traceback_in_the_worker(pool):
-    for call in (lambda: pool.apply(work.fail, (3,)), lambda: pool.map(work.fail, [3]), lambda: next(pool.imap(work.fail, [3]))):
+    for call in (
+        lambda: pool.apply(work.fail, (3,)),
+        lambda: pool.map(work.fail, [3]),
+        lambda: next(pool.imap(work.fail, [3])),
+    ):
         with pytest.raises(ValueError, match="no 3") as raised:
             call()
         assert 'raise ValueError(f"no {x}")' in str(raised.value.__cause__)
@@ -114,7 +118,8 @@ def test_progress_is_told_chunk_by_chunk(pool):
 
 @pytest.fixture
 def tqdm(monkeypatch):
-    """A stand-in for tqdm.auto that notes what is asked of its bars; the real one is tried in test_tqdm_itself_draws_the_bar."""
+    """A stand-in for tqdm.auto that notes what is asked of its bars; the real one is tried in
+    test_tqdm_itself_draws_the_bar."""
     bars = []
 
     class Bar:
@@ -140,7 +145,13 @@ def test_a_bar_of_tqdm_goes_to_the_end_and_is_closed(pool, tqdm):
     list(pool.imap_unordered(work.square, iter(range(6)), progress=True))  # nobody knows how many there will be
     with pytest.raises(ValueError):
         pool.map(work.fail, range(3), 1, progress=True)
-    assert [(bar.total, bar.done, bar.closed) for bar in tqdm] == [(10, 10, True), (5, 5, True), (7, 7, True), (None, 6, True), (3, 3, True)]
+    assert [(bar.total, bar.done, bar.closed) for bar in tqdm] == [
+        (10, 10, True),
+        (5, 5, True),
+        (7, 7, True),
+        (None, 6, True),
+        (3, 3, True),
+    ]
 
 
 def test_tqdm_itself_draws_the_bar():

@@ -1,5 +1,6 @@
 # ctest: timeout 900
-"""However a program with a pool ends, its workers end too and its claims are free; and programs need not be written for pools."""
+"""However a program with a pool ends, its workers end too and its claims are free; and programs need not be written for
+pools."""
 import os
 import pathlib
 import random
@@ -82,7 +83,9 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_no_process_and_no_claim_outlives_a_program_that(way, tmp_path):
     last, number = WAYS[way]
-    program = started([sys.executable, "-c", PROGRAM + "sys.stdin.readline()\n" + last], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    program = started(
+        [sys.executable, "-c", PROGRAM + "sys.stdin.readline()\n" + last], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     pids = program.stdout.readline().split()
     assert len(pids) == 7
     watches = watched(pids)

@@ -266,7 +266,9 @@ def test_one_that_cannot_start_leaves_none_running():
 
 def test_each_process_has_its_policy_and_the_groups_where_it_says_nothing():
     def telling(policy=None):
-        return ProcessTemplate("sh", ["-c", "echo $CUDA_VISIBLE_DEVICES; taskset -cp $$"], stdout=ProcessTemplate.PIPE, policy=policy)
+        return ProcessTemplate(
+            "sh", ["-c", "echo $CUDA_VISIBLE_DEVICES; taskset -cp $$"], stdout=ProcessTemplate.PIPE, policy=policy
+        )
 
     with group_of(telling(), telling(Policy(gpu_affinity=[6])), policy=Policy(gpu_affinity=[2], cpu_affinity=[0])) as group:
         group.start()

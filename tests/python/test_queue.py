@@ -1,5 +1,6 @@
 # ctest: timeout 600
-"""tholepin.submit, jobs, wait: the queue as functions. (What the queue itself does is tested with the program, tests/system.)"""
+"""tholepin.submit, jobs, wait: the queue as functions. (What the queue itself does is tested with the program,
+tests/system.)"""
 import os
 import signal
 import sys
@@ -12,7 +13,9 @@ import tholepin
 
 def test_a_job_runs_in_its_turn_with_what_it_was_given(tmp_path):
     show = "import os; open('out', 'w').write(os.environ['WORD'] + os.environ['CUDA_VISIBLE_DEVICES'])"
-    job = tholepin.submit([sys.executable, "-c", show], gpus=1, on=[2], name="one", tag=["a", "b"], directory=tmp_path, env={"WORD": "x y "})
+    job = tholepin.submit(
+        [sys.executable, "-c", show], gpus=1, on=[2], name="one", tag=["a", "b"], directory=tmp_path, env={"WORD": "x y "}
+    )
     assert [done["state"] for done in tholepin.wait(job)] == ["done"]
     assert (tmp_path / "out").read_text() == "x y 2"
     (seen,) = tholepin.jobs("one")
@@ -20,7 +23,9 @@ def test_a_job_runs_in_its_turn_with_what_it_was_given(tmp_path):
 
 
 def test_a_grid_is_a_task_for_each_combination():
-    job = tholepin.submit(["true", "{lr}", "{name}"], gpus=0, grid={"lr": [0.1, 0.01], "name": ["a", "b", "c"]}, at_most=2, hold=True)
+    job = tholepin.submit(
+        ["true", "{lr}", "{name}"], gpus=0, grid={"lr": [0.1, 0.01], "name": ["a", "b", "c"]}, at_most=2, hold=True
+    )
     assert tholepin.jobs(job, state="held")[0]["tasks"] == 6
 
 
@@ -28,7 +33,11 @@ def test_after_others_and_again():
     first = tholepin.submit(["false"], gpus=0, retry=[1, "fail"])
     then = tholepin.submit(["true"], gpus=0, after=[f"{first}:fail"])
     never = tholepin.submit(["true"], gpus=0, after=first)
-    assert {done["job"]: done["state"] for done in tholepin.wait(first, then, never)} == {first: "failed", then: "done", never: "skipped"}
+    assert {done["job"]: done["state"] for done in tholepin.wait(first, then, never)} == {
+        first: "failed",
+        then: "done",
+        never: "skipped",
+    }
 
 
 def test_what_a_job_cannot_be_is_said_at_once():

@@ -17,7 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("THOLE_BUILD_DIR", ROOT / "build"))
 INSTALLED = pathlib.Path(tholepin.__file__).parent / "_lib"
 
-pytestmark = pytest.mark.skipif(not INSTALLED.is_dir(), reason="tholepin is not installed from a wheel here, but run from the source")
+pytestmark = pytest.mark.skipif(
+    not INSTALLED.is_dir(), reason="tholepin is not installed from a wheel here, but run from the source"
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,12 @@ def test_one_file_serves_every_python_and_says_which_glibc_it_needs(wheel):
         names = set(archive.namelist())
         info = next(name for name in names if name.endswith("/METADATA"))
         assert "Requires-Dist" not in archive.read(info).decode()
-    assert {"tholepin/py.typed", "tholepin/_lib/bin/thole", "tholepin/_lib/lib/libthole.so.0", "tholepin/_lib/lib/thole/libhwloc.so.15"} <= names
+    assert {
+        "tholepin/py.typed",
+        "tholepin/_lib/bin/thole",
+        "tholepin/_lib/lib/libthole.so.0",
+        "tholepin/_lib/lib/thole/libhwloc.so.15",
+    } <= names
     assert not [name for name in names if "__pycache__" in name]
 
 
@@ -51,7 +58,9 @@ def test_the_command_is_the_bundled_program():
     for line in ([command], [sys.executable, "-m", "tholepin"]):
         done = subprocess.run([*line, "--version"], stdout=subprocess.PIPE, check=True, text=True)
         assert tholepin.__version__ in done.stdout
-    done = subprocess.run([command, "run", "-g", "2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=subprocess.PIPE, check=True, text=True)
+    done = subprocess.run(
+        [command, "run", "-g", "2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=subprocess.PIPE, check=True, text=True
+    )
     assert done.stdout == "0,1\n"
 
 
@@ -70,8 +79,22 @@ def test_it_runs_from_any_place(wheel, tmp_path):
 
 
 def test_pip_makes_the_same_wheel_without_a_network(wheel, tmp_path):
-    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-index", "--no-deps", "-w", tmp_path, f"--config-settings=built={BUILD}", ROOT]
-    if subprocess.run([sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-index",
+        "--no-deps",
+        "-w",
+        tmp_path,
+        f"--config-settings=built={BUILD}",
+        ROOT,
+    ]
+    if subprocess.run(
+        [sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ).returncode:
         pytest.skip("no pip here")
     subprocess.run(pip, check=True)
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
@@ -128,19 +151,30 @@ def test_pip_learns_the_name_without_building(backend, wheel, tmp_path):
 
 def test_every_supported_python_takes_it(wheel, tmp_path):
     """Those that are here: pyenv's, and the distribution's."""
-    candidates = [*pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"), *pathlib.Path("/usr/bin").glob("python3.[0-9]*")]
+    candidates = [
+        *pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"),
+        *pathlib.Path("/usr/bin").glob("python3.[0-9]*"),
+    ]
     tried = {}
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     for binary in (tmp_path / "tholepin/_lib").rglob("*"):
         binary.chmod(0o755)  # zipfile forgets modes
     for python in candidates:
-        told = subprocess.run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], stdout=subprocess.PIPE, text=True)
+        told = subprocess.run(
+            [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], stdout=subprocess.PIPE, text=True
+        )
         version = told.stdout.strip()
         if told.returncode or not re.fullmatch(r"3\.\d+", version) or int(version[2:]) < 9 or version in tried:
             continue
-        code = "import tholepin; print(len(tholepin.claim(2).gpus), [tholepin.gpus, tholepin.plan, tholepin.submit, tholepin.Error] and 'ok')"
-        done = subprocess.run([python, "-S", "-W", "error", "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True)
+        code = ("import tholepin; print(len(tholepin.claim(2).gpus), [tholepin.gpus, tholepin.plan, tholepin.submit, "
+                "tholepin.Error] and 'ok')")
+        done = subprocess.run(
+            [python, "-S", "-W", "error", "-c", code],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         tried[version] = done.stdout
     assert tried and set(tried.values()) == {"2 ok\n"}, tried

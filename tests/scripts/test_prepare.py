@@ -34,8 +34,13 @@ def stub(path, name, body):
 
 
 def prepare(machine, what="test", **environment):
-    return subprocess.run([machine / "bash", "-c", f'source "{PREPARE}"; install_missing {what}; echo ready'], capture_output=True,
-                          text=True, stdin=subprocess.DEVNULL, env={"PATH": str(machine), "LOG": str(machine / "log"), **environment})
+    return subprocess.run(
+        [machine / "bash", "-c", f'source "{PREPARE}"; install_missing {what}; echo ready'],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={"PATH": str(machine), "LOG": str(machine / "log"), **environment},
+    )
 
 
 def log(machine):

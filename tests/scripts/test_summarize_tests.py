@@ -38,9 +38,13 @@ MORE = {
     "a crash": ('add_test(NAME bad COMMAND sh -c "kill -SEGV $$")', "2 passed, 1 failed, 4 skipped"),
     "a program that was never built": ("add_test(NAME bad COMMAND nonesuch)", "2 passed, 1 failed, 4 skipped"),
     "a pytest file that cannot be read": (
-        'add_test(NAME bad COMMAND "{python}" -m pytest -q -p no:cacheprovider {dir}/broken.py)', "2 passed, 1 failed, 4 skipped"),
+        'add_test(NAME bad COMMAND "{python}" -m pytest -q -p no:cacheprovider {dir}/broken.py)',
+        "2 passed, 1 failed, 4 skipped",
+    ),
     "a skip without a reason": (
-        "add_test(NAME bad COMMAND false)\nset_tests_properties(bad PROPERTIES SKIP_RETURN_CODE 1)", "2 passed, 0 failed, 5 skipped"),
+        "add_test(NAME bad COMMAND false)\nset_tests_properties(bad PROPERTIES SKIP_RETURN_CODE 1)",
+        "2 passed, 0 failed, 5 skipped",
+    ),
 }
 
 
@@ -52,7 +56,9 @@ def report(tmp_path, more=""):
     build = tmp_path / "build"
     subprocess.run(["cmake", "-G", "Ninja", "-S", tmp_path, "-B", build], check=True, capture_output=True)
     subprocess.run(["ctest", "--output-junit", "junit.xml"], cwd=build, capture_output=True)
-    return subprocess.run([SCRIPT, build / "junit.xml", build / "Testing/Temporary/LastTest.log"], capture_output=True, text=True)
+    return subprocess.run(
+        [SCRIPT, build / "junit.xml", build / "Testing/Temporary/LastTest.log"], capture_output=True, text=True
+    )
 
 
 def test_each_skip_is_listed_with_its_reason_and_cases_are_counted(tmp_path):

@@ -65,7 +65,9 @@ class FakeStore final : public port::ClaimStore {
   std::vector<pid_t> wanting;                   // who waits for whatever is claimed
   int steps = 0;
 
-  std::unique_ptr<port::Place> enter(port::Entry entry) override { return std::make_unique<FakePlace>(*this, std::move(entry)); }
+  std::unique_ptr<port::Place> enter(port::Entry entry) override {
+    return std::make_unique<FakePlace>(*this, std::move(entry));
+  }
   std::vector<model::Holding> holdings() override {
     std::vector<model::Holding> all;
     for (const Held& claim : held)

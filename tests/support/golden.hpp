@@ -1,5 +1,5 @@
-// What the program says now, beside what was recorded of it, for people to read. THOLE_UPDATE_GOLDEN=1 records anew; look at the
-// difference before committing it.
+// What the program says now, beside what was recorded of it, for people to read. THOLE_UPDATE_GOLDEN=1 records anew; look at
+// the difference before committing it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -44,7 +44,8 @@ class LinkGraph {
   long packages(Mask set) const {
     return places(set, [&](std::size_t i) -> std::optional<int> {
       for (const model::Cpu& cpu : snapshot_.machine.cpus)
-        if (gpu(i).numa ? cpu.numa == gpu(i).numa : gpu(i).near_cpus.node && gpu(i).near_cpus.node->contains(cpu.id)) return cpu.package;
+        if (gpu(i).numa ? cpu.numa == gpu(i).numa : gpu(i).near_cpus.node && gpu(i).near_cpus.node->contains(cpu.id))
+          return cpu.package;
       return std::nullopt;
     });
   }

@@ -1,5 +1,5 @@
-// Machines drawn from a seed, plausible or odd: any shape, numbers missing, CPUs offline, near sets that are empty, cut, overlapping
-// or beside their package, GPUs without a node.
+// Machines drawn from a seed, plausible or odd: any shape, numbers missing, CPUs offline, near sets that are empty, cut,
+// overlapping or beside their package, GPUs without a node.
 #pragma once
 
 #include <algorithm>

@@ -21,7 +21,8 @@ namespace thole::test {
 
 inline host::TopologyReader topology_reader() { return host::TopologyReader({THOLE_BINARY_DIR "/fake/fake_probe", "", ""}); }
 
-// A topology file of NCCL or RCCL: CPUs by their affinity masks, PCI devices below each CPU as a tree of bridges, links counted.
+// A topology file of NCCL or RCCL: CPUs by their affinity masks, PCI devices below each CPU as a tree of bridges, links
+// counted.
 class NcclTopology {
  public:
   explicit NcclTopology(const std::string& path) {
@@ -101,8 +102,8 @@ class NcclTopology {
   std::optional<int> numa_;
 };
 
-// A tree of /sys/class/kfd/kfd/topology alone: its CPU nodes are memory nodes with so many CPUs each, a GPU's memory node is the
-// CPU node to which its link weighs least.
+// A tree of /sys/class/kfd/kfd/topology alone: its CPU nodes are memory nodes with so many CPUs each, a GPU's memory node is
+// the CPU node to which its link weighs least.
 inline model::Machine machine_of_kfd(const std::string& topology_directory) {
   test::MadeUpTree tree;
   tree.folder("sys/class/kfd/kfd");
@@ -137,8 +138,8 @@ inline model::Machine machine_of_kfd(const std::string& topology_directory) {
       const auto to = host::number_field(about, "node_to"), weight = host::number_field(about, "weight");
       if (!to || !weight || !numa_of.contains(static_cast<unsigned>(*to)) || *weight >= least) continue;
       least = *weight;
-      nearest[{host::number_field(properties, "domain").value_or(0), host::number_field(properties, "location_id").value_or(0) >> 3}] =
-          numa_of[static_cast<unsigned>(*to)];
+      nearest[{host::number_field(properties, "domain").value_or(0),
+               host::number_field(properties, "location_id").value_or(0) >> 3}] = numa_of[static_cast<unsigned>(*to)];
     }
   }
   for (model::Gpu& gpu : gpus) {
@@ -166,17 +167,20 @@ inline const std::map<std::string, model::Machine>& real_machines() {
       machine.name = name;
       all.emplace(name, std::move(machine));
     };
-    for (const auto& [source, archive] : {std::pair{"mpibind", "mpibind/topo-xml"}, {"prrte", "prrte/test-topo"}, {"hwloc", "hwloc/xml"}})
+    for (const auto& [source, archive] :
+         {std::pair{"mpibind", "mpibind/topo-xml"}, {"prrte", "prrte/test-topo"}, {"hwloc", "hwloc/xml"}})
       for (const auto& file : fs::recursive_directory_iterator(captured_tree(std::string(archive) + ".tar.gz")))
         if (file.path().extension() == ".xml") add(source, file.path(), host::import_file(file.path().string(), reader));
     for (const auto& file : fs::directory_iterator(THOLE_SOURCE_DIR "/tests/topologies/nvsmi"))
       if (file.path().extension() == ".txt") add("nvsmi", file.path(), host::import_file(file.path().string(), reader));
     for (const auto& [source, archive] : {std::pair{"nccl", "nccl/topo"}, {"rccl", "rccl/models"}})
       for (const auto& file : fs::recursive_directory_iterator(captured_tree(std::string(archive) + ".tar.gz")))
-        if (file.path().extension() == ".xml" && file.path().stem() != "ncv4-graph") add(source, file.path(), NcclTopology(file.path().string()).machine());
+        if (file.path().extension() == ".xml" && file.path().stem() != "ncv4-graph")
+          add(source, file.path(), NcclTopology(file.path().string()).machine());
     for (const char* name : {"16amd64-8n2c-cpusets", "16em64t-4s2c2t-offlines", "32amd64-4s2n4c-cgroup", "40intel64-2g2n4c+pci",
                              "fakepcilocalities", "nvidia-dgx-gb10", "nvidiagpunumanodes", "offline-cpu0-node0"})
-      add("tree", name, host::import_tree(host::root_in(captured_tree(std::string("hwloc/") + name + ".tar.gz").string()), {}, reader));
+      add("tree", name,
+          host::import_tree(host::root_in(captured_tree(std::string("hwloc/") + name + ".tar.gz").string()), {}, reader));
     for (const auto& [name, where] : {std::pair{"topo-mi210-xgmi-pcie", ""}, {"topo-mi300-cpx", "topology"},
                                       {"topology-parsing-mi308", "topology"}, {"topology-parsing", "topology"}})
       add("kfd", name, machine_of_kfd((captured_tree("kfd/k8s-device-plugin.tar.gz") / name / where).string()));

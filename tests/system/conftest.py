@@ -1,4 +1,5 @@
-"""No test leaves a process behind, however it ends: commands survive the `thole run` that a test kills, and holders are made to."""
+"""No test leaves a process behind, however it ends: commands survive the `thole run` that a test kills, and holders are made
+to."""
 import ctypes
 import os
 import signal

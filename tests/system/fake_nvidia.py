@@ -1,4 +1,5 @@
-"""A machine with faked NVIDIA GPUs: kernel files below a root prefix and a configuration for the fake libnvidia-ml (tests/fake/nvml.c)."""
+"""A machine with faked NVIDIA GPUs: kernel files below a root prefix and a configuration for the fake libnvidia-ml
+(tests/fake/nvml.c)."""
 import json
 import os
 import pathlib
@@ -8,8 +9,8 @@ import time
 
 from run_tools import BUILD, SANITIZED, THOLE
 
-# Seconds. `status` promises 5, whatever the driver does; who waited for a hung driver would be here for ever, and a machine that is
-# loaded by others is no reason to fail.
+# Seconds. `status` promises 5, whatever the driver does; who waited for a hung driver would be here for ever, and a machine
+# that is loaded by others is no reason to fail.
 STATUS_LIMIT = 60.0 if SANITIZED else 30.0
 
 
@@ -19,7 +20,9 @@ class Driver:
     def __init__(self, directory, gpus):
         self.root = directory / "root"
         self.conf = directory / "nvml.conf"
-        self.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n")
+        self.write(
+            "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n"
+        )
         (self.root / "proc/self/ns").mkdir(parents=True)
         (self.root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
         self.set_gpus(gpus)
@@ -30,8 +33,8 @@ class Driver:
                              "THOLE_PERSONAL_DIR": str(directory / "run")}
 
     def set_gpus(self, gpus, models=None):
-        """From now on the machine has so many. Which of them are no A100, by index: the kernel's files tell the model as well as
-        the library does (`gpu I name`), and a GeForce has connectors (PCI class 0300)."""
+        """From now on the machine has so many. Which of them are no A100, by index: the kernel's files tell the model as well
+        as the library does (`gpu I name`), and a GeForce has connectors (PCI class 0300)."""
         for pci in self.root.glob("proc/driver/nvidia/gpus/*"):
             for path in (pci, self.root / "sys/bus/pci/devices" / pci.name):
                 shutil.rmtree(path)

@@ -64,8 +64,25 @@ def note(claim, pid, flags, memory, until, command, place):
     scope = 14695981039346656037
     for byte in text:
         scope = ((scope ^ byte) * 1099511628211) & MASK
-    record = bytearray(struct.pack("<II16sQII16sqqQQ128s288sQ", NOTE_MAGIC, flags | (SHARED if place else 0), claim.encode(),
-                                   start_time(pid), pid, 0, boot(), 1, until, memory, scope, bytes(places), command.encode(), 0))
+    record = bytearray(
+        struct.pack(
+            "<II16sQII16sqqQQ128s288sQ",
+            NOTE_MAGIC,
+            flags | (SHARED if place else 0),
+            claim.encode(),
+            start_time(pid),
+            pid,
+            0,
+            boot(),
+            1,
+            until,
+            memory,
+            scope,
+            bytes(places),
+            command.encode(),
+            0,
+        )
+    )
     struct.pack_into("<Q", record, 504, checksum(record) | 1)
     return bytes(record)
 

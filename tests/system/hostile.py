@@ -1,8 +1,8 @@
 """A machine of three users who do not trust each other, for tests of what one of them can do to the others.
 
-A Lab is a mount namespace with an /etc, /run, /tmp and /var/tmp of its own, the users alice, bob and mallory, and a faked NVIDIA driver.
-Every process in it is a descendant of the test, so that nothing outlives it. A test file imports the fixture `lab`, and each of
-its tests runs once in every surrounding of SURROUNDINGS, or in those that it names:
+A Lab is a mount namespace with an /etc, /run, /tmp and /var/tmp of its own, the users alice, bob and mallory, and a faked
+NVIDIA driver. Every process in it is a descendant of the test, so that nothing outlives it. A test file imports the fixture
+`lab`, and each of its tests runs once in every surrounding of SURROUNDINGS, or in those that it names:
 
     from hostile import lab
     @pytest.mark.parametrize("lab", ["plain", "hidepid container"], indirect=True)

@@ -8,8 +8,16 @@ def cpus(cores, threads=1, numa=lambda c: 0, package=lambda c: 0, number=None):
 
 
 def gpu(bus, numa, vendor="nvidia", model="NVIDIA L40S", **more):
-    return {"uuid": f"GPU-{bus:08x}-0000-4000-8000-000000000000", "vendor": vendor, "model": model, "pci": f"0000:{bus:02x}:00.0",
-            "memory_mib": 46068, "numa": numa, "use": {"memory_used_mib": 0, "utilization_percent": 0, "processes": []}, **more}
+    return {
+        "uuid": f"GPU-{bus:08x}-0000-4000-8000-000000000000",
+        "vendor": vendor,
+        "model": model,
+        "pci": f"0000:{bus:02x}:00.0",
+        "memory_mib": 46068,
+        "numa": numa,
+        "use": {"memory_used_mib": 0, "utilization_percent": 0, "processes": []},
+        **more,
+    }
 
 
 def link(gpus, a, b, kind, count=None):
@@ -29,7 +37,9 @@ def sixteen():
     for a in range(16):
         for b in range(a):
             link(gpus, a, b, "nvlink", 6)
-            link(gpus, a, b, "pix" if a // 2 == b // 2 else "pxb" if a // 4 == b // 4 else "node" if a // 8 == b // 8 else "sys")
+            link(
+                gpus, a, b, "pix" if a // 2 == b // 2 else "pxb" if a // 4 == b // 4 else "node" if a // 8 == b // 8 else "sys"
+            )
     return machine("sixteen", cpus(48, 2, lambda c: c // 24, lambda c: c // 24), [(0, 772458), (1, 774137)], gpus)
 
 
@@ -51,7 +61,8 @@ def unknown():
 
 
 def threads():
-    """What a table of nvidia-smi tells of CPUs: their node, but no cores and no packages. One GPU is placed by its near CPUs."""
+    """What a table of nvidia-smi tells of CPUs: their node, but no cores and no packages. One GPU is placed by its near
+    CPUs."""
     cpu = [{"id": c, "numa": 0 if c % 16 < 8 else 1} for c in range(32)]
     return machine("threads", cpu, [(0, None), (1, None)], [gpu(1, 0), gpu(2, None, near_cpus={"node": "8-15,24-31"})])
 
@@ -69,7 +80,10 @@ def wide():
     gpus = [gpu(16 + i, i, model="NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition") for i in range(4)]
     for part in range(3):
         gpus.append({**gpu(64, 3, "amd", "AMD Instinct MI300X"), "uuid": f"GPU-part-{part}", "part": part, "memory_mib": 65530})
-    nics = [{"name": f"enp{i}s0f0np0", "pci": f"0000:{144 + i:02x}:00.0", "numa": i % 2, "rate_gbps": 25 * (1 + i % 2)} for i in range(9)]
+    nics = [
+        {"name": f"enp{i}s0f0np0", "pci": f"0000:{144 + i:02x}:00.0", "numa": i % 2, "rate_gbps": 25 * (1 + i % 2)}
+        for i in range(9)
+    ]
     return machine("wide", cpus(64, 2, lambda c: c % 4, lambda c: c % 4), [(i, 64000 + i) for i in range(4)], gpus, nics)
 
 

@@ -108,7 +108,8 @@ class Queue:
         return [pid for pid in alive if pid > 0]
 
     def noted_end(self, lane):
-        """The exit status that the lane has noted of the task in its first place, None before its end; see model/lane_record.hpp."""
+        """The exit status that the lane has noted of the task in its first place, None before its end; see
+        model/lane_record.hpp."""
         try:
             record = (self.directory / "lanes" / str(lane)).read_bytes()
         except OSError:
@@ -132,8 +133,8 @@ class Queue:
         return found
 
     def until_asleep(self, number=1):
-        """Waits until so many of them, and no others, run `sleep` and so start nothing any more; returns their pids. Killing those that
-        commands() lists while a shell forks would leave its child behind."""
+        """Waits until so many of them, and no others, run `sleep` and so start nothing any more; returns their pids. Killing
+        those that commands() lists while a shell forks would leave its child behind."""
         def asleep():
             pids = self.commands()
             return pids if [name_of(pid) for pid in pids] == ["sleep"] * number else None
@@ -149,7 +150,8 @@ class Queue:
             except OSError:
                 return f"{pid} gone"
         named = (self.directory / "runner").read_text().strip() if (self.directory / "runner").exists() else "-"
-        return f"runner {self.runner()} ({of(named)}), lanes {[of(pid) for pid in self.lanes()]}, commands {[of(pid) for pid in self.commands()]}"
+        return (f"runner {self.runner()} ({of(named)}), lanes {[of(pid) for pid in self.lanes()]}, commands "
+                f"{[of(pid) for pid in self.commands()]}")
 
     def kill(self, pids, number=signal.SIGKILL):
         killed = 0

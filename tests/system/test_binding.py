@@ -1,7 +1,8 @@
-"""Binding through the program: what its processes get of CPUs and memory policy, and what is said where that is less than asked.
+"""Binding through the program: what its processes get of CPUs and memory policy, and what is said where that is less than
+asked.
 
-The machine is a file whose CPUs are two that this host has: each alone in its node and package, each with a GPU. So what is planned
-on the machine is really done here.
+The machine is a file whose CPUs are two that this host has: each alone in its node and package, each with a GPU. So what is
+planned on the machine is really done here.
 """
 import json
 import os
@@ -100,7 +101,12 @@ def test_verbose_says_what_was_planned_and_read_back(site):
 
 def test_dry_run_shows_the_whole_plan(site):
     text = site.run("run", "--on", "1", "--dry-run", "true").stdout
-    for part in ("would claim GPU 1", f"CPUs {ALLOWED[1]} (1 core)", "memory where it is first touched", "CUDA_VISIBLE_DEVICES=1"):
+    for part in (
+        "would claim GPU 1",
+        f"CPUs {ALLOWED[1]} (1 core)",
+        "memory where it is first touched",
+        "CUDA_VISIBLE_DEVICES=1",
+    ):
         assert part in text
     plan = json.loads(site.run("run", "--on", "1", "--dry-run", "--json", "true").stdout)
     rank, = plan["binding"]["ranks"]
@@ -139,7 +145,9 @@ def test_run_in_a_claim_of_another_is_bound_by_its_gpus(site):
 
 def test_a_run_in_a_shell_that_claimed_is_bound(site):
     script = f'eval "$("$@" claim --on 1 --shell)"; "$@" -q run {" ".join(SHOW)}; "$@" release'
-    done = subprocess.run(["sh", "-c", script, "sh", *site.words], capture_output=True, text=True, env=site.environment, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *site.words], capture_output=True, text=True, env=site.environment, timeout=60
+    )
     assert cpus_in(done.stdout) == [ALLOWED[1]], done.stderr
 
 
@@ -160,7 +168,10 @@ def without(calls):
 
 
 def memory_policies():
-    return subprocess.run([*without("sched_setaffinity=0"), "true"]).returncode == 0 and pathlib.Path("/sys/devices/system/node").exists()
+    return (
+        subprocess.run([*without("sched_setaffinity=0"), "true"]).returncode == 0
+        and pathlib.Path("/sys/devices/system/node").exists()
+    )
 
 
 def test_a_simulated_machine_gets_only_the_cpus_we_were_started_with(site):
@@ -195,11 +206,20 @@ def test_strict_turns_a_difference_into_an_error_before_the_command_starts(site,
     assert not (tmp_path / "started").exists()
 
 
-@pytest.mark.parametrize("calls, says", [
-    ("set_mempolicy=1,get_mempolicy=1", "the memory policy is not set: not permitted here; in a container it takes --cap-add SYS_NICE"),
-    ("set_mempolicy=38,get_mempolicy=38", "the memory policy is not set: this kernel has none"),
-    ("set_mempolicy=1", "memory policy bind on node 0 refused: Operation not permitted (in a container it takes --cap-add SYS_NICE)"),
-])
+@pytest.mark.parametrize(
+    "calls, says",
+    [
+        (
+            "set_mempolicy=1,get_mempolicy=1",
+            "the memory policy is not set: not permitted here; in a container it takes --cap-add SYS_NICE",
+        ),
+        ("set_mempolicy=38,get_mempolicy=38", "the memory policy is not set: this kernel has none"),
+        (
+            "set_mempolicy=1",
+            "memory policy bind on node 0 refused: Operation not permitted (in a container it takes --cap-add SYS_NICE)",
+        ),
+    ],
+)
 def test_a_forbidden_memory_policy_is_said_once_and_ends_nothing(site, calls, says):
     done = site.run("run", "--on", "0", "--mem", "bind:0", "echo", "ran", before=without(calls))
     assert (done.returncode, done.stdout) == (0, "ran\n")
@@ -265,7 +285,9 @@ def test_intels_openmp_does_not_bind_anew(site, words):
     """It would, in the children that a data loader forks."""
     def shown(*more, env={}):
         ranks = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"} if words == ("bind",) else {}
-        return [line for line in site.run(*words, *more, "env", env={**ranks, **env}).stdout.splitlines() if line.startswith("KMP_")]
+        return [
+            line for line in site.run(*words, *more, "env", env={**ranks, **env}).stdout.splitlines() if line.startswith("KMP_")
+        ]
 
     assert shown() == ["KMP_AFFINITY=disabled"]
     assert shown(env={"KMP_AFFINITY": "compact"}) == ["KMP_AFFINITY=compact"]

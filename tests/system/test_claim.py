@@ -176,7 +176,9 @@ def test_a_stopped_holder_keeps_the_claim_and_a_killed_one_does_not(machine):
 
 def test_a_command_runs_inside_a_claim_and_keeps_it(machine):
     claim = machine.claim()
-    with Started(machine.words + ["run", "--in", claim, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $THOLE_CLAIM; read line; exit 4"]) as job:
+    with Started(
+        machine.words + ["run", "--in", claim, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $THOLE_CLAIM; read line; exit 4"]
+    ) as job:
         assert job.line() == f"0,1 {claim}"
         assert machine.run("release", claim).returncode == 0
         assert not machine.free(), "the command still has the locks"
@@ -186,7 +188,9 @@ def test_a_command_runs_inside_a_claim_and_keeps_it(machine):
 
 
 def test_release_of_a_running_command_ends_it_and_returns_when_it_is_free(machine):
-    waits = python("import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(os.environ['THOLE_CLAIM']); signal.pause()")
+    waits = python(
+        "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(os.environ['THOLE_CLAIM']); signal.pause()"
+    )
     with Started(machine.words + ["run", "-g", "2", *waits]) as job:
         claim = job.line()
         done = machine.run("release", claim)

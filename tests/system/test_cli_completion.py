@@ -124,4 +124,6 @@ def test_a_man_page_has_no_roff_mistakes(page):
 def test_the_page_of_commands_is_up_to_date(tmp_path):
     root = pathlib.Path(__file__).parents[2]
     subprocess.run([BUILD / "man" / "thole_pages", "commands", root / "man" / "prose", tmp_path / "commands.md"], check=True)
-    assert (tmp_path / "commands.md").read_text() == (root / "docs" / "commands.md").read_text(), "run: ninja thole_commands_page"
+    assert (tmp_path / "commands.md").read_text() == (
+        root / "docs" / "commands.md"
+    ).read_text(), "run: ninja thole_commands_page"

@@ -79,7 +79,9 @@ def test_the_status_file_tells_the_commands_75_from_ours(tmp_path):
     assert thole(*words, "sh", "-c", "exit 75").returncode == 75
     ended = json.loads((tmp_path / "ended").read_text())
     assert (ended["who"], ended["why"], ended["exit_code"]) == ("command", "exit", 75)
-    with subprocess.Popen([THOLE, *words[:5], "run", "sh", "-c", "echo; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen(
+        [THOLE, *words[:5], "run", "sh", "-c", "echo; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
         holder.stdout.readline()
         assert thole(*words, "--no-wait", "true").returncode == 75
         ended = json.loads((tmp_path / "ended").read_text())

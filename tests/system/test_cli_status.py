@@ -65,7 +65,11 @@ def test_a_status_is_itself_a_machine_file(name, tmp_path):
 
 
 def test_every_state_is_told(machine):
-    foreign = {**HEALTHY, "memory_used_mib": 9000, "processes": [{"pid": 1, "user": "bob", "kind": "compute", "memory_mib": 9000, "command": "train.py"}]}
+    foreign = {
+        **HEALTHY,
+        "memory_used_mib": 9000,
+        "processes": [{"pid": 1, "user": "bob", "kind": "compute", "memory_mib": 9000, "command": "train.py"}],
+    }
     words = machine(gpu(0), gpu(1, use=foreign), gpu(2, health="lost"),
                     gpu(3, health="unreadable", use=None))
     text = thole(*words).stdout
@@ -129,7 +133,13 @@ def test_list_is_index_uuid_name(machine):
 
 
 def test_strangers_texts_cannot_steer_the_terminal(machine):
-    hostile = {**HEALTHY, "memory_used_mib": 900, "processes": [{"pid": 1, "user": "a\x1b[2Jb", "kind": "compute", "memory_mib": 900, "command": "\x1b]0;x\x07\r\n0 IDLE"}]}
+    hostile = {
+        **HEALTHY,
+        "memory_used_mib": 900,
+        "processes": [
+            {"pid": 1, "user": "a\x1b[2Jb", "kind": "compute", "memory_mib": 900, "command": "\x1b]0;x\x07\r\n0 IDLE"}
+        ],
+    }
     words = machine(gpu(0, model="NVIDIA \x1b[31mRED", use=hostile))
     for more in ([], ["status", "0"], ["status", "--list"], ["why", "0"], ["status", "--json"], ["doctor"]):
         shown = thole(*words, *more)
@@ -171,14 +181,21 @@ def test_dry_run_claims_nothing(machine):
 
 
 def test_capture_without_use_is_an_idle_machine(machine, tmp_path):
-    foreign = {**HEALTHY, "memory_used_mib": 9000, "processes": [{"pid": 1, "user": "bob", "kind": "compute", "memory_mib": 9000}]}
+    foreign = {
+        **HEALTHY,
+        "memory_used_mib": 9000,
+        "processes": [{"pid": 1, "user": "bob", "kind": "compute", "memory_mib": 9000}],
+    }
     words = machine(gpu(0, use=foreign), gpu(1, health="lost"))
     idle, busy = tmp_path / "idle.json", tmp_path / "busy.json"
     assert thole(*words, "capture", "-o", idle).returncode == 0
     assert "2 free" in thole("--machine", idle).stdout
     busy.write_text(thole(*words, "capture", "--use", "--anonymous").stdout)
     assert "bob" not in busy.read_text()
-    assert [row["state"] for row in json.loads(thole("--machine", busy, "status", "--json").stdout)["units"]] == ["foreign", "sick"]
+    assert [row["state"] for row in json.loads(thole("--machine", busy, "status", "--json").stdout)["units"]] == [
+        "foreign",
+        "sick",
+    ]
 
 
 def test_doctor_informs_and_ends_with_0(machine):

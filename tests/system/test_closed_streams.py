@@ -1,5 +1,5 @@
-"""A program started with 0, 1 or 2 closed, as daemons and cron jobs start some: no text gets into a file of the claims, and what is closed stays
-closed for the command."""
+"""A program started with 0, 1 or 2 closed, as daemons and cron jobs start some: no text gets into a file of the claims, and
+what is closed stays closed for the command."""
 import itertools
 import os
 import pathlib

@@ -15,7 +15,13 @@ def thole(tmp_path):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("THOLE_", "XDG_", "CUDA_"))}
 
     def run(*words, **more):
-        environment = {**kept, "HOME": str(tmp_path / "home"), "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_MACHINE": "2xA100", **more}
+        environment = {
+            **kept,
+            "HOME": str(tmp_path / "home"),
+            "THOLE_PERSONAL_DIR": str(tmp_path / "own"),
+            "THOLE_MACHINE": "2xA100",
+            **more,
+        }
         return subprocess.run([THOLE, *words], env=environment, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     return run
 

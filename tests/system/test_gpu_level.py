@@ -14,7 +14,19 @@ LEVEL = pathlib.Path(__file__).parents[1] / "gpu"
 def run_level(driver, *more):
     environment = {**driver.environment, "PATH": f"{BUILD}/fake:{os.environ['PATH']}", "THOLE": THOLE,
                    "THOLE_BUILD_DIR": str(BUILD), "THOLE_GPU_LEVEL_ON_FAKE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(LEVEL), "--ignore", str(LEVEL / "test_real_late.py"), *more]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        str(LEVEL),
+        "--ignore",
+        str(LEVEL / "test_real_late.py"),
+        *more,
+    ]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280)
 
 

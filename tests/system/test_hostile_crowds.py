@@ -1,5 +1,5 @@
-"""Lists that strangers make long, and names that they borrow: locks of files by the ten thousand, notes full of locks, places in line in
-another's name. They make nobody wait, and no innocent is named."""
+"""Lists that strangers make long, and names that they borrow: locks of files by the ten thousand, notes full of locks, places
+in line in another's name. They make nobody wait, and no innocent is named."""
 import json
 
 import pytest
@@ -32,7 +32,8 @@ print("up", flush=True)
 sys.stdin.read()
 """
 
-# A live note file of one's own with sys.argv[1] locks behind its records and a lock in each record: each question walks all of them.
+# A live note file of one's own with sys.argv[1] locks behind its records and a lock in each record: each question walks all of
+# them.
 NOTE_FULL_OF_LOCKS = """
 import fcntl, os, struct, sys
 def lock(fd, start): fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0))     # F_OFD_SETLK
@@ -64,7 +65,8 @@ print("up", flush=True)
 sys.stdin.read()
 """
 
-# A ticket in the name of the user sys.argv[2] and his process sys.argv[1]; the lock of its FIFO was taken by a process that has ended.
+# A ticket in the name of the user sys.argv[2] and his process sys.argv[1]; the lock of its FIFO was taken by a process that has
+# ended.
 FRAMED = FORGE + """
 header(12)
 if os.fork() == 0:
@@ -106,7 +108,8 @@ sys.stdin.read()
 
 
 def work_of(lab, user, *words):
-    """What the processes of a command worked, in seconds, and how it ended; time that others had the processor does not count."""
+    """What the processes of a command worked, in seconds, and how it ended; time that others had the processor does not
+    count."""
     code = ("import os, subprocess, sys\n"
             "done = subprocess.run(sys.argv[1:], capture_output=True, text=True)\n"
             "t = os.times()\n"

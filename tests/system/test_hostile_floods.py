@@ -45,6 +45,8 @@ def test_a_flooded_waiter_keeps_his_deadline_and_can_be_interrupted(lab, how):
     mallory = lab.start_python("mallory", FLOOD, "/run/thole/turn.0", "16")
     if how == "interrupt":
         os.kill(supervisor_of(waiter), signal.SIGINT)
-    assert waiter.process.wait(PATIENCE) == {"deadline": 124, "interrupt": -signal.SIGINT}[how], waiter.process.stderr.read().decode()
+    assert (
+        waiter.process.wait(PATIENCE) == {"deadline": 124, "interrupt": -signal.SIGINT}[how]
+    ), waiter.process.stderr.read().decode()
     mallory.__exit__()
     every.__exit__()

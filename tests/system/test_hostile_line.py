@@ -1,6 +1,6 @@
 # ctest: timeout 900
-"""What users who mean harm can do to the line, with forged tickets, frozen waiters and kept locks: they cost order for a bounded time,
-never that somebody starts; and who keeps a lock is named."""
+"""What users who mean harm can do to the line, with forged tickets, frozen waiters and kept locks: they cost order for a
+bounded time, never that somebody starts; and who keeps a lock is named."""
 import os
 import signal
 
@@ -24,7 +24,8 @@ def checksum(b):
         f = (f + 0xd1342543de82ef96) & M
     return s ^ (s >> 31)
 def ticket(number):
-    r = bytearray(struct.pack("<QQIIQIIHBBIqQ", M, M, os.getuid(), os.getpid(), 1, 0, 0, 1, 0, 0, 0, int(time.time() * 1000), number))
+    r = bytearray(struct.pack("<QQIIQIIHBBIqQ", M, M, os.getuid(), os.getpid(), 1, 0, 0, 1, 0, 0, 0, int(time.time() * 1000),
+                              number))
     struct.pack_into("<I", r, 44, checksum(bytes(r)) & 0xffffffff | 1)
     return bytes(r)
 def put(place, number):

@@ -1,4 +1,5 @@
-"""Which claim a word means: a GPU's number is never the beginning of somebody's id, and a note with another's id names nobody else's."""
+"""Which claim a word means: a GPU's number is never the beginning of somebody's id, and a note with another's id names nobody
+else's."""
 import pathlib
 
 import pytest

@@ -1,5 +1,6 @@
 # ctest: timeout 900
-"""Directories that a stranger made first, under the names that thole's own would have: nothing of the user stops, and nothing goes into them."""
+"""Directories that a stranger made first, under the names that thole's own would have: nothing of the user stops, and nothing
+goes into them."""
 import json
 import socket
 
@@ -28,9 +29,17 @@ def test_a_planted_directory_in_tmp_stops_nothing(lab, kind):
     claim = lab.thole("alice", "claim", "-q", "-g", "1", "--time", "1h", check=True).stdout.strip()
     assert [c["id"] for c in lab.claims("alice")] == [claim]
     assert lab.thole("alice", "extend", claim, "2h").returncode == 0
-    done = lab.thole("alice", "run", "-g", "2", "--", "sh", "-ec",
-                     "{0} run -q --no-wait -g 1 -- sh -c 'echo first $CUDA_VISIBLE_DEVICES; {0} run -q --no-wait -g 1 -- true'; "
-                     "{0} run -q --no-wait -g 3 -- true || echo refused $?".format(lab.program))
+    done = lab.thole(
+        "alice",
+        "run",
+        "-g",
+        "2",
+        "--",
+        "sh",
+        "-ec",
+        "{0} run -q --no-wait -g 1 -- sh -c 'echo first $CUDA_VISIBLE_DEVICES; {0} run -q --no-wait -g 1 -- true'; "
+        "{0} run -q --no-wait -g 3 -- true || echo refused $?".format(lab.program),
+    )
     assert done.returncode == 0 and "first" in done.stdout and "refused" in done.stdout, done.stdout + done.stderr
     assert "will not reach" not in done.stderr, done.stderr
     assert lab.thole("alice", "release", claim).returncode == 0

@@ -22,7 +22,9 @@ MOUNTED = "grep -c ' /run/thole tmpfs ' /proc/mounts || true\n"
 def test_init_gives_the_directory_a_small_file_system_of_its_own(lab):
     seen = on_a_machine(lab, "THOLE init; grep ' /run/thole ' /proc/mounts; THOLE init; " + MOUNTED).splitlines()
     mount = seen[1].split()
-    assert mount[2] == "tmpfs" and {"nosuid", "nodev", "noexec", "size=4096k", "nr_inodes=8192"} <= set(mount[3].split(",")), mount
+    assert mount[2] == "tmpfs" and {"nosuid", "nodev", "noexec", "size=4096k", "nr_inodes=8192"} <= set(
+        mount[3].split(",")
+    ), mount
     assert seen[-1] == "1", "once"
 
 
@@ -48,7 +50,9 @@ def test_init_in_a_mount_namespace_of_its_own_is_seen_outside(lab):
 
 def own_file_system(lab):
     """What run-thole.mount does, before init."""
-    lab.run("root", "sh", "-ec", "mkdir /run/thole; mount -t tmpfs -o size=4m,nr_inodes=8k,mode=0755 thole /run/thole", check=True)
+    lab.run(
+        "root", "sh", "-ec", "mkdir /run/thole; mount -t tmpfs -o size=4m,nr_inodes=8k,mode=0755 thole /run/thole", check=True
+    )
     lab.init()
 
 
@@ -133,10 +137,18 @@ def test_a_full_tmp_costs_a_sockets_place_and_is_said_in_one_sentence(lab):
 @in_one_surrounding
 def test_init_deletes_what_is_no_note(lab):
     lab.init()
-    lab.run("mallory", "sh", "-ec", "cd /run/thole/notes; mkdir 61003-d; mkfifo 61003-f; echo x > 61001-a; ln -s /etc/passwd 61003-l; "
-            "echo x > 61003-00000001; truncate -s 1G 61003-00000002", check=True)
+    lab.run(
+        "mallory",
+        "sh",
+        "-ec",
+        "cd /run/thole/notes; mkdir 61003-d; mkfifo 61003-f; echo x > 61001-a; ln -s /etc/passwd 61003-l; "
+        "echo x > 61003-00000001; truncate -s 1G 61003-00000002",
+        check=True,
+    )
     lab.run("alice", "sh", "-c", "echo x > /run/thole/notes/61001-0000000b", check=True)
     lab.init()
     assert lab.run("root", "ls", "/run/thole/notes").stdout.split() == ["61001-0000000b", "61003-00000001"]
     lab.init("--group", "gpuusers")
-    assert lab.run("root", "ls", "/run/thole/notes").stdout.split() == ["61001-0000000b"], "who may not claim says nothing of claims"
+    assert lab.run("root", "ls", "/run/thole/notes").stdout.split() == [
+        "61001-0000000b"
+    ], "who may not claim says nothing of claims"

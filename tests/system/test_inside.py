@@ -13,7 +13,8 @@ INSIDE = r"""
 import json, os, subprocess, sys
 THOLE = sys.argv[1]
 def thole(*words, **more):
-    return subprocess.Popen([THOLE, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    return subprocess.Popen([THOLE, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, **more)
 def uuids(process):
     return sorted(gpu["uuid"] for gpu in json.loads(process.stdout.readline()))
 SHOW = ["--", "sh", "-c", 'printf "%s\\n" "$THOLE_GPUS"; cat >/dev/null']
@@ -24,7 +25,9 @@ mine = sorted(gpu["uuid"] for gpu in json.loads(os.environ["THOLE_GPUS"]))
 @pytest.fixture
 def box(tmp_path):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("THOLE")}
-    environment.update(THOLE_MACHINE="4xA100", THOLE_STATE_DIR=str(tmp_path / "state"), THOLE_PERSONAL_DIR=str(tmp_path / "run"))
+    environment.update(
+        THOLE_MACHINE="4xA100", THOLE_STATE_DIR=str(tmp_path / "state"), THOLE_PERSONAL_DIR=str(tmp_path / "run")
+    )
     (tmp_path / "run").mkdir(mode=0o700)
     return environment
 
@@ -79,7 +82,8 @@ def test_a_lease_inside_a_lease(box):
     lines = run_inside(box, """
 inner = thole("run", "-q", "-g", "2", "--", sys.executable, "-c", '''
 import json, os, subprocess, sys
-deep = subprocess.run([sys.argv[1], "run", "-q", "--no-wait", "-g", "1", "--", "sh", "-c", 'printf "%s %s" "$THOLE_CLAIM" "$CUDA_VISIBLE_DEVICES"'], capture_output=True, text=True)
+deep = subprocess.run([sys.argv[1], "run", "-q", "--no-wait", "-g", "1", "--", "sh", "-c",
+                       'printf "%s %s" "$THOLE_CLAIM" "$CUDA_VISIBLE_DEVICES"'], capture_output=True, text=True)
 print(os.environ["THOLE_CLAIM"], deep.stdout, deep.returncode)
 ''', THOLE)
 print(inner.communicate()[0].strip())
@@ -113,7 +117,9 @@ print("leased", first[0] in mine)
 
 
 def test_a_stale_claim_in_the_environment_is_ignored(box):
-    done = subprocess.run([THOLE, "run", "-q", "--no-wait", "-g", "3", "--", "true"], env={**box, "THOLE_CLAIM": "0123456789abcdef"})
+    done = subprocess.run(
+        [THOLE, "run", "-q", "--no-wait", "-g", "3", "--", "true"], env={**box, "THOLE_CLAIM": "0123456789abcdef"}
+    )
     assert done.returncode == 0
 
 
@@ -129,7 +135,8 @@ one.communicate()
 
 def test_the_order_asked_for_is_the_order_of_the_devices_also_inside(box):
     show = 'echo "$CUDA_VISIBLE_DEVICES"'
-    inside = f"{show}; $0 run -q -g 3 -- sh -c '{show}'; $0 run -q -g 2 -- sh -c '{show}'; $0 run -q -g 2 --order 0,3 -- sh -c '{show}'"
+    inside = (f"{show}; $0 run -q -g 3 -- sh -c '{show}'; $0 run -q -g 2 -- sh -c '{show}'; $0 run -q -g 2 --order 0,3 -- "
+              f"sh -c '{show}'")
     done = subprocess.run([THOLE, "run", "-q", "-g", "3", "--order", "3,0,2", "--", "sh", "-c", inside, THOLE],
                           capture_output=True, text=True, env=box, timeout=60)
     lines = done.stdout.splitlines()

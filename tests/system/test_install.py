@@ -26,7 +26,11 @@ def run(*command, env=None, **more):
 def prefix(tmp_path_factory):
     """Installed once, then moved, so that nothing can depend on where it was installed to."""
     where = tmp_path_factory.mktemp("install")
-    traced = ("strace", "-f", "-e", "trace=openat,creat,rename,mkdir,unlink", "-o", where / "calls") if shutil.which("strace") else ()
+    traced = (
+        ("strace", "-f", "-e", "trace=openat,creat,rename,mkdir,unlink", "-o", where / "calls")
+        if shutil.which("strace")
+        else ()
+    )
     run(*traced, "cmake", "--install", BUILD, "--prefix", where / "first")
     (where / "first").rename(where / "moved")
     return where / "moved"
@@ -47,18 +51,32 @@ def test_nothing_is_written_to_the_build_folder(prefix):
     calls = prefix.parent / "calls"
     if not calls.exists():
         pytest.skip("strace is not here")
-    written = [line for line in calls.read_text().splitlines()
-               if f'"{BUILD}/' in line and " = -1 " not in line and ("openat" not in line or "O_WRONLY" in line or "O_RDWR" in line)]
+    written = [
+        line
+        for line in calls.read_text().splitlines()
+        if f'"{BUILD}/' in line and " = -1 " not in line and ("openat" not in line or "O_WRONLY" in line or "O_RDWR" in line)
+    ]
     assert written and all("/install_manifest.txt" in line for line in written), written
 
 
 def test_every_kind_of_file_is_there(prefix, library_dir):
-    for path in ("bin/thole", "include/thole/thole.h", "include/thole/thole.hpp", "share/thole/machines/dgx-a100.json",
-                 "share/thole/python/tholepin/compat/start/sitecustomize.py",
-                 "share/man/man1/thole.1", "share/man/man1/thole-run.1", "share/bash-completion/completions/thole",
-                 "share/zsh/site-functions/_thole", "share/fish/vendor_completions.d/thole.fish", "lib/tmpfiles.d/thole.conf",
-                 "lib/udev/rules.d/70-thole.rules", "lib/systemd/system/thole-init.service", "lib/systemd/system/run-thole.mount",
-                 "share/doc/thole/README.md"):
+    for path in (
+        "bin/thole",
+        "include/thole/thole.h",
+        "include/thole/thole.hpp",
+        "share/thole/machines/dgx-a100.json",
+        "share/thole/python/tholepin/compat/start/sitecustomize.py",
+        "share/man/man1/thole.1",
+        "share/man/man1/thole-run.1",
+        "share/bash-completion/completions/thole",
+        "share/zsh/site-functions/_thole",
+        "share/fish/vendor_completions.d/thole.fish",
+        "lib/tmpfiles.d/thole.conf",
+        "lib/udev/rules.d/70-thole.rules",
+        "lib/systemd/system/thole-init.service",
+        "lib/systemd/system/run-thole.mount",
+        "share/doc/thole/README.md",
+    ):
         assert (prefix / path).is_file(), path
     assert (library_dir / "pkgconfig/thole.pc").is_file()
     assert (library_dir / "cmake/thole/tholeConfig.cmake").is_file()
@@ -145,5 +163,7 @@ def test_the_examples_build_by_find_package_and_run(prefix, tmp_path, simulated)
 @pytest.mark.skipif(SANITIZED, reason="a sanitized library wants a sanitized program around it")
 def test_the_moved_program_runs_programs_of_other_tools(prefix, simulated):
     pick = "import GPUtil; print(GPUtil.getFirstAvailable(), GPUtil.__file__)"
-    said = run(prefix / "bin/thole", "compat", "--", "python3", "-c", pick, env={**simulated, "PATH": os.environ["PATH"]}, cwd="/")
+    said = run(
+        prefix / "bin/thole", "compat", "--", "python3", "-c", pick, env={**simulated, "PATH": os.environ["PATH"]}, cwd="/"
+    )
     assert said == f"[0] {prefix}/share/thole/python/tholepin/compat/modules/GPUtil/__init__.py\n"

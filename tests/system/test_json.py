@@ -18,7 +18,12 @@ MACHINE = schema_check.load(ROOT / "docs/schema/machine-1.json")
 
 
 def thole(*words, state, **more):
-    environment = {"PATH": os.environ["PATH"], "HOME": str(state), "THOLE_MACHINES": str(ROOT / "machines"), "THOLE_STATE_DIR": str(state)}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(state),
+        "THOLE_MACHINES": str(ROOT / "machines"),
+        "THOLE_STATE_DIR": str(state),
+    }
     return subprocess.run([THOLE, *words], env=environment, capture_output=True, text=True, timeout=60, **more)
 
 

@@ -24,8 +24,15 @@ class Box:
         more.setdefault("stdin", subprocess.DEVNULL)
         if "input" in more:
             del more["stdin"]
-        return subprocess.run([*self.words, "map", *map(str, words)], capture_output=True, text=True, timeout=60, env=self.environment,
-                              cwd=self.folder, **more)
+        return subprocess.run(
+            [*self.words, "map", *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment,
+            cwd=self.folder,
+            **more,
+        )
 
     def out(self, *words, **more):
         done = self.map(*words, **more)
@@ -36,11 +43,15 @@ class Box:
         return Started([*self.words, verb, *map(str, words)], env=self.environment, cwd=self.folder, **more)
 
     def held(self):
-        status = subprocess.run([*self.words, "status", "--json"], capture_output=True, text=True, env=self.environment, check=True)
+        status = subprocess.run(
+            [*self.words, "status", "--json"], capture_output=True, text=True, env=self.environment, check=True
+        )
         return len(json.loads(status.stdout)["claims"])
 
     def waiting(self):
-        status = subprocess.run([*self.words, "status", "--json"], capture_output=True, text=True, env=self.environment, check=True)
+        status = subprocess.run(
+            [*self.words, "status", "--json"], capture_output=True, text=True, env=self.environment, check=True
+        )
         return len(json.loads(status.stdout)["queue"])
 
 
@@ -109,8 +120,14 @@ def test_the_job_has_what_run_would_give_it(box):
             if name not in ("THOLE_CLAIM", "_", ""):
                 kept[name] = value
         return kept
-    run = subprocess.run([*box.words, "run", "-q", "--on", "1", "sh", "-c", "exec env -0"], capture_output=True, text=True, env=box.environment,
-                         cwd=box.folder, check=True)
+    run = subprocess.run(
+        [*box.words, "run", "-q", "--on", "1", "sh", "-c", "exec env -0"],
+        capture_output=True,
+        text=True,
+        env=box.environment,
+        cwd=box.folder,
+        check=True,
+    )
     assert variables(box.out("-q", "--on", "1", "sh", "-c", "exec env -0", "sh", ":::", "a")) == variables(run.stdout)
 
 
@@ -123,7 +140,9 @@ def test_lanes_are_on_gpus_of_their_own(box):
 
 def test_per_gpu_runs_as_many_at_once_on_each(box):
     os.mkfifo(box.folder / "fifo")
-    with box.start("-q", "-u", "--per-gpu", "2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; cat fifo", "sh", ":::", 1, 2, 3, 4, 5) as job:
+    with box.start(
+        "-q", "-u", "--per-gpu", "2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; cat fifo", "sh", ":::", 1, 2, 3, 4, 5
+    ) as job:
         assert sorted(job.line() for _ in range(4)) == ["0", "0", "1", "1"]
         job.kill(signal.SIGTERM)
         job.wait()
@@ -182,8 +201,9 @@ def test_others_get_their_turn_at_the_end_of_a_task(tmp_path):
 
 def test_inside_a_claim_lanes_share_it_out(box):
     inner = " ".join([*box.words, "map", "-q", "sh", "-c", "'echo $CUDA_VISIBLE_DEVICES'", "sh", ":::", "1", "2", "3", "4"])
-    done = subprocess.run([*box.words, "run", "-q", "-g", "2", "sh", "-c", inner], capture_output=True, text=True, env=box.environment,
-                          timeout=60)
+    done = subprocess.run(
+        [*box.words, "run", "-q", "-g", "2", "sh", "-c", inner], capture_output=True, text=True, env=box.environment, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) == 4 and set(done.stdout.split()) <= {"0", "1"}
 
@@ -195,8 +215,10 @@ def test_the_exit_status_counts_the_failed(box):
     assert "105 of 105 tasks failed" in done.stderr
 
 
-@pytest.mark.parametrize("halt, status, ran", [("now,fail=1", 5, 2), ("soon,fail=2", 2, 3), ("now,success=1", 0, 1), ("soon,done=2", 1, 2),
-                                               ("never", 3, 5)])
+@pytest.mark.parametrize(
+    "halt, status, ran",
+    [("now,fail=1", 5, 2), ("soon,fail=2", 2, 3), ("now,success=1", 0, 1), ("soon,done=2", 1, 2), ("never", 3, 5)],
+)
 def test_halt(box, halt, status, ran):
     done = box.map("-g", "0", "-j", "1", "--halt", halt, "--joblog", "log", "sh", "-c", "exit $1", "sh", ":::", 0, 5, 6, 0, 7)
     assert done.returncode == status, done.stderr
@@ -204,7 +226,9 @@ def test_halt(box, halt, status, ran):
 
 
 def test_halt_now_ends_what_runs(box):
-    done = box.map("-g", "0", "-j", "2", "--halt", "now,fail=1", "--joblog", "log", "sh", "-c", "sleep $1; exit 3", "sh", ":::", 1000, 0)
+    done = box.map(
+        "-g", "0", "-j", "2", "--halt", "now,fail=1", "--joblog", "log", "sh", "-c", "sleep $1; exit 3", "sh", ":::", 1000, 0
+    )
     assert done.returncode == 3
     assert "1 cut short" in done.stderr
     assert [line.split("\t")[0] for line in (box.folder / "log").read_text().splitlines()] == ["Seq", "2"]
@@ -282,7 +306,9 @@ def test_ctrl_c_ends_the_tasks_and_gives_back_the_gpus(box):
 
 
 def test_a_second_ctrl_c_does_not_wait(box):
-    with box.start("-g", "0", "-u", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done", "sh", ":::", 1) as job:
+    with box.start(
+        "-g", "0", "-u", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done", "sh", ":::", 1
+    ) as job:
         assert job.line() == "ready"
         job.kill(signal.SIGINT)
         job.kill(signal.SIGTERM)
@@ -313,8 +339,27 @@ def test_a_daemon_of_a_task_is_ended_with_map(box):
 
 
 def test_the_end_of_its_reader_ends_it(box):
-    done = subprocess.run(["bash", "-c", 'set -o pipefail; "$@" | head -1; exit $?', "bash", *box.words, "map", "-g", "0", "-j", "1", "echo",
-                           ":::", *map(str, range(2000))], capture_output=True, text=True, env=box.environment, timeout=60)
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            'set -o pipefail; "$@" | head -1; exit $?',
+            "bash",
+            *box.words,
+            "map",
+            "-g",
+            "0",
+            "-j",
+            "1",
+            "echo",
+            ":::",
+            *map(str, range(2000)),
+        ],
+        capture_output=True,
+        text=True,
+        env=box.environment,
+        timeout=60,
+    )
     assert done.stdout == "0\n"
     assert done.returncode == 128 + signal.SIGPIPE
 
@@ -354,7 +399,9 @@ def test_a_claim_released_by_hand_ends_its_task(tmp_path):
     box = Box(tmp_path, gpus=1)
     with box.start("-q", "-u", "sh", "-c", "echo $THOLE_CLAIM; sleep 1000", "sh", ":::", 1) as job:
         claim = job.line()
-        released = subprocess.run([*box.words, "release", claim], capture_output=True, text=True, env=box.environment, timeout=60)
+        released = subprocess.run(
+            [*box.words, "release", claim], capture_output=True, text=True, env=box.environment, timeout=60
+        )
         assert released.returncode == 0, released.stderr
         assert job.wait() == 1
 
@@ -373,7 +420,9 @@ def test_a_task_keeps_its_gpu_when_map_is_killed(tmp_path):
 def test_without_gpus_no_state_directory_is_needed(box):
     (box.folder / "state").write_text("a file where the directory would be")
     assert box.out(*ECHO, ":::", "a", "b") == "a\nb\n"
-    run = subprocess.run([*box.words, "run", "-g", "0", "echo", "fine"], capture_output=True, text=True, env=box.environment, timeout=60)
+    run = subprocess.run(
+        [*box.words, "run", "-g", "0", "echo", "fine"], capture_output=True, text=True, env=box.environment, timeout=60
+    )
     assert (run.returncode, run.stdout) == (0, "fine\n"), run.stderr
     refused = box.map("-g", "1", "echo", ":::", "a")
     assert refused.returncode == 69 and "state" in refused.stderr and refused.stdout == ""

@@ -1,4 +1,5 @@
-"""A state directory on NFS is refused with the fix; looking still works. The file system's type is faked by a preloaded library."""
+"""A state directory on NFS is refused with the fix; looking still works. The file system's type is faked by a preloaded
+library."""
 import os
 import subprocess
 

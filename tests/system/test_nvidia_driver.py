@@ -1,4 +1,5 @@
-"""The program over a faked NVIDIA driver: kernel files under a root prefix, a fake libnvidia-ml, and every way it can misbehave."""
+"""The program over a faked NVIDIA driver: kernel files under a root prefix, a fake libnvidia-ml, and every way it can
+misbehave."""
 import json
 import os
 import pathlib
@@ -127,7 +128,7 @@ def test_while_the_driver_hangs_status_shows_claims_and_the_queue_at_once(driver
             first = status.expect("(?s)^.*1 of GPU 2").group()
             assert "not answered yet" in first and "UNKNOWN" not in first, "it stands before the table"
             plain = re.sub(r"\x1b\[[0-9;]*m", "", first)
-            assert [line.split()[0] for line in plain.splitlines() if "(claim)" in line] == ["2"]
+            assert [line.split()[0] for line in plain.splitlines() if "thole claim" in line] == ["2"]
             rest = status.expect("(?s)^.*UNKNOWN(.*UNKNOWN){6}").group()
             assert status.wait() == 0
             assert time.monotonic() - begin < STATUS_LIMIT
@@ -140,7 +141,8 @@ def test_while_the_driver_hangs_status_shows_claims_and_the_queue_at_once(driver
 
 
 def test_a_fatal_xid_in_the_kernel_s_log_keeps_a_gpu_from_being_handed_out(driver):
-    driver.configure("gpus 8", "gpu * rc nvmlDeviceGetFieldValues 3")  # a driver that does not say itself which recovery is needed
+    # a driver that does not say itself which recovery is needed
+    driver.configure("gpus 8", "gpu * rc nvmlDeviceGetFieldValues 3")
     driver.write("/dev/kmsg", "".join(f"<3>[ 1.0] NVRM: Xid (PCI:{driver.pci(gpu)[:-2]}): {xid}, pid=1, name=python\n"
                                       for gpu, xid in ((1, 31), (2, 63), (3, 74))))
     status = driver.status()
@@ -213,4 +215,7 @@ def test_an_instance_that_is_named_is_shown_without_its_siblings(driver):
     whole = driver.thole("status", "0").stdout
     assert "MIG-a" in whole and "MIG-b" in whole
     table = driver.thole("status").stdout.splitlines()
-    assert next(line for line in table if line.startswith("0:1")).split()[3:5] == ["-", "-"], "load and temperature are the GPU's"
+    assert next(line for line in table if line.startswith("0:1")).split()[3:5] == [
+        "-",
+        "-",
+    ], "load and temperature are the GPU's"

@@ -10,8 +10,13 @@ from run_tools import THOLE
 
 @pytest.fixture
 def box(tmp_path):
-    return {**{key: value for key, value in os.environ.items() if not key.startswith(("THOLE_", "CUDA_", "SLURM_", "SGE_", "PBS_"))},
-            "THOLE_MACHINE": "4xA100", "THOLE_STATE_DIR": str(tmp_path / "state")}
+    return {
+        **{
+            key: value for key, value in os.environ.items() if not key.startswith(("THOLE_", "CUDA_", "SLURM_", "SGE_", "PBS_"))
+        },
+        "THOLE_MACHINE": "4xA100",
+        "THOLE_STATE_DIR": str(tmp_path / "state"),
+    }
 
 
 def run(box, *words):

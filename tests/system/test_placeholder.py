@@ -50,7 +50,9 @@ def test_it_is_on_the_claimed_gpus_and_goes_before_release_returns(machine):
     command = pathlib.Path(f"/proc/{occupier}/cmdline").read_bytes().split(b"\0")
     assert command[:2] == [b"thole-placeholder", b"__placeholder"]
     assert os.getsid(occupier) == occupier
-    assert not [fd for fd in os.listdir(f"/proc/{occupier}/fd") if "state" in os.readlink(f"/proc/{occupier}/fd/{fd}")], "no lock of the claim"
+    assert not [
+        fd for fd in os.listdir(f"/proc/{occupier}/fd") if "state" in os.readlink(f"/proc/{occupier}/fd/{fd}")
+    ], "no lock of the claim"
     assert machine.thole("release", claim).returncode == 0
     assert gone(occupier)
 

@@ -13,34 +13,81 @@ THOLE = os.environ.get("THOLE", str(ROOT / "build" / "thole"))
 
 CPUS = [{"id": i, "core": i % 8, "l3": i % 8 // 4, "numa": i % 8 // 4, "package": 0} for i in range(16)]
 BOX = {
-    "schema": "thole/machine/1", "name": "box", "cpus": CPUS, "numa": [{"id": 0, "memory_mib": 1000}, {"id": 1, "memory_mib": 1000}],
-    "gpus": [{"uuid": f"GPU-{i}", "vendor": "nvidia", "pci": f"0000:0{i + 1}:00.0", "numa": i // 2,
-              "links": [{"to": f"0000:0{(i ^ 1) + 1}:00.0", "kind": "nvlink", "count": 4}]} for i in range(4)]}
+    "schema": "thole/machine/1",
+    "name": "box",
+    "cpus": CPUS,
+    "numa": [{"id": 0, "memory_mib": 1000}, {"id": 1, "memory_mib": 1000}],
+    "gpus": [
+        {
+            "uuid": f"GPU-{i}",
+            "vendor": "nvidia",
+            "pci": f"0000:0{i + 1}:00.0",
+            "numa": i // 2,
+            "links": [{"to": f"0000:0{(i ^ 1) + 1}:00.0", "kind": "nvlink", "count": 4}],
+        }
+        for i in range(4)
+    ],
+}
 
 
 def batch(lines, cwd=None, *words):
     """The answers to these lines (objects or texts)."""
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "THOLE_MACHINES": str(ROOT / "machines")}
-    result = subprocess.run([THOLE, *words, "plan", "--batch"], input=text, env=environment, cwd=cwd, capture_output=True, text=True, timeout=560)
+    result = subprocess.run(
+        [THOLE, *words, "plan", "--batch"], input=text, env=environment, cwd=cwd, capture_output=True, text=True, timeout=560
+    )
     assert result.returncode == 0 and result.stderr == "", result.stderr
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def test_the_answer_has_exactly_the_fields_of_the_schema():
-    [answer] = batch([{"machine": BOX, "allowed": "0-15", "busy": [0], "gpus": 2, "shape": "collective", "ranks": 2, "on": None,
-                       "bind": {"mode": "exclusive", "smt": "all", "balanced": False, "strict": False, "reserve": None, "lend": False}}])
+    [answer] = batch(
+        [
+            {
+                "machine": BOX,
+                "allowed": "0-15",
+                "busy": [0],
+                "gpus": 2,
+                "shape": "collective",
+                "ranks": 2,
+                "on": None,
+                "bind": {"mode": "exclusive", "smt": "all", "balanced": False, "strict": False, "reserve": None, "lend": False},
+            }
+        ]
+    )
     assert answer == {
-        "gpus": [2, 3], "score": 420,
-        "ranks": [{"rank": 0, "gpus": [2], "cpus": "4,5,12,13", "degraded": False, "why": "node 1: 2 of 4 cores, divided among GPUs 2,3"},
-                  {"rank": 1, "gpus": [3], "cpus": "6,7,14,15", "degraded": False, "why": "node 1: 2 of 4 cores, divided among GPUs 2,3"}],
-        "explain": "2,3: NV4 pair on node 1; leaves one free"}
+        "gpus": [2, 3],
+        "score": 420,
+        "ranks": [
+            {
+                "rank": 0,
+                "gpus": [2],
+                "cpus": "4,5,12,13",
+                "degraded": False,
+                "why": "node 1: 2 of 4 cores, divided among GPUs 2,3",
+            },
+            {
+                "rank": 1,
+                "gpus": [3],
+                "cpus": "6,7,14,15",
+                "degraded": False,
+                "why": "node 1: 2 of 4 cores, divided among GPUs 2,3",
+            },
+        ],
+        "explain": "2,3: NV4 pair on node 1; leaves one free",
+    }
 
 
 def test_a_machine_comes_as_path_name_shorthand_or_object(tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps(BOX))
-    answers = batch([{"machine": machine, "gpus": 2, "ranks": 2} for machine in ("./mine.json", str(tmp_path / "mine.json"), "dgx-a100", "8xA100", BOX)],
-                    tmp_path)
+    answers = batch(
+        [
+            {"machine": machine, "gpus": 2, "ranks": 2}
+            for machine in ("./mine.json", str(tmp_path / "mine.json"), "dgx-a100", "8xA100", BOX)
+        ],
+        tmp_path,
+    )
     assert [answer["gpus"] for answer in answers] == [[0, 1]] * 5
     [named] = batch([{"gpus": 1}], tmp_path, "--machine", "mine.json")
     assert named["gpus"] == [0]
@@ -53,10 +100,25 @@ def test_a_machine_that_is_an_object_needs_only_what_a_plan_needs():
 
 
 def test_a_bad_line_gets_an_error_and_the_next_is_read():
-    bad = ["", "{", "[]", "7", '{"machine": 3}', '{"machine": "no-such-machine"}', '{"machine": "dgx-a100", "gpu": 1}',
-           '{"machine": "dgx-a100", "gpus": -1}', '{"machine": "dgx-a100", "allowed": "3-1"}', '{"machine": "dgx-a100", "bind": {"mode": "nude"}}',
-           '{"machine": "dgx-a100", "bind": {"mode": "core:0"}}', '{"machine": "dgx-a100", "bind": 1}', '{"machine": {"cpus": 1}}',
-           '{"machine": "dgx-a100", "gpus": 99999999999999999999}', "\x00", '{"machine": "dgx-a100", "on": ["x"]}', "[" * 100000]
+    bad = [
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"machine": 3}',
+        '{"machine": "no-such-machine"}',
+        '{"machine": "dgx-a100", "gpu": 1}',
+        '{"machine": "dgx-a100", "gpus": -1}',
+        '{"machine": "dgx-a100", "allowed": "3-1"}',
+        '{"machine": "dgx-a100", "bind": {"mode": "nude"}}',
+        '{"machine": "dgx-a100", "bind": {"mode": "core:0"}}',
+        '{"machine": "dgx-a100", "bind": 1}',
+        '{"machine": {"cpus": 1}}',
+        '{"machine": "dgx-a100", "gpus": 99999999999999999999}',
+        "\x00",
+        '{"machine": "dgx-a100", "on": ["x"]}',
+        "[" * 100000,
+    ]
     good = {"machine": BOX, "gpus": 1}
     answers = batch([line for wrong in bad for line in (wrong, good)])
     assert len(answers) == 2 * len(bad)
@@ -67,7 +129,9 @@ def test_a_bad_line_gets_an_error_and_the_next_is_read():
 
 
 def test_the_last_line_needs_no_end():
-    result = subprocess.run([THOLE, "plan", "--batch"], input=json.dumps({"machine": BOX, "gpus": 1}), capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [THOLE, "plan", "--batch"], input=json.dumps({"machine": BOX, "gpus": 1}), capture_output=True, text=True, timeout=60
+    )
     assert json.loads(result.stdout)["gpus"] == [0]
 
 
@@ -174,9 +238,14 @@ def cpus_of(text):
 
 
 def machine_of(topology):
-    return {"schema": "thole/machine/1", "cpus": [{"id": i, "core": c, "package": s, "numa": n} for i, c, s, n in topology["cpus"]],
-            "gpus": [{"uuid": f"GPU-{gpu['index']}", "vendor": "nvidia", "near_cpus": {"node": gpu["node"], "package": gpu["socket"]}}
-                     for gpu in topology["gpus"]]}
+    return {
+        "schema": "thole/machine/1",
+        "cpus": [{"id": i, "core": c, "package": s, "numa": n} for i, c, s, n in topology["cpus"]],
+        "gpus": [
+            {"uuid": f"GPU-{gpu['index']}", "vendor": "nvidia", "near_cpus": {"node": gpu["node"], "package": gpu["socket"]}}
+            for gpu in topology["gpus"]
+        ],
+    }
 
 
 def test_compat_equals_gpu_affinity(tmp_path):
@@ -191,12 +260,18 @@ def test_compat_equals_gpu_affinity(tmp_path):
         path.write_text(json.dumps(machine_of(topology)))
         for cpuset, ranks, mode, scope, threading, balanced, least, most, sets in topology["cases"][::5]:
             sets = [topology["sets"][number] for number in sets]
-            if mode == "single_unique" and any(found == "!IndexError" or not found.startswith("!") and not
-                                               cpus_of(found) <= cpus_of(topology["gpus"][gpu][scope]) for gpu, found in enumerate(sets)):
+            if mode == "single_unique" and any(
+                found == "!IndexError"
+                or not found.startswith("!")
+                and not cpus_of(found) <= cpus_of(topology["gpus"][gpu][scope])
+                for gpu, found in enumerate(sets)
+            ):
                 continue
             bind = {"mode": "compat", "affinity": mode, "scope": scope, "smt": "all" if threading == "all_logical" else "one",
                     "balanced": balanced, "min_cores": least, "max_cores": most}
-            requests.append({"machine": str(path), "allowed": topology["cpusets"][cpuset]["cpus"], "ranks": ranks, "bind": bind})
+            requests.append(
+                {"machine": str(path), "allowed": topology["cpusets"][cpuset]["cpus"], "ranks": ranks, "bind": bind}
+            )
             expected.append("error" if any(found.startswith("!") for found in sets) else [cpus_of(found) for found in sets])
     answers = batch(requests)
     found = ["error" if "error" in answer else [cpus_of(rank["cpus"]) for rank in answer["ranks"]] for answer in answers]

@@ -16,7 +16,9 @@ def queue(tmp_path):
 
 
 def test_a_job_runs_where_and_as_it_was_submitted(queue):
-    number = queue.submit("-g", "2", "sh", "-c", "pwd; echo $COLOUR; umask; echo gpus $CUDA_VISIBLE_DEVICES", env={"COLOUR": "blue"})
+    number = queue.submit(
+        "-g", "2", "sh", "-c", "pwd; echo $COLOUR; umask; echo gpus $CUDA_VISIBLE_DEVICES", env={"COLOUR": "blue"}
+    )
     assert queue.run("wait", number).returncode == 0
     text = queue("logs", number)
     assert str(queue.work) in text and "blue" in text and "gpus 0,1" in text
@@ -32,7 +34,9 @@ def test_submit_prints_the_number_and_says_the_rest_on_stderr(queue):
 
 
 def test_a_grid_is_one_job_whose_tasks_get_their_values(queue):
-    number = queue.submit("-g0", "--grid", "lr=1e-3,1e-4", "--grid", "seed=0..1", "--", "echo", "{lr}/{seed}", "{index}", "{{lr}}")
+    number = queue.submit(
+        "-g0", "--grid", "lr=1e-3,1e-4", "--grid", "seed=0..1", "--", "echo", "{lr}/{seed}", "{index}", "{{lr}}"
+    )
     assert queue.run("wait", number).returncode == 0
     text = queue("logs", number)
     for line in ("1e-3/0 0 {lr}", "1e-3/1 1 {lr}", "1e-4/0 2 {lr}", "1e-4/1 3 {lr}"):
@@ -387,7 +391,9 @@ def test_no_json_shows_the_environment(queue):
 def test_jobs_text_fits_eighty_columns(queue):
     queue.drain()
     queue.submit("-n", "a-name-that-is-much-longer-than-the-column-for-names-can-be", "-g", "4", "--hold", "true")
-    queue.submit("--grid", "seed=0..199999", "python", "train.py", "--seed", "{seed}", "--with", "a very long tail of arguments " * 3)
+    queue.submit(
+        "--grid", "seed=0..199999", "python", "train.py", "--seed", "{seed}", "--with", "a very long tail of arguments " * 3
+    )
     queue.submit("--after", "1,2:any", "--begin", "5h", "true")
     for line in queue("jobs").splitlines():
         assert len(line) <= 80, line

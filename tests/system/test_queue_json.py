@@ -62,9 +62,17 @@ def test_jobs_in_every_state_and_with_every_reason_to_wait(queue):
         skipped = queue.submit("-g", "0", "--after", f"{failed}", "true")
         again = queue.submit("-g", "0", "--retry", "1", "--retry-pause", "1h", "false")
         done = queue.submit("-g", "0", "true")
-        for number, state in ((failed, "failed"), (killed, "failed"), (skipped, "skipped"), (done, "done"), (bounded, "running")):
+        for number, state in (
+            (failed, "failed"),
+            (killed, "failed"),
+            (skipped, "skipped"),
+            (done, "done"),
+            (bounded, "running"),
+        ):
             queue.reaches(number, state)
-        eventually(lambda: queue.job(again)["waits"] and queue.job(again)["waits"]["kind"] == "retry", "it waits for its second run")
+        eventually(
+            lambda: queue.job(again)["waits"] and queue.job(again)["waits"]["kind"] == "retry", "it waits for its second run"
+        )
         told = checked(queue("--json", "jobs", "--all"), "jobs")
         states = {job["state"] for job in told["jobs"]}
         assert {"running", "paused", "queued", "held", "failed", "skipped", "done"} <= states, states

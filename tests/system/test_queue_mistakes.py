@@ -43,19 +43,25 @@ def test_a_mistake_in_a_submission(queue, words, says, hint):
     assert queue("jobs") == "no jobs\n"
 
 
-@pytest.mark.parametrize("text, says", [
-    ("", "no jobs"),
-    ("[[job]]\nname = 'a'\n", "command is missing"),
-    ("[[job]]\ncomand = ['true']\n", "jobs.toml:2: unknown key"),
-    ("[[job]]\ncommand = ['true']\ngpus = 'many'\n", "jobs.toml:1: --gpus"),
-    ("[[job]]\ncommand = ['true']\nhold = 1\n", "hold is true or false"),
-    ("[[job]]\nname='a'\nafter=['b']\ncommand=['true']\n[[job]]\nname='b'\nafter=['a']\ncommand=['true']\n", "a waits for b, which waits for a"),
-    ("[[job]]\nname='a'\nafter=['a']\ncommand=['true']\n", "a waits for a"),
-    ("[[job]]\nname='a'\ncommand=['true']\n[[job]]\nname='a'\ncommand=['true']\n", "two jobs named a"),
-    ("[[job]]\ncommand = ['echo', '{x}']\ngrid.y = [1]\n", "{x}"),
-    ("job = 3\n", "expected tables: [[job]]"),
-    ("[[job]\n", "jobs.toml:1:"),
-])
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("", "no jobs"),
+        ("[[job]]\nname = 'a'\n", "command is missing"),
+        ("[[job]]\ncomand = ['true']\n", "jobs.toml:2: unknown key"),
+        ("[[job]]\ncommand = ['true']\ngpus = 'many'\n", "jobs.toml:1: --gpus"),
+        ("[[job]]\ncommand = ['true']\nhold = 1\n", "hold is true or false"),
+        (
+            "[[job]]\nname='a'\nafter=['b']\ncommand=['true']\n[[job]]\nname='b'\nafter=['a']\ncommand=['true']\n",
+            "a waits for b, which waits for a",
+        ),
+        ("[[job]]\nname='a'\nafter=['a']\ncommand=['true']\n", "a waits for a"),
+        ("[[job]]\nname='a'\ncommand=['true']\n[[job]]\nname='a'\ncommand=['true']\n", "two jobs named a"),
+        ("[[job]]\ncommand = ['echo', '{x}']\ngrid.y = [1]\n", "{x}"),
+        ("job = 3\n", "expected tables: [[job]]"),
+        ("[[job]\n", "jobs.toml:1:"),
+    ],
+)
 def test_a_mistake_in_a_job_file(queue, text, says):
     (queue.work / "jobs.toml").write_text(text)
     message = queue.refused("submit", "--file", "jobs.toml")

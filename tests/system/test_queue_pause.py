@@ -28,7 +28,8 @@ def process_states(group):
 
 
 def is_stopped(group):
-    """Nothing of the group can go on: all are stopped, or wait in vfork() (D) for a child that is. An empty group says nothing."""
+    """Nothing of the group can go on: all are stopped, or wait in vfork() (D) for a child that is. An empty group says
+    nothing."""
     states = process_states(group)
     waits = {parent for state, parent in states.values() if state == "T"}
     return bool(states) and all(state == "T" or (state == "D" and pid in waits) for pid, (state, _) in states.items())

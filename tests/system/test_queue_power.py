@@ -1,8 +1,8 @@
 """The power goes while a queue works: no task that has begun is run again without --retry lost, whatever the disk has of it.
 
 The disk that forgets is a preloaded library (fake/power_cut.c): of the queue it has what was synced, and of the lanes' records
-what they were at some earlier moment, as a kernel writes them when it likes. With THOLE_POWER_CUTS=N the same is done N times on
-a real file system: ext4 on a loop device, whose backing file is copied while every process stands still. The next boot is
+what they were at some earlier moment, as a kernel writes them when it likes. With THOLE_POWER_CUTS=N the same is done N times
+on a real file system: ext4 on a loop device, whose backing file is copied while every process stands still. The next boot is
 another boot id, mounted over the kernel's in a mount namespace of this process, so all of this takes root.
 """
 # ctest: timeout 900

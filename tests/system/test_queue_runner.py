@@ -31,7 +31,9 @@ def only_task(queue, job):
 
 def test_a_job_runs_in_its_directory_and_environment_with_its_gpu_in_sight(queue, tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    job = queue.submit("-g", "2", *shell('pwd; echo "$COLOUR $CUDA_VISIBLE_DEVICES"; umask'), cwd=tmp_path / "elsewhere", COLOUR="blue")
+    job = queue.submit(
+        "-g", "2", *shell('pwd; echo "$COLOUR $CUDA_VISIBLE_DEVICES"; umask'), cwd=tmp_path / "elsewhere", COLOUR="blue"
+    )
     queue.until_ended(job)
     text = queue.log(job)
     body = [line for line in text.splitlines() if not line.startswith("# ")]
@@ -40,8 +42,15 @@ def test_a_job_runs_in_its_directory_and_environment_with_its_gpu_in_sight(queue
     assert head.startswith(f"# thole job {job} on ") and "exit status 0" in foot, text
 
 
-@pytest.mark.parametrize("command, state, code, number", [
-    ("exit 0", "done", 0, None), ("exit 3", "failed", 3, None), ("kill -9 $$", "failed", None, 9), ("kill -TERM $$", "failed", None, 15)])
+@pytest.mark.parametrize(
+    "command, state, code, number",
+    [
+        ("exit 0", "done", 0, None),
+        ("exit 3", "failed", 3, None),
+        ("kill -9 $$", "failed", None, 9),
+        ("kill -TERM $$", "failed", None, 15),
+    ],
+)
 def test_how_the_command_ended_is_kept(queue, command, state, code, number):
     assert only_task(queue, queue.submit("-g", "0", *shell(command)))[:3] == (state, code, number)
 
@@ -81,7 +90,15 @@ def test_a_gpu_that_ran_out_of_memory_is_seen_in_the_log(queue):
 
 def test_the_time_limit_ends_a_task_with_int_term_kill(queue):
     begun = time.monotonic()
-    job = queue.submit("-g", "0", "--time", "1s", "--patience", "1s", *shell('trap "echo int" INT; trap "echo term" TERM; while :; do sleep 0.05; done'))
+    job = queue.submit(
+        "-g",
+        "0",
+        "--time",
+        "1s",
+        "--patience",
+        "1s",
+        *shell('trap "echo int" INT; trap "echo term" TERM; while :; do sleep 0.05; done'),
+    )
     state, _, number, _, reason = only_task(queue, job)
     assert (state, number, reason) == ("failed", signal.SIGKILL, "time limit")
     assert [line for line in queue.log(job).splitlines() if line in ("int", "term")] == ["int", "term"]
@@ -168,8 +185,15 @@ def test_at_most_bounds_what_runs_at_once(queue, tmp_path):
 
 
 def test_per_gpu_runs_several_at_once_in_one_claim(queue, tmp_path):
-    job = queue.submit("--on", "1", "--per-gpu", "3", "--array", "0-2",
-                       *shell('echo $CUDA_VISIBLE_DEVICES $THOLE_CLAIM >> seen; until [ $(wc -l < seen) = 3 ]; do sleep 0.02; done'))
+    job = queue.submit(
+        "--on",
+        "1",
+        "--per-gpu",
+        "3",
+        "--array",
+        "0-2",
+        *shell('echo $CUDA_VISIBLE_DEVICES $THOLE_CLAIM >> seen; until [ $(wc -l < seen) = 3 ]; do sleep 0.02; done'),
+    )
     queue.until_ended(job)
     assert queue.states(job) == {"done": 3}
     seen = set((tmp_path / "seen").read_text().splitlines())
@@ -212,8 +236,10 @@ def test_two_users_take_turns(tmp_path):
         end_task(0)
         eventually(lambda: running(1), "the next task runs")
         single = one.submit(*shell("true"))
-        eventually(lambda: {waiting["pid"] for waiting in json.loads(one.call("status", "--json").stdout)["queue"]} & set(one.lanes()),
-                   "the single job stands in line")
+        eventually(
+            lambda: {waiting["pid"] for waiting in json.loads(one.call("status", "--json").stdout)["queue"]} & set(one.lanes()),
+            "the single job stands in line",
+        )
         end_task(1)
         eventually(lambda: one.states(single) == {"done": 1} or running(2), "somebody has the GPU")
         if one.states(single) != {"done": 1}:
@@ -339,7 +365,9 @@ def test_no_descriptor_of_the_starter_stays_with_the_runner(queue, tmp_path):
 
 
 def test_the_middle_of_a_long_log_is_dropped(queue):
-    job = queue.submit("-g", "0", "--log-limit", "1M", *shell("yes 0123456789012345678901234567890 | head -c 8000000; echo the end"))
+    job = queue.submit(
+        "-g", "0", "--log-limit", "1M", *shell("yes 0123456789012345678901234567890 | head -c 8000000; echo the end")
+    )
     queue.until_ended(job)
     name, = queue.rows("SELECT log FROM task WHERE job = ?", job)[0]
     about = (queue.directory / "logs" / name).stat()

@@ -30,7 +30,9 @@ def nobody_writes(queue):
 
 
 def submitter_before_storing(queue):
-    submitter = Started([THOLE, "submit", "--snapshot", "-g0", "sh", "run.sh"], env=queue.env, cwd=queue.work, stdin=subprocess.DEVNULL)
+    submitter = Started(
+        [THOLE, "submit", "--snapshot", "-g0", "sh", "run.sh"], env=queue.env, cwd=queue.work, stdin=subprocess.DEVNULL
+    )
     submitter.error_until("copied")
     return submitter
 
@@ -62,7 +64,8 @@ def test_the_copy_of_a_submitter_who_is_only_slow_is_left_alone(queue):
     queue.submit("--hold", "true")
     with contextlib.ExitStack() as both:
         with nobody_writes(queue):
-            submitters = [both.enter_context(submitter_before_storing(queue)) for _ in range(2)]   # the second looked for abandoned ones
+            # the second looked for abandoned ones
+            submitters = [both.enter_context(submitter_before_storing(queue)) for _ in range(2)] 
             assert len(copies(queue)) == 2
         assert [submitter.wait() for submitter in submitters] == [0, 0]
     assert queue.run("wait", "2,3").returncode == 0 and len(copies(queue)) == 2
@@ -93,7 +96,13 @@ def test_what_thole_keeps_itself_is_not_copied(queue, where, repository):
         subprocess.run(["git", "init", "-q", queue.work], check=True)
     copied = []
     for _ in range(3):
-        done = subprocess.run([THOLE, "submit", "--snapshot", "--hold", "-g0", "true"], env=environment, cwd=queue.work, capture_output=True, text=True)
+        done = subprocess.run(
+            [THOLE, "submit", "--snapshot", "--hold", "-g0", "true"],
+            env=environment,
+            cwd=queue.work,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         copied.append(done.stderr.partition("copied ")[2].partition(" files")[0])
     assert copied == ["2"] * 3, "data and kept, each time"

@@ -72,7 +72,9 @@ class Box:
         return [str(self.program), "--machine", "8xA100", "--state-dir", str(self.state), *words]
 
     def status(self):
-        done = subprocess.run(self.command("status", "--json"), capture_output=True, text=True, env=self.environment, check=True)
+        done = subprocess.run(
+            self.command("status", "--json"), capture_output=True, text=True, env=self.environment, check=True
+        )
         return json.loads(done.stdout)
 
     def start(self, name, gpus, user, *more):

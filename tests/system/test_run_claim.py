@@ -134,7 +134,9 @@ def test_a_second_interrupt_ends_the_patience():
 
 
 def test_a_stopped_process_left_behind_is_ended():
-    with Started([PROBE, "--patience", "100000", *daemon("os.kill(os.getpid(), signal.SIGSTOP) if os.fork() == 0 else None")]) as job:
+    with Started(
+        [PROBE, "--patience", "100000", *daemon("os.kill(os.getpid(), signal.SIGSTOP) if os.fork() == 0 else None")]
+    ) as job:
         pid = int(job.line())
         assert job.wait() == 0
         assert gone(pid)

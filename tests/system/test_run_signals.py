@@ -133,7 +133,9 @@ def test_signals_ignored_at_the_start_stay_ignored(run, ignored):
         signal.signal(ignored, signal.SIG_IGN)
         os.setpgid(0, 0)
 
-    with Started(run + ["sh", "-c", "grep SigIgn /proc/$$/status; read line; exit 5"], preexec_fn=ignore, restore_signals=False) as job:
+    with Started(
+        run + ["sh", "-c", "grep SigIgn /proc/$$/status; read line; exit 5"], preexec_fn=ignore, restore_signals=False
+    ) as job:
         mask = int(job.line().split()[1], 16)
         assert mask >> (ignored - 1) & 1
         os.killpg(job.pid, ignored)
@@ -157,7 +159,9 @@ def test_children_ignored_by_the_caller_are_still_waited_for(run):
     def ignore():
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
-    result = subprocess.run(run + ["sh", "-c", "grep SigIgn /proc/self/status; exit 5"], stdout=subprocess.PIPE, preexec_fn=ignore)
+    result = subprocess.run(
+        run + ["sh", "-c", "grep SigIgn /proc/self/status; exit 5"], stdout=subprocess.PIPE, preexec_fn=ignore
+    )
     assert result.returncode == 5
     result = subprocess.run(run + ["grep", "SigIgn", "/proc/self/status"], stdout=subprocess.PIPE, preexec_fn=ignore)
     assert int(result.stdout.split()[1], 16) >> (signal.SIGCHLD - 1) & 1

@@ -1,4 +1,5 @@
-"""thole simulate: the figures of docs/policy.md on a real trace, by the program that decides for real, and mistakes in traces."""
+"""thole simulate: the figures of docs/policy.md on a real trace, by the program that decides for real, and mistakes in
+traces."""
 import json
 import os
 import pathlib
@@ -33,7 +34,10 @@ def test_on_a_teams_trace_waits_halve_no_wide_job_pays_and_no_promise_is_broken(
     assert row["thole"]["late"] == row["fifo"]["late"] == 0
     assert row["thole"]["promised"] > 1000
     # Who fits first starves the wide ones: the trace is one on which that shows.
-    assert row["first-fit"]["late"] > 0 and row["first-fit"]["wait_of_wide"]["mean_by_fifo"] > row["thole"]["wait_of_wide"]["mean_by_fifo"]
+    assert (
+        row["first-fit"]["late"] > 0
+        and row["first-fit"]["wait_of_wide"]["mean_by_fifo"] > row["thole"]["wait_of_wide"]["mean_by_fifo"]
+    )
 
 
 def test_nothing_declared_is_plain_order():
@@ -69,8 +73,13 @@ def test_a_mistake_in_a_trace_is_named_with_its_line(tmp_path, text, says):
 
 
 def test_mistakes_on_the_line_are_named():
-    for arguments, says in [((), "trace"), ((TRACE,), "--gpus"), ((TRACE, "--gpus", 8, "--declared", "0.5"), "1 or more"),
-                            ((TRACE, "--gpus", 8, "--vc", "11cb49"), "11cb48"), ((TRACE, "--gpus", 8, "--policy", "fair"), "fifo")]:
+    for arguments, says in [
+        ((), "trace"),
+        ((TRACE,), "--gpus"),
+        ((TRACE, "--gpus", 8, "--declared", "0.5"), "1 or more"),
+        ((TRACE, "--gpus", 8, "--vc", "11cb49"), "11cb48"),
+        ((TRACE, "--gpus", 8, "--policy", "fair"), "fifo"),
+    ]:
         run = simulate(*arguments)
         assert run.returncode == 64 and says in run.stderr.lower(), (arguments, run.stderr)
     assert simulate("/no/such/trace.csv", "--gpus", 8).returncode == 69

@@ -24,7 +24,11 @@ WIDTHS = {"dgx-a100": (60, 80, 132), "mixed-workstation": (60, 80, 132), "dgx1v"
 
 
 def environment(**more):
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("THOLE_", "CUDA_", "SLURM_", "LC_", "LANG", "NO_COLOR"))}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("THOLE_", "CUDA_", "SLURM_", "LC_", "LANG", "NO_COLOR"))
+    }
     return {**kept, **more}
 
 
@@ -123,7 +127,9 @@ def test_json_is_the_status_document(words):
     shown = json.loads(thole(*words("dgx1v"), "topo", "--json").stdout)
     status = json.loads(thole(*words("dgx1v"), "status", "--json").stdout)
     assert shown.keys() == status.keys() and shown["schema"] == "thole/machine/1"
-    assert [shown[key] for key in ("cpus", "gpus", "nics", "units", "claims")] == [status[key] for key in ("cpus", "gpus", "nics", "units", "claims")]
+    assert [shown[key] for key in ("cpus", "gpus", "nics", "units", "claims")] == [
+        status[key] for key in ("cpus", "gpus", "nics", "units", "claims")
+    ]
 
 
 # --- the picture ---------------------------------------------------------------------------------------------------------
@@ -214,7 +220,10 @@ def test_links_are_as_wide_as_there_are_links(words):
 
 def test_strangers_names_are_safe_in_the_picture(tmp_path):
     hostile = odd_machines.gpu(1, 0, model="<script>&\"'\x1b[31m")
-    hostile["use"] = {"memory_used_mib": 900, "processes": [{"pid": 1, "user": "</text><x>", "kind": "compute", "memory_mib": 900, "command": "x"}]}
+    hostile["use"] = {
+        "memory_used_mib": 900,
+        "processes": [{"pid": 1, "user": "</text><x>", "kind": "compute", "memory_mib": 900, "command": "x"}],
+    }
     path = tmp_path / "m.json"
     path.write_text(json.dumps(odd_machines.machine("a<b>&", odd_machines.cpus(2), [(0, 1000)], [hostile])))
     svg = thole("--machine", path, "topo", "--svg", "-").stdout
@@ -249,8 +258,16 @@ def test_a_device_is_written_to_and_stays_one(words, tmp_path):
         assert process.wait(60) == 0
 
 
-@pytest.mark.parametrize("line, complaint", [(["--svg", "x.svg", "--matrix"], "--matrix"), (["--svg", "x.svg", "--json"], "--json"),
-                                             (["--svg", ""], "--svg"), (["--svgg", "x"], "--svg"), (["3"], "3")])
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        (["--svg", "x.svg", "--matrix"], "--matrix"),
+        (["--svg", "x.svg", "--json"], "--json"),
+        (["--svg", ""], "--svg"),
+        (["--svgg", "x"], "--svg"),
+        (["3"], "3"),
+    ],
+)
 def test_what_does_not_go_together_is_a_usage_error(words, line, complaint):
     failed = thole(*words("dgx1v"), "topo", *line)
     assert failed.returncode == 64 and complaint in failed.stderr
@@ -331,7 +348,9 @@ def test_a_published_table_comes_out_as_it_went_in(tmp_path, name):
     assert max(map(len, drawing.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name, table", [("dgx-a100", "dgx-a100"), ("dgx1v", "dgx1-volta"), ("dgx-h100", "8xh100-96c"), ("hgx-h200", "8xh200-snc2")])
+@pytest.mark.parametrize(
+    "name, table", [("dgx-a100", "dgx-a100"), ("dgx1v", "dgx1-volta"), ("dgx-h100", "8xh100-96c"), ("hgx-h200", "8xh200-snc2")]
+)
 def test_a_shipped_machine_is_joined_as_the_published_one(words, name, table):
     """GPUs among themselves; on the DGX A100, whose NICs were published, those too."""
     shown, shown_near = table_of(thole(*words(name), "topo", "--matrix").stdout)
@@ -341,4 +360,6 @@ def test_a_shipped_machine_is_joined_as_the_published_one(words, name, table):
             if a.startswith("GPU") and (b.startswith("GPU") or name == "dgx-a100"):
                 assert shown[a][b] == given[a][b], (a, b)
     if name in ("dgx-a100", "hgx-h200"):
-        assert {gpu: near for gpu, near in shown_near.items() if near} == {gpu: near[:2] for gpu, near in given_near.items() if near}
+        assert {gpu: near for gpu, near in shown_near.items() if near} == {
+            gpu: near[:2] for gpu, near in given_near.items() if near
+        }

@@ -23,7 +23,8 @@ std::int64_t steady_ms();
 // In memory that all processes share.
 class Load {
  public:
-  static constexpr std::int64_t short_stall = 20;      // ms: enough for a look by the clock to come before the wake-up of an end
+  // ms: enough for a look by the clock to come before the wake-up of an end
+  static constexpr std::int64_t short_stall = 20;
   static constexpr std::int64_t long_stall = 200;      // enough for a promise; less is what two dozen workers do to each other
 
   void note_stall(std::int64_t from, std::int64_t to);

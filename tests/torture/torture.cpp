@@ -10,8 +10,8 @@
 // Kills come in bursts with quiet times between them, longer than the 2 s look: in a storm of kills a waiter that missed its
 // wake-up dies before that shows. Phase one kills only, and every number must be 0. Phase two stops processes too: then
 // passing a stopped one takes the grace time, and holders that were stopped overrun their declared ends, so promises and
-// time-outs are only reported. On a loaded machine a holder that does not get to run overruns its end, and a wake-up comes after
-// the look: so what seems late is measured against what the load allowed (load.hpp).
+// time-outs are only reported. On a loaded machine a holder that does not get to run overruns its end, and a wake-up comes
+// after the look: so what seems late is measured against what the load allowed (load.hpp).
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -153,9 +153,9 @@ struct Won {
 
 // What is needed to find out why nobody woke it.
 void describe_lost(const port::Entry& entry, const model::Wait& last, bool overtook) {
-  say("came by the clock: wanted {} of {} units, {}, time {}; overtook {}; had waited behind {}, watching {}, {} nudged, promise {}\n",
-      entry.count,
-      entry.eligible.size(), entry.shared ? "shared" : "exclusive", entry.time ? entry.time->count() : 0, overtook,
+  say("came by the clock: wanted {} of {} units, {}, time {}; overtook {}; had waited behind {}, watching {}, {} nudged, "
+      "promise {}\n",
+      entry.count, entry.eligible.size(), entry.shared ? "shared" : "exclusive", entry.time ? entry.time->count() : 0, overtook,
       last.behind ? std::to_string(*last.behind) : "nobody", last.watch.count(), last.nudge.size(), last.promise.has_value());
 }
 

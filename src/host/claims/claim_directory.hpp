@@ -1,12 +1,12 @@
 // An opened state directory with its nodes: the slots it names, and checked ways to open each node.
 //
 // How this works. The owner of the directory makes the nodes, once: `alloc` first, `queue` last, so that the `queue` proves
-// the others. The system's directory is made and mended by `thole init` alone (init.hpp), which never waits for `alloc`: what it
-// replaces (nodes, `devices`, on a change of access the shared files too) loses its name, and whoever has it open looks for
-// that after locking. In other directories the owner's own claims make what is missing, under `alloc`: a first lot of turn nodes
-// (a thousand of them take a disk half a second) and more when they are short; personal ones get turn and share nodes when they
-// are first used. There a lock node that is missing although `devices` names its slot was deleted, perhaps under a living
-// claim: it is made anew only while nobody holds the directory.
+// the others. The system's directory is made and mended by `thole init` alone (init.hpp), which never waits for `alloc`: what
+// it replaces (nodes, `devices`, on a change of access the shared files too) loses its name, and whoever has it open looks for
+// that after locking. In other directories the owner's own claims make what is missing, under `alloc`: a first lot of turn
+// nodes (a thousand of them take a disk half a second) and more when they are short; personal ones get turn and share nodes
+// when they are first used. There a lock node that is missing although `devices` names its slot was deleted, perhaps under a
+// living claim: it is made anew only while nobody holds the directory.
 #pragma once
 
 #include <cerrno>

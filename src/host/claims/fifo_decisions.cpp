@@ -162,8 +162,8 @@ bool FifoPlace::still_admitted(const model::Rule& rule) {
   return true;
 }
 
-// Out of the line with a claim. Without order the queue is not mine to write to: the ticket is one of the dead then, and whoever
-// is inside drops it.
+// Out of the line with a claim. Without order the queue is not mine to write to: the ticket is one of the dead then, and
+// whoever is inside drops it.
 void FifoPlace::step_out(Pass& pass) {
   if (pass.section.ordered()) leave(pass);
   else spent_ = std::exchange(turn_, std::nullopt);

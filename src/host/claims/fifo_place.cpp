@@ -214,8 +214,8 @@ Ticket FifoPlace::my_ticket(std::uint64_t number, unsigned place, WallTime since
   return ticket;
 }
 
-// No reader should be left: a watcher of its last owner that has not polled yet would miss that one's end, and look again after 2 s.
-// Where somebody keeps readers at all of them, that is what it costs.
+// No reader should be left: a watcher of its last owner that has not polled yet would miss that one's end, and look again after
+// 2 s. Where somebody keeps readers at all of them, that is what it costs.
 void FifoPlace::join(Pass& pass) {
   for (bool swept = false, read = false;; read = swept, swept = true) {
     for (unsigned place : pass.queue.empty_places()) {

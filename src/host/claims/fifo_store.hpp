@@ -8,9 +8,9 @@
 //
 //   alloc      -> tickets, slots, rule -> locks, note, ticket -> unlock -> close turn FIFO (wakes the next) | sleep
 //
-// An exclusive claim that does not wait reads nobody's notes. Whoever waits or shares collects them before the pass (notes.hpp).
-// A sharer takes his place, makes his note live, and then looks again: if the rule would not let him in beside those who are
-// there now, he gives all back. Of two who come at once at least one sees the other. No note, no share.
+// An exclusive claim that does not wait reads nobody's notes. Whoever waits or shares collects them before the pass
+// (notes.hpp). A sharer takes his place, makes his note live, and then looks again: if the rule would not let him in beside
+// those who are there now, he gives all back. Of two who come at once at least one sees the other. No note, no share.
 //
 // Every step may be the last one of its process. Locks die with it; a record without a locked FIFO is dropped by whoever
 // meets it; a note without a lock is not believed.

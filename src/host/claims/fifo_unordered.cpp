@@ -1,9 +1,9 @@
 // Claiming while somebody keeps `alloc`: without order, and not without exclusion.
 //
 // How this works. Nobody may be kept from claiming by a lock that anybody can take. Who has waited long enough for alloc looks
-// at the slots by himself, in ascending order, keeps the trial locks that succeed, and takes what the rule wants of them. Others
-// may do the same, or be inside of alloc: each trial lock that fails is somebody else's or his trial, so all is given back and
-// tried again after a random pause; nobody waits while he holds one. The queue and the mask stay as they are: they
+// at the slots by himself, in ascending order, keeps the trial locks that succeed, and takes what the rule wants of them.
+// Others may do the same, or be inside of alloc: each trial lock that fails is somebody else's or his trial, so all is given
+// back and tried again after a random pause; nobody waits while he holds one. The queue and the mask stay as they are: they
 // belong to those inside. What is lost is order, and wake-ups (a look after 2 s at the latest replaces them). Sharers read
 // each other's records after they have taken their places: the later one sees the earlier one, and both may give way.
 #include <sys/random.h>

@@ -1,11 +1,11 @@
 // What `thole init` does: makes or mends a directory of claims while claims live in it.
 //
 // How this works, in the system's directory. One init at a time has the lock file beside it (root's, 0600: nobody else can
-// have it); `alloc` is not waited for, for anybody could hold it. What is there stays; nodes are added, and `devices` is replaced
-// when they are all there. A slot whose unit has vanished is given up by deleting its node while init itself has it locked, so that
-// nobody holds it then, and whoever locks the deleted one afterwards sees that it has no name. On a change of access each node
-// that nobody holds is made anew, because an old descriptor outlives chmod; a held one is closed to newcomers and made anew the
-// next time.
+// have it); `alloc` is not waited for, for anybody could hold it. What is there stays; nodes are added, and `devices` is
+// replaced when they are all there. A slot whose unit has vanished is given up by deleting its node while init itself has it
+// locked, so that nobody holds it then, and whoever locks the deleted one afterwards sees that it has no name. On a change of
+// access each node that nobody holds is made anew, because an old descriptor outlives chmod; a held one is closed to newcomers
+// and made anew the next time.
 //
 // A directory that is not complete is completed under locks on all its own nodes: first the `queue` gets its name, which ends
 // every fallback directory, then the fallbacks are looked at, and who claims there (a lock on a node of one of our units; what

@@ -23,8 +23,10 @@ StateLocation inner_location(const ClaimStoreOptions& options, const std::string
 void mark_inner_directory(const StateDir& directory, const std::string& outer);
 
 // Makes the note of a claim live in the claim's own directory: where the notes of the state directory `outer` take none, those
-// who claim inside find their units there. Throws Error(unavailable) where there can be no such directory; empty when it is full.
-Fd note_in_own_directory(const ClaimStoreOptions& options, const StateDir& outer, const Note& note, const SlotKeys& keys, int above);
+// who claim inside find their units there. Throws Error(unavailable) where there can be no such directory; empty when it is
+// full.
+Fd note_in_own_directory(const ClaimStoreOptions& options, const StateDir& outer, const Note& note, const SlotKeys& keys,
+                         int above);
 // That directory; empty where there is none of mine.
 Fd find_own_directory_of(const ClaimStoreOptions& options, const std::string& claim_id);
 

@@ -21,8 +21,8 @@ struct KernelLock {
   bool exclusive = false;
 };
 
-// /proc/locks, flocks only, waiters left out. Anybody can make it as long as he likes, and the kernel begins anew for every page of
-// it: it is read for as long as the limit says. Then it is not whole, and who is not in it may hold all the same.
+// /proc/locks, flocks only, waiters left out. Anybody can make it as long as he likes, and the kernel begins anew for every
+// page of it: it is read for as long as the limit says. Then it is not whole, and who is not in it may hold all the same.
 struct KernelLocks {
   std::vector<KernelLock> flocks;
   bool whole = true;
@@ -56,9 +56,9 @@ Taker taker_among(const std::vector<pid_t>& lockers);
 // Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
 std::optional<bool> keeps_lock(pid_t pid, int fd);
 
-// Who keeps a flock of this open file, in words: "pid 1234 (python3, stopped) of anna holds it". The kernel names who took it, by a
-// number that may be another's by now: whose descriptors can be seen is looked at, and root is told the child that has it still.
-// May ask the network for a name.
+// Who keeps a flock of this open file, in words: "pid 1234 (python3, stopped) of anna holds it". The kernel names who took it,
+// by a number that may be another's by now: whose descriptors can be seen is looked at, and root is told the child that has it
+// still. May ask the network for a name.
 std::string describe_keeper(int fd);
 std::string describe_process(pid_t pid);   // "pid 1234 (python3, stopped) of anna"
 

@@ -1,10 +1,10 @@
 // The bytes of the shared advisory files, and the names of the nodes. Pure: everything here takes bytes and gives values.
 //
-// How this works. `queue` and `who` are written by strangers, and a note by whoever likes: any content is possible. A record counts only with its magic and
-// check sum, and every number in it is brought into range; what remains can cost somebody his place in line or show a wrong
-// name, never more (exclusion is the kernel's locks alone). Records are read and written with pread and pwrite, one aligned
-// record a call: a hostile truncate would kill a process that had mapped them, and a record of another size could be read
-// short at the end of the file (a 56-byte record was: research prototype, bug b).
+// How this works. `queue` and `who` are written by strangers, and a note by whoever likes: any content is possible. A record
+// counts only with its magic and check sum, and every number in it is brought into range; what remains can cost somebody his
+// place in line or show a wrong name, never more (exclusion is the kernel's locks alone). Records are read and written with
+// pread and pwrite, one aligned record a call: a hostile truncate would kill a process that had mapped them, and a record of
+// another size could be read short at the end of the file (a 56-byte record was: research prototype, bug b).
 #pragma once
 
 #include <sys/types.h>
@@ -112,7 +112,8 @@ TicketRecord encode(const Ticket& ticket);
 std::optional<Ticket> decode(const TicketRecord& record, unsigned place, std::uint64_t now);
 bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticket& ticket);   // into one that is there
 
-// `directory`: a number of the state directory that no other one has. A note counts only there and while its slots keep their keys.
+// `directory`: a number of the state directory that no other one has. A note counts only there and while its slots keep their
+// keys.
 NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory);
 std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::uint64_t directory);
 bool is_note(const NoteRecord& record);     // of whatever directory and keys

@@ -36,8 +36,10 @@ constexpr int to_write = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 constexpr mode_t open_to_readers = 01644;                     // sticky: what ages files in /tmp leaves them
 constexpr time_t long_idle = 600;
 
-constexpr std::chrono::milliseconds to_collect{5}, to_read{3};  // what the files of one stranger may cost: the kernel goes through
-                                                                // all locks of a file for every question, and anybody can set any number
+// what the files of one stranger may cost: the kernel goes through
+constexpr std::chrono::milliseconds to_collect{5}, to_read{3};
+                                                                // all locks of a file for every question, and anybody can set
+                                                                // any number
 
 enum Byte : off_t { live_byte = 0, taken_byte = 1 };
 off_t byte_of(unsigned index, Byte byte) { return index * record_size + byte; }
@@ -90,8 +92,8 @@ std::vector<std::string> names_of(int directory, uid_t uid) {
   return names;
 }
 
-// Which records of [from, to) are live. The kernel tells of any lock in a range, not of the first: so what is left on both sides
-// of it is asked for again. False when there are too many locks.
+// Which records of [from, to) are live. The kernel tells of any lock in a range, not of the first: so what is left on both
+// sides of it is asked for again. False when there are too many locks.
 bool find_live(int fd, off_t from, off_t to, unsigned& asks, Allowance& allowance, std::vector<unsigned>& live) {
   struct flock found;
   if (from >= to) return true;
@@ -281,7 +283,8 @@ void NoteBook::collect(const std::vector<std::string>& names) {
   std::map<uid_t, std::vector<const std::string*>> by_user;
   for (const std::string& name : names) {
     struct stat file;
-    if (::fstatat(directory_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_note_file(file, file.st_uid)) continue;
+    if (::fstatat(directory_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_note_file(file, file.st_uid))
+      continue;
     if (file.st_size != 0) by_user[file.st_uid].push_back(&name);
   }
   for (const auto& [uid, files] : by_user) collect(uid, files);

@@ -1,10 +1,10 @@
 // Notes: what the owners of claims say of their claims, made live by the kernel.
 //
-// How this works. Everybody can write to `queue` and `who`, so nothing that matters is read from them. A note lies in a file of its
-// claimer's own, `notes/<uid>-<8 hex>` of mode 0644, and is live while an OFD write lock lies on its first byte. Such a lock
-// needs a descriptor that can write, so only the file's owner (or root) can set it; it ends with the last descriptor of its
-// description, as the claim does. A reader asks with F_OFD_GETLK for a READ lock: that takes nothing, sees write locks only,
-// and works under hidepid and across pid namespaces. So a live note means: this user says so, and his claim lives.
+// How this works. Everybody can write to `queue` and `who`, so nothing that matters is read from them. A note lies in a file of
+// its claimer's own, `notes/<uid>-<8 hex>` of mode 0644, and is live while an OFD write lock lies on its first byte. Such a
+// lock needs a descriptor that can write, so only the file's owner (or root) can set it; it ends with the last descriptor of
+// its description, as the claim does. A reader asks with F_OFD_GETLK for a READ lock: that takes nothing, sees write locks
+// only, and works under hidepid and across pid namespaces. So a live note means: this user says so, and his claim lives.
 //
 //   claim: open -> lock the record's second byte (taken) -> write the record -> lock its first byte (live)
 //
@@ -58,8 +58,8 @@ class OwnNotes {
   std::string name_;                   // the file that served last
 };
 
-// What others say. Reading has two halves, so that no stranger's thousand files are gone through under alloc: collect() finds the
-// files with live notes, read() reads those again.
+// What others say. Reading has two halves, so that no stranger's thousand files are gone through under alloc: collect() finds
+// the files with live notes, read() reads those again.
 class NoteBook {
  public:
   // Without a directory nothing is noted.
@@ -80,7 +80,8 @@ class NoteBook {
 
   // The live notes of claims that are not over and name this place of the slot (0 exclusively, k + 1 share place k).
   std::vector<const Note*> naming(unsigned slot, unsigned place) const;
-  // What is to be believed of the holder of a share place: my own note; else that of the only user who names it. Empty: unknown.
+  // What is to be believed of the holder of a share place: my own note; else that of the only user who names it. Empty:
+  // unknown.
   const Note* believed(unsigned slot, unsigned place, uid_t me) const;
 
  private:
@@ -101,8 +102,8 @@ class NoteBook {
   std::set<uid_t> unread_;
 };
 
-// The note of whoever holds this place, if that is certain. The kernel first: it names the process that took the lock, and then only
-// a note of its user counts that says the same process. Where the kernel names nobody, the only note there is.
+// The note of whoever holds this place, if that is certain. The kernel first: it names the process that took the lock, and then
+// only a note of its user counts that says the same process. Where the kernel names nobody, the only note there is.
 const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned place, const Taker& taker);
 
 }  // namespace thole::host

@@ -37,7 +37,8 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes) {
     SlotLook::Held state = look.try_slot(slot);
     if (state == SlotLook::Held::exclusively) held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
     if (state == SlotLook::Held::by_sharers)
-      for (unsigned place : look.live_share_places(slot)) held.push_back({slot, place + 1, nodes.open_share(slot, place, O_RDONLY)});
+      for (unsigned place : look.live_share_places(slot))
+        held.push_back({slot, place + 1, nodes.open_share(slot, place, O_RDONLY)});
     look.drop(slot);
   }
   return held;
@@ -60,7 +61,8 @@ std::vector<HeldLock> read_only_view(ClaimDirectory& nodes, const KernelLocks& l
   return held;
 }
 
-// What is known of holders. Nobody's length of it may keep others waiting: it is read outside of alloc, before the locks are tried.
+// What is known of holders. Nobody's length of it may keep others waiting: it is read outside of alloc, before the locks are
+// tried.
 struct Known {
   NoteBook notes;
   KernelLocks locks;
@@ -83,8 +85,8 @@ void tell(model::Holding& holding, const Note& note) {
   if (note.shared && note.memory_mib != 0) holding.memory_mib = note.memory_mib;
 }
 
-// What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says nothing
-// else. Where several users say that the place is theirs, nobody is named for it but all of them.
+// What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says
+// nothing else. Where several users say that the place is theirs, nobody is named for it but all of them.
 model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const Known& known) {
   const NoteBook& notes = known.notes;
   model::Holding holding;
@@ -131,8 +133,8 @@ void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, con
   }
 }
 
-// Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it. Their keeper keeps
-// the note live as long.
+// Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it. Their keeper
+// keeps the note live as long.
 void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& nodes, const NoteBook& notes) {
   for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
     const std::string& key = nodes.slots()[slot];
@@ -153,8 +155,8 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
   }
 }
 
-// Who waits there, as far as the kernel tells: anybody can write a ticket in another's name, and lock its FIFO by a process that
-// ends. A number that is used again has another start time; and whose descriptors can be seen has the lock or has not.
+// Who waits there, as far as the kernel tells: anybody can write a ticket in another's name, and lock its FIFO by a process
+// that ends. A number that is used again has another start time; and whose descriptors can be seen has the lock or has not.
 Taker taker_of(const Ticket& ticket, int turn, const KernelLocks& locks) {
   const Taker taker = taker_among(lockers_of(locks.flocks, turn));
   if (taker.start ? *taker.start != ticket.start : static_cast<std::uint32_t>(taker.pid) != ticket.pid) return {};

@@ -2,7 +2,8 @@
 //
 // How this works. safe-gpu (BUTSpeechFIT/safe_gpu, as of 2024-11) takes fcntl.lockf(LOCK_EX), a POSIX record lock of the whole
 // file, while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two places. What
-// is there is locked by retries for a bounded time, and whoever keeps it is named; a file that is not ours to write only earns a warning.
+// is there is locked by retries for a bounded time, and whoever keeps it is named; a file that is not ours to write only earns
+// a warning.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// What one pass under alloc finds out about the slots: who holds which, by trial locks, and of the holders what their notes say.
+// What one pass under alloc finds out about the slots: who holds which, by trial locks, and of the holders what their notes
+// say.
 //
 // How this works. A slot that `who` does not mark is taken for free without asking the kernel: if it is not, the lock
 // says so when the slot is taken, and the rule is asked again. A marked slot is tried. A trial lock that succeeds is

@@ -215,7 +215,8 @@ void SystemInit::add_units() {
     const auto holder = std::find_if(lost.begin(), lost.end(), [&](const NodeLock& lock) { return lock.node == node; });
     auto slot = std::find(keys_.begin(), keys_.end(), key);
     if (holder != lost.end() && ::faccessat(dir_.fd.get(), node.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
-      report_.cautions.push_back(fmt::format("{} is left out: its lock was deleted, and pid {} has it still", key, holder->pid));
+      report_.cautions.push_back(
+          fmt::format("{} is left out: its lock was deleted, and pid {} has it still", key, holder->pid));
       if (slot != keys_.end()) slot->clear(), keys_changed_ = true;
       continue;
     }

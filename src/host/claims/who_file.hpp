@@ -6,7 +6,8 @@
 
 namespace thole::host {
 
-// Takes its space, and cuts off what older versions noted there. False where the disk is full: then every look tries every slot.
+// Takes its space, and cuts off what older versions noted there. False where the disk is full: then every look tries every
+// slot.
 bool reserve_who(int fd);
 inline constexpr off_t who_size = sizeof(WhoMask);
 

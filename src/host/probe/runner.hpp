@@ -40,8 +40,8 @@ struct ProbeOutcome {
 // of the patience. Each line decides anew.
 using OnRecord = std::function<std::optional<Millis>(std::string_view line)>;
 
-// Asked when the patience is over: whether the probe is slow and not stuck. Then it is left at work, and the same question asked
-// again hears the rest of its answer.
+// Asked when the patience is over: whether the probe is slow and not stuck. Then it is left at work, and the same question
+// asked again hears the rest of its answer.
 using StillComing = std::function<bool()>;
 
 // The last answer that was complete, by whichever process of this user.

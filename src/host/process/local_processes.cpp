@@ -29,7 +29,8 @@ std::vector<pid_t> children_now() {
 void LocalProcesses::check_program(const port::ProcessSpec& spec) const {
   port::ProcessSpec there = spec;
   std::string& program = there.argv.at(0);
-  if (!spec.cwd.empty() && program.find('/') != std::string::npos && !program.starts_with('/')) program = spec.cwd + "/" + program;
+  if (!spec.cwd.empty() && program.find('/') != std::string::npos && !program.starts_with('/'))
+    program = spec.cwd + "/" + program;
   Launch(there, inherited_).check_program();
 }
 

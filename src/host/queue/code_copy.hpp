@@ -3,9 +3,9 @@
 // How this works. Within a git work tree the files that git tracks, or would track (untracked and not ignored), are copied with
 // the changes they have; so data and results, which are ignored, stay behind. Elsewhere it is the whole directory, up to a
 // limit. Files are cloned where the file system can. The copy is made under a name of its own and belongs to the job that uses
-// it, which a link beside the job's logs says. Its maker holds its lock until that link is there. So a copy with neither was left
-// by a maker who was killed: either before the job was stored, and nobody will use it, or just after. The store knows which
-// (app/abandoned_code.hpp).
+// it, which a link beside the job's logs says. Its maker holds its lock until that link is there. So a copy with neither was
+// left by a maker who was killed: either before the job was stored, and nobody will use it, or just after. The store knows
+// which (app/abandoned_code.hpp).
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ void remove_code(const std::string& root);
 // The copy is `job`'s from now on: it goes with the job's logs (remove_logs).
 void give_code(const std::string& root, const std::string& logs, model::JobId job);
 
-// Copies whose makers live no more and which no job is known to have. Nobody else settles what becomes of one while its lock lives.
+// Copies whose makers live no more and which no job is known to have. Nobody else settles what becomes of one while its lock
+// lives.
 struct AbandonedCode {
   std::string root;
   Fd lock;

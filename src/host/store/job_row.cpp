@@ -12,10 +12,31 @@ namespace {
 
 // As the tables have them; a later version of the schema adds columns behind.
 enum JobColumn {
-  job_command, job_tags, job_id, job_name, job_request_class, job_gpus, job_priority, job_held, job_begin, job_at_most, job_time_s,
-  job_unmet, job_tasks, job_per_item, job_next, job_rest, job_first_count,
-  job_ready = job_first_count + static_cast<int>(model::task_states), job_submitted, job_started, job_ended, job_busy_ms, job_ran,
-  job_open, job_due
+  job_command,
+  job_tags,
+  job_id,
+  job_name,
+  job_request_class,
+  job_gpus,
+  job_priority,
+  job_held,
+  job_begin,
+  job_at_most,
+  job_time_s,
+  job_unmet,
+  job_tasks,
+  job_per_item,
+  job_next,
+  job_rest,
+  job_first_count,
+  job_ready = job_first_count + static_cast<int>(model::task_states),
+  job_submitted,
+  job_started,
+  job_ended,
+  job_busy_ms,
+  job_ran,
+  job_open,
+  job_due
 };
 enum TaskColumn {
   task_gpus, task_job, task_idx, task_state, task_flags, task_runs, task_tries, task_lane, task_lane_place, task_started,

@@ -1,8 +1,8 @@
 // SQLite's way to files, but for one thing: the log of a queue that is there already is opened and not made.
 //
-// Why. A connection that may have made its log syncs the directory along with its first commit, in SQLite's `os_unix.c` whenever
-// the log is opened with leave to make it. `thole submit` is one connection and one commit: it paid for two syncs each time. Here
-// the directory is synced by whoever does make the log, at once.
+// Why. A connection that may have made its log syncs the directory along with its first commit, in SQLite's `os_unix.c`
+// whenever the log is opened with leave to make it. `thole submit` is one connection and one commit: it paid for two syncs each
+// time. Here the directory is synced by whoever does make the log, at once.
 #pragma once
 
 namespace thole::host {

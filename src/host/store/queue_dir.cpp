@@ -131,7 +131,8 @@ Candidate to_be_made(const QueuePlaces& places) {
   for (Candidate& candidate : candidates(places)) {
     if (candidate.kind == CandidateKind::home && !can_be_written(candidate.root)) continue;
     if (candidate.kind == CandidateKind::by_init && !belongs_to(candidate.root, places.uid)) continue;
-    if (places.disk(candidate.kind == CandidateKind::temporary ? places.temporary : candidate.root) != Disk::foreign) return candidate;
+    if (places.disk(candidate.kind == CandidateKind::temporary ? places.temporary : candidate.root) != Disk::foreign)
+      return candidate;
     if (candidate.kind == CandidateKind::named) cannot(candidate.root, "a queue needs a local disk, and this is none");
   }
   cannot(places.temporary, "no local disk was found for the queue");

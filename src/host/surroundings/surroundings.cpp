@@ -72,8 +72,8 @@ model::Surroundings read_surroundings(const std::string& root, const std::string
   const Tree tree(root);
   model::Surroundings found;
   found.wsl = tree.exists("/dev/dxg");
-  for (model::VendorDriver driver :
-       {nvidia_files(tree), drm(tree, "amd", pci_vendor::amd, {"amdgpu"}), drm(tree, "intel", pci_vendor::intel, {"xe", "i915"})})
+  for (model::VendorDriver driver : {nvidia_files(tree), drm(tree, "amd", pci_vendor::amd, {"amdgpu"}),
+                                     drm(tree, "intel", pci_vendor::intel, {"xe", "i915"})})
     if (driver.pci_gpus != 0 || driver.loaded) found.drivers.push_back(std::move(driver));
   found.nvidia_persistenced =
       tree.exists("/run/nvidia-persistenced/socket") || tree.exists("/var/run/nvidia-persistenced/socket");

@@ -118,9 +118,10 @@ class Table {
     for (std::size_t i = 0; i < names_.size(); ++i)
       if (is_gpu(i) && rows_[i]->cut) gpus.push_back(names_[i].substr(3));
     if (gpus.empty()) return std::nullopt;
-    return fmt::format("GPU{} {}: the list of near CPUs may be cut, nvidia-smi topo -m has no room for more; capture that machine "
-                       "itself (thole capture) before binding by it",
-                       gpus.size() == 1 ? "" : "s", join(gpus, ","));
+    return fmt::format(
+        "GPU{} {}: the list of near CPUs may be cut, nvidia-smi topo -m has no room for more; capture that machine "
+        "itself (thole capture) before binding by it",
+        gpus.size() == 1 ? "" : "s", join(gpus, ","));
   }
 
   model::Machine machine() {

@@ -131,7 +131,8 @@ struct Line {
   std::string_view name;
   void (*read)(LineWords&, Topology&);
 };
-constexpr std::array<Line, 4> line_kinds{Line{"cpu", read_cpu}, {"node", read_node}, {"nic", read_nic}, {"device", read_device}};
+constexpr std::array<Line, 4> line_kinds{
+    Line{"cpu", read_cpu}, {"node", read_node}, {"nic", read_nic}, {"device", read_device}};
 
 }  // namespace
 

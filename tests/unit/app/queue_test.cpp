@@ -214,7 +214,10 @@ TEST_F(Actions, EditOfWhatHasStartedIsRefusedAndChangesNothing) {
   EXPECT_THAT(said([&] { app::edit(queue(), both, change); }), HasSubstr("job 2 has started"));
   EXPECT_EQ(look(first).terms.priority, 0);
   finish(second, 0, TaskState::done);
-  EXPECT_THAT(said([&] { app::edit(queue(), app::jobs_of(*store, {{second, second, std::nullopt}}), change); }), HasSubstr("has ended"));
+  EXPECT_THAT(said([&] {
+                app::edit(queue(), app::jobs_of(*store, {{second, second, std::nullopt}}), change);
+              }),
+              HasSubstr("has ended"));
 }
 
 // A queue in which one more job ends, in order, each time somebody has looked.

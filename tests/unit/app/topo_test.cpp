@@ -51,7 +51,8 @@ TEST(Arrangement, PutsDevicesUnderTheirNodeAndJoinsThemByTheirSwitch) {
 TEST(Arrangement, GathersThreadsIntoCoresAndCoresByCache) {
   model::Snapshot snapshot;
   for (unsigned id = 0; id < 8; ++id)
-    snapshot.machine.cpus.push_back({.id = id, .core = static_cast<int>(id % 4), .l3 = static_cast<int>(id % 4 / 2), .numa = 0, .package = 0});
+    snapshot.machine.cpus.push_back(
+        {.id = id, .core = static_cast<int>(id % 4), .l3 = static_cast<int>(id % 4 / 2), .numa = 0, .package = 0});
   const Place place = arranged(snapshot).packages.at(0).places.at(0);
   ASSERT_EQ(place.groups.size(), 2u);
   EXPECT_EQ(place.groups[1].cores.size(), 2u);

@@ -50,9 +50,11 @@ TEST(Text, TakesFractionsButNeitherInfinityNorSigns) {
 }
 
 TEST(Text, TakesSizesAsMebibytesRoundedUp) {
-  struct { const char* text; std::uint64_t mib; } const cases[] = {
-      {"8192", 8192}, {"8G", 8192},   {"8g", 8192},    {"8GB", 8192},  {"8GiB", 8192}, {"8Gi", 8192}, {"8 GiB", 8192}, {"1.5g", 1536},
-      {"512M", 512},  {"512MiB", 512}, {"1K", 1},       {"1025k", 2},   {"0.1M", 1},    {"0", 0},        {"2T", 2097152},
+  struct { const char* text; std::uint64_t mib;
+  } const cases[] = {
+      {"8192", 8192}, {"8G", 8192},    {"8g", 8192},   {"8GB", 8192}, {"8GiB", 8192},
+      {"8Gi", 8192},  {"8 GiB", 8192}, {"1.5g", 1536}, {"512M", 512}, {"512MiB", 512},
+      {"1K", 1},      {"1025k", 2},    {"0.1M", 1},    {"0", 0},      {"2T", 2097152},
   };
   for (auto [text, mib] : cases) EXPECT_EQ(parse_size_mib(text), mib) << text;
   for (auto bad : {"", "G", "8X", "8GG", "8GiBs", "8Gii", "8i", "-8G", "8.5.1G", "1e3", "99999999999T", "8G 4M", "0x8G"})

@@ -13,17 +13,22 @@ using std::chrono::hours;
 using std::chrono::minutes;
 
 TEST(Time, TakesDurations) {
-  struct { const char* text; long seconds; } const cases[] = {
-      {"0", 0}, {"45", 45}, {"90s", 90}, {"30m", 1800}, {"8h", 28800}, {"2d", 172800}, {"1h30m", 5400}, {"1.5h", 5400}, {"1d2h3m4s", 93784},
+  struct { const char* text; long seconds;
+  } const cases[] = {
+      {"0", 0},       {"45", 45},      {"90s", 90},    {"30m", 1800},       {"8h", 28800},
+      {"2d", 172800}, {"1h30m", 5400}, {"1.5h", 5400}, {"1d2h3m4s", 93784},
   };
   for (auto [text, seconds] : cases) EXPECT_EQ(parse_duration(text), Seconds(seconds)) << text;
-  for (auto bad : {"", "h", "8x", "-1", "1h1h", "30m1h", "8 h", "1h30", "1.5", "8H", "1e9", "99999999999999999999", "400000d", "inf",
-                   "200ms", "0.2s", "1.5s", "1ms1ms", "1ms1s"})
+  for (auto bad : {"", "h", "8x", "-1", "1h1h", "30m1h", "8 h", "1h30", "1.5", "8H", "1e9", "99999999999999999999", "400000d",
+                   "inf", "200ms", "0.2s", "1.5s", "1ms1ms", "1ms1s"})
     EXPECT_FALSE(parse_duration(bad)) << '"' << bad << '"';
 }
 
 TEST(Time, AnythingBelowASecondIsNoDurationButLeadsToTheNext) {
-  struct { const char* text; long seconds; } const cases[] = {{"200ms", 1}, {"0.2s", 1}, {"1.5s", 2}, {"1s1ms", 2}, {"2000ms", 2}, {"1.15h", 4140}};
+  struct {
+    const char* text;
+    long seconds;
+  } const cases[] = {{"200ms", 1}, {"0.2s", 1}, {"1.5s", 2}, {"1s1ms", 2}, {"2000ms", 2}, {"1.15h", 4140}};
   for (auto [text, seconds] : cases) EXPECT_EQ(next_whole_duration(text), Seconds(seconds)) << text;
   EXPECT_EQ(parse_duration("2000ms"), Seconds(2));
   EXPECT_EQ(parse_duration("1.15h"), Seconds(4140));
@@ -31,8 +36,10 @@ TEST(Time, AnythingBelowASecondIsNoDurationButLeadsToTheNext) {
 }
 
 TEST(Time, PrintsDurationsInTwoFigures) {
-  struct { long seconds; const char* text; } const cases[] = {
-      {0, "0s"}, {42, "42s"}, {60, "1m"}, {65, "1m5s"}, {300, "5m"}, {4800, "1h20m"}, {4815, "1h20m"}, {3605, "1h"}, {183600, "2d3h"}, {-300, "-5m"},
+  struct { long seconds; const char* text;
+  } const cases[] = {
+      {0, "0s"},       {42, "42s"},     {60, "1m"},   {65, "1m5s"},     {300, "5m"},
+      {4800, "1h20m"}, {4815, "1h20m"}, {3605, "1h"}, {183600, "2d3h"}, {-300, "-5m"},
   };
   for (auto [seconds, text] : cases) EXPECT_EQ(format_duration(Seconds(seconds)), text);
 }
@@ -44,8 +51,9 @@ TEST(Time, PrintsAndTakesIsoInUtc) {
   EXPECT_EQ(parse_iso("2026-11-21T14:20:05.123Z"), when);
   EXPECT_EQ(format_iso(WallTime{}), "1970-01-01T00:00:00Z");
   EXPECT_EQ(format_iso(WallTime{} - Millis(1)), "1969-12-31T23:59:59Z");
-  for (auto bad : {"", "2026-11-21", "2026-11-21T14:20:05", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-11-21T24:00:00Z",
-                   "2026-11-21 14:20:05Z", "2026-11-21T14:20:05.1Z", "2026-11-2-T14:20:05Z", "2026-11-21T14:20:05+01:00"})
+  for (auto bad :
+       {"", "2026-11-21", "2026-11-21T14:20:05", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-11-21T24:00:00Z",
+        "2026-11-21 14:20:05Z", "2026-11-21T14:20:05.1Z", "2026-11-2-T14:20:05Z", "2026-11-21T14:20:05+01:00"})
     EXPECT_FALSE(parse_iso(bad)) << '"' << bad << '"';
 }
 

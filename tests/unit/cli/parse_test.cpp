@@ -120,8 +120,10 @@ TEST(Parse, OptionsOverrideTheDefaults) {
 }
 
 TEST(Parse, WordsAboutBindingAreWishes) {
-  const model::BindWishes wishes = parse_line("run --bind core:4 --mem bind:0,2-3 --smt one --nic all --threads auto --reserve 0,64 "
-                                              "--lend --balanced --strict x").binding;
+  const model::BindWishes wishes = parse_line(
+                                       "run --bind core:4 --mem bind:0,2-3 --smt one --nic all --threads auto --reserve 0,64 "
+                                       "--lend --balanced --strict x")
+                                       .binding;
   const model::BindOptions options = wishes.over(model::BindOptions::for_command());
   EXPECT_EQ(options.mode, model::BindMode::core);
   EXPECT_EQ(options.cores, 4u);
@@ -146,7 +148,8 @@ TEST(Parse, WatchTakesATimeOnlyWhenOneFollows) {
 
 TEST(Parse, ATimeBelowASecondIsRefusedEverywhereInTheSameWords) {
   for (const char* line : {"run --wait 200ms true", "run --time 200ms true", "wait --timeout 200ms", "status --watch=200ms"})
-    EXPECT_THAT(thole::test::said([&] { parse_line(line); }), AllOf(HasSubstr("expected whole seconds, got \"200ms\""), HasSubstr(" 1s")))
+    EXPECT_THAT(thole::test::said([&] { parse_line(line); }),
+                AllOf(HasSubstr("expected whole seconds, got \"200ms\""), HasSubstr(" 1s")))
         << line;
 }
 
@@ -179,14 +182,16 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"run --gpu 2 x", "unknown option \"--gpu\"", "--on 2"},
         Mistake{"run --mem 20G x", "--mem: expected a memory policy, got \"20G\"", "--memory 20G"},
         Mistake{"run --mem bnd x", "--mem: \"bnd\"", "bind"}, Mistake{"run --mem bind: x", "--mem: \"bind:\"", "bind:NODES"},
-        Mistake{"run --bind socket x", "--bind: \"socket\"", "package"}, Mistake{"run --bind core:0 x", "--bind: \"core:0\"", "core:N"},
+        Mistake{"run --bind socket x", "--bind: \"socket\"", "package"},
+        Mistake{"run --bind core:0 x", "--bind: \"core:0\"", "core:N"},
         Mistake{"run --threads 0 x", "--threads: expected a number of 1 or more", ""},
         Mistake{"run --reserve first x", "--reserve: expected CPUs", "first-of-l3"},
         Mistake{"run --no-bind --strict x", "--no-bind leaves nothing", ""},
-        Mistake{"bind", "a command or --pid missing", "thole bind ./app"}, Mistake{"bind --pid 1 true", "exclude each other", ""},
+        Mistake{"bind", "a command or --pid missing", "thole bind ./app"},
+        Mistake{"bind --pid 1 true", "exclude each other", ""},
         Mistake{"bind --pid 1 --mem bind", "cannot be set from outside", "thole run --mem"},
-        Mistake{"bind --local-rank 2 --ranks 2 x", "ranks count from 0", ""}, Mistake{"bind --ranks 0 x", "a number from 1", ""},
-        Mistake{"run -z x", "unknown option \"-z\"", "thole run --help"},
+        Mistake{"bind --local-rank 2 --ranks 2 x", "ranks count from 0", ""},
+        Mistake{"bind --ranks 0 x", "a number from 1", ""}, Mistake{"run -z x", "unknown option \"-z\"", "thole run --help"},
         Mistake{"-g 2 run x", "-g belongs after its command", "thole why -g"},
         Mistake{"--jsn status", "unknown option \"--jsn\"", "--json"},
         Mistake{"run -g two x", "-g: expected a number, got \"two\"", ""},

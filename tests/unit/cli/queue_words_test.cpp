@@ -67,7 +67,8 @@ TEST(RetryWords, CountAndClasses) {
 }
 
 TEST(JobNames, CannotBeTakenForNumbersOrLists) {
-  for (const char* good : {"train", "train-2", "v1.2", "a b", "2024-run", "résumé"}) EXPECT_EQ(job_name_of({"--name", good}), good);
+  for (const char* good : {"train", "train-2", "v1.2", "a b", "2024-run", "résumé"})
+    EXPECT_EQ(job_name_of({"--name", good}), good);
   for (const char* bad : {"", "12", "3-5", "12.3", "last", "all", "none", "a,b", "a:b", "@x", " a", "a "})
     EXPECT_THROW(job_name_of({"--name", bad}), Error) << bad;
 }
@@ -79,7 +80,8 @@ TEST(Priorities, MayBeNegativeAndAreBounded) {
 }
 
 TEST(StateWords, AreKnownOrSuggested) {
-  EXPECT_EQ(states_of({"--state", "failed,lost"}), (std::set<model::TaskState>{model::TaskState::failed, model::TaskState::lost}));
+  EXPECT_EQ(states_of({"--state", "failed,lost"}),
+            (std::set<model::TaskState>{model::TaskState::failed, model::TaskState::lost}));
   try {
     states_of({"--state", "runing"});
     FAIL();

@@ -65,7 +65,8 @@ TEST_F(Status, FitsItsScreenWhateverTheValues) {
     app::Overview overview = every_state();
     for (model::Gpu& gpu : overview.snapshot.machine.gpus) gpu.model = model;
     for (std::size_t columns = 80; columns <= 200; columns += 7)
-      EXPECT_LE(widest(render_status(overview, {columns, 0, false}) + render_claims(overview, {columns, 0, false})), columns) << model;
+      EXPECT_LE(widest(render_status(overview, {columns, 0, false}) + render_claims(overview, {columns, 0, false})), columns)
+          << model;
   }
 }
 

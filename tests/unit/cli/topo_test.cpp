@@ -66,7 +66,8 @@ TEST(LinkFacts, PairsAreNamed) {
 TEST(LinkFacts, WhereEveryTwoGpusAreJoinedFastPcieDoesNotMatter) {
   model::Snapshot snapshot = test::machine({"abcd"});
   for (std::size_t a = 0; a < 4; ++a)
-    for (std::size_t b = 0; b < a; ++b) test::link(snapshot, a, b, LinkKind::xgmi, a / 2 == b / 2 ? std::optional(4) : std::nullopt, 15);
+    for (std::size_t b = 0; b < a; ++b)
+      test::link(snapshot, a, b, LinkKind::xgmi, a / 2 == b / 2 ? std::optional(4) : std::nullopt, 15);
   EXPECT_THAT(facts(snapshot), ElementsAre("xGMI GPU 0,1 2,3: 4 links; all others: joined"));
 }
 
@@ -109,7 +110,8 @@ TEST(TopoDrawing, FitsWhateverTheStatesAndTheNames) {
 
 TEST(TopoDrawing, SaysWhatAnOuterMaskLeaves) {
   app::Overview overview = test::overview_of(2);
-  for (unsigned c = 0; c < 8; ++c) overview.snapshot.machine.cpus.push_back({.id = c, .core = static_cast<int>(c), .l3 = {}, .numa = 0, .package = 0});
+  for (unsigned c = 0; c < 8; ++c)
+    overview.snapshot.machine.cpus.push_back({.id = c, .core = static_cast<int>(c), .l3 = {}, .numa = 0, .package = 0});
   overview.snapshot.machine.outer.allowed_cpus = model::CpuSet::parse("0-3");
   EXPECT_THAT(render_topo(overview, {}), HasSubstr("This process may use CPUs 0-3."));
   overview.snapshot.machine.outer.allowed_cpus = model::CpuSet::parse("0-63");

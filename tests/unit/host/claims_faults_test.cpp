@@ -98,7 +98,8 @@ TEST_F(Faults, WithoutANoteNothingIsSharedAndTheRestGoesOn) {
   auto store = open();
   std::filesystem::remove_all(directory + "/notes");
   auto looking = find_claim_store(options(StateLocation::named(directory)));   // makes nothing
-  EXPECT_NE(trouble([&] { try_claim(*looking, sharer({"GPU-0"}, 1000)); }).find("nothing is shared without one"), std::string::npos);
+  EXPECT_NE(trouble([&] { try_claim(*looking, sharer({"GPU-0"}, 1000)); }).find("nothing is shared without one"),
+            std::string::npos);
   auto whole = try_claim(*looking, entry({"GPU-0", "GPU-1"}, 2));
   ASSERT_TRUE(whole) << "and the failed share has left nothing locked";
   EXPECT_EQ(looking->own_claim(whole->id), whole->keys) << "its note lies in its own directory";
@@ -109,7 +110,8 @@ TEST_F(Faults, WithoutANoteNothingIsSharedAndTheRestGoesOn) {
   EXPECT_TRUE(try_claim(*open(), sharer({"GPU-0"}, 1000))) << "its owner makes notes/ again";
 }
 
-// One who goes on without alloc, as everybody does who has waited for it too long: his place is taken between my look and my note.
+// One who goes on without alloc, as everybody does who has waited for it too long: his place is taken between my look and my
+// note.
 std::function<void()> at_note;
 
 TEST_F(Faults, WhoComesWhileASharerTakesHisPlaceIsSeenBeforeTheClaimIsGiven) {
@@ -300,7 +302,8 @@ TEST_F(Faults, AFullDiskCostsOrderAndSaysSo) {
     auto won = claim(*store, mine);
     if (!won) return 3;
     for (const std::string& caution : store->about().cautions)
-      if (caution.find("disk is full") != std::string::npos || caution.find("no note could be made") != std::string::npos) return 0;
+      if (caution.find("disk is full") != std::string::npos || caution.find("no note could be made") != std::string::npos)
+        return 0;
     return 4;
   });
   int status = child.wait();

@@ -160,8 +160,8 @@ TEST_F(Line, ANudgeWakesTheOneItNames) {
   EXPECT_EQ(second->sleep({}, std::nullopt), port::Wake::nudge);
 }
 
-// A head that was promised nothing, behind a holder without an end, keeps everybody else from what is free; a new end makes a promise
-// possible, and with it backfill. The head cannot start itself, but sees to those behind it.
+// A head that was promised nothing, behind a holder without an end, keeps everybody else from what is free; a new end makes a
+// promise possible, and with it backfill. The head cannot start itself, but sees to those behind it.
 TEST_F(Line, AChangedEndWakesTheFirstThatWaitsForIt) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));

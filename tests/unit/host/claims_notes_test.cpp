@@ -266,7 +266,8 @@ TEST_F(Notes, HoweverAClaimantDiesNoNoteIsLiveWhoseUnitIsFree) {
     });
     ASSERT_EQ(owner.hear(), 'c');
     const std::string name = std::filesystem::directory_iterator(state + "/notes")->path();
-    Fd note = open_at(AT_FDCWD, name.c_str(), O_RDONLY), unit = open_at(AT_FDCWD, (state + "/gpu.GPU-0").c_str(), O_RDWR | O_NONBLOCK);
+    Fd note = open_at(AT_FDCWD, name.c_str(), O_RDONLY),
+       unit = open_at(AT_FDCWD, (state + "/gpu.GPU-0").c_str(), O_RDWR | O_NONBLOCK);
     const auto kept_live = [&] {
       struct flock live {};
       live.l_type = F_RDLCK;

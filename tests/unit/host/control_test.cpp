@@ -115,8 +115,9 @@ TEST_F(Control, RefusesAnEndThatCannotBeRecorded) {
     EXPECT_FALSE(LocalControl().describe(directory_).until);
     return text;
   };
-  EXPECT_NE(refused_with([](auto) -> bool { throw Error(ErrorCode::unavailable, "the disk is full"); }).find("the disk is full"),
-            std::string::npos);
+  EXPECT_NE(
+      refused_with([](auto) -> bool { throw Error(ErrorCode::unavailable, "the disk is full"); }).find("the disk is full"),
+      std::string::npos);
   EXPECT_NE(refused_with([](auto) { return false; }).find("cannot be recorded"), std::string::npos);
 }
 

@@ -73,8 +73,8 @@ TEST_F(FileProbe, OneThatHangsKeepsOnlyItsOwnGpuFromBeingRead) {
 
 TEST_F(FileProbe, LastAnswerServesAsStaleDataWithItsAge) {
   // The second question is answered by nothing.
-  FileBackend backend(vendor, probe("if [ -e " + folder.root() + "/asked ]; then exit 3; fi; touch " + folder.root() + "/asked\n" +
-                                    say(answer(1, 10)) + say(answer(2, 20)) + say(".")));
+  FileBackend backend(vendor, probe("if [ -e " + folder.root() + "/asked ]; then exit 3; fi; touch " + folder.root() +
+                                    "/asked\n" + say(answer(1, 10)) + say(answer(2, 20)) + say(".")));
   EXPECT_FALSE(backend.read(Millis(10'000)).observation.age);
   port::Reading reading = backend.read(Millis(10'000));
   EXPECT_FALSE(reading.observation.answered);

@@ -40,8 +40,8 @@ std::string failure_of(const std::function<void()>& act) {
   return "nothing was thrown";
 }
 
-// What lstopo 2.9 counts in these files (of v3 exports after their header was edited), but for what we leave out on purpose: GPU
-// memory on POWER9, consoles (1002:515e). `cpu_less`: of the memory nodes.
+// What lstopo 2.9 counts in these files (of v3 exports after their header was edited), but for what we leave out on purpose:
+// GPU memory on POWER9, consoles (1002:515e). `cpu_less`: of the memory nodes.
 struct Export {
   const char* name;
   std::size_t pus, cores, packages, nodes, cpu_less, gpus;
@@ -125,7 +125,8 @@ TEST(HwlocXml, OfVersionThreeIsReadAndItsDevicesKeepTheirKinds) {
   downgrade_hwloc_xml(xml);
   EXPECT_EQ(xml, "<topology version=\"2.0\"><object type=\"OSDev\" osdev_type=\"1\"/><object osdev_type=\"3\" x=\"y\"/>"
                  "<object type=\"PU\"/><object osdev_type=\"0\"/><object osdev_type=\"2\"></object></topology>");
-  for (const char* other : {"", "<topology>", "<topology version=\"2.0\"><object osdev_type=\"12\"/>", "<topology version=\"3"}) {
+  for (const char* other :
+       {"", "<topology>", "<topology version=\"2.0\"><object osdev_type=\"12\"/>", "<topology version=\"3"}) {
     std::string untouched = other;
     downgrade_hwloc_xml(untouched);
     EXPECT_EQ(untouched, other);
@@ -138,7 +139,8 @@ TEST(HwlocXml, DamagedIsAnErrorAndNoCrash) {
   test::MadeUpTree folder;
   for (std::size_t cut = 200; cut < good->size(); cut += good->size() / 7) {
     folder.file("cut.xml", good->substr(0, cut));
-    EXPECT_THAT(failure_of([&] { import_file(folder.root() + "/cut.xml", test::topology_reader()); }), HasSubstr("cut.xml")) << cut;
+    EXPECT_THAT(failure_of([&] { import_file(folder.root() + "/cut.xml", test::topology_reader()); }), HasSubstr("cut.xml"))
+        << cut;
   }
 }
 
@@ -159,11 +161,12 @@ std::string link_between(const model::Machine& machine, std::size_t a, const mod
   return "none";
 }
 
-const std::string plain = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
-                          "GPU0\t X \tNV4\tPHB\t0-7\t0\t\tN/A\n"
-                          "GPU1\tNV4\t X \tSYS\t8-15\t1\t\tN/A\n"
-                          "NIC0\tPHB\tSYS\t X \t\t\t\t\n\nLegend:\n\n  X    = Self\n  NV#  = Connection traversing a bonded set of # NVLinks\n\n"
-                          "NIC Legend:\n\n  NIC0: mlx5_bond_0\n";
+const std::string plain =
+    "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+    "GPU0\t X \tNV4\tPHB\t0-7\t0\t\tN/A\n"
+    "GPU1\tNV4\t X \tSYS\t8-15\t1\t\tN/A\n"
+    "NIC0\tPHB\tSYS\t X \t\t\t\t\n\nLegend:\n\n  X    = Self\n  NV#  = Connection traversing a bonded set of # NVLinks\n\n"
+    "NIC Legend:\n\n  NIC0: mlx5_bond_0\n";
 
 TEST(Matrix, IsReadWithLegendAffinitiesAndNics) {
   const model::Machine machine = matrix(plain);
@@ -198,13 +201,15 @@ TEST(Matrix, IsTheSameWhateverBlanksAndEscapesAreInIt) {
 }
 
 TEST(Matrix, JoinedCellsAreTakenApart) {
-  const model::Machine machine = matrix("     GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X NODENV2 0-3\nGPU1 NODE X PIX 0-3\nGPU2 NV2PIX X 0-3\n");
+  const model::Machine machine =
+      matrix("     GPU0 GPU1 GPU2 CPU Affinity\nGPU0 X NODENV2 0-3\nGPU1 NODE X PIX 0-3\nGPU2 NV2PIX X 0-3\n");
   EXPECT_EQ(link_between(machine, 0, *machine.gpus[2].pci), "nvlink2");
   EXPECT_EQ(link_between(machine, 2, *machine.gpus[1].pci), "pix");
 }
 
 TEST(Matrix, ColumnsThatAreMissingOrEmptyAreUnknown) {
-  const model::Machine old = matrix("\tGPU0\tGPU1\tmlx4_0\tCPU Affinity\nGPU0\t X \tSOC\tPHB\t0-5\nGPU1\tSOC\t X \tN/A\t6-11\n");
+  const model::Machine old =
+      matrix("\tGPU0\tGPU1\tmlx4_0\tCPU Affinity\nGPU0\t X \tSOC\tPHB\t0-5\nGPU1\tSOC\t X \tN/A\t6-11\n");
   EXPECT_EQ(old.nics.at(0).name, "mlx4_0");
   EXPECT_EQ(link_between(old, 0, *old.gpus[1].pci), "sys");        // called SOC by drivers before 387
   EXPECT_EQ(link_between(old, 1, *old.nics[0].pci), "none");
@@ -235,7 +240,8 @@ TEST(Matrix, InACpusetTheAffinityOfOtherGpusIsEmptyAndSoUnknown) {
 
 TEST(Matrix, ManyMoreNvlinksThanAGpuHasAreASwitch) {
   EXPECT_EQ(link_between(test::real_machines().at("nvsmi/dgx2"), 0, *model::PciAddress::parse("ff00:0f:00.0")), "nvswitch6");
-  EXPECT_EQ(link_between(test::real_machines().at("nvsmi/4xh200-turin-nps4"), 0, *model::PciAddress::parse("ff00:01:00.0")), "nvlink6");
+  EXPECT_EQ(link_between(test::real_machines().at("nvsmi/4xh200-turin-nps4"), 0, *model::PciAddress::parse("ff00:01:00.0")),
+            "nvlink6");
 }
 
 TEST(Matrix, ANicStandsOnTheNodeOfTheGpusThatReachItWithinTheirs) {
@@ -258,10 +264,12 @@ TEST(Matrix, TheNodeOfAGpusOwnMemoryIsANodeOfTheMachine) {
 TEST(Matrix, ListsOfCpusThatTheColumnMayHaveCutAreDoubted) {
   const auto doubts = [](const std::string& first, const std::string& second) {
     std::vector<std::string> found;
-    machine_of_matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tSYS\t" + first + "\nGPU1\tSYS\tX\t" + second + "\n", "topo.txt", &found);
+    machine_of_matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tSYS\t" + first + "\nGPU1\tSYS\tX\t" + second + "\n", "topo.txt",
+                      &found);
     return found;
   };
-  EXPECT_THAT(doubts("0,2,4,6,8,10", "1,3,5,7,9,11"), testing::ElementsAre(HasSubstr("GPUs 0,1: the list of near CPUs may be cut")));
+  EXPECT_THAT(doubts("0,2,4,6,8,10", "1,3,5,7,9,11"),
+              testing::ElementsAre(HasSubstr("GPUs 0,1: the list of near CPUs may be cut")));
   EXPECT_THAT(doubts("0,4,8,12,16,20", "0-3"), testing::ElementsAre(HasSubstr("GPU 0: ")));
   for (const char* whole : {"0,2,4,6", "0-15,32-47", "0,1,2,3,4,5,6", "112-127,240-255", "3", "0,2,7,8,20,31,40"})
     EXPECT_THAT(doubts(whole, "64"), testing::IsEmpty()) << whole;
@@ -320,15 +328,20 @@ TEST(NvidiaSmiReport, ThatIsNoneIsRefused) {
   EXPECT_THAT(failure_of([] { machine_of_nvidia_smi("<a/>", "x.xml"); }), HasSubstr("nvidia_smi_log"));
   EXPECT_TRUE(machine_of_nvidia_smi("<nvidia_smi_log/>", "x.xml").gpus.empty());
   // Entities are not expanded, so a billion laughs are none.
-  EXPECT_TRUE(machine_of_nvidia_smi("<!DOCTYPE l [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><nvidia_smi_log>&b;</nvidia_smi_log>", "x").gpus.empty());
+  EXPECT_TRUE(
+      machine_of_nvidia_smi("<!DOCTYPE l [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><nvidia_smi_log>&b;</nvidia_smi_log>", "x")
+          .gpus.empty());
 }
 
 // ---- what a file is
 
 TEST(Import, WhatIsNoneOfTheKindsIsRefusedWithAllOfThem) {
   test::MadeUpTree folder;
-  const std::pair<const char*, const char*> files[] = {{"hello, world\n", "lstopo FILE.xml"}, {"", "empty"}, {"{\"gpus\": []}", "lstopo FILE.xml"},
-                                                       {"\x1f\x8b rest", "unpack it first"}, {"BZh9 rest", "unpack it first"}};
+  const std::pair<const char*, const char*> files[] = {{"hello, world\n", "lstopo FILE.xml"},
+                                                       {"", "empty"},
+                                                       {"{\"gpus\": []}", "lstopo FILE.xml"},
+                                                       {"\x1f\x8b rest", "unpack it first"},
+                                                       {"BZh9 rest", "unpack it first"}};
   for (const auto& [text, why] : files) {
     folder.file("some", text);
     EXPECT_THAT(failure_of([&] { import_file(folder.root() + "/some", test::topology_reader()); }), HasSubstr(why)) << text;
@@ -341,7 +354,8 @@ TEST(Import, WhatIsNoneOfTheKindsIsRefusedWithAllOfThem) {
 TEST(Import, WithoutHwlocItsFilesAreRefusedWithTheFix) {
   const TopologyReader without({THOLE_BINARY_DIR "/fake/fake_probe", "", "/nonexistent/libhwloc.so.15"});
   const std::string xml = (test::captured_tree("mpibind/topo-xml.tar.gz") / "mpibind/eas-tioga.xml").string();
-  EXPECT_THAT(failure_of([&] { import_file(xml, without); }), testing::AllOf(HasSubstr("libhwloc"), HasSubstr("apt-get install libhwloc15")));
+  EXPECT_THAT(failure_of([&] { import_file(xml, without); }),
+              testing::AllOf(HasSubstr("libhwloc"), HasSubstr("apt-get install libhwloc15")));
   EXPECT_EQ(import_file(matrices + "dgx2.txt", without).gpus.size(), 16u);
 }
 
@@ -375,7 +389,8 @@ TEST(MachineFileWithTopology, FillsWhatAMachineFileLeavesOut) {
   EXPECT_EQ(machine.gpus[0].numa, 99);
   EXPECT_EQ(machine.gpus[1].numa, 3);
   EXPECT_EQ(machine.gpus[0].near_cpus.node, model::CpuSet::parse("48-55,112-119"));
-  for (const model::Link& link : machine.gpus[0].links) EXPECT_NE(link.to.to_string(), "0000:d1:00.0");  // no GPU of this machine
+  // no GPU of this machine
+  for (const model::Link& link : machine.gpus[0].links) EXPECT_NE(link.to.to_string(), "0000:d1:00.0");
   model::Machine empty;
   complete(empty, topology);
   EXPECT_EQ(empty.gpus.size(), 8u);

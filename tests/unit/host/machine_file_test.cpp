@@ -91,12 +91,14 @@ TEST(MachineFile, AnUnknownNameGivesTheNearestAndTheList) {
 
 TEST(MachineFile, ABrokenFileIsRefusedWithThePlaceOfTheMistake) {
   Folder folder;
-  EXPECT_THAT(complaint(folder / "absent.json"), HasSubstr("cannot read the machine file: " + folder / "absent.json: No such file"));
+  EXPECT_THAT(complaint(folder / "absent.json"),
+              HasSubstr("cannot read the machine file: " + folder / "absent.json: No such file"));
   EXPECT_THAT(complaint(folder / "."), HasSubstr("Is a directory"));
   write_file(folder / "m.json", "{\"schema\": ");
   EXPECT_THAT(complaint(folder / "m.json"), HasSubstr("not JSON at line 1, column 12"));
   write_file(folder / "m.json", one_gpu("{\"power_w\": \"much\"}"));
-  EXPECT_THAT(complaint(folder / "m.json"), HasSubstr("gpus[0].use.power_w: expected a number; null when it is unknown: " + folder / "m.json"));
+  EXPECT_THAT(complaint(folder / "m.json"),
+              HasSubstr("gpus[0].use.power_w: expected a number; null when it is unknown: " + folder / "m.json"));
 }
 
 TEST(MachineFile, SeesEveryEditEvenWithinOneTickOfTheClock) {
@@ -183,8 +185,12 @@ TEST(MachineFile, TheLastWatchedProcessTakesTheUtilisationWithIt) {
   Folder folder;
   std::string path = folder / "m.json";
   Child child;
-  write_file(path, one_gpu(fmt::format(R"({{"memory_used_mib": 10, "utilization_percent": 90, "processes": [{{"pid": {}, "memory_mib": 4000, "watch": true}}]}})",
-                                       child.pid())));
+  write_file(
+      path,
+      one_gpu(fmt::format(
+          R"({{"memory_used_mib": 10, "utilization_percent": 90, "processes": [)"
+          R"({{"pid": {}, "memory_mib": 4000, "watch": true}}]}})",
+          child.pid())));
   MachineFile file(path, {});
   child.end();
   model::Use use = file.read(Millis(0)).gpus[0].use;
@@ -201,7 +207,8 @@ TEST(MachineFile, APidGivenToAnotherProcessCountsAsEnded) {
     write_file(proc / "77/stat", fmt::format("77 (a) b) S 1 77 77 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0\n", start));
   };
   model::Gpu gpu;
-  gpu.use.processes = std::vector<model::GpuProcess>{{.pid = 77, .user = {}, .command = {}, .kind = {}, .memory_mib = {}, .watch = true}};
+  gpu.use.processes =
+      std::vector<model::GpuProcess>{{.pid = 77, .user = {}, .command = {}, .kind = {}, .memory_mib = {}, .watch = true}};
   std::vector<model::Gpu> gpus{gpu};
   stat("1000");
   Watch watch(proc / ".");
@@ -286,7 +293,8 @@ TEST(Shorthand, EveryModelMakesAMachineThatReadsBack) {
 }
 
 TEST(MachineDirectories, AreTheGivenOneTheInstalledOneAndTheBuildFolders) {
-  EXPECT_EQ(machine_directories("/m", "/usr/bin/thole"), (std::vector<std::string>{"/m", "/usr/bin/../share/thole/machines", "/usr/bin/machines"}));
+  EXPECT_EQ(machine_directories("/m", "/usr/bin/thole"),
+            (std::vector<std::string>{"/m", "/usr/bin/../share/thole/machines", "/usr/bin/machines"}));
   EXPECT_TRUE(machine_directories("", "thole").empty());
 }
 

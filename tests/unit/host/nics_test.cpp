@@ -60,7 +60,8 @@ TEST(Nics, RateTextIsReadStrictly) {
 TEST(Nics, APortThatIsDownHasNoRate) {
   test::MadeUpTree tree;
   const std::string device = tree.pci("pci0000:00", "0000:01:00.0", "0x15b3", "0x1021", "0x020700");
-  for (const auto& [port, state, rate] : {std::array{"1", "1: DOWN", "400 Gb/sec (4X NDR)"}, std::array{"2", "4: ACTIVE", "100 Gb/sec (2X HDR)"}}) {
+  for (const auto& [port, state, rate] :
+       {std::array{"1", "1: DOWN", "400 Gb/sec (4X NDR)"}, std::array{"2", "4: ACTIVE", "100 Gb/sec (2X HDR)"}}) {
     tree.file(device + "/infiniband/mlx5_0/ports/" + port + "/rate", rate);
     tree.file(device + "/infiniband/mlx5_0/ports/" + port + "/state", state);
   }

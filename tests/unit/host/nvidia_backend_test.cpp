@@ -223,9 +223,11 @@ TEST(NvidiaBackend, AnOldLibraryGivesLessAndCallsTheRestUnsupported) {
 }
 
 TEST(NvidiaBackend, ReadsBothProcessStrides) {
-  for (const char* driver : {"driver 535.54.03\nstride 32\n", "driver 535.86.05\nstride 24\n", "driver 580.65.06\nstride 24\n"}) {
+  for (const char* driver :
+       {"driver 535.54.03\nstride 32\n", "driver 535.86.05\nstride 24\n", "driver 580.65.06\nstride 24\n"}) {
     NvidiaMachine machine(1);
-    machine.config(std::string("gpus 1\n") + driver + "gpu 0 process compute 11 100\ngpu 0 process compute 12 200\ngpu 0 process compute 13 na\n");
+    machine.config(std::string("gpus 1\n") + driver +
+                   "gpu 0 process compute 11 100\ngpu 0 process compute 12 200\ngpu 0 process compute 13 na\n");
     auto processes = *read(machine).gpus.at(0).use.processes;
     ASSERT_EQ(processes.size(), 3u) << driver;
     EXPECT_EQ(processes[1].pid, 12) << driver;
@@ -266,8 +268,9 @@ TEST(NvidiaBackend, MigInstancesAreDevicesOfTheirOwn) {
 TEST(NvidiaBackend, MigWithoutPrivilegeIsTheSumOfItsInstances) {
   NvidiaMachine machine(2);
   std::string refused;
-  for (const char* function : {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
-                               "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3"})
+  for (const char* function :
+       {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3"})
     refused += fmt::format("gpu 1 whole {} 4\n", function);
   machine.config(mig_config + refused);
   const model::Gpu gpu = read(machine).gpus.at(1);
@@ -286,9 +289,11 @@ TEST(NvidiaBackend, ARefusedMetricIsNeverAZero) {
     std::function<bool(const model::Gpu&)> known;
   };
   const std::vector<Metric> metrics{
-      {{"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"}, [](const model::Gpu& g) { return g.use.memory_used_mib.known(); }},
+      {{"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"},
+       [](const model::Gpu& g) { return g.use.memory_used_mib.known(); }},
       {{"nvmlDeviceGetUtilizationRates"}, [](const model::Gpu& g) { return g.use.utilization_percent.known(); }},
-      {{"nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV"}, [](const model::Gpu& g) { return g.use.temperature_c.known(); }},
+      {{"nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV"},
+       [](const model::Gpu& g) { return g.use.temperature_c.known(); }},
       {{"nvmlDeviceGetPowerUsage"}, [](const model::Gpu& g) { return g.use.power_w.known(); }},
       {{"nvmlDeviceGetEnforcedPowerLimit"}, [](const model::Gpu& g) { return g.use.power_limit_w.known(); }},
       {{"nvmlDeviceGetComputeMode"}, [](const model::Gpu& g) { return g.compute_mode.known(); }},
@@ -300,7 +305,8 @@ TEST(NvidiaBackend, ARefusedMetricIsNeverAZero) {
   machine.file("/sys/bus/pci/devices/" + NvidiaMachine::pci(0) + "/class", "0x030000\n");
   NvidiaBackend backend(machine.options());
   for (const Metric& metric : metrics) {
-    for (int rc : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 77, 999}) {
+    for (int rc : {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 77, 999}) {
       std::string config = "gpus 1\nold_fields\n";        // so that power is asked by functions of its own
       if (rc != 0)
         for (const std::string& function : metric.functions) config += fmt::format("gpu 0 rc {} {}\n", function, rc);
@@ -372,13 +378,15 @@ TEST(NvidiaBackend, LinksAreNvlinkWhereTheyEndAtTheOtherAndNvswitchWhereBothReac
   NvidiaMachine machine(4);
   machine.config(
       "gpus 4\n"
-      "gpu 0 link 0 00000000:0F:00.0\ngpu 0 link 1 00000000:0F:00.0\ngpu 1 link 0 00000000:07:00.0\ngpu 1 link 1 00000000:07:00.0\n"
+      "gpu 0 link 0 00000000:0F:00.0\ngpu 0 link 1 00000000:0F:00.0\ngpu 1 link 0 00000000:07:00.0\ngpu 1 link 1 "
+      "00000000:07:00.0\n"
       "gpu 2 link 0 FFFFFFFF:FF:FF.0\ngpu 3 link 0 FFFFFFFF:FF:FF.0\ngpu 2 nvswitch 18\ngpu 3 nvswitch 18\n");
   const auto gpus = LiveTopology({machine.root(), {}}).around(read(machine).gpus, Millis(0)).gpus;
   auto between = [&](std::size_t a, int b) {
     std::string all;
     for (const model::Link& link : gpus[a].links)
-      if (link.to.to_string() == NvidiaMachine::pci(b)) all += fmt::format("{} {};", model::to_string(link.kind), link.count.value_or(0));
+      if (link.to.to_string() == NvidiaMachine::pci(b))
+        all += fmt::format("{} {};", model::to_string(link.kind), link.count.value_or(0));
     return all;
   };
   EXPECT_EQ(between(0, 1), "nvlink 2;node 0;");            // beside the connection by PCI

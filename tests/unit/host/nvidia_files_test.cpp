@@ -19,7 +19,8 @@ TEST(NvidiaFiles, InformationWithQuestionMarksIsUnknown) {
 }
 
 TEST(NvidiaFiles, DamagedInformationIsUnknownNotWrong) {
-  for (const char* text : {"", "\n\n", "Model", "Device Minor: -1", "Device Minor: 99999999999999999999", "Device Minor: 4x", "GPU UUID:"}) {
+  for (const char* text :
+       {"", "\n\n", "Model", "Device Minor: -1", "Device Minor: 99999999999999999999", "Device Minor: 4x", "GPU UUID:"}) {
     Information information = parse_information(text);
     EXPECT_FALSE(information.minor) << text;
     EXPECT_EQ(information.uuid, "") << text;
@@ -27,8 +28,10 @@ TEST(NvidiaFiles, DamagedInformationIsUnknownNotWrong) {
 }
 
 TEST(NvidiaFiles, DriverVersionOfEveryKindOfModule) {
-  EXPECT_EQ(parse_driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024\n"), "470.256.02");
-  EXPECT_EQ(parse_driver_version("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.65.06  Release Build  (dvs-builder)\nGCC version:  gcc 12.2\n"),
+  EXPECT_EQ(parse_driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024\n"),
+            "470.256.02");
+  EXPECT_EQ(parse_driver_version("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.65.06  Release Build  "
+                                 "(dvs-builder)\nGCC version:  gcc 12.2\n"),
             "580.65.06");
   EXPECT_EQ(parse_driver_version("NVRM version: NVIDIA\n"), "");
   EXPECT_EQ(parse_driver_version("GCC version: 12.2.0\n"), "");
@@ -48,7 +51,8 @@ TEST(NvidiaFiles, MigInstancesAreThoseThatExist) {
 
 TEST(NvidiaFiles, MemoryThatIsANumaNodeIsCoherent) {
   NvidiaMachine machine(2);
-  machine.file("/proc/driver/nvidia/gpus/" + NvidiaMachine::pci(0) + "/numa_status", "Node: 4\nStatus: online\nAddress: 1\nSize: 2\n");
+  machine.file("/proc/driver/nvidia/gpus/" + NvidiaMachine::pci(0) + "/numa_status",
+               "Node: 4\nStatus: online\nAddress: 1\nSize: 2\n");
   machine.file("/proc/driver/nvidia/gpus/" + NvidiaMachine::pci(1) + "/numa_status", "Node: -1\nStatus: disabled\n");
   DriverFiles files = read_files(Tree(machine.root()));
   EXPECT_TRUE(files.gpus.at(0).coherent);

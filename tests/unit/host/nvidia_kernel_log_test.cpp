@@ -1,4 +1,5 @@
-// Xids in the kernel's log: the parser on lines as kernels and drivers write them, and what they mean beside the library's word.
+// Xids in the kernel's log: the parser on lines as kernels and drivers write them, and what they mean beside the library's
+// word.
 #include "host/gpu/nvidia/kernel_log.hpp"
 
 #include <gmock/gmock.h>
@@ -60,8 +61,10 @@ TEST(KernelLog, WhatWasBeforeTheDriverWasLoadedIsPast) {
 }
 
 TEST(KernelLog, ARecoveryThatTheDriverTakesBackIsNone) {
-  const std::string needed = "<3>[ 1.0] NVRM: Xid (PCI:0000:07:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n";
-  const std::string done = "<3>[ 2.0] NVRM: Xid (PCI:0000:07:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)\n";
+  const std::string needed =
+      "<3>[ 1.0] NVRM: Xid (PCI:0000:07:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n";
+  const std::string done =
+      "<3>[ 2.0] NVRM: Xid (PCI:0000:07:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)\n";
   EXPECT_EQ(parse_xids(needed).at(first).fatal, 154);
   EXPECT_FALSE(parse_xids(needed + done).at(first).fatal);
 }
@@ -89,7 +92,8 @@ constexpr const char* old_driver = "gpus 2\ngpu * rc nvmlDeviceGetFieldValues 3\
 TEST(KernelLog, AFatalXidMakesTheGpuSickAndAnotherIsShown) {
   NvidiaMachine machine(2);
   machine.config(old_driver);
-  machine.file("/dev/kmsg", "<3>[ 1.0] NVRM: Xid (PCI:0000:07:00): 31, pid=1\n<3>[ 2.0] NVRM: Xid (PCI:0000:0f:00): 48, pid=2\n");
+  machine.file("/dev/kmsg",
+               "<3>[ 1.0] NVRM: Xid (PCI:0000:07:00): 31, pid=1\n<3>[ 2.0] NVRM: Xid (PCI:0000:0f:00): 48, pid=2\n");
   const port::Reading reading = NvidiaBackend(machine.options()).read(Millis(8000));
   ASSERT_EQ(reading.gpus.size(), 2u);
   EXPECT_EQ(reading.gpus[0].health, Health::ok);
@@ -101,7 +105,8 @@ TEST(KernelLog, AFatalXidMakesTheGpuSickAndAnotherIsShown) {
 
 TEST(KernelLog, TheLibraryHasTheLastWordWhereItHasOne) {
   NvidiaMachine machine(2);  // this driver says that no recovery is needed
-  machine.file("/dev/kmsg", "<3>[ 1.0] NVRM: Xid (PCI:0000:07:00): 79, pid=1\n<3>[ 2.0] NVRM: Xid (PCI:0000:0f:00): 48, pid=2\n");
+  machine.file("/dev/kmsg",
+               "<3>[ 1.0] NVRM: Xid (PCI:0000:07:00): 79, pid=1\n<3>[ 2.0] NVRM: Xid (PCI:0000:0f:00): 48, pid=2\n");
   port::Reading reading = NvidiaBackend(machine.options()).read(Millis(8000));
   for (const model::Gpu& gpu : reading.gpus) EXPECT_EQ(gpu.health, Health::ok) << gpu.health_reason;
   EXPECT_EQ(reading.gpus[1].last_xid, 48);

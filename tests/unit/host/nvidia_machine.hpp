@@ -51,7 +51,9 @@ class NvidiaMachine {
   std::string count_calls() const { return "calls " + directory_ + "/calls\n"; }
 
   static std::string pci(int i) { return fmt::format("0000:{:02x}:00.0", 7 + 8 * i); }
-  static std::string uuid(int i) { return fmt::format("GPU-{:08x}-0000-4000-8000-{:012x}", 0xfa4e0000u + static_cast<unsigned>(i), i); }
+  static std::string uuid(int i) {
+    return fmt::format("GPU-{:08x}-0000-4000-8000-{:012x}", 0xfa4e0000u + static_cast<unsigned>(i), i);
+  }
 
   std::string root() const { return directory_ + "/root"; }
   std::string runtime_dir() const { return directory_ + "/runtime"; }

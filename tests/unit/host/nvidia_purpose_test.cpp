@@ -24,8 +24,9 @@ constexpr const char* unusual =
 
 void set_up(const NvidiaMachine& machine) {
   machine.config(unusual);
-  machine.file("/proc/driver/nvidia/gpus/" + NvidiaMachine::pci(1) + "/information",
-               fmt::format("Model: \t\t NVIDIA GeForce RTX 4090\nGPU UUID: \t {}\nDevice Minor: \t 1\n", NvidiaMachine::uuid(1)));
+  machine.file(
+      "/proc/driver/nvidia/gpus/" + NvidiaMachine::pci(1) + "/information",
+      fmt::format("Model: \t\t NVIDIA GeForce RTX 4090\nGPU UUID: \t {}\nDevice Minor: \t 1\n", NvidiaMachine::uuid(1)));
   for (int connected : {1, 5})
     machine.file("/sys/bus/pci/devices/" + NvidiaMachine::pci(connected) + "/class", "0x030000\n");
 }

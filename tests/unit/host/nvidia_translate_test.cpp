@@ -47,8 +47,9 @@ TEST(NvidiaTranslate, RecordsSurviveTheWayThroughThePipe) {
 
 TEST(NvidiaTranslate, LinesThatAreNoRecordsAreCountedNotBelieved) {
   RawReading reading;
-  for (const char* line : {"", "{", "7", "[]", "{}", "{\"use\":7}", "{\"use\":{\"index\":\"x\"}}", "{\"use\":{\"compute\":[1]}}",
-                           "{\"identity\":{},\"use\":{}}", "{\"begin\":{}}", "{\"strange\":{}}", "\xff\xfe"})
+  for (const char* line :
+       {"", "{", "7", "[]", "{}", "{\"use\":7}", "{\"use\":{\"index\":\"x\"}}", "{\"use\":{\"compute\":[1]}}",
+        "{\"identity\":{},\"use\":{}}", "{\"begin\":{}}", "{\"strange\":{}}", "\xff\xfe"})
     reading.add(line);
   EXPECT_EQ(reading.garbage, 12u);
   EXPECT_TRUE(reading.uses.empty());
@@ -60,14 +61,16 @@ struct MemoryCase {
   std::optional<std::uint64_t> used_mib;
 };
 TEST(NvidiaTranslate, MemoryInUseLeavesOutTheDriversReserve) {
-  for (const MemoryCase& c : {
-           MemoryCase{"v2, used counts the reserve", R"({"total":85899345920,"free":73400320000,"used":12499025920,"reserved":1073741824,"v2":true})", 10896},
-           MemoryCase{"v2, used does not count it", R"({"total":85899345920,"free":73400320000,"used":11425284096,"reserved":1073741824,"v2":true})", 10896},
-           MemoryCase{"v2, idle", R"({"total":85899345920,"free":85274394624,"used":0,"reserved":624951296,"v2":true})", 0},
-           MemoryCase{"v2, figures that do not add up", R"({"total":100,"free":90,"used":0,"reserved":90,"v2":true})", 0},
-           MemoryCase{"v1", R"({"total":85899345920,"free":0,"used":1048576,"v2":false})", 1},
-           MemoryCase{"no memory of its own", R"({"total":0,"free":0,"used":0,"v2":true})", std::nullopt},
-           MemoryCase{"refused", R"({"rc":4})", std::nullopt}}) {
+  for (const MemoryCase& c :
+       {MemoryCase{"v2, used counts the reserve",
+                   R"({"total":85899345920,"free":73400320000,"used":12499025920,"reserved":1073741824,"v2":true})", 10896},
+        MemoryCase{"v2, used does not count it",
+                   R"({"total":85899345920,"free":73400320000,"used":11425284096,"reserved":1073741824,"v2":true})", 10896},
+        MemoryCase{"v2, idle", R"({"total":85899345920,"free":85274394624,"used":0,"reserved":624951296,"v2":true})", 0},
+        MemoryCase{"v2, figures that do not add up", R"({"total":100,"free":90,"used":0,"reserved":90,"v2":true})", 0},
+        MemoryCase{"v1", R"({"total":85899345920,"free":0,"used":1048576,"v2":false})", 1},
+        MemoryCase{"no memory of its own", R"({"total":0,"free":0,"used":0,"v2":true})", std::nullopt},
+        MemoryCase{"refused", R"({"rc":4})", std::nullopt}}) {
     Gpu gpu = gpu_of((std::string(R"({"use":{"index":0,"memory":)") + c.memory + "}}").c_str());
     EXPECT_EQ(gpu.use.memory_used_mib.known(), c.used_mib.has_value()) << c.what;
     EXPECT_EQ(gpu.use.memory_used_mib.value_or(0), c.used_mib.value_or(0)) << c.what;
@@ -227,7 +230,9 @@ TEST(NvidiaTranslate, ComputeInstancesShareTheMemoryOfTheirGpuInstance) {
 
 TEST(NvidiaTranslate, MigProfilesComeFromTheNameElseFromTheSlices) {
   auto profile = [](const std::string& instance) {
-    return gpu_of((R"({"use":{"index":0,"mig_mode":1,"instances":[{"uuid":"MIG-1",)" + instance + "}]}}").c_str()).mig.at(0).profile;
+    return gpu_of((R"({"use":{"index":0,"mig_mode":1,"instances":[{"uuid":"MIG-1",)" + instance + "}]}}").c_str())
+        .mig.at(0)
+        .profile;
   };
   EXPECT_EQ(profile(R"("name":"NVIDIA H100 80GB HBM3 MIG 1g.10gb+me")"), "1g.10gb+me");
   // Sizes of go-nvml's A100 profiles.
@@ -243,18 +248,30 @@ TEST(NvidiaTranslate, NvlinkPairs) {
     for (const char* identity : identities) reading.add(identity);
     EXPECT_EQ(reading.garbage, 0u);
     auto links = nvlinks(reading.identities);
-    return links[0].empty() ? std::string("none") : fmt::format("{} {}", model::to_string(links[0][0].kind), links[0][0].count.value_or(0));
+    return links[0].empty() ? std::string("none")
+                            : fmt::format("{} {}", model::to_string(links[0][0].kind), links[0][0].count.value_or(0));
   };
   const char* far = R"({"identity":{"index":1,"handle":0,"pci":"00000000:0F:00.0"}})";
   const char* far_on_switch = R"({"identity":{"index":1,"handle":0,"pci":"00000000:0F:00.0","nvswitch_links":12}})";
-  EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","links":[{"link":0,"remote":"00000000:0f:00.0"}]}})", far}), "nvlink 1");
-  EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","nvswitch_links":18}})", far_on_switch}), "nvswitch 12");
+  EXPECT_EQ(
+      kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","links":[{"link":0,"remote":"00000000:0f:00.0"}]}})",
+             far}),
+      "nvlink 1");
+  EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","nvswitch_links":18}})", far_on_switch}),
+            "nvswitch 12");
   EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","nvswitch_links":18}})", far}), "none");
-  EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","peers":[{"gpu":1,"rc":0,"status":0}]}})", far}), "nvlink 0");
-  EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","peers":[{"gpu":1,"rc":0,"status":5}]}})", far}), "none");
+  EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","peers":[{"gpu":1,"rc":0,"status":0}]}})", far}),
+            "nvlink 0");
+  EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","peers":[{"gpu":1,"rc":0,"status":5}]}})", far}),
+            "none");
   // Joined to a third GPU only: peer access that works goes another way.
-  EXPECT_EQ(kinds({R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0","links":[{"link":0,"remote":"00000000:1f:00.0","remote_type":0}],
-                       "peers":[{"gpu":1,"rc":0,"status":0}]}})", far}), "none");
+  EXPECT_EQ(
+      kinds(
+          {R"({"identity":{"index":0,"handle":0,"pci":"0000:07:00.0",)"
+           R"("links":[{"link":0,"remote":"00000000:1f:00.0","remote_type":0}],
+                       "peers":[{"gpu":1,"rc":0,"status":0}]}})",
+           far}),
+      "none");
 }
 
 TEST(NvidiaProcesses, StrideFollowsGenerationAndDriver) {
@@ -298,7 +315,8 @@ TEST(NvidiaMerge, AProbeThatCouldNotRunLeavesUnreadableGpusWithTheReason) {
 port::Reading reading_with_unlisted(int open_errno) {
   Observed observed;
   observed.files.loaded = true;
-  for (const char* pci : {"0000:07:00.0", "0000:0f:00.0"}) observed.files.gpus.emplace_back().pci = *model::PciAddress::parse(pci);
+  for (const char* pci : {"0000:07:00.0", "0000:0f:00.0"})
+    observed.files.gpus.emplace_back().pci = *model::PciAddress::parse(pci);
   observed.nvml.add(R"({"driver":{"init":0,"count":1,"driver":"580.65.06"}})");
   observed.nvml.add(R"({"identity":{"index":0,"handle":0,"pci":"00000000:07:00.0"}})");
   observed.nvml.add(R"({"use":{"index":0,"compute":[]}})");
@@ -309,7 +327,8 @@ port::Reading reading_with_unlisted(int open_errno) {
 TEST(NvidiaMerge, AGpuKeptFromUsIsLeftOutAndOneThatFellOffIsLost) {
   EXPECT_EQ(reading_with_unlisted(EPERM).gpus.size(), 1u);   // a device cgroup
   EXPECT_EQ(reading_with_unlisted(ENOENT).gpus.size(), 1u);  // a container without the node
-  for (auto [open_errno, health] : {std::pair{EACCES, Health::unreadable}, {0, Health::lost}, {EIO, Health::lost}, {ENODEV, Health::lost}}) {
+  for (auto [open_errno, health] :
+       {std::pair{EACCES, Health::unreadable}, {0, Health::lost}, {EIO, Health::lost}, {ENODEV, Health::lost}}) {
     port::Reading reading = reading_with_unlisted(open_errno);
     ASSERT_EQ(reading.gpus.size(), 2u) << open_errno;
     EXPECT_EQ(reading.gpus[0].health, Health::ok);

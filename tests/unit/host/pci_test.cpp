@@ -150,7 +150,9 @@ TEST(PciDevice, UnknownNodeIsAbsentNotMinusOne) {
 
 TEST(PciDevice, LinksOnACapturedXeon) {
   Tree tree(test::captured_tree("hwloc/40intel64-2g2n4c+pci.tar.gz").string() + "/40intel64-2g2n4c+pci");
-  auto link_of = [&](const char* a, const char* b) { return pci_link(*pci_device(tree, address_of(a)), *pci_device(tree, address_of(b))); };
+  auto link_of = [&](const char* a, const char* b) {
+    return pci_link(*pci_device(tree, address_of(a)), *pci_device(tree, address_of(b)));
+  };
   EXPECT_EQ(link_of("02:00.0", "02:00.1"), LinkKind::pix);   // two functions of one card
   EXPECT_EQ(link_of("02:00.0", "03:00.0"), LinkKind::phb);   // two root ports
   EXPECT_EQ(link_of("02:00.0", "43:00.0"), LinkKind::sys);   // another host bridge; the firmware gives a node for it only

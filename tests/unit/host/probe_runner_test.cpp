@@ -76,14 +76,17 @@ struct BadEnd {
   const char* detail;
 };
 class ProbeRunnerBadEnds : public ProbeRunnerTest, public testing::WithParamInterface<BadEnd> {};
-INSTANTIATE_TEST_SUITE_P(All, ProbeRunnerBadEnds,
-                         testing::Values(BadEnd{"read q; exit 3", "status 3"}, BadEnd{"read q; kill -SEGV $$", "signal 11"},
-                                         BadEnd{"read q; printf '{\"driver\":'; exit 0", "status 0"},
-                                         BadEnd{"read q; exec 0>&- 1>&- 9>&-; exec sleep 1000", "closed"},
-                                         BadEnd{"read q; while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done | tr -d '\\n'", "endless"}));
+INSTANTIATE_TEST_SUITE_P(
+    All, ProbeRunnerBadEnds,
+    testing::Values(BadEnd{"read q; exit 3", "status 3"}, BadEnd{"read q; kill -SEGV $$", "signal 11"},
+                    BadEnd{"read q; printf '{\"driver\":'; exit 0", "status 0"},
+                    BadEnd{"read q; exec 0>&- 1>&- 9>&-; exec sleep 1000", "closed"},
+                    BadEnd{"read q; while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done | tr -d '\\n'",
+                           "endless"}));
 
 TEST_P(ProbeRunnerBadEnds, AreCrashesWithTheirReasonAndTheNextQuestionStartsAfresh) {
-  ProbeRunner runner(script(std::string("if [ -e ") + directory_ + "/again ]; then read q; echo fine; echo .; read more; fi; " + GetParam().script));
+  ProbeRunner runner(script(std::string("if [ -e ") + directory_ + "/again ]; then read q; echo fine; echo .; read more; fi; " +
+                            GetParam().script));
   ProbeOutcome outcome = ask(runner);
   EXPECT_EQ(outcome.end, End::crashed);
   EXPECT_THAT(outcome.detail, HasSubstr(GetParam().detail));
@@ -218,7 +221,8 @@ class Freezer {
 TEST_F(ProbeRunnerTest, AProbeThatCannotBeKilledIsAbandonedAndNoOtherIsStartedBesideIt) {
   Freezer freezer;
   if (!freezer.usable()) GTEST_SKIP() << "needs root and the freezer of cgroup v1 to make a process that cannot be killed";
-  std::string stuck = "read q; echo $$; echo $$ >" + freezer.path() + "/cgroup.procs; echo FROZEN >" + freezer.path() + "/freezer.state; sleep 1000";
+  std::string stuck = "read q; echo $$; echo $$ >" + freezer.path() + "/cgroup.procs; echo FROZEN >" + freezer.path() +
+                      "/freezer.state; sleep 1000";
   pid_t pid = 0;
   {
     ProbeRunner runner(script(stuck));

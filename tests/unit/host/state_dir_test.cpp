@@ -132,7 +132,8 @@ TEST_F(StateDirTest, OneDeletedUnderALivingClaimIsNotMadeAnew) {
   EXPECT_EQ(open().path, paths.fallbacks[0]);
 }
 
-// Two who come first at the same time: one has found no directory, the other makes it and claims in it before the first goes on.
+// Two who come first at the same time: one has found no directory, the other makes it and claims in it before the first goes
+// on.
 TEST_F(StateDirTest, OneThatAnotherMakesAndClaimsInMeanwhileWasNotDeleted) {
   for (StateLocation location : {StateLocation::common(paths), StateLocation::named(folder.path + "/named"),
                                  StateLocation::personal(folder.path + "/own", "inside")}) {

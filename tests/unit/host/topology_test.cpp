@@ -20,7 +20,9 @@ namespace {
 const std::string reader_program = THOLE_BINARY_DIR "/fake/fake_probe";
 constexpr Millis patience{20'000};
 
-std::string captured_machine(const std::string& name) { return test::captured_tree("hwloc/" + name + ".tar.gz").string() + "/" + name; }
+std::string captured_machine(const std::string& name) {
+  return test::captured_tree("hwloc/" + name + ".tar.gz").string() + "/" + name;
+}
 
 Topology read(const std::string& root) { return TopologyReader({reader_program, "", ""}).read_machine(root, patience); }
 
@@ -124,7 +126,8 @@ TEST(Topology, WithoutTheKernelsFilesNoCpusAreMadeUp) {
   EXPECT_TRUE(topology.nics.empty());
 }
 
-// hwloc would describe only what is allowed, unless asked for the whole; and its variables could make it describe another machine.
+// hwloc would describe only what is allowed, unless asked for the whole; and its variables could make it describe another
+// machine.
 TEST(Topology, OfThisMachineIsWholeWhateverWeAreBoundToAndHoweverHwlocIsSteered) {
   cpu_set_t before, one;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
@@ -175,7 +178,9 @@ class CrayEx235a : public ::testing::Test {
     for (unsigned cpu = first; cpu <= last; ++cpu) bits |= std::uint64_t{1} << cpu;
     return fmt::format("{:08x},{:08x}", bits >> 32, bits & 0xffffffff);
   }
-  std::optional<model::CpuSet> near() { return read(tree.root()).devices.at(*model::PciAddress::parse("0000:d1:00.0")).local_cpus; }
+  std::optional<model::CpuSet> near() {
+    return read(tree.root()).devices.at(*model::PciAddress::parse("0000:d1:00.0")).local_cpus;
+  }
 
   test::MadeUpTree tree;
 };
@@ -183,7 +188,8 @@ class CrayEx235a : public ::testing::Test {
 TEST_F(CrayEx235a, GpusAreNearTheCacheThatHwlocKnows) {
   EXPECT_EQ(near(), model::CpuSet::parse("0-15"));                 // any other board: what the kernel says
   tree.file("sys/class/dmi/id/board_name", "HPE CRAY EX235A\n");
-  EXPECT_EQ(near(), model::CpuSet::parse("0-7"));                  // as in the export of such a machine, mpibind's eas-tioga.xml
+  // as in the export of such a machine, mpibind's eas-tioga.xml
+  EXPECT_EQ(near(), model::CpuSet::parse("0-7"));
 }
 
 TEST_F(CrayEx235a, WhatNobodyPlacesIsNearNoCpusRatherThanAll) {
@@ -194,7 +200,8 @@ TEST_F(CrayEx235a, WhatNobodyPlacesIsNearNoCpusRatherThanAll) {
 
 TEST(Topology, WithoutTheLibraryOnlyTheCpusAreUnknown) {
   const std::string root = captured_machine("40intel64-2g2n4c+pci");
-  const Topology whole = read(root), without = TopologyReader({reader_program, "", "/nonexistent/libhwloc.so.15"}).read_machine(root, patience);
+  const Topology whole = read(root),
+                 without = TopologyReader({reader_program, "", "/nonexistent/libhwloc.so.15"}).read_machine(root, patience);
   EXPECT_TRUE(without.cpus.empty());
   EXPECT_THAT(without.problem, testing::HasSubstr("apt-get install libhwloc15"));
   EXPECT_EQ(without.nics, whole.nics);
@@ -202,7 +209,8 @@ TEST(Topology, WithoutTheLibraryOnlyTheCpusAreUnknown) {
 }
 
 TEST(Topology, ALibraryThatIsNotHwlocIsRefusedByName) {
-  const Topology topology = TopologyReader({reader_program, "", THOLE_BINARY_DIR "/fake/stub/libnvidia-ml.so.1"}).read_machine("", patience);
+  const Topology topology =
+      TopologyReader({reader_program, "", THOLE_BINARY_DIR "/fake/stub/libnvidia-ml.so.1"}).read_machine("", patience);
   EXPECT_THAT(topology.problem, testing::HasSubstr("has no hwloc_"));
 }
 
@@ -222,10 +230,11 @@ TEST(TopologyText, AnythingOutOfPlaceIsRefused) {
   EXPECT_EQ(topology->nics[1].rate_gbps, 2.5);
   EXPECT_EQ(topology->devices.begin()->second.bridges.size(), 2u);
   EXPECT_EQ(topology->problem, "none really");
-  for (const char* bad : {"cpu", "cpu x 0 0 0 0", "cpu - 0 0 0 0", "cpu 0 0 0 0", "cpu 0 0 0 0 0 0", "cpu 0  0 0 0", "cpu -1 0 0 0 0",
-                          "cpu 99999999 0 0 0 0", "gpu 0", "node", "node 0 1e3", "nic eth0 0000:01 0 1", "nic eth0 - - fast",
-                          "device - - - - - - - - 0 0", "device 0000:01:00.0 10de 2330 30200 0 0-1 pci0000:00 - 1 0",
-                          "device 0000:01:00.0 10de 2330 30200 0 1-0 - - 0 0", "device 0000:01:00.0 - - - - - - - 0 2"})
+  for (const char* bad :
+       {"cpu", "cpu x 0 0 0 0", "cpu - 0 0 0 0", "cpu 0 0 0 0", "cpu 0 0 0 0 0 0", "cpu 0  0 0 0", "cpu -1 0 0 0 0",
+        "cpu 99999999 0 0 0 0", "gpu 0", "node", "node 0 1e3", "nic eth0 0000:01 0 1", "nic eth0 - - fast",
+        "device - - - - - - - - 0 0", "device 0000:01:00.0 10de 2330 30200 0 0-1 pci0000:00 - 1 0",
+        "device 0000:01:00.0 10de 2330 30200 0 1-0 - - 0 0", "device 0000:01:00.0 - - - - - - - 0 2"})
     EXPECT_FALSE(topology_from_text(std::string(bad) + "\n")) << bad;
 }
 

@@ -7,7 +7,8 @@ namespace thole::model {
 namespace {
 
 TEST(BindWishes, SayNothingByThemselves) {
-  for (const BindOptions& base : {BindOptions::for_command(), BindOptions::for_ranks()}) EXPECT_EQ(BindWishes().over(base), base);
+  for (const BindOptions& base : {BindOptions::for_command(), BindOptions::for_ranks()})
+    EXPECT_EQ(BindWishes().over(base), base);
 }
 
 TEST(BindWishes, WhoNamesTheNodeMeansTheNode) {

@@ -8,14 +8,17 @@ namespace {
 CpuSet set(std::string_view list) { return CpuSet::parse(list).value(); }
 
 TEST(CpuSet, PrintsAsTasksetDoes) {
-  struct { const char* in; const char* out; } const cases[] = {
-      {"", ""}, {"0", "0"}, {"0-3,16-19", "0-3,16-19"}, {"3,1,2", "1-3"}, {"1,0", "0,1"}, {"0-7:2", "0,2,4,6"}, {"63-65", "63-65"}, {" 0 - 3 , 5 ", "0-3,5"},
+  struct { const char* in; const char* out;
+  } const cases[] = {
+      {"", ""},       {"0", "0"},           {"0-3,16-19", "0-3,16-19"}, {"3,1,2", "1-3"},
+      {"1,0", "0,1"}, {"0-7:2", "0,2,4,6"}, {"63-65", "63-65"},         {" 0 - 3 , 5 ", "0-3,5"},
   };
   for (auto [in, out] : cases) EXPECT_EQ(set(in).to_string(), out) << in;
 }
 
 TEST(CpuSet, RefusesWhatIsNoList) {
-  for (auto bad : {",", "1,", "-", "1-", "-1", "3-1", "a", "0-3:0", "5:2", "1--3", "65536", "0-99999999999", "0-3:99999999999999999999"})
+  for (auto bad :
+       {",", "1,", "-", "1-", "-1", "3-1", "a", "0-3:0", "5:2", "1--3", "65536", "0-99999999999", "0-3:99999999999999999999"})
     EXPECT_FALSE(CpuSet::parse(bad)) << '"' << bad << '"';
   EXPECT_EQ(CpuSet::parse("0-3:18446744073709551615")->to_string(), "0");  // a step that would wrap ends the range
 }

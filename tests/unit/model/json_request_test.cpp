@@ -9,7 +9,8 @@ namespace {
 Request read(const char* text) { return request_from_json(parse_json(text, "request")); }
 
 TEST(JsonRequest, ReadsEveryField) {
-  const Request request = read(R"({"gpus": 2, "on": ["0", "GPU-1"], "not": ["3"], "model": "A100", "memory_mib": 8192, "share": true,
+  const Request request =
+      read(R"({"gpus": 2, "on": ["0", "GPU-1"], "not": ["3"], "model": "A100", "memory_mib": 8192, "share": true,
     "share_with": "any", "beside": "mine", "max_load_percent": 20, "max_memory_percent": 30.5, "pick": "last",
     "trust_claims": true})");
   EXPECT_EQ(request.gpus, 2u);

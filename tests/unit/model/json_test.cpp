@@ -28,8 +28,9 @@ std::string complaint(const std::function<void()>& act) {
 }
 
 TEST(Json, SaysWhereTextIsNoJson) {
-  EXPECT_EQ(complaint([] { parse_json("{\n  \"a\": 1,\n  \"b\" 2}", "m.json"); }),
-            "not JSON at line 3, column 7: syntax error while parsing object separator - unexpected number literal; expected ':'");
+  EXPECT_EQ(
+      complaint([] { parse_json("{\n  \"a\": 1,\n  \"b\" 2}", "m.json"); }),
+      "not JSON at line 3, column 7: syntax error while parsing object separator - unexpected number literal; expected ':'");
   EXPECT_NE(complaint([] { parse_json("", "m.json"); }).find("line 1, column 1"), std::string::npos);
   EXPECT_NE(complaint([] { parse_json("[1e999]", "m.json"); }).find("not"), std::string::npos);
   EXPECT_NE(complaint([] { parse_json("\"\xff\"", "m.json"); }).find("UTF-8"), std::string::npos);
@@ -38,13 +39,15 @@ TEST(Json, SaysWhereTextIsNoJson) {
 TEST(Json, AllowsComments) { EXPECT_EQ(parse_json("// mine\n{\"a\": 1 /* one */}", "m.json")["a"], 1); }
 
 TEST(Json, NamesEveryMistakeByItsPath) {
-  struct { const char* member; const char* complaint; } const cases[] = {
+  struct { const char* member; const char* complaint;
+  } const cases[] = {
       {R"("memory_mib": "8G")", "gpus[0].memory_mib: expected a whole number, 0 or more; null when it is unknown"},
       {R"("memory_mib": -1)", "gpus[0].memory_mib: expected a whole number, 0 or more; null when it is unknown"},
       {R"("memory_mib": 1.5)", "gpus[0].memory_mib: expected a whole number, 0 or more; null when it is unknown"},
       {R"("memory_mib": 18446744073709551615)", "gpus[0].memory_mib: 18446744073709551615 is too large, at most 8796093022208"},
       {R"("pci": "07:zz")", "gpus[0].pci: \"07:zz\" is not a PCI address such as \"0000:07:00.0\""},
-      {R"("health": "fine")", "gpus[0].health: \"fine\" is not one of ok, lost, reset-required, driver-mismatch, unreadable, hung"},
+      {R"("health": "fine")",
+       "gpus[0].health: \"fine\" is not one of ok, lost, reset-required, driver-mismatch, unreadable, hung"},
       {R"("near_cpus": {"node": "0-"})", "gpus[0].near_cpus.node: \"0-\" is not a CPU list such as \"0-3,16-19\""},
       {R"("near_cpus": 3)", "gpus[0].near_cpus: expected an object {…}"},
       {R"("links": [{"to": "0000:01:00.0", "kind": "nvlinc"}])",
@@ -62,7 +65,8 @@ TEST(Json, NamesEveryMistakeByItsPath) {
 
 TEST(Json, RefusesWhatIsNoMachine) {
   EXPECT_EQ(complaint([] { machine("[]"); }), "expected an object {\"schema\": \"thole/machine/1\", …}");
-  EXPECT_EQ(complaint([] { machine("{}"); }), "\"schema\" is missing; a machine file begins {\"schema\": \"thole/machine/1\", …");
+  EXPECT_EQ(complaint([] { machine("{}"); }),
+            "\"schema\" is missing; a machine file begins {\"schema\": \"thole/machine/1\", …");
   EXPECT_EQ(complaint([] { machine(R"({"schema": "thole/machine/2"})"); }),
             "schema: \"thole/machine/2\" is not \"thole/machine/1\", which this thole reads");
   EXPECT_EQ(complaint([] { machine(R"({"schema": "thole/machine/1", "gpus": [{"vendor": "amd"}]})"); }),
@@ -70,11 +74,24 @@ TEST(Json, RefusesWhatIsNoMachine) {
 }
 
 TEST(Json, WantsGpusInPciOrderAndEachOnce) {
-  EXPECT_EQ(complaint([] { machine(R"({"schema": "thole/machine/1", "gpus": [{"vendor": "amd", "pci": "02:00.0"}, {"vendor": "amd", "pci": "01:00.0"}]})"); }),
-            "gpus: GPU 1 (0000:01:00.0) comes before GPU 0 in PCI order; list them in that order, \"cuda_index\" is for another one");
-  EXPECT_EQ(complaint([] { machine(R"({"schema": "thole/machine/1", "gpus": [{"vendor": "amd", "uuid": "a"}, {"vendor": "amd", "uuid": "a"}]})"); }),
-            "gpus: GPUs 0 and 1 have the same identity a");
-  EXPECT_EQ(machine(R"({"schema": "thole/machine/1", "gpus": [{"vendor": "amd", "pci": "01:00.0", "part": 0}, {"vendor": "amd", "pci": "01:00.0", "part": 1}]})").gpus.size(), 2u);
+  EXPECT_EQ(
+      complaint([] {
+        machine(
+            R"({"schema": "thole/machine/1", "gpus": [{"vendor": "amd", "pci": "02:00.0"}, )"
+            R"({"vendor": "amd", "pci": "01:00.0"}]})");
+      }),
+      "gpus: GPU 1 (0000:01:00.0) comes before GPU 0 in PCI order; list them in that order, \"cuda_index\" is for another one");
+  EXPECT_EQ(
+      complaint([] {
+        machine(R"({"schema": "thole/machine/1", "gpus": [{"vendor": "amd", "uuid": "a"}, {"vendor": "amd", "uuid": "a"}]})");
+      }),
+      "gpus: GPUs 0 and 1 have the same identity a");
+  EXPECT_EQ(
+      machine(
+          R"({"schema": "thole/machine/1", "gpus": [{"vendor": "amd", "pci": "01:00.0", "part": 0}, )"
+          R"({"vendor": "amd", "pci": "01:00.0", "part": 1}]})")
+          .gpus.size(),
+      2u);
 }
 
 TEST(Json, TakesCpusOneByOneOrAsListsAlike) {
@@ -84,14 +101,18 @@ TEST(Json, TakesCpusOneByOneOrAsListsAlike) {
                     {"id": 1, "core": 1, "l3": 0, "numa": 1}, {"id": 2, "core": 0, "l3": 0, "numa": 1})"));
   EXPECT_EQ(cpus(R"({"id": "0-1", "core": 5})"), cpus(R"({"id": 0, "core": 5}, {"id": 1, "core": 5})"));
   EXPECT_EQ(cpus(R"({"id": "0-1"})"), cpus(R"({"id": 0}, {"id": 1})"));
-  EXPECT_EQ(cpus(R"({"id": "0-3,8-11", "core": "0-3", "l3": "4,6", "package": 0})"),
-            cpus(R"({"id": "0-1,8-9", "core": "0-1", "l3": 4, "package": 0}, {"id": "2-3,10-11", "core": "2-3", "l3": 6, "package": 0})"))
+  EXPECT_EQ(
+      cpus(R"({"id": "0-3,8-11", "core": "0-3", "l3": "4,6", "package": 0})"),
+      cpus(
+          R"({"id": "0-1,8-9", "core": "0-1", "l3": 4, "package": 0}, )"
+          R"({"id": "2-3,10-11", "core": "2-3", "l3": 6, "package": 0})"))
       << "second threads of the same cores; two cores a cache";
   EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-3", "core": "0-2"})"); }), "cpus[0].core: 3 cores for 4 CPUs");
   EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-3", "core": ""})"); }), "cpus[0].core: 0 cores for 4 CPUs");
   EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-7", "core": "0-3", "l3": "0-2"})"); }), "cpus[0].l3: 3 caches for 4 cores");
   EXPECT_EQ(complaint([&] { cpus(R"({"id": "0-3", "l3": "0,1"})"); }), "cpus[0].l3: 2 caches for 0 cores");
-  EXPECT_EQ(complaint([&] { cpus(R"({"core": 1})"); }), "cpus[0].id: expected a whole number, 0 or more; null when it is unknown");
+  EXPECT_EQ(complaint([&] { cpus(R"({"core": 1})"); }),
+            "cpus[0].id: expected a whole number, 0 or more; null when it is unknown");
 }
 
 TEST(Json, TakesLinksOneByOneOrAsListsAlike) {
@@ -113,14 +134,17 @@ TEST(Json, TellsUnknownUnsupportedAndFailedApartAndNeverAsZero) {
   EXPECT_EQ(use.temperature_c, Metric<double>::failed("no permission"));
   EXPECT_EQ(use.utilization_percent.state(), Metric<double>::State::unknown);
   EXPECT_EQ(use.processes.state(), Metric<std::vector<GpuProcess>>::State::unknown);
-  EXPECT_EQ(dump(to_json(use), -1),
-            R"({"memory_used_mib":0,"utilization_percent":null,"memory_utilization_percent":null,"temperature_c":null,"power_w":null,)"
-            R"("power_limit_w":null,"processes":null,"unsupported":["power_w"],"errors":{"temperature_c":"no permission"}})");
+  EXPECT_EQ(
+      dump(to_json(use), -1),
+      R"({"memory_used_mib":0,"utilization_percent":null,"memory_utilization_percent":null,"temperature_c":null,)"
+      R"("power_w":null,)"
+      R"("power_limit_w":null,"processes":null,"unsupported":["power_w"],"errors":{"temperature_c":"no permission"}})");
 }
 
 TEST(Json, UnknownGpuFieldsAreNull) {
   Json json = to_json(with_gpu(R"("numa": null)")).at("gpus")[0];
-  for (auto key : {"model", "pci", "part", "minor", "cuda_index", "memory_mib", "numa", "display", "compute_mode", "health_reason", "last_xid", "use"})
+  for (auto key : {"model", "pci", "part", "minor", "cuda_index", "memory_mib", "numa", "display", "compute_mode",
+                   "health_reason", "last_xid", "use"})
     EXPECT_TRUE(json.at(key).is_null()) << key;
 }
 
@@ -138,7 +162,8 @@ Snapshot snapshot() {
   result.machine = machine(R"({"schema": "thole/machine/1", "name": "two", "gpus": [{"uuid": "GPU-0", "vendor": "nvidia"},
                                {"uuid": "GPU-1", "vendor": "nvidia", "mig": [{"uuid": "MIG-a"}, {"uuid": "MIG-b"}]}]})");
   result.taken_at = *parse_iso("2026-11-21T14:20:05Z");
-  result.observations.push_back({.backend = "file", .source = "two.json", .problem = "", .answered = true, .pids_foreign = false, .age = Millis(1500)});
+  result.observations.push_back(
+      {.backend = "file", .source = "two.json", .problem = "", .answered = true, .pids_foreign = false, .age = Millis(1500)});
   return result;
 }
 
@@ -174,7 +199,8 @@ TEST(StatusJson, NamesTheUnitOfEachClaim) {
   EXPECT_EQ(claims[0]["unit"], "1:1");
   EXPECT_EQ(claims[0]["id"], "aa");
   EXPECT_TRUE(claims[1]["gpu"].is_null());
-  for (auto key : {"uid", "user", "pid", "since", "until", "memory_mib", "command"}) EXPECT_TRUE(claims[0].at(key).is_null()) << key;
+  for (auto key : {"uid", "user", "pid", "since", "until", "memory_mib", "command"})
+    EXPECT_TRUE(claims[0].at(key).is_null()) << key;
 }
 
 TEST(StatusJson, SaysWhatEachTicketWaitsFor) {

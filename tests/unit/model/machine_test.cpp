@@ -12,8 +12,8 @@ TEST(PciAddress, TakesTheFormsOfKernelAndDriverAndPrintsOne) {
   for (auto text : {"0000:0a:00.0", "00000000:0A:00.0", "0:a:0.0", "0a:00.0", "0000:0a:00"})
     EXPECT_EQ(PciAddress::parse(text).value().to_string(), "0000:0a:00.0") << text;
   EXPECT_EQ(PciAddress::parse("00010000:FF:1F.7").value().to_string(), "10000:ff:1f.7");
-  for (auto bad : {"", "0a", "0000:0a:20.0", "0000:0a:00.8", "0000:100:00.0", "000000000:0a:00.0", "0000:0a:00.", "0000::00.0", "GPU-1",
-                   "0000:0a:00.0:1", "0000:-1:00.0"})
+  for (auto bad : {"", "0a", "0000:0a:20.0", "0000:0a:00.8", "0000:100:00.0", "000000000:0a:00.0", "0000:0a:00.", "0000::00.0",
+                   "GPU-1", "0000:0a:00.0:1", "0000:-1:00.0"})
     EXPECT_FALSE(PciAddress::parse(bad)) << '"' << bad << '"';
 }
 
@@ -31,10 +31,12 @@ void names_match(std::optional<T> (*parse)(std::string_view), std::initializer_l
 
 TEST(Names, OfEveryValueParseBack) {
   names_match(parse_vendor, {Vendor::nvidia, Vendor::amd, Vendor::intel});
-  names_match(parse_health, {Health::ok, Health::lost, Health::reset_required, Health::driver_mismatch, Health::unreadable, Health::hung});
-  names_match(parse_link_kind, {LinkKind::nvlink, LinkKind::nvswitch, LinkKind::xgmi, LinkKind::c2c, LinkKind::pix, LinkKind::pxb,
-                                LinkKind::phb, LinkKind::node, LinkKind::sys});
-  names_match(parse_process_kind, {GpuProcess::Kind::compute, GpuProcess::Kind::graphics, GpuProcess::Kind::both, GpuProcess::Kind::mps});
+  names_match(parse_health,
+              {Health::ok, Health::lost, Health::reset_required, Health::driver_mismatch, Health::unreadable, Health::hung});
+  names_match(parse_link_kind, {LinkKind::nvlink, LinkKind::nvswitch, LinkKind::xgmi, LinkKind::c2c, LinkKind::pix,
+                                LinkKind::pxb, LinkKind::phb, LinkKind::node, LinkKind::sys});
+  names_match(parse_process_kind,
+              {GpuProcess::Kind::compute, GpuProcess::Kind::graphics, GpuProcess::Kind::both, GpuProcess::Kind::mps});
   names_match(parse_beside, {Beside::none, Beside::mine, Beside::any});
   names_match(parse_pick, {Pick::pack, Pick::first, Pick::last, Pick::random, Pick::load, Pick::memory});
 }

@@ -52,7 +52,8 @@ TEST(Bind, NoneAndNoGpuAreNotBound) {
 }
 
 TEST(Bind, PackageIsAllNodesOfThePackage) {
-  EXPECT_THAT(cpus(box({.packages = 2, .nodes = 2}, {1, 2}), request(BindMode::package, {{0}, {1}})), ElementsAre("0-7", "8-15"));
+  EXPECT_THAT(cpus(box({.packages = 2, .nodes = 2}, {1, 2}), request(BindMode::package, {{0}, {1}})),
+              ElementsAre("0-7", "8-15"));
 }
 
 TEST(Bind, ExclusiveDividesTheNodeAndLowerGpusGetTheRemainder) {
@@ -205,7 +206,8 @@ TEST(Bind, ANodeWithoutCpusSaysNothingAboutNearness) {
   EXPECT_THAT(cpus(machine, request(BindMode::node, {{0}})), ElementsAre("0-3!")) << "known to be none";
   machine.gpus[0].near_cpus.node.reset();
   machine.gpus[0].numa.reset();
-  EXPECT_THAT(cpus(machine, request(BindMode::node, {{0}})), ElementsAre("0-3")) << "the package is all that is said to be near";
+  EXPECT_THAT(cpus(machine, request(BindMode::node, {{0}})), ElementsAre("0-3"))
+      << "the package is all that is said to be near";
 }
 
 TEST(Bind, AMachineWithoutKnownCpus) {
@@ -225,7 +227,8 @@ TEST(Bind, OverlappingNearSetsGiveFirstToWhoHasNoOther) {
 
 TEST(Bind, BigAndSmallCoresAreDividedApart) {
   Machine machine = box({.cores = 8}, {0, 0});       // cores 0-3 big with two threads, 4-7 small
-  for (unsigned id = 8; id < 12; ++id) machine.cpus.push_back({.id = id, .core = static_cast<int>(id - 8), .l3 = 0, .numa = 0, .package = 0});
+  for (unsigned id = 8; id < 12; ++id)
+    machine.cpus.push_back({.id = id, .core = static_cast<int>(id - 8), .l3 = 0, .numa = 0, .package = 0});
   EXPECT_THAT(cpus(machine, request(BindMode::exclusive, {{0}, {1}})), ElementsAre("0,1,4,5,8,9", "2,3,6,7,10,11"));
   EXPECT_THAT(cpus(machine, request(BindMode::exclusive, {{0, 1}, {1}})), ElementsAre("0-2,4-6,8-10", "3,7,11"));
 }
@@ -244,7 +247,8 @@ TEST(Bind, TheDefaultWidensACrowdedNode) {
 TEST(Bind, L3TakesTheCachesOfTheNodeInTurn) {
   const Machine machine = box({.cores = 8, .threads = 2, .l3 = 4}, {0, 0, 0});
   EXPECT_THAT(cpus(machine, request(BindMode::l3, {{0}, {1}, {2}})), ElementsAre("0-3,8-11", "4-7,12-15", "0-3,8-11"));
-  EXPECT_THAT(cpus(machine, request(BindMode::l3, {{1}})), ElementsAre("4-7,12-15")) << "the others have their turn all the same";
+  EXPECT_THAT(cpus(machine, request(BindMode::l3, {{1}})), ElementsAre("4-7,12-15"))
+      << "the others have their turn all the same";
   Machine unknown = machine;
   for (model::Cpu& cpu : unknown.cpus) cpu.l3.reset();
   EXPECT_THAT(cpus(unknown, request(BindMode::l3, {{0}})), ElementsAre("0-15!"));
@@ -320,7 +324,8 @@ TEST(Bind, MemoryWithoutAKnownNodeIsFirstTouch) {
 TEST(Bind, TheNearestNicAndTiesToTheLeastAssigned) {
   Machine machine = box({.packages = 2}, {0, 0, 1});
   const auto nic = [&](std::string name, unsigned bus, int node, double rate) {
-    machine.nics.push_back({.name = name, .pci = model::PciAddress{0, static_cast<std::uint8_t>(bus), 0, 0}, .numa = node, .rate_gbps = rate});
+    machine.nics.push_back(
+        {.name = name, .pci = model::PciAddress{0, static_cast<std::uint8_t>(bus), 0, 0}, .numa = node, .rate_gbps = rate});
   };
   nic("eno1", 0x80, 0, 10);
   nic("mlx5_0", 0x81, 0, 200);
@@ -332,7 +337,8 @@ TEST(Bind, TheNearestNicAndTiesToTheLeastAssigned) {
   EXPECT_THAT(plan.ranks[1].nics, ElementsAre("mlx5_1"));
   EXPECT_THAT(plan.ranks[2].nics, ElementsAre("mlx5_2"));
   EXPECT_THAT(plan.ranks[3].nics, ElementsAre("mlx5_0", "mlx5_2"));
-  EXPECT_THAT(plan.nics, ElementsAre("mlx5_0", "mlx5_1", "mlx5_2")) << "the same list for all ranks, without the management port";
+  EXPECT_THAT(plan.nics, ElementsAre("mlx5_0", "mlx5_1", "mlx5_2"))
+      << "the same list for all ranks, without the management port";
   machine.gpus[0].links.push_back({*model::PciAddress::parse("0000:83:00.0"), model::LinkKind::pix, {}, {}});
   EXPECT_THAT(planned(machine, asked).ranks[0].nics, ElementsAre("mlx5_2")) << "a switch is nearer than a node";
   asked.options.nic = model::NicMode::none;

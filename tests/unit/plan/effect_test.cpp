@@ -33,7 +33,9 @@ model::RankPlan rank_with(MemoryPolicy policy, std::vector<int> nodes) {
 
 HostLimits host(std::string_view list, std::vector<int> nodes = {0, 1}) { return {cpus(list), std::move(nodes), "", false}; }
 
-HostLimits simulated_on(std::string_view list, std::vector<int> nodes = {0}) { return {cpus(list), std::move(nodes), "", true}; }
+HostLimits simulated_on(std::string_view list, std::vector<int> nodes = {0}) {
+  return {cpus(list), std::move(nodes), "", true};
+}
 
 Effect effect_of(const model::RankPlan& rank, const HostLimits& limits, const plan::Environment& environment = {}) {
   return plan::effect(rank, {}, limits, environment);
@@ -118,7 +120,8 @@ TEST(Effect, KeepsWhatTheUserHasSet) {
   const plan::Environment own{{"OMP_NUM_THREADS", "8"}, {"MKL_NUM_THREADS", "4"}, {"UCX_NET_DEVICES", ""}};
   const Effect effect = effect_of(rank, host("0-3"), own);
   EXPECT_EQ(variables(effect.set), "KMP_AFFINITY=disabled NUMEXPR_NUM_THREADS=4 OPENBLAS_NUM_THREADS=4");
-  EXPECT_EQ(effect.kept, (std::vector<std::string>{"UCX_NET_DEVICES= was set already and is kept", "OMP_NUM_THREADS=8 was set already and is kept"}));
+  EXPECT_EQ(effect.kept, (std::vector<std::string>{"UCX_NET_DEVICES= was set already and is kept",
+                                                   "OMP_NUM_THREADS=8 was set already and is kept"}));
 }
 
 TEST(Effect, LeavesThreadCountsAloneUnlessPlanned) {
@@ -152,7 +155,8 @@ TEST(Differences, AreToldWithTheReason) {
       {{narrower, EINVAL, 0}, "CPUs 0-3 refused: Invalid argument; the command has CPUs 0,1"},
       {{unread, 0, 0}, "CPUs 0-3 asked for; what the kernel gave cannot be read"},
       {{elsewhere, 0, 0}, "memory policy bind on node 1 asked for, the kernel gave bind on node 0"},
-      {{default_policy, 0, EPERM}, "memory policy bind on node 1 refused: Operation not permitted (in a container it takes --cap-add SYS_NICE)"},
+      {{default_policy, 0, EPERM},
+       "memory policy bind on node 1 refused: Operation not permitted (in a container it takes --cap-add SYS_NICE)"},
   };
   for (const Answer& row : table) EXPECT_EQ(plan::differences(asked, row.bound), std::vector<std::string>{row.says});
 }

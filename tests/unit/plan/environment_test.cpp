@@ -12,9 +12,10 @@ using plan::Ids;
 using model::Vendor;
 
 // The variables as lines, without the two that every claim has; unset ones as "-NAME".
-std::string written(const model::Snapshot& snapshot, std::vector<std::size_t> chosen, Ids ids = Ids::automatic, bool certain = true,
-                    const model::Request& request = {}) {
-  const plan::Variables variables = plan::environment(chosen, units_of(snapshot), snapshot, request, ids, certain, "0123456789abcdef");
+std::string written(const model::Snapshot& snapshot, std::vector<std::size_t> chosen, Ids ids = Ids::automatic,
+                    bool certain = true, const model::Request& request = {}) {
+  const plan::Variables variables =
+      plan::environment(chosen, units_of(snapshot), snapshot, request, ids, certain, "0123456789abcdef");
   EXPECT_EQ(variables.set.at("THOLE_CLAIM"), "0123456789abcdef");
   EXPECT_EQ(variables.set.at("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
   std::string text;
@@ -91,9 +92,14 @@ TEST(Environment, TholeGpusIsJson) {
   const auto gpus = [&](std::vector<std::size_t> chosen) {
     return plan::environment(chosen, units_of(snapshot), snapshot, {}, Ids::automatic, true, "x").set.at("THOLE_GPUS");
   };
-  EXPECT_EQ(gpus({0}), R"([{"uuid":"GPU-aaaaaaaa-0","pci":"0000:01:00.0","index":0,"vendor":"nvidia","model":"NVIDIA A100-SXM4-80GB","memory_mib":81920}])");
-  EXPECT_EQ(gpus({1}), R"([{"uuid":"MIG-bbbbbbb0-0","pci":"0000:02:00.0","index":1,"instance":0,"parent":"GPU-bbbbbbbb-0","vendor":"nvidia",)"
-                       R"("model":"NVIDIA A100-SXM4-80GB MIG 3g.40gb","memory_mib":40960}])");
+  EXPECT_EQ(
+      gpus({0}),
+      R"([{"uuid":"GPU-aaaaaaaa-0","pci":"0000:01:00.0","index":0,"vendor":"nvidia","model":"NVIDIA A100-SXM4-80GB",)"
+      R"("memory_mib":81920}])");
+  EXPECT_EQ(
+      gpus({1}),
+      R"([{"uuid":"MIG-bbbbbbb0-0","pci":"0000:02:00.0","index":1,"instance":0,"parent":"GPU-bbbbbbbb-0","vendor":"nvidia",)"
+      R"("model":"NVIDIA A100-SXM4-80GB MIG 3g.40gb","memory_mib":40960}])");
   EXPECT_EQ(gpus({}), "[]");
 }
 

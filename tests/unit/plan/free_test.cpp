@@ -57,10 +57,21 @@ TEST(Free, NobodyUsesIt) {
        "foreign: 4.9 GiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
       {"a process without memory is a process all the same", [](World& w) { w.running(process(47, "bert", 0)); },
        "foreign: used without a claim by bert (python train.py, pid 47, 0 MiB)"},
-      {"a process of the claim", [](World& w) { w.running(process(47, "bert", 11000)); w.own = {47}; }, "free"},
-      {"and one of nobody beside it", [](World& w) { w.running(process(47, "bert", 1)); w.running(process(48, "", 2, "")); w.own = {47}; },
+      {"a process of the claim",
+       [](World& w) {
+         w.running(process(47, "bert", 11000));
+         w.own = {47};
+       },
+       "free"},
+      {"and one of nobody beside it",
+       [](World& w) {
+         w.running(process(47, "bert", 1));
+         w.running(process(48, "", 2, ""));
+         w.own = {47};
+       },
        "foreign: used without a claim by somebody (pid 48, 2 MiB)"},
-      {"an ignored process, with its memory", [](World& w) { w.running(process(9, "root", 300, "/usr/bin/nvidia-cuda-mps-server -d")); }, "free"},
+      {"an ignored process, with its memory",
+       [](World& w) { w.running(process(9, "root", 300, "/usr/bin/nvidia-cuda-mps-server -d")); }, "free"},
       {"a name that only contains an ignored one", [](World& w) { w.running(process(9, "bert", 300, "dcgm-like")); },
        "foreign: used without a claim by bert (dcgm-like, pid 9, 300 MiB)"},
       {"a stranger's escape codes", [](World& w) { w.running(process(9, "b\033[2J", 1, "x")); },
@@ -72,28 +83,40 @@ TEST(Free, GraphicsDoNotCountButComeLast) {
   check_free({
       {"an X server", [](World& w) { w.running(process(9, "root", 400, "Xorg", Kind::graphics)); }, "free"},
       {"listed as both", [](World& w) { w.running(process(9, "root", 400, "gnome-shell", Kind::both)); }, "free"},
-      {"more than they hold", [](World& w) { w.running(process(9, "root", 400, "Xorg", Kind::graphics)); w.use().memory_used_mib = std::uint64_t{900}; },
+      {"more than they hold",
+       [](World& w) {
+         w.running(process(9, "root", 400, "Xorg", Kind::graphics));
+         w.use().memory_used_mib = std::uint64_t{900};
+       },
        "foreign: 500 MiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
-      {"more than they hold, where a display is driven", [](World& w) {
+      {"more than they hold, where a display is driven",
+       [](World& w) {
          w.running(process(9, "root", 400, "Xorg", Kind::graphics));
          w.use().memory_used_mib = std::uint64_t{900};
          w.gpu().display = true;
-       }, "free"},
-      {"all that Windows shows, inside WSL", [](World& w) {
+       },
+       "free"},
+      {"all that Windows shows, inside WSL",
+       [](World& w) {
          w.gpu().display = true;
          w.use().memory_used_mib = std::uint64_t{2492};
-       }, "free"},
-      {"a display seen from another pid namespace", [](World& w) {
+       },
+       "free"},
+      {"a display seen from another pid namespace",
+       [](World& w) {
          w.gpu().display = true;
          w.snapshot.observations[0].pids_foreign = true;
          w.use().memory_used_mib = std::uint64_t{2492};
-       }, "unknown: in use, but this container cannot see by whom (--beside any takes it)"},
-      {"memory of graphics that cannot be read", [](World& w) {
+       },
+       "unknown: in use, but this container cannot see by whom (--beside any takes it)"},
+      {"memory of graphics that cannot be read",
+       [](World& w) {
          auto x = process(9, "root", 0, "Xorg", Kind::graphics);
          x.memory_mib = model::Metric<std::uint64_t>::unsupported();
          w.running(x);
          w.use().memory_used_mib = std::uint64_t{900};
-       }, "free"},
+       },
+       "free"},
   });
   World graphics;
   graphics.running(process(9, "root", 400, "Xorg", Kind::graphics));
@@ -106,7 +129,12 @@ TEST(Free, GraphicsDoNotCountButComeLast) {
 
 TEST(Free, SickIsSaid) {
   using model::Health;
-  const auto is = [](Health health) { return [health](World& w) { w.gpu().health = health; w.gpu().health_reason = "Xid 79"; }; };
+  const auto is = [](Health health) {
+    return [health](World& w) {
+      w.gpu().health = health;
+      w.gpu().health_reason = "Xid 79";
+    };
+  };
   check_free({
       {"lost", is(Health::lost), "sick: lost: Xid 79"},
       {"reset", is(Health::reset_required), "sick: out of order: Xid 79"},
@@ -115,7 +143,11 @@ TEST(Free, SickIsSaid) {
       {"hung", is(Health::hung), "unknown: the driver does not answer: Xid 79"},
       {"prohibited", [](World& w) { w.gpu().compute_mode = std::string("prohibited"); },
        "sick: its compute mode prohibits computing (nvidia-smi -c DEFAULT allows it)"},
-      {"no sharing in exclusive mode", [](World& w) { w.gpu().compute_mode = std::string("exclusive-process"); w.request.share = true; },
+      {"no sharing in exclusive mode",
+       [](World& w) {
+         w.gpu().compute_mode = std::string("exclusive-process");
+         w.request.share = true;
+       },
        "sick: its compute mode admits one process only (nvidia-smi -c DEFAULT allows sharing)"},
       {"which is fine alone", [](World& w) { w.gpu().compute_mode = std::string("exclusive-process"); }, "free"},
   });
@@ -124,39 +156,63 @@ TEST(Free, SickIsSaid) {
 TEST(Free, WhatCannotBeSeenIsNotFree) {
   check_free({
       {"nothing known", [](World& w) { w.use() = {}; }, "unknown: its processes cannot be seen"},
-      {"no permission", [](World& w) { w.use().processes = model::Metric<std::vector<model::GpuProcess>>::failed("no permission"); },
+      {"no permission",
+       [](World& w) { w.use().processes = model::Metric<std::vector<model::GpuProcess>>::failed("no permission"); },
        "unknown: its processes cannot be seen: no permission"},
       {"memory failed", [](World& w) { w.use().memory_used_mib = model::Metric<std::uint64_t>::failed("timeout"); },
        "unknown: its memory in use cannot be read: timeout"},
-      {"no process list here (WSL), no memory in use", [](World& w) { w.use().processes = model::Metric<std::vector<model::GpuProcess>>::unsupported(); }, "free"},
-      {"no process list, memory in use", [](World& w) {
+      {"no process list here (WSL), no memory in use",
+       [](World& w) { w.use().processes = model::Metric<std::vector<model::GpuProcess>>::unsupported(); }, "free"},
+      {"no process list, memory in use",
+       [](World& w) {
          w.use().processes = model::Metric<std::vector<model::GpuProcess>>::unsupported();
          w.use().memory_used_mib = std::uint64_t{700};
-       }, "foreign: 700 MiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
+       },
+       "foreign: 700 MiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
       {"stale", [](World& w) { w.snapshot.observations[0].age = Millis{40'000}; }, "unknown: last seen 40s ago"},
-      {"another pid namespace, memory in use", [](World& w) {
+      {"another pid namespace, memory in use",
+       [](World& w) {
          w.snapshot.observations[0].pids_foreign = true;
          w.use().memory_used_mib = std::uint64_t{700};
-       }, "unknown: in use, but this container cannot see by whom (--beside any takes it)"},
+       },
+       "unknown: in use, but this container cannot see by whom (--beside any takes it)"},
       {"another pid namespace, idle", [](World& w) { w.snapshot.observations[0].pids_foreign = true; }, "free"},
-      {"a simulated machine that says nothing of its use", [](World& w) { w.use() = {}; w.snapshot.simulated = true; }, "free"},
-      {"a simulated machine that gives memory only", [](World& w) {
+      {"a simulated machine that says nothing of its use",
+       [](World& w) {
+         w.use() = {};
+         w.snapshot.simulated = true;
+       },
+       "free"},
+      {"a simulated machine that gives memory only",
+       [](World& w) {
          w.use() = {};
          w.use().memory_used_mib = std::uint64_t{700};
          w.snapshot.simulated = true;
-       }, "foreign: 700 MiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
+       },
+       "foreign: 700 MiB of its memory are in use by a process that cannot be seen (--beside any takes it)"},
   });
 }
 
 TEST(Free, CoherentMemorySaysNothing) {
   check_free({
-      {"by memory it is not judged", [](World& w) { w.gpu().coherent = true; w.use().memory_used_mib = std::uint64_t{9000}; }, "free"},
-      {"by processes it is", [](World& w) { w.gpu().coherent = true; w.running(process(47, "bert", 1)); },
+      {"by memory it is not judged",
+       [](World& w) {
+         w.gpu().coherent = true;
+         w.use().memory_used_mib = std::uint64_t{9000};
+       },
+       "free"},
+      {"by processes it is",
+       [](World& w) {
+         w.gpu().coherent = true;
+         w.running(process(47, "bert", 1));
+       },
        "foreign: used without a claim by bert (python train.py, pid 47, 1 MiB)"},
-      {"so the processes must be known", [](World& w) {
+      {"so the processes must be known",
+       [](World& w) {
          w.gpu().coherent = true;
          w.use().processes = model::Metric<std::vector<model::GpuProcess>>::unsupported();
-       }, "unknown: neither its processes nor its memory can be read (only --trust-claims takes it)"},
+       },
+       "unknown: neither its processes nor its memory can be read (only --trust-claims takes it)"},
   });
   World coherent;
   coherent.gpu().coherent = true;
@@ -177,16 +233,30 @@ TEST(Free, BesideToleratesWithinLimits) {
       {"mine beside mine", beside(Beside::mine, "anna", 20, 1000), "free"},
       {"mine beside another's", beside(Beside::mine, "bert", 20, 1000),
        "foreign: used without a claim by bert (python train.py, pid 47, 1000 MiB)"},
-      {"unknown user is not mine", beside(Beside::mine, "", 20, 1000), "foreign: used without a claim by somebody (python train.py, pid 47, 1000 MiB)"},
+      {"unknown user is not mine", beside(Beside::mine, "", 20, 1000),
+       "foreign: used without a claim by somebody (python train.py, pid 47, 1000 MiB)"},
       {"any", beside(Beside::any, "bert", 50, 1000), "free"},
       {"too much load", beside(Beside::any, "bert", 51, 1000), "foreign: busy: 51% load, more than 50%"},
       {"too much memory", beside(Beside::any, "bert", 1, 41000), "foreign: full: 50% of its memory is in use, more than 50%"},
-      {"another limit", [&](World& w) { beside(Beside::any, "bert", 90, 60000)(w); w.request.max_load_percent = 95; w.request.max_memory_percent = 80; }, "free"},
-      {"load that cannot be read", [&](World& w) {
+      {"another limit",
+       [&](World& w) {
+         beside(Beside::any, "bert", 90, 60000)(w);
+         w.request.max_load_percent = 95;
+         w.request.max_memory_percent = 80;
+       },
+       "free"},
+      {"load that cannot be read",
+       [&](World& w) {
          beside(Beside::any, "bert", 0, 1000)(w);
          w.use().utilization_percent = model::Metric<double>::unsupported();
-       }, "unknown: in use, and its load cannot be read"},
-      {"with nobody beside, limits do not matter", [](World& w) { w.request.beside = Beside::any; w.use().utilization_percent = 99.0; }, "free"},
+       },
+       "unknown: in use, and its load cannot be read"},
+      {"with nobody beside, limits do not matter",
+       [](World& w) {
+         w.request.beside = Beside::any;
+         w.use().utilization_percent = 99.0;
+       },
+       "free"},
   });
 }
 
@@ -233,9 +303,18 @@ TEST(Free, TrustingClaimsLooksAtHealthAlone) {
 
 TEST(Free, EnoughMemoryMustBeLeft) {
   check_free({
-      {"beside graphics", [](World& w) { w.request.memory_mib = 81000; w.running(process(9, "root", 1000, "Xorg", Kind::graphics)); },
+      {"beside graphics",
+       [](World& w) {
+         w.request.memory_mib = 81000;
+         w.running(process(9, "root", 1000, "Xorg", Kind::graphics));
+       },
        "foreign: only 79.0 GiB of its memory are free"},
-      {"enough", [](World& w) { w.request.memory_mib = 80000; w.running(process(9, "root", 1000, "Xorg", Kind::graphics)); }, "free"},
+      {"enough",
+       [](World& w) {
+         w.request.memory_mib = 80000;
+         w.running(process(9, "root", 1000, "Xorg", Kind::graphics));
+       },
+       "free"},
   });
 }
 

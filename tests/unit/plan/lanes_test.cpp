@@ -22,7 +22,8 @@ Job job(model::JobId id, std::uint64_t request_class, std::uint64_t queued, int 
   return made;
 }
 
-LaneState lane(unsigned number, model::JobId id, std::uint64_t request_class, bool claimed, int priority = 0, unsigned gpus = 1) {
+LaneState lane(unsigned number, model::JobId id, std::uint64_t request_class, bool claimed, int priority = 0,
+               unsigned gpus = 1) {
   return {number, id, request_class, priority, gpus, claimed, false};
 }
 

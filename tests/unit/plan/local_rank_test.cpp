@@ -28,12 +28,14 @@ TEST(LocalRank, IsWhatTheLauncherSays) {
       {{{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}, "1 of 4 by OMPI_COMM_WORLD_LOCAL_RANK"},
       {{{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}}, "0 of 2 by MPI_LOCALRANKID"},
       {{{"SLURM_LOCALID", "2"}, {"SLURM_NTASKS_PER_NODE", "4"}}, "2 of 4 by SLURM_LOCALID"},
-      {{{"SLURM_LOCALID", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}, {"SLURM_NTASKS_PER_NODE", "9"}}, "2 of 4 by SLURM_LOCALID"},
+      {{{"SLURM_LOCALID", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}, {"SLURM_NTASKS_PER_NODE", "9"}},
+       "2 of 4 by SLURM_LOCALID"},
       {{{"SLURM_LOCALID", "2"}, {"SLURM_NODEID", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2),3"}}, "2 of 3 by SLURM_LOCALID"},
       {{{"SLURM_LOCALID", "0"}, {"SLURM_TASKS_PER_NODE", "2"}}, "0 of 2 by SLURM_LOCALID"},
       {{{"SLURM_LOCALID", ""}}, "none"},
       // torchrun below srun: the inner launcher made this process
-      {{{"SLURM_LOCALID", "0"}, {"SLURM_NTASKS_PER_NODE", "1"}, {"LOCAL_RANK", "5"}, {"LOCAL_WORLD_SIZE", "8"}}, "5 of 8 by LOCAL_RANK"},
+      {{{"SLURM_LOCALID", "0"}, {"SLURM_NTASKS_PER_NODE", "1"}, {"LOCAL_RANK", "5"}, {"LOCAL_WORLD_SIZE", "8"}},
+       "5 of 8 by LOCAL_RANK"},
   };
   for (const Said& row : table) EXPECT_EQ(written(local_rank(row.environment)), row.means);
 }
@@ -80,7 +82,8 @@ TEST(OuterOrder, IsThatOfTheVariable) {
   EXPECT_EQ(order(snapshot, {{"CUDA_VISIBLE_DEVICES", "3,1"}}), "3 1 ");
   EXPECT_EQ(order(snapshot, {{"CUDA_VISIBLE_DEVICES", "GPU-cccccccc,GPU-aaaaaaaa"}}), "2 0 ");
   EXPECT_EQ(order(snapshot, {{"CUDA_VISIBLE_DEVICES", ""}}), "");
-  EXPECT_EQ(order(snapshot, {{"CUDA_VISIBLE_DEVICES", "3,1"}, {"SLURM_JOB_GPUS", "1,2"}}), "1 ") << "an engine's list narrows too";
+  EXPECT_EQ(order(snapshot, {{"CUDA_VISIBLE_DEVICES", "3,1"}, {"SLURM_JOB_GPUS", "1,2"}}), "1 ")
+      << "an engine's list narrows too";
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ TEST(Halt, WordsOfGnuParallel) {
   EXPECT_EQ(plan::parse_halt("now,fail=1"), (Halt{Halt::When::now, Halt::What::fail, 1}));
   EXPECT_EQ(plan::parse_halt("soon,success=3"), (Halt{Halt::When::soon, Halt::What::success, 3}));
   EXPECT_EQ(plan::parse_halt("now,done=2"), (Halt{Halt::When::now, Halt::What::done, 2}));
-  for (const char* bad : {"", "now", "soon,fail", "later,fail=1", "now,fail=0", "now,fail=x", "now,fail=1=2", "now,fail=1,x", "never,fail=1"})
+  for (const char* bad :
+       {"", "now", "soon,fail", "later,fail=1", "now,fail=0", "now,fail=x", "now,fail=1=2", "now,fail=1,x", "never,fail=1"})
     EXPECT_FALSE(plan::parse_halt(bad)) << bad;
 }
 
@@ -88,9 +89,15 @@ TEST(Halt, ComesWithTheCount) {
 // As measured with GNU parallel 20221122.
 TEST(Halt, ExitStatusIsGnuParallels) {
   struct Case { const char* halt; plan::Tally counts; std::optional<int> by; int status; };
-  for (const Case& c : std::vector<Case>{{"never", {5, 0}, {}, 0}, {"never", {5, 3}, {}, 3}, {"never", {0, 100}, {}, 100},
-                                         {"never", {0, 105}, {}, 101}, {"now,fail=1", {1, 1}, 5, 5}, {"now,fail=1", {1, 1}, 137, 137},
-                                         {"soon,fail=2", {1, 2}, 6, 2}, {"now,success=1", {1, 1}, 0, 0}, {"soon,done=2", {0, 2}, 4, 2},
+  for (const Case& c : std::vector<Case>{{"never", {5, 0}, {}, 0},
+                                         {"never", {5, 3}, {}, 3},
+                                         {"never", {0, 100}, {}, 100},
+                                         {"never", {0, 105}, {}, 101},
+                                         {"now,fail=1", {1, 1}, 5, 5},
+                                         {"now,fail=1", {1, 1}, 137, 137},
+                                         {"soon,fail=2", {1, 2}, 6, 2},
+                                         {"now,success=1", {1, 1}, 0, 0},
+                                         {"soon,done=2", {0, 2}, 4, 2},
                                          {"now,fail=1", {4, 0}, {}, 0}})
     EXPECT_EQ(plan::map_exit_status(*plan::parse_halt(c.halt), c.counts, c.by), c.status) << c.halt;
 }

@@ -55,8 +55,10 @@ TEST(Place, TheStrongestWeakestLink) {
 }
 
 TEST(Place, OneGpuTakesTheLeftover) {
-  EXPECT_EQ(placed(bridged(), 1, {0, 1, 3, 4, 6}), "0: the least linked to the other free ones on node 0; leaves two whole pairs free");
-  EXPECT_EQ(placed(bridged(), 1, {0, 2, 5, 4, 6}), "5: the least linked to the other free ones on node 1; leaves two whole pairs free");
+  EXPECT_EQ(placed(bridged(), 1, {0, 1, 3, 4, 6}),
+            "0: the least linked to the other free ones on node 0; leaves two whole pairs free");
+  EXPECT_EQ(placed(bridged(), 1, {0, 2, 5, 4, 6}),
+            "5: the least linked to the other free ones on node 1; leaves two whole pairs free");
   EXPECT_EQ(placed(bridged(), 1, {5}), "5: the only free one on node 1");
 }
 
@@ -70,7 +72,8 @@ TEST(Place, WithoutFastLinksNearnessComesFirst) {
 
 TEST(Place, NvswitchJoinsAllAlike) {
   model::Snapshot snapshot = machine({"abcd", "efgh"});
-  for (std::size_t i = 0; i < 8; ++i) snapshot.machine.gpus[i].links.push_back({*model::PciAddress::parse("0000:c4:00.0"), LinkKind::nvswitch, 12, {}});
+  for (std::size_t i = 0; i < 8; ++i)
+    snapshot.machine.gpus[i].links.push_back({*model::PciAddress::parse("0000:c4:00.0"), LinkKind::nvswitch, 12, {}});
   EXPECT_EQ(placed(snapshot, 4, {0, 2, 4, 5, 6, 7}), "4,5,6,7: all joined by NV12 on node 1; leaves two free");
 }
 
@@ -96,8 +99,10 @@ TEST(Place, DisplaysAndInstancesComeLast) {
   model::Snapshot parts = machine({"abc"});
   partition(parts, 0, {"3g.40gb", "3g.40gb"});
   partition(parts, 1, {"3g.40gb", "3g.40gb"});
-  EXPECT_EQ(placed(parts, 1, {0, 1, 2, 3, 4}), "2: the least linked to the other free ones on node 0; leaves two whole GPUs free");
-  EXPECT_EQ(placed(parts, 1, {0, 1, 3}), "1:1: the least linked to the other free ones on node 0; leaves one whole GPU free") << "a GPU that is begun is used up first";
+  EXPECT_EQ(placed(parts, 1, {0, 1, 2, 3, 4}),
+            "2: the least linked to the other free ones on node 0; leaves two whole GPUs free");
+  EXPECT_EQ(placed(parts, 1, {0, 1, 3}), "1:1: the least linked to the other free ones on node 0; leaves one whole GPU free")
+      << "a GPU that is begun is used up first";
 }
 
 TEST(Place, OtherOrders) {
@@ -117,12 +122,14 @@ TEST(Place, OtherOrders) {
   EXPECT_EQ(placed(snapshot, 2, all, by(model::Pick::memory)), "0,3: least memory in use on node 0");
   EXPECT_EQ(placed(snapshot, 1, all, by(model::Pick::first), {0}), "1: first in PCI order on node 0");
   std::set<std::string> seen;
-  for (std::uint64_t seed = 0; seed < 50; ++seed) seen.insert(placed(snapshot, 1, all, by(model::Pick::random, seed)).substr(0, 1));
+  for (std::uint64_t seed = 0; seed < 50; ++seed)
+    seen.insert(placed(snapshot, 1, all, by(model::Pick::random, seed)).substr(0, 1));
   EXPECT_EQ(seen.size(), 4u) << "every GPU has its chance";
 }
 
 TEST(Place, TheShapeSaysWhichLinksCount) {
-  // A chain of strong links against a triangle of weak ones: the chain has the larger sum, the triangle the stronger weakest link.
+  // A chain of strong links against a triangle of weak ones: the chain has the larger sum, the triangle the stronger weakest
+  // link.
   model::Snapshot snapshot = machine({"abcdef"});
   link(snapshot, 0, 1, LinkKind::nvlink, 8);
   link(snapshot, 1, 2, LinkKind::nvlink, 8);
@@ -132,7 +139,8 @@ TEST(Place, TheShapeSaysWhichLinksCount) {
   const auto shaped = [](model::Shape shape) { model::Request r; r.shape = shape; return r; };
   const std::vector<std::size_t> all{0, 1, 2, 3, 4, 5};
   EXPECT_EQ(placed(snapshot, 3, all), "3,4,5: all joined by NV2 on node 0; leaves one whole group free");
-  EXPECT_EQ(placed(snapshot, 3, all, shaped(model::Shape::pairwise)), "0,1,2: weakest link NODE on node 0; leaves one whole group free");
+  EXPECT_EQ(placed(snapshot, 3, all, shaped(model::Shape::pairwise)),
+            "0,1,2: weakest link NODE on node 0; leaves one whole group free");
   EXPECT_EQ(placed(snapshot, 2, all, shaped(model::Shape::independent)),
             "3,4: independent, few links lost to others on node 0; leaves one whole group free");
 }
@@ -141,7 +149,8 @@ TEST(Place, TheUsersOrderComesBeforeAllElse) {
   model::Request request;
   request.order = {"6", "2", "0"};
   EXPECT_EQ(placed(bridged(), 2, all8, request), "2,6: first in your order across nodes 0,1");
-  EXPECT_EQ(placed(bridged(), 4, {0, 1, 3, 5, 6, 7}, request), "0,1,3,6: first in your order across nodes 0,1") << "then PCI order";
+  EXPECT_EQ(placed(bridged(), 4, {0, 1, 3, 5, 6, 7}, request), "0,1,3,6: first in your order across nodes 0,1")
+      << "then PCI order";
 }
 
 TEST(Place, FreeGpusThatAreNotForThisRequestAreLeftWholeToo) {
@@ -164,7 +173,8 @@ TEST(Place, AllSetsAreComparedWhileThereAreAtMostTwoHundredThousand) {
   for (std::size_t i = 0; i < 24; i += 2) link(snapshot, i, i + 1, LinkKind::nvlink, 4);
   const std::string unproven = "; not proven best, there are too many sets to compare";
   EXPECT_EQ(placed(snapshot, 2, all), "0,1: NV4 pair on node 0; leaves 11 whole pairs free");
-  EXPECT_EQ(placed(snapshot, 6, all), "0,1,2,3,4,5: weakest link NODE on node 0; leaves nine whole pairs free") << "134,596 sets";
+  EXPECT_EQ(placed(snapshot, 6, all), "0,1,2,3,4,5: weakest link NODE on node 0; leaves nine whole pairs free")
+      << "134,596 sets";
   EXPECT_EQ(placed(snapshot, 18, all).find(unproven), std::string::npos) << "as many";
   EXPECT_EQ(placed(snapshot, 12, all),
             "0,1,2,3,4,5,6,7,8,9,10,11: weakest link NODE on node 0; leaves six whole pairs free" + unproven);
@@ -206,7 +216,8 @@ TEST(Place, TheReasonDoesNotCallAGpuTheOnlyFreeOneBesideOthersThatDoNotFit) {
   const auto snapshot = machine({"ab"});
   model::Request request;
   std::vector<plan::Candidate> candidates{{0, false, false}, {1}};
-  EXPECT_EQ(plan::place(request, snapshot, units_of(snapshot), candidates)->explain, "1: the only free one that would do on node 0");
+  EXPECT_EQ(plan::place(request, snapshot, units_of(snapshot), candidates)->explain,
+            "1: the only free one that would do on node 0");
 }
 
 }  // namespace

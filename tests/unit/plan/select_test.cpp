@@ -49,8 +49,10 @@ TEST(Resolve, MistakesNameWhatThereIs) {
            {"9", "usage: no such GPU: 9\n  this machine has GPUs 0 to 3; thole status --list names them"},
            {"2:7", "usage: GPU 2 has 2 instances: 2:7\n  thole status --list names them"},
            {"0:1", "usage: GPU 0 is not partitioned: 0:1\n  thole status --list names them"},
-           {"GPU-aaaaaaab-0", "usage: no such GPU: GPU-aaaaaaab-0\n  did you mean GPU-aaaaaaaa-0? this machine has GPUs 0 to 3"},
-           {"GPU-", "usage: it is the beginning of 4 names: GPU-\n  GPU-aaaaaaaa-0, GPU-bbbbbbbb-0, GPU-cccccccc-0, GPU-dddddddd-0"},
+           {"GPU-aaaaaaab-0",
+            "usage: no such GPU: GPU-aaaaaaab-0\n  did you mean GPU-aaaaaaaa-0? this machine has GPUs 0 to 3"},
+           {"GPU-",
+            "usage: it is the beginning of 4 names: GPU-\n  GPU-aaaaaaaa-0, GPU-bbbbbbbb-0, GPU-cccccccc-0, GPU-dddddddd-0"},
            {"MIG-cc", "usage: it is the beginning of 2 names: MIG-cc\n  MIG-ccccccc0-0, MIG-ccccccc1-0"},
            {"", "usage: an empty name names no GPU\n  a GPU is named by index, UUID or PCI address"},
            {"0000:44:00.0", "usage: no such GPU: 0000:44:00.0\n  did you mean 0000:04:00.0? this machine has GPUs 0 to 3"}}) {
@@ -125,19 +127,37 @@ TEST(Eligible, RefusalsSayWhatThereIs) {
            {&eight, {.gpus = 9}, {}, "usage: 9 GPUs asked for; this machine has 8"},
            {&eight, {.gpus = 2, .on = {"1"}}, {}, "usage: 2 GPUs asked for; --on names 1\n  name more GPUs, or none"},
            {&eight, {.gpus = 8, .not_on = {"1"}}, {}, "usage: 8 GPUs asked for; --not leaves 7"},
-           {&eight, {.gpus = 3}, {{"CUDA_VISIBLE_DEVICES", "0,1"}},
-            "usage: 3 GPUs asked for; CUDA_VISIBLE_DEVICES leaves 2 of the 8 that would do\n  thole claims within what was allotted, never outside it"},
-           {&parts, {.gpus = 1, .on = {"2"}}, {{"CUDA_VISIBLE_DEVICES", "MIG-ccccccc1-0"}},
-            "usage: 1 GPU asked for; CUDA_VISIBLE_DEVICES leaves 1 of the 2 that would do\n  thole claims within what was allotted, never outside it"},
-           {&eight, {.gpus = 1, .model = "H100"}, {}, "usage: no GPU that would do is of this model: H100\n  did you mean A100? here: NVIDIA A100-SXM4-80GB"},
-           {&eight, {.gpus = 1, .memory_mib = 90000}, {},
+           {&eight,
+            {.gpus = 3},
+            {{"CUDA_VISIBLE_DEVICES", "0,1"}},
+            "usage: 3 GPUs asked for; CUDA_VISIBLE_DEVICES leaves 2 of the 8 that would do\n  thole claims within what was "
+            "allotted, never outside it"},
+           {&parts,
+            {.gpus = 1, .on = {"2"}},
+            {{"CUDA_VISIBLE_DEVICES", "MIG-ccccccc1-0"}},
+            "usage: 1 GPU asked for; CUDA_VISIBLE_DEVICES leaves 1 of the 2 that would do\n  thole claims within what was "
+            "allotted, never outside it"},
+           {&eight,
+            {.gpus = 1, .model = "H100"},
+            {},
+            "usage: no GPU that would do is of this model: H100\n  did you mean A100? here: NVIDIA A100-SXM4-80GB"},
+           {&eight,
+            {.gpus = 1, .memory_mib = 90000},
+            {},
             "usage: 1 GPU asked for; 0 of those that would do have 87.9 GiB\n  the largest has 80.0 GiB"},
-           {&eight, {.gpus = 1, .memory_mib = 81800, .share = true}, {},
-            "usage: 1 GPU asked for; 0 of those that would do have 79.9 GiB (and 512 MiB for its context)\n  the largest has 80.0 GiB"},
-           {&parts, {.gpus = 4}, {},
+           {&eight,
+            {.gpus = 1, .memory_mib = 81800, .share = true},
+            {},
+            "usage: 1 GPU asked for; 0 of those that would do have 79.9 GiB (and 512 MiB for its context)\n  the largest has "
+            "80.0 GiB"},
+           {&parts,
+            {.gpus = 4},
+            {},
             "usage: 4 GPUs asked for; 3 whole GPUs would do, and 2 MIG instances cannot be added\n"
             "  a process can use one MIG instance only: claim them one by one, with -g 1"},
-           {&parts, {.gpus = 1, .on = {"2", "0"}}, {},
+           {&parts,
+            {.gpus = 1, .on = {"2", "0"}},
+            {},
             "usage: 1 GPU asked for; --on names 2, one of them partitioned\n"
             "  name its instances, such as 3:0, or ask for as many GPUs as --on names"}}) {
     EXPECT_EQ(outcome(*c.snapshot, c.asked, c.environment), c.message);
@@ -146,7 +166,8 @@ TEST(Eligible, RefusalsSayWhatThereIs) {
 
 TEST(Eligible, WithoutAGpuTheDriverIsNamed) {
   model::Snapshot none = machine({});
-  EXPECT_EQ(outcome(none, {.gpus = 1}), "usage: 1 GPU asked for; this machine has none\n  try a simulated machine: --machine dgx-a100");
+  EXPECT_EQ(outcome(none, {.gpus = 1}),
+            "usage: 1 GPU asked for; this machine has none\n  try a simulated machine: --machine dgx-a100");
   none.observations[0].problem = "library and kernel module differ";
   EXPECT_EQ(outcome(none, {.gpus = 1}), "unavailable: no GPU can be used: library and kernel module differ");
 }
@@ -175,40 +196,57 @@ void check(const model::Snapshot& snapshot, const std::vector<Allotted>& cases) 
 }
 
 Allotted cuda(const char* rule, const char* value, const char* visible, const char* caution = "") {
-  return {rule, {{"CUDA_VISIBLE_DEVICES", value}}, visible, std::string_view(visible) == "0,1,2,3" ? "" : "CUDA_VISIBLE_DEVICES", caution};
+  return {rule,
+          {{"CUDA_VISIBLE_DEVICES", value}},
+          visible,
+          std::string_view(visible) == "0,1,2,3" ? "" : "CUDA_VISIBLE_DEVICES",
+          caution};
 }
 
 TEST(Outer, CudaVisibleDevicesByCudasRules) {
-  check(machine({"ab", "cd"}),
-        {{"unset", {}, "0,1,2,3", ""},
-         cuda("empty is none", "", ""),
-         cuda("indices", "2,0", "0,2"),
-         cuda("all of them narrow nothing", "3,2,1,0", "0,1,2,3"),
-         cuda("UUIDs, whole and by their beginning", "GPU-aaaaaaaa-0,GPU-d", "0,3"),
-         cuda("stops at the first invalid", "0,2,-1,1", "0,2", "CUDA_VISIBLE_DEVICES names \"-1\", which is no GPU of this machine; CUDA ignores it and what follows it"),
-         cuda("too large is invalid", "1,9,0", "1", "CUDA_VISIBLE_DEVICES names \"9\", which is no GPU of this machine; CUDA ignores it and what follows it"),
-         cuda("duplicates give none", "0,0", "", "CUDA_VISIBLE_DEVICES names \"0\" twice; CUDA then shows no GPU at all"),
-         cuda("as atoi reads it", "1abc, 2", "1,2"),
-         cuda("an empty entry", "1,,2", "1", "CUDA_VISIBLE_DEVICES names an empty entry, which is no GPU of this machine; CUDA ignores it and what follows it"),
-         cuda("forms do not mix", "0,GPU-bbbbbbbb-0", "0", "CUDA_VISIBLE_DEVICES mixes numbers and UUIDs; CUDA ignores it and what follows it"),
-         cuda("an ambiguous beginning", "GPU-", "", "CUDA_VISIBLE_DEVICES names \"GPU-\", which is no GPU of this machine; CUDA ignores it and what follows it"),
-         cuda("Slurm's way to say none", "NoDevFiles", "", "CUDA_VISIBLE_DEVICES names \"NoDevFiles\", which is no GPU of this machine; CUDA ignores it and what follows it"),
-         cuda("a number that is no number", "99999999999999999999", "", "CUDA_VISIBLE_DEVICES names \"99999999999999999999\", which is no GPU of this machine; CUDA ignores it and what follows it")});
+  check(
+      machine({"ab", "cd"}),
+      {{"unset", {}, "0,1,2,3", ""},
+       cuda("empty is none", "", ""),
+       cuda("indices", "2,0", "0,2"),
+       cuda("all of them narrow nothing", "3,2,1,0", "0,1,2,3"),
+       cuda("UUIDs, whole and by their beginning", "GPU-aaaaaaaa-0,GPU-d", "0,3"),
+       cuda("stops at the first invalid", "0,2,-1,1", "0,2",
+            "CUDA_VISIBLE_DEVICES names \"-1\", which is no GPU of this machine; CUDA ignores it and what follows it"),
+       cuda("too large is invalid", "1,9,0", "1",
+            "CUDA_VISIBLE_DEVICES names \"9\", which is no GPU of this machine; CUDA ignores it and what follows it"),
+       cuda("duplicates give none", "0,0", "", "CUDA_VISIBLE_DEVICES names \"0\" twice; CUDA then shows no GPU at all"),
+       cuda("as atoi reads it", "1abc, 2", "1,2"),
+       cuda("an empty entry", "1,,2", "1",
+            "CUDA_VISIBLE_DEVICES names an empty entry, which is no GPU of this machine; CUDA ignores it and what follows it"),
+       cuda("forms do not mix", "0,GPU-bbbbbbbb-0", "0",
+            "CUDA_VISIBLE_DEVICES mixes numbers and UUIDs; CUDA ignores it and what follows it"),
+       cuda("an ambiguous beginning", "GPU-", "",
+            "CUDA_VISIBLE_DEVICES names \"GPU-\", which is no GPU of this machine; CUDA ignores it and what follows it"),
+       cuda("Slurm's way to say none", "NoDevFiles", "",
+            "CUDA_VISIBLE_DEVICES names \"NoDevFiles\", which is no GPU of this machine; CUDA ignores it and what follows it"),
+       cuda("a number that is no number", "99999999999999999999", "",
+            "CUDA_VISIBLE_DEVICES names \"99999999999999999999\", which is no GPU of this machine; CUDA ignores it and what "
+            "follows it")});
 }
 
 TEST(Outer, NumbersAreInCudasOrderUnlessToldOtherwise) {
   model::Snapshot snapshot = machine({"abcd"});
   snapshot.machine.gpus[0].cuda_index = 3;
   snapshot.machine.gpus[3].cuda_index = 0;
-  check(snapshot, {{"fastest first", {{"CUDA_VISIBLE_DEVICES", "0"}}, "3", "CUDA_VISIBLE_DEVICES"},
-                   {"PCI order", {{"CUDA_VISIBLE_DEVICES", "0"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}, "0", "CUDA_VISIBLE_DEVICES"},
-                   {"the same number where they agree", {{"CUDA_VISIBLE_DEVICES", "1"}}, "1", "CUDA_VISIBLE_DEVICES"}});
+  check(snapshot,
+        {{"fastest first", {{"CUDA_VISIBLE_DEVICES", "0"}}, "3", "CUDA_VISIBLE_DEVICES"},
+         {"PCI order", {{"CUDA_VISIBLE_DEVICES", "0"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}, "0", "CUDA_VISIBLE_DEVICES"},
+         {"the same number where they agree", {{"CUDA_VISIBLE_DEVICES", "1"}}, "1", "CUDA_VISIBLE_DEVICES"}});
 }
 
 TEST(Outer, MigHidesWholeGpus) {
   check(mixed(), {{"by UUID", {{"CUDA_VISIBLE_DEVICES", "MIG-ccccccc1-0"}}, "2:1", "CUDA_VISIBLE_DEVICES"},
                   {"by the old name", {{"CUDA_VISIBLE_DEVICES", "MIG-GPU-cccccccc-0/1/0"}}, "2:0", "CUDA_VISIBLE_DEVICES"},
-                  {"all that are named are allotted", {{"CUDA_VISIBLE_DEVICES", "MIG-ccccccc0-0,MIG-ccccccc1-0"}}, "2:0,2:1", "CUDA_VISIBLE_DEVICES"},
+                  {"all that are named are allotted",
+                   {{"CUDA_VISIBLE_DEVICES", "MIG-ccccccc0-0,MIG-ccccccc1-0"}},
+                   "2:0,2:1",
+                   "CUDA_VISIBLE_DEVICES"},
                   {"a partitioned GPU is its first instance", {{"CUDA_VISIBLE_DEVICES", "0,2"}}, "2:0", "CUDA_VISIBLE_DEVICES"},
                   {"whole ones alone", {{"CUDA_VISIBLE_DEVICES", "0,3"}}, "0,3", "CUDA_VISIBLE_DEVICES"}});
 }
@@ -217,24 +255,42 @@ TEST(Outer, MasksAreCombinedByAnd) {
   model::Snapshot snapshot = machine({"ab", "cd"});
   snapshot.machine.outer.visible_devices = "0,1,2";
   check(snapshot, {{"the machine's own", {}, "0,1,2", "the machine's outer.visible_devices"},
-                   {"and the variable", {{"CUDA_VISIBLE_DEVICES", "2,3"}}, "2", "the machine's outer.visible_devices and CUDA_VISIBLE_DEVICES"}});
+                   {"and the variable",
+                    {{"CUDA_VISIBLE_DEVICES", "2,3"}},
+                    "2",
+                    "the machine's outer.visible_devices and CUDA_VISIBLE_DEVICES"}});
 }
 
 TEST(Outer, EnginesLists) {
   check(machine({"ab", "cd"}),
         {{"Slurm's job", {{"SLURM_JOB_GPUS", "1,2"}}, "1,2", "SLURM_JOB_GPUS"},
          {"its step is within it", {{"SLURM_JOB_GPUS", "1,2"}, {"SLURM_STEP_GPUS", "2"}}, "2", "SLURM_STEP_GPUS"},
-         {"as many as there are: a cgroup shows them", {{"SLURM_JOB_GPUS", "4,5,6,7"}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}, "0,1,2,3", ""},
-         {"Slurm and a narrower variable", {{"SLURM_JOB_GPUS", "1,2"}, {"CUDA_VISIBLE_DEVICES", "2"}}, "2", "CUDA_VISIBLE_DEVICES"},
-         {"a variable that reaches outside", {{"SLURM_JOB_GPUS", "1,2"}, {"CUDA_VISIBLE_DEVICES", "3"}}, "", "CUDA_VISIBLE_DEVICES and SLURM_JOB_GPUS"},
+         {"as many as there are: a cgroup shows them",
+          {{"SLURM_JOB_GPUS", "4,5,6,7"}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}},
+          "0,1,2,3",
+          ""},
+         {"Slurm and a narrower variable",
+          {{"SLURM_JOB_GPUS", "1,2"}, {"CUDA_VISIBLE_DEVICES", "2"}},
+          "2",
+          "CUDA_VISIBLE_DEVICES"},
+         {"a variable that reaches outside",
+          {{"SLURM_JOB_GPUS", "1,2"}, {"CUDA_VISIBLE_DEVICES", "3"}},
+          "",
+          "CUDA_VISIBLE_DEVICES and SLURM_JOB_GPUS"},
          {"Grid Engine's map", {{"SGE_HGR_gpu", "gpu0 gpu3"}}, "0,3", "SGE_HGR_gpu"},
          {"whatever the site calls it", {{"SGE_HGR_m_gpu_card", "1"}}, "1", "SGE_HGR_m_gpu_card"},
          {"another resource", {{"SGE_HGR_licence", "1"}}, "0,1,2,3", ""},
          {"PBS", {{"PBS_GPUFILE", "gpu1,gpu2"}}, "1,2", "PBS_GPUFILE"},
          {"PBS, with GPUs elsewhere only", {{"PBS_GPUFILE", "none"}}, "", "PBS_GPUFILE"},
-         {"PBS and a variable that reaches outside", {{"PBS_GPUFILE", "gpu1"}, {"CUDA_VISIBLE_DEVICES", "1,2"}}, "1",
+         {"PBS and a variable that reaches outside",
+          {{"PBS_GPUFILE", "gpu1"}, {"CUDA_VISIBLE_DEVICES", "1,2"}},
+          "1",
           "CUDA_VISIBLE_DEVICES and PBS_GPUFILE"},
-         {"PBS, unread", {{"PBS_GPUFILE", "/var/spool/pbs/aux/12gpu"}}, "0,1,2,3", "", "PBS_GPUFILE could not be read, so it narrows nothing"},
+         {"PBS, unread",
+          {{"PBS_GPUFILE", "/var/spool/pbs/aux/12gpu"}},
+          "0,1,2,3",
+          "",
+          "PBS_GPUFILE could not be read, so it narrows nothing"},
          {"NVIDIA_VISIBLE_DEVICES is the runtime's", {{"NVIDIA_VISIBLE_DEVICES", "0"}}, "0,1,2,3", ""}});
 }
 
@@ -257,13 +313,21 @@ TEST(Outer, AmdLayersCompose) {
   for (model::Gpu& gpu : snapshot.machine.gpus) gpu.vendor = model::Vendor::amd;
   check(snapshot,
         {{"ROCr", {{"ROCR_VISIBLE_DEVICES", "1,GPU-dddddddd-0"}}, "1,3", "ROCR_VISIBLE_DEVICES"},
-         {"HIP counts what ROCr left", {{"ROCR_VISIBLE_DEVICES", "1,3"}, {"HIP_VISIBLE_DEVICES", "1"}}, "3", "ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES"},
+         {"HIP counts what ROCr left",
+          {{"ROCR_VISIBLE_DEVICES", "1,3"}, {"HIP_VISIBLE_DEVICES", "1"}},
+          "3",
+          "ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES"},
          {"HIP takes CUDA's for its own", {{"CUDA_VISIBLE_DEVICES", "2"}}, "2", "CUDA_VISIBLE_DEVICES"},
          {"but not beside its own", {{"CUDA_VISIBLE_DEVICES", "2"}, {"HIP_VISIBLE_DEVICES", "1"}}, "1", "HIP_VISIBLE_DEVICES"},
-         {"an engine writes one list into all", {{"ROCR_VISIBLE_DEVICES", "2,3"}, {"GPU_DEVICE_ORDINAL", "2,3"}, {"CUDA_VISIBLE_DEVICES", "2,3"}},
-          "2,3", "ROCR_VISIBLE_DEVICES"},
+         {"an engine writes one list into all",
+          {{"ROCR_VISIBLE_DEVICES", "2,3"}, {"GPU_DEVICE_ORDINAL", "2,3"}, {"CUDA_VISIBLE_DEVICES", "2,3"}},
+          "2,3",
+          "ROCR_VISIBLE_DEVICES"},
          {"empty", {{"ROCR_VISIBLE_DEVICES", ""}}, "", "ROCR_VISIBLE_DEVICES"},
-         {"what ROCr does not leave", {{"ROCR_VISIBLE_DEVICES", "1"}, {"HIP_VISIBLE_DEVICES", "1"}}, "", "ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES",
+         {"what ROCr does not leave",
+          {{"ROCR_VISIBLE_DEVICES", "1"}, {"HIP_VISIBLE_DEVICES", "1"}},
+          "",
+          "ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES",
           "HIP_VISIBLE_DEVICES names \"1\", which is no GPU it can choose from"}});
 }
 

@@ -40,7 +40,8 @@ TEST(Simulate, WhoeverFitsFirstBreaksWhatARuleCouldPromise) {
 }
 
 TEST(Simulate, FiguresAreOfAllAndOfTheWide) {
-  const Played played = play({past_job(0, 10, 4), past_job(0, 10, 4), past_job(0, 10, 4), past_job(0, 10, 1)}, 4, QueuePolicy::fifo);
+  const Played played =
+      play({past_job(0, 10, 4), past_job(0, 10, 4), past_job(0, 10, 4), past_job(0, 10, 1)}, 4, QueuePolicy::fifo);
   EXPECT_EQ(played.all.jobs, 4u);
   EXPECT_DOUBLE_EQ(played.all.mean_s, 15);
   EXPECT_DOUBLE_EQ(played.all.median_s, 10);

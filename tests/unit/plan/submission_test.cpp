@@ -66,10 +66,11 @@ TEST(Luggage, FromInsideAClaimNumbersOfThreadsGoAlong) {
 }
 
 TEST(Luggage, InsideAClaimANarrowerMaskIsTheUsersOwn) {
-  const auto taken = packed({{"THOLE_CLAIM", "5f2c19d0a4e8b731"},
-                             {"THOLE_GPUS", R"([{"uuid": "GPU-bbbbbbbb-0", "index": 1}, {"uuid": "GPU-cccccccc-0", "index": 2}])"},
-                             {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-                             {"CUDA_VISIBLE_DEVICES", "2"}});
+  const auto taken =
+      packed({{"THOLE_CLAIM", "5f2c19d0a4e8b731"},
+              {"THOLE_GPUS", R"([{"uuid": "GPU-bbbbbbbb-0", "index": 1}, {"uuid": "GPU-cccccccc-0", "index": 2}])"},
+              {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+              {"CUDA_VISIBLE_DEVICES", "2"}});
   EXPECT_EQ(taken.on, std::vector<std::string>{"GPU-cccccccc-0"});
 }
 
@@ -78,7 +79,8 @@ TEST(Luggage, AnUnreadableListOfTheClaimMakesItsMaskTholes) {
 }
 
 TEST(Directives, AreOptionsBeforeTheFirstCommand) {
-  const auto all = plan::read_directives("#!/bin/sh\n# a comment\n\n#THOLE -g 2 --time 4h\n#THOLE --name 'a b'\n#THOLEX -g 9\necho\n", "x.sh");
+  const auto all = plan::read_directives(
+      "#!/bin/sh\n# a comment\n\n#THOLE -g 2 --time 4h\n#THOLE --name 'a b'\n#THOLEX -g 9\necho\n", "x.sh");
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].line, 4u);
   EXPECT_EQ(all[0].words, (std::vector<std::string>{"-g", "2", "--time", "4h"}));

@@ -156,7 +156,8 @@ TEST(Template, LinesGoToTheEndOfACommandThatHasNoPlaceForThem) {
 }
 
 TEST(Csv, ReadsQuotesAndLineEndsOfSpreadsheets) {
-  const auto read = plan::parse_csv("\xef\xbb\xbflr,note\r\n1e-3,\"a, \"\"b\"\"\"\r\n\r\n1e-4, plain \r\n\"2\",\"two\nlines\"", "x.csv");
+  const auto read =
+      plan::parse_csv("\xef\xbb\xbflr,note\r\n1e-3,\"a, \"\"b\"\"\"\r\n\r\n1e-4, plain \r\n\"2\",\"two\nlines\"", "x.csv");
   EXPECT_EQ(read.columns, (std::vector<std::string>{"lr", "note"}));
   ASSERT_EQ(read.items.size(), 3u);
   EXPECT_EQ(read.items.row(0), (std::vector<std::string>{"1e-3", "a, \"b\""}));
@@ -167,14 +168,15 @@ TEST(Csv, ReadsQuotesAndLineEndsOfSpreadsheets) {
 
 TEST(Csv, MistakesNameFileAndLine) {
   struct Case { const char* text; const char* part; };
-  for (const Case& c : std::vector<Case>{{"a,b\n1,2\n\n3\n", "x.csv:4: 1 cells, but the first row names 2 columns"},
-                                         {"a,b\n\"1\n2\",3\n\"4,5\n", "x.csv:4: a quote is not closed"},
-                                         {"a,a\n1,2\n", "x.csv:1: two columns named a"},
-                                         {"\na b,c\n1,2\n", "x.csv:2: the first row names the variables, and \"a b\" is no name"},
-                                         {"task\n1\n", "x.csv:1: {task} has a meaning already"},
-                                         {"a\n\"1\"x\n", "x.csv:2: text after a closing quote"},
-                                         {"a,b\n", "no rows, so there is nothing to run: x.csv"},
-                                         {"", "no rows, so there is nothing to run: x.csv"}})
+  for (const Case& c :
+       std::vector<Case>{{"a,b\n1,2\n\n3\n", "x.csv:4: 1 cells, but the first row names 2 columns"},
+                         {"a,b\n\"1\n2\",3\n\"4,5\n", "x.csv:4: a quote is not closed"},
+                         {"a,a\n1,2\n", "x.csv:1: two columns named a"},
+                         {"\na b,c\n1,2\n", "x.csv:2: the first row names the variables, and \"a b\" is no name"},
+                         {"task\n1\n", "x.csv:1: {task} has a meaning already"},
+                         {"a\n\"1\"x\n", "x.csv:2: text after a closing quote"},
+                         {"a,b\n", "no rows, so there is nothing to run: x.csv"},
+                         {"", "no rows, so there is nothing to run: x.csv"}})
     EXPECT_NE(said([&] { plan::parse_csv(c.text, "x.csv"); }).find(c.part), std::string::npos)
         << c.text << said([&] { plan::parse_csv(c.text, "x.csv"); });
 }

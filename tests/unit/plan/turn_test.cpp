@@ -27,7 +27,8 @@ TEST(Turn, FirstComeFirstServedWhereTheSetsOverlap) {
       {"a waiter in the queue that no longer waits for anything is only itself", scene(".").ticket("0", 1), 1, "take 0"},
       {"all or nothing", scene(".h").ticket("01", 2), 1, "wait watch 1"},
       {"the head watches what is claimed of its own", scene("hhh.").ticket("01", 1), 1, "wait watch 01"},
-      {"behind an overlapping one, though mine is free", scene("h.").ticket("01", 2).ticket("1", 1), 2, "wait behind 1, place 2"},
+      {"behind an overlapping one, though mine is free", scene("h.").ticket("01", 2).ticket("1", 1), 2,
+       "wait behind 1, place 2"},
       {"not behind one that wants others", scene("h.").ticket("0", 1).ticket("1", 1), 2, "take 1"},
       {"the nearest that overlaps", scene("hhh").ticket("01", 1).ticket("12", 1).ticket("0", 1), 3, "wait behind 1, place 2"},
       {"later tickets do not count", scene(".").ticket("0", 1).ticket("0", 1), 1, "take 0"},
@@ -47,7 +48,8 @@ TEST(Turn, WhoCannotStartAnywayIsPassedOver) {
   check_turns({
       {"strangers hold what it needs", scene("f.").ticket("01", 2).ticket("1", 1), 2, "take 1, nudge 1"},
       {"the same for itself: it observes them", scene("f.").ticket("01", 2).ticket("1", 1), 1, "wait observe 0, nudge 2"},
-      {"enough without the stranger: it is only waiting", scene("fh.").ticket("012", 2).ticket("2", 1), 2, "wait behind 1, place 2"},
+      {"enough without the stranger: it is only waiting", scene("fh.").ticket("012", 2).ticket("2", 1), 2,
+       "wait behind 1, place 2"},
       {"stopped", scene("..").ticket("01", 2).stopped().ticket("1", 1), 2, "take 1"},
       {"who trusts claims does not mind strangers", scene("f.").ticket("01", 2).trusting().ticket("1", 1), 2,
        "wait behind 1, place 2, which could start"},
@@ -86,7 +88,8 @@ TEST(Turn, BackfillMovesNoPromise) {
   check_turns({
       {"ends before", scene("a.").ticket("01", 2).ticket("01", 1, minutes(10)), 2, "take 1, nudge 1"},
       {"does not", scene("a.").ticket("01", 2).ticket("01", 1, minutes(11)), 2, "wait behind 1, place 2, fits 10m"},
-      {"undeclared, but told what would do", scene("a.").ticket("01", 2).ticket("01", 1), 2, "wait behind 1, place 2, fits 10m"},
+      {"undeclared, but told what would do", scene("a.").ticket("01", 2).ticket("01", 1), 2,
+       "wait behind 1, place 2, fits 10m"},
       {"on a GPU that the head will not need", scene("a..").ticket("01", 2).ticket("012", 1, minutes(500)), 2, "take 2"},
       {"the head needs two of three", scene("a..h").ticket("0123", 3).ticket("0123", 1, minutes(11)), 2,
        "wait behind 1, place 2, fits 10m"},
@@ -98,9 +101,10 @@ TEST(Turn, BackfillMovesNoPromise) {
       {"past two", scene("a.b").ticket("01", 2, minutes(1)).ticket("12", 2).ticket("1", 1, minutes(10)), 3, "take 1, nudge 1"},
       {"the first would be late", scene("a.b").ticket("01", 2, minutes(1)).ticket("12", 2).ticket("1", 1, minutes(15)), 3,
        "wait behind 2, place 3, fits 10m"},
-      {"past one without a promise, while it is not its turn", scene("a.").ticket("01", 2).ticket("01", 1).ticket("01", 1, minutes(10)), 3,
-       "take 1, nudge 1"},
-      {"and no longer", scene("a.").ticket("01", 2).ticket("01", 1).ticket("01", 1, minutes(11)), 3, "wait behind 2, place 3, fits 10m"},
+      {"past one without a promise, while it is not its turn",
+       scene("a.").ticket("01", 2).ticket("01", 1).ticket("01", 1, minutes(10)), 3, "take 1, nudge 1"},
+      {"and no longer", scene("a.").ticket("01", 2).ticket("01", 1).ticket("01", 1, minutes(11)), 3,
+       "wait behind 2, place 3, fits 10m"},
   });
 }
 
@@ -122,15 +126,18 @@ TEST(Turn, WhoWaitsWakesThoseWhoMayStart) {
       {"not a long one", scene("a.").ticket("01", 2).ticket("01", 1, minutes(15)), 1, "wait watch 0, promise 10m"},
       {"not an undeclared one", scene("a.").ticket("01", 2).ticket("01", 1), 1, "wait watch 0, promise 10m"},
       {"not a stopped one", scene("a.").ticket("01", 2).ticket("01", 1, minutes(5)).stopped(), 1, "wait watch 0, promise 10m"},
-      {"two short ones for one place: they settle it", scene("a.").ticket("01", 2).ticket("1", 1, minutes(5)).ticket("1", 1, minutes(5)), 1,
+      {"two short ones for one place: they settle it",
+       scene("a.").ticket("01", 2).ticket("1", 1, minutes(5)).ticket("1", 1, minutes(5)), 1,
        "wait watch 0, nudge 2,3, promise 10m"},
   });
 }
 
 TEST(Turn, EveryReleaseHasOneWhoListens) {
   check_turns({
-      {"what the one before wants is its business", scene("hhh").ticket("01", 1).ticket("12", 1), 2, "wait behind 1, place 2, watch 2"},
-      {"who starts out of turn is watched from then on", scene("b.").ticket("01", 2).ticket("1", 1, minutes(1)), 2, "take 1, nudge 1"},
+      {"what the one before wants is its business", scene("hhh").ticket("01", 1).ticket("12", 1), 2,
+       "wait behind 1, place 2, watch 2"},
+      {"who starts out of turn is watched from then on", scene("b.").ticket("01", 2).ticket("1", 1, minutes(1)), 2,
+       "take 1, nudge 1"},
       {"the next in line wakes by itself", scene(".").ticket("0", 1).ticket("0", 1), 1, "take 0"},
       {"a ticket that nobody between overlaps is followed", scene("hh").ticket("0", 1).ticket("1", 1).ticket("01", 1), 3,
        "wait behind 2, place 3, follow 1, watch 0"},
@@ -200,15 +207,22 @@ TEST(Turn, SharersOfOneUserOrOfThoseWhoAllAgreed) {
 TEST(Turn, SharersPackAndExclusiveNeverMixes) {
   check_turns({
       {"beside my own rather than on an empty one", scene("..").sharer(1, 1000).sharing("01", 1000), 1, "take 1"},
-      {"not beside strangers if mine are there", scene("...").as(7).sharer(0, 1000, {}, true).as(1000).sharer(2, 1000, {}, true).sharing("012", 1000, {}, true),
-       1, "take 2"},
+      {"not beside strangers if mine are there",
+       scene("...").as(7).sharer(0, 1000, {}, true).as(1000).sharer(2, 1000, {}, true).sharing("012", 1000, {}, true), 1,
+       "take 2"},
       {"an exclusive one waits for the last sharer", scene(".").sharer(0, 1000).ticket("0", 1), 1, "wait watch 0"},
       {"a sharer does not join an exclusive holder", scene("h").sharing("0", 1000), 1, "wait watch 0"},
       {"a missing budget counts as full", scene(".").sharer(0, std::nullopt).sharing("0", 1000), 1, "wait watch 0"},
       {"so does an implausible one", scene(".").sharer(0, ~std::uint64_t{0}).sharing("0", 1000), 1, "wait watch 0"},
-      {"the promise counts places, not GPUs", scene(".").sharer(0, 16000, minutes(10)).sharer(0, 16000, minutes(20)).sharing("0", 30000, minutes(5)).sharing("0", 8000),
+      {"the promise counts places, not GPUs",
+       scene(".")
+           .sharer(0, 16000, minutes(10))
+           .sharer(0, 16000, minutes(20))
+           .sharing("0", 30000, minutes(5))
+           .sharing("0", 8000),
        2, "wait behind 1, place 2, promise 25m"},
-      {"and two that fit together are promised the same", scene(".").sharer(0, 16000, minutes(10)).sharer(0, 16000, minutes(20)).sharing("0", 8000, minutes(5)).sharing("0", 8000),
+      {"and two that fit together are promised the same",
+       scene(".").sharer(0, 16000, minutes(10)).sharer(0, 16000, minutes(20)).sharing("0", 8000, minutes(5)).sharing("0", 8000),
        2, "wait behind 1, place 2, promise 10m"},
   });
 }
@@ -235,7 +249,8 @@ TEST(Turn, MayStartAgreesWithTheWaitersOwnDecision) {
 }
 
 TEST(Turn, ForgedTimesDoNotOverflow) {
-  const Scene forged = scene("a.").ticket("01", 2, Seconds::max()).ticket("01", 1, Seconds::max()).ticket("01", 1, Seconds::min());
+  const Scene forged =
+      scene("a.").ticket("01", 2, Seconds::max()).ticket("01", 1, Seconds::max()).ticket("01", 1, Seconds::min());
   EXPECT_EQ(text(decide_for(forged, 2)), "wait behind 1, place 2, nudge 3, promise 366d, fits 10m");
   EXPECT_EQ(text(decide_for(forged, 3)), "take 1, nudge 1") << "a negative time is none at all";
 }

@@ -78,13 +78,22 @@ TEST_F(Why, SharersAndDoubtsAreNamed) {
   holdings_[1].overdue = true;
   holdings_[1].command.clear();
   const plan::Scene scene{units_, verdicts_, holdings_, queue_, noon};
-  EXPECT_EQ(plan::explain_unit(0, scene), "anna with 8.0 GiB since 11:02 (python train.py) and be\\x1brt (unverified) since 11:02, overdue");
+  EXPECT_EQ(plan::explain_unit(0, scene),
+            "anna with 8.0 GiB since 11:02 (python train.py) and be\\x1brt (unverified) since 11:02, overdue");
   EXPECT_EQ(plan::explain_unit(1, scene), "");
 }
 
 TEST_F(Why, Ordinals) {
-  for (const auto& [number, text] : std::vector<std::pair<unsigned, const char*>>{
-           {1, "1st"}, {2, "2nd"}, {3, "3rd"}, {4, "4th"}, {11, "11th"}, {12, "12th"}, {13, "13th"}, {21, "21st"}, {111, "111th"}, {122, "122nd"}})
+  for (const auto& [number, text] : std::vector<std::pair<unsigned, const char*>>{{1, "1st"},
+                                                                                  {2, "2nd"},
+                                                                                  {3, "3rd"},
+                                                                                  {4, "4th"},
+                                                                                  {11, "11th"},
+                                                                                  {12, "12th"},
+                                                                                  {13, "13th"},
+                                                                                  {21, "21st"},
+                                                                                  {111, "111th"},
+                                                                                  {122, "122nd"}})
     EXPECT_EQ(plan::ordinal(number), text);
 }
 

@@ -11,7 +11,8 @@ std::string with(const std::string& text, const std::string& group) { return wit
 
 TEST(SiteFile, AGroupIsWrittenWhereItBelongsAndNothingElseChanges) {
   EXPECT_EQ(with("", "gpu"), "[state]\ngroup = \"gpu\"\n");
-  EXPECT_EQ(with("# ours\n[request]\nwait = \"1h\"\n", "gpu"), "# ours\n[request]\nwait = \"1h\"\n\n[state]\ngroup = \"gpu\"\n");
+  EXPECT_EQ(with("# ours\n[request]\nwait = \"1h\"\n", "gpu"),
+            "# ours\n[request]\nwait = \"1h\"\n\n[state]\ngroup = \"gpu\"\n");
   EXPECT_EQ(with("[state]\n# here\n[request]\npick = \"last\"\n", "gpu"),
             "[state]\ngroup = \"gpu\"\n# here\n[request]\npick = \"last\"\n");
   EXPECT_EQ(with("[state]\ngroup = 'old' # since May\n[free]\nignore_memory = \"64M\"\n", "gpu"),

@@ -1,7 +1,7 @@
 """A stand-in for TensorFlow, as far as examples/python uses it: a dense layer on devices that are only counted.
 
-As with TensorFlow, the GPUs are those that the environment showed when they were first listed; a device that is not among them is an
-error.
+As with TensorFlow, the GPUs are those that the environment showed when they were first listed; a device that is not among them
+is an error.
 """
 import contextlib
 import types
@@ -17,7 +17,9 @@ _device = ["GPU:0"]
 def _listed():
     global _gpus
     if _gpus is None:
-        _gpus = [types.SimpleNamespace(name=f"/physical_device:GPU:{i}", device_type="GPU") for i in range(matrix.visible_gpus())]
+        _gpus = [
+            types.SimpleNamespace(name=f"/physical_device:GPU:{i}", device_type="GPU") for i in range(matrix.visible_gpus())
+        ]
     return _gpus
 
 
@@ -107,4 +109,6 @@ class SGD:
         self.rate = learning_rate
 
 
-keras = types.SimpleNamespace(Sequential=Sequential, layers=types.SimpleNamespace(Dense=Dense), optimizers=types.SimpleNamespace(SGD=SGD))
+keras = types.SimpleNamespace(
+    Sequential=Sequential, layers=types.SimpleNamespace(Dense=Dense), optimizers=types.SimpleNamespace(SGD=SGD)
+)

@@ -1,7 +1,7 @@
 """A stand-in for PyTorch, as far as examples/python uses it: straight lines on devices that are only counted.
 
-It is strict where the examples could go wrong: CUDA starts at the first use of a device and counts the visible ones once, then; a
-device that is not among them, or tensors of two devices in one operation, are errors, as with PyTorch.
+It is strict where the examples could go wrong: CUDA starts at the first use of a device and counts the visible ones once, then;
+a device that is not among them, or tensors of two devices in one operation, are errors, as with PyTorch.
 """
 import contextlib
 import types
@@ -88,7 +88,9 @@ class Tensor:
 
 def _same(one, other):
     if one.device != other.device:
-        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {one.device} and {other.device}!")
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {one.device} and {other.device}!"
+        )
     return other
 
 

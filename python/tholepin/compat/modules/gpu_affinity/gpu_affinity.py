@@ -169,7 +169,11 @@ def get_grouped_affinities(nproc_per_node: int, exclude_unavailable_cores: bool 
 
 
 def get_all(
-    nproc_per_node: int, scope: Scope, multithreading: Multithreading, min_physical_cores: int, max_physical_cores: Optional[int]
+    nproc_per_node: int,
+    scope: Scope,
+    multithreading: Multithreading,
+    min_physical_cores: int,
+    max_physical_cores: Optional[int],
 ) -> list[list[int]]:
     """The CPUs of each GPU in mode ALL: all that are near it.
 

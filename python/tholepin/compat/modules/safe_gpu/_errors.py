@@ -38,7 +38,8 @@ class NoClaims(NvidiasmiError, PermissionError):
 
 
 def translated(error: tholepin.Error) -> Exception:
-    """What the original would raise for a driver that fails, or where it cannot keep its lock; a mistake of the user's is that."""
+    """What the original would raise for a driver that fails, or where it cannot keep its lock; a mistake of the user's is
+    that."""
     if isinstance(error, tholepin.DriverError):
         return DriverFails(str(error))
     if error.code == 64:

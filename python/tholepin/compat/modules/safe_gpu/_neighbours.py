@@ -1,8 +1,9 @@
-"""Beside safe-gpu itself: who uses that one looks for processes on the GPUs, under a lock that it holds until its own are there.
+"""Beside safe-gpu itself: who uses that one looks for processes on the GPUs, under a lock that it holds until its own are
+there.
 
-So a claim alone does not keep it away; a placeholder does, once it exists. Until then its lock must be ours. It is taken after the
-claim, since nobody may hold it while he stands in a line, and then the GPUs are looked at again: whoever of safe-gpu's users chose
-before has his processes there by now.
+So a claim alone does not keep it away; a placeholder does, once it exists. Until then its lock must be ours. It is taken after
+the claim, since nobody may hold it while he stands in a line, and then the GPUs are looked at again: whoever of safe-gpu's
+users chose before has his processes there by now.
 """
 
 from __future__ import annotations

@@ -172,7 +172,8 @@ class GPUOwner:
             raise
 
     def _claimed_before_neighbours(self, nb_gpus: int, neighbours: Neighbours) -> tholepin.Claim:
-        """A claim that safe-gpu's users heed until `neighbours` is released: whoever was choosing at the same moment came first."""
+        """A claim that safe-gpu's users heed until `neighbours` is released: whoever was choosing at the same moment came
+        first."""
         while True:
             before = computing()
             claim = self._claimed(nb_gpus)
@@ -252,8 +253,8 @@ def claim_gpus(
 ) -> None:
     """Claims GPUs for this process, waiting in line where they are not free. The first thing to do, before CUDA is started.
 
-    The :class:`GPUOwner` is kept in ``gpu_owner``. Parameters and errors are its own. A second call takes its GPUs out of those of
-    the first. If it wants more, and they are free at once, the first are given back when the new ones are had; else that is
+    The :class:`GPUOwner` is kept in ``gpu_owner``. Parameters and errors are its own. A second call takes its GPUs out of those
+    of the first. If it wants more, and they are free at once, the first are given back when the new ones are had; else that is
     RuntimeError, and the first stay.
 
     >>> from safe_gpu import safe_gpu
