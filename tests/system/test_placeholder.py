@@ -193,7 +193,7 @@ def test_nobody_of_safe_gpu_chooses_between_the_claim_and_its_placeholder(machin
     eventually(lambda: machine.status()["claims"], "the claim is made")
     for _ in range(3):
         assert is_locked(lock)
-    slow.write_text("go\n")                                 # opens when the placeholder waits for it
+    os.close(os.open(slow, os.O_WRONLY))                    # which opens when the placeholder waits for it
     assert claim.process.wait(timeout=60) == 0
     assert machine.contexts() and not is_locked(lock)
 
