@@ -70,17 +70,3 @@ def smi_apps():
     text = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
                           capture_output=True, text=True, timeout=120, check=True).stdout
     return [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
-
-
-@pytest.fixture
-def context(environment):
-    """A process with a CUDA context on GPU 0, by libcuda alone; its pid."""
-    code = ("import ctypes, sys\ncuda = ctypes.CDLL('libcuda.so.1')\nassert cuda.cuInit(0) == 0\nx = ctypes.c_void_p()\n"
-            "assert cuda.cuCtxCreate_v2(ctypes.byref(x), 0, 0) == 0\nprint('ready', flush=True)\nsys.stdin.read()\n")
-    process = subprocess.Popen([shutil.which("python3"), "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    if process.stdout.readline() != "ready\n":
-        process.wait(timeout=60)
-        pytest.skip("no CUDA context can be made here (no libcuda, or no GPU behind it)")
-    yield process
-    process.stdin.close()
-    process.wait(timeout=60)

@@ -20,7 +20,7 @@ from compat_tools import LIMIT, end, run, start
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "system"))
 import fake_nvidia  # noqa: E402
-from run_tools import eventually  # noqa: E402
+from run_tools import eventually, is_locked  # noqa: E402
 
 ORIGINAL = os.environ.get("THOLE_TEST_SAFE_GPU")
 
@@ -70,26 +70,17 @@ def lock(tmp_path, monkeypatch):
     return path
 
 
-def is_locked(path):
-    with open(path, "w") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
-
-
 # ---- Beside safe-gpu itself ----
 
 
 def test_the_lock_of_safe_gpu_is_held_until_the_placeholder_is_there(driver, lock):
     program = start(CLAIMS, "slowly")
     assert program.stdout.readline() == "choosing 0\n"
-    assert is_locked(lock)
+    assert is_locked(lock, fcntl.lockf)
     program.stdin.write("\n")
     program.stdin.flush()
     assert program.stdout.readline() == "has 0\n"
-    assert not is_locked(lock)
+    assert not is_locked(lock, fcntl.lockf)
     end(program)
 
 
@@ -98,7 +89,7 @@ def test_a_placeholder_that_fails_keeps_no_lock(driver, lock, fails):
     program = start(OCCUPY + f"def failing(device_no):\n    {fails}\nsafe_gpu.claim_gpus(1, failing)")
     program.communicate(timeout=LIMIT)
     assert program.returncode != 0
-    assert not is_locked(lock)
+    assert not is_locked(lock, fcntl.lockf)
 
 
 def test_without_safe_gpu_no_lock_is_made(driver, tmp_path, monkeypatch):

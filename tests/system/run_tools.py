@@ -86,11 +86,11 @@ def only_child(pid):
     return eventually(lambda: len(children(pid)) == 1 and children(pid)[0], f"one child of {pid}")
 
 
-def is_locked(path):
-    """Does anybody hold the flock of this file?"""
+def is_locked(path, lock=fcntl.flock):
+    """Does anybody hold the lock of this file? Of the other kind: fcntl.lockf."""
     with open(path, "r+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
     return False

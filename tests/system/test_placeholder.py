@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from fake_nvidia import BUILD, THOLE, Driver
-from run_tools import Started, eventually, gone
+from run_tools import Started, eventually, gone, is_locked
 
 
 class Machine(Driver):
@@ -172,15 +172,6 @@ def lock(machine):
     return path
 
 
-def is_locked(path):
-    with open(path, "w") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
-
-
 def start_claim(machine):
     return Started([THOLE, "claim", "--placeholder", "--on", "1,3", "-g", "1"], env=machine.environment)
 
@@ -192,10 +183,10 @@ def test_nobody_of_safe_gpu_chooses_between_the_claim_and_its_placeholder(machin
     claim = start_claim(machine)
     eventually(lambda: machine.status()["claims"], "the claim is made")
     for _ in range(3):
-        assert is_locked(lock)
+        assert is_locked(lock, fcntl.lockf)
     os.close(os.open(slow, os.O_WRONLY))                    # which opens when the placeholder waits for it
     assert claim.process.wait(timeout=60) == 0
-    assert machine.contexts() and not is_locked(lock)
+    assert machine.contexts() and not is_locked(lock, fcntl.lockf)
 
 
 def test_a_gpu_that_safe_gpu_chose_at_the_same_moment_is_given_back(machine, lock):
