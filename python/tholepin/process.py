@@ -198,7 +198,7 @@ class Process:
 
     >>> import tholepin
     >>> process = tholepin.Process("sh", ["-c", "echo $CUDA_VISIBLE_DEVICES"], stdout=tholepin.Process.PIPE,
-    policy=tholepin.Policy(gpu_affinity=[3]))
+    ...                             policy=tholepin.Policy(gpu_affinity=[3]))
     >>> process.start()
     >>> process.stdout_conn.read(), process.join()
     (b'3\\n', 0)
