@@ -289,7 +289,7 @@ TEST_F(Line, WhoIsCalledWithoutEndIsWokenSomeTimesASecondAndKeepsHisDeadline) {
     self.say('w');
     pollfd over{self.ear(), POLLIN, 0};
     const auto last = std::chrono::steady_clock::now() + Seconds(30);
-    for (unsigned i = 0; ::poll(&over, 1, 0) == 0 && std::chrono::steady_clock::now() < last; ++i)
+    while (::poll(&over, 1, 0) == 0 && std::chrono::steady_clock::now() < last)
       if (::write(mailbox.get(), "!", 1) != 1) return 1;
     return 0;
   });

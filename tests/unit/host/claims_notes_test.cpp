@@ -51,7 +51,7 @@ struct Notes : ::testing::Test {
   }
   // Another user, who does something, says 'd', and stays until he is told to go.
   std::unique_ptr<Child> user(uid_t uid, const std::function<bool()>& body) {
-    return std::make_unique<Child>([=, this](Child& self) {
+    return std::make_unique<Child>([=](Child& self) {
       become(uid);
       self.say(body() ? 'd' : 'n');
       self.hear();
