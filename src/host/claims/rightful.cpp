@@ -75,23 +75,24 @@ Lockers lockers_by_right(const std::string& name, int fd, const std::vector<Kern
                          uid_t owner, const InitRecord& record) {
   Lockers found;
   const std::string node = recorded_name(name, fd);
-  if (!record.tells_of(node)) closed_to.reset();
+  const bool closed = closed_to && record.tells_of(node);
+  const gid_t group = closed_to.value_or(0);
   for (pid_t pid : lockers_of(locks, fd)) {
     const auto process = process_state(pid);
     const bool recorded = std::any_of(record.held.begin(), record.held.end(), [&](const InitRecord::Held& held) {
       return held.node == node && held.pid == pid && (!process || held.start == process->start);
     });
-    bool right = recorded || !closed_to;
+    bool right = recorded || !closed;
     if (!right && process) {
-      right = process_is_member(pid, process->uid, *closed_to);
+      right = process_is_member(pid, process->uid, group);
       if (!right) found.other = name_of(pid, *process);
     } else if (!right) {
-      right = inherited_by_right(fd, *closed_to, owner, record, found.other);
+      right = inherited_by_right(fd, group, owner, record, found.other);
     }
     if (right) found.rightful.push_back(held_by(node, pid, process));
   }
-  if (found.rightful.empty() && !found.other.empty() && closed_to && is_shared(fd))
-    add_sharers(found.rightful, node, fd, *closed_to, owner, record);
+  if (found.rightful.empty() && !found.other.empty() && closed && is_shared(fd))
+    add_sharers(found.rightful, node, fd, group, owner, record);
   return found;
 }
 
