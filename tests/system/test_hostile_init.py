@@ -391,7 +391,7 @@ while not select.select([sys.stdin], [], [], 0)[0]:
             try: status = os.lstat(entry.path)
             except FileNotFoundError: continue
             if status.st_mode & 0o006 or (status.st_mode & 0o060 and status.st_gid != int(sys.argv[1])): seen.add(entry.name)
-    except FileNotFoundError: pass
+    except (FileNotFoundError, PermissionError): pass    # not made yet, or still closed
     rounds += 1
 print(rounds > 0, sorted(seen))
 """, str(SITE_GID))
