@@ -102,8 +102,7 @@ Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
 // Its owner deletes or replaces a node only while he has it locked himself: one that has its name after we locked it keeps it.
 bool ClaimDirectory::is_node(int fd) const {
   struct stat open;
-  return ::fstat(fd, &open) == 0 && S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1 &&
-         !NodeMaker::is_given_up(open.st_mode);
+  return ::fstat(fd, &open) == 0 && S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1;
 }
 
 bool ClaimDirectory::replaced() const {

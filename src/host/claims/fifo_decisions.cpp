@@ -16,7 +16,7 @@ namespace {
 
 bool has_a_name(int fd) {
   struct stat open;
-  return ::fstat(fd, &open) == 0 && open.st_nlink != 0 && !NodeMaker::is_given_up(open.st_mode);
+  return ::fstat(fd, &open) == 0 && open.st_nlink != 0;
 }
 
 std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }

@@ -12,7 +12,7 @@
 namespace thole::host {
 namespace {
 
-constexpr mode_t to_be_renewed = S_ISVTX, given_up = S_ISUID;  // of no meaning to the kernel on a FIFO
+constexpr mode_t to_be_renewed = S_ISVTX;  // of no meaning to the kernel on a FIFO
 
 bool look(int directory, const std::string& name, struct stat& found) {
   return ::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0;
@@ -86,26 +86,6 @@ void NodeMaker::replace_fifo(const std::string& name, int old) const {
   (void)!::fchmod(old, 0);  // see give_up
   name_finished(name);
 }
-
-void NodeMaker::mark_given_up(int fd, bool is) const {
-  (void)!::fchmod(fd, access_.mode | to_be_renewed | (is ? given_up : 0));
-}
-
-Fd NodeMaker::begin_taking_back(const std::string& name) const {
-  Fd old = open_at(directory_, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-  if (!old) failed("cannot open", name);
-  prepare_fifo(name);
-  mark_given_up(old.get(), true);
-  return old;
-}
-
-void NodeMaker::end_taking_back(const std::string& name, int old, bool taken) const {
-  if (taken) return replace_fifo(name, old);
-  mark_given_up(old, false);
-  ::unlinkat(directory_, unfinished(name).c_str(), 0);
-}
-
-bool NodeMaker::is_given_up(mode_t mode) { return (mode & given_up) != 0; }
 
 std::optional<gid_t> NodeMaker::closed_to(const std::string& name) const {
   struct stat found;

@@ -46,11 +46,6 @@ class NodeMaker {
 
   // The group to which a FIFO was closed while it was held; absent for one that need not be made anew.
   std::optional<gid_t> closed_to(const std::string& name) const;
-  // Making a closed FIFO anew although it is locked, in two steps: between them it is asked whether anybody has it by right.
-  // From the first one on every new claim of this node is void (is_given_up).
-  Fd begin_taking_back(const std::string& name) const;
-  void end_taking_back(const std::string& name, int old, bool taken) const;
-  static bool is_given_up(mode_t mode);
 
   // Deletes a FIFO that `lock` has locked. It is marked: whoever locks it afterwards holds nothing.
   void give_up(int lock, const std::string& name) const;
@@ -64,7 +59,6 @@ class NodeMaker {
   static std::string unfinished(const std::string& name) { return "new." + name; }
   void name_finished(const std::string& name) const;
   void prepare_fifo(const std::string& name) const;
-  void mark_given_up(int fd, bool given_up) const;
   void replace_fifo(const std::string& name, int old) const;
   void allot(const std::string& name) const;
 

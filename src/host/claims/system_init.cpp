@@ -130,21 +130,19 @@ void SystemInit::settle_held() {
     const std::span<const HeldNode> part = std::span(held_).subspan(from, std::min(at_once, held_.size() - from));
     std::vector<Fd> nodes;
     for (const HeldNode& held : part)
-      nodes.push_back(held.closed_to ? maker_.begin_taking_back(held.name)
-                                     : open_at(dir_.fd.get(), held.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+      nodes.push_back(open_at(dir_.fd.get(), held.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
     const std::vector<KernelLock> locks = all_locks();
     for (std::size_t i = 0; i < part.size(); ++i) settle(part[i], nodes[i].get(), locks);
   }
 }
 
+// Whoever has a lock has it: what is known of him may be wrong, and a node made anew under a holder would be a second owner.
+// So who seems to be no member is named, and nothing is taken.
 void SystemInit::settle(const HeldNode& held, int node, const std::vector<KernelLock>& locks) {
   Lockers lockers = lockers_by_right(held.name, node, locks, held.closed_to, paths_.system_owner, before_);
-  const bool nobodys = lockers.rightful.empty() && !lockers.other.empty();
-  if (held.closed_to) maker_.end_taking_back(held.name, node, nobodys);
-  if (nobodys) {
-    report_.cautions.push_back(held.name + " is made anew: it was let go, and no member has it now but " + lockers.other);
-    return;
-  }
+  if (lockers.rightful.empty() && !lockers.other.empty())
+    report_.cautions.push_back(held.name + " was let go since the group came, and " + lockers.other +
+                               ", who is no member, has it now; when that process has ended: sudo thole init");
   if (lockers.rightful.empty())   // nobody to be seen: as it was known
     std::copy_if(before_.held.begin(), before_.held.end(), std::back_inserter(lockers.rightful),
                  [name = recorded_name(held.name, node)](const InitRecord::Held& other) { return other.node == name; });
