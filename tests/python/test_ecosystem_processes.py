@@ -60,12 +60,14 @@ import select
 poll = select.poll()
 by = {rank.stdout.fileno(): rank for rank in ranks}
 for fd in by: poll.register(fd, select.POLLIN)
+has = []
 while by:
-    (fd, _), *_ = poll.poll()             # one at a time has its GPU, says so and ends
+    (fd, _), *_ = poll.poll()
     poll.unregister(fd)
-    rank = by.pop(fd)
-    print(rank.stdout.readline(), end="", flush=True)
-    rank.stdin.close(); rank.stdin = None; rank.wait()
+    has.append(by.pop(fd))
+    print(has[-1].stdout.readline(), end="", flush=True)
+    if len(has) == 2:                         # both GPUs have an owner: the first ends, and the third rank is served
+        has[0].stdin.close(); has[0].stdin = None; has[0].wait()
 for rank in []:""")
     text = run(inside(2, [sys.executable, "-c", code, 3, EXAMPLES / "ranks_that_claim.py"]), tmp_path)
     gpus = [line[-1] for line in rows(text)]
