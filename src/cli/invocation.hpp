@@ -90,6 +90,7 @@ struct JupyterOptions {
 struct InitOptions {
   std::string group;        // nodes become 0660 of this group
   bool no_group = false;    // and 0666 again
+  std::vector<std::string> take_back;
   bool force = false;
 };
 

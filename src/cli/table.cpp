@@ -183,6 +183,8 @@ constexpr Option init_rows[] = {
   {0, "no-group", "", "everybody may claim again", [](I& i, const W&) { i.init.no_group = true; i.init.group.clear(); }},
   {0, "force", "", "go on although GPUs are claimed in a directory without root's protection",
    [](I& i, const W&) { i.init.force = true; }},
+  {0, "take-back", "GPU,...", "make these claimable anew, whoever holds them; he is named, and may use them still",
+   [](I& i, const W& w) { i.init.take_back = gpus_of(w); }, Offer::gpus},
 };
 
 constexpr Option map_rows[] = {
@@ -299,6 +301,7 @@ constexpr Example capture_examples[] = {
 constexpr Example init_examples[] = {
   {"sudo thole init", "make /run/thole and a node for each GPU"},
   {"sudo thole init --group gpu", "the same, for members of the group gpu only"},
+  {"sudo thole init --take-back 3", "when GPU 3 is kept by a process that cannot be ended"},
 };
 
 constexpr Example map_examples[] = {

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "host/claims/init.hpp"
 #include "host/gpu/file/search.hpp"
+#include "plan/select.hpp"
 #include "wire/config.hpp"
 #include "wire/site_file.hpp"
 
@@ -56,6 +57,9 @@ InitReport init(Wire& wire, const InitWish& wish) {
   wire.observer().look(wire.settings().probe_cold);
   std::vector<std::string> keys;
   for (const model::Unit& unit : wire.observer().units()) keys.push_back(unit.key);
+  for (const std::string& word : wish.take_back)
+    for (std::size_t unit : plan::resolve(word, wire.observer().snapshot(), wire.observer().units()))
+      to_do.take_back.push_back(keys[unit]);
   const host::InitReport done = host::init_claims(location, keys, to_do);
   InitReport report{done.directory, "", done.slots, done.freed, done.old_access, done.cautions};
   if (done.group) report.group = group_name(*done.group);

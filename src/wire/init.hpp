@@ -13,6 +13,7 @@ namespace thole::wire {
 struct InitWish {
   std::string group;       // only its members may claim; "" = what the site's file says, else as it is
   bool everybody = false;  // takes the group away
+  std::vector<std::string> take_back;   // GPUs as --on names them, made claimable anew whoever holds them
   bool force = false;      // go on although GPUs are claimed in a fallback directory
 };
 
@@ -27,7 +28,7 @@ struct InitReport {
 
 // Makes or mends the state directory for the units of this machine. A group given (or taken away) by hand for the machine's own
 // directory is written to the site's file, from which the next start of the machine has it.
-// Throws Error(usage) for a group that does not exist, Error(unavailable) where that is not ours to do.
+// Throws Error(usage) for a group or a GPU that does not exist, Error(unavailable) where that is not ours to do.
 InitReport init(Wire& wire, const InitWish& wish);
 
 // The group's number. Throws Error(usage) for one that does not exist.

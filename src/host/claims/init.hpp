@@ -5,7 +5,7 @@
 // replaced when they are all there. A slot whose unit has vanished is given up by deleting its node while init itself has it
 // locked, so that nobody holds it then, and whoever locks the deleted one afterwards sees that it has no name. On a change of
 // access each node that nobody holds is made anew, because an old descriptor outlives chmod; a held one is closed to newcomers
-// and made anew the next time.
+// and made anew the next time. Nothing is taken from a living holder but by root's word for that unit (take_back).
 //
 // A directory that is not complete is completed under locks on all its own nodes: first the `queue` gets its name, which ends
 // every fallback directory, then the fallbacks are looked at, and who claims there (a lock on a node of one of our units; what
@@ -26,6 +26,7 @@ struct InitWish {
   std::optional<gid_t> group;   // only its members may claim; absent: as it is, everybody where there is nothing yet
   bool everybody = false;       // takes a group away
   bool force = false;           // go on although GPUs are claimed in a fallback directory
+  std::vector<std::string> take_back;   // units whose nodes are made anew, whoever holds them
   bool own_tmpfs = false;       // give the system's directory a file system of its own, where that is safe
 };
 

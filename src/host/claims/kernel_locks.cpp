@@ -1,6 +1,5 @@
 #include "host/claims/kernel_locks.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
@@ -15,11 +14,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
-#include <memory>
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/user_name.hpp"
 
@@ -190,37 +189,23 @@ Taker taker_among(const std::vector<pid_t>& lockers) {
 
 namespace {
 
-using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
-Listing listing(const std::string& path) { return {::opendir(path.c_str()), &::closedir}; }
-
-bool is_flock_of(const std::string& info) {
-  const auto at = info.find("lock:");
-  return at != std::string::npos && info.find("FLOCK", at) != std::string::npos;
-}
-
 // The process whose descriptor keeps it, of those whose descriptors are mine to see.
 std::optional<pid_t> keeper_of(int fd) {
-  const Listing processes = listing("/proc");
-  while (const dirent* process = processes ? ::readdir(processes.get()) : nullptr) {
-    pid_t pid = 0;
-    if (take_number(process->d_name, pid, 10) && keeps_lock(pid, fd).value_or(false)) return pid;
-  }
+  for (pid_t pid : all_pids())
+    if (keeps_lock(pid, fd).value_or(false)) return pid;
   return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<bool> keeps_lock(pid_t pid, int fd) {
-  const std::string process = "/proc/" + std::to_string(pid);
-  const Listing descriptors = listing(process + "/fd");
-  struct stat wanted, open;
-  if (!descriptors || ::fstat(fd, &wanted) != 0) return std::nullopt;
-  while (const dirent* entry = ::readdir(descriptors.get())) {
-    if (::fstatat(::dirfd(descriptors.get()), entry->d_name, &open, 0) != 0) continue;
-    if (open.st_ino != wanted.st_ino || open.st_dev != wanted.st_dev) continue;
-    if (is_flock_of(read_file(process + "/fdinfo/" + entry->d_name).value_or(""))) return true;
-  }
-  return false;
+  struct stat wanted;
+  if (::fstat(fd, &wanted) != 0) return std::nullopt;
+  bool keeps = false;
+  const bool seen = for_each_open_file(pid, [&](const OpenFile& open) {
+    if (!keeps && open.inode == wanted.st_ino && open.device == wanted.st_dev) keeps = has_flock(pid, open.fd);
+  });
+  return seen ? std::optional(keeps) : std::nullopt;
 }
 
 std::string describe_process(pid_t pid) {
@@ -230,6 +215,15 @@ std::string describe_process(pid_t pid) {
   std::string text = "pid " + std::to_string(pid);
   if (process) text += " (" + printable(process->name, 32) + (stopped ? ", stopped)" : ")");
   return text + " of " + (uid ? printable(user_name(*uid), 32) : "another user");
+}
+
+std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd) {
+  std::vector<pid_t> keepers;
+  for (pid_t pid : lockers_of(locks, fd)) {
+    if (keeps_lock(pid, fd).value_or(false)) keepers.push_back(pid);
+    else if (const auto child = keeper_of(fd)) keepers.push_back(*child);
+  }
+  return keepers;
 }
 
 std::string describe_keeper(int fd) {

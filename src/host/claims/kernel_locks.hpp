@@ -56,6 +56,10 @@ Taker taker_among(const std::vector<pid_t>& lockers);
 // Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
 std::optional<bool> keeps_lock(pid_t pid, int fd);
 
+// Those who keep a flock of this open file, as far as this user can see: who took it, or where he has none any more, a process
+// that has inherited it.
+std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd);
+
 // Who keeps a flock of this open file, in words: "pid 1234 (python3, stopped) of anna holds it". The kernel names who took it,
 // by a number that may be another's by now: whose descriptors can be seen is looked at, and root is told the child that has it
 // still. May ask the network for a name.

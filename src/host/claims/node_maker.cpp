@@ -72,25 +72,15 @@ bool NodeMaker::renew_fifo(const std::string& name) const {
     (void)!::fchmodat(directory_, name.c_str(), access_.mode | to_be_renewed, 0);
     return false;
   }
-  prepare_fifo(name);
-  replace_fifo(name, lock.get());
+  replace_fifo(name);
   return true;
 }
 
-void NodeMaker::prepare_fifo(const std::string& name) const {
+void NodeMaker::replace_fifo(const std::string& name) const {
   ::unlinkat(directory_, unfinished(name).c_str(), 0);
   make_fifo(unfinished(name));
-}
-
-void NodeMaker::replace_fifo(const std::string& name, int old) const {
-  (void)!::fchmod(old, 0);  // see give_up
+  (void)!::fchmodat(directory_, name.c_str(), 0, 0);  // see give_up
   name_finished(name);
-}
-
-std::optional<gid_t> NodeMaker::closed_to(const std::string& name) const {
-  struct stat found;
-  if (!look(directory_, name, found) || !S_ISFIFO(found.st_mode) || (found.st_mode & to_be_renewed) == 0) return std::nullopt;
-  return found.st_gid;
 }
 
 void NodeMaker::give_up(int lock, const std::string& name) const {

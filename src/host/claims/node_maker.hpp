@@ -41,11 +41,11 @@ class NodeMaker {
 
   // Brings a FIFO to the access wanted, making it where there is none. One that others may still have open, who could not
   // open it any more, is made anew while nobody has it locked, for a descriptor outlives every change of mode. A locked one is
-  // closed to newcomers and marked; false: it is to be made anew the next time.
+  // closed to newcomers; false: it is to be made anew the next time.
   bool renew_fifo(const std::string& name) const;
 
-  // The group to which a FIFO was closed while it was held; absent for one that need not be made anew.
-  std::optional<gid_t> closed_to(const std::string& name) const;
+  // A new FIFO in place of the old one, whoever has that locked: it is marked (give_up).
+  void replace_fifo(const std::string& name) const;
 
   // Deletes a FIFO that `lock` has locked. It is marked: whoever locks it afterwards holds nothing.
   void give_up(int lock, const std::string& name) const;
@@ -58,8 +58,6 @@ class NodeMaker {
  private:
   static std::string unfinished(const std::string& name) { return "new." + name; }
   void name_finished(const std::string& name) const;
-  void prepare_fifo(const std::string& name) const;
-  void replace_fifo(const std::string& name, int old) const;
   void allot(const std::string& name) const;
 
   int directory_;

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <map>
@@ -14,6 +13,8 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
+#include "host/process/open_files.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
@@ -84,23 +85,15 @@ std::string nearly_full(const std::string& directory) {
 
 std::vector<std::string> open_though_deleted(std::uint64_t device) {
   std::vector<std::string> holders;
-  Listing processes = list(AT_FDCWD, "/proc");
-  while (const dirent* process = processes ? ::readdir(processes.get()) : nullptr) {
-    const auto pid = parse_u64(process->d_name);
+  for (pid_t pid : all_pids()) {
     std::map<std::uint64_t, std::uint64_t> files;   // bytes by inode
-    Listing descriptors = list(AT_FDCWD, pid ? fmt::format("/proc/{}/fd", *pid).c_str() : "");
-    while (const dirent* fd = descriptors ? ::readdir(descriptors.get()) : nullptr) {
-      struct statx file;   // without asking the file system of a user's own program, which could keep us waiting
-      if (::statx(::dirfd(descriptors.get()), fd->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &file) == 0 &&
-          makedev(file.stx_dev_major, file.stx_dev_minor) == device && S_ISREG(file.stx_mode) && file.stx_nlink == 0)
-        files[file.stx_ino] = file.stx_blocks * 512;
-    }
+    for_each_open_file(pid, [&](const OpenFile& open) {
+      if (open.device == device && S_ISREG(open.mode) && open.links == 0) files[open.inode] = open.bytes;
+    });
     Use use{files.size(), 0};
     for (const auto& [inode, bytes] : files) use.bytes += bytes;
-    const auto state = files.empty() ? std::nullopt : process_state(static_cast<pid_t>(*pid));
-    if (state && (use.files >= 64 || use.bytes >= 64 * 1024))
-      holders.push_back(fmt::format("pid {} ({}) of user {} has deleted files of it open: {}", *pid, printable(state->name, 20),
-                                    state->uid, told(use)));
+    if (use.files >= 64 || use.bytes >= 64 * 1024)
+      holders.push_back(fmt::format("{} has deleted files of it open: {}", describe_process(pid), told(use)));
   }
   return holders;
 }

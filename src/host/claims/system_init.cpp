@@ -8,15 +8,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/lost_locks.hpp"
+#include "host/claims/membership.hpp"
 #include "host/claims/notes.hpp"
 #include "host/claims/own_tmpfs.hpp"
 #include "host/claims/queue_file.hpp"
-#include "host/claims/rightful.hpp"
 #include "host/claims/space.hpp"
 #include "host/claims/tidy_notes.hpp"
 #include "host/claims/who_file.hpp"
@@ -42,6 +43,12 @@ StateDir made(const StatePaths& paths, const InitWish& wish, InitReport& report)
   if (!wish.own_tmpfs) return dir;
   if (std::string caution = mount_own_tmpfs(paths.system); !caution.empty()) report.cautions.push_back(std::move(caution));
   return make_system_dir(paths);
+}
+
+std::vector<std::string> nodes_of(const std::string& key) {
+  std::vector<std::string> names{gpu_node(key)};
+  for (unsigned place = 0; place < model::share_places; ++place) names.push_back(share_node(key, place));
+  return names;
 }
 
 void pause_briefly() {
@@ -83,8 +90,6 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
       maker_(dir_.fd.get(), dir_.path, access_wanted()) {
   report_.directory = dir_.path;
   if (maker_.access().mode == 0660) report_.group = maker_.access().group;
-  before_.add_device(dir_.dev);
-  now_.devices = before_.devices;
 }
 
 // Without a word about it: as it is now.
@@ -107,47 +112,47 @@ InitReport SystemInit::run() {
   for (unsigned place = 0; place < turn_places; ++place) renew(turn_node(place));
   forget_vanished();
   add_units();
-  settle_held();
-  if (keys_changed_ || ::faccessat(dir_.fd.get(), "devices", F_OK, AT_SYMLINK_NOFOLLOW) != 0) write_devices();
+  name_outsiders();
+  if (keys_changed_ || !is_there("devices")) write_devices();
   Fd who = maker_.make_file("who");
   if (!reserve_who(who.get())) report_.cautions.push_back(dir_.path + " is full; every look tries every GPU");
   if (is_complete(paths_)) renew_file("queue", queue_size);
   else complete();
   write_record();
+  report_.old_access = static_cast<unsigned>(held_.size());
   report_.slots = static_cast<unsigned>(std::count_if(keys_.begin(), keys_.end(), [](auto& key) { return !key.empty(); }));
   return report_;
 }
 
 void SystemInit::renew(const std::string& name) {
-  const auto closed = maker_.closed_to(name);
-  if (!maker_.renew_fifo(name)) held_.push_back({name, closed});
+  if (!maker_.renew_fifo(name)) held_.push_back(name);
 }
 
-// Those that could not be made anew because they are held; a part at a time, as each takes a descriptor.
-void SystemInit::settle_held() {
-  constexpr std::size_t at_once = 128;
-  for (std::size_t from = 0; from < held_.size(); from += at_once) {
-    const std::span<const HeldNode> part = std::span(held_).subspan(from, std::min(at_once, held_.size() - from));
-    std::vector<Fd> nodes;
-    for (const HeldNode& held : part)
-      nodes.push_back(open_at(dir_.fd.get(), held.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
-    const std::vector<KernelLock> locks = all_locks();
-    for (std::size_t i = 0; i < part.size(); ++i) settle(part[i], nodes[i].get(), locks);
+// Root's word: whoever has it loses it, and is named.
+void SystemInit::take_back(const std::string& name) {
+  Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  const bool held = node && stays_locked(node.get());
+  if (held) report_.cautions.push_back(fmt::format("{} is taken back; {}", name, describe_keeper(node.get())));
+  maker_.replace_fifo(name);
+}
+
+// Who has a node that could not be made anew, and is no member of the group, has it since before there was a group, or locked
+// it later through what he had open then. Which of these, nobody can tell for certain, and a node made anew under a holder
+// would be a second owner: nothing is taken.
+void SystemInit::name_outsiders() {
+  if (held_.empty() || !maker_.access().group) return;
+  const KernelLocks locks = kernel_locks(std::chrono::seconds{2});
+  std::map<pid_t, std::string> outsiders;   // with the first of their nodes
+  for (const std::string& name : held_) {
+    const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    for (pid_t pid : keepers_of(locks.flocks, node.get())) {
+      const auto process = process_state(pid);
+      if (process && !process_is_member(pid, process->uid, *maker_.access().group)) outsiders.try_emplace(pid, name);
+    }
   }
-}
-
-// Whoever has a lock has it: what is known of him may be wrong, and a node made anew under a holder would be a second owner.
-// So who seems to be no member is named, and nothing is taken.
-void SystemInit::settle(const HeldNode& held, int node, const std::vector<KernelLock>& locks) {
-  Lockers lockers = lockers_by_right(held.name, node, locks, held.closed_to, paths_.system_owner, before_);
-  if (lockers.rightful.empty() && !lockers.other.empty())
-    report_.cautions.push_back(held.name + " was let go since the group came, and " + lockers.other +
-                               ", who is no member, has it now; when that process has ended: sudo thole init");
-  if (lockers.rightful.empty())   // nobody to be seen: as it was known
-    std::copy_if(before_.held.begin(), before_.held.end(), std::back_inserter(lockers.rightful),
-                 [name = recorded_name(held.name, node)](const InitRecord::Held& other) { return other.node == name; });
-  now_.held.insert(now_.held.end(), lockers.rightful.begin(), lockers.rightful.end());
-  ++report_.old_access;
+  for (const auto& [pid, name] : outsiders)
+    report_.cautions.push_back(describe_process(pid) + ", who is no member, has " + name +
+                               " by what was open before there was a group, and keeps it until that process ends");
 }
 
 void SystemInit::make_files() {
@@ -185,6 +190,10 @@ void SystemInit::make_notes() {
   tidy_notes(notes.get(), mode == 01770 ? maker_.access().group : std::nullopt, {dir_.fd.get(), number_of(dir_), keys_});
 }
 
+bool SystemInit::is_there(const std::string& name) const {
+  return ::faccessat(dir_.fd.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 bool SystemInit::vanished(const std::string& key) const { return std::find(units_.begin(), units_.end(), key) == units_.end(); }
 
 void SystemInit::forget_vanished() {
@@ -194,8 +203,7 @@ void SystemInit::forget_vanished() {
     Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use although the driver no longer names it
     if (lock) maker_.give_up(lock.get(), node);
-    for (unsigned place = 0; place < model::share_places; ++place)
-      ::unlinkat(dir_.fd.get(), share_node(key, place).c_str(), 0);
+    for (const std::string& name : nodes_of(key)) ::unlinkat(dir_.fd.get(), name.c_str(), 0);
     key.clear();
     keys_changed_ = true;
     ++report_.freed;
@@ -204,17 +212,18 @@ void SystemInit::forget_vanished() {
 
 // A unit whose lock was deleted under a living claim is left out until that claim has ended: nobody can claim it meanwhile.
 void SystemInit::add_units() {
-  std::vector<NodeLock> lost;
-  if (was_complete(paths_)) lost = node_locks(paths_.system_owner, before_.devices);
-  std::erase_if(lost, [](const NodeLock& lock) { return !lock.lost; });
+  std::vector<RecordedNode> missing = before_.nodes;
+  std::erase_if(missing, [this](const RecordedNode& node) { return is_there(node.name); });
+  const std::vector<NodeLock> lost = node_locks(missing);
   for (const std::string& key : units_) {
     if (!is_key(key)) throw Error(ErrorCode::internal, "not the name of a unit").about(key);
     const std::string node = gpu_node(key);
+    const bool taken = std::find(wish_.take_back.begin(), wish_.take_back.end(), key) != wish_.take_back.end();
     const auto holder = std::find_if(lost.begin(), lost.end(), [&](const NodeLock& lock) { return lock.node == node; });
     auto slot = std::find(keys_.begin(), keys_.end(), key);
-    if (holder != lost.end() && ::faccessat(dir_.fd.get(), node.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (holder != lost.end() && !taken) {
       report_.cautions.push_back(
-          fmt::format("{} is left out: its lock was deleted, and pid {} has it still", key, holder->pid));
+          fmt::format("{} is left out: its lock was deleted, and {} has it still", key, describe_process(holder->pid)));
       if (slot != keys_.end()) slot->clear(), keys_changed_ = true;
       continue;
     }
@@ -224,14 +233,12 @@ void SystemInit::add_units() {
       slot = keys_.begin() + (free - keys_.data());
       keys_changed_ = true;
     }
-    renew(node);
-    for (unsigned place = 0; place < model::share_places; ++place) renew(share_node(key, place));
+    for (const std::string& name : nodes_of(key)) taken ? take_back(name) : renew(name);
     *slot = key;
   }
   for (const std::string& key : keys_) {   // vanished and held
     if (key.empty() || !vanished(key)) continue;
-    renew(gpu_node(key));
-    for (unsigned place = 0; place < model::share_places; ++place) renew(share_node(key, place));
+    for (const std::string& name : nodes_of(key)) renew(name);
   }
 }
 
@@ -260,9 +267,20 @@ void SystemInit::complete() {
   if (!claim.empty()) report_.cautions.push_back(directory + " is given up although a GPU is claimed in it; " + claim);
 }
 
-// It also says that the directory was complete.
+// It also says that the directory was complete. What somebody else has deleted stays in it, for its holder may live.
 void SystemInit::write_record() {
-  if (!write_init_record(lock_.get(), now_))
+  constexpr std::size_t most_missing = 1024;
+  InitRecord now;
+  std::copy_if(before_.nodes.begin(), before_.nodes.end(), std::back_inserter(now.nodes),
+               [this](const RecordedNode& node) { return !is_there(node.name); });
+  if (now.nodes.size() > most_missing) now.nodes.erase(now.nodes.begin(), now.nodes.end() - most_missing);
+  for (const std::string& key : keys_) {
+    struct stat node;
+    const std::string name = gpu_node(key);
+    if (!key.empty() && ::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0)
+      now.nodes.push_back({name, node.st_dev, node.st_ino});
+  }
+  if (!write_init_record(lock_.get(), now))
     report_.cautions.push_back(lock_of(paths_) + " cannot be written: a deleted directory would not be noticed");
 }
 

@@ -8,7 +8,6 @@
 #include "host/claims/init_record.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/node_maker.hpp"
-#include "host/claims/rightful.hpp"
 
 namespace thole::host {
 
@@ -19,24 +18,20 @@ class SystemInit {
   InitReport run();
 
  private:
-  struct HeldNode {
-    std::string name;
-    std::optional<gid_t> closed_to;   // before this init
-  };
-  void settle(const HeldNode& held, int node, const std::vector<KernelLock>& locks);
-
   Access access_wanted() const;
   void make_files();
   void make_notes();
   void forget_vanished();
   void add_units();
   void renew(const std::string& name);
-  void settle_held();
+  void take_back(const std::string& name);
+  void name_outsiders();
   void renew_file(const std::string& name, off_t size);
   void write_devices();
   void complete();
   void write_record();
   void cut_to_size(const std::string& name, off_t size) const;
+  bool is_there(const std::string& name) const;
   bool vanished(const std::string& key) const;
 
   const StatePaths& paths_;
@@ -44,8 +39,8 @@ class SystemInit {
   const InitWish& wish_;
   InitReport report_;
   Fd lock_;
-  InitRecord before_, now_;
-  std::vector<HeldNode> held_;
+  InitRecord before_;
+  std::vector<std::string> held_;   // nodes, closed to newcomers
   StateDir dir_;
   NodeMaker maker_;
   SlotKeys keys_;

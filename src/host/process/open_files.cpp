@@ -1,0 +1,35 @@
+#include "host/process/open_files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <memory>
+#include <string>
+
+#include "base/fd.hpp"
+#include "base/text.hpp"
+
+namespace thole::host {
+
+bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);
+  if (!listing) return false;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    struct statx open;
+    if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) continue;
+    if (entry->d_name[0] == '.') continue;
+    visit({entry->d_name, open.stx_mode, makedev(open.stx_dev_major, open.stx_dev_minor), open.stx_ino, open.stx_nlink,
+           open.stx_blocks * 512});
+  }
+  return true;
+}
+
+bool has_flock(pid_t pid, const char* fd) {
+  const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd)).value_or("");
+  const auto at = info.find("lock:");
+  return at != std::string::npos && info.find("FLOCK", at) != std::string::npos;
+}
+
+}  // namespace thole::host

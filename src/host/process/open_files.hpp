@@ -1,0 +1,25 @@
+// The files that other processes have open, as /proc/PID/fd and fdinfo show them to their user and to root.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace thole::host {
+
+// What the kernel knows of it without asking its file system: one of a user's own program could keep us waiting. No path is
+// told, for anybody can make one of any text in a mount namespace of his own.
+struct OpenFile {
+  const char* fd = "";      // its number
+  mode_t mode = 0;
+  std::uint64_t device = 0, inode = 0, links = 0, bytes = 0;
+};
+
+// False where the process's descriptors are not ours to see, or it has ended.
+bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit);
+
+// Does this descriptor keep a flock?
+bool has_flock(pid_t pid, const char* fd);
+
+}  // namespace thole::host

@@ -1,0 +1,35 @@
+"""What the tests of `thole init` between users have in common."""
+import pytest
+
+in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
+
+
+def guard_byte(name):
+    """The byte of a directory that stands for the one of this name in it."""
+    value = 14695981039346656037
+    for byte in name.encode():
+        value = ((value ^ byte) * 1099511628211) & ((1 << 64) - 1)
+    return value >> 2
+
+
+def nodes(lab, folder="/run/thole"):
+    """Name -> (mode, gid, kind) of what is in the directory, devices (which is for reading) left out."""
+    found = {}
+    listing = lab.run("root", "find", folder, "-mindepth", "1", "-maxdepth", "1", "-printf", r"%f %m %G %y\n", check=True)
+    for line in listing.stdout.splitlines():
+        name, mode, gid, kind = line.split()
+        if name != "devices":
+            found[name] = (int(mode, 8), int(gid), kind)
+    return found
+
+
+def access(lab):
+    return {(mode, gid) for mode, gid, kind in nodes(lab).values() if kind != "d"}
+
+
+def claims_one(lab, user, *words):
+    return lab.thole(user, "run", "--no-wait", *words, "--", "true")
+
+
+def key_of(lab, gpu=0):
+    return lab.status()["gpus"][gpu]["uuid"]
