@@ -59,7 +59,10 @@ class Examination {
     }
   }
 
-  static std::string gpus(std::size_t count) { return count == 1 ? "1 GPU" : fmt::format("{} GPUs", count); }
+  static std::string counted(std::size_t count, std::string_view what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  }
+  static std::string gpus(std::size_t count) { return counted(count, "GPU"); }
 
   static std::string load_fix(const std::string& vendor) {
     if (vendor == "nvidia") return "sudo modprobe nvidia; if that fails, install or rebuild the driver for this kernel";
@@ -150,7 +153,8 @@ class Examination {
       if (cpu.core) cores.insert(*cpu.core);
     std::string text = fmt::format("{} online", machine.cpus.size());
     if (!cores.empty()) text += fmt::format(" in {} cores", cores.size());
-    add("CPUs", Result::ok, fmt::format("{}, {} memory nodes, {} NICs", text, machine.numa.size(), machine.nics.size()));
+    add("CPUs", Result::ok, fmt::format("{}, {}, {}", text, counted(machine.numa.size(), "memory node"),
+                                          counted(machine.nics.size(), "NIC")));
     const auto lost =
         std::count_if(machine.gpus.begin(), machine.gpus.end(), [](const model::Gpu& gpu) { return !gpu.near_cpus.node; });
     if (lost > 0)

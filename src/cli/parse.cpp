@@ -233,6 +233,7 @@ class Parser {
     for (const Foreign& other : foreign)
       if (word == other.word)
         throw Error(ErrorCode::usage, fmt::format("unknown command {}", in_quotes(word))).hint(std::string(other.hint));
+    known.emplace_back("help");
     throw_unknown("unknown command", word, known, "see: thole --help; to run a program: thole run PROGRAM");
   }
 

@@ -2,6 +2,7 @@
 """What users who mean harm can do to the line, with forged tickets, frozen waiters and kept locks: they cost order for a
 bounded time, never that somebody starts; and who keeps a lock is named."""
 import os
+import pathlib
 import signal
 
 import pytest
@@ -9,20 +10,14 @@ import pytest
 from hostile import Lab, end, lab, supervisor_of  # noqa: F401 (the fixture)
 from run_tools import eventually
 
+FORGING = pathlib.Path(__file__).with_name("forging.py").read_text()
 PATIENCE = 60   # of a test with a claim that must come by itself; the graces are of 3 and 6 s
 
 # Forged tickets (host/claims/layout.hpp): N of them, each alive by the lock of its turn FIFO, that want one unit of all.
-FORGE = """
-import fcntl, os, struct, sys, time
-M = (1 << 64) - 1
+FORGE = FORGING.split("if __name__")[0] + """
+import time
+M = MASK
 D = "/run/thole/"
-def checksum(b):
-    s, f = 14695981039346656037, 0x9e3779b97f4a7c15
-    for i in range(0, len(b) - 7, 8):
-        w, = struct.unpack_from("<Q", b, i)
-        s = (s + ((w ^ (w >> 32)) * f)) & M
-        f = (f + 0xd1342543de82ef96) & M
-    return s ^ (s >> 31)
 def ticket(number):
     r = bytearray(struct.pack("<QQIIQIIHBBIqQ", M, M, os.getuid(), os.getpid(), 1, 0, 0, 1, 0, 0, 0, int(time.time() * 1000),
                               number))

@@ -37,7 +37,7 @@ void pause_at_random() {
 }  // namespace
 
 FifoPlace::FifoPlace(FifoStore& store, port::Entry entry)
-    : store_(store), maker_(store.me().pid), entry_(std::move(entry)), 
+    : store_(store), maker_(store.me().pid), entry_(std::move(entry)),
       alloc_(entry_.only_looks ? store.options().look_patience : store.options().patience) {}
 
 void FifoPlace::caution(const std::string& text) {

@@ -17,6 +17,8 @@ unsigned count(const SlotKeys& keys) {
 }
 
 InitReport init_named(const StateLocation& location, const std::vector<std::string>& units, const InitWish& wish) {
+  if (!wish.take_back.empty())
+    throw Error(ErrorCode::usage, "--take-back is for the machine's own directory").about(location.paths.system);
   ClaimDirectory nodes(open_state_dir(location), units, wish.group);
   if (!nodes.state().mine)
     throw Error(ErrorCode::unavailable, "only its owner can mend a state directory").about(nodes.path());
