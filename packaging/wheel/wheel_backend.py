@@ -104,19 +104,6 @@ def copy_binary(source, target):
         run("strip", "--strip-unneeded", str(target))
 
 
-def bundle_hwloc(tree):
-    """libhwloc and the one library it needs beside glibc, where the program looks for them first, with their licences."""
-    for name, package in (("libhwloc.so.15", "libhwloc15"), ("libudev.so.1", "libudev1")):
-        path = subprocess.run(["gcc", f"-print-file-name={name}"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-        if not os.path.exists(path):
-            sys.exit(f"{name} is missing (Debian: apt-get install {package})")
-        copy_binary(path, tree / "lib/thole" / name)
-        licence = pathlib.Path("/usr/share/doc", package, "copyright")
-        if licence.exists():
-            (tree / "share/licences").mkdir(parents=True, exist_ok=True)
-            shutil.copy(licence, tree / "share/licences" / package)
-
-
 def stage(built, into):
     """Lays out what the wheel holds."""
     shutil.copytree(ROOT / "python/tholepin", into / "tholepin", ignore=shutil.ignore_patterns("__pycache__", "_lib"))
@@ -126,7 +113,7 @@ def stage(built, into):
     shutil.copytree(
         ROOT / "machines", tree / "share/thole/machines", ignore=lambda _, names: [n for n in names if n.endswith(".md")]
     )
-    bundle_hwloc(tree)
+    run(str(ROOT / "packaging/bundle-hwloc"), str(tree / "lib/thole"), str(tree / "share/licences"))
     command = into / f"tholepin-{VERSION}.data/scripts/thole"
     command.parent.mkdir(parents=True)
     command.write_text(COMMAND)

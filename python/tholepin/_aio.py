@@ -54,6 +54,7 @@ async def to_the_end(
             if undo is not None and results:
                 undo(results[0])
             raise
+    thread.join()  # it has said its last word
     if stop is not None:
         if undo is not None and results:
             give_back, result = undo, results[0]

@@ -101,6 +101,7 @@ class WaitTimeout(Error, TimeoutError):
     """
 
     default_code = 124
+    errno: int  # TimeoutError alone says that it may be None
 
 
 class NeverPossible(Error, ValueError):

@@ -26,7 +26,7 @@ def test_a_job_runs_where_and_as_it_was_submitted(queue):
 
 def test_submit_prints_the_number_and_says_the_rest_on_stderr(queue):
     queue.drain()
-    done = queue.run("submit", "-n", "train", "-g", "2", "--", "python", "train.py")
+    done = queue.run("submit", "-n", "train", "-g", "2", "--", "python3", "train.py")
     assert done.stdout == "1\n"
     assert "job 1 (train): one task, 2 GPUs" in done.stderr
     assert queue.json("submit", "true") == {"schema": "thole/submitted/1", "jobs": [
@@ -392,7 +392,7 @@ def test_jobs_text_fits_eighty_columns(queue):
     queue.drain()
     queue.submit("-n", "a-name-that-is-much-longer-than-the-column-for-names-can-be", "-g", "4", "--hold", "true")
     queue.submit(
-        "--grid", "seed=0..199999", "python", "train.py", "--seed", "{seed}", "--with", "a very long tail of arguments " * 3
+        "--grid", "seed=0..199999", "python3", "train.py", "--seed", "{seed}", "--with", "a very long tail of arguments " * 3
     )
     queue.submit("--after", "1,2:any", "--begin", "5h", "true")
     for line in queue("jobs").splitlines():
@@ -432,7 +432,7 @@ def test_watching_sleeps_while_nothing_happens(queue):
 
 def test_names_are_completed(queue):
     queue.drain()
-    queue.submit("-n", "training", "python", "train.py")
+    queue.submit("-n", "training", "python3", "train.py")
     queue.submit("true")
     offered = queue("__complete", "cancel", "").splitlines()
     assert offered[0] == "words"

@@ -10,12 +10,14 @@ namespace {
 
 constexpr const char* soname = "libhwloc.so.15";
 
-// libhwloc asks for libudev.so.1 by name. The archive's own copy is found only if it is loaded before, by path.
+// libhwloc asks for others by name (packaging/bundle-hwloc). The archive's own copies are found only if they are loaded before,
+// by path.
 void* open_hwloc(const std::string& place) {
   if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   const auto slash = place.rfind('/');
-  if (slash == place.npos || !::dlopen((place.substr(0, slash + 1) + "libudev.so.1").c_str(), RTLD_NOW | RTLD_LOCAL))
-    return nullptr;
+  if (slash == place.npos) return nullptr;
+  for (const char* needed : {"libcap.so.2", "libudev.so.1"})
+    (void)::dlopen((place.substr(0, slash + 1) + needed).c_str(), RTLD_NOW | RTLD_LOCAL);
   return ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
