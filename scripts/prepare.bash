@@ -9,7 +9,7 @@ build=${THOLE_BUILD:-$root/build}
 
 say() { printf '\n== %s\n' "$*"; }
 
-# program or header -> Debian and Ubuntu package (the same names from Debian 12 and Ubuntu 24.04 on; 22.04 has no toml++)
+# program or header -> Debian and Ubuntu package (the same names from Debian 12 and Ubuntu 22.04 on)
 program_packages='g++ g++
 gcc gcc
 cmake cmake
@@ -32,7 +32,27 @@ test_header_packages='gtest/gtest.h libgtest-dev
 gmock/gmock.h libgmock-dev
 rapidcheck.h librapidcheck-dev'
 
-has_header() { g++ -std=c++20 -E -x c++ - <<<"#include <$1>" >/dev/null 2>&1; }
+has_header() { g++ -std=c++20 -isystem "$build/headers" -E -x c++ - <<<"#include <$1>" >/dev/null 2>&1; }
+
+# Ubuntu 22.04 has no package of toml++. A source archive at PyPI carries its headers, which this puts into the build folder.
+fetch_toml() {
+  say "no package of toml++ here; its headers come with pytomlpp 1.1.0 of PyPI"
+  python3 - "$build/headers" <<'PYTHON'
+import hashlib, io, pathlib, sys, tarfile, urllib.request
+url = ("https://files.pythonhosted.org/packages/10/fe/50ca1ac0c1a932d3e71311baff531c0395e546ec0cd42bc8a8a88c36e00b/"
+       "pytomlpp-1.1.0.tar.gz")
+archive = urllib.request.urlopen(url, timeout=60).read()
+if hashlib.sha256(archive).hexdigest() != "61a0f73e7ba2fe8bba4e99ce6d2701491885850b53aad8f3e46d03c4b31e594d":
+    sys.exit(f"{url} is not what it was")
+headers = "pytomlpp-1.1.0/third_party/tomlplusplus/include/"
+with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+    for member in tar:
+        if member.isfile() and member.name.startswith(headers + "toml++/"):
+            target = pathlib.Path(sys.argv[1], member.name[len(headers):])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(tar.extractfile(member).read())
+PYTHON
+}
 
 # The interpreter that has pytest: the one on PATH, else the distribution's.
 python_with_pytest() {
@@ -98,11 +118,18 @@ install_missing() {  # $1: build | test
   fi
   # shellcheck disable=SC2086  # the list is meant to be split into words
   local apt=("${become_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q --yes)
-  if ! { "${apt[@]}" update && "${apt[@]}" install --no-install-recommends $packages; }; then
+  "${apt[@]}" update || true   # what follows says what is missing because of it
+  local toml=
+  if [[ " $packages " == *" libtomlplusplus-dev "* ]] && ! apt-cache show libtomlplusplus-dev >/dev/null 2>&1; then
+    toml=fetch packages=${packages//libtomlplusplus-dev/}
+  fi
+  # shellcheck disable=SC2086
+  if ! "${apt[@]}" install --no-install-recommends $packages; then
     echo "apt-get could not install them. The line was:" >&2
     echo "  sudo sh -c '$line'" >&2
     exit 1
   fi
+  [ -z "$toml" ] || fetch_toml
   packages=$(missing_packages "$1")
   if [ -n "$packages" ]; then
     echo "still missing after installing:" $packages >&2
@@ -127,5 +154,5 @@ configure() {  # further cmake arguments
   if python=$(python_with_pytest); then
     launcher+=("-DPython3_EXECUTABLE=$python")
   fi
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${launcher[@]}" "$@"
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INCLUDE_PATH="$build/headers" "${launcher[@]}" "$@"
 }
