@@ -34,5 +34,7 @@ function(thole_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${THOLE_UNITY} UNITY_BUILD_BATCH_SIZE 10)
   if(THOLE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")   # GCC takes included sources for headers
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  elseif(THOLE_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")   # the unnamed namespace of a source before shadows nothing
+    target_compile_options(${target} PRIVATE -Wno-shadow)
   endif()
 endfunction()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Sources include what they use of the C++ library: for each name below the header that declares it, in the file itself or in a
-header of ours that it includes. One compiler's library brings <cstdint> or <algorithm> in by way of others, the next one's does
-not."""
+"""Sources include what they use of the C++ library and of the system's calls: for each name below the header that declares it, in
+the file itself or in a header of ours that it includes. One compiler's library brings <cstdint>, <algorithm> or <unistd.h> in by
+way of others, the next one's does not."""
 import functools
 import pathlib
 import re
@@ -49,6 +49,16 @@ HEADER_OF = {
     "utility": r"std::(?:pair|move|exchange|swap|forward|make_pair|declval|in_place)\b",
     "variant": r"std::(?:variant|get_if|holds_alternative|visit|monostate)\b",
     "vector": r"std::vector\b",
+    "dlfcn.h": r"(?<!\w)::(?:dlopen|dlsym|dlclose|dlerror)\(",
+    "fcntl.h": r"(?<!\w)::(?:open|openat|fcntl)\(",
+    "poll.h": r"(?<!\w)::p?poll\(",
+    "sys/file.h": r"(?<!\w)::flock\(",
+    "sys/mman.h": r"(?<!\w)::(?:mmap|munmap)\(",
+    "sys/stat.h": r"(?<!\w)::(?:f?stat|lstat|fstatat|mkdir|mkdirat|f?chmod|umask)\(",
+    "sys/wait.h": r"(?<!\w)::(?:waitpid|waitid)\(",
+    "unistd.h": r"(?<!\w)::(?:unlink|unlinkat|close|read|write|pread|pwrite|lseek|access|faccessat|f?chown|rmdir|readlink|f?sync|"
+    r"fdatasync|f?truncate|pipe2?|dup[23]?|isatty|sysconf|getcwd|chdir|link|symlink|fork|execvp?e?|_exit|setsid|"
+    r"get(?:p?pid|pgrp|sid|tid|e?uid|e?gid|hostname)|tcgetpgrp)\(",
 }
 HEADER_OF = {header: re.compile(names) for header, names in HEADER_OF.items()}
 # A header of the C++ library that promises another's names, or stands in for it.
@@ -147,5 +157,5 @@ def problems(root):
 
 if __name__ == "__main__":
     found = list(problems(pathlib.Path(sys.argv[1])))
-    print("\n".join(found) or "every source includes what it uses of the C++ library")
+    print("\n".join(found) or "every source includes what it uses of the C++ library and of the system")
     sys.exit(1 if found else 0)
