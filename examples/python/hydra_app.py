@@ -1,10 +1,11 @@
 """A Hydra application, swept over GPUs by the joblib or the submitit launcher: the claim is the application's first line.
 
     python hydra_app.py --multirun hydra/launcher=joblib hydra.launcher.n_jobs=3 +rate=0.1,0.01,0.001
-    thole run -g 3 -- python hydra_app.py --multirun hydra/launcher=submitit_local +rate=0.1,0.01,0.001
+    thole run -g 3 -- python hydra_app.py --multirun hydra/launcher=submitit_local hydra.launcher.gpus_per_node=8 \
+        +rate=0.1,0.01,0.001
 
-Outside a claim, submitit's local launcher hides every GPU from its jobs; hydra.launcher.gpus_per_node=8 on a machine of eight
-lets them see all, and the claim then chooses.
+submitit's local launcher hides every GPU from its jobs; gpus_per_node=8 on a machine of eight lets them see all, and the claim then
+chooses.
 """
 import os
 

@@ -46,9 +46,7 @@ class Shares:
 def _claimed(request: dict[str, Any], patience: _waiting.Patience) -> Claim:
     from . import claims
 
-    claim = claims.obtained(request, patience)
-    claims._live.add(claim)
-    return claim
+    return claims.obtained(request, patience)
 
 
 def _units() -> list[dict[str, Any]]:

@@ -44,6 +44,7 @@ class Claim(_native.Owner):
 
     def __init__(self, handle: int, machine: _native.Machine) -> None:
         self._handle = handle
+        self._ended = 0  # the handle of a released claim that others of this process are within
         self._machine = machine  # which must stay open as long
         self._pid = os.getpid()
         told, _ = _native.decoded(_native.libthole.thole_claim_json(handle).decode())
@@ -53,6 +54,8 @@ class Claim(_native.Owner):
         self.env: dict[str, str] = told["environment"]["set"]
         self.unset: list[str] = told["environment"]["unset"]
         self._before: dict[str, str | None] = {}
+        with _changes:
+            _held.append(self)
 
     @property
     def uuids(self) -> list[str]:
@@ -81,15 +84,25 @@ class Claim(_native.Owner):
     def release(self) -> None:
         """Ends the claim at once and takes its variables out of ``os.environ``; a second time does nothing.
 
-        What this process still has on the GPUs stays there: others see it as use without a claim.
+        Where claims of this process that came out of this one are open still (another thread's, a pool's), its GPUs stay
+        claimed until the last of them has ended. What this process still has on the GPUs stays there: others see it as use
+        without a claim.
         """
-        handle, self._handle = self._handle, 0
-        if handle and os.getpid() == self._pid:
-            self._leave_environment()
-            _live.discard(self)
-            _native.libthole.thole_claim_release(handle)
+        if os.getpid() != self._pid:
+            self._handle = 0
+            return
+        with _changes:
+            if self._handle:
+                self._ended, self._handle = self._handle, 0
+                self._leave_environment()
+                _give_back()
+
+    def _is_around(self, other: Claim) -> bool:
+        # A claim of all that another has is called like it.
+        return other is not self and f"{other.id}/".startswith(f"{self.id}/")
 
     def _enter_environment(self) -> None:
+        _entered.append(self)
         for name, value in self.env.items():
             self._before[name] = _native.variable(name)
             os.environ[name] = value
@@ -101,12 +114,19 @@ class Claim(_native.Owner):
 
     def _leave_environment(self) -> None:
         # What somebody has changed since is left alone.
+        if self not in _entered:
+            return
+        since = _entered[_entered.index(self) + 1 :]
+        _entered.remove(self)
         changed, self._before = self._before, {}
         for name, before in changed.items():
-            now = _native.variable(name)
+            later = next((claim for claim in since if name in claim._before), None)
+            now = _native.variable(name) if later is None else later._before[name]
             if now != self.env.get(name):
                 continue
-            if before is not None:
+            if later is not None:
+                later._before[name] = before
+            elif before is not None:
                 os.environ[name] = before
             elif now is not None:
                 del os.environ[name]
@@ -127,8 +147,28 @@ class Claim(_native.Owner):
         return f"<tholepin.Claim {self.id}: GPU {which}{' (released)' if self.released else ''}>"
 
 
-# A claim lasts as long as the process also where nobody keeps the object.
-_live: set[Claim] = set()
+# What this process holds, the oldest first: a claim lasts as long as the process also where nobody keeps the object. And those
+# whose variables it has, the newest last. Threads and signal handlers change both.
+_held: list[Claim] = []
+_entered: list[Claim] = []
+_changes = threading.RLock()
+
+
+def _give_back() -> None:
+    for claim in reversed(_held[:]):
+        within = _held[_held.index(claim) + 1 :]
+        if claim._ended and not any(claim._is_around(other) for other in within):
+            _held.remove(claim)
+            _native.libthole.thole_claim_release(claim._ended)
+            claim._ended = 0
+
+
+def _after_fork() -> None:
+    global _changes, _entering
+    _changes, _entering = threading.RLock(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def claim(
@@ -201,7 +241,7 @@ def claim(
         max_load=max_load,
         max_memory=max_memory, pick=pick, shape=shape, order=order, trust_claims=trust_claims, ids=ids, command=command,
     )  # fmt: skip
-    return _entered(_made_in_time(request, _waiting.Patience(wait, cancel, on_wait, quiet), sure))
+    return _entered_in_time(request, _waiting.Patience(wait, cancel, on_wait, quiet), sure)
 
 
 def aclaim(
@@ -235,16 +275,33 @@ def aclaim(
     async def made() -> Claim:
         told = _aio.in_loop(on_wait)
         sure = _late.check(gpus)
-        return _entered(
-            await _aio.waited(
-                lambda cancel: _made_in_time(asked, _waiting.Patience(wait, cancel, told, quiet), sure), Claim.release
-            )
+        return await _aio.waited(
+            lambda cancel: _entered_in_time(asked, _waiting.Patience(wait, cancel, told, quiet), sure), Claim.release
         )
 
     async def leave(made: Claim, *_: object) -> None:
         made.release()
 
     return _aio.Opening(made, leave)
+
+
+# Whoever takes a claim enters it before another looks: the variables belong to the whole process.
+_entering = threading.Lock()
+
+
+def _entered_in_time(request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> Claim:
+    while True:
+        try:
+            with _entering:
+                return _entered_now(_made_in_time(request, _waiting.Patience(0), sure))
+        except errors.NoneFree:
+            if patience.milliseconds == 0:
+                raise
+        made = _made_in_time(request, patience, sure)
+        with _entering:
+            if not _entered or _entered[-1]._is_around(made):
+                return _entered_now(made)
+        made.release()  # another thread has one since: this one is to come out of that
 
 
 def _made_in_time(request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> Claim:
@@ -258,9 +315,9 @@ def _made_in_time(request: dict[str, Any], patience: _waiting.Patience, sure: bo
     return made
 
 
-def _entered(made: Claim) -> Claim:
-    made._enter_environment()
-    _live.add(made)
+def _entered_now(made: Claim) -> Claim:
+    with _changes:
+        made._enter_environment()
     return made
 
 

@@ -34,15 +34,20 @@ port::Question question_for(const model::Request& request) {
   return {by_load ? port::Purpose::show : port::Purpose::claim, {}};
 }
 
-// The units that would do: those of the outer claim, or what the outer allotment leaves.
+// The units that would do: what the outer allotment leaves, inside a claim of that claim's.
 plan::Selection select(const Site& site, const model::Request& request, const std::vector<std::string>* within) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
-  plan::Outer outer = plan::outer_allotment(snapshot, units, site.environment);
+  plan::Outer outer =
+      plan::outer_allotment(snapshot, units, within ? plan::masks_alone(site.environment) : site.environment);
   if (within) {
-    outer.named_by = "THOLE_CLAIM";
-    for (std::size_t i = 0; i < units.size(); ++i)
-      outer.visible[i] = std::find(within->begin(), within->end(), units[i].key) != within->end();
+    bool masked = false;   // the claim's own variables show all of it
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      const bool ours = std::find(within->begin(), within->end(), units[i].key) != within->end();
+      masked = masked || (ours && !outer.visible[i]);
+      outer.visible[i] = outer.visible[i] && ours;
+    }
+    if (!masked) outer.named_by = "THOLE_CLAIM";
   }
   return plan::eligible(request, snapshot, units, outer);
 }

@@ -209,6 +209,14 @@ std::string gpus_of_host(std::string_view gpu_file, std::string_view host) {
   return here.empty() && elsewhere ? no_gpu_here : join(here, ",");
 }
 
+Environment masks_alone(Environment environment) {
+  std::erase_if(environment, [](const auto& entry) {
+    const std::string_view name = entry.first;
+    return name == "SLURM_STEP_GPUS" || name == "SLURM_JOB_GPUS" || name == "PBS_GPUFILE" || name.starts_with("SGE_HGR_");
+  });
+  return environment;
+}
+
 Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units, const Environment& environment) {
   Allotment allotment(snapshot, units);
   allotment.read(environment);

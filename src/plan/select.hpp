@@ -26,6 +26,10 @@ struct Outer {
 };
 Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const Environment& environment);
 
+// What of it narrows inside a claim: the masks of programs. An engine's list was for the claim around it, if it was for that: a
+// queued job has the list of the shell that submitted it.
+Environment masks_alone(Environment environment);
+
 // The GPUs of `host` in the text of PBS_GPUFILE, one "host-gpuN" a line for all hosts of the job: "gpu1,gpu2"; "none" when the
 // job has GPUs on other hosts only. Host names agree when their first labels do ("node1", "node1.cluster.edu").
 std::string gpus_of_host(std::string_view gpu_file, std::string_view host);

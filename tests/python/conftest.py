@@ -61,7 +61,7 @@ def no_claim_outlives_its_test():
     yield
     claims = sys.modules.get("tholepin.claims")
     if claims:
-        for claim in list(claims._live):
+        for claim in list(claims._held):
             claim.release()
 
 

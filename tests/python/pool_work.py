@@ -119,6 +119,11 @@ def claimed_here(gpus):
         return type(error).__name__
 
 
+def mine_and_claimed(_):
+    mine = os.environ["CUDA_VISIBLE_DEVICES"]
+    return mine, claimed_here(1)[0]
+
+
 def modules_at_start(_=None):
     return "torch" in sys.modules
 

@@ -71,6 +71,42 @@ def test_the_loop_goes_on_while_a_claim_waits_and_it_gets_its_turn(everything_ta
     asyncio.run(main())
 
 
+def test_claims_at_the_same_time_are_the_same_gpus_and_leave_no_variable():
+    """The variables are the process's: what one task starts runs on GPUs that are its own."""
+    before = dict(os.environ)
+
+    async def main():
+        made = await asyncio.gather(*(tholepin.aclaim(2) for _ in range(3)))
+        assert len({tuple(claim.indices) for claim in made}) == 1
+        assert len({entry["gpu"] for entry in tholepin.status()["claims"]}) == 2
+        for claim in made[1:] + made[:1]:
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == ",".join(map(str, claim.indices))
+            claim.release()
+
+    asyncio.run(main())
+    assert dict(os.environ) == before and claims() == 0
+
+
+def test_who_gets_his_turn_when_another_task_has_claimed_gives_it_back():
+    """What he gets has to come out of the process's claim, and that has not what he wants."""
+    other = subprocess.Popen([sys.executable, "-c", "import tholepin; tholepin.claim(on=0); print(flush=True); input()"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    other.stdout.readline()
+
+    async def main():
+        waits = asyncio.ensure_future(tholepin.aclaim(on=0).__aenter__())
+        await until(queue)
+        async with tholepin.aclaim(2, on=[2, 3]) as claim:
+            other.communicate(b"\n")
+            with pytest.raises(tholepin.NeverPossible):
+                await waits
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,3" == ",".join(map(str, claim.indices))
+            assert {entry["gpu"] for entry in tholepin.status()["claims"]} == {2, 3}
+
+    asyncio.run(main())
+    assert claims() == 0
+
+
 OPENERS = {
     "claim": lambda **more: tholepin.aclaim(1, **more),
     "pool": lambda **more: tholepin.Pool.aopen(gpus=1, **more),

@@ -244,6 +244,69 @@ def test_an_inner_claim_is_taken_from_the_outer_one():
     assert claims() == []
 
 
+def nobody_else_gets(gpu):
+    """By another process, which knows nothing of this one's claims."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("THOLE_CLAIM", "CUDA_VISIBLE"))}
+    code = f"import sys, tholepin\ntry: tholepin.claim(on={gpu}, wait=0)\nexcept tholepin.NoneFree: sys.exit(75)"
+    return subprocess.run([sys.executable, "-c", code], env=environment).returncode == 75
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_the_first_that_ends_of_two_that_overlap_gives_nothing_of_the_other_away(gpus):
+    """As two threads or tasks do. A claim within one of two has a part, or all of it."""
+    before = dict(os.environ)
+    first = tholepin.claim(2, pick="first")
+    second = tholepin.claim(gpus, pick="first")
+    first.release()
+    assert first.released and not second.released
+    shown = ",".join(str(index) for index in second.indices)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == shown == ",".join(map(str, range(gpus)))
+    assert nobody_else_gets(0)
+    with tholepin.claim(1, wait=0) as third:
+        assert third.indices == [0] and nobody_else_gets(0)
+    second.release()
+    assert dict(os.environ) == before and claims() == [] and not nobody_else_gets(0)
+
+
+def test_claims_beside_each_other_leave_no_variable_in_whatever_order_they_end():
+    """As asyncio.gather makes them: each knew of no other."""
+    import itertools
+
+    for order in itertools.permutations(range(3)):
+        before = dict(os.environ)
+        made = [tholepin.claims.obtained({"gpus": 1}, tholepin._waiting.Patience(0)) for _ in range(3)]
+        assert len({claim.indices[0] for claim in made}) == 3
+        for claim in made:
+            tholepin.claims._entered_now(claim)
+        left = list(made)
+        for number in order:
+            made[number].release()
+            left.remove(made[number])
+            assert os.environ.get("CUDA_VISIBLE_DEVICES") == (left[-1].env["CUDA_VISIBLE_DEVICES"] if left else None)
+        assert dict(os.environ) == before and claims() == []
+
+
+def test_a_pool_within_a_claim_keeps_its_gpus_when_that_ends_first():
+    with tholepin.claim(2, pick="first") as claim:
+        pool = tholepin.Pool(gpus=1)
+    try:
+        assert claim.released and nobody_else_gets(0)
+    finally:
+        pool.terminate()
+        pool.join()
+    assert claims() == []
+
+
+def test_a_mask_narrows_within_a_claim_too(monkeypatch):
+    with tholepin.claim(4, pick="first"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+        with tholepin.claim(1) as claim:
+            assert claim.indices == [3]
+        with pytest.raises(tholepin.NeverPossible):
+            tholepin.claim(2, wait=0)
+        monkeypatch.undo()
+
+
 def test_a_forked_child_does_not_end_its_parents_claim():
     claim = tholepin.claim(1)
     pid = os.fork()

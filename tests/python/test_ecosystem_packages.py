@@ -33,7 +33,7 @@ def test_workers_of_a_dask_cluster_own_a_gpu_each(tmp_path, around):
 @pytest.mark.parametrize("launcher, package", [(["joblib", "hydra.launcher.n_jobs=3"], "hydra-joblib-launcher"),
                                                (["submitit_local"], "hydra-submitit-launcher")], ids=["joblib", "submitit"])
 def test_jobs_of_a_hydra_sweep_own_a_gpu_each(tmp_path, launcher, package, around):
-    if launcher[0] == "submitit_local" and not around:  # it hides all GPUs from its jobs unless told how many they may see
+    if launcher[0] == "submitit_local":  # it hides all GPUs from its jobs unless told how many they may see
         launcher = [*launcher, "hydra.launcher.gpus_per_node=8"]
     python = python_with(["hydra", f"hydra_plugins.{package.replace('-', '_')}"], ["hydra-core", package])
     run(

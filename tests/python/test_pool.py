@@ -361,6 +361,10 @@ def test_every_gpu_policy_of_the_system_is_a_worker_of_its_own():
 
 
 def test_a_claim_in_a_worker_comes_out_of_its_own_gpus():
+    with tholepin.Pool(policy=[tholepin.Policy(gpu_affinity=[gpu]) for gpu in (2, 3)]) as pool:
+        for _ in range(3):   # each of them, once or more
+            assert {tuple(seen) for seen in pool.map(work.mine_and_claimed, range(8), chunksize=1)} <= {("2", 2), ("3", 3)}
+            assert set(pool.map(work.claimed_here, [2] * 8, chunksize=1)) == {"NeverPossible"}
     with tholepin.Pool(policy=[tholepin.Policy(gpu_affinity=[4])]) as pool:
         assert pool.apply(work.claimed_here, (1,)) == [4]
         assert pool.apply(work.claimed_here, (2,)) == "NeverPossible"

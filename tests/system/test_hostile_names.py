@@ -9,14 +9,10 @@ from hostile import end, lab  # noqa: F401 (the fixture)
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
 # A live note with the id sys.argv[1] over GPU 3, which is really held by who writes it.
-SAME_ID = """
-import fcntl, os, sys
-sys.dont_write_bytecode = True
-sys.path.insert(0, sys.argv[2])
-import forging
-gpu = os.open("/run/thole/gpu." + forging.devices()[3], os.O_RDWR | os.O_NONBLOCK)
+SAME_ID = pathlib.Path(__file__).with_name("forging.py").read_text().split("if __name__")[0] + """
+gpu = os.open("/run/thole/gpu." + devices()[3], os.O_RDWR | os.O_NONBLOCK)
 fcntl.flock(gpu, fcntl.LOCK_EX)
-forging.forge_notes([forging.note(sys.argv[1], os.getpid(), 0, 0, 4102444800000, "train", 0)])
+forge_notes([note(sys.argv[1], os.getpid(), 0, 0, 4102444800000, "train", 0)])
 """
 
 
@@ -62,7 +58,7 @@ def test_a_note_with_anothers_id_keeps_root_from_nothing(lab):
     lab.init()
     alice = lab.hold("alice", "--on", "0")
     hers = lab.claims()[0]
-    mallory = lab.start_python("mallory", SAME_ID, hers["id"], pathlib.Path(__file__).parent)
+    mallory = lab.start_python("mallory", SAME_ID, hers["id"])
     assert [claim["user"] for claim in lab.claims() if claim["id"] == hers["id"]] == ["alice", "mallory"]
     done = lab.thole("root", "release", hers["id"])
     assert done.returncode == 64, done.stderr

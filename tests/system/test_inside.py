@@ -50,6 +50,26 @@ print("reused")
     assert lines == ["reused"]
 
 
+@pytest.mark.parametrize("mask, gpus, got", [("1", 1, "1"), ("1,0", 2, "1,0"), ("1", 2, None), ("3", 1, None), ("", 1, None)])
+def test_a_mask_narrows_what_the_claim_has(box, mask, gpus, got):
+    """As it does outside of one: a pool's worker and a user's own variable name a part of the claim."""
+    show = [THOLE, "run", "-q", "--no-wait", "-g", str(gpus), "--", "printenv", "CUDA_VISIBLE_DEVICES"]
+    done = subprocess.run([THOLE, "run", "-q", "-g", "2", "--on", "0,1", "--", "env", f"CUDA_VISIBLE_DEVICES={mask}", *show],
+                          capture_output=True, text=True, env=box, timeout=60)
+    if got is None:
+        assert done.returncode == 64 and "CUDA_VISIBLE_DEVICES leaves" in done.stderr, done.stderr
+    else:
+        assert done.stdout.strip() == got, done.stderr
+
+
+def test_a_list_of_an_engine_that_is_not_the_claims_narrows_nothing_inside(box):
+    """A queued job has the variables of the shell that submitted it."""
+    inner = [THOLE, "run", "-q", "--no-wait", "--", "printenv", "CUDA_VISIBLE_DEVICES"]
+    done = subprocess.run([THOLE, "run", "-q", "--on", "1", "--", "env", "SLURM_JOB_GPUS=3", "PBS_GPUFILE=/nowhere", *inner],
+                          capture_output=True, text=True, env=box, timeout=60)
+    assert done.stdout == "1\n", done.stderr
+
+
 def test_two_of_one_each_get_different_gpus_and_a_third_waits_for_them(box):
     lines = run_inside(box, """
 one = thole("run", "-q", "--no-wait", "-g", "1", *SHOW)

@@ -229,7 +229,11 @@ std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd) {
 std::string describe_keeper(int fd) {
   const KernelLocks locks = kernel_locks();
   const std::vector<pid_t> pids = lockers_of(locks.flocks, fd);
-  if (pids.empty()) return locks.crowd.empty() ? "its owner is in another container" : locks.crowd;
+  if (pids.empty() && !locks.crowd.empty()) return locks.crowd;
+  if (pids.empty()) {   // within a pid namespace, who is outside of it and who has ended are both not listed
+    const auto keeper = keeper_of(fd);
+    return keeper ? describe_process(*keeper) + " holds it" : "its owner has ended or is in another container";
+  }
   const pid_t pid = pids.front();
   const bool gone = ::kill(pid, 0) != 0 && errno == ESRCH;
   if (!gone && keeps_lock(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
