@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from hostile import end, lab  # noqa: F401 (the fixture)
+from hostile import USERS, end, lab  # noqa: F401 (the fixture)
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -67,3 +67,52 @@ def test_a_note_with_anothers_id_keeps_root_from_nothing(lab):
     assert [claim["user"] for claim in lab.claims()] == ["mallory"]
     end(mallory)
     alice.__exit__()
+
+
+def socket_of(lab, user, gpu):
+    claim = next(claim for claim in lab.claims(user) if claim["gpu"] == gpu)
+    return f"/tmp/thole-{USERS[user]}/{claim['id']}/control"
+
+
+@pytest.mark.parametrize("words", [("release", "3"), ("extend", "3", "99h"), ("run", "--in", "3", "--", "true")],
+                         ids=lambda words: words[0])
+@in_one_surrounding
+def test_a_link_in_the_place_of_a_socket_leads_root_to_nobody_elses(lab, words):
+    lab.init()
+    alice = lab.hold("alice", "--on", "0", "--time", "1h")
+    mallory = lab.hold("mallory", "--on", "3")
+    hers, mine = socket_of(lab, "alice", 0), socket_of(lab, "mallory", 3)
+    lab.run("mallory", "sh", "-c", f"rm {mine}; ln -s {hers} {mine}", check=True)
+    until = [claim["until"] for claim in lab.claims() if claim["user"] == "alice"]
+    done = lab.thole("root", *words)
+    assert done.returncode == 69 and "not the socket of the claim's owner" in done.stderr, done.stderr
+    assert [claim["until"] for claim in lab.claims() if claim["user"] == "alice"] == until
+    assert alice.process.poll() is None
+    end(alice)
+    end(mallory)
+
+
+@in_one_surrounding
+def test_a_socket_whose_queue_is_full_keeps_root_for_seconds(lab):
+    lab.init()
+    mallory = lab.hold("mallory", "--on", "3")
+    full = lab.start_python("mallory", """
+import os, socket, sys
+path = sys.argv[1]
+os.unlink(path)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+listener.listen(0)
+waiting = []
+while True:
+    waiting.append(socket.socket(socket.AF_UNIX))
+    waiting[-1].setblocking(False)
+    try: waiting[-1].connect(path)
+    except BlockingIOError: break
+print("up", flush=True)
+sys.stdin.read()
+""", socket_of(lab, "mallory", 3))
+    done = lab.thole("root", "extend", "3", "1h")
+    assert done.returncode == 69 and "does not answer" in done.stderr, done.stderr
+    end(full)
+    end(mallory)

@@ -1,10 +1,14 @@
 #include "host/control/ask.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -17,14 +21,47 @@
 namespace thole::host {
 namespace {
 
-Fd connect_to(const std::string& directory) {
-  Fd place = open_claim_directory(directory, false);
+constexpr std::size_t longest_answer = 4096;
+
+[[noreturn]] void silent(const std::string& directory) {
+  throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(directory)
+      .hint("it may be stopped: kill -CONT its pid, which `thole status` shows");
+}
+
+// The socket in the directory of whose the claim is, and kept by him: root asks in others' directories, where a link could lead
+// to anybody's.
+Fd socket_in(const Fd& place, uid_t owner, const std::string& directory) {
+  Fd node = open_at(place.get(), "control", O_PATH | O_NOFOLLOW);
+  struct stat found;
+  if (!node || ::fstat(node.get(), &found) != 0)
+    throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(directory).because(errno);
+  if (!S_ISSOCK(found.st_mode) || found.st_uid != owner)
+    throw Error(ErrorCode::unavailable, "this is not the socket of the claim's owner").about(directory + "/control");
+  return node;
+}
+
+// Also a full queue of connections is waited at no longer than until then.
+Fd connect_to(const std::string& directory, SteadyTime deadline) {
+  const Fd place = open_claim_directory(directory, false);
+  struct stat owner;
+  if (::fstat(place.get(), &owner) != 0)
+    throw Error(ErrorCode::unavailable, "cannot read a claim's directory").about(directory).because(errno);
+  const Fd node = socket_in(place, owner.st_uid, directory);
   Fd keeper(above_standard(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+  const int left = std::max(1, poll_timeout(deadline, std::chrono::steady_clock::now()));
+  const timeval limit{left / 1000, left % 1000 * 1000};
+  if (keeper) ::setsockopt(keeper.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);   // of connect(2), too
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, control_path(place.get()).c_str(), sizeof address.sun_path - 1);
-  if (!keeper || ::connect(keeper.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  std::strncpy(address.sun_path, fmt::format("/proc/self/fd/{}", node.get()).c_str(), sizeof address.sun_path - 1);
+  if (!keeper || ::connect(keeper.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EAGAIN) silent(directory);
     throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(directory).because(errno);
+  }
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != owner.st_uid)
+    throw Error(ErrorCode::unavailable, "another than the claim's owner answers here").about(directory + "/control");
   return keeper;
 }
 
@@ -58,18 +95,18 @@ bool receive(int keeper, Answer& answer) {
 }  // namespace
 
 Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience) {
-  Fd keeper = connect_to(directory);
   const auto deadline = std::chrono::steady_clock::now() + patience;
+  Fd keeper = connect_to(directory, deadline);
   Answer answer;
   bool connected = write_all(keeper.get(), std::string(question) + "\n");
   while (connected && answer.text.find('\n') == std::string::npos) {
     const int left = poll_timeout(deadline, std::chrono::steady_clock::now());
     pollfd watched{keeper.get(), POLLIN, 0};
     const int ready = left > 0 ? ::poll(&watched, 1, left) : 0;
-    if (ready == 0)
-      throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(directory)
-          .hint("it may be stopped: kill -CONT its pid, which `thole status` shows");
+    if (ready == 0) silent(directory);
     if (ready > 0) connected = receive(keeper.get(), answer);
+    if (answer.text.size() > longest_answer)
+      throw Error(ErrorCode::unavailable, "the claim's keeper answers nonsense").about(directory);
   }
   const std::string line = answer.text.substr(0, answer.text.find('\n'));
   if (line.starts_with("no ")) throw Error(ErrorCode::unavailable, printable(line.substr(3)));

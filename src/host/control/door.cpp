@@ -74,10 +74,12 @@ Fd open_claim_directory(const std::string& path, bool make) {
   Fd directory = open_at(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!directory) cannot_open(path, errno);
   must_be_ours(directory.get(), path, 077);
+  struct stat inner, around;
+  if (::fstat(directory.get(), &inner) != 0 || ::fstat(parent.get(), &around) != 0) cannot_open(path, errno);
+  if (inner.st_uid != around.st_uid)   // root may look into others'
+    throw Error(ErrorCode::unavailable, "a claim's directory lies in somebody else's").about(path);
   return directory;
 }
-
-std::string control_path(int directory_fd) { return "/proc/self/fd/" + std::to_string(directory_fd) + "/control"; }
 
 Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
   do directory_ = open_claim_directory(spec_.directory, true);
@@ -87,7 +89,9 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
   if (!listener_ || !ready_) cannot_open(spec_.directory, errno);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, control_path(directory_.get()).c_str(), sizeof address.sun_path - 1);
+  // By way of the descriptor: no path is too long, and none is looked up twice.
+  const std::string path = fmt::format("/proc/self/fd/{}/control", directory_.get());
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   const auto* where = reinterpret_cast<const sockaddr*>(&address);
   // A claim's id is random: what lies here already is the socket of a keeper that was killed.
   ::unlinkat(directory_.get(), "control", 0);

@@ -47,7 +47,4 @@ class Door : public port::ClaimDoor {
 // The claim's directory, checked: a real directory of ours with mode 0700. Made when `make`. Throws Error(unavailable).
 Fd open_claim_directory(const std::string& path, bool make);
 
-// A unix address for `control` in that directory, by way of /proc/self/fd: no path is too long and none is looked up twice.
-std::string control_path(int directory_fd);
-
 }  // namespace thole::host
