@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "app/going_on.hpp"
 #include "app/job_names.hpp"
 #include "base/error.hpp"
 #include "base/stream.hpp"
@@ -28,6 +29,7 @@ std::vector<port::Altered> alter(Queue queue, const std::vector<port::Selection>
   }
   for (const std::uint64_t lane : lanes) queue.door.nudge(lane);
   if (changed) queue.door.stir();
+  else keep_going(queue);
   return altered;
 }
 
@@ -68,17 +70,10 @@ void edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange& ch
   queue.door.stir();
 }
 
-void keep_going(Queue queue) {
-  if (queue.door.runner() || queue.store.draining()) return;
-  port::JobQuery query;
-  query.unended_only = true;
-  query.limit = 1;
-  if (!queue.store.jobs(query).empty()) queue.door.stir();
-}
-
 void drain(Queue queue, bool on) {
   queue.store.drain(on);
-  if (!on) queue.door.stir();
+  if (on) keep_going(queue);                     // what ran may still have to be explained
+  else queue.door.stir();
 }
 
 bool has_ended(port::JobReader& jobs, const Job& job,
@@ -169,7 +164,8 @@ class Waiter {
 Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which,
               const AwaitOptions& options) {
   Waiter waiter(jobs, which);
-  const auto watch = jobs.watch(waiter.of_tasks() ? port::Changes::any : port::Changes::job_ended);
+  const port::Changes what = waiter.of_tasks() ? port::Changes::any : port::Changes::job_ended;
+  auto watch = jobs.watch(what);
   std::optional<SteadyTime> end;
   if (options.timeout) end = clock.steady() + *options.timeout;
   for (;;) {
@@ -178,20 +174,27 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
       awaited.jobs = waiter.now();
       if (waiter.over(awaited.jobs, options.any)) return awaited;
     }
-    std::vector<pollfd> sleepers{{watch->fd(), POLLIN, 0}};
+    std::optional<SteadyTime> deadline = end;
+    if (options.going_on) {
+      options.going_on->look();
+      deadline = std::min(end.value_or(SteadyTime::max()), options.going_on->next_look());
+    }
+    std::vector<pollfd> sleepers{{watch->fd(), POLLIN, 0}, {options.going_on ? options.going_on->fd() : -1, POLLIN, 0}};
+    const std::size_t first_cancel = sleepers.size();
     for (const int fd : options.cancel) sleepers.push_back({fd, POLLIN, 0});
-    const int woken = ::poll(sleepers.data(), sleepers.size(), poll_timeout(end, clock.steady()));
+    const int woken = ::poll(sleepers.data(), sleepers.size(), poll_timeout(deadline, clock.steady()));
     if (woken < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
-    if (woken == 0) {
+    if (woken == 0 && end && clock.steady() >= *end) {
       awaited = {Awaited::Why::timed_out, waiter.now()};
       return awaited;
     }
-    for (std::size_t i = 1; woken > 0 && i < sleepers.size(); ++i)
+    for (std::size_t i = first_cancel; woken > 0 && i < sleepers.size(); ++i)
       if (sleepers[i].revents) {
         awaited = {Awaited::Why::interrupted, waiter.now()};
         return awaited;
       }
     if (woken > 0 && sleepers.front().revents) watch->drain();
+    if (!watch->stands()) watch = jobs.watch(what);
   }
 }
 

@@ -27,8 +27,7 @@ void edit(Queue queue, const std::vector<model::Job>& jobs, const port::TermsCha
 
 void drain(Queue queue, bool on);
 
-// After a reboot, or when the runner was killed: starts one where there is work and none lives.
-void keep_going(Queue queue);
+class GoingOn;
 
 // How a wait for jobs ended.
 struct Awaited {
@@ -41,6 +40,7 @@ struct AwaitOptions {
   bool any = false;                              // until one of them has ended
   std::optional<Millis> timeout;
   std::vector<int> cancel;                       // descriptors that end the wait when readable
+  GoingOn* going_on = nullptr;                   // sees to it that there is somebody to wait for
 };
 
 // Until the selected jobs, or the selected tasks of them, have ended; of no selection: until nothing is queued or runs. Sleeps

@@ -11,6 +11,7 @@
 
 #include "app/abandoned_code.hpp"
 #include "app/crash_rules.hpp"
+#include "app/going_on.hpp"
 #include "app/job_names.hpp"
 #include "app/lane.hpp"
 #include "app/notify.hpp"
@@ -399,7 +400,7 @@ void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOpt
     const WallTime now = ports.clock.wall();
     for (model::JobId job : ports.jobs.prune(options.keep, now)) ports.door.forget_logs(job);
     settle_code(ports.jobs, ports.door);
-    const bool more = !ports.jobs.candidates(now, 1).empty() || ports.jobs.next_due(now) || !ports.jobs.running().empty();
+    const bool more = has_work(ports.jobs, now);
     ports.jobs.rest();
     if (!more) return;
   }

@@ -66,8 +66,6 @@ class Account {
                       wait.jobs_before == 1 ? "one job of yours goes" : fmt::format("{} jobs of yours go", wait.jobs_before),
                       job_.id));
     if (wait.kind == "line" || wait.kind == "start" || wait.kind == "jobs") gpus();
-    if (!queue_.door.runner() && wait.kind != "held")
-      say("no runner lives; the next thole command that changes the queue starts one");
   }
 
   void dependencies() {

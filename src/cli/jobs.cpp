@@ -8,6 +8,7 @@
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
@@ -98,16 +99,31 @@ std::string when_over(const app::JobList& list) {
 
 bool something_runs(const app::JobList& list) { return list.tasks[model::TaskState::running] > 0; }
 
-// Waits until the queue changes, or the shown times do. Idle, nothing wakes it. False when somebody has seen enough.
-bool wait_for_news(Watched& watched, port::JobWatch& watch, bool times_go_on) {
-  if (!watched.wait(-1, between_frames)) return false;   // changes that come together make one frame
-  if (!watched.wait(watch.fd(), times_go_on ? std::optional<Millis>(clock_step) : std::nullopt)) return false;
-  watch.drain();
-  return true;
+// What tells of changes, and sees to it that there are some.
+struct News {
+  port::JobReader& jobs;
+  app::GoingOn going_on;
+  std::unique_ptr<port::JobWatch> watch = jobs.watch(port::Changes::any);
+};
+
+// Waits until the queue changes, or the shown times do. False when somebody has seen enough.
+bool wait_for_news(const Context& context, Watched& watched, News& news, bool times_go_on) {
+  if (!watched.wait({}, between_frames)) return false;   // changes that come together make one frame
+  for (;;) {
+    news.going_on.look();
+    Millis patience = std::max(Millis{0}, std::chrono::ceil<Millis>(news.going_on.next_look() - context.wire.clock().steady()));
+    if (times_go_on) patience = std::min<Millis>(patience, clock_step);
+    if (!watched.wait({news.watch->fd(), news.going_on.fd()}, patience)) return false;
+    const bool missed = !news.watch->stands();
+    if (missed) news.watch = news.jobs.watch(port::Changes::any);
+    if (!missed && !times_go_on && !is_readable(news.watch->fd())) continue;   // only the runner has gone, or it is time to look
+    news.watch->drain();
+    return true;
+  }
 }
 
 void stay(Context& context, port::JobReader& jobs) {
-  const auto watch = jobs.watch(port::Changes::any);
+  News news{jobs, going_on(context)};
   Watched watched(context);
   std::optional<std::uint64_t> ended_first;
   WallTime first{};
@@ -129,7 +145,7 @@ void stay(Context& context, port::JobReader& jobs) {
                       when_over(list), screen.terminal() ? "; q ends it" : "");
       watched.show(head + render_jobs(list, screen), screen);
     }
-  } while (wait_for_news(watched, *watch, times_go_on));
+  } while (wait_for_news(context, watched, news, times_go_on));
 }
 
 // Who sees none of his jobs may have submitted them under another host name.
@@ -156,11 +172,7 @@ int jobs(Context& context) {
     }
     store = &queue_of(context).store;
   }
-  try {
-    app::keep_going(queue_of(context));
-  } catch (const Error& error) {                 // the list is worth seeing all the same
-    context.warn("nothing can be started now: " + error.full());
-  }
+  keep_going(context);
   if (context.invocation.queue.jobs.tasks) return show_tasks(context, *store);
   if (context.invocation.queue.jobs.watch) {
     stay(context, *store);

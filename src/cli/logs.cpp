@@ -5,6 +5,7 @@
 
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
@@ -22,7 +23,9 @@ using model::Task;
 class Shower {
  public:
   Shower(Context& context, const app::Queue& queue)
-      : context_(context), queue_(queue), options_(context.invocation.queue.logs) {}
+      : context_(context), queue_(queue), going_on_(going_on(context)), options_(context.invocation.queue.logs) {
+    going_on_.look();
+  }
 
   // Each task's log; without --follow those that there are.
   void show(const model::Job& job, model::TaskIndex first, model::TaskIndex last) {
@@ -70,7 +73,7 @@ class Shower {
 
   // Until the task has ended for good, run after run.
   void follow(const model::Job& job, model::TaskIndex index) {
-    const auto watch = queue_.store.watch(port::Changes::any);
+    auto watch = queue_.store.watch(port::Changes::any);
     std::unique_ptr<wire::LogText> text;
     unsigned shown = 0;                          // the run that `text` is of
     bool told = false;
@@ -89,22 +92,28 @@ class Shower {
       if (!text && !told) context_.note(fmt::format("{} waits: {}", task_name(job.id, index, job.tasks), why_not(job)));
       told = true;
       sleep(*watch, text.get());
+      if (!watch->stands()) watch = queue_.store.watch(port::Changes::any);
     }
   }
 
   void sleep(port::JobWatch& watch, wire::LogText* text) {
-    pollfd sleepers[] = {{watch.fd(), POLLIN, 0}, {text ? text->growth() : -1, POLLIN, 0}};
+    going_on_.look();
+    pollfd sleepers[] = {
+        {watch.fd(), POLLIN, 0}, {text ? text->growth() : -1, POLLIN, 0}, {going_on_.fd(), POLLIN, 0}};
     if (text) {                                  // what was written before it was watched
       const std::string piece = text->next();
       if (!piece.empty()) return context_.copy(piece);
     }
-    if (::poll(sleepers, 2, -1) < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
+    const int timeout = poll_timeout(going_on_.next_look(), context_.wire.clock().steady());
+    if (::poll(sleepers, std::size(sleepers), timeout) < 0 && errno != EINTR)
+      throw Error(ErrorCode::internal, "cannot wait").because(errno);
     if (sleepers[0].revents) watch.drain();
     if (sleepers[1].revents) text->empty_growth();
   }
 
   Context& context_;
   app::Queue queue_;
+  app::GoingOn going_on_;
   const LogsOptions& options_;
   std::optional<std::map<model::JobId, std::string>> waits_;   // what each job waits for, or how it ended
 };

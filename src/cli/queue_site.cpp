@@ -21,6 +21,12 @@ app::Queue existing_queue(Context& context) {
   return queue_of(context);
 }
 
+app::GoingOn going_on(Context& context) {
+  return {queue_of(context), [&context](const std::string& why) { context.warn("nothing can be started now: " + why); }};
+}
+
+void keep_going(Context& context) { going_on(context).look(); }
+
 std::string queue_directory(Context& context) { return context.wire.queue().directory(); }
 
 app::SubmitSite submit_site(Context& context) {

@@ -42,7 +42,7 @@ void watch(Context& context, Seconds interval) {
     const std::string head = fmt::format("every {}: thole status, {}; q ends it\n", format_duration(interval),
                                          format_local(overview.now, overview.now));
     watched.show((screen.terminal() ? head : "") + text_of(context, overview, screen), screen);
-  } while (watched.wait(-1, interval));
+  } while (watched.wait({}, interval));
 }
 
 // Who has what does not depend on the driver, so that nobody at a terminal waits for it longer than he must: the table follows

@@ -47,6 +47,8 @@ int wait(Context& context) {
   wish.any = options.any;
   if (options.timeout) wish.timeout = *options.timeout;
   wish.cancel = {context.wire.interruption()};
+  app::GoingOn going = going_on(context);
+  wish.going_on = &going;
   const app::Awaited awaited = app::await(queue.store, queue.clock, which, wish);
   if (awaited.why == app::Awaited::Why::interrupted) throw Error(ErrorCode::interrupted, "the wait was interrupted");
   if (awaited.why == app::Awaited::Why::timed_out)

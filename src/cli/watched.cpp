@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <vector>
 
+#include "base/stream.hpp"
 #include "cli/output.hpp"
 
 namespace thole::cli {
@@ -39,16 +40,12 @@ void Watched::show(const std::string& text, const Screen& screen) {
   drawn_ = true;
 }
 
-bool Watched::wait(int fd, std::optional<Millis> patience) {
-  const auto begin = std::chrono::steady_clock::now();
-  std::array<pollfd, 3> polled{{{interruption_, POLLIN, 0}, {before_ ? STDIN_FILENO : -1, POLLIN, 0}, {fd, POLLIN, 0}}};
+bool Watched::wait(std::initializer_list<int> fds, Millis patience) {
+  const SteadyTime end = std::chrono::steady_clock::now() + patience;
+  std::vector<pollfd> polled{{interruption_, POLLIN, 0}, {before_ ? STDIN_FILENO : -1, POLLIN, 0}};
+  for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
   for (;;) {
-    int left = -1;
-    if (patience) {
-      const auto gone = std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - begin);
-      left = static_cast<int>(std::max<std::int64_t>(0, (*patience - gone).count()));
-    }
-    const int ready = ::poll(polled.data(), polled.size(), left);
+    const int ready = ::poll(polled.data(), polled.size(), poll_timeout(end, std::chrono::steady_clock::now()));
     if (ready < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
     if (ready == 0) return true;
     if (ready < 0) continue;
@@ -58,7 +55,7 @@ bool Watched::wait(int fd, std::optional<Millis> patience) {
       if (::read(STDIN_FILENO, &key, 1) <= 0) polled[1].fd = -1;  // its other end has gone: no more keys
       else if (key == 'q' || key == 'Q') return false;
     }
-    if (polled[2].revents != 0) return true;
+    if (std::any_of(polled.begin() + 2, polled.end(), [](const pollfd& one) { return one.revents != 0; })) return true;
   }
 }
 

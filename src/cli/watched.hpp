@@ -3,6 +3,7 @@
 
 #include <termios.h>
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -24,9 +25,8 @@ class Watched {
   Screen screen() const;
   void show(const std::string& text, const Screen& screen);
 
-  // Waits for `fd` (-1: for nothing), or as long as that: false when q was typed. Throws Error(interrupted) for Ctrl-C and
-  // TERM.
-  bool wait(int fd, std::optional<Millis> patience);
+  // Waits for one of `fds`, or as long as that: false when q was typed. Throws Error(interrupted) for Ctrl-C and TERM.
+  bool wait(std::initializer_list<int> fds, Millis patience);
 
  private:
   Context& context_;

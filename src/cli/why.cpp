@@ -109,6 +109,7 @@ int of_words(Context& context, const app::Overview& overview) {
   text = render(units, context.screen) + text;
   if (!named.jobs.empty()) {
     const app::Queue queue = existing_queue(context);
+    keep_going(context);
     json["jobs"] = model::Json::array();
     for (const app::JobWhy& why : app::why_jobs(queue, app::selections(queue.store, named.jobs), overview)) {
       json["jobs"].push_back(job_why_to_json(why));

@@ -37,6 +37,7 @@ class JobWatch {
   virtual ~JobWatch() = default;
   virtual int fd() const = 0;
   virtual void drain() = 0;
+  virtual bool stands() const { return true; }   // false: somebody has removed what tells it; another must be made
 };
 enum class Changes { any, job_ended };             // job_ended: only when the last task of some job has ended
 

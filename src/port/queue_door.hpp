@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "base/fd.hpp"
 #include "model/job.hpp"
 
 namespace thole::port {
@@ -30,6 +31,9 @@ class QueueDoor {
 
   // The runner's process, where one lives.
   virtual std::optional<pid_t> runner() = 0;
+
+  // Becomes readable when the runner that lives has gone; empty where none does.
+  virtual Fd runner_end() = 0;
 
   // The path of a log by its name in the store (Task::log). Its middle may be a hole (the size cap): read with SEEK_DATA.
   virtual std::string log_path(const std::string& name) const = 0;

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/process/memory_policy.hpp"
 #include "host/process/spawn_tables.hpp"
@@ -42,6 +43,25 @@ class NoSubreaper {
   int before_ = 0;
 };
 
+constexpr Seconds patience_with_starters{60};
+
+// Whether the process ends before that.
+bool ends_by(const Fd& process, SteadyTime deadline) {
+  pollfd ended{process.get(), POLLIN, 0};
+  for (;;) {
+    const int ready = ::poll(&ended, 1, poll_timeout(deadline, std::chrono::steady_clock::now()));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+// It has nothing to do any more but to end; in a frozen cgroup, or within a disk that does not answer, it cannot.
+[[noreturn]] void cannot_end(pid_t runner) {
+  throw Error(ErrorCode::unavailable, "the queue's runner was killed and cannot end")
+      .about(fmt::format("process {}", runner))
+      .hint(fmt::format("what the queue was told is kept, and starts once it has ended\n"
+                        "  what keeps it: ps -o pid,stat,wchan,cgroup -p {}", runner));
+}
+
 }  // namespace
 
 void run_detached(const RunnerCommand& command) {
@@ -60,6 +80,14 @@ void run_detached(const RunnerCommand& command) {
         .about(command.argv.front())
         .because(failed)
         .hint("see the limits: ulimit -u");
+  // Its first process may be kept by what it asks: the user's manager, a directory that does not answer.
+  const Fd end = open_pidfd(pid);
+  if (end && !ends_by(end, std::chrono::steady_clock::now() + patience_with_starters)) {
+    ::kill(pid, SIGKILL);
+    throw Error(ErrorCode::unavailable, "this does not get started")
+        .about(printable(join(command.argv, " "), 200))
+        .because(ETIMEDOUT);
+  }
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
   if (status == 0) return;
@@ -101,8 +129,10 @@ RunnerCommand under_user_manager(const RunnerCommand& command) {
 // while: what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so.
 bool is_dying(pid_t pid) {
   constexpr std::uint64_t exiting = 0x4;
-  const auto process = read_process(pid);
-  if (!process || (process->flags & exiting) != 0) return true;
+  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+  if (!stat) return errno == ENOENT || errno == ESRCH;   // else we have no descriptor, or no memory, to look with
+  const auto process = parse_process_stat(*stat);
+  if (process && (process->flags & exiting) != 0) return true;
   const std::string status = read_file("/proc/" + std::to_string(pid) + "/status", 16384).value_or("");
   for (std::string_view line : split_lines(status))
     if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"))
@@ -111,13 +141,15 @@ bool is_dying(pid_t pid) {
 }
 
 void LocalDoor::stir() {
+  const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
   while (files_.tell_runner()) {
     const std::optional<pid_t> reader = runner();
     if (!reader || !is_dying(*reader)) return;
     const Fd end = open_pidfd(*reader);
-    pollfd ended{end.get(), POLLIN, 0};
-    if (!end) return;                            // a pid from before: this reader has not written its own yet
-    ::poll(&ended, 1, -1);                       // it has nothing to do any more but to end
+    if (!end && errno == ESRCH) return;          // a pid from before: this reader has not written its own yet
+    if (!end)
+      throw Error(ErrorCode::unavailable, "cannot wait for the old runner's end").because(errno).hint("see the limits: ulimit -n");
+    if (!ends_by(end, give_up)) cannot_end(*reader);
   }
   if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
     try {
@@ -132,10 +164,12 @@ void LocalDoor::nudge(std::uint64_t lane) {
   if (!files_.tell_lane(static_cast<unsigned>(lane))) stir();
 }
 
+// Its reader's end is an error at the other.
+Fd LocalDoor::runner_end() { return files_.watch_runner(); }
+
 // The lock is not tried, which could keep a starting runner from it: the FIFO has a reader as long as one lives.
 std::optional<pid_t> LocalDoor::runner() {
-  const Fd wake = open_at(AT_FDCWD, (files_.directory() + "/wake").c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
-  if (!wake) return std::nullopt;
+  if (!runner_end()) return std::nullopt;
   const auto text = read_file(files_.directory() + "/runner", 32);
   const auto pid = parse_u64(trim(text.value_or("")));
   if (!pid) return std::nullopt;

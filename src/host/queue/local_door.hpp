@@ -20,11 +20,14 @@ struct RunnerCommand {
 
 class LocalDoor : public port::QueueDoor {
  public:
-  LocalDoor(std::string directory, RunnerCommand command) : files_(std::move(directory)), command_(std::move(command)) {}
+  // `patience`: with a runner that has been killed, until it has ended.
+  LocalDoor(std::string directory, RunnerCommand command, Millis patience = Millis{5'000})
+      : files_(std::move(directory)), command_(std::move(command)), patience_(patience) {}
 
   void stir() override;
   void nudge(std::uint64_t lane) override;
   std::optional<pid_t> runner() override;
+  Fd runner_end() override;
   std::string log_path(const std::string& name) const override { return files_.logs() + "/" + name; }
   void forget_logs(model::JobId job) override;
   void settle_code(const Owner& owner) override;
@@ -32,10 +35,11 @@ class LocalDoor : public port::QueueDoor {
  private:
   QueueFiles files_;
   RunnerCommand command_;
+  Millis patience_;
 };
 
 // Runs a program without anything of ours, in a session of its own; returns when its first process has ended, which must not
-// take long. Throws Error(unavailable) with what it said when that ended with another status than 0.
+// take long (a minute is too long). Throws Error(unavailable) with what it said when that ended with another status than 0.
 void run_detached(const RunnerCommand& command);
 
 // Whether this process has been killed and only has to end yet; also when it has ended.

@@ -33,6 +33,7 @@ class QueueFiles {
   // false when nobody reads.
   Fd open_wake() const { return open_fifo("wake"); }
   bool tell_runner() const { return tell("wake"); }
+  Fd watch_runner() const { return open_to_tell("wake"); }   // polls as an error once nobody reads; empty where nobody does
   Fd open_mail(unsigned lane) const { return open_fifo(lane_name(lane) + ".mail"); }
   bool tell_lane(unsigned lane) const { return tell(lane_name(lane) + ".mail"); }
   bool lane_listens(unsigned lane) const { return static_cast<bool>(open_to_tell(lane_name(lane) + ".mail")); }

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/poke.hpp"
+#include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 
@@ -22,6 +23,13 @@ constexpr std::string_view newborn = "new.";
 
 const char* prefix_of(port::Changes what) { return what == port::Changes::any ? "any" : "end"; }
 
+[[noreturn]] void cannot_watch(const std::string& path, int why) {
+  throw Error(ErrorCode::unavailable, "cannot watch the queue")
+      .about(path)
+      .because(why)
+      .hint(why == ENOSPC || why == EDQUOT ? "make room on that disk (df -i)" : "thole doctor");
+}
+
 class FifoWatch : public port::JobWatch {
  public:
   FifoWatch(std::string path, Fd fifo) : path_(std::move(path)), fifo_(std::move(fifo)) {}
@@ -31,6 +39,7 @@ class FifoWatch : public port::JobWatch {
 
   int fd() const override { return fifo_.get(); }
   void drain() override { thole::drain(fifo_.get()); }
+  bool stands() const override { return is_at(path_, fifo_.get()); }
 
  private:
   std::string path_;
@@ -40,22 +49,21 @@ class FifoWatch : public port::JobWatch {
 }  // namespace
 
 std::unique_ptr<port::JobWatch> make_watch(const std::string& directory, port::Changes what) {
-  ::mkdir(directory.c_str(), 0700);
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) cannot_watch(directory, errno);
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<std::uint64_t>(::getpid());
   const std::string name = fmt::format("{}.{:016x}", ::getpid(), number);
   const std::string born = fmt::format("{}/{}{}", directory, newborn, name);
   const std::string path = fmt::format("{}/{}.{}", directory, prefix_of(what), name);
   for (;;) {                                     // again only where a writer came in between
-    if (::mkfifo(born.c_str(), 0600) != 0 && errno != EEXIST)
-      throw Error(ErrorCode::unavailable, "cannot watch the queue").about(path).because(errno);
+    if (::mkfifo(born.c_str(), 0600) != 0 && errno != EEXIST) cannot_watch(path, errno);
     // Open for both, so that it never hangs up: a writer closing is no change.
     Fd fifo = open_at(AT_FDCWD, born.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (fifo && ::rename(born.c_str(), path.c_str()) == 0) return std::make_unique<FifoWatch>(path, std::move(fifo));
     if (errno == ENOENT) continue;
     const int why = errno;
     ::unlink(born.c_str());
-    throw Error(ErrorCode::unavailable, "cannot watch the queue").about(path).because(why);
+    cannot_watch(path, why);
   }
 }
 
@@ -64,6 +72,10 @@ Watchers::~Watchers() {
 }
 
 void Watchers::tell(bool some_job_ended) {
+  if (open_ && !is_at(directory_, ::dirfd(static_cast<DIR*>(open_)))) {   // somebody has removed it
+    ::closedir(static_cast<DIR*>(open_));
+    open_ = nullptr;
+  }
   if (!open_) open_ = ::opendir(directory_.c_str());
   if (!open_) return;                            // nobody has ever watched
   DIR* directory = static_cast<DIR*>(open_);

@@ -29,11 +29,13 @@ struct SilentDoor : port::QueueDoor {
   void stir() override { ++stirred; }
   void nudge(std::uint64_t lane) override { nudged.push_back(lane); }
   std::optional<pid_t> runner() override { return std::nullopt; }
+  Fd runner_end() override { return Fd(::dup(end)); }
   std::string log_path(const std::string& name) const override { return name; }
   void forget_logs(model::JobId) override {}
   void settle_code(const Owner& owner) override {
     for (const std::string& copy : copies) settled.push_back(owner(copy));
   }
+  int end = -1;                                  // of a runner that is said to live
   unsigned stirred = 0;
   std::vector<std::string> copies;
   std::vector<std::optional<model::JobId>> settled;

@@ -1,13 +1,17 @@
 // Seats, records and logs of a queue's processes.
 #include <fcntl.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/fd.hpp"
 #include "base/stream.hpp"
@@ -15,6 +19,7 @@
 #include "host/queue/local_lanes.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/surroundings/logout.hpp"
+#include "support/said.hpp"
 
 namespace thole::host {
 namespace {
@@ -164,6 +169,32 @@ TEST(QueueRunner, AKilledProcessIsDyingFromTheSignalOn) {
   EXPECT_TRUE(is_dying(child));
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(is_dying(child));
+}
+
+TEST(QueueRunner, AProcessThatCannotBeLookedAtIsNotTakenForADyingOne) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool dying = is_dying(::getpid());
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_FALSE(dying);
+}
+
+// A process of which no more runs than one thread that never ends: to look at it is dying, and it never does.
+TEST_F(QueueSeats, ARunnerThatWasKilledAndCannotEndKeepsNobody) {
+  const Fd wake = QueueFiles(directory_).open_wake();
+  const pid_t undead = ::fork();
+  if (undead == 0) {
+    std::thread([] { ::pause(); }).detach();
+    ::syscall(SYS_exit, 0);
+  }
+  std::ofstream(directory_ + "/runner") << undead;
+  while (!is_dying(undead)) ::sched_yield();
+  LocalDoor door(directory_, {{"/bin/true"}, {}}, Millis{100});
+  EXPECT_THAT(test::said([&] { door.stir(); }), testing::HasSubstr("cannot end"));
+  ::kill(undead, SIGKILL);
+  ::waitpid(undead, nullptr, 0);
 }
 
 TEST(QueueRunner, SettingsOfLogindAreReadAsItReadsThem) {

@@ -148,6 +148,17 @@ TEST_F(Watching, AWatcherThatWasKilledLeavesNothingBehind) {
   EXPECT_TRUE(std::filesystem::is_empty(directory + "/watch"));
 }
 
+TEST_F(Watching, WhoMakesARemovedDirectoryAgainIsTold) {
+  const auto first = store->watch(Changes::any);
+  submit();                                      // the writer keeps it open
+  std::filesystem::remove_all(directory + "/watch");
+  EXPECT_FALSE(first->stands());
+  const auto second = store->watch(Changes::any);
+  EXPECT_TRUE(second->stands());
+  submit();
+  EXPECT_TRUE(is_readable(second->fd()));
+}
+
 // A writer takes a FIFO that nobody reads for one of a killed watcher, and every watcher's is one for a moment.
 TEST_F(Watching, OneThatIsMadeWhileWritersTellIsToldAsWell) {
   submit();

@@ -1,0 +1,43 @@
+// That the work on a queue goes on: after a reboot, or when its runner was killed, whoever comes next starts a new one. For a
+// command that waits for what the runner does, also while it waits.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "app/job_actions.hpp"
+#include "base/fd.hpp"
+
+namespace thole::app {
+
+// Whether a runner would have anything to do now or at a time that is known.
+bool has_work(port::JobWork& jobs, WallTime now);
+
+// Starts a runner where there is work and none lives. Throws Error(unavailable) when none can be started.
+void keep_going(Queue queue);
+
+// How this works. A living runner is a descriptor that becomes readable when it has gone; so nobody looks for it again and
+// again. What the files of a queue can no longer tell, because somebody has removed them, is seen by a look each half minute.
+// A runner that ends at once is started again with growing pauses.
+class GoingOn {
+ public:
+  using Caution = std::function<void(const std::string&)>;   // is told, once, why no runner can be started
+  GoingOn(Queue queue, Caution caution) : queue_(queue), caution_(std::move(caution)) {}
+
+  void look();                                   // before each sleep
+  int fd() const { return end_.get(); }          // ends the sleep when readable; -1: there is nothing to watch
+  SteadyTime next_look() const { return next_look_; }   // and so does this time
+
+ private:
+  void start(SteadyTime now);
+
+  Queue queue_;
+  Caution caution_;
+  Fd end_;                                       // of the runner that lives
+  SteadyTime next_look_{}, not_before_{};        // before that none is started
+  Seconds pause_{0};
+  std::string told_;
+};
+
+}  // namespace thole::app

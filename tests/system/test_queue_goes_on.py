@@ -1,0 +1,88 @@
+"""That the work of a queue goes on when its runner and lanes are gone: whoever looks next starts a new one, and so does whoever
+waits for it meanwhile."""
+import signal
+import subprocess
+
+import pytest
+
+from queue_inside import Queue
+from run_tools import THOLE, eventually, gone
+
+
+@pytest.fixture
+def queue(tmp_path):
+    made = Queue(tmp_path)
+    yield made
+    made.end_everything()
+
+
+def kill_all_of_it(queue):
+    """The runner, its lanes and their tasks, as a crash of the machine would."""
+    tasks = queue.until_asleep()
+    pids = [queue.runner(), *queue.lanes(), *tasks]
+    queue.kill(pids)
+    eventually(lambda: all(map(gone, pids)), "they are gone")
+
+
+def beside(queue, *words):
+    return subprocess.Popen([THOLE, *words], env=queue.environment, cwd=queue.folder, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ended(process):
+    text, _ = process.communicate(timeout=60)
+    return process.returncode, text
+
+
+@pytest.mark.parametrize("words, status", [(["wait", "1"], 1), (["logs", "-f", "1"], 0), (["logs", "1"], 0),
+                                           (["why", "job", "1"], 0), (["jobs"], 0), (["hold", "1"], 0), (["drain"], 0)])
+def test_any_command_of_the_queue_takes_up_what_a_crash_has_left(queue, words, status):
+    job = queue.submit("-g", "0", "--", "sleep", "1000")
+    kill_all_of_it(queue)
+    assert queue.call(*words, check=False).returncode == status
+    queue.until_ended(job)
+    assert queue.states(job) == {"lost": 1}
+
+
+@pytest.mark.parametrize("words, status", [(["wait", "1"], 1), (["logs", "-f", "1"], 0)])
+def test_who_waits_sees_the_end_of_what_was_killed_meanwhile(queue, words, status):
+    queue.submit("-g", "0", "--", "sleep", "1000")
+    queue.until_asleep()
+    waiter = beside(queue, *words)
+    eventually(lambda: list((queue.directory / "watch").glob("[ae]n[yd].*")), "it watches")
+    kill_all_of_it(queue)
+    assert ended(waiter)[0] == status, queue.runner_log()
+
+
+def test_a_task_that_ends_after_its_runner_and_lane_is_waited_for(queue):
+    job = queue.submit("-g", "0", "--", "sleep", "1000")
+    [task] = queue.until_asleep()
+    waiter = beside(queue, "wait", str(job))
+    eventually(lambda: list((queue.directory / "watch").glob("end.*")), "it watches")
+    pids = [queue.runner(), *queue.lanes()]
+    queue.kill(pids)
+    eventually(lambda: all(map(gone, pids)), "they are gone")
+    eventually(lambda: queue.runner() not in (None, *pids), "the waiter has started a new one")
+    queue.kill([task], signal.SIGTERM)
+    assert ended(waiter)[0] == 1 and queue.states(job) == {"lost": 1}
+
+
+def test_watching_jobs_starts_the_runner_again(queue):
+    queue.submit("-g", "0", "--", "sleep", "1000")
+    queue.until_asleep()
+    watcher = beside(queue, "jobs", "--watch", "--json")
+    eventually(lambda: list((queue.directory / "watch").glob("any.*")), "it watches")
+    kill_all_of_it(queue)
+    queue.until_ended(1)
+    watcher.terminate()
+    assert '"lost"' in ended(watcher)[1]
+
+
+def test_what_nobody_can_start_needs_no_runner(queue):
+    """Held, or behind what is held: no runner comes and goes for who waits."""
+    held = queue.submit("-g", "0", "--hold", "--", "true")
+    queue.submit("-g", "0", "--after", held, "--", "true")
+    eventually(lambda: queue.runner() is None, "the runner has left")
+    for words in [["jobs"], ["why", "job", "2"], ["wait", "--timeout", "1s"]]:
+        queue.call(*words, check=False)
+        assert queue.runner() is None, words
