@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <optional>
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
+#include "host/claims/guard.hpp"
 #include "host/path.hpp"
 #include "host/user_namespace.hpp"
 
@@ -29,41 +28,42 @@ std::string without_trailing_slashes(std::string path) {
   return path;
 }
 
-// The byte of the parent directory that stands for the directory `path`.
-struct flock guard_byte(const std::string& path, short type) {
-  const std::uint64_t hash = fnv1a(path.substr(path.rfind('/') + 1));
-  struct flock range {};
-  range.l_type = type;
-  range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(hash >> 2);
-  range.l_len = 1;
-  return range;
-}
-
 bool exists(const std::string& path) {
   struct stat found;
   return ::lstat(path.c_str(), &found) == 0;
 }
 
+// Those who claim in it end, or root makes the machine's own directory.
+[[noreturn]] void refuse(const char* what, const std::string& path, DirKind kind) {
+  std::string pids;
+  for (pid_t pid : keepers_anywhere(guard_of(path))) pids += (pids.empty() ? "pid " : ", ") + std::to_string(pid);
+  if (pids.empty()) pids = "their processes show as readers of " + parent_of(path) + " in lslocks";
+  throw Error(ErrorCode::unavailable, what).about(path).hint(
+      "wait until those claims have ended (" + pids + ")" +
+      (kind == DirKind::fallback ? std::string(", or ") + init_hint : ""));
+}
+
 constexpr unsigned looks_for_it = 50;
-constexpr timespec between_looks{0, 10'000'000};
+
+void pause_between_looks() {
+  constexpr timespec pause{0, 10'000'000};
+  ::nanosleep(&pause, nullptr);
+}
 
 // Throws when a living claim belongs to a directory of this name that is no longer there. First the lock, then the name: since
 // the caller found none, another may have made the directory and claimed in it. A lock without a name may be that of somebody
 // who is about to notice that his directory was swept; only one that stays tells of a deleted directory.
 void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::string& path) {
-  Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
-  if (!parent) return;  // mkdir will say what is wrong
+  const Guard guard = guard_of(path);
+  const Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
   for (unsigned look = 0; look < looks_for_it; ++look) {
-    struct flock guard = guard_byte(path, F_WRLCK);
-    if (::fcntl(parent.get(), F_OFD_GETLK, &guard) != 0 || guard.l_type == F_UNLCK || exists(path)) return;
+    const bool kept = (parent && guard.is_kept_in(parent.get())) || !keepers_anywhere(guard).empty();
+    if (!kept || exists(path)) return;
     if (location.step_hook) location.step_hook("kept");
-    ::nanosleep(&between_looks, nullptr);
+    pause_between_looks();
   }
-  throw Error(ErrorCode::unavailable, "the state directory was deleted while GPUs claimed in it are in use")
-      .about(path)
-      .hint("wait until those claims have ended (their processes show as readers of " + parent_of(path) + " in lslocks)" +
-            (location.kind == StateLocation::Kind::common ? std::string(", or ") + init_hint : ""));
+  refuse("the state directory was deleted while GPUs claimed in it are in use", path,
+         location.kind == StateLocation::Kind::common ? DirKind::fallback : DirKind::named);
 }
 
 // Makes the directory with exactly this mode whatever the umask. True when it is there afterwards, by us or by another.
@@ -73,21 +73,22 @@ bool make_directory(const std::string& path, mode_t mode) {
   return made && ::fchmod(made.get(), mode) == 0;
 }
 
-// The same for a directory in which claims hold the guard byte.
-bool make_guarded(const StateLocation& location, const std::string& path, mode_t mode) {
-  if (!exists(path)) {
-    if (location.step_hook) location.step_hook("absent");
-    refuse_if_deleted_under_a_claim(location, path);
-  }
-  return make_directory(path, mode);
-}
-
 void make_parents(const std::string& path) {
   std::string parent = parent_of(path);
   if (parent == "/" || parent == "." || exists(parent)) return;
   make_parents(parent);
   if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST)
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(parent).because(errno);
+}
+
+// The same for a directory of which claims keep the guard.
+bool make_guarded(const StateLocation& location, const std::string& path, mode_t mode) {
+  if (!exists(path)) {
+    if (location.step_hook) location.step_hook("absent");
+    refuse_if_deleted_under_a_claim(location, path);
+  }
+  if (location.kind == StateLocation::Kind::named) make_parents(path);
+  return make_directory(path, mode);
 }
 
 void check_owner_and_mode(const StateDir& dir, const struct stat& found, uid_t system_owner) {
@@ -169,6 +170,7 @@ StateDir open_common(const StateLocation& location) {
   int reason = 0;
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
     if (auto dir = find_fallback(paths)) return std::move(*dir);
+    for (const std::string& path : paths.fallbacks) refuse_if_deleted_under_a_claim(location, path);   // any of them
     if (!make_guarded(location, paths.fallbacks[i], 0755)) {
       reason = errno;
       continue;
@@ -196,7 +198,6 @@ StateDir open_personal(const StateLocation& location) {
 StateDir open_named(const StateLocation& location) {
   std::string path = without_trailing_slashes(location.path);
   if (auto dir = open_checked(path, DirKind::named, 0)) return std::move(*dir);
-  make_parents(path);
   if (!make_guarded(location, path, 0755))
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(path).because(errno).hint(
         "name a directory that you can write to");
@@ -233,7 +234,7 @@ std::vector<Fd> StateDir::hold() const {
   std::vector<Fd> locks;
   if (kind == DirKind::system) return locks;
   Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
-  struct flock guard = guard_byte(path, F_RDLCK);
+  struct flock guard = guard_of(path).lock(F_RDLCK);
   // A parent that cannot be read (a home of mode 0711) leaves the claim without this one protection.
   if (parent && ::fcntl(parent.get(), F_OFD_SETLK, &guard) == 0) locks.push_back(std::move(parent));
   // Nobody ages a personal directory, and no container sees it with another parent.
@@ -249,11 +250,25 @@ std::vector<Fd> StateDir::hold() const {
 }
 
 bool StateDir::unused() const {
-  Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
-  struct flock guard = guard_byte(path, F_WRLCK);
-  if (parent && ::fcntl(parent.get(), F_OFD_GETLK, &guard) == 0 && guard.l_type != F_UNLCK) return false;
+  const Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  if (parent && guard_of(path).is_kept_in(parent.get())) return false;
   Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
   return self && ::flock(self.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+// A claim's keeper has a lock on a personal directory that is none of a claim in it (inner.hpp).
+bool StateDir::claimed_in() const {
+  const Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  if (kind != DirKind::personal || !parent) return !unused() || !keepers_anywhere(guard_of(path)).empty();
+  return guard_of(path).is_kept_in(parent.get()) || !keepers_anywhere(guard_of(path)).empty();
+}
+
+void StateDir::refuse_if_claimed_in(const char* what) const {
+  for (unsigned look = 0; look < looks_for_it; ++look) {
+    if (!claimed_in()) return;
+    pause_between_looks();
+  }
+  refuse(what, path, kind);
 }
 
 bool is_complete(const StatePaths& paths) { return exists(last_node_of(paths)); }

@@ -8,10 +8,11 @@
 //   * no claim in `/run/thole` locks more than its own nodes there, for any other lock could be taken by a stranger to stop it.
 //     Only root can delete that directory. `thole init` leaves a mark of root's beside it (lock_of()), so that users who find
 //     the directory gone make no other one, and init itself looks for the holders of deleted nodes (lost_locks.hpp).
-//   * every claim elsewhere holds a read lock (OFD) on one byte of the PARENT directory, at an offset made of the directory's
-//     name. Whoever finds the directory gone asks for that byte before making it anew: held means that it was deleted under a
-//     living claim. (A lock in the directory itself would be deleted with it; a flock of the parent would stop tmpfiles ageing
-//     there.) A stranger who holds that byte keeps a missing fallback from being made, and names `thole init` as the cure.
+//   * every claim elsewhere keeps the guard of its directory: a read lock of one stretch of the PARENT's bytes (claims/guard.hpp).
+//     Whoever finds the directory gone asks for it before making it anew, and whoever finds it emptied before making lock nodes:
+//     kept means that it was lost under a living claim. (A lock in the directory itself would be deleted with it; a flock of the
+//     parent would stop tmpfiles ageing there.) A stranger who keeps it so keeps a missing fallback from being made, and names
+//     `thole init` as the cure.
 //   * every claim in a fallback or named directory also has a shared flock of the directory, if nobody has an exclusive one:
 //     either way tmpfiles ageing passes it by.
 #pragma once
@@ -77,8 +78,16 @@ struct StateDir {
   // The locks of the directory that belong to a claim: none in the system's; the byte of the parent, the shared flock.
   std::vector<Fd> hold() const;
 
-  // True when no living claim holds the directory. For whoever wants to make lock nodes anew.
+  // True when nobody holds the directory, neither a living claim nor a claim's keeper. For whoever wants to delete it, or make
+  // lock nodes anew.
   bool unused() const;
+
+  // Throws, saying `what`, when living claims belong to a directory of this path, be it this one or one that is lost: lock
+  // nodes made now would give second owners.
+  void refuse_if_claimed_in(const char* what) const;
+
+ private:
+  bool claimed_in() const;
 };
 
 // Opens the directory, making it first where that is ours to do. Throws Error(unavailable) naming the fix.

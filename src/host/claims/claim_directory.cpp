@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/error.hpp"
 #include "host/claims/queue_file.hpp"
@@ -16,6 +17,9 @@
 
 namespace thole::host {
 namespace {
+
+constexpr const char* lock_lost = "a lock in the state directory was deleted, copied or made by hand while GPUs claimed in it "
+                                  "are in use";
 
 bool missing(int fd, const std::string& name) {
   struct stat found;
@@ -105,6 +109,17 @@ bool ClaimDirectory::is_node(int fd) const {
   return ::fstat(fd, &open) == 0 && S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1;
 }
 
+void ClaimDirectory::accept(int fd, unsigned slot) {
+  struct stat open;
+  if (slot_nodes_[slot] == 0 || (::fstat(fd, &open) == 0 && open.st_ino == slot_nodes_[slot])) return;
+  refresh_slots();
+  if (slot_nodes_[slot] == 0 || open.st_ino == slot_nodes_[slot]) return;
+  state_.refuse_if_claimed_in(lock_lost);
+  if (!state_.mine) return;
+  slot_nodes_[slot] = 0;
+  write_devices();
+}
+
 bool ClaimDirectory::replaced() const {
   struct stat found;
   for (int fd : {alloc_.get(), queue_.get(), who_.get()})
@@ -136,11 +151,19 @@ void ClaimDirectory::complete(std::span<const std::string> keys) {
   if (known && !missing(state_.fd.get(), "queue") && !missing(state_.fd.get(), "notes")) return;
   AllocLock lock(alloc_.get(), path(), {}, {});
   refresh_slots();
+  refuse_if_emptied(keys);
   who_ = maker().make_file("who");
   make_notes();
   if (add_slots(keys)) write_devices();
   reserve_space();
   if (missing(state_.fd.get(), "queue")) make_fixed_nodes();
+}
+
+// Without `devices` nothing tells which locks were there.
+void ClaimDirectory::refuse_if_emptied(std::span<const std::string> keys) const {
+  if (std::any_of(keys_.begin(), keys_.end(), [](const std::string& key) { return !key.empty(); })) return;
+  if (std::any_of(keys.begin(), keys.end(), [&](auto& key) { return is_key(key) && missing(state_.fd.get(), gpu_node(key)); }))
+    state_.refuse_if_claimed_in("the state directory was emptied while GPUs claimed in it are in use");
 }
 
 void ClaimDirectory::make_fixed_nodes() {
@@ -186,7 +209,12 @@ bool ClaimDirectory::add_slots(std::span<const std::string> keys) {
 }
 
 void ClaimDirectory::write_devices() {
-  const std::string text = format_devices(keys_);
+  struct stat found;   // what is noted down stays: another node may have come in its place
+  for (std::size_t slot = 0; slot < keys_.size(); ++slot)
+    if (!keys_[slot].empty() && slot_nodes_[slot] == 0 &&
+        ::fstatat(state_.fd.get(), gpu_node(keys_[slot]).c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0)
+      slot_nodes_[slot] = found.st_ino;
+  const std::string text = format_devices(keys_, slot_nodes_);
   maker().replace_file("devices", [&](int fd) { if (!write_all(fd, text)) maker().failed("cannot write", "devices"); },
                        state_.kind == DirKind::personal ? access_.mode : 0644);
   load_slots(text);
@@ -200,6 +228,7 @@ void ClaimDirectory::reserve_space() {
 
 void ClaimDirectory::load_slots(const std::string& text) {
   keys_ = parse_devices(text);
+  slot_nodes_ = parse_device_nodes(text);
   for (std::size_t slot = 0; slot < keys_.size(); ++slot) gpu_names_[slot] = keys_[slot].empty() ? "" : gpu_node(keys_[slot]);
 }
 
@@ -227,12 +256,17 @@ std::optional<unsigned> ClaimDirectory::slot_of(std::string_view key) const {
 
 unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
   refresh_slots();
-  std::vector<std::string> deleted;
-  for (const std::string& key : keys_)
-    if (!key.empty() && missing(state_.fd.get(), gpu_node(key))) deleted.push_back(key);
-  if (!deleted.empty() && !state_.unused())
-    throw Error(ErrorCode::unavailable, "a lock was deleted, perhaps under a living claim")
-        .about(path() + "/" + gpu_node(deleted[0])).hint("run it again when all claims have ended (thole status)");
+  const auto is_lost = [&](unsigned slot) {
+    struct stat node;
+    return ::fstatat(state_.fd.get(), gpu_names_[slot].c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0 ||
+           (slot_nodes_[slot] != 0 && node.st_ino != slot_nodes_[slot]);
+  };
+  bool lost = false;
+  for (unsigned slot = 0; slot < keys_.size(); ++slot) {
+    if (keys_[slot].empty() || !is_lost(slot)) continue;
+    if (!std::exchange(lost, true)) state_.refuse_if_claimed_in(lock_lost);
+    slot_nodes_[slot] = 0;
+  }
   for (const std::string& key : keys_)
     if (!key.empty()) make_slot_nodes(key);
   for (unsigned place = 0; place < turn_nodes_; ++place) maker().make_fifo(turn_node(place));
@@ -246,10 +280,11 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
     for (unsigned place = 0; place < model::share_places; ++place)
       ::unlinkat(state_.fd.get(), share_node(keys_[slot], place).c_str(), 0);
     keys_[slot].clear();
+    slot_nodes_[slot] = 0;
     ++freed;
   }
   bool added = add_slots(keys);
-  if (added || freed != 0) write_devices();
+  if (added || freed != 0 || lost) write_devices();
   reserve_space();
   return freed;
 }

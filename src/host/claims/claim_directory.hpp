@@ -6,7 +6,8 @@
 // that after locking. In other directories the owner's own claims make what is missing, under `alloc`: a first lot of turn
 // nodes (a thousand of them take a disk half a second) and more when they are short; personal ones get turn and share nodes
 // when they are first used. There a lock node that is missing although `devices` names its slot was deleted, perhaps under a
-// living claim: it is made anew only while nobody holds the directory.
+// living claim: it is made anew only while nobody holds the directory. So are the first ones of a directory without `devices`,
+// which may have been emptied; and so is a lock node taken that is not the one `devices` names: it was copied or made by hand.
 #pragma once
 
 #include <cerrno>
@@ -55,6 +56,10 @@ class ClaimDirectory {
   // After locking: is it a node of the directory's owner that still has its name?
   bool is_node(int fd) const;
 
+  // After locking: is it the node of this slot that thole made? Another one is accepted (the owner notes it down) when no
+  // living claim may have the node that it came in place of; else this throws.
+  void accept(int fd, unsigned slot);
+
   // What `thole init` does in a directory that is not the system's; its owner only, under alloc. Makes deleted lock nodes anew
   // (throws while a claim lives), adds slots for `keys`, frees those of other keys that nobody holds. Says how many were freed.
   unsigned mend(std::span<const std::string> keys);
@@ -69,6 +74,7 @@ class ClaimDirectory {
   bool add_slots(std::span<const std::string> keys);
   void make_notes();
   void make_slot_nodes(const std::string& key);
+  void refuse_if_emptied(std::span<const std::string> keys) const;
   void write_devices();
   void reserve_space();
   void load_slots(const std::string& text);
@@ -84,6 +90,7 @@ class ClaimDirectory {
   SlotKeys keys_;
   std::array<std::string, model::max_slots> gpu_names_;
   Fd devices_;                         // the one that keys_ was read from
+  SlotNodes slot_nodes_{};             // as it names them
 };
 
 }  // namespace thole::host

@@ -81,6 +81,7 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
   if (!pass.nodes.is_node(lock.get()))
     throw Error(ErrorCode::unavailable, "not a lock of the directory's owner").about(pass.nodes.slots()[slot]).hint(
         "sudo thole init");
+  pass.nodes.accept(lock.get(), slot);
   unsigned place = 0;
   if (entry_.shared) {
     Fd share;

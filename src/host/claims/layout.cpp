@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/hash.hpp"
+#include "base/text.hpp"
 
 namespace thole::host {
 namespace {
@@ -216,10 +217,23 @@ SlotKeys parse_devices(std::string_view text) {
   return keys;
 }
 
-std::string format_devices(const SlotKeys& keys) {
+SlotNodes parse_device_nodes(std::string_view text) {
+  SlotNodes nodes{};
+  for (std::string_view line : split_lines(text)) {
+    const std::vector<std::string_view> words = split(line, ' ');
+    if (words.size() != 3 || words[0] != "node") continue;
+    const auto slot = parse_u64(words[1]), inode = parse_u64(words[2]);
+    if (slot && *slot < nodes.size() && inode) nodes[*slot] = *inode;
+  }
+  return nodes;
+}
+
+std::string format_devices(const SlotKeys& keys, const SlotNodes& nodes) {
   std::string text;
   for (std::size_t slot = 0; slot < keys.size(); ++slot)
     if (!keys[slot].empty()) text += std::to_string(slot) + " " + keys[slot] + "\n";
+  for (std::size_t slot = 0; slot < keys.size(); ++slot)
+    if (!keys[slot].empty() && nodes[slot] != 0) text += fmt::format("node {} {}\n", slot, nodes[slot]);
   return text;
 }
 

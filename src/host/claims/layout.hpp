@@ -121,9 +121,12 @@ bool is_note(const NoteRecord& record);     // of whatever directory and keys
 QueueHeader fresh_queue_header();
 QueueHeader sanitised(QueueHeader header);  // a header that is not ours becomes a fresh one that hides no place
 
-// `devices`: one "slot key" a line. Lines that are none, repeated slots and repeated keys are passed over.
+// `devices`: one "slot key" a line. Lines that are none, repeated slots and repeated keys are passed over. Where users make the
+// directory, a line "node SLOT INODE" for each lock node: one of another number was not made by thole (claim_directory.hpp).
+using SlotNodes = std::array<std::uint64_t, model::max_slots>;   // 0: not said
 SlotKeys parse_devices(std::string_view text);
-std::string format_devices(const SlotKeys& keys);
+SlotNodes parse_device_nodes(std::string_view text);
+std::string format_devices(const SlotKeys& keys, const SlotNodes& nodes = {});
 bool is_key(std::string_view text);  // [A-Za-z0-9.:-]+, at most 120 bytes, no leading dot
 
 std::string* free_slot(SlotKeys& keys);      // nullptr: there is none

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/claims/guard.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/lost_locks.hpp"
 #include "host/claims/membership.hpp"
@@ -21,6 +22,7 @@
 #include "host/claims/space.hpp"
 #include "host/claims/tidy_notes.hpp"
 #include "host/claims/who_file.hpp"
+#include "host/process/open_files.hpp"
 
 namespace thole::host {
 namespace {
@@ -65,6 +67,15 @@ bool stays_locked(int fd) {
   return true;
 }
 
+// Does this process have the lock of a node that has lost its name, or of one of a directory that has?
+bool has_lost_lock(pid_t pid, bool directory_lost) {
+  bool found = false;
+  for_each_open_file(pid, [&](const OpenFile& open) {
+    if (S_ISFIFO(open.mode) && (directory_lost || open.links == 0)) found = found || has_flock(pid, open.fd);
+  });
+  return found;
+}
+
 }  // namespace
 
 std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::string>& units, std::string& directory) {
@@ -79,6 +90,14 @@ std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::
       if (!fd || !stays_locked(fd.get())) continue;
       directory = path;
       return fmt::format("{}: {}", unit, describe_keeper(fd.get()));
+    }
+  }
+  for (const std::string& path : paths.fallbacks) {   // deleted, emptied or moved since
+    const bool lost = ::access(path.c_str(), F_OK) != 0;
+    for (pid_t pid : keepers_anywhere(guard_of(path))) {
+      if (!has_lost_lock(pid, lost)) continue;
+      directory = path;
+      return fmt::format("{} has the lock of one that was deleted", describe_process(pid));
     }
   }
   return "";

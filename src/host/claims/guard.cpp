@@ -1,0 +1,114 @@
+#include "host/claims/guard.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "base/fd.hpp"
+#include "base/hash.hpp"
+#include "base/text.hpp"
+#include "host/claims/allowance.hpp"
+#include "host/process/open_files.hpp"
+#include "host/process/tree.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr std::uint64_t longest = std::uint64_t{1} << 32;   // of 2^62 bytes: two names meet by chance only
+
+// One name for one path as it is written; links are not followed.
+std::string plain(const std::string& path) {
+  const bool is_plain = path.starts_with('/') && path.find("//") == std::string::npos && path.find("/.") == std::string::npos;
+  return is_plain ? path : std::filesystem::absolute(path).lexically_normal().string();
+}
+
+// The last two words: "… READ -1 fe:00:246947 3540750043037027823 3540750043037040167".
+std::optional<std::pair<off_t, off_t>> range_of(std::string_view line) {
+  const std::vector<std::string_view> words = split(line, ' ');
+  if (words.size() < 2) return std::nullopt;
+  const auto begin = parse_u64(words[words.size() - 2]), end = parse_u64(words.back());
+  if (!begin || !end) return std::nullopt;
+  return std::pair(static_cast<off_t>(*begin), static_cast<off_t>(*end));
+}
+
+// Nobody's, as far as the kernel's table is read: others can make it as long as they like.
+bool is_kept_by_nobody(const Guard& guard) {
+  const Fd fd = open_at(AT_FDCWD, "/proc/locks", O_RDONLY);
+  std::string text;
+  char page[4096];
+  Allowance allowance(std::chrono::milliseconds{100});
+  ssize_t size = -1;
+  while (fd && (size = ::read(fd.get(), page, sizeof page)) > 0) {
+    text.append(page, static_cast<std::size_t>(size));
+    if (allowance.over()) return false;
+  }
+  if (size != 0) return false;
+  const std::vector<std::string_view> lines = split_lines(text);
+  return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
+}
+
+bool keeps(pid_t pid, const Guard& guard) {
+  bool found = false;
+  for_each_open_file(pid, [&](const OpenFile& open) {
+    if (found || !S_ISDIR(open.mode)) return;
+    const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, open.fd)).value_or("");
+    for (std::string_view line : split_lines(info)) found = found || guard.is_in(line);
+  });
+  return found;
+}
+
+bool is_same(const std::string& one, const char* other) {
+  struct statx a, b;
+  return ::statx(AT_FDCWD, one.c_str(), AT_STATX_DONT_SYNC, STATX_INO, &a) == 0 &&
+         ::statx(AT_FDCWD, other, AT_STATX_DONT_SYNC, STATX_INO, &b) == 0 && a.stx_ino == b.stx_ino &&
+         a.stx_dev_major == b.stx_dev_major && a.stx_dev_minor == b.stx_dev_minor;
+}
+
+bool sees_what_we_see(pid_t pid) {
+  return is_same(fmt::format("/proc/{}/ns/mnt", pid), "/proc/self/ns/mnt") &&
+         is_same(fmt::format("/proc/{}/root", pid), "/proc/self/root");
+}
+
+}  // namespace
+
+struct flock Guard::lock(short type) const {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = begin;
+  range.l_len = length;
+  return range;
+}
+
+bool Guard::is_kept_in(int parent) const {
+  struct flock other = Guard{begin, 1}.lock(F_WRLCK);
+  return ::fcntl(parent, F_OFD_GETLK, &other) == 0 && other.l_type != F_UNLCK;
+}
+
+bool Guard::is_in(std::string_view lock_line) const {
+  if (lock_line.find("OFDLCK") == std::string_view::npos) return false;
+  const auto range = range_of(lock_line);
+  return range && range->first == begin && range->second == begin + length - 1;
+}
+
+Guard guard_of(const std::string& path) {
+  const std::uint64_t name = fnv1a(path.substr(path.rfind('/') + 1));
+  return {static_cast<off_t>(name >> 2), static_cast<off_t>(1 + fnv1a(plain(path)) % longest)};
+}
+
+std::vector<pid_t> keepers_anywhere(const Guard& guard) {
+  std::vector<pid_t> keepers;
+  if (is_kept_by_nobody(guard)) return keepers;
+  for (pid_t pid : all_pids())
+    if (sees_what_we_see(pid) && keeps(pid, guard)) keepers.push_back(pid);
+  return keepers;
+}
+
+}  // namespace thole::host

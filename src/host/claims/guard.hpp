@@ -1,0 +1,35 @@
+// The guard of a state directory: a read lock (OFD) that every claim in it keeps on its PARENT, where it outlives the
+// directory.
+//
+// How this works. The lock begins at a byte made of the directory's name and is as long as a number made of its path. The byte
+// answers whoever makes the directory anew in the same parent, with one F_OFD_GETLK. Where the parent itself was removed, moved
+// or mounted over, the lock is on another directory: then the kernel's table (/proc/locks, which shows such locks to everybody)
+// says whether there is one of this beginning and length, and the descriptors of the processes that this user can see say
+// whose. What no process is found for counts for nothing there: anybody can lock any byte of a directory of his own.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace thole::host {
+
+struct Guard {
+  off_t begin = 0, length = 1;
+
+  struct flock lock(short type) const;
+  bool is_kept_in(int parent) const;                     // by anybody
+  bool is_in(std::string_view lock_line) const;          // one of /proc/locks or fdinfo, to its last number
+};
+
+// By the text of the path; a relative one counts from here.
+Guard guard_of(const std::string& path);
+
+// The processes that keep it of whatever directory: those that this user can see (root: all of its pid namespace), and which
+// see the same files as we do. Others have a directory of their own under this path.
+std::vector<pid_t> keepers_anywhere(const Guard& guard);
+
+}  // namespace thole::host

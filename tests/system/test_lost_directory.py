@@ -1,0 +1,166 @@
+# ctest: timeout 900
+"""A state directory that is lost under a living claim, in whatever way: no second owner, a word of it, and all is well when the
+claim has ended. The machine's own directory is in test_hostile_init.py."""
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from hostile import end, lab  # noqa: F401 (lab: a fixture)
+from init_tools import claims_one, guard_byte, in_one_surrounding, key_of
+from run_tools import THOLE, Started, eventually
+
+# DIR: the state directory, UP: the one that it lies in, ASIDE: a folder for what is moved.
+WAYS = {
+    "deleted": "rm -r DIR",
+    "deleted and made again": "rm -r DIR; mkdir -m 700 DIR",
+    "emptied": "rm -r DIR/*",
+    "emptied by find": "find DIR -mindepth 1 -delete",
+    "files deleted": "find DIR ! -type d -delete",
+    "FIFOs deleted": "find DIR -type p -delete",
+    "locks and list deleted": "rm DIR/gpu.* DIR/devices",
+    "locks deleted, list emptied": "rm DIR/gpu.*; : > DIR/devices",
+    "moved away": "mv DIR ASIDE",
+    "moved away and made again": "mv DIR ASIDE; mkdir -m 700 DIR",
+    "its parent deleted": "rm -r UP",
+    "its parent moved": "mv UP ASIDE",
+    "its parent deleted and made again": "rm -r UP; mkdir -m 700 UP",
+    "its parent moved, both made again": "mv UP ASIDE; mkdir -m 700 UP UP/$(basename DIR)",
+    "a copy in its place": "cp -a DIR ASIDE/copy; rm -r DIR; mv ASIDE/copy DIR",
+    "a copy in its place, itself aside": "cp -a DIR ASIDE/copy; mv DIR ASIDE/old; mv ASIDE/copy DIR",
+    "a copy of its parent": "cp -a UP ASIDE/copy; rm -r UP; mv ASIDE/copy UP",
+    "copied back over": "cp -a DIR ASIDE/copy; cp -a --remove-destination ASIDE/copy/. DIR/",
+    "a lock made by hand": "for f in DIR/gpu.*; do rm $f; mkfifo -m 600 $f; done",
+}
+
+
+class Machine:
+    """A simulated GPU; its directory is named, or lies in the personal directory."""
+
+    def __init__(self, folder, kind):
+        self.folder, self.up = folder, folder / "up"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("THOLE_", "XDG_", "CUDA_"))}
+        self.environment = {**kept, "THOLE_MACHINE": "1xA100", "THOLE_BIND": "none", "HOME": str(folder)}
+        if kind == "named":
+            self.directory = self.up / "state"
+            self.up.mkdir(mode=0o700)
+            self.environment.update(THOLE_STATE_DIR=str(self.directory), THOLE_PERSONAL_DIR=str(folder / "own"))
+        else:
+            self.directory = self.up / "machine-1xA100"
+            self.environment["THOLE_PERSONAL_DIR"] = str(self.up)
+        (folder / "aside").mkdir()
+
+    def thole(self, *words):
+        return subprocess.run([THOLE, *words], env=self.environment, capture_output=True, text=True, timeout=120)
+
+    def claim(self):
+        return self.thole("run", "-q", "--no-wait", "--", "echo", "mine")
+
+    def hold(self):
+        holder = Started([THOLE, "run", "-q", "--", "sh", "-c", "echo up; exec cat"], env=self.environment)
+        assert holder.line() == "up", holder.process.stderr.read().decode()
+        return holder
+
+    def lose(self, way):
+        script = WAYS[way].replace("DIR", str(self.directory)).replace("UP", str(self.up))
+        subprocess.run(["sh", "-ec", script.replace("ASIDE", str(self.folder / "aside"))], check=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["named", "personal"])
+def test_what_is_lost_under_a_claim_gets_no_second_owner(tmp_path, kind, way):
+    machine = Machine(tmp_path, kind)
+    with machine.hold():
+        machine.lose(way)
+        for attempt in (machine.claim, machine.claim, lambda: machine.thole("init", "--state-dir", machine.directory)):
+            done = attempt()
+            assert done.stdout == "" and done.returncode == 69, (way, done.stdout, done.stderr)
+        assert machine.claim().returncode == 69, "init has made no way in"
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("FIFOs deleted",)])
+@pytest.mark.parametrize("kind", ["named", "personal"])
+def test_what_is_lost_without_a_claim_is_made_anew(tmp_path, kind, way):
+    machine = Machine(tmp_path, kind)
+    assert machine.claim().returncode == 0
+    machine.lose(way)
+    done = machine.claim()
+    assert done.returncode == 0 and done.stdout == "mine\n", done.stderr
+
+
+@pytest.mark.parametrize("way", ["emptied", "its parent moved", "a copy in its place"])
+def test_the_processes_that_hold_are_named_and_when_they_have_ended_all_is_well(tmp_path, way):
+    machine = Machine(tmp_path, "named")
+    with machine.hold() as holder:
+        machine.lose(way)
+        done = machine.claim()
+        assert str(holder.pid) in done.stderr and str(machine.directory) in done.stderr, done.stderr
+    eventually(lambda: machine.claim().returncode == 0, "the claim has ended")
+    with machine.hold():
+        assert machine.claim().returncode == 75
+
+
+def test_shared_files_deleted_alone_cost_no_lock(tmp_path):
+    """Who holds is still seen: nothing is lost."""
+    machine = Machine(tmp_path, "named")
+    with machine.hold():
+        for name in ("queue", "devices", "alloc"):
+            (machine.directory / name).unlink()
+            assert machine.claim().returncode == 75, name
+
+
+def test_another_directory_of_the_same_name_is_another(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one, two = Machine(tmp_path / "one", "named"), Machine(tmp_path / "two", "named")
+    with one.hold():
+        assert two.claim().returncode == 0
+        shutil.rmtree(two.up)
+        assert two.claim().returncode == 0
+
+
+# The fallback directory, between users.
+
+FALLBACK_WAYS = ["rm -r /run/lock/thole", "rm -r /run/lock/thole/*", "find /run/lock -mindepth 2 -delete",
+                 "find /run/lock/thole ! -type d -delete", "rm -r /run/lock/thole; install -d -m 755 -o alice /run/lock/thole",
+                 "mv /run/lock /run/elsewhere", "rm -r /run/lock"]
+
+
+@pytest.mark.parametrize("way", FALLBACK_WAYS)
+@in_one_surrounding
+def test_a_lost_fallback_gets_no_second_owner(lab, way):
+    alice = lab.hold("alice", gpus=4)
+    lab.run("root", "sh", "-ec", way, check=True)
+    for user in ("alice", "bob"):
+        done = claims_one(lab, user)
+        assert done.returncode in (69, 75), (user, done.stdout, done.stderr)
+        if user == "alice":
+            assert "sudo thole init" in " ".join(done.stderr.split()) and str(alice.pid) in done.stderr, done.stderr
+        if "rm -r /run/lock" == way or "mv" in way:
+            break   # nobody else can see whose it was
+    init = lab.thole("root", "init")
+    assert init.returncode == 69 and "alice" in init.stderr and "--force" in init.stderr, init.stderr
+    end(alice)
+    lab.init()
+    assert claims_one(lab, "bob", "-g", "4").returncode == 0
+
+
+@in_one_surrounding
+def test_a_fallback_deleted_under_a_claim_gives_way_to_no_better_one(lab):
+    lab.run("root", "chmod", "755", "/run/lock", check=True)
+    alice = lab.hold("alice")
+    lab.run("root", "test", "-p", f"/tmp/thole/gpu.{key_of(lab)}", check=True)
+    lab.run("root", "sh", "-ec", "chmod 1777 /run/lock; rm -r /tmp/thole", check=True)
+    done = claims_one(lab, "bob")
+    assert done.returncode == 69 and "/tmp/thole" in done.stderr, done.stderr
+    end(alice)
+    eventually(lambda: claims_one(lab, "bob").returncode == 0, "alice has ended")
+
+
+@in_one_surrounding
+def test_a_lock_on_bytes_of_ones_own_directory_keeps_nobody(lab):
+    """Only what the kernel says of processes counts, and a stranger's are not seen."""
+    mallory = lab.lock("mallory", "/home" if os.path.isdir("/home") else "/", "ofd-read", guard_byte("thole"))
+    assert claims_one(lab, "alice").returncode == 0
+    end(mallory)
