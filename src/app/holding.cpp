@@ -233,16 +233,19 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   return claim;
 }
 
-model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel) {
+model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel,
+                 const std::function<void(const model::Json&)>& tell) {
+  model::Json claim;
   port::HoldSpec spec;
   spec.process = wanted.process;
+  spec.tell = [&](const std::string& message) { tell(claim = model::parse_json(message, "the holder's answer")); };
   std::unique_ptr<port::ClaimStore> inner;
-  const std::string message = ports.control.hold(spec, [&](int caller_gone) {
+  ports.control.hold(spec, [&](int caller_gone) {
     std::vector<int> ends = cancel;
     ends.push_back(caller_gone);
     return acquire_to_hold(ports, wanted, events, std::move(ends), inner);
   });
-  return model::parse_json(message, "the holder's answer");
+  return claim;
 }
 
 void release(port::ClaimControl& control, const KeptClaim& claim) { control.release(claim.directory); }

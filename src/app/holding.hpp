@@ -45,9 +45,10 @@ struct HoldRequest {
   port::Placeholder* placeholder = nullptr;   // keeps the claimed GPUs looking used; null: they need not
 };
 
-// Starts a holder and returns what it has (schema thole/claim/1: id, gpus, keys, since, until, variables).
-// Throws what acquire throws.
-model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel);
+// Starts a holder and returns what it has (schema thole/claim/1: id, gpus, keys, since, until, variables), after `tell` was
+// given the same: a claim that cannot be told to anybody is given back. Throws what acquire and `tell` throw.
+model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel,
+                 const std::function<void(const model::Json&)>& tell);
 
 // Asks the keeper to let go; returns when the GPUs are free.
 void release(port::ClaimControl& control, const KeptClaim& claim);

@@ -70,13 +70,14 @@ int claim(Context& context) {
   if (invocation.claim.placeholder) wanted.placeholder = &context.wire.placeholder();
 
   Progress progress(context);
-  const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {});
-  if (invocation.claim.shell)
-    context.print(exports(claim));
-  else if (invocation.global.json)
-    context.print_json(claim);
-  else
-    context.print(claim.at("id").get<std::string>() + "\n");
+  const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {}, [&](const model::Json& made) {
+    if (invocation.claim.shell)
+      context.print(exports(made));
+    else if (invocation.global.json)
+      context.print_json(made);
+    else
+      context.print(made.at("id").get<std::string>() + "\n");
+  });
   if (!invocation.global.json) context.note(in_one_line(claim, context.wire.clock().wall()));
   return 0;
 }

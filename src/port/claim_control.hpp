@@ -46,6 +46,9 @@ struct DoorSpec {
 // A claim without a command: how long it is held, besides its declared end (DoorSpec::about.until, known once it starts).
 struct HoldSpec {
   std::optional<pid_t> process;          // ends with this one: an adopted process, or the calling shell
+  // Tells somebody of the claim, by its message. Until this has returned the claim is the caller's: it is given back when this
+  // throws, and when the caller dies in it.
+  std::function<void(const std::string& message)> tell = {};
 };
 
 // What the acquiring function gives to the holder.
@@ -71,7 +74,7 @@ class ClaimControl {
   virtual std::vector<Fd> descriptors(const std::string& directory) = 0;  // copies of the locks, for `run --in`
 
   // Starts a process of its own that acquires (so that the kernel names it as the taker) and holds; returns its message once
-  // the claim is made. `acquire` runs in that process and must give up when `cancel` becomes readable: the caller was
+  // the claim is made and told. `acquire` runs in that process and must give up when `cancel` becomes readable: the caller was
   // interrupted. Throws what acquire throws.
   virtual std::string hold(const HoldSpec& spec, const std::function<ToHold(int cancel)>& acquire) = 0;
 };

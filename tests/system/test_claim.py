@@ -1,4 +1,5 @@
 """Claims without a command: their holder, their ends, release, extend, and running inside them."""
+import contextlib
 import json
 import os
 import pathlib
@@ -54,6 +55,39 @@ def machine(tmp_path):
     for holder in machine.holders:
         if not gone(holder):
             os.kill(holder, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--shell"]])
+@pytest.mark.parametrize("stdout", ["/dev/full", "closed", "nobody reads"])
+def test_a_claim_that_nobody_was_told_of_is_given_back(machine, stdout, words):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = {"/dev/full": 'exec "$@" > /dev/full', "closed": 'exec "$@" >&-', "nobody reads": f'exec "$@" >&{writing}'}
+    done = subprocess.run(["bash", "-c", command[stdout] if words != ["--shell"] else command[stdout].replace("exec ", "") +
+                           "; status=$?; exit $status", "sh", *machine.words, "claim", "-g", "2", *words],
+                          capture_output=True, text=True, pass_fds=[writing], timeout=60)
+    os.close(writing)
+    assert done.returncode in (-signal.SIGPIPE, 128 + signal.SIGPIPE) if stdout == "nobody reads" else done.returncode == 125
+    eventually(machine.free, "it was given back")
+    assert machine.status()["claims"] == []
+
+
+def test_a_claimer_that_is_killed_before_its_words_are_read_leaves_no_claim(machine):
+    """A pipe that is full keeps it at its words."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    claimer = subprocess.Popen(machine.words + ["claim", "-q", "-g", "2"], stdout=writing)
+    eventually(lambda: not machine.free(), "it has them")
+    assert claimer.poll() is None
+    claimer.kill()
+    claimer.wait()
+    eventually(machine.free, "its holder gives them back")
+    os.close(reading)
+    os.close(writing)
 
 
 def test_a_claim_is_held_until_it_is_released(machine):

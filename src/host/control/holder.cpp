@@ -192,7 +192,7 @@ std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inh
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
-  Interruption interruption(inherited);  // the holder keeps these blocked and reads them from a descriptor
+  std::optional<Interruption> interruption(std::in_place, inherited);  // the holder keeps these blocked and reads them from a descriptor
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
   if (pid == 0) {
@@ -201,10 +201,25 @@ std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inh
   }
   theirs.reset();
   std::optional<int> signal;
-  const std::string record = wait_for_record(ours.get(), interruption, signal);
-  if (record.starts_with('m') && ::send(ours.get(), "", 1, MSG_NOSIGNAL) == 1) return record.substr(1);
-  ours.reset();
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}  // it leaves the line first
+  const std::string record = wait_for_record(ours.get(), *interruption, signal);
+  const auto give_back = [&] {
+    ours.reset();
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}  // it leaves the line first
+  };
+  if (record.starts_with('m')) {
+    std::string message = record.substr(1);
+    try {
+      interruption.reset();   // a terminal that is stopped keeps nobody from ending us
+      if (spec.tell) spec.tell(message);
+    } catch (...) {
+      give_back();
+      throw;
+    }
+    if (::send(ours.get(), "", 1, MSG_NOSIGNAL) == 1) return message;
+    give_back();
+    throw Error(ErrorCode::unavailable, "the claim was lost: the process that held it has ended");
+  }
+  give_back();
   if (signal) {
     ::kill(::getpid(), *signal);  // blocked here, delivered when `interruption` ends: the program dies by it, or notices it
     throw Error(ErrorCode::interrupted, "interrupted");

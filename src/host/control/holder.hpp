@@ -3,7 +3,8 @@
 // How it works. The holder takes the locks itself, since the kernel names the taker in /proc/locks. So it is forked first, in a
 // session of its own, and does the waiting; the caller stays at the other end of a socket pair. Ctrl-C there (or the caller's
 // death) makes the holder's end readable, and the wait is given up. When the claim is made the holder sends the message, the
-// caller confirms, and only then has it become a claim on its own: an unconfirmed one is given back. Before that the holder
+// caller tells it (prints the id) and confirms, and only then has it become a claim on its own: one that nobody was told of is
+// given back. Before that the holder
 // drops everything it shares with the caller: terminal, standard streams, working directory, and each descriptor it did not
 // open itself (those lack CLOEXEC), or `$(thole claim)` would wait for it.
 #pragma once

@@ -380,6 +380,19 @@ TEST_F(Holder, PassesOnWhyItCouldNotAcquire) {
   }
 }
 
+TEST_F(Holder, GivesBackWhatCannotBeTold) {
+  port::HoldSpec spec;
+  spec.tell = [&](const std::string& message) {
+    EXPECT_TRUE(is_locked());
+    pid_ = std::atoi(message.c_str() + std::strlen("held by "));
+    throw Error(ErrorCode::unavailable, "cannot write");
+  };
+  EXPECT_THROW(LocalControl().hold(spec, [&](int) { return to_hold(); }), Error);
+  EXPECT_FALSE(is_locked());
+  EXPECT_EQ(::kill(pid_, 0), -1) << "it has ended, and was waited for";
+  pid_ = 0;
+}
+
 TEST_F(Holder, DyingEarlyIsAFailure) {
   EXPECT_THROW(LocalControl().hold({}, [](int) -> port::ToHold { ::_exit(0); }), Error);
 }
