@@ -192,7 +192,8 @@ std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inh
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
-  std::optional<Interruption> interruption(std::in_place, inherited);  // the holder keeps these blocked and reads them from a descriptor
+  // The holder keeps these blocked and reads them from a descriptor.
+  std::optional<Interruption> interruption(std::in_place, inherited);
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
   if (pid == 0) {
