@@ -193,7 +193,9 @@ class Examination {
       return add("state directory", Result::problem, problem.substr(0, line), cure.empty() ? "sudo thole init" : cure);
     }
     if (!findings_.store)
-      return simulated() ? add("state directory", Result::ok, "none yet: the first claim makes it in the personal directory")
+      return !findings_.state_dir.empty()
+                 ? add("state directory", Result::ok, fmt::format("none yet: the first claim makes {}", findings_.state_dir))
+             : simulated() ? add("state directory", Result::ok, "none yet: the first claim makes it in the personal directory")
                          : add("state directory", Result::warning,
                                "none yet: the first user's claim makes one for friendly users", "sudo thole init");
     const port::StoreAbout& store = *findings_.store;
@@ -266,8 +268,11 @@ class Examination {
   }
 
   void check_configuration() {
+    for (const Error& mistake : findings_.config_mistakes)
+      add("configuration", Result::problem, fmt::format("every other command ends with 64: {}", mistake.what()),
+          mistake.hint().empty() ? "mend that line, or take it out" : mistake.hint());
     for (const std::string& caution : findings_.config_cautions) add("configuration", Result::warning, caution);
-    if (findings_.config_cautions.empty())
+    if (findings_.config_cautions.empty() && findings_.config_mistakes.empty())
       add("configuration", Result::ok, findings_.config_files.empty() ? "no file" : join(findings_.config_files, ", "));
   }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/overview.hpp"
+#include "base/error.hpp"
 #include "model/surroundings.hpp"
 
 namespace thole::app {
@@ -39,6 +40,8 @@ struct Findings {
   Millis look{0};  // how long the look at the GPUs took
   std::string topology_problem{};         // why the CPUs are not known; "" when they are
   Directories directories{};
+  std::vector<Error> config_mistakes{};   // of files and variables that were left out
+  std::string state_dir{};                // asked for by name; "" when it was not
 };
 
 // In the order in which to mend them.

@@ -53,7 +53,8 @@ void note_unused(const Submission& made, std::vector<std::string>& notes) {
     notes.push_back(fmt::format("the command does not name {{{}}}: tasks differ by THOLE_TASK_INDEX alone", name));
   std::vector<std::string> columns;
   for (const std::string& column : spec.sweep.columns)
-    if (!named.contains(column)) columns.push_back("{" + printable(column, 40) + "}");
+    // A line stands in {} too, where check_command has put it if the command had no place.
+    if (!named.contains(column) && !(column == "line" && named.contains(""))) columns.push_back("{" + printable(column, 40) + "}");
   if (!columns.empty()) notes.push_back("the command does not name " + join(columns, ", "));
 }
 
@@ -206,6 +207,7 @@ Prepared prepare(SubmitSite& site, std::vector<SubmitWish> wishes) {
 Stored submit(Queue queue, const std::vector<Submission>& submissions) {
   Stored stored;
   stored.jobs = queue.store.submit(submissions, queue.clock.wall());
+  stored.draining = queue.store.draining();
   try {
     queue.door.stir();
   } catch (const Error& error) {

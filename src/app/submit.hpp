@@ -54,6 +54,7 @@ Prepared prepare(SubmitSite& site, std::vector<SubmitWish> wishes);
 struct Stored {
   std::vector<port::Submitted> jobs;
   std::string caution;
+  bool draining = false;   // nothing starts until the user says so
 };
 Stored submit(Queue queue, const std::vector<port::Submission>& submissions);
 

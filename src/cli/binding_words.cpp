@@ -15,6 +15,9 @@ namespace {
 }  // namespace
 
 void set_bind_mode(model::BindWishes& wishes, const Word& word) {
+  constexpr std::string_view cores = "core:";
+  if (word.text.starts_with(cores) && !wishes.set_mode(word.text))
+    throw_expected({word.option, word.text}, "core:N with N cores of 1 or more");
   if (!wishes.set_mode(word.text)) throw_none_of(word, {"none", "node", "package", "exclusive", "l3", "core:N", "compat"});
 }
 

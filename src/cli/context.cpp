@@ -10,6 +10,7 @@
 #include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "cli/output.hpp"
+#include "cli/table.hpp"
 #include "model/json_null.hpp"
 #include "wire/carry.hpp"
 
@@ -17,7 +18,14 @@ namespace thole::cli {
 
 namespace {
 
-void say(std::string_view text) { put_text(STDERR_FILENO, fmt::format("thole: {}\n", text)); }
+void say(const Invocation& invocation, const char* event, std::string_view text) {
+  if (!tells_events(invocation)) {
+    put_text(STDERR_FILENO, fmt::format("thole: {}\n", text));
+    return;
+  }
+  const model::Json line = {{"schema", "thole/progress/1"}, {"event", event}, {"message", text}};
+  put_bytes(STDERR_FILENO, model::dump(line, -1) + "\n");
+}
 
 [[noreturn]] void cannot_write() { throw Error(ErrorCode::internal, "cannot write the result").because(errno); }
 
@@ -47,14 +55,14 @@ void Context::write_result(const std::string& path, std::string_view text) const
 }
 
 void Context::note(std::string_view text) const {
-  if (!invocation.global.quiet) say(text);
+  if (!invocation.global.quiet) say(invocation, "note", text);
 }
 
 void Context::detail(std::string_view text) const {
-  if (invocation.global.verbose) say(text);
+  if (invocation.global.verbose) say(invocation, "note", text);
 }
 
-void Context::warn(std::string_view text) const { say(text); }
+void Context::warn(std::string_view text) const { say(invocation, "caution", text); }
 
 plan::Ids Context::ids() const {
   const std::string& form = invocation.run.ids.empty() ? config.ids : invocation.run.ids;
@@ -66,6 +74,14 @@ model::BindOptions Context::binding(const model::BindOptions& fallback) const {
 }
 
 std::map<std::string, std::string> Context::carry() const { return wire::carried(wire.settings()); }
+
+bool tells_events(const Invocation& invocation) {
+  if (!invocation.global.json || !invocation.verb) return false;
+  const std::string_view verb = invocation.verb->name;
+  if (verb == "map") return true;
+  if (verb == "bind") return !invocation.run.dry_run && !invocation.words.empty();
+  return (verb == "run" || verb == "claim") && !invocation.run.dry_run;
+}
 
 model::Json to_json(const Error& error) {
   return {{"schema", "thole/error/1"},

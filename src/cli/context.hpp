@@ -25,7 +25,7 @@ struct Context {
   void print_json(const model::Json& json, int indent = 2) const;  // … as one document
   // … into a file, whole or not at all; "-" is stdout, and a device or a pipe is written to as it is.
   void write_result(const std::string& path, std::string_view text) const;
-  void note(std::string_view text) const;          // for people, on stderr; not under -q
+  void note(std::string_view text) const;          // on stderr, as a line or an event; not under -q
   void detail(std::string_view text) const;        // only under -v
   void warn(std::string_view text) const;          // always
 
@@ -35,6 +35,9 @@ struct Context {
   plan::Ids ids() const;                             // --ids, else the configuration's
   std::map<std::string, std::string> carry() const;  // variables by which a job's own thole finds the same machine and claims
 };
+
+// Whether stderr is a program's to read, one JSON object a line: of commands that tell there what happens (docs/json.md).
+bool tells_events(const Invocation& invocation);
 
 // "thole/error/1"
 model::Json to_json(const Error& error);

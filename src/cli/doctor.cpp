@@ -79,7 +79,9 @@ int doctor(Context& context) {
                                                   .config_cautions = context.config.cautions,
                                                   .look = took,
                                                   .topology_problem = context.wire.observer().topology_problem(),
-                                                  .directories = directories});
+                                                  .directories = directories,
+                                                  .config_mistakes = context.config.mistakes,
+                                                  .state_dir = context.wire.settings().state_dir});
   if (context.invocation.global.json)
     context.print_json(checks_to_json(checks, store ? store->directory : "", directories));
   else

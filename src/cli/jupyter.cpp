@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
+#include "cli/foreign.hpp"
 #include "cli/table.hpp"
 #include "cli/words.hpp"
 #include "wire/carry.hpp"
@@ -230,6 +231,8 @@ int jupyter(Context& context) {
                 fmt::format("jupyter {}: one word too many, {}", what, in_quotes(context.invocation.words[1])));
   if (what == "install") return install(context);
   if (what == "list") return list(context);
+  if (const auto hint = hint_for_operand("jupyter", what))
+    throw Error(ErrorCode::usage, fmt::format("jupyter: unknown word {}", in_quotes(what))).hint(*hint);
   throw_unknown("jupyter: unknown word", what, {"install", "list", "remove"}, "one of install, list, remove");
 }
 

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "base/fd.hpp"
@@ -60,10 +61,17 @@ wire::Config configure(const Invocation& invocation, const wire::Config& read) {
 }
 
 void report(const Error& error, const Invocation& invocation) {
-  cli::put_text(STDERR_FILENO, fmt::format("thole: {}\n", error.full()));
-  const bool of_the_command = verb_of(invocation) == "run" && !invocation.run.dry_run;   // stdout is its own
-  if (invocation.global.json && !of_the_command)
-    cli::put_bytes(STDOUT_FILENO, model::dump(cli::to_json(error)) + "\n");
+  model::Json json = cli::to_json(error);
+  const std::string_view verb = verb_of(invocation);
+  if (cli::tells_events(invocation)) {
+    if (verb == "map") cli::put_bytes(STDOUT_FILENO, model::dump(json, -1) + "\n");
+    if (verb == "claim") cli::put_bytes(STDOUT_FILENO, model::dump(json) + "\n");
+    json["event"] = "error";
+    cli::put_bytes(STDERR_FILENO, model::dump(json, -1) + "\n");
+  } else {
+    cli::put_text(STDERR_FILENO, fmt::format("thole: {}\n", error.full()));
+    if (invocation.global.json) cli::put_bytes(STDOUT_FILENO, model::dump(json) + "\n");
+  }
 }
 
 // What the driver's library, a claim's locks and a line's watches take at least; less would look like sickness somewhere below.
@@ -105,20 +113,11 @@ int run_runner(const wire::Config& config) {
   return 0;
 }
 
-// Whether a line that could not be read asked for JSON before its command began.
-bool asked_for_json(const std::vector<std::string_view>& arguments) {
-  for (std::string_view argument : arguments) {
-    if (argument == "--json") return true;
-    if (argument == "--" || argument == "run" || argument == "map") return false;
-  }
-  return false;
-}
-
 int main_of(const std::vector<std::string_view>& arguments) {
-  Invocation invocation;
+  std::optional<Invocation> read;
   try {
     // Read once for what needs no configuration, and again on top of the configured defaults.
-    invocation = cli::parse(arguments);
+    Invocation& invocation = read.emplace(cli::parse(arguments));
     if (invocation.global.version) return cli::put_text(STDOUT_FILENO, fmt::format("thole {}\n", version)) ? 0 : 125;
     if (invocation.global.help)
       return cli::put_text(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
@@ -129,14 +128,14 @@ int main_of(const std::vector<std::string_view>& arguments) {
     if (verb == "__placeholder") return wire::run_placeholder(invocation.words);
     if (verb == "completion") return cli::completion(invocation);
     const plan::Environment environment = wire::process_environment(environ);
-    const wire::Config config = wire::read_config(environment, wire::config_files(environment), path_of_this_program());
+    const wire::Config config = wire::read_config(environment, wire::config_files(environment), path_of_this_program(),
+                                                  verb == "doctor" ? wire::OnMistake::leave_out : wire::OnMistake::refuse);
     if (verb == "__runner") return run_runner(configure(invocation, config));
     if (verb == "__complete") return cli::complete(invocation, configure(invocation, config));
     invocation = cli::parse(arguments, config.request);
     return call(invocation, configure(invocation, config));
   } catch (const Error& error) {
-    invocation.global.json = invocation.global.json || asked_for_json(arguments);
-    report(error, invocation);
+    report(error, read ? *read : cli::as_far_as_read(arguments));
     return exit_status(error.code());
   }
 }

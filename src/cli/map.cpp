@@ -27,10 +27,20 @@ struct MapWords {
   std::vector<std::vector<std::string>> lists;
 };
 
+// What separates items for GNU parallel and not here would be a word of the command, and the items be awaited from stdin.
+void refuse_other_separator(std::string_view word) {
+  const bool files = word == "::::" || word == "::::+";
+  if (!files && word != ":::+") return;
+  throw Error(ErrorCode::usage, fmt::format("map: {} is GNU parallel's", word))
+      .hint(files ? "items from a file, one a line: -a FILE"
+                  : "lists that go side by side are columns: --csv; after each ::: a list of which all combinations are made");
+}
+
 MapWords take_apart(const Invocation& invocation) {
   MapWords words;
   bool in_lists = false;
   for (const std::string& word : invocation.words) {
+    refuse_other_separator(word);
     if (word == ":::") {
       in_lists = true;
       words.lists.emplace_back();

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "cli/foreign.hpp"
 #include "cli/words.hpp"
 
 namespace thole::cli {
@@ -21,6 +22,19 @@ class Parser {
     if (result_.verb && result_.verb->raw) read_remaining_words();
     while (!rest_.empty()) read_after_verb(take());
     if (!result_.global.help && !result_.global.version) check();
+    return std::move(result_);
+  }
+
+  // The line has a mistake: what else it says.
+  Invocation as_far_as_read() {
+    while (!rest_.empty()) {
+      try {
+        if (result_.verb && result_.verb->raw) read_remaining_words();
+        else if (result_.verb) read_after_verb(take());
+        else read_before_verb(take());
+      } catch (const Error&) {  // told already
+      }
+    }
     return std::move(result_);
   }
 
@@ -97,8 +111,8 @@ class Parser {
     if (word.starts_with("--")) return read_long(word);
     for (std::size_t at = 1; at < word.size(); ++at) {
       const std::string typed{'-', word[at]};
-      const Option& option = find([&](const Option& row) { return row.letter == word[at]; }, typed);
       std::string_view attached = word.substr(at + 1);
+      const Option& option = find([&](const Option& row) { return row.letter == word[at]; }, typed, attached);
       if (option.value.empty()) {
         set(option, typed, {});
       } else {
@@ -112,15 +126,15 @@ class Parser {
   void read_long(std::string_view word) {
     const std::size_t equals = word.find('=');
     const std::string_view typed = word.substr(0, equals);
-    const Option& option = find([&](const Option& row) { return row.name == typed.substr(2); }, typed);
+    const std::string_view attached = equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
+    const Option& option = find([&](const Option& row) { return row.name == typed.substr(2); }, typed, attached);
     if (option.value.empty()) {
       if (equals != std::string_view::npos)
-        throw Error(ErrorCode::usage, fmt::format("{} takes no value, got {}", typed, in_quotes(word.substr(equals + 1))));
+        throw Error(ErrorCode::usage, fmt::format("{} takes no value, got {}", typed, in_quotes(attached)));
       set(option, typed, {});
     } else if (equals != std::string_view::npos) {
-      const std::string_view value = word.substr(equals + 1);
-      if (value.empty()) throw_no_value(option, typed);
-      set(option, typed, value);
+      if (attached.empty()) throw_no_value(option, typed);
+      set(option, typed, attached);
     } else {
       set(option, typed, next_value(option, typed));
     }
@@ -136,61 +150,59 @@ class Parser {
   void set(const Option& option, std::string_view typed, std::string_view value) {
     option.set(result_, {typed, value});
     seen_.push_back(option.name);
-    const bool is_time = option.value.find("TIME") != std::string_view::npos;
-    if (const auto bare = parse_u64(value); is_time && bare && *bare > 0)
+    const auto bare = parse_u64(value);   // of what, one could have meant otherwise
+    if (!bare || *bare == 0) return;
+    if (option.value.find("TIME") != std::string_view::npos)
       result_.remarks.push_back(
           fmt::format("{} {}: {}", typed, *bare, *bare == 1 ? "1 second" : fmt::format("{} seconds", *bare)));
+    if (option.value == "SIZE")
+      result_.remarks.push_back(fmt::format("{0} {1}: {1} MiB; GiB would be {0} {1}G", typed, *bare));
   }
 
   template <class Match>
-  const Option& find(Match match, std::string_view typed) const {
+  const Option& find(Match match, std::string_view typed, std::string_view attached) const {
     static constexpr Verb no_verb{};
     for (const Option* row : options_of(result_.verb ? *result_.verb : no_verb))
       if (match(*row)) return *row;
-    throw_unknown_option(match, typed);
+    if (result_.verb) throw_unknown_option(typed, attached);
+    throw_before_verb(match, typed, attached);
   }
 
-  template <class Match>
-  [[noreturn]] void throw_unknown_option(Match match, std::string_view typed) const {
-    if (const auto hint = hint_for_foreign_option(typed))
-      throw Error(ErrorCode::usage,
-                  fmt::format("{}: unknown option {}", result_.verb ? result_.verb->name : "thole", in_quotes(typed)))
-          .hint(*hint);
-    std::string other;  // a verb that does have it
-    for (const Verb& verb : verbs())
-      for (const Option* row : options_of(verb))
-        if (other.empty() && !verb.group.empty() && match(*row)) other = verb.name;
-    if (!result_.verb) {
-      if (!other.empty())
-        throw Error(ErrorCode::usage, fmt::format("{} belongs after its command", typed))
-            .hint(fmt::format("such as: thole {} {}", other, typed));
-      std::vector<std::string> known;
-      for (const Option& row : global_options()) known.push_back(fmt::format("--{}", row.name));
-      throw_unknown("unknown option", typed, known, "see: thole --help");
-    }
+  [[noreturn]] void throw_unknown_option(std::string_view typed, std::string_view attached) const {
+    const std::string_view value = !attached.empty() ? attached : rest_.empty() ? std::string_view() : rest_.front();
+    const std::string what = fmt::format("{}: unknown option", result_.verb->name);
+    if (const auto hint = hint_for_option(result_.verb->name, typed, value))
+      throw Error(ErrorCode::usage, fmt::format("{} {}", what, in_quotes(typed))).hint(*hint);
     std::vector<std::string> known;
     for (const Option* row : options_of(*result_.verb)) known.push_back(fmt::format("--{}", row->name));
-    throw_unknown(fmt::format("{}: unknown option", result_.verb->name), typed, known,
-                  fmt::format("see: thole {} --help", result_.verb->name));
+    throw_unknown(what, typed, known, fmt::format("see: thole {} --help", result_.verb->name));
   }
 
-  // Words of other tools, where the nearest of ours would mislead.
-  std::optional<std::string> hint_for_foreign_option(std::string_view typed) const {
-    const std::string value = rest_.empty() || is_option(rest_.front()) ? "0" : printable(rest_.front(), 40);
-    for (const std::string_view by_number :
-         {"--gpu", "--gpu-id", "--gpu-ids", "--gpu_id", "--gpu_ids", "--device", "--devices"})
-      if (typed == by_number) return fmt::format("GPU {0} by its number: --on {0}; any one that is free: -g 1", value);
-    struct Foreign { std::string_view word, hint; };
-    static constexpr Foreign foreign[] = {
-        {"--gres", "how many GPUs: -g N; of which model: --model A100"},
-        {"-n", "how many GPUs: -g N; the same command many times: thole map"},
-        {"-c", "the CPUs next to the GPUs come by themselves; others: --bind MODE"},
-        {"-p", "there are no partitions: --model, --memory and --on choose GPUs"},
-        {"-d", "in the background, to be read later: thole submit"},
-        {"-i", "GPUs by their numbers: --on 0,1"}};
-    for (const Foreign& other : foreign)
-      if (typed == other.word) return std::string(other.hint);
-    return std::nullopt;
+  // `thole -g 2 train.py`: the command that was typed, or else meant, comes first.
+  template <class Match>
+  [[noreturn]] void throw_before_verb(Match match, std::string_view typed, std::string_view attached) const {
+    const auto has = [&](const Verb* verb) {
+      return verb && !verb->group.empty() && std::ranges::any_of(options_of(*verb), [&](const Option* row) { return match(*row); });
+    };
+    const Verb* meant = nullptr;
+    for (const std::string_view word : rest_)
+      if (!meant && has(find_verb(word))) meant = find_verb(word);
+    if (!meant && has(find_verb("run"))) meant = find_verb("run");
+    for (const Verb& verb : verbs())
+      if (!meant && has(&verb)) meant = &verb;
+    if (meant) {
+      std::string again = fmt::format("such as: thole {} {}", meant->name, typed);
+      const std::string_view value = !attached.empty() ? attached : rest_.empty() ? std::string_view() : rest_.front();
+      for (const Option* row : options_of(*meant))
+        if (match(*row) && !row->value.empty()) again += fmt::format(" {}", printable(value.empty() ? row->value : value, 40));
+      if (meant->offer == Offer::command) again += " …";
+      throw Error(ErrorCode::usage, fmt::format("{} belongs after its command", typed)).hint(again);
+    }
+    if (const auto hint = hint_for_option({}, typed, attached.empty() && !rest_.empty() ? rest_.front() : attached))
+      throw Error(ErrorCode::usage, fmt::format("thole: unknown option {}", in_quotes(typed))).hint(*hint);
+    std::vector<std::string> known;
+    for (const Option& row : global_options()) known.push_back(fmt::format("--{}", row.name));
+    throw_unknown("unknown option", typed, known, "see: thole --help");
   }
 
   [[noreturn]] static void throw_no_value(const Option& option, std::string_view typed) {
@@ -202,41 +214,15 @@ class Parser {
     std::vector<std::string> known;
     for (const Verb& verb : verbs())
       if (!verb.group.empty()) known.emplace_back(verb.name);
-    struct Foreign { std::string_view word, hint; };
-    static constexpr Foreign foreign[] = {
-        {"ps", "who has which GPU: thole status; your jobs: thole jobs"},
-        {"ls", "who has which GPU: thole status; your jobs: thole jobs"},
-        {"list", "who has which GPU: thole status; their names: thole status --list; your jobs: thole jobs"},
-        {"show", "who has which GPU: thole status; your jobs: thole jobs"},
-        {"top", "thole status --watch"},
-        {"watch", "thole status --watch"},
-        {"gpus", "thole status --list"},
-        {"free", "thole status; to let go of a claim: thole release"},
-        {"queue", "thole jobs"},
-        {"squeue", "thole jobs"},
-        {"qstat", "thole jobs"},
-        {"log", "thole logs"},
-        {"tail", "thole logs -f"},
-        {"kill", "a job: thole cancel; a claim: thole release"},
-        {"stop", "a job: thole cancel, or thole pause; a claim: thole release"},
-        {"rm", "a job: thole cancel; a claim: thole release"},
-        {"del", "a job: thole cancel; a claim: thole release"},
-        {"scancel", "thole cancel"},
-        {"sbatch", "thole submit"},
-        {"add", "thole submit"},
-        {"srun", "thole run"},
-        {"exec", "thole run"},
-        {"lock", "thole claim"},
-        {"unlock", "thole release"},
-        {"unclaim", "thole release"},
-        {"version", "thole --version"}};
-    for (const Foreign& other : foreign)
-      if (word == other.word)
-        throw Error(ErrorCode::usage, fmt::format("unknown command {}", in_quotes(word))).hint(std::string(other.hint));
+    if (const auto hint = hint_for_verb(word))
+      throw Error(ErrorCode::usage, fmt::format("unknown command {}", in_quotes(word))).hint(*hint);
     known.emplace_back("help");
     throw_unknown("unknown command", word, known, "see: thole --help; to run a program: thole run PROGRAM");
   }
 
+  std::string_view later_of_waits() const {
+    return *std::find_if(seen_.rbegin(), seen_.rend(), [](std::string_view name) { return name == "wait" || name == "no-wait"; });
+  }
   bool given(std::string_view name) const { return std::find(seen_.begin(), seen_.end(), name) != seen_.end(); }
 
   void check() {
@@ -255,9 +241,11 @@ class Parser {
                                       : fmt::format("such as: {}", verb.examples.front().line));
     if (result_.words.size() <= verb.max_words) return;
     const std::string word = in_quotes(result_.words[verb.max_words]);
-    Error error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, word));
-    throw std::move(error).hint(verb.name == "claim" ? "a command is run by: thole run"
-                                                     : fmt::format("see: thole {} --help", verb.name));
+    const auto other = hint_for_operand(verb.name, result_.words[verb.max_words]);
+    throw Error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, word))
+        .hint(other                  ? *other
+              : verb.name == "claim" ? "a command is run by: thole run"
+                                     : fmt::format("see: thole {} --help", verb.name));
   }
 
   void check_request() {
@@ -266,6 +254,8 @@ class Parser {
       throw Error(ErrorCode::usage, "--share needs a memory budget").hint("such as: --share --memory 8G");
     if (given("share-with") && !request.share) throw Error(ErrorCode::usage, "--share-with goes with --share");
     if (request.share && !given("beside")) request.beside = model::Beside::mine;
+    if (given("wait") && given("no-wait"))   // the later wins as ever, so that an alias can be overridden
+      result_.remarks.push_back(fmt::format("--wait and --no-wait exclude each other: the later counts, --{}", later_of_waits()));
     if ((given("max-load") || given("max-memory")) && request.beside == model::Beside::none)
       throw Error(ErrorCode::usage, "--max-load and --max-memory go with --beside")
           .hint("such as: --beside any --max-load 20%");
@@ -312,5 +302,7 @@ class Parser {
 Invocation parse(std::span<const std::string_view> arguments, const model::Request& defaults) {
   return Parser(arguments, defaults).parse();
 }
+
+Invocation as_far_as_read(std::span<const std::string_view> arguments) { return Parser(arguments, {}).as_far_as_read(); }
 
 }  // namespace thole::cli

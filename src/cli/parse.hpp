@@ -19,4 +19,7 @@ namespace thole::cli {
 // missing or contradictory is not complained about.
 Invocation parse(std::span<const std::string_view> arguments, const model::Request& defaults = {});
 
+// What a line that parse() refuses says otherwise: which command it is, and how its errors are to be told.
+Invocation as_far_as_read(std::span<const std::string_view> arguments);
+
 }  // namespace thole::cli

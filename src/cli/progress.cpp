@@ -82,10 +82,7 @@ void Progress::got(const app::Acquired& acquired) {
 }
 
 void Progress::caution(const std::string& text) {
-  if (context_.invocation.global.json)
-    say("caution", {{"message", text}});
-  else
-    context_.warn(printable(text));
+  context_.warn(context_.invocation.global.json ? text : printable(text));
 }
 
 void Progress::binding(const app::Binding& binding, std::size_t rank) {

@@ -8,6 +8,7 @@
 #include "cli/overview.hpp"
 #include "cli/render.hpp"
 #include "cli/watched.hpp"
+#include "cli/words.hpp"
 #include "wire/overview.hpp"
 
 namespace thole::cli {
@@ -16,15 +17,23 @@ namespace {
 
 constexpr Millis unnoticed{300};  // a driver that answers within this is not worth a word
 
+// As --on takes them: "0,1", "0-2".
+std::vector<std::string> named(const Context& context) {
+  std::vector<std::string> all;
+  for (const std::string& word : context.invocation.words)
+    for (std::string& gpu : gpus_of({"thole status", word})) all.push_back(std::move(gpu));
+  return all;
+}
+
 std::string text_of(Context& context, const app::Overview& overview, const Screen& screen) {
-  const std::vector<std::string>& words = context.invocation.words;
+  const std::vector<std::string> words = named(context);
   if (context.invocation.status.list) return render_list(overview);
   if (!words.empty()) return render_gpus(overview, app::gpus_named(words, overview), screen);
   return render_status(overview, screen);
 }
 
 model::Json json_of(Context& context, const app::Overview& overview) {
-  const std::vector<std::string>& words = context.invocation.words;
+  const std::vector<std::string> words = named(context);
   if (context.invocation.status.list) return list_to_json(overview);
   if (!words.empty()) return gpus_to_json(overview, app::gpus_named(words, overview));
   return status_to_json(overview);

@@ -87,6 +87,7 @@ void tell(Context& context, const app::Prepared& prepared, const app::Stored& st
       context.note(fmt::format("job {}{} has not ended yet, so nothing was submitted", stored.jobs[i].id, name));
     else context.note(fmt::format("job {}{}: {}", stored.jobs[i].id, name, tasks_and_gpus(job)));
   }
+  if (stored.draining) context.note("the queue is drained: nothing starts until thole drain --off");
 }
 
 std::vector<std::string> own_directories(Context& context) {

@@ -11,6 +11,7 @@
 #include "cli/queue_site.hpp"
 #include "cli/render.hpp"
 #include "cli/render_run.hpp"
+#include "cli/words.hpp"
 #include "model/json_null.hpp"
 
 namespace thole::cli {
@@ -76,10 +77,11 @@ Subjects sort_words(Context& context, const app::Overview& overview) {
   port::JobStore* queue = find_queue(context);
   Subjects named;
   for (const std::string& word : words) {
-    const auto no_gpu = refusal([&] { app::gpus_named({word}, overview); });
+    std::vector<std::string> gpus;
+    const auto no_gpu = refusal([&] { app::gpus_named(gpus = gpus_of({"thole why", word}), overview); });
     const auto no_job =
         queue ? refusal([&] { app::selections(*queue, {word}); }) : std::optional(Error(ErrorCode::usage, "no jobs"));
-    if (!no_gpu) named.gpus.push_back(word);
+    if (!no_gpu) named.gpus.insert(named.gpus.end(), gpus.begin(), gpus.end());
     if (!no_job) named.jobs.push_back(word);
     if (no_gpu && no_job) {
       if (queue && app::newest_job(*queue))

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "cli/foreign.hpp"
 
 namespace thole::cli {
 
@@ -44,12 +45,14 @@ void throw_expected(const Word& word, std::string_view expected) {
 }
 
 unsigned count_of(const Word& word) {
-  auto count = parse_u64(word.text);
-  if (!count && word.text.find_first_not_of("0123456789,-") == std::string_view::npos)
-    throw Error(ErrorCode::usage, fmt::format("{}: expected a number, got {}", word.option, in_quotes(word.text)))
-        .hint(fmt::format("these GPUs by their numbers: --on {}", word.text));
-  if (!count) throw_expected(word, "a number");
-  if (*count > most_gpus) throw_expected(word, fmt::format("a number up to {}", most_gpus));
+  const auto count = parse_u64(word.text);
+  const bool digits = word.text.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!count && !digits)
+    if (const auto these = all_of_these(word.text))
+      throw Error(ErrorCode::usage, fmt::format("{}: expected a number, got {}", word.option, in_quotes(word.text)))
+          .hint(fmt::format("these GPUs by their numbers: {}", printable(*these, 60)));
+  if (!count && !digits) throw_expected(word, "a number");
+  if (!count || *count > most_gpus) throw_expected(word, fmt::format("a number up to {}", most_gpus));
   return static_cast<unsigned>(*count);
 }
 

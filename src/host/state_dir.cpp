@@ -127,7 +127,9 @@ std::optional<StateDir> open_checked(std::string path, DirKind kind, uid_t syste
       throw Error(ErrorCode::unavailable, "the state directory is a link or a file, put there by somebody").about(dir.path)
           .hint(kind == DirKind::named ? "name the directory itself" : "remove it, or " + std::string(init_hint));
     throw Error(ErrorCode::unavailable, "cannot open the state directory").about(dir.path).because(errno).hint(
-        errno == EMFILE || errno == ENFILE ? "raise the descriptor limit: ulimit -n" : init_hint);
+        errno == EMFILE || errno == ENFILE ? "raise the descriptor limit: ulimit -n"
+        : kind == DirKind::named           ? "name a directory that is open to you"   // init makes another one
+                                           : init_hint);
   }
   struct stat found;
   if (::fstat(dir.fd.get(), &found) != 0)

@@ -129,13 +129,13 @@ std::optional<Blame> too_busy(const model::Use& use, std::optional<std::uint64_t
   const double most_load = request.max_load_percent.value_or(50), most_memory = request.max_memory_percent.value_or(50);
   if (!use.utilization_percent && most_load < 100) return Blame{Standing::unknown, "in use, and its load cannot be read"};
   if (use.utilization_percent.value_or(0) > most_load)
-    return Blame{Standing::foreign, fmt::format("busy: {:.0f}% load, more than {:.0f}%", *use.utilization_percent, most_load)};
+    return Blame{Standing::foreign, fmt::format("busy: {:.3g}% load, more than {:.3g}%", *use.utilization_percent, most_load)};
   if (most_memory >= 100) return std::nullopt;
   if (!use.memory_used_mib || !total || *total == 0) return Blame{Standing::unknown, "in use, and its memory cannot be read"};
   const double percent = 100.0 * static_cast<double>(*use.memory_used_mib) / static_cast<double>(*total);
   if (percent > most_memory)
     return Blame{Standing::foreign,
-                 fmt::format("full: {:.0f}% of its memory is in use, more than {:.0f}%", percent, most_memory)};
+                 fmt::format("full: {:.3g}% of its memory is in use, more than {:.3g}%", percent, most_memory)};
   return std::nullopt;
 }
 

@@ -170,26 +170,36 @@ void apply_file(Config& config, const std::string& path, bool site) {
   }
 }
 
-void apply_variables(Config& config, const plan::Environment& environment) {
-  for (auto at = environment.lower_bound("THOLE_"); at != environment.end() && at->first.starts_with("THOLE_"); ++at) {
-    const auto& [name, value] = *at;
-    const auto keys = config_keys();
-    auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& k) { return k.variable == name; });
-    if (key != keys.end()) {
-      if (value.empty()) continue;
-      Values values;
-      if (key->many)
-        for (std::string_view piece : split(value, ',')) values.emplace_back(trim(piece));
-      else
-        values.push_back(value);
-      key->set(config, values, name);
-    } else if (std::find(std::begin(other_variables), std::end(other_variables), name) == std::end(other_variables)) {
-      std::vector<std::string> known;
-      for (const ConfigKey& k : keys)
-        if (!k.variable.empty()) known.emplace_back(k.variable);
-      if (auto near = nearest(name, known))
-        config.cautions.push_back(fmt::format("{} means nothing; did you mean {}?", printable(name, 60), *near));
-    }
+void apply_variable(Config& config, const std::string& name, const std::string& value) {
+  const auto keys = config_keys();
+  auto key = std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& k) { return k.variable == name; });
+  if (key != keys.end()) {
+    if (value.empty()) return;
+    Values values;
+    if (key->many)
+      for (std::string_view piece : split(value, ',')) values.emplace_back(trim(piece));
+    else
+      values.push_back(value);
+    key->set(config, values, name);
+  } else if (std::find(std::begin(other_variables), std::end(other_variables), name) == std::end(other_variables)) {
+    std::vector<std::string> known;
+    for (const ConfigKey& k : keys)
+      if (!k.variable.empty()) known.emplace_back(k.variable);
+    if (auto near = nearest(name, known))
+      config.cautions.push_back(fmt::format("{} means nothing; did you mean {}?", printable(name, 60), *near));
+  }
+}
+
+// All of a step or nothing of it.
+template <class Step>
+void take_step(Config& config, OnMistake on_mistake, Step step) {
+  if (on_mistake == OnMistake::refuse) return step(config);
+  Config as_it_was = config;
+  try {
+    step(config);
+  } catch (const Error& error) {
+    config = std::move(as_it_was);
+    config.mistakes.push_back(error);
   }
 }
 
@@ -233,11 +243,14 @@ std::vector<std::string> config_files(const plan::Environment& environment) {
 Settings::Settings(plan::Environment variables, uid_t user, std::string path)
     : program(std::move(path)), environment(std::move(variables)), uid(user) {}
 
-Config read_config(const plan::Environment& environment, const std::vector<std::string>& files, const std::string& program) {
+Config read_config(const plan::Environment& environment, const std::vector<std::string>& files, const std::string& program,
+                   OnMistake on_mistake) {
   Config config(Settings(environment, ::geteuid(), program));
   read_gpu_file(config.settings.environment);
-  for (const std::string& file : files) apply_file(config, file, &file == &files.front());
-  apply_variables(config, environment);
+  for (const std::string& file : files)
+    take_step(config, on_mistake, [&](Config& into) { apply_file(into, file, &file == &files.front()); });
+  for (auto at = environment.lower_bound("THOLE_"); at != environment.end() && at->first.starts_with("THOLE_"); ++at)
+    take_step(config, on_mistake, [&](Config& into) { apply_variable(into, at->first, at->second); });
   return config;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "model/bind_wishes.hpp"
 #include "wire/settings.hpp"
 
@@ -19,6 +20,7 @@ struct Config {
   model::BindWishes binding;          // likewise of how jobs are bound
   std::string ids;                    // "auto", "uuid", "index"
   std::vector<std::string> files;     // those that were found and read
+  std::vector<Error> mistakes;        // files and variables left out (OnMistake::leave_out)
   std::vector<std::string> cautions;  // "THOLE_MASHINE is not known; did you mean THOLE_MACHINE?", for doctor
 };
 
@@ -41,7 +43,9 @@ plan::Environment process_environment(char** environ);
 // Reads `files` in order (the first is the site's; a missing one is nothing), then the variables, and the file that PBS_GPUFILE
 // names. Unknown keys and malformed values throw Error(usage) with file, line and the nearest key. `program` is the path of
 // `thole` itself. There is no other way to come by Settings.
-Config read_config(const plan::Environment& environment, const std::vector<std::string>& files, const std::string& program);
+enum class OnMistake { refuse, leave_out };   // the whole file, or the variable: for doctor, who is to say what is wrong
+Config read_config(const plan::Environment& environment, const std::vector<std::string>& files, const std::string& program,
+                   OnMistake on_mistake = OnMistake::refuse);
 
 // Where the two files are for this caller.
 std::vector<std::string> config_files(const plan::Environment& environment);

@@ -17,8 +17,29 @@ def thole(*words, env=None):
 @pytest.mark.parametrize("line, says, hint", [
     ("satus", 'unknown command "satus"', "status"),
     ("--machine dgx-a100 run --gpu 2 true", 'unknown option "--gpu"', "--on 2"),
-    ("--machine dgx-a100 run --gpu-ids 0,1 true", 'unknown option "--gpu-ids"', "--on 0,1"),
-    ("--machine dgx-a100 run --gpus 0,1 true", "expected a number", "--on 0,1"),
+    ("--machine dgx-a100 run --gpu=2 python train.py", 'unknown option "--gpu"', "GPU 2 by its number: --on 2"),
+    ("--machine dgx-a100 run --gpu python", 'unknown option "--gpu"', "--on 0; any one"),
+    ("--machine dgx-a100 run --gpu-ids 0,1 true", 'unknown option "--gpu-ids"', "-g 2 --on 0,1"),
+    ("--machine dgx-a100 run --gpu-ids=0-3 true", 'unknown option "--gpu-ids"', "-g 4 --on 0-3"),
+    ("--machine dgx-a100 run --gpus 0,1 true", "expected a number", "-g 2 --on 0,1"),
+    ("--machine dgx-a100 run -g -1 true", 'expected a number, got "-1"\n', ""),
+    ("--machine dgx-a100 run -g 99999999999999999999 true", "a number up to 4096", ""),
+    ("--machine dgx-a100 -g 2 python t.py", "-g belongs after its command", "thole run -g 2 …"),
+    ("--machine dgx-a100 -g 2 submit python t.py", "-g belongs after its command", "thole submit -g 2 …"),
+    ("--machine dgx-a100 run --bind core:0 true", "core:N", "1 or more"),
+    ("--machine dgx-a100 run --cpus 4 true", 'unknown option "--cpus"', "--bind MODE"),
+    ("--machine dgx-a100 run --nodes 1 true", 'unknown option "--nodes"', "-g N"),
+    ("--machine dgx-a100 run --name x true", 'unknown option "--name"', "thole submit --name"),
+    ("--machine dgx-a100 run --partition x true", 'unknown option "--partition"', "--model"),
+    ("jobs -n 5", 'unknown option "-n"', "thole jobs | tail"),
+    ("logs -n 5", 'unknown option "-n"', "--lines N"),
+    ("map -n1 echo", 'unknown option "-n"', "one command's by itself"),
+    ("map -P 4 echo", 'unknown option "-P"', "-j N"),
+    ("map -I {} echo {}", 'unknown option "-I"', "{} stands for the item"),
+    ("map echo :::: items", ":::: is GNU parallel's", "-a FILE"),
+    ("map echo ::: a :::+ b", ":::+ is GNU parallel's", "--csv"),
+    ("drain off", '"off"', "thole drain --off"),
+    ("jupyter uninstall x", '"uninstall"', "thole jupyter remove NAME"),
     ("--machine dgx-a100 run --on cuda:1 true", "cuda:1", "--on 1"),
     ("--machine dgx-a100 run --on 3-1 true", "3-1", "0-3"),
     ("--machine dgx-a100 run -n 2 true", 'unknown option "-n"', "-g N"),
@@ -70,8 +91,32 @@ def test_run_leaves_stdout_to_its_command(tmp_path):
     events = [json.loads(line) for line in ran.stderr.splitlines()]
     assert [event["event"] for event in events] == ["claimed", "bound", "ended"]
     assert events[2]["exit_code"] == 0
-    failed = thole("--machine", "2xA100", "--state-dir", str(tmp_path / "s"), "run", "--json", "-g", "3", "echo", "hello")
-    assert failed.stdout == "" and failed.returncode == 64
+
+
+@pytest.mark.parametrize("words, status", [
+    (["--json", "run", "-g", "99", "true"], 64),
+    (["run", "--json", "no-such-program"], 127),
+    (["run", "--json", "--bogus", "true"], 64),
+    (["run", "-g", "x", "--json", "true"], 64),
+    (["run", "--json", "--wait", "5", "--memory", "20", "--no-wait", "true"], 0),
+    (["claim", "--json", "-g", "99"], 64),
+    (["map", "--json", "-g", "99", "true", ":::", "a"], 64),
+    (["bind", "--json", "--local-rank", "9", "--ranks", "99", "--on", "12", "true"], 64),
+])
+def test_where_events_are_read_every_line_is_one(words, status, tmp_path):
+    done = thole("--machine", "2xA100", "--state-dir", str(tmp_path / "s"), *words)
+    assert done.returncode == status
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert events and all(event["schema"].startswith("thole/") and event["event"] for event in events)
+    if status == 0:
+        said = [event["message"] for event in events if event["event"] == "note"]
+        assert len(said) == 3 and "5 seconds" in said[0] and "20 MiB" in said[1] and "--no-wait" in said[2]
+        return
+    assert events[-1]["event"] == "error" and events[-1]["error"]["exit_status"] == status
+    if {"run", "bind"} & set(words):
+        assert done.stdout == "", "stdout is the command's"
+    else:
+        assert json.loads(done.stdout)["error"] == events[-1]["error"]
 
 
 def test_the_status_file_tells_the_commands_75_from_ours(tmp_path):

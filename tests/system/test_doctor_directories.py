@@ -46,6 +46,24 @@ def test_every_directory_is_named(thole, tmp_path):
     assert str(tmp_path / "own/machine-2xA100") in in_one_line(thole("doctor").stdout)
 
 
+def test_a_directory_that_was_named_is_the_one_that_will_be_made(thole, tmp_path):
+    shown = in_one_line(thole("doctor", THOLE_STATE_DIR=str(tmp_path / "new")).stdout)
+    assert f"thefirstclaimmakes{tmp_path / 'new'}" in shown
+
+
+def test_a_broken_configuration_is_a_finding(thole, tmp_path):
+    (tmp_path / "thole").mkdir()
+    (tmp_path / "thole/config.toml").write_text('[request]\nwiat = "1h"\n')
+    broken = {"XDG_CONFIG_HOME": str(tmp_path), "THOLE_WAIT": "soon"}
+    assert thole("status", **broken).returncode == 64
+    doctor = thole("doctor", "--json", **broken)
+    assert doctor.returncode == 0, doctor.stderr
+    found = [check for check in json.loads(doctor.stdout)["checks"] if check["name"] == "configuration"]
+    assert [check["result"] for check in found] == ["problem", "problem"]
+    assert "config.toml:2: request.wiat" in found[0]["text"] and "request.wait" in found[0]["fix"]
+    assert "THOLE_WAIT" in found[1]["text"]
+
+
 def test_a_queue_that_moved_is_named_with_the_reason(thole, tmp_path):
     (tmp_path / "home").rmdir()
     (tmp_path / "home").touch()

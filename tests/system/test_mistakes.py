@@ -67,11 +67,15 @@ def test_what_a_sweep_or_an_earlier_job_makes_is_not_looked_for(env):
     (["run", "-q", "echo", "hi", "-g", "2"], None),
     (["run", "--wait", "30", "echo", "hi"], "--wait 30: 30 seconds"),
     (["run", "--wait", "30s", "echo", "hi"], None),
+    (["run", "--memory", "20", "echo", "hi"], "--memory 20: 20 MiB; GiB would be --memory 20G"),
+    (["run", "--memory", "20G", "echo", "hi"], None),
+    (["run", "--no-wait", "--wait", "1m", "echo", "hi"], "the later counts, --wait"),
+    (["run", "--wait", "1m", "--no-wait", "echo", "hi"], "the later counts, --no-wait"),
 ])
 def test_what_was_understood_otherwise_than_meant_gets_one_line(env, words, told):
     done = thole(env, *words)
     assert done.returncode == 0 and done.stdout.startswith("hi")
-    lines = [line for line in done.stderr.splitlines() if "goes to the command" in line or "seconds" in line]
+    lines = [line for line in done.stderr.splitlines() if any(word in line for word in ("goes to the command", "seconds", "MiB", "exclude"))]
     assert [told in line for line in lines] == ([True] if told else []), done.stderr
 
 
@@ -152,6 +156,62 @@ def test_a_column_that_changes_nothing_is_named(env, tmp_path):
     (tmp_path / "v.csv").write_text("lr,seed\n1,2\n3,4\n")
     done = thole(env, "submit", "--dry-run", "--csv", str(tmp_path / "v.csv"), "echo", "{lr}")
     assert "the command does not name {seed}" in done.stderr and "{lr}" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("command", [["echo", "{}"], ["echo", "{line}"], ["echo"]])
+def test_a_line_that_the_command_gets_is_not_missed(env, tmp_path, command):
+    (tmp_path / "lines").write_text("a\nb\n")
+    done = thole(env, "submit", "--dry-run", "--each-line", str(tmp_path / "lines"), *command)
+    assert done.returncode == 0 and "does not name" not in done.stderr and "echo b\n" in done.stdout, done.stderr
+
+
+def test_a_drained_queue_says_so_at_once(env):
+    assert thole(env, "drain").returncode == 0
+    assert "thole drain --off" in thole(env, "submit", "true").stderr
+    assert thole(env, "cancel", "1").returncode == 0
+    assert thole(env, "drain", "--off").returncode == 0
+    assert "drain" not in thole(env, "submit", "--hold", "true").stderr
+
+
+def test_the_claim_of_a_shell_that_has_ended_is_named(env):
+    claim = thole(env, "claim", "--time", "2h").stdout.strip()
+    stale = thole({**env, "THOLE_CLAIM": "0123456789abcdef"}, "release")
+    assert stale.returncode == 64 and "THOLE_CLAIM=0123456789abcdef" in stale.stderr
+    assert "unset THOLE_CLAIM" in stale.stderr and claim in stale.stderr
+    assert thole(env, "release").returncode == 0, "the only one"
+
+
+def test_a_claim_without_its_supervisor_names_what_to_end(env):
+    holds = [THOLE, "run", "-q", "sh", "-c", "echo $$; exec sleep 600"]
+    with subprocess.Popen(holds, env=env, text=True, stdout=subprocess.PIPE) as supervisor:
+        command = int(supervisor.stdout.readline())
+        try:
+            supervisor.kill()
+            supervisor.wait()
+            done = thole(env, "release", "0")
+            assert done.returncode == 69 and f"kill {command}" in done.stderr and "/" not in done.stderr, done.stderr
+        finally:
+            os.kill(command, 9)
+
+
+def test_a_load_below_one_percent_is_said_as_it_is(env, tmp_path):
+    machine = json.loads(thole(env, "capture", "--use").stdout)
+    for gpu in machine["gpus"]:
+        gpu["use"]["utilization_percent"] = 0.7
+        gpu["use"]["processes"] = [{"pid": 7, "user": "ann", "command": "python", "kind": "compute", "memory_mib": 10}]
+    (tmp_path / "m.json").write_text(json.dumps(machine))
+    why = thole(env, "--machine", str(tmp_path / "m.json"), "why", "--beside", "any", "--max-load", "0.5%").stdout
+    assert "0.7% load, more than 0.5%" in why
+
+
+def test_gpus_are_looked_at_by_lists_and_ranges_too(env):
+    on = {**env, "THOLE_MACHINE": "4xA100"}
+    listed = [gpu["index"] for gpu in json.loads(thole(on, "status", "--json", "0,2-3").stdout)["gpus"]]
+    assert listed == [0, 2, 3]
+    assert "GPU 0,2,3:" in thole(on, "why", "0,2-3").stdout
+    for verb in ("status", "why"):
+        done = thole(on, verb, "gpu1")
+        assert done.returncode == 64 and f"thole {verb} 1" in done.stderr, done.stderr
 
 
 def test_why_a_job_waits_is_told_once_and_the_same(taken):

@@ -17,6 +17,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/control/door.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
@@ -26,6 +27,18 @@ constexpr std::size_t longest_answer = 4096;
 [[noreturn]] void silent(const std::string& directory) {
   throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(directory)
       .hint("it may be stopped: kill -CONT its pid, which `thole status` shows");
+}
+
+// A keeper that was killed leaves his directory, named by the claim; what he has started may have the locks still.
+[[noreturn]] void killed(const std::string& directory, uid_t owner) {
+  const std::string claim = directory.substr(directory.rfind('/') + 1);
+  std::string end;
+  for (const ProcessStat& process : started_in_claim(claim, owner)) {
+    const std::string shown = describe_process(process);   // "1234 python train.py"
+    end += fmt::format("\n  kill {}  # {}", process.pid, printable(shown.substr(std::min(shown.find(' ') + 1, shown.size())), 60));
+  }
+  throw Error(ErrorCode::unavailable, fmt::format("the supervisor of claim {} was killed", claim))
+      .hint(end.empty() ? "thole status shows who has its GPUs" : "what it had started keeps the GPUs; to end it:" + end);
 }
 
 // The socket in the directory of whose the claim is, and kept by him: root asks in others' directories, where a link could lead
@@ -56,6 +69,7 @@ Fd connect_to(const std::string& directory, SteadyTime deadline) {
   std::strncpy(address.sun_path, fmt::format("/proc/self/fd/{}", node.get()).c_str(), sizeof address.sun_path - 1);
   if (!keeper || ::connect(keeper.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EAGAIN) silent(directory);
+    if (errno == ECONNREFUSED) killed(directory, owner.st_uid);
     throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(directory).because(errno);
   }
   ucred peer = {};

@@ -1,6 +1,7 @@
 #include "host/process/tree.hpp"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,17 +42,35 @@ std::string program_and_arguments(pid_t pid) {
          read_file(path + "/cmdline", 1u << 20).value_or("");
 }
 
+std::string environment_of(pid_t pid) {
+  return read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20).value_or("");
+}
+
+bool environment_has(const std::string& environment, const std::string& beginning) {
+  for (auto at = environment.find(beginning); at != std::string::npos; at = environment.find(beginning, at + 1))
+    if (at == 0 || environment[at - 1] == '\0') return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<pid_t> all_pids() { return numbers_in("/proc"); }
 
 bool carries_mark(pid_t pid, const std::string& mark) {
-  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
-  if (!environment) return false;
-  const std::string word = "THOLE_TASK=" + mark + '\0';
-  for (auto at = environment->find(word); at != std::string::npos; at = environment->find(word, at + 1))
-    if (at == 0 || (*environment)[at - 1] == '\0') return true;
-  return false;
+  return environment_has(environment_of(pid), "THOLE_TASK=" + mark + '\0');
+}
+
+std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
+  std::vector<ProcessStat> found;
+  for (const pid_t pid : all_pids()) {
+    struct stat about;
+    if (::stat(("/proc/" + std::to_string(pid)).c_str(), &about) != 0 || about.st_uid != user) continue;
+    const std::string environment = environment_of(pid);
+    const std::string word = "THOLE_CLAIM=" + id;
+    if (!environment_has(environment, word + '\0') && !environment_has(environment, word + '/')) continue;   // or one within it
+    if (auto process = read_process(pid); process && process->state != 'Z') found.push_back(std::move(*process));
+  }
+  return found;
 }
 
 std::string boot_id() {

@@ -28,6 +28,9 @@ std::vector<pid_t> all_pids();
 // Whether the process was started as part of a task of the queue, or by one that was: THOLE_TASK says which in its environment.
 bool carries_mark(pid_t pid, const std::string& mark);
 
+// Processes of this user that were started within this claim: THOLE_CLAIM says so in their environment.
+std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user);
+
 // The kernel's name for the time since it started; empty where it tells none.
 std::string boot_id();
 
