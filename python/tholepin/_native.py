@@ -93,6 +93,8 @@ def program() -> str:
 
 _KINDS: dict[str, type[errors.Error]] = {
     "usage": errors.WrongRequest,
+    "not-found": errors.WrongRequest,  # a command that is not there
+    "not-executable": errors.WrongRequest,
     "never-possible": errors.NeverPossible,
     "driver": errors.DriverError,
     "busy": errors.NoneFree,
@@ -106,6 +108,25 @@ def exception(reason: str, message: str, *, code: int, object: str = "", hint: s
     return _KINDS.get(reason, errors.Error)(message, code=code, object=object, hint=hint, errno=errno)
 
 
+# Fields of a request in thole.h that have another name as arguments here.
+_ARGUMENTS = {
+    "memory_mib": "memory",
+    "max_load_percent": "max_load",
+    "max_memory_percent": "max_memory",
+    "not": "not_on",
+    "ranks": "nproc_per_node",
+}
+
+
+def _of_an_argument(message: str) -> str:
+    """The library's "request.memory_mib: …" as it is said of the argument."""
+    field, colon, rest = message.partition(": ")
+    if not colon or not field.startswith("request."):
+        return message
+    name = field[len("request.") :]
+    return f"{_ARGUMENTS.get(name, name)}: {rest}"
+
+
 def raise_from(error: ctypes.c_void_p) -> NoReturn:
     """Raises what a ``thole_error *`` says, and frees it."""
 
@@ -115,7 +136,7 @@ def raise_from(error: ctypes.c_void_p) -> NoReturn:
     try:
         raise exception(
             text("thole_error_reason"),
-            text("thole_error_message"),
+            _of_an_argument(text("thole_error_message")),
             code=libthole.thole_error_code(error),
             object=text("thole_error_object"),
             hint=text("thole_error_hint"),

@@ -168,7 +168,7 @@ class _Worker:
 
 
 def loads(data: memoryview, **buffers: Any) -> Any:
-    if _main_path is not None and b"__main__" in bytes(data):
+    if _main_path is not None and b"_main__" in bytes(data):
         import_main()
     if not _unpickle:
         from _pickle import loads as from_pickle

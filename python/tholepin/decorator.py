@@ -47,11 +47,12 @@ def on_gpu(
             its traceback there as ``__cause__``.
     """
     if callable(gpus):
-        raise errors.Error("on_gpu: how many GPUs?", code=64, hint="write @tholepin.on_gpu(1), with parentheses")
+        raise errors.WrongRequest("on_gpu: how many GPUs?", code=64, hint="write @tholepin.on_gpu(1), with parentheses")
     asked, patience = claims.request_for(gpus=gpus, **request), _waiting.Patience(wait, None, on_wait, quiet)
 
     def decorate(function: Function) -> Function:
-        @functools.wraps(function)
+        # What a class has in its __dict__ is the class's: its methods, which a function does not have.
+        @functools.wraps(function, updated=() if isinstance(function, type) else functools.WRAPPER_UPDATES)
         def owner(*args: Any, **kwargs: Any) -> Any:
             from . import _shares, pool
 

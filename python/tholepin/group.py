@@ -112,6 +112,8 @@ class ProcessGroup:
         )
         if not isinstance(nproc, int) or nproc < 1:
             raise ValueError(f"nproc: expected 1 or more, got {nproc!r}")
+        if not isinstance(template, ProcessTemplate):
+            raise TypeError(f"template: expected a ProcessTemplate, got {template!r}")
         self._templates.append((nproc, template))
 
     def init(self) -> None:

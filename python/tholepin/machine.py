@@ -183,7 +183,7 @@ def topo(form: str = "text") -> str:
     """
     words_of: dict[str, list[str]] = {"text": [], "svg": ["--svg", "-"], "matrix": ["--matrix"]}
     if form not in words_of:
-        raise errors.Error(f"topo: {form!r} is not one of text, svg, matrix", code=64)
+        raise errors.WrongRequest(f"topo: {form!r} is not one of text, svg, matrix")
     return _program.text("topo", words_of[form])
 
 
@@ -275,7 +275,7 @@ def plan(
     answer = _native.call_json("thole_plan_answer", _native.machine(), _native.encoded(asked))
     if "error" in answer:
         refused = answer["error"]
-        kind = errors.NeverPossible if refused["code"] == "unsatisfiable" else errors.Error
+        kind = errors.NeverPossible if refused["code"] == "unsatisfiable" else errors.WrongRequest
         raise kind(refused["message"], code=64, object="" if refused.get("rank") is None else f"rank {refused['rank']}")
     return Plan(
         gpus=answer["gpus"],
@@ -342,8 +342,12 @@ def bind(
         DriverError: the driver does not answer.
         Error: a wrong request; none of the CPUs near the GPUs may be used; with {"strict": True} anything less than asked for.
     """
+    numbers = {"local_rank": local_rank, "nproc_per_node": nproc_per_node, "gpus_per_rank": gpus_per_rank}
+    for what, number in numbers.items():
+        if number is not None:
+            words.whole(number, what)
     request: dict[str, Any] = {"local_rank": local_rank, "ranks": nproc_per_node, "gpus_per_rank": gpus_per_rank}
-    request["on"] = words.names(on)
+    request["on"] = words.gpu_names(on, "on")
     if how is not None:
         request["bind"] = words.binding(how)
     told = _native.call_json("thole_bind", _native.machine(), _native.encoded(request))

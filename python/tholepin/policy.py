@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any, Mapping, Sequence, Union
 
-from .errors import Error, NeverPossible
+from .errors import NeverPossible, WrongRequest
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,14 +79,14 @@ class Policy:
         for name in ("cpu_affinity", "gpu_affinity"):
             value = getattr(self, name)
             if isinstance(value, (str, bytes, int)) or not hasattr(value, "__iter__"):
-                raise Error(f"Policy.{name}: expected a list, got {value!r}", code=64)
+                raise WrongRequest(f"Policy.{name}: expected a list, got {value!r}")
             object.__setattr__(self, name, tuple(value))
         for cpu in self.cpu_affinity:
             if not isinstance(cpu, int) or isinstance(cpu, bool) or cpu < 0:
-                raise Error(f"Policy.cpu_affinity: {cpu!r} is no CPU's number", code=64)
+                raise WrongRequest(f"Policy.cpu_affinity: {cpu!r} is no CPU's number")
         for gpu in self.gpu_affinity:
             if not isinstance(gpu, (int, str)) or isinstance(gpu, bool) or gpu == "" or (isinstance(gpu, int) and gpu < 0):
-                raise Error(f"Policy.gpu_affinity: {gpu!r} is no GPU's number or name", code=64)
+                raise WrongRequest(f"Policy.gpu_affinity: {gpu!r} is no GPU's number or name")
         self._check_host()
 
     def _check_host(self) -> None:

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Sequence, Union
 
 from . import _pickling, _shares, _start, _waiting, _wire, words
-from .errors import Error
+from .errors import WrongRequest
 from .policy import Policy, under_those_around
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ProcessTemplate:
         options: object = None,
     ) -> None:
         if not callable(target) and kwargs:
-            raise Error("kwargs are for functions; a program has args only", code=64)
+            raise WrongRequest("kwargs are for functions; a program has args only")
         for name, where in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
             if where == "" and isinstance(where, str):
                 raise ValueError(f"{name}: the path is empty")

@@ -75,8 +75,12 @@ def submit(
         Error: a wrong request; the queue cannot be written.
     """
     if isinstance(command, str):
-        raise errors.Error(
-            "command: a list of words is expected, not one text", code=64, hint='["sh", "-c", command] gives it to a shell'
+        raise errors.WrongRequest(
+            "command: a list of words is expected, not one text", hint='["sh", "-c", command] gives it to a shell'
+        )
+    if isinstance(time, str) and time.strip().isdigit():
+        raise errors.WrongRequest(
+            f"time: {time!r}: seconds, minutes or hours?", hint=f'"{time}s", "{time}m" or "{time}h"; a number is seconds'
         )
     said = dict(
         gpus=gpus, time=_time(time), name=name, tag=tag, on=on, not_on=not_on, model=model, memory=memory, array=array,

@@ -37,6 +37,7 @@ CHOICES = {
 }
 
 _SECONDS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_MOST = 65536  # of GPUs and of ranks
 _FOR_EVER_S = 1e12  # 30,000 years
 _MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
 
@@ -136,6 +137,8 @@ def gpu_names(words: Iterable[Name] | Name, what: str) -> list[str]:
     >>> gpu_names("0,2-3", "on"), gpu_names([1, "GPU-5d"], "on")
     (['0', '2-3'], ['1', 'GPU-5d'])
     """
+    if isinstance(words, (bytes, bytearray)):
+        raise _mistake(what, words, "GPUs by their numbers or names")
     listed: Any = words.split(",") if isinstance(words, str) else words
     if not hasattr(listed, "__iter__"):
         listed = [listed]
@@ -143,7 +146,7 @@ def gpu_names(words: Iterable[Name] | Name, what: str) -> list[str]:
     for word in listed:
         if isinstance(word, bool) or not (isinstance(word, str) and word.strip() or isinstance(word, int) and word >= 0):
             raise _mistake(what, word if isinstance(word, (int, float, str)) else words, "GPUs by their numbers or names")
-        found.append(str(word).strip())
+        found.append(text(str(word).strip(), what))
     return found
 
 
@@ -157,6 +160,8 @@ def whole(number: int, what: str) -> int:
         raise _mistake(what, number, "a whole number")
     if number < 0:
         raise _mistake(what, number, "0 or more")
+    if number > _MOST:
+        raise _mistake(what, number, f"at most {_MOST}")
     return number
 
 
@@ -168,9 +173,13 @@ def percent(number: float, what: str) -> float:
 
 
 def text(word: str, what: str) -> str:
-    """A text."""
+    """A text that can be told to others: half a character, as of a file's name that is no UTF-8, cannot."""
     if not isinstance(word, str):
         raise _mistake(what, word, "a text")
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise _mistake(what, word, "a text of whole characters") from None
     return word
 
 

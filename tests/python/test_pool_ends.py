@@ -144,6 +144,21 @@ print(tholepin.Pool(2).map(doubled, [1, 2]))
     assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle=True)]) == ["[[2],", "[4]]"]
 
 
+@pytest.mark.parametrize("without_cloudpickle", [False, True])
+def test_workers_of_such_a_script_may_have_pools(without_cloudpickle, tmp_path):
+    text = """
+import tholepin
+class Point:
+    def __init__(self, x): self.x = x
+def double(x): return Point(2 * x)
+def doubled(x):
+    with tholepin.Pool(1) as pool:
+        return pool.map(double, [x])
+print([points[0].x for points in tholepin.Pool(2).map(doubled, [1, 2])])
+"""
+    assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle)]) == ["[2,", "4]"]
+
+
 def test_an_unguarded_pool_in_a_process_of_multiprocessing_names_the_guard(tmp_path):
     text = """
 import multiprocessing, tholepin
