@@ -12,6 +12,10 @@ target_compile_options(thole_flags INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
   target_compile_options(thole_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>>)
 endif()
+# Clang takes the unnamed namespace of a source that was joined before for an outer scope.
+if(THOLE_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(thole_flags INTERFACE -Wno-shadow)
+endif()
 target_compile_definitions(thole_flags INTERFACE _GNU_SOURCE)
 target_include_directories(thole_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 if(THOLE_WERROR)
@@ -34,7 +38,5 @@ function(thole_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${THOLE_UNITY} UNITY_BUILD_BATCH_SIZE 10)
   if(THOLE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")   # GCC takes included sources for headers
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
-  elseif(THOLE_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")   # the unnamed namespace of a source before shadows nothing
-    target_compile_options(${target} PRIVATE -Wno-shadow)
   endif()
 endfunction()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Keeps the dependency table: which module may include which, and where third-party headers may appear. And no two headers
-define a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both."""
+define a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both. And
+nothing is called that glibc 2.28 lacks."""
 import pathlib
 import re
 import sys
@@ -33,6 +34,13 @@ PRINTS = re.compile(r"\b(write_all|::write|dprintf)\((STDOUT_FILENO|STDERR_FILEN
 OPENS = re.compile(
     r"(?<!above_standard\()((?<!\w)::(socket|epoll_create1?|eventfd|signalfd|timerfd_create|inotify_init1?|memfd_create|"
     r"accept4?|dup|open|openat|creat|mkostemp)\(|\bends\[[01]\]\)|SYS_pidfd_open|F_DUPFD(_CLOEXEC)?, *[0-2]\))"
+)
+# The wheel is to run with glibc 2.28 (scripts/wheel-manylinux). What is newer and at hand is a system call away, or ours.
+NEWER = re.compile(
+    r"\b(sig(abbrev|descr)_np|strerror(name|desc)_np|posix_spawn\w+_(addclosefrom|addf?chdir|addtcsetpgrp|setcgroup)_np|"
+    r"closefrom|close_range|gettid|tgkill|getcpu|pidfd_(open|getfd|send_signal|spawnp?)|epoll_pwait2|pthread_\w+clock\w*|"
+    r"sem_clockwait|twalk_r|arc4random\w*|strlc(py|at)|execveat|mount_setattr|fsopen|move_mount|process_(madvise|mrelease)|"
+    r"_Fork)\("
 )
 OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  # the last: between fork and exec
 VENDORS = ("nvidia", "amd", "intel")
@@ -71,6 +79,8 @@ def problems(root):
                 yield f"{path.relative_to(root)}:{number}: only src/{DOOR} writes to stdout and stderr"
             if module != "cli" and "/".join(parts) not in OPENS_ITSELF and OPENS.search(line) and "#include" not in line:
                 yield f"{path.relative_to(root)}:{number}: a descriptor that may be 0 to 2: base/standard.hpp, above_standard()"
+            if newer := NEWER.search(line):
+                yield f"{path.relative_to(root)}:{number}: {newer[1]}() is newer than glibc 2.28"
             match = INCLUDE.match(line)
             if not match:
                 continue

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sources include what they use of the C++ library and of the system's calls: for each name below the header that declares it, in
-the file itself or in a header of ours that it includes. One compiler's library brings <cstdint>, <algorithm> or <unistd.h> in by
+"""Sources include what they use of the C++ library and of system calls: for each name below the header that declares it, in the
+file itself or in a header of ours that it includes. One compiler's library brings <cstdint>, <algorithm> or <unistd.h> in by
 way of others, the next one's does not."""
 import functools
 import pathlib
@@ -56,8 +56,8 @@ HEADER_OF = {
     "sys/mman.h": r"(?<!\w)::(?:mmap|munmap)\(",
     "sys/stat.h": r"(?<!\w)::(?:f?stat|lstat|fstatat|mkdir|mkdirat|f?chmod|umask)\(",
     "sys/wait.h": r"(?<!\w)::(?:waitpid|waitid)\(",
-    "unistd.h": r"(?<!\w)::(?:unlink|unlinkat|close|read|write|pread|pwrite|lseek|access|faccessat|f?chown|rmdir|readlink|f?sync|"
-    r"fdatasync|f?truncate|pipe2?|dup[23]?|isatty|sysconf|getcwd|chdir|link|symlink|fork|execvp?e?|_exit|setsid|"
+    "unistd.h": r"(?<!\w)::(?:unlink|unlinkat|close|read|write|pread|pwrite|lseek|access|faccessat|f?chown|rmdir|readlink|"
+    r"f?sync|fdatasync|f?truncate|pipe2?|dup[23]?|isatty|sysconf|getcwd|chdir|link|symlink|fork|execvp?e?|_exit|setsid|"
     r"get(?:p?pid|pgrp|sid|tid|e?uid|e?gid|hostname)|tcgetpgrp)\(",
 }
 HEADER_OF = {header: re.compile(names) for header, names in HEADER_OF.items()}

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/error.hpp"
+#include "base/signal_name.hpp"
 #include "base/text.hpp"
 #include "cli/words.hpp"
 
@@ -25,7 +26,7 @@ int signal_named(std::string_view name, const Word& word) {
     return static_cast<int>(*number);
   if (name.starts_with("SIG")) name.remove_prefix(3);
   for (int signal = 1; signal < NSIG; ++signal)
-    if (const char* known = ::sigabbrev_np(signal); known && name == known) return signal;
+    if (!name.empty() && name == signal_name(signal)) return signal;
   throw_expected(word, "a signal such as signal:KILL or signal:9");
 }
 

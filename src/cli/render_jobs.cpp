@@ -1,9 +1,8 @@
 #include "cli/render_jobs.hpp"
 
 #include <algorithm>
-#include <csignal>
-#include <cstring>
 
+#include "base/signal_name.hpp"
 #include "base/text.hpp"
 #include "model/json_null.hpp"
 
@@ -116,8 +115,8 @@ Ink ink_of_state(std::string_view state) {
 std::string how_it_ended(const Task& task) {
   if (!task.reason.empty()) return printable(task.reason, 120);
   if (task.signal) {
-    const char* name = ::sigabbrev_np(*task.signal);
-    return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", *task.signal);
+    const std::string_view name = signal_name(*task.signal);
+    return name.empty() ? fmt::format("signal {}", *task.signal) : fmt::format("SIG{}", name);
   }
   return task.exit_code && *task.exit_code != 0 ? fmt::format("exit {}", *task.exit_code) : "";
 }

@@ -1,6 +1,5 @@
 #include "host/control/holder.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -15,13 +14,13 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/control/door.hpp"
+#include "host/process/inherited_descriptors.hpp"
 
 namespace thole::host {
 namespace {
@@ -45,23 +44,11 @@ std::string failure_record(const Error& error) {
       .about(std::string(parts[3])).because(number(1)).hint(std::string(parts[4]));
 }
 
-// Of our own descriptors none lacks CLOEXEC.
-void close_inherited_descriptors() {
-  std::vector<int> inherited;
-  if (std::unique_ptr<DIR, int (*)(DIR*)> listed{::opendir("/proc/self/fd"), ::closedir})
-    while (const dirent* entry = ::readdir(listed.get())) {
-      auto fd = parse_u64(entry->d_name);
-      if (fd && *fd > 2 && (::fcntl(static_cast<int>(*fd), F_GETFD) & FD_CLOEXEC) == 0)
-        inherited.push_back(static_cast<int>(*fd));
-    }
-  for (int fd : inherited) ::close(fd);
-}
-
 void leave_caller() {
   Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
   for (int standard = 0; standard <= 2; ++standard)
     if (!null || ::dup2(null.get(), standard) < 0) ::close(standard);
-  close_inherited_descriptors();
+  for (int fd : inherited_descriptors()) ::close(fd);
   if (::chdir("/") != 0) return;  // only a courtesy: the old directory stays busy
 }
 

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/process/inherited_descriptors.hpp"
 #include "host/process/memory_policy.hpp"
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
@@ -70,7 +71,7 @@ void run_detached(const RunnerCommand& command) {
   ::posix_spawn_file_actions_addopen(&t.actions, 0, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&t.actions, 1, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_adddup2(&t.actions, complaints.write.get(), 2);
-  ::posix_spawn_file_actions_addclosefrom_np(&t.actions, 3);
+  for (int fd : inherited_descriptors()) ::posix_spawn_file_actions_addclose(&t.actions, fd);
   const NoSubreaper our_children_only;
   pid_t pid = 0;
   const int failed = ::posix_spawn(&pid, command.argv.front().c_str(), &t.actions, &t.attributes, pointers(command.argv).data(),
