@@ -156,3 +156,15 @@ configure() {  # further cmake arguments
   fi
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INCLUDE_PATH="$build/headers" "${launcher[@]}" "$@"
 }
+
+# The newest glibc interface that programs or libraries ask for: its least version.
+least_glibc() { objdump -T "$@" 2>/dev/null | grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -1 | sed s/GLIBC_//; }
+
+# Refuses what would not run elsewhere.
+needs_only_glibc() {
+  local needed
+  needed=$(objdump -p "$@" | sed -n 's/^ *NEEDED *//p' | sort -u |
+    grep -vE '^(lib(c|m|dl|pthread)|ld-linux[-a-z0-9_]*)\.so\.[0-9]+$') || return 0
+  echo "needs more than glibc:" $needed "(a sanitized build?)" >&2
+  exit 1
+}

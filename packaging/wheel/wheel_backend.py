@@ -8,7 +8,7 @@ CMake's own needs and a network only where pip wants one.
 
 The platform's tag is honest: the least glibc that the binaries ask for.
 
-Usage: wheel_backend.py [--built DIR] [--into DIR]      prints the path of the wheel
+Usage: wheel_backend.py [--built DIR] [--libraries DIR] [--into DIR]      prints the path of the wheel
 """
 import argparse
 import base64
@@ -104,8 +104,8 @@ def copy_binary(source, target):
         run("strip", "--strip-unneeded", str(target))
 
 
-def stage(built, into):
-    """Lays out what the wheel holds."""
+def stage(built, libraries, into):
+    """Lays out what the wheel holds; `libraries` has lib/thole and share/licences, else this system's libhwloc is taken."""
     shutil.copytree(ROOT / "python/tholepin", into / "tholepin", ignore=shutil.ignore_patterns("__pycache__", "_lib"))
     tree = into / "tholepin/_lib"
     copy_binary(built / "thole", tree / "bin/thole")
@@ -113,7 +113,10 @@ def stage(built, into):
     shutil.copytree(
         ROOT / "machines", tree / "share/thole/machines", ignore=lambda _, names: [n for n in names if n.endswith(".md")]
     )
-    run(str(ROOT / "packaging/bundle-hwloc"), str(tree / "lib/thole"), str(tree / "share/licences"))
+    if libraries:
+        shutil.copytree(libraries, tree, dirs_exist_ok=True)
+    else:
+        run(str(ROOT / "packaging/bundle-hwloc"), str(tree / "lib/thole"), str(tree / "share/licences"))
     command = into / f"tholepin-{VERSION}.data/scripts/thole"
     command.parent.mkdir(parents=True)
     command.write_text(COMMAND)
@@ -168,10 +171,10 @@ def write_wheel(tree, into):
     return wheel
 
 
-def make(built, into):
+def make(built, into, libraries=None):
     with tempfile.TemporaryDirectory() as folder:
         tree = pathlib.Path(folder)
-        stage(built, tree)
+        stage(built, libraries, tree)
         return write_wheel(tree, into)
 
 
@@ -219,9 +222,10 @@ def build_sdist(sdist_directory, config_settings=None):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--built", type=pathlib.Path, help="a folder where CMake has built thole; else it is built")
+    parser.add_argument("--libraries", type=pathlib.Path, help="has lib/thole and share/licences; else this system's libhwloc")
     parser.add_argument("--into", type=pathlib.Path, default=ROOT / "dist")
     arguments = parser.parse_args()
-    print(make(arguments.built.resolve() if arguments.built else build(), arguments.into))
+    print(make(arguments.built.resolve() if arguments.built else build(), arguments.into, arguments.libraries))
 
 
 if __name__ == "__main__":

@@ -142,6 +142,20 @@ def test_what_is_built_already_is_taken_also_by_another_name_of_the_checkout(bac
     assert [words[:2] for words in backend.ran] == [("cmake", "--build")]
 
 
+def test_libraries_that_are_named_are_taken_instead_of_this_systems(backend, tmp_path):
+    for name in ("checkout/python/tholepin/__init__.py", "checkout/machines/one.json", "built/thole", "built/libthole.so.0",
+                 "named/lib/thole/libhwloc.so.15", "named/share/licences/libhwloc15"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    backend.stage(tmp_path / "built", tmp_path / "named", tmp_path / "tree")
+    tree = tmp_path / "tree/tholepin/_lib"
+    assert sorted(file.name for file in tree.rglob("*") if file.is_file()) == [
+        "libhwloc.so.15", "libhwloc15", "libthole.so.0", "one.json", "thole"
+    ]
+    assert (tree / "lib/thole/libhwloc.so.15").read_text() == "named/lib/thole/libhwloc.so.15"
+    assert not [words for words in backend.ran if "bundle-hwloc" in words[0]]
+
+
 def test_pip_learns_the_name_without_building(backend, wheel, tmp_path):
     name = backend.prepare_metadata_for_build_wheel(tmp_path)
     assert backend.ran == [] and name == wheel.name.split("-py3")[0] + ".dist-info"
