@@ -32,7 +32,8 @@ class Claim(_native.Owner):
     ...     claim.indices, os.environ["CUDA_VISIBLE_DEVICES"]
     ([0, 1], '0,1')
 
-    Dropping the object releases nothing. In a forked child it is only a description: the claim is its parent's.
+    Dropping the object releases nothing. In a forked child it is only a description: the claim is its parent's. But such a child
+    inherits the lock, and the GPUs stay claimed while it lives: join it first, or start it by spawn or forkserver.
 
     Attributes:
         id: its name, as ``thole status`` shows it.
@@ -82,7 +83,10 @@ class Claim(_native.Owner):
         return not self._handle
 
     def release(self) -> None:
-        """Ends the claim at once and takes its variables out of ``os.environ``; a second time does nothing.
+        """Ends the claim and takes its variables out of ``os.environ``; a second time does nothing.
+
+        At once, unless a child that this process forked (``os.fork``, multiprocessing's start method fork) lives: it may still
+        compute, so the GPUs are free only when it has ended, and the next claim here waits for that. Join it first.
 
         Where claims of this process that came out of this one are open still (another thread's, a pool's), its GPUs stay
         claimed until the last of them has ended. What this process still has on the GPUs stays there: others see it as use

@@ -292,8 +292,8 @@ std::string Lane::header_for(const Running& running, const std::vector<std::stri
   header.directory = spec_.directory;
   header.host = ports_.host;
   header.gpus = gpu_names_;
-  if (binding_ && !binding_->plan.ranks.empty() && binding_->plan.ranks.front().bound)
-    header.cpus = binding_->plan.ranks.front().cpus.to_string();
+  if (binding_ && !binding_->effects.empty() && binding_->effects.front().binding.cpus)   // of a simulated machine: what is here
+    header.cpus = binding_->effects.front().binding.cpus->to_string();
   header.started = running.started;
   return header_text(header);
 }

@@ -1,6 +1,7 @@
 # ctest: timeout 600
 """tholepin.claim: what it gives, what it refuses, and when it ends."""
 import copy
+import multiprocessing
 import os
 import pickle
 import signal
@@ -317,6 +318,41 @@ def test_a_forked_child_does_not_end_its_parents_claim():
     assert len(claims()) == 1
     claim.release()
     assert claims() == []
+
+
+def test_a_forked_child_keeps_the_gpus_as_long_as_it_lives():
+    claim = tholepin.claim(ALL)
+    ends, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(end)
+        os.read(ends, 1)
+        os._exit(0)
+    os.close(ends)
+    try:
+        claim.release()
+        assert claim.released and claims() != [], "it may still compute"
+        with pytest.raises(tholepin.NoneFree):
+            tholepin.claim(1, wait=0)
+    finally:
+        os.close(end)
+        os.waitpid(child, 0)
+    tholepin.claim(ALL, wait=200).release()
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_child_by_another_start_method_keeps_nothing(method):
+    context = multiprocessing.get_context(method)
+    go = context.Event()
+    claim = tholepin.claim(ALL)
+    child = context.Process(target=go.wait)
+    child.start()
+    try:
+        claim.release()
+        tholepin.claim(ALL, wait=0).release()
+    finally:
+        go.set()
+        child.join()
 
 
 def test_a_killed_process_frees_its_claim():

@@ -1,4 +1,5 @@
 """README.md and docs/: every command line of thole in them is one that the program takes: verbs, options, values."""
+import json
 import pathlib
 import re
 import shlex
@@ -65,6 +66,15 @@ def test_every_line_is_one_that_the_program_takes(page):
         if unknown or (done.returncode != 0 and not only_named and not is_pattern(line)):
             wrong.append(f"{line}\n    {done.stderr.strip()}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_sample_of_plan_is_what_it_prints():
+    line, shown = re.search(r"^    \$ (echo .*thole plan --batch)\n    (\{.*\})$", (ROOT / "docs/plan.md").read_text(), re.M).groups()
+    request = line.partition("'")[2].rpartition("'")[0]
+    done = subprocess.run([THOLE, "plan", "--batch"], input=request, capture_output=True, text=True, timeout=60)
+    answer = json.loads(done.stdout)
+    cut = json.loads(shown.replace(",…]", "]"))
+    assert {**answer, "ranks": answer["ranks"][:1]} == cut
 
 
 def test_lines_are_found():

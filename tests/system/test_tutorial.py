@@ -4,6 +4,8 @@ README.md: so does each of its six examples."""
 import os
 import pathlib
 import re
+import shlex
+import shutil
 import subprocess
 
 from run_tools import THOLE
@@ -18,13 +20,14 @@ def lines():
 
 def test_the_page_can_be_typed_from_top_to_bottom(tmp_path):
     assert len(lines()) > 20
-    script = ["thole() { command thole \"$@\"; }"]
+    script = []
     for number, line in enumerate(lines()):
         script.append(f"echo '=== {number}' >&2")
         ended = f'|| {{ echo "line {number} ended with $?" >&2; exit 9; }}'
         script.append(f"{line}\n" if line.endswith("&") else f"{line} {ended}")
     (tmp_path / "home").mkdir()
-    env = {"HOME": str(tmp_path / "home"), "PATH": f"{pathlib.Path(THOLE).parent}:/usr/bin:/bin", "LANG": "C.UTF-8",
+    (tmp_path / "build").symlink_to(pathlib.Path(THOLE).parent)      # as in a checkout: nothing is on the PATH yet
+    env = {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8",
            "TMPDIR": str(tmp_path), "THOLE_STATE_DIR": str(tmp_path / "state")}
     done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=550,
                           stdin=subprocess.DEVNULL)
@@ -33,6 +36,13 @@ def test_the_page_can_be_typed_from_top_to_bottom(tmp_path):
         assert said in done.stdout, done.stdout[-3000:]
     assert "waiting, next in line" in done.stderr
     subprocess.run([THOLE, "drain"], env={**env, "THOLE_MACHINE": "8xA100"}, capture_output=True)
+
+
+def test_what_two_people_type_needs_no_gpu():
+    section = PAGE.read_text().partition("## 6.")[2].partition("\n## ")[0]
+    commands = [shlex.split(line)[1:] for line in re.findall(r"`(thole run [^`]*)`", section)]
+    programs = [next(word for word in words if shutil.which(word)) for words in commands]
+    assert len(commands) == 2 and set(programs) <= {"echo", "sleep"}, "what every machine has"
 
 
 def test_the_six_examples_of_the_readme(tmp_path):
