@@ -4,8 +4,8 @@
     thole run -g 3 -- python hydra_app.py --multirun hydra/launcher=submitit_local hydra.launcher.gpus_per_node=8 \
         +rate=0.1,0.01,0.001
 
-submitit's local launcher hides every GPU from its jobs; gpus_per_node=8 on a machine of eight lets them see all, and the claim then
-chooses.
+submitit's local launcher hides every GPU from its jobs; gpus_per_node=8 on a machine of eight lets them see all, and the claim
+then chooses.
 """
 import os
 

@@ -9,9 +9,9 @@
 //     Only root can delete that directory. `thole init` leaves a mark of root's beside it (lock_of()), so that users who find
 //     the directory gone make no other one, and init itself looks for the holders of deleted nodes (lost_locks.hpp).
 //   * every claim elsewhere keeps the guard of its directory: a read lock of some bytes of the PARENT (claims/guard.hpp).
-//     Whoever finds the directory gone asks for it before making it anew, and whoever finds it emptied before making lock nodes:
-//     kept means that it was lost under a living claim. (A lock in the directory itself would be deleted with it; a flock of the
-//     parent would stop tmpfiles ageing there.) A stranger who keeps it so keeps a missing fallback from being made, and names
+//     Whoever finds the directory gone asks for it before making it anew, and whoever finds it emptied before making lock
+//     nodes: kept means that it was lost under a living claim. (A lock in the directory itself would be deleted with it; a flock
+//     of the parent would stop tmpfiles ageing there.) A stranger who keeps it so keeps a missing fallback from being made, and names
 //     `thole init` as the cure.
 //   * every claim in a fallback or named directory also has a shared flock of the directory, if nobody has an exclusive one:
 //     either way tmpfiles ageing passes it by.

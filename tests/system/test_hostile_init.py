@@ -201,6 +201,83 @@ def test_what_root_deletes_under_a_claim_gets_no_second_owner(lab, what):
     assert claims_one(lab, "bob", "--on", gpu).returncode == 0
 
 
+# Holds a GPU where /proc/PID/fd shows nothing: in a thread whose process's first has ended, or on the way through a socket.
+HIDDEN = """
+import ctypes, fcntl, os, pathlib, socket, sys, threading
+def hold():
+    fd = os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd
+if sys.argv[2] == "sent":
+    here, there = socket.socketpair()
+    fd = hold()
+    socket.send_fds(here, [b"x"], [fd])
+    os.close(fd)
+    print("up")
+    sys.stdin.read()
+else:
+    def work():
+        while list(main.iterdir()): pass          # of the process's first thread, until it has ended
+        hold()
+        print("up")
+        sys.stdin.read()
+        os._exit(0)
+    main = pathlib.Path(f"/proc/{os.getpid()}/fd")
+    threading.Thread(target=work).start()
+    ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.mark.parametrize("how", ["thread", "sent"])
+@in_one_surrounding
+def test_what_root_deletes_under_a_hidden_holder_gets_no_second_owner(lab, how):
+    lab.init()
+    alice = lab.start_python("alice", HIDDEN, f"/run/thole/gpu.{key_of(lab, 2)}", how)
+    lab.run("root", "sh", "-c", "rm /run/thole/gpu.*", check=True)
+    for _ in range(2):
+        done = lab.init()
+        assert "left out: its lock was deleted" in done.stderr and "3 GPUs" in done.stdout, done.stdout + done.stderr
+        assert claims_one(lab, "bob", "--on", "2").returncode in (69, 75)
+    assert claims_one(lab, "bob", "-g", "3").returncode == 0
+    alice.process.stdin.close()
+    alice.wait()
+    lab.init()
+    assert claims_one(lab, "bob", "--on", "2").returncode == 0
+
+
+@in_one_surrounding
+def test_a_number_that_is_used_again_keeps_no_gpu_from_coming_back(lab):
+    """After an umount the device's number is free, and a new file system counts its inodes anew."""
+    def mount():
+        lab.run("root", "sh", "-ec", "mkdir -p /run/thole; mount -t tmpfs -o mode=0755 thole /run/thole", check=True)
+
+    mount()
+    lab.init()
+    key = key_of(lab, 3)
+    number = int(lab.run("root", "stat", "-c", "%i", f"/run/thole/gpu.{key}").stdout)
+    lab.run("root", "umount", "/run/thole", check=True)
+    mount()
+    lab.set_gpus(1)
+    lab.init()
+    mallory = lab.start_python("mallory", """
+import fcntl, os, sys
+wanted, got, k = int(sys.argv[1]), 0, 0
+while got < wanted:
+    path = f"/run/thole/notes/x{k}"
+    os.mkfifo(path)
+    got, k = os.stat(path).st_ino, k + 1
+    if got != wanted: os.unlink(path)
+assert got == wanted, (got, wanted)
+fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("up"); sys.stdin.read()
+""", str(number))
+    lab.set_gpus(4)
+    done = lab.init()
+    assert "left out" not in done.stderr and "4 GPUs" in done.stdout, done.stdout + done.stderr
+    end(mallory)
+
+
 @in_one_surrounding
 def test_who_locks_what_init_has_deleted_keeps_nothing_from_coming_back(lab):
     lab.init()

@@ -14,9 +14,10 @@
 namespace thole::host {
 namespace {
 
-bool has_a_name(int fd) {
+// Not where it was replaced or deleted since it was opened, or is to be this moment.
+bool is_in_force(int fd) {
   struct stat open;
-  return ::fstat(fd, &open) == 0 && open.st_nlink != 0;
+  return ::fstat(fd, &open) == 0 && open.st_nlink != 0 && (open.st_mode & being_taken) == 0;
 }
 
 std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }
@@ -77,7 +78,7 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
       throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
     }
   }
-  if (!has_a_name(lock.get())) return false;   // replaced or deleted in between: what has its name now is asked for next
+  if (!is_in_force(lock.get())) return false;   // what has its name now is asked for next
   if (!pass.nodes.is_node(lock.get()))
     throw Error(ErrorCode::unavailable, "not a lock of the directory's owner").about(pass.nodes.slots()[slot]).hint(
         "sudo thole init");
@@ -87,7 +88,8 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
     Fd share;
     for (unsigned k = 0; k < model::share_places && !share; ++k) {
       Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
-      if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      if (node) store_.hook("share opened");
+      if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0 || !is_in_force(node.get())) continue;
       share = std::move(node);
       place = k + 1;
     }

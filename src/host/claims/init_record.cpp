@@ -19,9 +19,9 @@ InitRecord read_init_record(int file) {
   InitRecord record;
   for (std::string_view line : split_lines(text)) {
     const std::vector<std::string_view> words = split(line, ' ');
-    if (words.size() != 4 || words[0] != "node") continue;
-    const auto device = parse_u64(words[2]), inode = parse_u64(words[3]);
-    if (device && inode) record.nodes.push_back({std::string(words[1]), *device, *inode});
+    if (words.size() != 5 || words[0] != "node") continue;
+    const auto filesystem = parse_u64(words[2]), device = parse_u64(words[3]), inode = parse_u64(words[4]);
+    if (filesystem && device && inode) record.nodes.push_back({std::string(words[1]), *filesystem, *device, *inode});
   }
   return record;
 }
@@ -29,7 +29,8 @@ InitRecord read_init_record(int file) {
 // Never empty in between: what is in the file also says that the directory was complete once.
 bool write_init_record(int file, const InitRecord& record) {
   std::string text(mark);
-  for (const RecordedNode& node : record.nodes) text += fmt::format("node {} {} {}\n", node.name, node.device, node.inode);
+  for (const RecordedNode& node : record.nodes) 
+    text += fmt::format("node {} {} {} {}\n", node.name, node.filesystem, node.device, node.inode);
   const auto size = static_cast<ssize_t>(text.size());
   return ::pwrite(file, text.data(), text.size(), 0) == size && ::ftruncate(file, size) == 0;
 }

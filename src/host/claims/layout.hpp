@@ -7,6 +7,7 @@
 // another size could be read short at the end of the file (a 56-byte record was: research prototype, bug b).
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <array>
@@ -130,6 +131,9 @@ std::string format_devices(const SlotKeys& keys, const SlotNodes& nodes = {});
 bool is_key(std::string_view text);  // [A-Za-z0-9.:-]+, at most 120 bytes, no leading dot
 
 std::string* free_slot(SlotKeys& keys);      // nullptr: there is none
+
+// On a FIFO that `thole init --take-back` is about to replace; of no meaning to the kernel there.
+inline constexpr mode_t being_taken = S_ISUID;
 
 std::string gpu_node(std::string_view key);
 std::string share_node(std::string_view key, unsigned place);

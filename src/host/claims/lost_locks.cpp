@@ -3,23 +3,46 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <set>
 
+#include "host/claims/kernel_locks.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
+namespace {
 
-std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes) {
+constexpr std::chrono::seconds for_the_list{10};
+
+const RecordedNode* node_with(const std::vector<RecordedNode>& nodes, std::uint64_t device, std::uint64_t inode) {
+  const auto found =
+      std::ranges::find_if(nodes, [&](const RecordedNode& node) { return node.inode == inode && node.device == device; });
+  return found == nodes.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner) {
   std::vector<NodeLock> found;
   if (nodes.empty()) return found;
+  const KernelLocks listed = kernel_locks(for_the_list);
+  std::set<const RecordedNode*> explained;
   for (pid_t pid : all_pids())
-    for_each_open_file(pid, [&](const OpenFile& open) {
-      if (!S_ISFIFO(open.mode) || (open.mode & 0777) == 0) return;
-      const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const RecordedNode& one) {
-        return one.inode == open.inode && one.device == open.device;
+    for (pid_t thread : threads_of(pid))   // each may have descriptors of its own, and the first may have ended
+      for_each_open_file(thread, [&](const OpenFile& open) {
+        const RecordedNode* node = node_with(nodes, open.device, open.inode);
+        if (!node) return;
+        const bool ours = S_ISFIFO(open.mode) && (open.mode & 0777) != 0 && open.uid == owner;
+        if (ours && !has_flock(thread, open.fd)) return;
+        if (ours && !explained.contains(node)) found.push_back({node->name, pid});
+        explained.insert(node);
       });
-      if (node != nodes.end() && has_flock(pid, open.fd)) found.push_back({node->name, pid});
-    });
+  for (const KernelLock& lock : listed.flocks)
+    if (const RecordedNode* node = node_with(nodes, lock.dev, lock.ino); node && explained.insert(node).second)
+      found.push_back({node->name, lock.pid});
+  if (!listed.whole)   // then nobody can tell, and a second owner would be worse
+    for (const RecordedNode& node : nodes)
+      if (!explained.contains(&node)) found.push_back({node.name, 0});
   return found;
 }
 

@@ -1,4 +1,4 @@
-// Locks of nodes as /proc shows them to root, whatever has become of their names.
+// Locks of nodes that have lost their names, as root can see them.
 #pragma once
 
 #include <sys/types.h>
@@ -16,9 +16,10 @@ struct NodeLock {
   pid_t pid = 0;
 };
 
-// Looks through /proc for descriptors of these nodes that have a lock. What `thole init` itself has deleted is no claim
-// (NodeMaker::give_up). No path is believed: anybody can make one of any text in a mount namespace of his own. Root sees
-// all processes of its pid namespace, others see their own.
-std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes);
+// Who has one of these nodes locked: by the descriptors of all threads, and by /proc/locks (which lacks, within a pid namespace,
+// who is outside of it or has ended). What is listed and seen in no process is somebody's all the same: its descriptor is on its
+// way to one. What is seen with that number and is no FIFO of `owner` explains it. What `thole init` itself has deleted is no
+// claim (NodeMaker::give_up). No path is believed: anybody can make one of any text in a mount namespace of his own.
+std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner);
 
 }  // namespace thole::host

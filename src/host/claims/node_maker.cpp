@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "host/claims/layout.hpp"
 
 namespace thole::host {
 namespace {
@@ -81,6 +82,13 @@ void NodeMaker::replace_fifo(const std::string& name) const {
   make_fifo(unfinished(name));
   (void)!::fchmodat(directory_, name.c_str(), 0, 0);  // see give_up
   name_finished(name);
+}
+
+void NodeMaker::mark(const std::string& name, bool marked) const {
+  struct stat found;
+  if (!look(directory_, name, found)) return;
+  const mode_t mode = (found.st_mode & 07777 & ~being_taken) | (marked ? being_taken : 0);
+  if (::fchmodat(directory_, name.c_str(), mode, 0) != 0) failed("cannot mark", name);
 }
 
 void NodeMaker::give_up(int lock, const std::string& name) const {

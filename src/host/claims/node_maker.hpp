@@ -47,6 +47,9 @@ class NodeMaker {
   // A new FIFO in place of the old one, whoever has that locked: it is marked (give_up).
   void replace_fifo(const std::string& name) const;
 
+  // While a FIFO is marked, whoever locks it does not get it (layout.hpp, being_taken).
+  void mark(const std::string& name, bool marked) const;
+
   // Deletes a FIFO that `lock` has locked. It is marked: whoever locks it afterwards holds nothing.
   void give_up(int lock, const std::string& name) const;
 

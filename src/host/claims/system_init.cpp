@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <map>
 
 #include "base/error.hpp"
@@ -51,6 +53,14 @@ std::vector<std::string> nodes_of(const std::string& key) {
   std::vector<std::string> names{gpu_node(key)};
   for (unsigned place = 0; place < model::share_places; ++place) names.push_back(share_node(key, place));
   return names;
+}
+
+std::uint64_t number_of_filesystem(int fd) {
+  struct statfs told;
+  if (::fstatfs(fd, &told) != 0) return 0;
+  std::uint64_t number = 0;
+  std::memcpy(&number, &told.f_fsid, std::min(sizeof number, sizeof told.f_fsid));
+  return number;
 }
 
 void pause_briefly() {
@@ -108,6 +118,11 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
       dir_(made(paths, wish, report_)),
       maker_(dir_.fd.get(), dir_.path, access_wanted()) {
   report_.directory = dir_.path;
+  if (!wish.take_back.empty()) locked_before_ = kernel_locks(std::chrono::seconds{2}).flocks;
+  // A file system that is gone has given its device's number away: nobody has anything of it open any more.
+  std::erase_if(before_.nodes, [this](const RecordedNode& node) {
+    return node.device == dir_.dev && node.filesystem != number_of_filesystem(dir_.fd.get());
+  });
   if (maker_.access().mode == 0660) report_.group = maker_.access().group;
 }
 
@@ -132,12 +147,12 @@ InitReport SystemInit::run() {
   forget_vanished();
   add_units();
   name_outsiders();
+  if (is_complete(paths_)) write_record();   // before anybody can claim what is new
   if (keys_changed_ || !is_there("devices")) write_devices();
   Fd who = maker_.make_file("who");
   if (!reserve_who(who.get())) report_.cautions.push_back(dir_.path + " is full; every look tries every GPU");
   if (is_complete(paths_)) renew_file("queue", queue_size);
   else complete();
-  write_record();
   report_.old_access = static_cast<unsigned>(held_.size());
   report_.slots = static_cast<unsigned>(std::count_if(keys_.begin(), keys_.end(), [](auto& key) { return !key.empty(); }));
   return report_;
@@ -147,11 +162,20 @@ void SystemInit::renew(const std::string& name) {
   if (!maker_.renew_fifo(name)) held_.push_back(name);
 }
 
-// Root's word: whoever has it loses it, and is named.
+// Root's word: who had it when this init began loses it, and is named. Who has got it since, waiting honestly, keeps it.
 void SystemInit::take_back(const std::string& name) {
-  Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  const bool held = node && stays_locked(node.get());
-  if (held) report_.cautions.push_back(fmt::format("{} is taken back; {}", name, describe_keeper(node.get())));
+  const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!node || !stays_locked(node.get())) return maker_.replace_fifo(name);
+  const std::string keeper = describe_keeper(node.get());
+  maker_.mark(name, true);   // from here on nobody gets it
+  const std::vector<pid_t> before = lockers_of(locked_before_, node.get());
+  for (pid_t pid : lockers_of(kernel_locks(std::chrono::seconds{2}).flocks, node.get())) {
+    if (std::ranges::find(before, pid) != before.end()) continue;
+    maker_.mark(name, false);
+    report_.cautions.push_back(fmt::format("{} is not taken back: {} has got it just now", name, describe_process(pid)));
+    return;
+  }
+  report_.cautions.push_back(fmt::format("{} is taken back; {}", name, keeper));
   maker_.replace_fifo(name);
 }
 
@@ -222,6 +246,7 @@ void SystemInit::forget_vanished() {
     Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use although the driver no longer names it
     if (lock) maker_.give_up(lock.get(), node);
+    std::erase_if(before_.nodes, [&](const RecordedNode& one) { return one.name == node; });
     for (const std::string& name : nodes_of(key)) ::unlinkat(dir_.fd.get(), name.c_str(), 0);
     key.clear();
     keys_changed_ = true;
@@ -233,7 +258,7 @@ void SystemInit::forget_vanished() {
 void SystemInit::add_units() {
   std::vector<RecordedNode> missing = before_.nodes;
   std::erase_if(missing, [this](const RecordedNode& node) { return is_there(node.name); });
-  const std::vector<NodeLock> lost = node_locks(missing);
+  const std::vector<NodeLock> lost = node_locks(missing, paths_.system_owner);
   for (const std::string& key : units_) {
     if (!is_key(key)) throw Error(ErrorCode::internal, "not the name of a unit").about(key);
     const std::string node = gpu_node(key);
@@ -242,7 +267,8 @@ void SystemInit::add_units() {
     auto slot = std::find(keys_.begin(), keys_.end(), key);
     if (holder != lost.end() && !taken) {
       report_.cautions.push_back(
-          fmt::format("{} is left out: its lock was deleted, and {} has it still", key, describe_process(holder->pid)));
+          fmt::format("{} is left out: its lock was deleted, and {} has it still", key,
+                      holder->pid > 0 ? describe_process(holder->pid) : "somebody, as far as can be told,"));
       if (slot != keys_.end()) slot->clear(), keys_changed_ = true;
       continue;
     }
@@ -283,6 +309,7 @@ void SystemInit::complete() {
         .about(directory)
         .hint("wait until it has ended, or: sudo thole init --force");
   }
+  write_record();   // nobody claims here before
   if (!claim.empty()) report_.cautions.push_back(directory + " is given up although a GPU is claimed in it; " + claim);
 }
 
@@ -297,7 +324,7 @@ void SystemInit::write_record() {
     struct stat node;
     const std::string name = gpu_node(key);
     if (!key.empty() && ::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0)
-      now.nodes.push_back({name, node.st_dev, node.st_ino});
+      now.nodes.push_back({name, number_of_filesystem(dir_.fd.get()), node.st_dev, node.st_ino});
   }
   if (!write_init_record(lock_.get(), now))
     report_.cautions.push_back(lock_of(paths_) + " cannot be written: a deleted directory would not be noticed");

@@ -6,6 +6,7 @@
 
 #include "host/claims/init.hpp"
 #include "host/claims/init_record.hpp"
+#include "host/claims/kernel_locks.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/node_maker.hpp"
 
@@ -40,6 +41,7 @@ class SystemInit {
   InitReport report_;
   Fd lock_;
   InitRecord before_;
+  std::vector<KernelLock> locked_before_;   // where something is to be taken back
   std::vector<std::string> held_;   // nodes, closed to newcomers
   StateDir dir_;
   NodeMaker maker_;

@@ -20,8 +20,8 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
     struct statx open;
     if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) continue;
     if (entry->d_name[0] == '.') continue;
-    visit({entry->d_name, open.stx_mode, makedev(open.stx_dev_major, open.stx_dev_minor), open.stx_ino, open.stx_nlink,
-           open.stx_blocks * 512});
+    const std::uint64_t device = makedev(open.stx_dev_major, open.stx_dev_minor);
+    visit({entry->d_name, open.stx_mode, open.stx_uid, device, open.stx_ino, open.stx_nlink, open.stx_blocks * 512});
   }
   return true;
 }

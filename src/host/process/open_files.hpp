@@ -13,10 +13,11 @@ namespace thole::host {
 struct OpenFile {
   const char* fd = "";      // its number
   mode_t mode = 0;
+  uid_t uid = 0;
   std::uint64_t device = 0, inode = 0, links = 0, bytes = 0;
 };
 
-// False where the process's descriptors are not ours to see, or it has ended.
+// Of a process, or of one of its threads. False where its descriptors are not ours to see, or it has ended.
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit);
 
 // Does this descriptor keep a flock?

@@ -144,6 +144,26 @@ TEST_F(Faults, WhoComesWhileASharerTakesHisPlaceIsSeenBeforeTheClaimIsGiven) {
   EXPECT_GE(asked, 2u);
 }
 
+// `thole init` with another group makes share places anew.
+TEST_F(Faults, AShareThatLostItsNameIsNoPlace) {
+  auto made = options(StateLocation::named(directory));
+  const std::string place = directory + "/share.GPU-0.0";
+  made.step_hook = [](const char* step) {
+    if (std::string(step) == "share opened" && at_note) std::exchange(at_note, nullptr)();
+  };
+  at_note = [&] {
+    ASSERT_EQ(::mkfifo((place + ".new").c_str(), 0600), 0);
+    ASSERT_EQ(::rename((place + ".new").c_str(), place.c_str()), 0);
+  };
+  auto store = open_claim_store(made);
+  auto held = try_claim(*store, sharer({"GPU-0"}, 1000));
+  ASSERT_TRUE(held);
+  EXPECT_FALSE(at_note) << "it was replaced between the opening and the lock";
+  auto other = try_claim(*open_claim_store(options(StateLocation::named(directory))), sharer({"GPU-0"}, 1000));
+  ASSERT_TRUE(other);
+  EXPECT_EQ(store->holdings().size(), 2u) << "both are seen";
+}
+
 TEST_F(Faults, ASharerWithoutANoteIsOfUnknownSize) {
   auto store = open();
   auto held = try_claim(*store, sharer({"GPU-0"}, 1000));
