@@ -1,6 +1,7 @@
 // Naming jobs, listing them with their reasons, altering them: over the real store, in a directory of the test's own.
 #include <gmock/gmock.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "app/abandoned_code.hpp"
 #include "app/job_actions.hpp"
