@@ -27,6 +27,7 @@ class Examination {
     check_container();
     check_outer();
     check_logout();
+    check_runner();
     check_configuration();
     return std::move(checks_);
   }
@@ -265,6 +266,12 @@ class Examination {
       text += logout.logind ? "; after a boot with your next thole, or by themselves after loginctl enable-linger"
                             : "; after a boot with your next thole";
     add("queue", Result::ok, text);
+  }
+
+  void check_runner() {
+    if (const auto runner = findings_.stopped_runner)
+      add("queue runner", Result::problem, fmt::format("somebody has stopped it (process {}): nothing queued starts", *runner),
+          fmt::format("kill -CONT {}", *runner));
   }
 
   void check_configuration() {

@@ -42,6 +42,7 @@ struct Findings {
   Directories directories{};
   std::vector<Error> config_mistakes{};   // of files and variables that were left out
   std::string state_dir{};                // asked for by name; "" when it was not
+  std::optional<pid_t> stopped_runner{};  // of the queue
 };
 
 // In the order in which to mend them.

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
 #include "app/notify.hpp"
 #include "app/task_end.hpp"
@@ -28,6 +30,11 @@ constexpr Millis accounts_patience{2'000};       // a driver that hangs must not
 
 std::int64_t in_ms(WallTime time) { return time.time_since_epoch().count(); }
 
+// Of processes, memory or descriptors: it says nothing about the command, and passes.
+bool is_want(int sys_errno) {
+  return sys_errno == EAGAIN || sys_errno == ENOMEM || sys_errno == EMFILE || sys_errno == ENFILE;
+}
+
 class Lane {
  public:
   Lane(const QueuePorts& ports, port::LaneSeat& seat) : ports_(ports), seat_(seat), site_(ports.site()) {}
@@ -50,6 +57,8 @@ class Lane {
   void turn(bool take);
   void drop_ends();
   void begin(const port::TakenTask& taken);
+  void give_back(const port::TakenTask& taken);
+  void leave(const std::string& why);
   void declare_end(const Running& running);
   void could_not_begin(Running& running, const Error& error);
   port::ProcessSpec spec_for(const Running& running, std::vector<std::string> argv);
@@ -78,6 +87,8 @@ class Lane {
   std::vector<std::string> gpu_names_, gpu_keys_;
   bool one_task_at_a_time_ = false;              // on these GPUs, as long as we have them
   std::unique_ptr<port::TaskKeeper> keeper_;
+  bool wants_ = false;                           // what a process needs
+  bool leaving_ = false;                         // it takes no more tasks
   bool set_aside_ = false;                       // the file our job is in: nobody can be told what becomes of it
   std::map<unsigned, Running> running_;          // by place
   std::vector<port::TaskEnd> ends_;              // not yet in the store
@@ -196,8 +207,12 @@ void Lane::turn(bool take) {
   const bool others_concerned =
       !turn.ended.empty() || std::ranges::any_of(ends_, [](const auto& end) { return end.ready.has_value(); });
   ends_.clear();
-  for (const port::TakenTask& taken : turn.taken) begin(taken);
-  const bool first = !turn.taken.empty() && seat_.record->claimed.exchange(1) == 0;
+  // A task begins only where the next runner would find what we note of it.
+  const bool stands = turn.taken.empty() || ports_.lanes.stands(seat_);
+  if (!stands) leave("somebody has removed this lane's files; it ends after its present tasks");
+  for (const port::TakenTask& taken : turn.taken) stands ? begin(taken) : give_back(taken);
+  const bool began = !running_.empty() || std::ranges::any_of(ends_, [](const auto& end) { return !end.unstarted; });
+  const bool first = began && seat_.record->claimed.exchange(1) == 0;
   carefully([&] {
     for (model::JobId job : turn.ended) notify(ports_, job);
     if (first || others_concerned) ports_.door.stir();   // the next lane may start, or what waited for this job
@@ -237,8 +252,29 @@ void Lane::begin(const port::TakenTask& taken) {
     record.pid = keeper_->start(spec, run);
     running_.emplace(taken.place, std::move(running));
   } catch (const Error& error) {
-    could_not_begin(running, error);
+    if (!is_want(error.sys_errno())) return could_not_begin(running, error);
+    record.phase.store(TaskPhase::taken);        // whatever was forked for it has ended without an execve
+    wants_ = true;
+    leave("nothing can be started now: " + error.full());
+    ports_.logs.end(running.log, fmt::format("# not started, queued again: {}\n", error.full()));
+    give_back(taken);
   }
+}
+
+// Its command has never run, and will in another lane.
+void Lane::give_back(const port::TakenTask& taken) {
+  port::TaskEnd end;
+  end.job = taken.job;
+  end.index = taken.index;
+  end.runs = taken.runs;
+  end.state = model::TaskState::queued;
+  end.unstarted = true;
+  end.at = site_.clock.wall();
+  ends_.push_back(std::move(end));
+}
+
+void Lane::leave(const std::string& why) {
+  if (!std::exchange(leaving_, true)) ports_.say(fmt::format("job {}: {}", job_, why));
 }
 
 // Others plan with the end of the claim, and that moves on with each task. A task's worth of it was told with the claim.
@@ -356,7 +392,7 @@ bool Lane::somebody_waits() {
   return others;
 }
 
-bool Lane::may_go_on() { return !set_aside_ && seat_.record->yield.load() == 0 && !somebody_waits(); }
+bool Lane::may_go_on() { return !set_aside_ && !leaving_ && seat_.record->yield.load() == 0 && !somebody_waits(); }
 
 void Lane::wait() {
   std::vector<int> also{seat_.mail.get()};
@@ -395,7 +431,8 @@ LaneEnd Lane::run(const model::Job& first) {
       turn(take);
       if (!ends_.empty() && !retry_at_) continue;   // some could not even begin
     }
-    if (running_.empty() && ends_.empty()) return LaneEnd::worked;   // the job has no more that may go now
+    if (running_.empty() && ends_.empty())       // the job has no more that may go now
+      return wants_ ? LaneEnd::cannot_start : LaneEnd::worked;
     wait();
     if (retry_at_ && site_.clock.steady() >= *retry_at_) retry_at_.reset();
   }

@@ -11,7 +11,8 @@
 
 namespace thole::app {
 
-enum class LaneEnd { worked, nothing_to_do, no_claim };   // no_claim: its GPUs cannot be had now, as `say` was told
+// no_claim: its GPUs cannot be had now; cannot_start: no process can. `say` was told why.
+enum class LaneEnd { worked, nothing_to_do, no_claim, cannot_start };
 
 // In the lane's process. `first`: the job it was started for, as it was then, whose request it makes.
 LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, const model::Job& first);

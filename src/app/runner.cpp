@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <set>
+#include <utility>
 
 #include "app/abandoned_code.hpp"
 #include "app/crash_rules.hpp"
@@ -16,6 +17,7 @@
 #include "app/lane.hpp"
 #include "app/notify.hpp"
 #include "base/error.hpp"
+#include "base/poke.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "plan/lanes.hpp"
@@ -25,9 +27,10 @@ namespace thole::app {
 namespace {
 
 constexpr Seconds first_back_off{15}, longest_back_off{600};   // of jobs whose GPUs cannot be had at all now
-constexpr Seconds first_pause_after_deaths{1};
+constexpr Seconds first_pause_after_deaths{1}, first_pause_of_want{1};
 constexpr unsigned deaths_put_up_with = 2;                     // of lanes, one after another, before they had their claim
 constexpr Seconds longest_trouble_pause{30};
+constexpr Seconds between_looks{30};                           // at our files, where nobody tells of their removal
 constexpr Seconds patience_with_orphans{10};                   // between TERM and KILL
 
 bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
@@ -46,6 +49,7 @@ class Runner {
     pid_t child = 0;                             // ours; 0: of a runner before us
     bool of_another_file = false;                // that was set aside: it ends by itself
     Fd end;                                      // pidfd
+    Fd mail;                                     // to tell it
     port::MappedRecord record{nullptr, nullptr};
   };
   // What is left of a task whose lane is dead.
@@ -62,19 +66,22 @@ class Runner {
   };
 
   void adopt();
-  void send_away(unsigned number, LaneKnown& lane);
+  static void send_away(LaneKnown& lane);
   void adopt_lane(port::LaneView view, Fd end);
   void look_after();                             // ends of lanes and of what they left
-  enum class LaneLeft { well, refused, died };
+  enum class LaneLeft { well, refused, wanting, died };
+  static LaneLeft left_by(int status);
   void lane_ended(unsigned number, LaneLeft how);
   void back_off(std::uint64_t request_class, Seconds shortest);
   void settle();
   void settle_task(const model::Task& task, const model::LaneRecord* record);
+  std::vector<Fd> living(const model::Task& task);
   void look_after_orphans();
   void record_end(const model::Task& task, const Remains& remains);
   void plan();
   void start(const model::Job& job);
   void give_way(unsigned number);
+  void tell_the_unreachable();
   bool overlap(std::uint64_t one, std::uint64_t other);
   void learn_class(const model::Job& job);
   std::string mark_of(const model::Task& task) const { return task_mark(ports_.queue, task.job, task.index, task.runs); }
@@ -95,6 +102,7 @@ class Runner {
   std::map<std::uint64_t, BackOff> back_offs_;               // by request class
   std::uint32_t store_ = 0;                      // which file our lanes and tasks are in
   bool anything_to_do_ = true;
+  bool keeps_seat_ = true;
   std::optional<SteadyTime> try_again_;          // the store could not be written
   Seconds trouble_pause_{0};
 };
@@ -107,8 +115,8 @@ void Runner::adopt() {
   for (port::LaneView& view : ports_.lanes.look()) {
     known.insert(view.number);
     // One that was forked a moment ago has not written its pid yet: its lock tells of its end as well, only later.
-    Fd end = view.alive && view.record ? open_pidfd(view.record->pid) : Fd();
-    if (view.alive && view.record && !end) end = std::move(view.end);
+    Fd end = view.mail && view.record ? open_pidfd(view.record->pid) : Fd();
+    if (view.mail && view.record && !end) end = std::move(view.end);
     if (end) adopt_lane(std::move(view), std::move(end));
     else unsettled_.emplace(view.number, std::move(view.record));
   }
@@ -119,11 +127,12 @@ void Runner::adopt() {
 void Runner::adopt_lane(port::LaneView view, Fd end) {
   LaneKnown lane;
   lane.state.number = view.number;
+  lane.mail = std::move(view.mail);
   if (view.record->store != 0 && view.record->store != store_) {   // it works for a file that has been set aside
     lane.of_another_file = true;
     lane.end = std::move(end);
     lane.record = std::move(view.record);
-    send_away(lane.state.number, lane);
+    send_away(lane);
     lanes_.insert_or_assign(lane.state.number, std::move(lane));
     return;
   }
@@ -140,6 +149,17 @@ void Runner::adopt_lane(port::LaneView view, Fd end) {
   lanes_.insert_or_assign(lane.state.number, std::move(lane));
 }
 
+Runner::LaneLeft Runner::left_by(int status) {
+  if (!WIFEXITED(status)) return LaneLeft::died;
+  switch (static_cast<LaneEnd>(WEXITSTATUS(status))) {
+    case LaneEnd::worked:
+    case LaneEnd::nothing_to_do: return LaneLeft::well;
+    case LaneEnd::no_claim: return LaneLeft::refused;
+    case LaneEnd::cannot_start: return LaneLeft::wanting;
+  }
+  return LaneLeft::died;
+}
+
 void Runner::look_after() {
   std::vector<std::pair<unsigned, LaneLeft>> ended;
   for (auto& [number, lane] : lanes_) {
@@ -147,11 +167,7 @@ void Runner::look_after() {
     int status = 0;
     if (lane.child == 0 && lane.record) ::waitpid(lane.record->pid, nullptr, WNOHANG);   // ours, of before a file was set aside
     if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
-    constexpr int refused = static_cast<int>(LaneEnd::no_claim);   // the last of what a lane says
-    LaneLeft how = LaneLeft::well;
-    if (lane.child > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) > refused)) how = LaneLeft::died;
-    else if (lane.child > 0 && WEXITSTATUS(status) == refused) how = LaneLeft::refused;
-    ended.emplace_back(number, how);
+    ended.emplace_back(number, lane.child > 0 ? left_by(status) : LaneLeft::well);
   }
   for (const auto& [number, how] : ended) lane_ended(number, how);
   settle();
@@ -164,14 +180,21 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
   lanes_.erase(number);
   const std::uint64_t request_class = lane.state.request_class;
   if (how == LaneLeft::refused) back_off(request_class, first_back_off);
+  if (how == LaneLeft::wanting) {
+    back_off(request_class, first_pause_of_want);
+    ports_.say(fmt::format("job {}: a lane could start nothing for want of processes, memory or descriptors; it is tried again",
+                           lane.record ? lane.record->job.load() : lane.state.job));
+  }
   const bool claimed = lane.record && lane.record->claimed.load() != 0;
   if (how == LaneLeft::died && !claimed && ++back_offs_[request_class].deaths > deaths_put_up_with)
     back_off(request_class, first_pause_after_deaths);
   unsettled_.insert_or_assign(number, std::move(lane.record));
 }
 
+// Several lanes that meet the same at once are one reason for a pause.
 void Runner::back_off(std::uint64_t request_class, Seconds shortest) {
   BackOff& back_off = back_offs_[request_class];
+  if (std::chrono::steady_clock::now() < back_off.until) return;
   back_off.pause = std::clamp(back_off.pause * 2, shortest, longest_back_off);
   back_off.until = std::chrono::steady_clock::now() + back_off.pause;
 }
@@ -196,7 +219,7 @@ void Runner::settle_task(const model::Task& task, const model::LaneRecord* recor
   if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return record_end(task, remains);
   // Also of a task that has not begun by its record: a child on its way to execve outlives its lane, and has the lock.
   Orphan orphan{task, {}, std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end), {}};
-  if (unknown) orphan.processes = ports_.lanes.bearers(mark_of(task));
+  if (unknown) orphan.processes = living(task);
   if (!orphan.processes.empty() || orphan.lock) {
     orphans_.push_back(std::move(orphan));
     return;
@@ -214,22 +237,29 @@ void Runner::record_end(const model::Task& task, const Remains& remains) {
   for (model::JobId job : turn.ended) notify(ports_, job);
 }
 
+// What lives of a run of which the lane's files say nothing: its processes, and a lane that has lost its files.
+std::vector<Fd> Runner::living(const model::Task& task) {
+  std::vector<Fd> processes = ports_.lanes.bearers(mark_of(task));
+  for (Fd& holder : ports_.lanes.holders(static_cast<unsigned>(task.lane))) processes.push_back(std::move(holder));
+  return processes;
+}
+
 void Runner::look_after_orphans() {
   const SteadyTime now = std::chrono::steady_clock::now();
   for (std::size_t i = orphans_.size(); i-- > 0;) {
     Orphan& orphan = orphans_[i];
     const std::string mark = mark_of(orphan.task);
-    if (any_ended(orphan.processes)) orphan.processes = ports_.lanes.bearers(mark);
+    const auto task = ports_.jobs.task(orphan.task.job, orphan.task.index);   // a lane without files may have told its end
+    if (any_ended(orphan.processes)) orphan.processes = living(orphan.task);
     if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
     if (orphan.processes.empty() && !orphan.lock) {
       const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane));
       const Remains remains = remains_of(orphan.task, lane.record.get(), ports_.boot, store_);
-      if (std::holds_alternative<Unknown>(remains) && !(orphan.processes = ports_.lanes.bearers(mark)).empty()) continue;
-      record_end(orphan.task, remains);
+      if (std::holds_alternative<Unknown>(remains) && !(orphan.processes = living(orphan.task)).empty()) continue;
+      if (task && task->state == model::TaskState::running && task->runs == orphan.task.runs) record_end(orphan.task, remains);
       orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }
-    const auto task = ports_.jobs.task(orphan.task.job, orphan.task.index);
     if (task && task->cancel_asked && !orphan.kill_at) {
       ports_.lanes.signal_bearers(mark, SIGTERM);
       orphan.kill_at = now + patience_with_orphans;
@@ -268,12 +298,18 @@ port::LaneSeat Runner::free_seat(model::JobId job) {
   }
 }
 
-void Runner::give_way(unsigned number) { send_away(number, lanes_.at(number)); }
+void Runner::give_way(unsigned number) { send_away(lanes_.at(number)); }
 
-void Runner::send_away(unsigned number, LaneKnown& lane) {
+void Runner::send_away(LaneKnown& lane) {
   lane.state.leaving = true;
   if (lane.record) lane.record->yield.store(1);
-  ports_.lanes.tell(number);
+  if (lane.mail) poke(lane.mail.get());
+}
+
+// Those that nobody else can tell anything any more: their files were removed.
+void Runner::tell_the_unreachable() {
+  for (auto& [number, lane] : lanes_)
+    if (lane.mail && !ports_.lanes.is_reachable(number, lane.mail)) poke(lane.mail.get());
 }
 
 void Runner::plan() {
@@ -293,9 +329,9 @@ void Runner::plan() {
   for (auto& [number, lane] : lanes_) {
     if (lane.of_another_file) continue;
     if (lane.record) {
-      lane.state.claimed = lane.record->claimed.load() != 0;
+      const bool had_claim = std::exchange(lane.state.claimed, lane.record->claimed.load() != 0);
       lane.state.job = lane.record->job.load();
-      if (lane.state.claimed) back_offs_.erase(lane.state.request_class);
+      if (lane.state.claimed && !had_claim) back_offs_.erase(lane.state.request_class);
     }
     states.push_back(lane.state);
   }
@@ -313,7 +349,9 @@ void Runner::start(const model::Job& job) {
   port::LaneSeat seat = free_seat(job.id);
   const unsigned number = seat.number;
   seat.record->store = store_;
-  lane.record = ports_.lanes.look_at(number).record;
+  port::LaneView view = ports_.lanes.look_at(number);
+  lane.record = std::move(view.record);
+  lane.mail = std::move(view.mail);
   lane.state = {number, job.id, job.request_class, job.terms.priority, job.gpus, false, false};
   if (job.gpus > 0) ports_.site().store.about();   // opened once, not in every lane
   ports_.jobs.rest();
@@ -330,26 +368,32 @@ std::optional<SteadyTime> Runner::next_look() const {
   for (const auto& [request_class, back_off] : back_offs_)
     if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
   if (try_again_) consider(*try_again_);
+  if (!seat_.removals) consider(std::chrono::steady_clock::now() + between_looks);
   for (const Orphan& orphan : orphans_)
     if (orphan.kill_at) consider(*orphan.kill_at);
   return next;
 }
 
 void Runner::sleep(std::optional<SteadyTime> deadline) {
-  std::vector<pollfd> watched{{seat_.wake.get(), POLLIN, 0}, {alarm_.fd(), POLLIN, 0}};
+  std::vector<pollfd> watched{
+      {seat_.wake.get(), POLLIN, 0}, {alarm_.fd(), POLLIN, 0}, {seat_.removals.get(), POLLIN, 0}};
   for (const auto& [number, lane] : lanes_) watched.push_back({lane.end.get(), POLLIN, 0});
   for (const Orphan& orphan : orphans_) {
     for (const Fd& process : orphan.processes) watched.push_back({process.get(), POLLIN, 0});
     watched.push_back({orphan.lock.get(), POLLIN, 0});   // -1 is skipped
   }
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
-  thole::drain(seat_.wake.get());
+  if (thole::drain(seat_.wake.get())) tell_the_unreachable();
+  if (seat_.removals) thole::drain(seat_.removals.get());
 }
 
 // The store may have no room for what we have to tell it, or the machine none for another process: we say so and try again
 // later, with all that is known kept.
 void Runner::pass() {
   try {
+    if (ports_.jobs.replaced()) return;
+    keeps_seat_ = ports_.lanes.keep(seat_);
+    if (!keeps_seat_) return;
     look_after();
     plan();
     trouble_pause_ = Seconds{0};
@@ -366,6 +410,7 @@ void Runner::run() {
   SteadyTime busy_until = std::chrono::steady_clock::now();
   for (;;) {
     pass();
+    if (!keeps_seat_) return;                    // somebody has removed the lock's file, and another runner begun
     if (ports_.jobs.replaced()) {                // by whoever has set it aside, or removed it
       for (const auto& [number, lane] : lanes_) give_way(number);
       ports_.say("the queue's file was set aside or removed; what runs goes on to its end");

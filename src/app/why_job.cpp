@@ -60,6 +60,8 @@ class Account {
     if (!line_ || !line_->wait) return;
     const JobWait& wait = *line_->wait;
     say(job_.tasks == 1 ? "it waits: " + wait.text : fmt::format("{} of {} tasks wait: {}", open, job_.tasks, wait.text));
+    if (const auto runner = queue_.door.stopped_runner())
+      say(fmt::format("nothing of the queue starts: its runner is stopped; kill -CONT {} lets it go on", *runner));
     if (wait.kind == "dependency") dependencies();
     if (wait.kind == "jobs")
       say(fmt::format("{} before it; thole edit {} --priority N changes the order",

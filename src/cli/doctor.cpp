@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
 #include "model/json_null.hpp"
+#include "wire/queue.hpp"
 #include "wire/survey.hpp"
 
 namespace thole::cli {
@@ -58,6 +59,15 @@ model::Json checks_to_json(const std::vector<Check>& checks, const std::string& 
             {"other_queues", directories.other_queues}}}};
 }
 
+std::optional<pid_t> stopped_runner(Context& context) {
+  try {
+    wire::Queue* queue = context.wire.find_queue();
+    return queue ? queue->door().stopped_runner() : std::nullopt;
+  } catch (const Error&) {                       // told with the directories
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 int doctor(Context& context) {
@@ -81,7 +91,8 @@ int doctor(Context& context) {
                                                   .topology_problem = context.wire.observer().topology_problem(),
                                                   .directories = directories,
                                                   .config_mistakes = context.config.mistakes,
-                                                  .state_dir = context.wire.settings().state_dir});
+                                                  .state_dir = context.wire.settings().state_dir,
+                                                  .stopped_runner = stopped_runner(context)});
   if (context.invocation.global.json)
     context.print_json(checks_to_json(checks, store ? store->directory : "", directories));
   else

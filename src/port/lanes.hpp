@@ -20,6 +20,7 @@ namespace thole::port {
 struct RunnerSeat {
   Fd wake;                                       // readable when somebody stirs; empty() takes all that is there
   Fd lock;
+  Fd removals;                                   // readable when something in the queue's directory was removed; may be empty
   ~RunnerSeat() { lock.reset(); }
   RunnerSeat() = default;
   RunnerSeat(RunnerSeat&&) = default;
@@ -32,14 +33,14 @@ using MappedRecord = std::unique_ptr<model::LaneRecord, void (*)(model::LaneReco
 // A lane's files, open. `life` is locked by whoever opened it with Lanes::take; its copies lie with every process of its tasks.
 struct LaneSeat {
   unsigned number = 0;
-  Fd life, mail;
+  Fd life, mail, file;                           // file: the record's
   MappedRecord record{nullptr, nullptr};
 };
 
 // A lane seen from outside.
 struct LaneView {
   unsigned number = 0;
-  bool alive = false;                            // its process is there
+  Fd mail;                                       // a byte is for it; empty: its process is not there
   bool held = false;                             // somebody has its lock: it, or something of its tasks
   Fd end;                                        // when held: hangs up when nobody has the lock any more
   MappedRecord record{nullptr, nullptr};
@@ -52,6 +53,9 @@ class Lanes {
   // Nothing: another runner lives.
   virtual std::optional<RunnerSeat> sit() = 0;
 
+  // Makes those of the seat's files again that somebody has removed. False: another runner has made them his by now.
+  virtual bool keep(RunnerSeat& seat) = 0;
+
   virtual std::vector<LaneView> look() = 0;      // every lane that has files; for the runner only (a look tries locks)
 
   // Makes a lane's seat with an empty record; nothing when somebody has its lock.
@@ -59,15 +63,20 @@ class Lanes {
 
   virtual LaneView look_at(unsigned number) = 0;
 
+  // Whether a lane's files are still where the runner, and the next one, look for them.
+  virtual bool stands(const LaneSeat& seat) = 0;
+  virtual bool is_reachable(unsigned number, const Fd& mail) = 0;   // by others than who has its mail open
+
   // Forks a process that does `work` in a process group of its own, without the runner's seat,
   // and ends with the status it returns.
   virtual pid_t fork(LaneSeat seat, RunnerSeat& runner, const std::function<int(LaneSeat&)>& work) = 0;
 
-  virtual bool tell(unsigned lane) = 0;          // to look at its record and the store; false: the lane is dead
-
   // Living processes that carry this mark of a task (THOLE_TASK), as descriptors that become readable when they end.
   virtual std::vector<Fd> bearers(const std::string& mark) = 0;
   virtual void signal_bearers(const std::string& mark, int signal) = 0;
+
+  // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks.
+  virtual std::vector<Fd> holders(unsigned number) = 0;
 
   // A command for the shell, in the background and nobody's child; what becomes of it is not known.
   virtual void run_aside(const std::string& command, const std::string& directory,

@@ -29,8 +29,8 @@ class QueueDoor {
   // lane's tasks are the runner's business, which is stirred then.
   virtual void nudge(std::uint64_t lane) = 0;
 
-  // The runner's process, where one lives.
-  virtual std::optional<pid_t> runner() = 0;
+  // The runner's process, where one lives and somebody has stopped it (SIGSTOP): nothing starts until it goes on.
+  virtual std::optional<pid_t> stopped_runner() = 0;
 
   // Becomes readable when the runner that lives has gone; empty where none does.
   virtual Fd runner_end() = 0;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "app/runner.hpp"
+#include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/clock/timer_alarm.hpp"
@@ -107,6 +108,9 @@ void Queue::run() {
   const app::QueuePorts all = ports();
   try {
     app::run_runner(all, alarm, options);
+  } catch (const Error& error) {
+    all.say(fmt::format("the runner ended: {}", error.full()));
+    throw;
   } catch (const std::exception& error) {
     all.say(fmt::format("the runner ended: {}", error.what()));
     throw;

@@ -10,7 +10,7 @@ import sqlite3
 import struct
 import subprocess
 
-from run_tools import THOLE, eventually
+from run_tools import THOLE, eventually, processes
 
 STATES = ["queued", "held", "running", "done", "failed", "lost", "cancelled", "skipped"]
 ENDED = {"done", "failed", "lost", "cancelled", "skipped"}
@@ -131,6 +131,13 @@ class Queue:
             if at >= 0 and mark in environment[at:environment.find(b"\0", at) + 1]:
                 found.append(int(pid))
         return found
+
+    def working_lane(self):
+        """The pid of the lane that runs commands; another may wait in line."""
+        parents = {pid: (parent, name) for pid, name, parent, _ in processes()}
+        [lane] = {parents[pid][0] for pid in self.commands() if pid in parents} & {
+            pid for pid, (_, name) in parents.items() if name == "thole-lane"}
+        return lane
 
     def until_asleep(self, number=1):
         """Waits until so many of them, and no others, run `sleep` and so start nothing any more; returns their pids. Killing

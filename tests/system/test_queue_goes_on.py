@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from queue_inside import Queue
-from run_tools import THOLE, eventually, gone
+from run_tools import THOLE, eventually, gone, state_of
 
 
 @pytest.fixture
@@ -86,3 +86,17 @@ def test_what_nobody_can_start_needs_no_runner(queue):
     for words in [["jobs"], ["why", "job", "2"], ["wait", "--timeout", "1s"]]:
         queue.call(*words, check=False)
         assert queue.runner() is None, words
+
+
+def test_a_stopped_runner_is_named(queue):
+    queue.submit("-g", "0", "--", "sleep", "1000")
+    queue.until_asleep()
+    runner = queue.runner()
+    queue.kill([runner], signal.SIGSTOP)
+    eventually(lambda: state_of(runner) == "T", "it is stopped")
+    queue.submit("-g", "1", "--", "true")
+    assert f"kill -CONT {runner}" in queue.call("why", "job", "2").stdout
+    assert f"kill -CONT {runner}" in queue.call("doctor", check=False).stdout
+    queue.kill([runner], signal.SIGCONT)
+    queue.until_ended(2)
+    assert "kill -CONT" not in queue.call("doctor", check=False).stdout

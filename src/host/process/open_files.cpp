@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -24,6 +25,23 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
     visit({entry->d_name, open.stx_mode, open.stx_uid, device, open.stx_ino, open.stx_nlink, open.stx_blocks * 512});
   }
   return true;
+}
+
+bool has_open(pid_t pid, std::string_view end_of_name) {
+  constexpr std::string_view removed = " (deleted)";
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    char target[4096];
+    const ssize_t n = ::readlinkat(::dirfd(listing.get()), entry->d_name, target, sizeof target);
+    std::string_view name(target, n > 0 ? static_cast<std::size_t>(n) : 0);
+    if (name.ends_with(removed)) name.remove_suffix(removed.size());
+    struct stat link {};
+    constexpr mode_t both = S_IRUSR | S_IWUSR;     // of the link: how it is open
+    if (name.ends_with(end_of_name) && ::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+        (link.st_mode & both) == both)
+      return true;
+  }
+  return false;
 }
 
 bool has_flock(pid_t pid, const char* fd) {

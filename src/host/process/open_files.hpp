@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 namespace thole::host {
 
@@ -22,5 +23,8 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
 
 // Does this descriptor keep a flock?
 bool has_flock(pid_t pid, const char* fd);
+
+// Whether one's own process `pid` has a file open for reading and writing whose name ends so, or did when it was removed.
+bool has_open(pid_t pid, std::string_view end_of_name);
 
 }  // namespace thole::host

@@ -57,8 +57,10 @@ bool environment_has(const std::string& environment, const std::string& beginnin
 std::vector<pid_t> all_pids() { return numbers_in("/proc"); }
 
 bool carries_mark(pid_t pid, const std::string& mark) {
-  return environment_has(environment_of(pid), "THOLE_TASK=" + mark + '\0');
+  return has_word(pid, "THOLE_TASK=" + mark);
 }
+
+bool has_word(pid_t pid, const std::string& word) { return environment_has(environment_of(pid), word + '\0'); }
 
 std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
   std::vector<ProcessStat> found;

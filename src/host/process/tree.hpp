@@ -31,6 +31,9 @@ bool carries_mark(pid_t pid, const std::string& mark);
 // Processes of this user that were started within this claim: THOLE_CLAIM says so in their environment.
 std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user);
 
+// Whether it was started with this word ("NAME=value") in its environment.
+bool has_word(pid_t pid, const std::string& word);
+
 // The kernel's name for the time since it started; empty where it tells none.
 std::string boot_id();
 

@@ -149,7 +149,9 @@ void LocalDoor::stir() {
     const Fd end = open_pidfd(*reader);
     if (!end && errno == ESRCH) return;          // a pid from before: this reader has not written its own yet
     if (!end)
-      throw Error(ErrorCode::unavailable, "cannot wait for the old runner's end").because(errno).hint("see the limits: ulimit -n");
+      throw Error(ErrorCode::unavailable, "cannot wait for the old runner's end")
+          .because(errno)
+          .hint("see the limits: ulimit -n");
     if (!ends_by(end, give_up)) cannot_end(*reader);
   }
   if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
@@ -175,6 +177,12 @@ std::optional<pid_t> LocalDoor::runner() {
   const auto pid = parse_u64(trim(text.value_or("")));
   if (!pid) return std::nullopt;
   return static_cast<pid_t>(*pid);
+}
+
+std::optional<pid_t> LocalDoor::stopped_runner() {
+  const std::optional<pid_t> pid = runner();
+  const auto process = pid ? read_process(*pid) : std::nullopt;
+  return process && process->name == runner_name && process->state == 'T' ? pid : std::nullopt;
 }
 
 void LocalDoor::forget_logs(model::JobId job) { remove_logs(files_.logs(), job); }

@@ -24,9 +24,11 @@ class LocalDoor : public port::QueueDoor {
   LocalDoor(std::string directory, RunnerCommand command, Millis patience = Millis{5'000})
       : files_(std::move(directory)), command_(std::move(command)), patience_(patience) {}
 
+  std::optional<pid_t> runner();                 // where one lives
+
   void stir() override;
   void nudge(std::uint64_t lane) override;
-  std::optional<pid_t> runner() override;
+  std::optional<pid_t> stopped_runner() override;
   Fd runner_end() override;
   std::string log_path(const std::string& name) const override { return files_.logs() + "/" + name; }
   void forget_logs(model::JobId job) override;

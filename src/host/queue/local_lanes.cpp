@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/local_door.hpp"
 
@@ -33,6 +34,12 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
   record.magic = model::lane_magic;
 }
 
+// A full disk has no room for it.
+void write_pid(const Fd& lock) {
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock.get(), 0) == 0) static_cast<void>(::pwrite(lock.get(), pid.data(), pid.size(), 0) > 0);
+}
+
 }  // namespace
 
 // The FIFO is opened before the lock is tried: whoever finds nobody reading it may trust that the next runner looks at the
@@ -46,10 +53,20 @@ std::optional<port::RunnerSeat> LocalLanes::sit() {
     if (errno == EWOULDBLOCK) return std::nullopt;
     throw Error(ErrorCode::unavailable, "cannot lock the queue").about(files_.directory()).because(errno);
   }
-  const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(seat.lock.get(), 0) == 0 && ::pwrite(seat.lock.get(), pid.data(), pid.size(), 0) < 0)
-    return seat;  // a full disk
+  write_pid(seat.lock);
+  seat.removals = files_.watch_removals();
   return seat;
+}
+
+bool LocalLanes::keep(port::RunnerSeat& seat) {
+  if (!files_.is_runner(seat.lock)) {
+    Fd lock = files_.open_runner();
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;
+    write_pid(lock);
+    seat.lock = std::move(lock);
+  }
+  if (!files_.is_wake(seat.wake)) seat.wake = files_.open_wake();
+  return true;
 }
 
 std::vector<port::LaneView> LocalLanes::look() {
@@ -62,7 +79,7 @@ port::LaneView LocalLanes::look_at(unsigned number) {
   port::LaneView view;
   view.number = number;
   view.record = files_.map_record(number, false);
-  view.alive = files_.lane_listens(number);      // its tasks have no copy of that
+  view.mail = files_.reach_lane(number);         // its tasks have no copy of that
   view.end = files_.watch_life(number);          // before the trial, so that the end of a holder is not missed in between
   Fd trial = files_.open_life(number);
   view.held = ::flock(trial.get(), LOCK_EX | LOCK_NB) != 0;
@@ -76,7 +93,7 @@ std::optional<port::LaneSeat> LocalLanes::take(unsigned number, model::JobId job
   seat.life = files_.open_life(number);
   if (::flock(seat.life.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
   seat.mail = files_.open_mail(number);
-  seat.record = files_.map_record(number, true);
+  seat.record = files_.map_record(number, true, &seat.file);
   begin_record(*seat.record, job);
   return seat;
 }
@@ -87,6 +104,7 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   if (pid > 0) return pid;
   runner.lock.reset();
   runner.wake.reset();
+  runner.removals.reset();
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "thole-lane");
   seat.record->pid = ::getpid();
@@ -109,6 +127,16 @@ std::vector<Fd> LocalLanes::bearers(const std::string& mark) {
 
 void LocalLanes::signal_bearers(const std::string& mark, int signal) {
   for (const Fd& process : bearers(mark)) ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
+}
+
+// By their descriptors: the name that a file had says so also when it has been removed, or its directory moved.
+std::vector<Fd> LocalLanes::holders(unsigned number) {
+  const std::string of_this_queue = "THOLE_QUEUE_DIR=" + files_.directory();
+  std::vector<Fd> ends;
+  for (pid_t pid : all_pids())
+    if (pid != ::getpid() && has_word(pid, of_this_queue) && has_open(pid, fmt::format("/{}.life", number)))
+      if (Fd end = open_pidfd(pid)) ends.push_back(std::move(end));
+  return ends;
 }
 
 void LocalLanes::run_aside(const std::string& command, const std::string& directory,

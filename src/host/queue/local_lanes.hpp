@@ -11,13 +11,16 @@ class LocalLanes : public port::Lanes {
   explicit LocalLanes(std::string directory) : files_(std::move(directory)) {}
 
   std::optional<port::RunnerSeat> sit() override;
+  bool keep(port::RunnerSeat& seat) override;
   std::vector<port::LaneView> look() override;
   std::optional<port::LaneSeat> take(unsigned number, model::JobId job) override;
   port::LaneView look_at(unsigned number) override;
   pid_t fork(port::LaneSeat seat, port::RunnerSeat& runner, const std::function<int(port::LaneSeat&)>& work) override;
-  bool tell(unsigned lane) override { return files_.tell_lane(lane); }
+  bool stands(const port::LaneSeat& seat) override { return files_.stands(seat); }
+  bool is_reachable(unsigned number, const Fd& mail) override { return files_.is_mail_of(number, mail); }
   std::vector<Fd> bearers(const std::string& mark) override;
   void signal_bearers(const std::string& mark, int signal) override;
+  std::vector<Fd> holders(unsigned number) override;
   void run_aside(const std::string& command, const std::string& directory,
                  const std::vector<std::string>& environment) override;
 

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/poke.hpp"
+#include "base/standard.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -43,7 +45,12 @@ Fd QueueFiles::open_runner() const {
 
 Fd QueueFiles::open_fifo(const std::string& name) const {
   const std::string path = directory_ + "/" + name;
-  if (::mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST) cannot("cannot make the FIFO", name);
+  int made = ::mkfifo(path.c_str(), 0600);
+  if (made != 0 && errno == ENOENT) {            // somebody has removed its directory
+    make();
+    made = ::mkfifo(path.c_str(), 0600);
+  }
+  if (made != 0 && errno != EEXIST) cannot("cannot make the FIFO", name);
   Fd fifo = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
   if (!fifo) cannot("cannot open the FIFO", name);
   return fifo;
@@ -75,7 +82,20 @@ std::vector<unsigned> QueueFiles::lanes() const {
   return numbers;
 }
 
-port::MappedRecord QueueFiles::map_record(unsigned lane, bool make) const {
+// Without an inotify instance to be had, whoever looks again now and then must do.
+Fd QueueFiles::watch_removals() const {
+  Fd watch(above_standard(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)));
+  constexpr std::uint32_t removals = IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+  if (watch && ::inotify_add_watch(watch.get(), directory_.c_str(), removals) < 0) watch.reset();
+  return watch;
+}
+
+bool QueueFiles::stands(const port::LaneSeat& seat) const {
+  const std::string path = path_of(seat.number);
+  return is_at(path + ".life", seat.life.get()) && is_at(path + ".mail", seat.mail.get()) && is_at(path, seat.file.get());
+}
+
+port::MappedRecord QueueFiles::map_record(unsigned lane, bool make, Fd* file_kept) const {
   port::MappedRecord record(nullptr, unmap_record);
   const std::string name = lane_name(lane);
   Fd file = open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_RDWR | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
@@ -90,6 +110,7 @@ port::MappedRecord QueueFiles::map_record(unsigned lane, bool make) const {
   void* memory = ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) cannot("cannot map a lane's record", name);
   record.reset(static_cast<model::LaneRecord*>(memory));
+  if (file_kept) *file_kept = std::move(file);
   return record;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "port/lanes.hpp"
 
 namespace thole::host {
@@ -29,22 +30,29 @@ class QueueFiles {
   void make() const;                             // the directories within; throws Error(unavailable)
 
   Fd open_runner() const;                        // made when missing; throws
-  // A FIFO, made when missing: to read from (and to keep open for writers), or to tell somebody. Telling:
+  // A FIFO, made when missing, and its directory: to read from (and to keep open for writers), or to tell somebody. Telling:
   // false when nobody reads.
   Fd open_wake() const { return open_fifo("wake"); }
   bool tell_runner() const { return tell("wake"); }
   Fd watch_runner() const { return open_to_tell("wake"); }   // polls as an error once nobody reads; empty where nobody does
+  bool is_runner(const Fd& lock) const { return is_at(directory_ + "/runner", lock.get()); }
+  bool is_wake(const Fd& wake) const { return is_at(directory_ + "/wake", wake.get()); }
+  Fd watch_removals() const;                     // readable when the directory, or something in it, was removed; may be empty
   Fd open_mail(unsigned lane) const { return open_fifo(lane_name(lane) + ".mail"); }
   bool tell_lane(unsigned lane) const { return tell(lane_name(lane) + ".mail"); }
-  bool lane_listens(unsigned lane) const { return static_cast<bool>(open_to_tell(lane_name(lane) + ".mail")); }
+  Fd reach_lane(unsigned lane) const { return open_to_tell(lane_name(lane) + ".mail"); }   // empty: it does not live
+  bool is_mail_of(unsigned lane, const Fd& mail) const { return is_at(path_of(lane) + ".mail", mail.get()); }
+  bool stands(const port::LaneSeat& seat) const;   // its files have their names
   Fd open_life(unsigned lane) const { return open_fifo(lane_name(lane) + ".life"); }
   Fd watch_life(unsigned lane) const;            // reading end only: hangs up at the end
 
   std::vector<unsigned> lanes() const;           // numbers, ascending
-  port::MappedRecord map_record(unsigned lane, bool make) const;   // empty when there is none; throws when it cannot be made
+  // Empty when there is none; throws when it cannot be made. `file`: what is mapped.
+  port::MappedRecord map_record(unsigned lane, bool make, Fd* file = nullptr) const;
 
  private:
   static std::string lane_name(unsigned lane) { return "lanes/" + std::to_string(lane); }
+  std::string path_of(unsigned lane) const { return directory_ + "/" + lane_name(lane); }
   Fd open_fifo(const std::string& name) const;
   Fd open_to_tell(const std::string& name) const;
   bool tell(const std::string& name) const;

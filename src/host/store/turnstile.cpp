@@ -9,9 +9,21 @@
 
 namespace thole::host {
 
+namespace {
+
+[[noreturn]] void cannot_open(const std::string& path, int why) {
+  const bool full = why == ENOSPC || why == EDQUOT;
+  throw Error(ErrorCode::unavailable, "cannot open the queue's lock")
+      .about(path)
+      .because(why)
+      .hint(full ? "make room on that disk (df -i)" : "it must be writable; another place: --queue-dir, THOLE_QUEUE_DIR");
+}
+
+}  // namespace
+
 Turnstile::Turnstile(const std::string& path) : path_(path) {
   file_ = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-  if (!file_) throw Error(ErrorCode::unavailable, "cannot open the queue's lock").about(path).because(errno);
+  if (!file_) cannot_open(path, errno);
 }
 
 Turnstile::Pass Turnstile::pass() {

@@ -29,7 +29,7 @@ struct StillClock : port::Clock {
 struct SilentDoor : port::QueueDoor {
   void stir() override { ++stirred; }
   void nudge(std::uint64_t lane) override { nudged.push_back(lane); }
-  std::optional<pid_t> runner() override { return std::nullopt; }
+  std::optional<pid_t> stopped_runner() override { return std::nullopt; }
   Fd runner_end() override { return Fd(::dup(end)); }
   std::string log_path(const std::string& name) const override { return name; }
   void forget_logs(model::JobId) override {}

@@ -63,7 +63,7 @@ TEST_F(QueueSeats, ALaneIsHeldAsLongAsACopyOfItsLockIsOpen) {
   seat->mail.reset();
   port::LaneView view = lanes.look_at(4);
   EXPECT_TRUE(view.held);
-  EXPECT_FALSE(view.alive);              // nobody reads its mail
+  EXPECT_FALSE(view.mail);              // nobody reads its mail
   copy.reset();
   pollfd end{view.end.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&end, 1, 1000), 1);
@@ -87,7 +87,7 @@ TEST_F(QueueSeats, AForkedLaneHasNothingOfTheRunnersSeat) {
   char byte;
   EXPECT_EQ(::read(up.read.get(), &byte, 1), 0) << "until the lane is at its work";
   EXPECT_TRUE(lanes.sit());              // the lane lives and does not keep us from it
-  EXPECT_TRUE(lanes.look_at(0).alive);
+  EXPECT_TRUE(lanes.look_at(0).mail);
   go.write.reset();
   int status = 0;
   ASSERT_EQ(::waitpid(lane, &status, 0), lane);

@@ -1,0 +1,39 @@
+"""A short want of processes, memory or descriptors: what cannot be started for it is queued again, not failed."""
+import os
+import resource
+
+import pytest
+
+from queue_inside import Queue, name_of
+from run_tools import eventually, open_gate
+
+
+@pytest.fixture
+def queue(tmp_path):
+    made = Queue(tmp_path)
+    yield made
+    made.end_everything()
+
+
+def test_tasks_that_find_no_descriptor_run_in_a_lane_that_has_some(queue):
+    """The limit is lowered for the lane alone, as a full table of files would be for all."""
+    seen, waits = queue.folder / "seen", queue.folder / "gate"
+    os.mkfifo(waits)
+    job = queue.submit("-g", "4", "--array", "0-9", "--", "sh", "-c",
+                       f"echo {{index}} >> {seen}; [ {{index}} != 0 ] || cat {waits}")
+    eventually(lambda: "cat" in map(name_of, queue.commands()), "the first waits")
+    lane = queue.working_lane()
+    limit = resource.prlimit(lane, resource.RLIMIT_NOFILE)
+    resource.prlimit(lane, resource.RLIMIT_NOFILE, (3, limit[1]))
+    open_gate(waits)
+    queue.until_ended(job)
+    assert queue.states(job) == {"done": 10}, (queue.tasks(job), queue.runner_log())
+    assert sorted(map(int, seen.read_text().split())) == list(range(10))
+    assert all(runs == 1 for _, _, _, runs, _ in queue.tasks(job).values()), "what did not start is no run"
+    eventually(lambda: "for want of" in queue.runner_log(), queue.runner_log)
+
+
+def test_a_command_that_cannot_be_started_at_all_fails_as_before(queue):
+    job = queue.submit("-g", "0", "--grid", "p=/no/such/command", "--", "{p}")
+    queue.until_ended(job)
+    assert queue.states(job) == {"failed": 1}
