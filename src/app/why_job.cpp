@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
@@ -102,12 +103,21 @@ class Account {
     for (const auto& [sentence, labels] : kept) say(fmt::format("GPU {}: {}", join(labels, ","), sentence));
   }
 
+  std::set<pid_t> stopped_lanes() {
+    std::set<pid_t> stopped;
+    for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {TaskState::running}))
+      if (const auto lane = queue_.door.stopped_lane(task.lane)) stopped.insert(*lane);
+    return stopped;
+  }
+
   void running() {
     const std::uint64_t count = job_.counts[TaskState::running];
     if (count == 0) return;
     for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {TaskState::running}))
       say(fmt::format("{} {}{}, {}", task_name(job_, task), task.paused ? "is paused; it runs" : "runs",
                       task.started ? " since " + format_local(*task.started, now_) : "", labels_of(task, machine_)));
+    for (const pid_t lane : stopped_lanes())
+      say(fmt::format("its supervisor is stopped, and neither sees its end nor hears thole cancel: kill -CONT {}", lane));
     if (count > most_named) say(fmt::format("{} more run", count - most_named));
     if (const auto end = expected_end(job_, now_))
       say("if it goes on so, the last task ends about " + format_local(*end, now_));

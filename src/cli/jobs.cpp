@@ -116,7 +116,8 @@ bool wait_for_news(const Context& context, Watched& watched, News& news, bool ti
     if (!watched.wait({news.watch->fd(), news.going_on.fd()}, patience)) return false;
     const bool missed = !news.watch->stands();
     if (missed) news.watch = news.jobs.watch(port::Changes::any);
-    if (!missed && !times_go_on && !is_readable(news.watch->fd())) continue;   // only the runner has gone, or it is time to look
+    // Else only the runner has gone, or it was time to look.
+    if (!missed && !times_go_on && !is_readable(news.watch->fd())) continue;
     news.watch->drain();
     return true;
   }

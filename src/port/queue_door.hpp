@@ -31,6 +31,7 @@ class QueueDoor {
 
   // The runner's process, where one lives and somebody has stopped it (SIGSTOP): nothing starts until it goes on.
   virtual std::optional<pid_t> stopped_runner() = 0;
+  virtual std::optional<pid_t> stopped_lane(std::uint64_t lane) = 0;   // the same of a lane: it sees no end, and obeys nobody
 
   // Becomes readable when the runner that lives has gone; empty where none does.
   virtual Fd runner_end() = 0;

@@ -1,5 +1,5 @@
-"""The files by which the processes of a queue find each other, removed under them: what runs is not lost, what is queued starts,
-and orders arrive. (The store's own files: test_queue_set_aside.py; logs: test_queue_edges.py.)"""
+"""The files by which the processes of a queue find each other, removed under them: what runs is not lost, what is queued
+starts, and orders arrive. (The store's own files: test_queue_set_aside.py; logs: test_queue_edges.py.)"""
 import os
 import shutil
 import signal
@@ -123,7 +123,8 @@ def test_a_lane_without_files_begins_nothing_more(queue):
     """What it would note could not be found: another lane takes the rest, and each task runs once."""
     seen = queue.folder / "seen"
     waits = gate(queue)
-    job = queue.submit("-g", "4", "--array", "0-3", "--", "sh", "-c", f"echo {{index}} >> {seen}; [ {{index}} != 0 ] || cat {waits}")
+    job = queue.submit("-g", "4", "--array", "0-3", "--", "sh", "-c",
+                       f"echo {{index}} >> {seen}; [ {{index}} != 0 ] || cat {waits}")
     eventually(lambda: "cat" in map(name_of, queue.commands()), "the first waits")
     lane = queue.working_lane()
     remove(queue, "lanes")

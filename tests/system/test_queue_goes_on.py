@@ -100,3 +100,16 @@ def test_a_stopped_runner_is_named(queue):
     queue.kill([runner], signal.SIGCONT)
     queue.until_ended(2)
     assert "kill -CONT" not in queue.call("doctor", check=False).stdout
+
+
+def test_a_stopped_lane_is_named(queue):
+    queue.submit("-g", "0", "--", "sleep", "1000")
+    queue.until_asleep()
+    [lane] = queue.lanes()
+    queue.kill([lane], signal.SIGSTOP)
+    eventually(lambda: state_of(lane) == "T", "it is stopped")
+    assert f"kill -CONT {lane}" in queue.call("why", "job", "1").stdout
+    queue.call("cancel", "1")
+    queue.kill([lane], signal.SIGCONT)
+    queue.until_ended(1)
+    assert queue.states(1) == {"cancelled": 1}

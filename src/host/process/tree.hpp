@@ -45,6 +45,7 @@ std::vector<pid_t> threads_of(pid_t pid);
 
 // What the runner of a queue calls itself (PR_SET_NAME).
 inline constexpr const char* runner_name = "thole-runner";
+inline constexpr const char* lane_process_name = "thole-lane";   // and a lane of it
 
 // All living descendants of `root` (not itself, no zombies), parents before children. Needs no kernel option, unlike
 // /proc/PID/task/*/children. A runner that somebody below started (`thole submit` in a job) and what runs for it are no part of

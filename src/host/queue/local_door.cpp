@@ -46,6 +46,12 @@ class NoSubreaper {
 
 constexpr Seconds patience_with_starters{60};
 
+// Whether somebody has stopped this process, which goes by that name.
+bool is_stopped(pid_t pid, std::string_view name) {
+  const auto process = read_process(pid);
+  return process && process->name == name && process->state == 'T';
+}
+
 // Whether the process ends before that.
 bool ends_by(const Fd& process, SteadyTime deadline) {
   pollfd ended{process.get(), POLLIN, 0};
@@ -181,8 +187,14 @@ std::optional<pid_t> LocalDoor::runner() {
 
 std::optional<pid_t> LocalDoor::stopped_runner() {
   const std::optional<pid_t> pid = runner();
-  const auto process = pid ? read_process(*pid) : std::nullopt;
-  return process && process->name == runner_name && process->state == 'T' ? pid : std::nullopt;
+  return pid && is_stopped(*pid, runner_name) ? pid : std::nullopt;
+}
+
+std::optional<pid_t> LocalDoor::stopped_lane(std::uint64_t lane) {
+  const auto number = static_cast<unsigned>(lane);
+  const port::MappedRecord record = files_.map_record(number, false);
+  if (!record || !files_.reach_lane(number) || !is_stopped(record->pid, lane_process_name)) return std::nullopt;
+  return record->pid;
 }
 
 void LocalDoor::forget_logs(model::JobId job) { remove_logs(files_.logs(), job); }

@@ -29,6 +29,7 @@ class LocalDoor : public port::QueueDoor {
   void stir() override;
   void nudge(std::uint64_t lane) override;
   std::optional<pid_t> stopped_runner() override;
+  std::optional<pid_t> stopped_lane(std::uint64_t lane) override;
   Fd runner_end() override;
   std::string log_path(const std::string& name) const override { return files_.logs() + "/" + name; }
   void forget_logs(model::JobId job) override;

@@ -106,7 +106,7 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   runner.wake.reset();
   runner.removals.reset();
   ::setpgid(0, 0);
-  ::prctl(PR_SET_NAME, "thole-lane");
+  ::prctl(PR_SET_NAME, lane_process_name);
   seat.record->pid = ::getpid();
   int status = 125;
   try {

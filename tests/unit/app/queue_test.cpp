@@ -30,6 +30,7 @@ struct SilentDoor : port::QueueDoor {
   void stir() override { ++stirred; }
   void nudge(std::uint64_t lane) override { nudged.push_back(lane); }
   std::optional<pid_t> stopped_runner() override { return std::nullopt; }
+  std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
   Fd runner_end() override { return Fd(::dup(end)); }
   std::string log_path(const std::string& name) const override { return name; }
   void forget_logs(model::JobId) override {}
