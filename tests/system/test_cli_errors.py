@@ -75,6 +75,17 @@ def test_a_mistake_is_named_with_its_fix(line, says, hint, tmp_path):
     assert failed.stderr.startswith("thole: ")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_named_directory_that_is_closed_is_no_case_for_init(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    environment = {"PATH": os.environ["PATH"], "THOLE_MACHINE": "2xA100", "THOLE_STATE_DIR": str(closed)}
+    done = subprocess.run([THOLE, "run", "true"], user=65534, group=65534, extra_groups=[], env=environment,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 69 and "Permission denied" in done.stderr, done.stderr
+    assert "open to you" in done.stderr and "thole init" not in done.stderr
+
+
 def test_under_json_an_error_is_one_document_on_stdout():
     failed = thole("--machine", "dgx-a100", "status", "99", "--json")
     assert failed.returncode == 64

@@ -69,7 +69,8 @@ def test_every_line_is_one_that_the_program_takes(page):
 
 
 def test_the_sample_of_plan_is_what_it_prints():
-    line, shown = re.search(r"^    \$ (echo .*thole plan --batch)\n    (\{.*\})$", (ROOT / "docs/plan.md").read_text(), re.M).groups()
+    page = (ROOT / "docs/plan.md").read_text()
+    line, shown = re.search(r"^    \$ (echo .*thole plan --batch)\n    (\{.*\})$", page, re.M).groups()
     request = line.partition("'")[2].rpartition("'")[0]
     done = subprocess.run([THOLE, "plan", "--batch"], input=request, capture_output=True, text=True, timeout=60)
     answer = json.loads(done.stdout)

@@ -75,7 +75,8 @@ def test_what_a_sweep_or_an_earlier_job_makes_is_not_looked_for(env):
 def test_what_was_understood_otherwise_than_meant_gets_one_line(env, words, told):
     done = thole(env, *words)
     assert done.returncode == 0 and done.stdout.startswith("hi")
-    lines = [line for line in done.stderr.splitlines() if any(word in line for word in ("goes to the command", "seconds", "MiB", "exclude"))]
+    remarks = ("goes to the command", "seconds", "MiB", "exclude")
+    lines = [line for line in done.stderr.splitlines() if any(remark in line for remark in remarks)]
     assert [told in line for line in lines] == ([True] if told else []), done.stderr
 
 

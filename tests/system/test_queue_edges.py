@@ -1,4 +1,6 @@
 """The queue's commands at their edges: lists without names, output that goes nowhere, days that there are not."""
+import pathlib
+import re
 import shutil
 import subprocess
 
@@ -86,3 +88,21 @@ def test_a_joblog_that_is_none_is_refused_and_left_alone(queue):
 def test_parts_of_an_item_are_gnu_parallels(queue, place, parts):
     done = queue("map", "-g", "0", "-k", "echo", place, ":::", "d/a.tar.gz", "b", "/c.d/e")
     assert done.splitlines() == parts
+
+
+def numbers(cpus):
+    spans = [[int(end) for end in piece.split("-")] for piece in cpus.split(",")]
+    return {cpu for span in spans for cpu in range(span[0], span[-1] + 1)}
+
+
+@pytest.mark.parametrize("gpu", [0, 2])
+def test_a_log_names_the_cpus_that_its_task_has(tmp_path, gpu):
+    """Of a machine that is simulated the plan's CPUs need not be here: then fewer are asked for, or none."""
+    queue = Queue(tmp_path, "dgx-a100")
+    job = queue.submit("--on", gpu, "grep", "Cpus_allowed_list", "/proc/self/status")
+    queue("wait", job)
+    log = pathlib.Path(queue("logs", "--path", job).strip()).read_text()
+    named = re.search("; CPUs: (.*)$", log, re.M)
+    has = re.search(r"^Cpus_allowed_list:\s*(\S+)$", log, re.M)[1]
+    assert named is None or numbers(named[1]) == numbers(has), log
+    queue("drain")
