@@ -186,8 +186,8 @@ THOLE_EXPORT const char *const *thole_claim_environment(const thole_claim *claim
  * */
 THOLE_EXPORT int thole_claim_set_environment(const thole_claim *claim);
 
-/* Ends the claim and frees the handle: at once, unless a child that was forked and never called exec lives, which has a copy of the
- * lock; then when that one has ended. */
+/* Ends the claim and frees the handle: at once, unless a child that was forked and never called exec lives, which has a
+ * copy of the lock; then when that one has ended. */
 THOLE_EXPORT void thole_claim_release(thole_claim *claim);
 
 /* ---- Processes ---- */

@@ -32,8 +32,8 @@ class Claim(_native.Owner):
     ...     claim.indices, os.environ["CUDA_VISIBLE_DEVICES"]
     ([0, 1], '0,1')
 
-    Dropping the object releases nothing. In a forked child it is only a description: the claim is its parent's. But such a child
-    inherits the lock, and the GPUs stay claimed while it lives: join it first, or start it by spawn or forkserver.
+    Dropping the object releases nothing. In a forked child it is only a description: the claim is its parent's. But such a
+    child inherits the lock, and the GPUs stay claimed while it lives: join it first, or start it by spawn or forkserver.
 
     Attributes:
         id: its name, as ``thole status`` shows it.

@@ -328,7 +328,8 @@ std::string Lane::header_for(const Running& running, const std::vector<std::stri
   header.directory = spec_.directory;
   header.host = ports_.host;
   header.gpus = gpu_names_;
-  if (binding_ && !binding_->effects.empty() && binding_->effects.front().binding.cpus)   // of a simulated machine: what is here
+  // What was asked of this host: a simulated machine's plan has others, too.
+  if (binding_ && !binding_->effects.empty() && binding_->effects.front().binding.cpus)
     header.cpus = binding_->effects.front().binding.cpus->to_string();
   header.started = running.started;
   return header_text(header);

@@ -52,9 +52,11 @@ void note_unused(const Submission& made, std::vector<std::string>& notes) {
   for (const std::string& name : unused)
     notes.push_back(fmt::format("the command does not name {{{}}}: tasks differ by THOLE_TASK_INDEX alone", name));
   std::vector<std::string> columns;
-  for (const std::string& column : spec.sweep.columns)
+  for (const std::string& column : spec.sweep.columns) {
     // A line stands in {} too, where check_command has put it if the command had no place.
-    if (!named.contains(column) && !(column == "line" && named.contains(""))) columns.push_back("{" + printable(column, 40) + "}");
+    const bool filled = named.contains(column) || (column == "line" && named.contains(""));
+    if (!filled) columns.push_back("{" + printable(column, 40) + "}");
+  }
   if (!columns.empty()) notes.push_back("the command does not name " + join(columns, ", "));
 }
 

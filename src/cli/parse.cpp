@@ -182,7 +182,8 @@ class Parser {
   template <class Match>
   [[noreturn]] void throw_before_verb(Match match, std::string_view typed, std::string_view attached) const {
     const auto has = [&](const Verb* verb) {
-      return verb && !verb->group.empty() && std::ranges::any_of(options_of(*verb), [&](const Option* row) { return match(*row); });
+      if (!verb || verb->group.empty()) return false;
+      return std::ranges::any_of(options_of(*verb), [&](const Option* row) { return match(*row); });
     };
     const Verb* meant = nullptr;
     for (const std::string_view word : rest_)
@@ -221,7 +222,8 @@ class Parser {
   }
 
   std::string_view later_of_waits() const {
-    return *std::find_if(seen_.rbegin(), seen_.rend(), [](std::string_view name) { return name == "wait" || name == "no-wait"; });
+    const auto is_one = [](std::string_view name) { return name == "wait" || name == "no-wait"; };
+    return *std::find_if(seen_.rbegin(), seen_.rend(), is_one);
   }
   bool given(std::string_view name) const { return std::find(seen_.begin(), seen_.end(), name) != seen_.end(); }
 
@@ -255,7 +257,8 @@ class Parser {
     if (given("share-with") && !request.share) throw Error(ErrorCode::usage, "--share-with goes with --share");
     if (request.share && !given("beside")) request.beside = model::Beside::mine;
     if (given("wait") && given("no-wait"))   // the later wins as ever, so that an alias can be overridden
-      result_.remarks.push_back(fmt::format("--wait and --no-wait exclude each other: the later counts, --{}", later_of_waits()));
+      result_.remarks.push_back(
+          fmt::format("--wait and --no-wait exclude each other: the later counts, --{}", later_of_waits()));
     if ((given("max-load") || given("max-memory")) && request.beside == model::Beside::none)
       throw Error(ErrorCode::usage, "--max-load and --max-memory go with --beside")
           .hint("such as: --beside any --max-load 20%");

@@ -22,7 +22,6 @@ def thole(*words, env=None):
     ("--machine dgx-a100 run --gpu-ids 0,1 true", 'unknown option "--gpu-ids"', "-g 2 --on 0,1"),
     ("--machine dgx-a100 run --gpu-ids=0-3 true", 'unknown option "--gpu-ids"', "-g 4 --on 0-3"),
     ("--machine dgx-a100 run --gpus 0,1 true", "expected a number", "-g 2 --on 0,1"),
-    ("--machine dgx-a100 run -g -1 true", 'expected a number, got "-1"\n', ""),
     ("--machine dgx-a100 run -g 99999999999999999999 true", "a number up to 4096", ""),
     ("--machine dgx-a100 -g 2 python t.py", "-g belongs after its command", "thole run -g 2 …"),
     ("--machine dgx-a100 -g 2 submit python t.py", "-g belongs after its command", "thole submit -g 2 …"),
@@ -73,6 +72,11 @@ def test_a_mistake_is_named_with_its_fix(line, says, hint, tmp_path):
     assert failed.stdout == ""
     assert says in failed.stderr and hint in failed.stderr
     assert failed.stderr.startswith("thole: ")
+
+
+def test_less_than_none_is_no_gpus_number():
+    failed = thole("--machine", "dgx-a100", "run", "-g", "-1", "true")
+    assert failed.returncode == 64 and failed.stderr == 'thole: -g: expected a number, got "-1"\n'
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")

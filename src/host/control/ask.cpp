@@ -35,7 +35,8 @@ constexpr std::size_t longest_answer = 4096;
   std::string end;
   for (const ProcessStat& process : started_in_claim(claim, owner)) {
     const std::string shown = describe_process(process);   // "1234 python train.py"
-    end += fmt::format("\n  kill {}  # {}", process.pid, printable(shown.substr(std::min(shown.find(' ') + 1, shown.size())), 60));
+    const std::string command = shown.substr(std::min(shown.find(' ') + 1, shown.size()));
+    end += fmt::format("\n  kill {}  # {}", process.pid, printable(command, 60));
   }
   throw Error(ErrorCode::unavailable, fmt::format("the supervisor of claim {} was killed", claim))
       .hint(end.empty() ? "thole status shows who has its GPUs" : "what it had started keeps the GPUs; to end it:" + end);
