@@ -1,7 +1,9 @@
 #include "host/store/queue_dir.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/magic.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -65,6 +67,35 @@ std::vector<Candidate> candidates(const QueuePlaces& places) {
       .hint(another);
 }
 
+// Who has a group of his own (as most distributions give it) shares with nobody what it may write.
+bool is_own_group(gid_t gid, uid_t uid) {
+  std::vector<char> text(1 << 16);
+  passwd user{}, *his = nullptr;
+  if (::getpwuid_r(uid, &user, text.data(), text.size(), &his) != 0 || !his || his->pw_gid != gid) return false;
+  const std::string name = his->pw_name;
+  group entry{}, *members = nullptr;
+  if (::getgrgid_r(gid, &entry, text.data(), text.size(), &members) != 0 || !members) return false;
+  for (char** member = members->gr_mem; *member; ++member)
+    if (name != *member) return false;
+  return name == members->gr_name;
+}
+
+// Whoever may rename what lies above could put a directory of his own in its place, with jobs of his for our runner.
+void check_above(const std::string& path, uid_t uid) {
+  std::error_code missing;
+  for (std::filesystem::path above = std::filesystem::canonical(path, missing).parent_path(); !above.empty();
+       above = above.parent_path()) {
+    struct stat found;
+    if (::stat(above.c_str(), &found) != 0) return;
+    const bool by_all = (found.st_mode & 0002) != 0, by_group = (found.st_mode & 0020) != 0 && !is_own_group(found.st_gid, uid);
+    if ((by_all || by_group) && (found.st_mode & S_ISVTX) == 0)
+      throw Error(ErrorCode::unavailable, "others can put another directory in the place of the queue's")
+          .about(above.string())
+          .hint("chmod " + std::string(by_all ? "o-w " : "g-w ") + shell_quote(above.string()) + "; or " + another);
+    if (above == above.root_path()) return;
+  }
+}
+
 void check(const std::string& path, uid_t uid) {
   struct stat found;
   if (::lstat(path.c_str(), &found) != 0) cannot(path, "cannot look at the queue's directory", errno);
@@ -72,6 +103,7 @@ void check(const std::string& path, uid_t uid) {
   if (found.st_uid != uid) cannot(path, "the queue's directory belongs to somebody else");
   if ((found.st_mode & 077) != 0)
     throw Error(ErrorCode::unavailable, "others can look into the queue's directory").about(path).hint("chmod 700 " + path);
+  check_above(path, uid);
 }
 
 // Makes the directory and those above it, each with its name on the disk.
@@ -187,6 +219,7 @@ QueueDir open_queue_dir(const QueuePlaces& places) {
   Candidate candidate = to_be_made(places);
   make_root(candidate, places);
   make(candidate.path());
+  check_above(candidate.path(), places.uid);
   return described(places, candidate);
 }
 

@@ -14,6 +14,7 @@
 namespace thole::host {
 
 using ::testing::ElementsAre;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
@@ -147,6 +148,22 @@ TEST_F(QueueDirectory, ThatIsNamedIsTaken) {
   EXPECT_EQ(open_queue_dir(places).path, root + "/mine");
   places.named = root + "/nfs/mine";
   EXPECT_THAT(refusal(), HasSubstr("a queue needs a local disk"));
+}
+
+// Whoever may rename a directory above it could put one of his own there, with jobs in it.
+TEST_F(QueueDirectory, BelowWhatOthersMayWriteIsRefused) {
+  places.named = root + "/project/mine";
+  open_queue_dir(places);
+  const std::string above = root + "/project";
+  ASSERT_EQ(::chmod(above.c_str(), 0757), 0);
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("others can put another directory"), HasSubstr("chmod o-w " + above)));
+  ASSERT_EQ(::chmod(above.c_str(), 01777), 0);
+  EXPECT_EQ(refusal(), "") << "as in /tmp, only its owner renames it";
+  if (::chown(above.c_str(), static_cast<uid_t>(-1), 54321) != 0) GTEST_SKIP() << "only root may give it to a group of others";
+  ASSERT_EQ(::chmod(above.c_str(), 02775), 0);
+  EXPECT_THAT(refusal(), HasSubstr("chmod g-w " + above));
+  ASSERT_EQ(::chmod(above.c_str(), 0755), 0);
+  EXPECT_EQ(refusal(), "");
 }
 
 TEST_F(QueueDirectory, InMemoryIsUsedWithACaution) {
