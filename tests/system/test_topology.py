@@ -157,7 +157,8 @@ def test_a_captured_tree_is_a_machine(thole, tmp_path):
 
 
 @pytest.mark.parametrize("content,told", [("nothing of the kind\n", "lstopo FILE.xml"), ("", "empty"),
-                                          ("\tGPU0\tGPU1\nGPU0\tX\tWIDE\n", "line 2: no kind of connection: WIDE"),
+                                          ("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tWIDE\n",
+                                           "line 2: no kind of connection: WIDE"),
                                           ("<topology version=\"2.0\"><object/>", "does not read it"),
                                           ("<?xml version='1.0'?><nvidia_smi_log><gpu>", "no XML")])
 def test_what_is_no_topology_is_refused_by_name(thole, tmp_path, content, told):

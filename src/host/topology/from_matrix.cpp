@@ -2,7 +2,8 @@
 // label, one cell for each of those, and what is left: CPU, NUMA and GPU NUMA columns. Rows are split at any white space,
 // because the number of tabs between the last columns depends on the length of the words; when one word is missing there it is
 // the CPU affinity, which is empty inside a cpuset without CPUs near that GPU. A table that was pasted as a comment has "# "
-// before each line.
+// before each line. One that a terminal has wrapped or cut would be another machine's: so nothing may stand between the rows,
+// and after the last one no piece of a row.
 #include "host/topology/from_matrix.hpp"
 
 #include <algorithm>
@@ -34,8 +35,9 @@ struct Row {
   std::optional<int> own_node;           // its memory is this NUMA node of the host
 };
 
-// Without "ESC [ … letter": the header is underlined also when nobody looks.
+// Without "ESC [ … letter" (the header is underlined also when nobody looks) and the mark with which Windows begins a text.
 std::string without_escapes(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\x1b' && i + 1 < text.size() && text[i + 1] == '[') {
@@ -91,6 +93,13 @@ bool is_header(const Words& words) {
          (words[1] == "GPU1" || std::find(words.begin(), words.end(), "Affinity") != words.end());
 }
 
+// What is left of a wrapped row: connections, CPUs, nodes, or the tail of one of these.
+bool is_piece(const Words& words) {
+  constexpr std::string_view signs = "0123456789,-/ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  return std::all_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return word.find_first_not_of(signs) == word.npos; });
+}
+
 // One number after the other at equal steps, up to where the column ends.
 bool looks_cut(std::string_view list) {
   constexpr std::size_t column = 14;
@@ -139,7 +148,7 @@ class Table {
  private:
   [[noreturn]] void fail(std::size_t line, const std::string& why) const {
     throw Error(ErrorCode::usage, fmt::format("line {}: {}", line + 1, why)).about(printable(what_, 200))
-        .hint("give the whole output of nvidia-smi topo -m, unwrapped");
+        .hint("give the whole output of nvidia-smi topo -m, unwrapped (nvidia-smi topo -m > FILE)");
   }
 
   bool is_gpu(std::size_t column) const { return count_after(names_[column], "GPU").has_value(); }
@@ -152,6 +161,8 @@ class Table {
       if (std::find(names_.begin(), names_.end(), word) != names_.end()) fail(header_, printable(word, 40) + " is there twice");
       names_.push_back(word);
     }
+    if (lines_[header_].find("Affinity") == std::string_view::npos)
+      fail(header_, "no column \"CPU Affinity\": the table is wrapped or cut");
     for (std::string_view column : {"CPU Affinity", "NUMA Affinity", "GPU NUMA ID"})
       if (lines_[header_].find(column) != std::string_view::npos) columns_.emplace_back(column);
     if (names_.size() > 512) fail(header_, "more than 512 devices");
@@ -159,19 +170,32 @@ class Table {
 
   void read_rows() {
     rows_.resize(names_.size());
+    bool over = false;                                     // what follows is the legend, or no longer the table
     for (std::size_t line = header_ + 1; line < lines_.size(); ++line) {
       const Words words = words_of(lines_[line]);
+      if (words.empty()) over = over || all_gpus_have_rows();
       if (words.empty()) continue;
       if (is_header(words)) break;                         // a second table
+      over = over || words[0] == "Legend:";
       if (words[0].ends_with(":")) read_legend(words);     // "NIC0: mlx5_0"
       const auto name = std::find(names_.begin(), names_.end(), words[0]);
-      if (name == names_.end()) continue;                  // "Legend:" and its lines
+      if (name == names_.end()) {
+        if (!over && (!all_gpus_have_rows() || is_piece(words)))
+          fail(line, printable(words[0], 40) + " begins no row: the table is wrapped or incomplete");
+        continue;
+      }
       std::optional<Row>& row = rows_[static_cast<std::size_t>(name - names_.begin())];
       if (row) fail(line, printable(words[0], 40) + " is there twice");
       row = read_row(line, words);
     }
     for (std::size_t i = 0; i < names_.size(); ++i)
       if (is_gpu(i) && !rows_[i]) fail(header_, printable(names_[i], 40) + " has no line of its own");
+  }
+
+  bool all_gpus_have_rows() const {
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      if (is_gpu(i) && !rows_[i]) return false;
+    return true;
   }
 
   Row read_row(std::size_t line, const Words& words) const {

@@ -196,7 +196,7 @@ TEST(Matrix, IsTheSameWhateverBlanksAndEscapesAreInIt) {
   };
   for (char c : plain) windows += c == '\n' ? std::string("\r\n") : std::string(1, c);
   for (const std::string& other : {spaced, underlined, windows, "$ nvidia-smi topo -m\n" + plain + "\n$ exit\n", plain + plain,
-                                   commented("# "), commented("#"), commented("// "), commented("> ")})
+                                   commented("# "), commented("#"), commented("// "), commented("> "), "\xef\xbb\xbf" + plain})
     EXPECT_EQ(matrix(other), matrix(plain)) << other;
 }
 
@@ -214,10 +214,11 @@ TEST(Matrix, ColumnsThatAreMissingOrEmptyAreUnknown) {
   EXPECT_EQ(link_between(old, 0, *old.gpus[1].pci), "sys");        // called SOC by drivers before 387
   EXPECT_EQ(link_between(old, 1, *old.nics[0].pci), "none");
   EXPECT_EQ(old.gpus[0].numa, std::nullopt);
-  const model::Machine bare = matrix("\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tPIX\tX\n");
+  const model::Machine bare = matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\nGPU1\tPIX\tX\n");
   EXPECT_TRUE(bare.cpus.empty());
   EXPECT_EQ(bare.gpus[0].near_cpus.node, std::nullopt);
-  const model::Machine own = matrix("\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tXGMI\tPIX\tSYS\nGPU1\tXGMI\t X \tSYS\tPIX\n"
+  const model::Machine own = matrix("\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\n"
+                                    "GPU0\t X \tXGMI\tPIX\tSYS\nGPU1\tXGMI\t X \tSYS\tPIX\n"
                                     "NIC0\tPIX\tSYS\t X \tPXB\nNIC1\tSYS\tPIX\tPXB\t X \n");
   EXPECT_EQ(own.gpus[0].links[0].kind, model::LinkKind::xgmi) << "as thole topo --matrix has it";
   EXPECT_EQ(own.gpus[0].vendor, model::Vendor::amd);
@@ -275,15 +276,59 @@ TEST(Matrix, ListsOfCpusThatTheColumnMayHaveCutAreDoubted) {
     EXPECT_THAT(doubts(whole, "64"), testing::IsEmpty()) << whole;
 }
 
+// As a terminal of that width shows it, or what is copied from one.
+std::string wrapped(const std::string& text, std::size_t width) {
+  std::string shown;
+  std::size_t column = 0;
+  const auto put = [&](char c) {
+    if (column == width) shown += '\n', column = 0;
+    shown += c, ++column;
+  };
+  for (const char c : text) {
+    if (c == '\n') shown += c, column = 0;
+    else if (c != '\t') put(c);
+    else do put(' ');
+      while (column % 8 != 0 && column < width);
+  }
+  return shown;
+}
+
+TEST(Matrix, ThatATerminalHasWrappedIsRefusedOrTheSame) {
+  for (const auto& file : std::filesystem::directory_iterator(matrices)) {
+    if (file.path().extension() != ".txt") continue;
+    const std::string text = read_file(file.path().string()).value();
+    const model::Machine whole = matrix(text);
+    const std::size_t header = wrapped(text, 10'000).find('\n');
+    for (std::size_t width = 16; width <= header + 1; width += width < header - 20 ? 3 : 1) {
+      const std::string shown = wrapped(text, width);
+      const std::string failure = failure_of([&] { EXPECT_EQ(matrix(shown), whole) << shown; });
+      if (width < header)
+        EXPECT_THAT(failure, testing::AnyOf(HasSubstr("nvidia-smi topo -m > FILE"), HasSubstr("no header"))) << shown;
+      if (width > header) EXPECT_EQ(failure, "nothing was thrown") << file.path();
+    }
+  }
+}
+
+TEST(Matrix, AWrappedRowIsNamedWithItsLine) {
+  const std::string dgx2 = wrapped(read_file(matrices + "dgx2.txt").value(), 80);
+  EXPECT_THAT(failure_of([&] { matrix(dgx2); }), HasSubstr("line 1: no column \"CPU Affinity\": the table is wrapped or cut"));
+  const std::string volta = wrapped(read_file(matrices + "dgx1-volta.txt").value(), 110);
+  EXPECT_THAT(failure_of([&] { matrix(volta); }), HasSubstr("line 2: MA begins no row: the table is wrapped or incomplete"));
+}
+
 TEST(Matrix, MistakesAreNamedWithTheirLine) {
   const std::pair<const char*, const char*> mistakes[] = {
       {"nothing", "no header"},
-      {"\tGPU0\tGPU1\nGPU0\tX\tPIX\n", "line 1: GPU1 has no line of its own"},
-      {"\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tPIX\n", "line 3: GPU1 has 1 of 2 connections"},
-      {"\tGPU0\tGPU1\nGPU0\tX\tFAST\nGPU1\tPIX\tX\n", "line 2: no kind of connection: FAST"},
-      {"\tGPU0\tGPU1\nGPU0\tX\tNV0\nGPU1\tPIX\tX\n", "no kind of connection: NV0"},
-      {"\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU0\tX\tPIX\nGPU1\tPIX\tX\n", "line 3: GPU0 is there twice"},
-      {"\tGPU0\tGPU1\tGPU1\nGPU0\tX\tPIX\n", "line 1: GPU1 is there twice"},
+      {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\n", "line 1: GPU1 has no line of its own"},
+      {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\nGPU1\tPIX\n", "line 3: GPU1 has 1 of 2 connections"},
+      {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tFAST\nGPU1\tPIX\tX\n", "line 2: no kind of connection: FAST"},
+      {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tNV0\nGPU1\tPIX\tX\n", "no kind of connection: NV0"},
+      {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\nGPU0\tX\tPIX\nGPU1\tPIX\tX\n", "line 3: GPU0 is there twice"},
+      {"\tGPU0\tGPU1\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\n", "line 1: GPU1 is there twice"},
+      {"\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tPIX\tX\n", "line 1: no column \"CPU Affinity\""},
+      {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\t0-3\n-5\nGPU1\tPIX\tX\t6\n", "line 3: -5 begins no row"},
+      {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\t0\nGPU2\tPIX\tX\t0\nGPU1\tPIX\tX\t6\n", "line 3: GPU2 begins no row"},
+      {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\t0\nGPU1\tPIX\tX\t1\n1-17\n", "line 4: 1-17 begins no row"},
       {"\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tPIX\tall\nGPU1\tPIX\tX\t0-3\n", "line 2: no list of CPUs: all"}};
   for (const auto& [text, why] : mistakes)
     EXPECT_THAT(failure_of([&, text = text] { matrix(text); }), testing::AllOf(HasSubstr(why), HasSubstr("topo.txt"))) << text;
