@@ -75,18 +75,23 @@ async def waited(begin: Callable[[int], Result], undo: Callable[[Result], object
 
 
 class Opening(Generic[Result]):
-    """What is being made: ``await`` gives it, ``async with`` gives it and leaves it at the end of the block."""
+    """What is being made: ``await`` gives it, ``async with`` gives it and leaves it at the end of the block. Once, as a
+    coroutine: a second one would be a second claim that nobody asked for."""
 
     def __init__(self, make: Callable[[], Awaitable[Result]], leave: Callable[..., Awaitable[object]]) -> None:
         self._make = make
         self._leave = leave
+        self._begun = False
         self._made: list[Result] = []
 
     def __await__(self) -> Generator[Any, None, Result]:
+        if self._begun:
+            raise RuntimeError("awaited already: each claim, pool or executor is a call of its own")
+        self._begun = True
         return self._make().__await__()
 
     async def __aenter__(self) -> Result:
-        made = await self._make()
+        made = await self
         self._made.append(made)
         return made
 

@@ -194,6 +194,26 @@ def test_a_coroutine_that_is_closed_without_its_loop_leaves_the_line(everything_
     nothing_comes_later(everything_taken, variables)
 
 
+@pytest.mark.parametrize("opener", [
+    lambda: tholepin.aclaim(1), lambda: tholepin.Pool.aopen(gpus=1), lambda: tholepin.Executor.aopen(gpus=1)
+])  # fmt: skip
+def test_what_was_awaited_is_no_second_claim(opener):
+    async def main():
+        async def block():
+            async with opening:
+                raise AssertionError("a second one")
+
+        opening = opener()
+        async with opening:
+            assert claims() == 1
+            for again in (asyncio.wait_for(opening, 200), block()):
+                with pytest.raises(RuntimeError, match="awaited already"):
+                    await again
+            assert claims() == 1
+
+    asyncio.run(main())
+
+
 def test_a_pool_and_an_executor_in_coroutines():
     async def main():
         async with tholepin.Pool.aopen(gpus=2) as pool:
