@@ -111,7 +111,12 @@ std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queu
     const bool mine = free.test(slot), idle = queue.slots[slot].holders.empty() && states_[slot].usable;
     if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].graphics, mine});
   }
-  auto placement = plan::place(request_, site_.observer.snapshot(), site_.observer.units(), candidates);
+  model::Request request = request_;
+  // Who may be choosing the first ones at this moment cannot be waited for without end: from the other end it is less likely
+  // that both take the same. A sharer goes where sharers are; what the request says of the choice is not touched.
+  if (queue.neighbours_choose && !request.share && request.pick == model::Pick::pack && request.order.empty())
+    request.pick = model::Pick::last;
+  auto placement = plan::place(request, site_.observer.snapshot(), site_.observer.units(), candidates);
   if (!placement) return std::nullopt;
   std::vector<unsigned> slots;
   beside_.clear();

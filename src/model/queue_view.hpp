@@ -55,6 +55,7 @@ struct QueueView {
   std::vector<SlotView> slots;                      // by slot number
   std::vector<TicketView> tickets;                  // live ones, in order of arrival; holds my own once I have one
   bool ordered = true;                              // false: the queue cannot be had now, so it shows nobody
+  bool neighbours_choose = false;                   // safe-gpu's users, who take the first GPUs that are idle, keep their lock
 };
 
 // Claim these slots now, all of them or none.

@@ -11,6 +11,7 @@ import os
 import pathlib
 import select
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -61,18 +62,25 @@ def driver(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def lock(tmp_path, monkeypatch):
-    """A lock file as safe-gpu leaves it, which is this test's own."""
+def lock(tmp_path, monkeypatch, request):
+    """A lock file as safe-gpu leaves it, which is this test's own; where it was in safe-gpu 1, for the parameter 1."""
     path = tmp_path / "safe_gpu" / "lock"
-    path.parent.mkdir()
-    path.touch(mode=0o666)
     monkeypatch.setenv("LOCK", str(path))
+    if getattr(request, "param", 2) == 1:
+        path = tmp_path / "lock"
+    else:
+        path.parent.mkdir()
+    path.touch(mode=0o666)
     return path
+
+
+of_both_versions = pytest.mark.parametrize("lock", [1, 2], indirect=True)
 
 
 # ---- Beside safe-gpu itself ----
 
 
+@of_both_versions
 def test_the_lock_of_safe_gpu_is_held_until_the_placeholder_is_there(driver, lock):
     program = start(CLAIMS, "slowly")
     assert program.stdout.readline() == "choosing 0\n"
@@ -106,6 +114,7 @@ def test_a_lock_that_is_not_ours_to_take_is_a_line_in_the_log(driver, lock):
     assert "Users of safe-gpu may choose at the same moment" in end(program)
 
 
+@of_both_versions
 def test_who_chose_at_the_same_moment_and_was_first_keeps_the_gpu(driver, lock):
     """He holds the lock and has looked; our claim is made meanwhile, and given back when his process is seen."""
     with open(lock, "w") as his:
@@ -117,6 +126,85 @@ def test_who_chose_at_the_same_moment_and_was_first_keeps_the_gpu(driver, lock):
         fcntl.lockf(his, fcntl.LOCK_UN)
         assert program.stdout.readline() == "has 1\n"
     end(program)
+
+
+def test_a_child_of_a_program_that_is_killed_keeps_no_lock(driver, lock):
+    program = start(OCCUPY + """
+def forks(device_no):
+    child = os.fork()
+    if child == 0:
+        try:
+            sys.stdin.read()
+        finally:
+            os._exit(0)
+    print(child, flush=True)
+    sys.stdin.read()
+safe_gpu.claim_gpus(1, forks)
+""")
+    child = int(program.stdout.readline())
+    assert is_locked(lock, fcntl.lockf)
+    os.kill(program.pid, signal.SIGKILL)
+    program.wait(LIMIT)
+    with open(f"/proc/{child}/stat") as file:
+        assert file.read().rpartition(")")[2].split()[0] == "S", "it lives, and reads"
+    assert not is_locked(lock, fcntl.lockf)
+    program.stdin.close()
+
+
+def test_a_child_that_leaves_its_placeholder_leaves_the_lock_to_its_parent(driver, lock):
+    program = start(OCCUPY + """
+def forks(device_no):
+    if os.fork() == 0:
+        raise SystemExit(0)
+    os.wait()
+    print("ended", flush=True)
+    sys.stdin.readline()
+safe_gpu.claim_gpus(1, forks)
+""")
+    assert program.stdout.readline() == "ended\n"
+    assert is_locked(lock, fcntl.lockf)
+    program.communicate("\n", timeout=LIMIT)
+    assert program.returncode == 0 and not is_locked(lock, fcntl.lockf)
+
+
+# Does not wait for the lock, but for us where the end of that wait would be.
+IMPATIENT = """
+import sys
+from safe_gpu import _neighbours
+_neighbours._PATIENCE = 0
+acquire = _neighbours.Neighbours.acquire
+def acquire_and_say(self):
+    acquire(self)
+    print("not waiting", flush=True)
+    sys.stdin.readline()
+_neighbours.Neighbours.acquire = acquire_and_say
+""" + CLAIMS
+
+
+def test_who_keeps_the_lock_for_longer_is_told_and_left_the_first_gpus(driver, monkeypatch):
+    """He has not come to the GPU that he chose, the first; he is not waited for, and what he has on ours by now is seen."""
+
+    def go_on():
+        assert program.stdout.readline() == "not waiting\n"
+        taken.append(claims_of(driver))
+
+    taken = []
+    lock = driver.root / "tmp/safe_gpu/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    monkeypatch.setenv("LOCK", str(lock))
+    with open(lock, "w") as his:
+        fcntl.lockf(his, fcntl.LOCK_EX)
+        program = start(IMPATIENT)
+        go_on()
+        driver.configure("gpus 3", f"gpu 2 process compute {os.getpid()} 500")
+        program.stdin.write("\n")
+        program.stdin.flush()
+        go_on()
+        out, err = program.communicate("\n", timeout=LIMIT)
+    assert taken == [[2], [1]] and out == "has 1\n", err
+    assert "WARNING:root:Users of safe-gpu have been choosing for 0 s; not waiting" in err
+    assert f"process {os.getpid()} keeps {lock}" in err
 
 
 def original(*arguments):

@@ -189,12 +189,31 @@ def test_nobody_of_safe_gpu_chooses_between_the_claim_and_its_placeholder(machin
     assert machine.contexts() and not is_locked(lock, fcntl.lockf)
 
 
+def test_while_safe_gpu_chooses_claims_come_from_the_other_end(machine, lock):
+    """It takes the first ones; who keeps its lock is not waited for without end."""
+
+    def gets(*words):
+        done = machine.thole("run", "--no-wait", *words, "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        assert done.returncode == 0, done.stderr
+        return [int(index) for index in done.stdout.split(",")], " ".join(done.stderr.split())
+
+    assert gets()[0] == [0]
+    with open(lock, "w") as theirs:
+        fcntl.lockf(theirs, fcntl.LOCK_EX)
+        got, said = gets()
+        assert got == [3] and "claims take the last GPUs" in said
+        assert gets("-g", "2")[0] == [2, 3]
+        assert gets("--pick", "first")[0] == [0], "as the request says"
+        assert gets("--order", "1,2")[0] == [1]
+    assert gets()[0] == [0]
+
+
 def test_a_gpu_that_safe_gpu_chose_at_the_same_moment_is_given_back(machine, lock):
     with open(lock, "w") as theirs:
-        fcntl.lockf(theirs, fcntl.LOCK_EX)                 # has looked, and makes its process on GPU 1
+        fcntl.lockf(theirs, fcntl.LOCK_EX)                 # has looked, and makes its process on GPU 3
         claim = start_claim(machine)
-        eventually(lambda: machine.status()["claims"], "the claim is made")
-        machine.configure("gpus 4", f"gpu 1 process compute {os.getpid()} 500", "gpu 1 memory 81920 596 500")
+        eventually(lambda: machine.status()["claims"], "the claim is made, of the last one that would do")
+        machine.configure("gpus 4", f"gpu 3 process compute {os.getpid()} 500", "gpu 3 memory 81920 596 500")
     assert claim.process.wait(timeout=60) == 0
-    assert set(machine.contexts()) == {machine.uuid(3)}
-    assert [held["gpu"] for held in machine.status()["claims"]] == [3]
+    assert set(machine.contexts()) == {machine.uuid(1)}
+    assert [held["gpu"] for held in machine.status()["claims"]] == [1]

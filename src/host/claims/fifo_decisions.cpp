@@ -138,6 +138,7 @@ bool FifoPlace::still_admitted(const model::Rule& rule) {
   Pass pass(store_, alloc_, [this](const std::string& text) { caution(text); }, entry_.cancel);
   pass.queue.read();
   model::QueueView view;
+  view.neighbours_choose = pass.view.neighbours_choose;
   pass.look.fill(view.slots, {});
   std::vector<unsigned> mine;
   for (const Shared& shared : shared_) {

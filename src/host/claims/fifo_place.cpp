@@ -22,6 +22,9 @@ constexpr Millis look_again_after{2000};
 constexpr Millis restless_look_after{10};
 constexpr Millis neighbours_patience{3000};   // safe-gpu asks nvidia-smi three times, and makes its contexts
 constexpr Seconds neighbours_tried_only{60};  // ... who keeps its lock for longer is not waited for at every pass
+constexpr const char* not_waited_for =        // anybody can keep it for ever, so it must not stop a claim
+    "safe-gpu's users have kept their lock for 3 s, so it is not waited for: claims take the last GPUs that would do, its "
+    "users the first";
 constexpr unsigned asks = 64 + model::max_slots;
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
@@ -108,7 +111,9 @@ FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<po
   SafeGpuLock neighbours(store_.options().neighbours, now < neighbours_tried_only_until_ ? Millis{0} : neighbours_patience, say,
                          entry_.cancel);
   if (!neighbours.complete() && now >= neighbours_tried_only_until_) neighbours_tried_only_until_ = now + neighbours_tried_only;
+  if (neighbours.kept()) caution(not_waited_for);
   Pass pass(store_, alloc_, say, entry_.cancel);
+  pass.view.neighbours_choose = neighbours.kept();
   if (store_.me().pid != maker_)
     throw Error(ErrorCode::internal, "a place in line cannot be used by a child of its process");
   pass.nodes.refresh_slots();

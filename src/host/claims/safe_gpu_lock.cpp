@@ -69,6 +69,7 @@ SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,
     if (locked) locks_.push_back(std::move(file));
     else if (warn && !named) warn(kept_by(keeper(file.get()), path));
     complete_ = complete_ && locked;
+    kept_ = kept_ || !locked;
   }
 }
 

@@ -29,10 +29,12 @@ class SafeGpuLock {
   SafeGpuLock(const std::vector<std::string>& files, Millis patience, const std::function<void(const std::string&)>& warn,
               std::span<const int> cancel = {});
   bool complete() const { return complete_; }   // every file that exists is locked
+  bool kept() const { return kept_; }           // somebody keeps one: he may be choosing now
 
  private:
   std::vector<Fd> locks_;
   bool complete_ = true;
+  bool kept_ = false;
 };
 
 }  // namespace thole::host

@@ -42,6 +42,13 @@ __all__ = [
 # The lock of safe-gpu itself. Here it is never made: without it nobody uses that one.
 LOCK_FILENAME = "/tmp/safe_gpu/gpu-lock-magic-RaNdOM-This_Name-NEED_BE-THE_SAME-Across_Users"
 
+
+def _lock_files() -> list[str]:
+    """That of safe-gpu 2, and that of safe-gpu 1, which is one folder further up."""
+    folder, name = os.path.split(LOCK_FILENAME)
+    return [LOCK_FILENAME, os.path.join(os.path.dirname(folder), name)]
+
+
 # What claim_gpus() made last; and all that it made and that still hold GPUs, each out of the one before it.
 gpu_owner: GPUOwner | None = None
 _owners: list[GPUOwner] = []
@@ -149,7 +156,7 @@ class GPUOwner:
                 raise ValueError(f"Requested {nb_gpus} GPUs on a machine with single one.")
             self._take(self._claimed(nb_gpus))
             return
-        neighbours = Neighbours(LOCK_FILENAME, self.logger)
+        neighbours = Neighbours(_lock_files(), self.logger)
         self.logger.info("acquiring lock")
         try:
             claim = self._claimed_before_neighbours(nb_gpus, neighbours)
@@ -173,13 +180,13 @@ class GPUOwner:
 
     def _claimed_before_neighbours(self, nb_gpus: int, neighbours: Neighbours) -> tholepin.Claim:
         """A claim that safe-gpu's users heed until `neighbours` is released: whoever was choosing at the same moment came
-        first."""
+        first, as long as he is waited for."""
         while True:
             before = computing()
             claim = self._claimed(nb_gpus)
             try:
                 neighbours.acquire()
-                if not neighbours.held or "/" in claim.id:  # within a claim there are its own processes
+                if not neighbours.there or "/" in claim.id:  # within a claim there are its own processes
                     return claim
                 if not any(gpu in claim.indices for gpu, _ in computing() - before):
                     return claim
