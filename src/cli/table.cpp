@@ -170,7 +170,7 @@ constexpr Option capture_rows[] = {
   {'o', "output", "FILE", "write to FILE instead of stdout",
    [](I& i, const W& w) { i.capture.output = text_of(w); }, Offer::files},
   {0, "from", "FILE|DIR", "take the machine from hwloc XML, nvidia-smi topo -m, nvidia-smi -q -x, or a folder with its /sys "
-   "and /proc",
+   "and /proc; - is stdin",
    [](I& i, const W& w) { i.capture.from = text_of(w); }, Offer::files},
   {0, "use", "", "keep the present use too: memory, load, processes", [](I& i, const W&) { i.capture.use = true; }},
   {0, "anonymous", "", "leave out the machine's and the users' names and the command lines; number the UUIDs",

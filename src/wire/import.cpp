@@ -24,7 +24,7 @@ std::vector<model::Gpu> gpus_in(const std::string& root, const Settings& setting
 model::Machine import_machine(const Settings& settings, const std::string& path, std::vector<std::string>& doubts) {
   const host::TopologyReader reader({settings.program, "", settings.hwloc_library});
   std::error_code missing;
-  if (!std::filesystem::is_directory(path, missing)) return host::import_file(path, reader, &doubts);
+  if (path == "-" || !std::filesystem::is_directory(path, missing)) return host::import_file(path, reader, &doubts);
   const std::string root = host::root_in(std::filesystem::absolute(path).string());
   return host::import_tree(root, gpus_in(root, settings), reader);
 }

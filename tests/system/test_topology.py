@@ -1,13 +1,16 @@
 """Where the CPUs come from, through the program: the live machine inside cpusets, other programs' files, a missing libhwloc."""
+import fcntl
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import tarfile
+import termios
 
 import pytest
 
-from run_tools import THOLE
+from run_tools import THOLE, eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOPOLOGIES = ROOT / "tests" / "topologies"
@@ -154,6 +157,36 @@ def test_a_captured_tree_is_a_machine(thole, tmp_path):
         assert len(captured["gpus"]) == 6
         assert {gpu["vendor"] for gpu in captured["gpus"]} == {"nvidia"}
         assert captured["gpus"][0]["near_cpus"]["node"]
+
+
+def unread(pipe):
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
+
+def state(program):
+    return pathlib.Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_pipe_and_stdin_are_read_to_their_end_however_slow_the_writer_is(thole, tmp_path):
+    """As `--from <(ssh node7 nvidia-smi topo -m)`."""
+    xml = exported("prrte/test-topo.tar.gz", "prrte/turin-4gpu-nvml.xml", tmp_path)
+    for source in (TOPOLOGIES / "nvsmi" / "dgx-a100.txt", xml):
+        text = source.read_bytes()
+        whole = json.loads(thole("capture", "--from", source).stdout) | {"name": None}
+        fifo = tmp_path / f"{source.stem}.fifo"
+        os.mkfifo(fifo)
+        for word in (fifo, "-"):
+            program = subprocess.Popen([THOLE, "capture", "--from", word], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, env={**os.environ, "THOLE_PERSONAL_DIR": str(tmp_path)})
+            with open(fifo, "wb", buffering=0) if word == fifo else program.stdin as writer:
+                writer.write(text[:100])
+                writer.flush()
+                eventually(lambda: unread(writer) == 0 and state(program) in "SZ", "it has read that, and waits for more")
+                writer.write(text[100:])
+            program.stdin = None
+            out, err = program.communicate(timeout=200)
+            assert program.returncode == 0, err
+            assert json.loads(out) | {"name": None} == whole
 
 
 @pytest.mark.parametrize("content,told", [("nothing of the kind\n", "lstopo FILE.xml"), ("", "empty"),

@@ -1,6 +1,9 @@
 #include "host/topology/import.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +12,8 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/standard.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/topology/from_matrix.hpp"
 #include "host/topology/from_nvidia_smi.hpp"
@@ -44,6 +49,29 @@ bool is_packed(std::string_view text) {
       "of a machine (hwloc-gather-topology)");
 }
 
+// A file, or what comes out of a pipe, for which its writer is waited for; "-" is stdin.
+std::string text_of(const std::string& path, bool& again) {
+  const Fd file = path == "-" ? Fd() : open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NOCTTY);
+  const int fd = path == "-" ? STDIN_FILENO : file.get();
+  auto text = fd < 0 ? std::nullopt : read_all(fd, largest_import);
+  if (!text) throw Error(ErrorCode::usage, "cannot read the topology file").about(printable(path, 200)).because(errno);
+  struct stat status {};
+  again = path != "-" && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  return std::move(*text);
+}
+
+// hwloc reads it in a process of its own, which cannot read again what came out of a pipe.
+model::Machine read_xml(const std::string& text, const std::string& path, const TopologyReader& reader) {
+  const Fd copy(above_standard(::memfd_create("topology.xml", MFD_CLOEXEC)));
+  if (!copy || !write_all(copy.get(), text))
+    throw Error(ErrorCode::unavailable, "no memory for a copy of it").about(printable(path, 200)).because(errno);
+  try {
+    return reader.read_xml(fmt::format("/proc/{}/fd/{}", ::getpid(), copy.get()));
+  } catch (Error& error) {
+    throw std::move(error).about(printable(path, 200));
+  }
+}
+
 bool start_has(std::string_view text, std::string_view word) { return text.substr(0, 4096).find(word) != text.npos; }
 
 bool has_kernel_files(const fs::path& root) {
@@ -75,11 +103,13 @@ void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<model::Pc
 }  // namespace
 
 model::Machine import_file(const std::string& path, const TopologyReader& reader, std::vector<std::string>* doubts) {
-  const auto text = read_file(path, largest_import);
-  if (!text) throw Error(ErrorCode::usage, "cannot read the topology file").about(printable(path, 200)).because(errno);
-  const bool hwloc = start_has(*text, "<topology") || start_has(*text, "<root>");
-  model::Machine machine = hwloc ? reader.read_xml(path) : import_text(*text, path, doubts);
-  machine.name = name_of(path);
+  bool again = false;
+  const std::string text = text_of(path, again);
+  const bool hwloc = start_has(text, "<topology") || start_has(text, "<root>");
+  model::Machine machine = !hwloc  ? import_text(text, path, doubts)
+                           : again ? reader.read_xml(path)
+                                   : read_xml(text, path, reader);
+  machine.name = path == "-" ? "stdin" : name_of(path);
   return machine;
 }
 
