@@ -10,7 +10,8 @@ using model::Json;
 
 Json unit_to_json(const UnitOverview& row, const model::Machine& machine) {
   Json pids = Json::array(), claims = Json::array();
-  for (const model::GpuProcess& process : row.strangers) pids.push_back(process.pid);
+  for (const model::GpuProcess& process : row.strangers)
+    if (process.pid > 0) pids.push_back(process.pid);
   for (const model::Holding& holding : row.holdings) claims.push_back(model::or_null(holding.id));
   const auto memory = row.unit.memory_mib_of(machine);
   return {{"unit", row.unit.label},

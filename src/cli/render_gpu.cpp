@@ -93,8 +93,8 @@ class Sheet {
     if (!use.processes.known()) return line("processes", reading(use.processes));
     if (use.processes.known() && (*use.processes).empty()) return line("processes", "none");
     for (const model::GpuProcess& process : *use.processes) {
-      std::string text = fmt::format("{} {}, {}", process.pid, process.user.empty() ? "?" : printable(process.user, 32),
-                                     model::to_string(process.kind));
+      std::string text = fmt::format("{} {}, {}", process.pid > 0 ? std::to_string(process.pid) : "?",
+                                     process.user.empty() ? "?" : printable(process.user, 32), model::to_string(process.kind));
       if (process.memory_mib.known()) text += ", " + format_mib(*process.memory_mib);
       if (!process.command.empty()) text += ", " + printable(process.command);
       line("process", text);

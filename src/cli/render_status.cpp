@@ -127,7 +127,9 @@ class StatusTable {
     for (const model::GpuProcess& process : unit.strangers) {
       const std::string user = process.user.empty() ? "?" : process.user;
       if (("," + users + ",").find("," + user + ",") == std::string::npos) users += (users.empty() ? "" : ",") + user;
-      if (what.empty()) what = process.command.empty() ? fmt::format("pid {}", process.pid) : process.command;
+      if (!what.empty()) continue;
+      what = process.pid > 0 ? fmt::format("pid {}", process.pid) : "a process of unknown number";
+      if (!process.command.empty()) what = process.command;
     }
     if (unit.strangers.size() > 1) what += fmt::format(" and {} more", unit.strangers.size() - 1);
     row.cells.insert(row.cells.end(),

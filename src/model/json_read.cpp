@@ -40,8 +40,8 @@ GpuProcess process_from(const Field& field) {
   field.must_be_object();
   GpuProcess process;
   Field pid = field.at("pid");
-  process.pid = static_cast<pid_t>(pid.whole(Field::most_int));
-  if (process.pid == 0) pid.fail("a process id is at least 1");
+  if (!pid.null()) process.pid = static_cast<pid_t>(pid.whole(Field::most_int));
+  if (!pid.null() && process.pid == 0) pid.fail("a process id is at least 1");
   process.user = field.at("user").text_or_empty();
   process.command = field.at("command").text_or_empty();
   Field kind = field.at("kind");

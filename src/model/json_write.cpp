@@ -39,8 +39,8 @@ class Metrics {
 };
 
 Json to_json(const GpuProcess& process) {
-  Json json = {{"pid", process.pid}, {"user", or_null(process.user)}, {"command", or_null(process.command)},
-               {"kind", to_string(process.kind)}};
+  Json json = {{"pid", process.pid > 0 ? Json(process.pid) : Json(nullptr)}, {"user", or_null(process.user)},
+               {"command", or_null(process.command)}, {"kind", to_string(process.kind)}};
   Metrics metrics(json);
   metrics.add("memory_mib", process.memory_mib);
   json["watch"] = process.watch;

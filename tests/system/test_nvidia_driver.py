@@ -36,6 +36,19 @@ def test_status_shows_what_the_driver_says(driver):
     assert observation(status)["problem"] is None
 
 
+def test_a_process_whose_number_the_driver_does_not_name_is_not_pid_0(driver, tmp_path):
+    driver.configure("gpus 8", "gpu 3 process compute 4294967295 11000", "gpu 3 memory 81920 596 11000", "gpu 3 temp -1")
+    shown = driver.thole("status").stdout + driver.thole("status", "3").stdout
+    assert "a process of unknown number" in shown and "pid 0" not in shown, shown
+    status = driver.status()
+    assert [p["pid"] for p in status["gpus"][3]["use"]["processes"]] == [None]
+    assert status["gpus"][3]["use"]["temperature_c"] is None
+    assert status["units"][3]["unclaimed_pids"] == []
+    captured = tmp_path / "captured.json"
+    assert driver.thole("capture", "--use", "-o", captured).returncode == 0
+    assert driver.thole("--machine", captured, "status").returncode == 0, "what is captured can be read"
+
+
 def test_run_takes_no_gpu_that_somebody_uses_without_a_claim(driver):
     driver.configure("gpus 8", *(f"gpu {i} process compute {4000 + i} 500" for i in range(8) if i != 5))
     result = driver.thole("run", "--no-wait", "--ids", "uuid", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")

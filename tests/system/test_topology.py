@@ -178,10 +178,11 @@ def test_a_pipe_and_stdin_are_read_to_their_end_however_slow_the_writer_is(thole
         for word in (fifo, "-"):
             program = subprocess.Popen([THOLE, "capture", "--from", word], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, env={**os.environ, "THOLE_PERSONAL_DIR": str(tmp_path)})
-            with open(fifo, "wb", buffering=0) if word == fifo else program.stdin as writer:
+            with open(fifo, "r+b", buffering=0) if word == fifo else program.stdin as writer:
                 writer.write(text[:100])
                 writer.flush()
-                eventually(lambda: unread(writer) == 0 and state(program) in "SZ", "it has read that, and waits for more")
+                eventually(lambda: state(program) == "Z" or unread(writer) == 0 and state(program) == "S", "it waits for more")
+                assert state(program) == "S", program.stderr.read()
                 writer.write(text[100:])
             program.stdin = None
             out, err = program.communicate(timeout=200)

@@ -11,6 +11,7 @@
 #include "host/gpu/nvidia/health.hpp"
 #include "host/gpu/nvidia/merge.hpp"
 #include "host/gpu/nvidia/processes.hpp"
+#include "model/json.hpp"
 
 namespace thole::host::nvidia {
 namespace {
@@ -173,6 +174,14 @@ TEST(NvidiaTranslate, FiguresThatNoGpuHasAreNotKnown) {
   }
   ASSERT_EQ((*gpu.use.processes).size(), 1u);
   EXPECT_EQ((*gpu.use.processes)[0].pid, 0) << "somebody, of an unknown number";
+  gpu.uuid = "GPU-0";
+  model::Machine machine;
+  machine.gpus = {gpu};
+  EXPECT_EQ(model::machine_from_json(model::to_json(machine), "itself"), machine) << "what is written of it can be read";
+  for (const int celsius : {-1, -2, 201}) {
+    apply(gpu, parse_line(fmt::format(R"({{"use":{{"index":0,"temperature_c":{}}}}})", celsius)).use);
+    EXPECT_FALSE(gpu.use.temperature_c.known()) << celsius;
+  }
 }
 
 TEST(NvidiaTranslate, AnUnfinishedFabricMakesAGpuOfItSickAndIsARemarkOtherwise) {

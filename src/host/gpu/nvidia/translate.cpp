@@ -34,7 +34,7 @@ Metric<double> percent(const Answer<std::array<std::uint32_t, 2>>& utilization, 
 }
 
 // A figure that no GPU has is a driver's way to say that it does not know.
-constexpr std::int64_t hottest = 200, coldest = -100;
+constexpr std::int64_t hottest = 200, coldest = 0;  // the older call has no number below 0; -1 is none
 constexpr double strongest_w = 20'000;
 
 Metric<double> celsius(const Answer<std::int64_t>& degrees) {
