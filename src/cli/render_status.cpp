@@ -128,7 +128,7 @@ class StatusTable {
       const std::string user = process.user.empty() ? "?" : process.user;
       if (("," + users + ",").find("," + user + ",") == std::string::npos) users += (users.empty() ? "" : ",") + user;
       if (!what.empty()) continue;
-      what = process.pid > 0 ? fmt::format("pid {}", process.pid) : "a process of unknown number";
+      what = process.pid > 0 ? fmt::format("pid {}", process.pid) : "pid unknown";
       if (!process.command.empty()) what = process.command;
     }
     if (unit.strangers.size() > 1) what += fmt::format(" and {} more", unit.strangers.size() - 1);
