@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "host/store/damage.hpp"
 
 namespace thole::host {
 
@@ -17,12 +18,11 @@ namespace {
   if (kind == SQLITE_FULL || (kind == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT)))
     throw Error(ErrorCode::unavailable, "the queue cannot be written").about(file)
         .because(system == EDQUOT ? EDQUOT : ENOSPC).hint("free some space there, then try again; nothing was changed");
-  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB)
-    throw Error(ErrorCode::unavailable, "the queue's file is damaged").about(file)
-        .hint("set it aside: mv " + file + " " + file + ".damaged");
+  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB) refuse_damaged(db, file.c_str());
   if (kind == SQLITE_NOMEM) throw std::bad_alloc();
   const std::string message = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
-  throw Error(ErrorCode::unavailable, "the queue cannot be used (" + message + ")").about(file).because(system);
+  throw Error(ErrorCode::unavailable, "the queue cannot be used (" + message + ")").about(file).because(system)
+      .hint(kind == SQLITE_IOERR ? "try again; if the disk has trouble, dmesg says so" : "");
 }
 
 // Another process may be putting the file's index together after a crash: the one case where SQLite itself has to wait. Writers

@@ -33,6 +33,7 @@ int close(sqlite3_file* file) {
   return code;
 }
 int read(sqlite3_file* file, void* to, int amount, sqlite3_int64 offset) {
+  if (disk->read_fails()) return errno = EIO, SQLITE_IOERR_READ;
   return real(file)->pMethods->xRead(real(file), to, amount, offset);
 }
 int write(sqlite3_file* file, const void* from, int amount, sqlite3_int64 offset) {
@@ -130,6 +131,12 @@ DiskOfTests::DiskOfTests() {
 DiskOfTests::~DiskOfTests() {
   sqlite3_vfs_unregister(sqlite3_vfs_find(vfs()));
   disk = nullptr;
+}
+
+bool DiskOfTests::read_fails() {
+  if (failing_reads_ == 0) return false;
+  if (sound_reads_ > 0) return --sound_reads_, false;
+  return --failing_reads_, true;
 }
 
 bool DiskOfTests::take_room(std::uint64_t bytes) {

@@ -34,6 +34,9 @@ class DiskOfTests {
   // From now on so many bytes can be written, then the disk is full.
   void room(std::uint64_t bytes) { room_ = bytes; }
 
+  // So many reads fail, after `from` others.
+  void fail_reads(unsigned from, unsigned count) { sound_reads_ = from, failing_reads_ = count; }
+
   // For the VFS.
   struct Event {
     enum class Kind { write, truncate, sync, remove } kind;
@@ -43,9 +46,11 @@ class DiskOfTests {
   };
   void record(Event event) { record_.push_back(std::move(event)); }
   bool take_room(std::uint64_t bytes);
+  bool read_fails();
 
  private:
   std::vector<Event> record_;
+  unsigned sound_reads_ = 0, failing_reads_ = 0;
   std::uint64_t room_ = ~std::uint64_t{0};
 };
 

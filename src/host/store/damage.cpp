@@ -1,0 +1,63 @@
+#include "host/store/damage.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace thole::host {
+namespace {
+
+// Through SQLite's own descriptors: closing another one of the file would drop this process's locks. 0: it can be read.
+int trouble_of_reading(sqlite3* db, int which) {
+  sqlite3_file* file = nullptr;
+  if (sqlite3_file_control(db, "main", which, &file) != SQLITE_OK || !file || !file->pMethods) return 0;
+  sqlite3_int64 size = 0;
+  std::vector<char> part(1 << 16);
+  if (file->pMethods->xFileSize(file, &size) != SQLITE_OK) return EIO;
+  for (sqlite3_int64 at = 0; at < size; at += static_cast<sqlite3_int64>(part.size())) {
+    const auto amount = static_cast<int>(std::min(size - at, static_cast<sqlite3_int64>(part.size())));
+    const int code = file->pMethods->xRead(file, part.data(), amount, at);
+    if (code == SQLITE_IOERR_SHORT_READ) return 0;   // it has become shorter meanwhile
+    if (code == SQLITE_OK) continue;
+    int reason = 0;
+    file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &reason);
+    return reason != 0 ? reason : EIO;
+  }
+  return 0;
+}
+
+int note_first(void* into, int columns, char** values, char**) {
+  if (columns > 0 && values[0]) *static_cast<std::string*>(into) = values[0];
+  return 1;
+}
+
+bool is_sound(const char* file) {
+  sqlite3* other = nullptr;
+  std::string verdict;
+  if (sqlite3_open_v2(file, &other, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr) == SQLITE_OK) {
+    sqlite3_db_config(other, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    sqlite3_busy_timeout(other, 1000);
+    sqlite3_exec(other, "PRAGMA integrity_check(1)", note_first, &verdict, nullptr);
+  }
+  sqlite3_close(other);
+  return verdict == "ok";
+}
+
+}  // namespace
+
+void refuse_damaged(sqlite3* db, const char* file) {
+  for (const int which : {SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER})
+    if (const int reason = db ? trouble_of_reading(db, which) : 0)
+      throw Error(ErrorCode::unavailable, "the queue's file cannot be read").about(file).because(reason)
+          .hint("the disk says more: dmesg; the queue itself is as it was");
+  if (is_sound(file))
+    throw Error(ErrorCode::unavailable, "the queue's file could not be read, and is sound").about(file)
+        .hint("try again; if the disk has trouble, dmesg says so");
+  throw Error(ErrorCode::unavailable, "the queue's file is damaged").about(file)
+      .hint("set it aside: mv " + std::string(file) + " " + file + ".damaged");
+}
+
+}  // namespace thole::host
