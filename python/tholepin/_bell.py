@@ -5,6 +5,19 @@ from __future__ import annotations
 import os
 import select
 
+from .errors import Error
+
+
+def _refused(problem: OSError) -> Error:
+    return Error("cannot make a descriptor", code=69, errno=problem.errno or 0, hint="raise the descriptor limit: ulimit -n")
+
+
+def new_epoll() -> select.epoll:
+    try:
+        return select.epoll()
+    except OSError as problem:
+        raise _refused(problem) from None
+
 
 class Bell:
     """A pipe that the thread watches; others ring it.
@@ -14,7 +27,11 @@ class Bell:
     """
 
     def __init__(self, epoll: select.epoll) -> None:
-        self.fd, self._ring = os.pipe()
+        self.fd = self._ring = -1
+        try:
+            self.fd, self._ring = os.pipe()
+        except OSError as problem:
+            raise _refused(problem) from None
         epoll.register(self.fd, select.EPOLLIN)
 
     def ring(self) -> None:
@@ -27,4 +44,5 @@ class Bell:
 
     def __del__(self) -> None:
         for end in (self.fd, self._ring):  # not before: somebody may be about to ring
-            os.close(end)
+            if end >= 0:
+                os.close(end)

@@ -23,7 +23,7 @@ from collections import deque
 from typing import Any, Callable, Sequence
 
 from . import _pickling, _start, _wire
-from ._bell import Bell
+from ._bell import Bell, new_epoll
 from ._chunks import Chunk, failure, how, with_cause
 from ._shares import Share, Shares
 from .errors import Error, WorkerDied
@@ -87,7 +87,7 @@ class Crew:
         self._kill_at: float | None = None
         self.broken: BaseException | None = None
         self._room = memoryview(bytearray(_wire.ROOM))
-        self._epoll = select.epoll()
+        self._epoll = new_epoll()
         self._bell = Bell(self._epoll)
         self._ready = threading.Condition()
         self._ready_count = 0

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from . import _shares, _waiting, process, words
-from ._bell import Bell
+from ._bell import Bell, new_epoll
 from .errors import Error, NeverPossible, WorkerDied
 from .policy import Policy, under_those_around
 from .process import ProcessTemplate
@@ -285,7 +285,7 @@ class _Watch:
         self._steps: Iterator[int] = iter(())
         self._next_step: float | None = None
         self._step_patience = group._patience
-        self._epoll = select.epoll()
+        self._epoll = new_epoll()
         self._bell = Bell(self._epoll)
         try:
             for slot in group._slots:

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
@@ -50,7 +52,8 @@ LaneClaims::LaneClaims(Site& site, BindSite bind, const RunRequest& wanted, unsi
 void LaneClaims::ask() {
   model::Request request = wanted_.request;
   if (!std::exchange(first_, false)) request.wait.reset();
-  thread_ = std::thread([this, request] {
+  asked_ = true;
+  const auto work = [this, request] {
     try {
       claim(request);
     } catch (...) {
@@ -59,7 +62,15 @@ void LaneClaims::ask() {
     }
     site_.observer.rest();             // no probe of ours beside the tasks
     raise(ready_);
-  });
+  };
+  try {
+    thread_ = std::thread(work);
+  } catch (const std::system_error& refused) {
+    failure_ = std::make_exception_ptr(Error(ErrorCode::unavailable, "cannot start a thread")
+                                           .because(refused.code().value())
+                                           .hint("raise the limit of processes: ulimit -u"));
+    raise(ready_);
+  }
 }
 
 void LaneClaims::claim(const model::Request& request) {
@@ -82,9 +93,9 @@ void LaneClaims::claim(const model::Request& request) {
 }
 
 void LaneClaims::withdraw() {
-  if (!thread_.joinable()) return;
+  if (!std::exchange(asked_, false)) return;
   raise(cancel_);
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   clear(cancel_);
   clear(ready_);
   gain_.reset();
@@ -92,7 +103,8 @@ void LaneClaims::withdraw() {
 }
 
 LaneGain LaneClaims::take() {
-  thread_.join();
+  asked_ = false;
+  if (thread_.joinable()) thread_.join();
   clear(ready_);
   if (auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
   LaneGain gain = std::move(*gain_);

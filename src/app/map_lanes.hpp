@@ -29,7 +29,7 @@ class LaneClaims {
   LaneClaims& operator=(const LaneClaims&) = delete;
 
   int fd() const { return ready_.get(); }        // readable when take() has something
-  bool asked() const { return thread_.joinable(); }
+  bool asked() const { return asked_; }
   void ask();                                    // for one lane more; the limit of the wait counts for the first one only
   void withdraw();                               // leaves the line; what has just been won is given back
 
@@ -49,6 +49,7 @@ class LaneClaims {
   std::mutex mutex_;
   std::optional<LaneGain> gain_;
   std::exception_ptr failure_;
+  bool asked_ = false;
   std::thread thread_;
 };
 

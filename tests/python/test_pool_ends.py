@@ -282,3 +282,25 @@ def test_a_bug_in_every_turn_ends_the_pool_and_its_waiters(monkeypatch):
         pool.join(LONG)
         assert len(turns) < 100
         assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+def test_too_few_descriptors_are_named_and_nothing_else_is_said(tmp_path):
+    """Whatever is left when the thread's pipe is made."""
+    script = tmp_path / "few.py"
+    script.write_text("""
+import gc, os, resource, select
+from tholepin import Error
+from tholepin._bell import Bell, new_epoll
+last = os.dup(0)
+os.close(last)
+for room, what in ((0, new_epoll), (1, lambda: Bell(new_epoll())), (2, lambda: Bell(new_epoll()))):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (last + room, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    try:
+        what()
+    except Error as error:
+        print(error.code, error.hint)
+    gc.collect()
+""")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["69 raise the descriptor limit: ulimit -n"] * 3
