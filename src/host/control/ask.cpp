@@ -16,6 +16,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/claims/kernel_locks.hpp"
 #include "host/control/door.hpp"
 #include "host/process/tree.hpp"
 
@@ -80,6 +81,16 @@ Fd connect_to(const std::string& directory, SteadyTime deadline) {
   return keeper;
 }
 
+constexpr Millis grace_of_a_stopped_one{5'000};
+
+bool is_stopped(const Fd& keeper) {
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return false;
+  const auto process = process_state(peer.pid);
+  return process && (process->state == 'T' || process->state == 't');
+}
+
 // Everything up to the end of the line, with the descriptors that came along. False at the end of the connection.
 bool receive(int keeper, Answer& answer) {
   char text[512];
@@ -110,15 +121,20 @@ bool receive(int keeper, Answer& answer) {
 }  // namespace
 
 Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const auto deadline = now() + patience;
+  auto look = now() + grace_of_a_stopped_one;
   Fd keeper = connect_to(directory, deadline);
   Answer answer;
   bool connected = write_all(keeper.get(), std::string(question) + "\n");
   while (connected && answer.text.find('\n') == std::string::npos) {
-    const int left = poll_timeout(deadline, std::chrono::steady_clock::now());
+    const int left = poll_timeout(std::min(deadline, look), now());
     pollfd watched{keeper.get(), POLLIN, 0};
     const int ready = left > 0 ? ::poll(&watched, 1, left) : 0;
-    if (ready == 0) silent(directory);
+    if (ready == 0) {
+      if (now() >= deadline || is_stopped(keeper)) silent(directory);
+      look = now() + Millis{1'000};
+    }
     if (ready > 0) connected = receive(keeper.get(), answer);
     if (answer.text.size() > longest_answer)
       throw Error(ErrorCode::unavailable, "the claim's keeper answers nonsense").about(directory);

@@ -15,7 +15,8 @@ struct Answer {
   std::vector<Fd> fds;
 };
 
-// Throws Error(unavailable) when nobody keeps the claim, the keeper refuses, or it does not answer within `patience`.
+// Throws Error(unavailable) when nobody keeps the claim, the keeper refuses, or it does not answer within `patience`; sooner
+// of one that is stopped.
 Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience);
 
 // "id=… pid=… kind=… until=…"; throws Error(internal) when it is not that.
