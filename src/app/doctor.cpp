@@ -185,14 +185,16 @@ class Examination {
     return "";
   }
 
+  // The cure that belongs to the problem, on the line below it; none else.
+  void add_claims_problem(const char* name, const char* common_cure) {
+    const std::string& problem = overview().claims_problem;
+    const std::size_t line = std::min(problem.find('\n'), problem.size());
+    const std::string cure(trim(std::string_view(problem).substr(line)));
+    add(name, Result::problem, problem.substr(0, line), cure.empty() ? common_cure : cure);
+  }
+
   void check_state_directory() {
-    if (!findings_.store && !overview().claims_problem.empty()) {
-      // The cure that belongs to the problem, on the line below it; none else.
-      const std::string& problem = overview().claims_problem;
-      const std::size_t line = std::min(problem.find('\n'), problem.size());
-      const std::string cure(trim(std::string_view(problem).substr(line)));
-      return add("state directory", Result::problem, problem.substr(0, line), cure.empty() ? "sudo thole init" : cure);
-    }
+    if (!findings_.store && !overview().claims_problem.empty()) return add_claims_problem("state directory", "sudo thole init");
     if (!findings_.store)
       return !findings_.state_dir.empty()
                  ? add("state directory", Result::ok, fmt::format("none yet: the first claim makes {}", findings_.state_dir))
@@ -205,7 +207,7 @@ class Examination {
         fmt::format("{} ({}){}", store.directory, store.kind, advisory ? ": claims are advisory between friendly users" : ""),
         advisory ? "sudo thole init" : "");
     if (!overview().claims_problem.empty())
-      add("claims", Result::problem, overview().claims_problem, "continue or end that process (kill -CONT, kill)");
+      add_claims_problem("claims", "continue or end that process (kill -CONT, kill)");
     for (const std::string& caution : store.cautions) add("state directory", Result::warning, caution);
     // /run/thole is the best; another one beside it is left over from before it was made.
     if (!simulated() && store.kind != "explicit" && around().common_directories.size() > 1)

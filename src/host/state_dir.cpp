@@ -309,6 +309,14 @@ std::optional<StateDir> find_state_dir(const StateLocation& location) {
   return find_fallback(location.paths);
 }
 
+void refuse_if_lost(const StateLocation& location) {
+  std::vector<std::string> paths = location.paths.fallbacks;
+  if (location.kind == StateLocation::Kind::named) paths = {without_trailing_slashes(location.path)};
+  if (location.kind == StateLocation::Kind::personal) paths = {without_trailing_slashes(location.path) + "/" + location.name};
+  for (const std::string& path : paths) refuse_if_deleted_under_a_claim(location, path);
+  if (const auto dir = find_state_dir(location); dir && dir->kind != DirKind::system) dir->refuse_if_claimed_in(emptied);
+}
+
 StateDir open_state_dir(const StateLocation& location) {
   switch (location.kind) {
     case StateLocation::Kind::named: return open_named(location);

@@ -10,9 +10,9 @@
 //     the directory gone make no other one, and init itself looks for the holders of deleted nodes (lost_locks.hpp).
 //   * every claim elsewhere keeps the guard of its directory: a read lock of some bytes of the PARENT (claims/guard.hpp).
 //     Whoever finds the directory gone asks for it before making it anew, and whoever finds it emptied before making lock
-//     nodes: kept means that it was lost under a living claim. (A lock in the directory itself would be deleted with it; a flock
-//     of the parent would stop tmpfiles ageing there.) A stranger who keeps it so keeps a missing fallback from being made, and names
-//     `thole init` as the cure.
+//     nodes: kept means that it was lost under a living claim. (A lock in the directory itself would be deleted with it; a
+//     flock of the parent would stop tmpfiles ageing there.) A stranger who keeps it so keeps a missing fallback from being
+//     made, and names `thole init` as the cure.
 //   * every claim in a fallback or named directory also has a shared flock of the directory, if nobody has an exclusive one:
 //     either way tmpfiles ageing passes it by.
 #pragma once
@@ -29,6 +29,7 @@
 namespace thole::host {
 
 inline constexpr const char* init_hint = "sudo thole init";
+inline constexpr const char* emptied = "the state directory was emptied while GPUs claimed in it are in use";
 
 enum class DirKind {
   system,    // /run/thole: claims are safe between users
@@ -95,6 +96,9 @@ StateDir open_state_dir(const StateLocation& location);
 
 // The same without making anything; nothing where there is none.
 std::optional<StateDir> find_state_dir(const StateLocation& location);
+
+// For whoever looks and finds no directory, or an empty one: throws when it was lost under a living claim.
+void refuse_if_lost(const StateLocation& location);
 
 // Is the system's directory complete?
 bool is_complete(const StatePaths& paths);

@@ -1,7 +1,9 @@
 #include "wire/survey.hpp"
 
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -27,6 +29,22 @@ void note(app::Directory& directory, const Error& error) {
   directory.fix = error.hint();
 }
 
+// Every command of the queue writes, or takes a lock that needs a file to write to.
+void check_writable(app::Directory& queue) {
+  constexpr unsigned long long least = 64 << 10;
+  struct statvfs space;
+  if (::access(queue.path.c_str(), W_OK) != 0) {
+    queue.problem = fmt::format("cannot be written: {}: {}", queue.path, std::strerror(errno));
+    queue.fix = "make it writable, or name another: --queue-dir";
+  } else if (::statvfs(queue.path.c_str(), &space) == 0 && space.f_blocks != 0 && space.f_bavail * space.f_frsize < least) {
+    queue.problem = fmt::format("the disk is full: {}", queue.path);
+    queue.fix = "free some space there";
+  } else if (::statvfs(queue.path.c_str(), &space) == 0 && space.f_files != 0 && space.f_favail == 0) {
+    queue.problem = fmt::format("no more files can be made: {}", queue.path);
+    queue.fix = "delete files on that file system (df -i)";
+  }
+}
+
 }  // namespace
 
 app::Directories directories(Wire& wire) {
@@ -43,6 +61,7 @@ app::Directories directories(Wire& wire) {
     const host::QueueDir queue = host::expected_queue_dir(places);
     all.queue.path = queue.path;
     all.queue.there = is_there(queue.path);
+    if (all.queue.there) check_writable(all.queue);
     all.logs = queue.path + "/logs";
     all.queue_cautions = queue.cautions;
     all.other_queues = host::other_queues(places);

@@ -162,7 +162,10 @@ port::ClaimStore& Wire::store() {
 port::ClaimStore* Wire::find_store() {
   if (parts_->store) return parts_->store.get();
   const bool in_personal = settings_.state_dir.empty() && !settings_.machine.empty();
-  if (in_personal && !places_.find_personal()) return nullptr;
+  if (in_personal && !places_.find_personal()) {
+    host::refuse_if_lost(host::StateLocation::personal(places_.expected_personal(), machine_name()));
+    return nullptr;
+  }
   host::ClaimStoreOptions options = store_options();
   if (observer().snapshot().taken_at != WallTime{})
     for (const model::Unit& unit : observer().units()) options.units.push_back(unit.key);   // so that it says which it lacks

@@ -101,6 +101,18 @@ def test_the_processes_that_hold_are_named_and_when_they_have_ended_all_is_well(
         assert machine.claim().returncode == 75
 
 
+@pytest.mark.parametrize("kind", ["named", "personal"])
+@pytest.mark.parametrize("way", ["deleted", "emptied", "FIFOs deleted", "its parent moved"])
+def test_who_looks_is_told_of_it_and_doctor_calls_it_a_problem(tmp_path, kind, way):
+    machine = Machine(tmp_path, kind)
+    with machine.hold():
+        machine.lose(way)
+        said = " ".join(machine.thole("status").stdout.split())
+        assert "claims: " in said and ("missing" in said or "in use" in said), said
+        doctor = machine.thole("doctor")
+        assert "problem" in doctor.stdout and "0 problems" not in doctor.stdout, doctor.stdout
+
+
 def test_shared_files_deleted_alone_cost_no_lock(tmp_path):
     """Who holds is still seen: nothing is lost."""
     machine = Machine(tmp_path, "named")

@@ -163,7 +163,7 @@ void ClaimDirectory::complete(std::span<const std::string> keys) {
 void ClaimDirectory::refuse_if_emptied(std::span<const std::string> keys) const {
   if (std::any_of(keys_.begin(), keys_.end(), [](const std::string& key) { return !key.empty(); })) return;
   if (std::any_of(keys.begin(), keys.end(), [&](auto& key) { return is_key(key) && missing(state_.fd.get(), gpu_node(key)); }))
-    state_.refuse_if_claimed_in("the state directory was emptied while GPUs claimed in it are in use");
+    state_.refuse_if_claimed_in(emptied);
 }
 
 void ClaimDirectory::make_fixed_nodes() {
@@ -252,6 +252,18 @@ std::optional<unsigned> ClaimDirectory::slot_of(std::string_view key) const {
   auto found = std::find(keys_.begin(), keys_.end(), key);
   if (key.empty() || found == keys_.end()) return std::nullopt;
   return static_cast<unsigned>(found - keys_.begin());
+}
+
+std::string ClaimDirectory::what_is_lost() const {
+  for (unsigned slot = 0; slot < keys_.size(); ++slot) {
+    if (keys_[slot].empty() || !missing(state_.fd.get(), gpu_names_[slot])) continue;
+    try {
+      cannot_open(gpu_names_[slot], ENOENT);
+    } catch (const Error& error) {
+      return error.full();
+    }
+  }
+  return "";
 }
 
 unsigned ClaimDirectory::mend(std::span<const std::string> keys) {

@@ -51,6 +51,7 @@ class ClaimDirectory {
   // `make`: the owner makes it now if there is none (share nodes only in a personal directory).
   Fd open_share(unsigned slot, unsigned place, int flags, bool make = false) const;
   Fd open_turn(unsigned place, int flags, bool make = false) const;
+  std::string what_is_lost() const;    // what a claim of such a GPU would be told, for those who look; "": nothing is
   [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], ENOENT); }
 
   // After locking: is it a node of the directory's owner that still has its name?

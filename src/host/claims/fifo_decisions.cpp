@@ -125,7 +125,7 @@ void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::v
     throw Error(ErrorCode::unavailable, "no note can be made of this claim, and nothing is shared without one")
         .about(pass.nodes.path() + "/notes").because(errno).hint("claim without --share; thole doctor says what is wrong");
   } else {
-    caution("no note could be made of this claim: what claims inside it waits until it ends");
+    caution("no note could be made of this claim: what claims inside it is refused");
   }
   shared_.clear();
   for (std::size_t i = 0; i < decision.slots.size() && entry_.shared; ++i) shared_.push_back({decision.slots[i], places[i]});

@@ -113,6 +113,7 @@ port::StoreAbout FifoStore::about() const {
   }
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));
+  if (about.kept_by.empty()) about.kept_by = nodes_->what_is_lost();
   std::lock_guard lock(cautions_mutex_);
   about.cautions.insert(about.cautions.end(), cautions_.begin(), cautions_.end());
   return about;
@@ -216,7 +217,10 @@ std::unique_ptr<port::ClaimStore> open_claim_store(ClaimStoreOptions options) {
 
 std::unique_ptr<port::ClaimStore> find_claim_store(ClaimStoreOptions options) {
   auto directory = find_state_dir(options.location);
-  if (!directory || ::faccessat(directory->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
+  if (!directory || ::faccessat(directory->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+    refuse_if_lost(options.location);
+    return nullptr;
+  }
   directory->mine = false;
   return std::make_unique<FifoStore>(std::move(options), std::move(*directory), true);
 }
