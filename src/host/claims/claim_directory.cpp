@@ -104,16 +104,18 @@ Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
 }
 
 // Its owner deletes or replaces a node only while he has it locked himself: one that has its name after we locked it keeps it.
-bool ClaimDirectory::is_node(int fd) const {
+bool ClaimDirectory::is_node(int fd, std::uint64_t* inode) const {
   struct stat open;
-  return ::fstat(fd, &open) == 0 && S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1;
+  if (::fstat(fd, &open) != 0) return false;
+  if (inode) *inode = open.st_ino;
+  return S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1;
 }
 
-void ClaimDirectory::accept(int fd, unsigned slot) {
-  struct stat open;
-  if (slot_nodes_[slot] == 0 || (::fstat(fd, &open) == 0 && open.st_ino == slot_nodes_[slot])) return;
+void ClaimDirectory::accept(std::uint64_t inode, unsigned slot) {
+  const auto is_ours = [&] { return slot_nodes_[slot] == 0 || inode == slot_nodes_[slot]; };
+  if (is_ours()) return;
   refresh_slots();
-  if (slot_nodes_[slot] == 0 || open.st_ino == slot_nodes_[slot]) return;
+  if (is_ours()) return;
   state_.refuse_if_claimed_in(lock_lost);
   if (!state_.mine) return;
   slot_nodes_[slot] = 0;

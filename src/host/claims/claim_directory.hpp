@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,11 +56,11 @@ class ClaimDirectory {
   [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], ENOENT); }
 
   // After locking: is it a node of the directory's owner that still has its name?
-  bool is_node(int fd) const;
+  bool is_node(int fd, std::uint64_t* inode = nullptr) const;
 
   // After locking: is it the node of this slot that thole made? Another one is accepted (the owner notes it down) when no
   // living claim may have the node that it came in place of; else this throws.
-  void accept(int fd, unsigned slot);
+  void accept(std::uint64_t inode, unsigned slot);
 
   // What `thole init` does in a directory that is not the system's; its owner only, under alloc. Makes deleted lock nodes anew
   // (throws while a claim lives), adds slots for `keys`, frees those of other keys that nobody holds. Says how many were freed.

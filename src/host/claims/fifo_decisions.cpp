@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "base/error.hpp"
@@ -79,10 +80,11 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
     }
   }
   if (!is_in_force(lock.get())) return false;   // what has its name now is asked for next
-  if (!pass.nodes.is_node(lock.get()))
+  std::uint64_t inode = 0;
+  if (!pass.nodes.is_node(lock.get(), &inode))
     throw Error(ErrorCode::unavailable, "not a lock of the directory's owner").about(pass.nodes.slots()[slot]).hint(
         "sudo thole init");
-  pass.nodes.accept(lock.get(), slot);
+  pass.nodes.accept(inode, slot);
   unsigned place = 0;
   if (entry_.shared) {
     Fd share;
