@@ -1,6 +1,7 @@
 #include "wire/config.hpp"
 
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -143,6 +144,11 @@ constexpr std::string_view other_variables[] = {"THOLE_CLAIM",      "THOLE_GPUS"
 
 // `site`: the machine's own file, which root writes.
 void apply_file(Config& config, const std::string& path, bool site) {
+  struct stat owner;
+  if (::geteuid() == 0 && ::stat(path.c_str(), &owner) == 0 && owner.st_uid != 0) {   // HOME of who called sudo
+    config.cautions.push_back(path + " is not root's, so root does not heed it");
+    return;
+  }
   auto text = read_file(path);
   if (!text) {
     if (errno != ENOENT && errno != ENOTDIR)

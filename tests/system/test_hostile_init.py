@@ -4,7 +4,7 @@ restart. What the group does is in test_hostile_group.py."""
 import pytest
 
 from hostile import SITE_GROUP, end, lab  # noqa: F401 (lab: a fixture)
-from init_tools import claims_one, guard_byte, in_one_surrounding, key_of
+from init_tools import claims_one, guard_byte, in_one_surrounding, key_of, nodes
 from run_tools import eventually
 
 
@@ -276,6 +276,17 @@ print("up"); sys.stdin.read()
     done = lab.init()
     assert "left out" not in done.stderr and "4 GPUs" in done.stdout, done.stdout + done.stderr
     end(mallory)
+
+
+@in_one_surrounding
+def test_root_heeds_no_settings_of_who_called_sudo(lab):
+    """Where sudo keeps the caller's HOME."""
+    home = lab.folder / "home/mallory"
+    settings = "mkdir -p $0/.config/thole; echo 'state_dir = \"/var/tmp/hers\"' > $0/.config/thole/config.toml"
+    lab.run("mallory", "sh", "-c", settings, str(home), check=True)
+    lab.run("root", "env", f"HOME={home}", lab.program, "init", check=True)
+    assert lab.run("root", "test", "-e", "/var/tmp/hers").returncode != 0
+    assert nodes(lab)
 
 
 @in_one_surrounding
