@@ -9,8 +9,8 @@ namespace thole::app {
 
 namespace {
 
-constexpr Seconds between_looks{30};
-constexpr Seconds first_pause{1}, longest_pause{30};   // between starts
+constexpr Seconds between_looks_for_files{30};
+constexpr Seconds first_rest{1}, longest_rest{30};   // between starts
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void GoingOn::look() {
   const bool gone = end_ && is_readable(end_.get());
   if (!gone && now < next_look_) return;
   end_ = queue_.door.runner_end();
-  next_look_ = now + between_looks;
+  next_look_ = now + between_looks_for_files;
   if (!end_ && has_work(queue_.store, queue_.clock.wall())) start(now);
 }
 
@@ -36,7 +36,7 @@ void GoingOn::start(SteadyTime now) {
     next_look_ = not_before_;
     return;
   }
-  pause_ = now - not_before_ > longest_pause ? first_pause : std::clamp(pause_ * 2, first_pause, longest_pause);
+  pause_ = now - not_before_ > longest_rest ? first_rest : std::clamp(pause_ * 2, first_rest, longest_rest);
   not_before_ = next_look_ = now + pause_;
   try {
     queue_.door.stir();

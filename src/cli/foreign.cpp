@@ -76,7 +76,7 @@ constexpr ForeignWord operands[] = {
     {"jupyter", "add", "thole jupyter install"},
     {"jupyter", "ls", "thole jupyter list"}};
 
-constexpr ForeignWord verbs[] = {
+constexpr ForeignWord foreign_verbs[] = {
     {"", "ps", "who has which GPU: thole status; your jobs: thole jobs"},
     {"", "ls", "who has which GPU: thole status; your jobs: thole jobs"},
     {"", "list", "who has which GPU: thole status; their names: thole status --list; your jobs: thole jobs"},
@@ -113,7 +113,7 @@ std::optional<std::string> all_of_these(std::string_view list) {
 }
 
 std::optional<std::string> hint_for_verb(std::string_view word) {
-  for (const ForeignWord& row : verbs)
+  for (const ForeignWord& row : foreign_verbs)
     if (word == row.word) return std::string(row.hint);
   return std::nullopt;
 }

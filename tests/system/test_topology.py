@@ -164,7 +164,7 @@ def unread(pipe):
 
 
 def state(program):
-    return pathlib.Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return pathlib.Path(f"/proc/{program.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
 
 
 def test_a_pipe_and_stdin_are_read_to_their_end_however_slow_the_writer_is(thole, tmp_path):

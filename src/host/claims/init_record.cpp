@@ -8,12 +8,12 @@ namespace thole::host {
 namespace {
 
 constexpr std::string_view mark = "thole init has made the directory. It must not be deleted while GPUs are claimed.\n";
-constexpr std::size_t longest = 1 << 20;
+constexpr std::size_t longest_record = 1 << 20;
 
 }  // namespace
 
 InitRecord read_init_record(int file) {
-  std::string text(longest, '\0');
+  std::string text(longest_record, '\0');
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   InitRecord record;

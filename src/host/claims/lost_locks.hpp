@@ -16,10 +16,11 @@ struct NodeLock {
   pid_t pid = 0;
 };
 
-// Who has one of these nodes locked: by the descriptors of all threads, and by /proc/locks (which lacks, within a pid namespace,
-// who is outside of it or has ended). What is listed and seen in no process is somebody's all the same: its descriptor is on its
-// way to one. What is seen with that number and is no FIFO of `owner` explains it. What `thole init` itself has deleted is no
-// claim (NodeMaker::give_up). No path is believed: anybody can make one of any text in a mount namespace of his own.
+// Who has one of these nodes locked: by the descriptors of all threads, and by /proc/locks (which lacks, within a pid
+// namespace, who is outside of it or has ended). What is listed and seen in no process is somebody's all the same: its
+// descriptor is on its way to one. What is seen with that number and is no FIFO of `owner` explains it. What `thole init`
+// itself has deleted is no claim (NodeMaker::give_up). No path is believed: anybody can make one of any text in a mount
+// namespace of his own.
 std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner);
 
 }  // namespace thole::host

@@ -23,7 +23,7 @@
 namespace thole::host {
 namespace {
 
-constexpr std::size_t longest_answer = 4096;
+constexpr std::size_t longest_reply = 4096;
 
 [[noreturn]] void silent(const std::string& directory) {
   throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(directory)
@@ -136,7 +136,7 @@ Answer ask_keeper(const std::string& directory, std::string_view question, Milli
       look = now() + Millis{1'000};
     }
     if (ready > 0) connected = receive(keeper.get(), answer);
-    if (answer.text.size() > longest_answer)
+    if (answer.text.size() > longest_reply)
       throw Error(ErrorCode::unavailable, "the claim's keeper answers nonsense").about(directory);
   }
   const std::string line = answer.text.substr(0, answer.text.find('\n'));

@@ -1,5 +1,5 @@
-// What is told where SQLite calls a queue's file damaged. It says so of a sound one too, after a read that the disk refused; and
-// advice to set a file aside must be certain.
+// What is told where SQLite calls a queue's file damaged. It says so of a sound one too, after a read that the disk refused;
+// and advice to set a file aside must be certain.
 #pragma once
 
 #include <sqlite3.h>

@@ -11,7 +11,7 @@ namespace thole::host {
 
 namespace {
 
-[[noreturn]] void cannot_open(const std::string& path, int why) {
+[[noreturn]] void no_turnstile(const std::string& path, int why) {
   const bool full = why == ENOSPC || why == EDQUOT;
   throw Error(ErrorCode::unavailable, "cannot open the queue's lock")
       .about(path)
@@ -23,7 +23,7 @@ namespace {
 
 Turnstile::Turnstile(const std::string& path) : path_(path) {
   file_ = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-  if (!file_) cannot_open(path, errno);
+  if (!file_) no_turnstile(path, errno);
 }
 
 Turnstile::Pass Turnstile::pass() {

@@ -10,7 +10,8 @@
 namespace thole::host {
 
 // A file: XML exported by hwloc (lstopo --of xml), the report of nvidia-smi -q -x, the table of nvidia-smi topo -m. Told apart
-// by their content. A pipe will do, "-" is stdin. The machine is named after the file. Throws Error(usage) for anything else, naming what could be given.
+// by their content. A pipe will do, "-" is stdin. The machine is named after the file. Throws Error(usage) for anything else,
+// naming what could be given.
 // Sentences on what is read and may be wrong all the same are added to `doubts`.
 model::Machine import_file(const std::string& path, const TopologyReader& reader, std::vector<std::string>* doubts = nullptr);
 
