@@ -41,7 +41,10 @@ fetch_toml() {
 import hashlib, io, pathlib, sys, tarfile, urllib.request
 url = ("https://files.pythonhosted.org/packages/10/fe/50ca1ac0c1a932d3e71311baff531c0395e546ec0cd42bc8a8a88c36e00b/"
        "pytomlpp-1.1.0.tar.gz")
-archive = urllib.request.urlopen(url, timeout=60).read()
+try:
+    archive = urllib.request.urlopen(url, timeout=60).read()
+except OSError as error:
+    sys.exit(f"cannot fetch {url}: {error}\nPut the folder toml++ of github.com/marzer/tomlplusplus into /usr/local/include")
 if hashlib.sha256(archive).hexdigest() != "61a0f73e7ba2fe8bba4e99ce6d2701491885850b53aad8f3e46d03c4b31e594d":
     sys.exit(f"{url} is not what it was")
 headers = "pytomlpp-1.1.0/third_party/tomlplusplus/include/"
