@@ -26,8 +26,10 @@ uid_t shown_for_the_unknown() {
 
 }  // namespace
 
+bool is_known_owner(uid_t owner) { return owner != shown_for_the_unknown() || all_users_are_known(); }
+
 void refuse_hidden_owner(const std::string& path, uid_t owner) {
-  if (owner != shown_for_the_unknown() || all_users_are_known()) return;
+  if (is_known_owner(owner)) return;
   throw OwnersHidden(Error(ErrorCode::unavailable, "in this user namespace nobody can tell whose directory this is")
                          .about(path)
                          .hint("use thole outside, or in a container with the host's users, not a rootless one"));

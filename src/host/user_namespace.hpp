@@ -16,6 +16,9 @@ struct OwnersHidden : Error {
   explicit OwnersHidden(Error error) : Error(std::move(error)) {}
 };
 
+// False for an owner that our user namespace does not know: root itself may be behind it.
+bool is_known_owner(uid_t owner);
+
 // Throws OwnersHidden where this owner of `path` is one that our user namespace does not know.
 void refuse_hidden_owner(const std::string& path, uid_t owner);
 

@@ -201,6 +201,21 @@ def test_what_root_deletes_under_a_claim_gets_no_second_owner(lab, what):
     assert claims_one(lab, "bob", "--on", gpu).returncode == 0
 
 
+@in_one_surrounding
+def test_a_deleted_lock_is_not_forgotten_while_its_gpu_is_away(lab):
+    lab.init()
+    alice = lab.hold("alice", "--on", "1")
+    lab.run("root", "rm", f"/run/thole/gpu.{key_of(lab, 1)}", check=True)
+    lab.set_gpus(1)
+    lab.init()
+    lab.set_gpus(2)
+    assert "left out" in lab.init().stderr
+    assert claims_one(lab, "bob", "--on", "1").returncode in (69, 75)
+    end(alice)
+    lab.init()
+    assert claims_one(lab, "bob", "--on", "1").returncode == 0
+
+
 # Holds a GPU where /proc/PID/fd shows nothing: in a thread whose process's first has ended, or on the way through a socket.
 HIDDEN = """
 import ctypes, fcntl, os, pathlib, socket, sys, threading

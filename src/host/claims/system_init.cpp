@@ -55,6 +55,8 @@ std::vector<std::string> nodes_of(const std::string& key) {
   return names;
 }
 
+constexpr std::chrono::seconds for_the_list{10};   // of locks, however long somebody has made it
+
 std::uint64_t number_of_filesystem(int fd) {
   struct statfs told;
   if (::fstatfs(fd, &told) != 0) return 0;
@@ -118,7 +120,7 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
       dir_(made(paths, wish, report_)),
       maker_(dir_.fd.get(), dir_.path, access_wanted()) {
   report_.directory = dir_.path;
-  if (!wish.take_back.empty()) locked_before_ = kernel_locks(std::chrono::seconds{2}).flocks;
+  see_who_is_meant();
   // A file system that is gone has given its device's number away: nobody has anything of it open any more.
   std::erase_if(before_.nodes, [this](const RecordedNode& node) {
     return node.device == dir_.dev && node.filesystem != number_of_filesystem(dir_.fd.get());
@@ -162,21 +164,41 @@ void SystemInit::renew(const std::string& name) {
   if (!maker_.renew_fifo(name)) held_.push_back(name);
 }
 
-// Root's word: who had it when this init began loses it, and is named. Who has got it since, waiting honestly, keeps it.
+// Root's word: who had it when this init began loses it, and is named. Who has got it since, waiting honestly, keeps it; and
+// while that cannot be told, nothing is taken.
 void SystemInit::take_back(const std::string& name) {
   const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!node || !stays_locked(node.get())) return maker_.replace_fifo(name);
   const std::string keeper = describe_keeper(node.get());
   maker_.mark(name, true);   // from here on nobody gets it
-  const std::vector<pid_t> before = lockers_of(locked_before_, node.get());
-  for (pid_t pid : lockers_of(kernel_locks(std::chrono::seconds{2}).flocks, node.get())) {
-    if (std::ranges::find(before, pid) != before.end()) continue;
+  const KernelLocks now = kernel_locks(for_the_list);
+  std::string spared = locked_before_.whole && now.whole ? "" : "who has it cannot be told, " + now.crowd;
+  const auto before = lockers_of(locked_before_.flocks, node.get());
+  for (pid_t pid : lockers_of(now.flocks, node.get())) {
+    const auto process = process_state(pid);
+    const bool his = process && meant_.contains({name, process->uid});   // another process of who had it is no other
+    if (spared.empty() && std::ranges::find(before, pid) == before.end() && process && !his)
+      spared = describe_process(pid) + " has got it just now";
+  }
+  if (!spared.empty()) {
     maker_.mark(name, false);
-    report_.cautions.push_back(fmt::format("{} is not taken back: {} has got it just now", name, describe_process(pid)));
-    return;
+    return report_.cautions.push_back(fmt::format("{} is not taken back: {}", name, spared));
   }
   report_.cautions.push_back(fmt::format("{} is taken back; {}", name, keeper));
   maker_.replace_fifo(name);
+}
+
+// Whose are the locks that are to be taken back, when this begins?
+void SystemInit::see_who_is_meant() {
+  if (wish_.take_back.empty()) return;
+  locked_before_ = kernel_locks(for_the_list);
+  for (const std::string& key : wish_.take_back)
+    for (const std::string& name : nodes_of(key)) {
+      const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+      if (!node) continue;
+      for (pid_t pid : keepers_of(locked_before_.flocks, node.get()))
+        if (const auto process = process_state(pid)) meant_.insert({name, process->uid});
+    }
 }
 
 // Who has a node that could not be made anew, and is no member of the group, has it since before there was a group, or locked
@@ -245,8 +267,10 @@ void SystemInit::forget_vanished() {
     const std::string node = gpu_node(key);
     Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use although the driver no longer names it
-    if (lock) maker_.give_up(lock.get(), node);
-    std::erase_if(before_.nodes, [&](const RecordedNode& one) { return one.name == node; });
+    if (lock) {
+      maker_.give_up(lock.get(), node);
+      std::erase_if(before_.nodes, [&](const RecordedNode& one) { return one.name == node; });
+    }
     for (const std::string& name : nodes_of(key)) ::unlinkat(dir_.fd.get(), name.c_str(), 0);
     key.clear();
     keys_changed_ = true;

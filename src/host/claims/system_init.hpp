@@ -1,7 +1,9 @@
 // `thole init` in the system's directory; init.hpp tells how it works.
 #pragma once
 
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/claims/init.hpp"
@@ -25,6 +27,7 @@ class SystemInit {
   void forget_vanished();
   void add_units();
   void renew(const std::string& name);
+  void see_who_is_meant();
   void take_back(const std::string& name);
   void name_outsiders();
   void renew_file(const std::string& name, off_t size);
@@ -41,7 +44,8 @@ class SystemInit {
   InitReport report_;
   Fd lock_;
   InitRecord before_;
-  std::vector<KernelLock> locked_before_;   // where something is to be taken back
+  KernelLocks locked_before_;               // where something is to be taken back,
+  std::set<std::pair<std::string, uid_t>> meant_;   // and who had which node of it
   std::vector<std::string> held_;   // nodes, closed to newcomers
   StateDir dir_;
   NodeMaker maker_;

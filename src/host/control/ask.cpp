@@ -24,6 +24,7 @@ namespace thole::host {
 namespace {
 
 constexpr std::size_t longest_reply = 4096;
+constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections is never full for long
 
 [[noreturn]] void silent(const std::string& directory) {
   throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(directory)
@@ -92,15 +93,17 @@ bool is_stopped(const Fd& keeper) {
 }
 
 // Everything up to the end of the line, with the descriptors that came along. False at the end of the connection.
-bool receive(int keeper, Answer& answer) {
+bool receive(int keeper, Answer& answer, bool with_descriptors) {
   char text[512];
   alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];
   iovec part{text, sizeof text};
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  if (with_descriptors) {   // else the kernel drops them: the end of a stranger's may take as long as he likes
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+  }
   const ssize_t n = ::recvmsg(keeper, &message, MSG_CMSG_CLOEXEC);
   if (n <= 0) return n < 0 && errno == EINTR;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
@@ -111,7 +114,7 @@ bool receive(int keeper, Answer& answer) {
       answer.fds.emplace_back(fd);
     }
   }
-  if ((message.msg_flags & MSG_CTRUNC) != 0)
+  if (with_descriptors && (message.msg_flags & MSG_CTRUNC) != 0)
     throw Error(ErrorCode::unavailable, "not all descriptors of the claim arrived")
         .hint("raise the descriptor limit: ulimit -n");
   answer.text.append(text, static_cast<std::size_t>(n));
@@ -124,7 +127,7 @@ Answer ask_keeper(const std::string& directory, std::string_view question, Milli
   const auto now = [] { return std::chrono::steady_clock::now(); };
   const auto deadline = now() + patience;
   auto look = now() + grace_of_a_stopped_one;
-  Fd keeper = connect_to(directory, deadline);
+  Fd keeper = connect_to(directory, std::min(deadline, std::chrono::steady_clock::now() + to_connect));
   Answer answer;
   bool connected = write_all(keeper.get(), std::string(question) + "\n");
   while (connected && answer.text.find('\n') == std::string::npos) {
@@ -135,7 +138,7 @@ Answer ask_keeper(const std::string& directory, std::string_view question, Milli
       if (now() >= deadline || is_stopped(keeper)) silent(directory);
       look = now() + Millis{1'000};
     }
-    if (ready > 0) connected = receive(keeper.get(), answer);
+    if (ready > 0) connected = receive(keeper.get(), answer, question == "descriptors");
     if (answer.text.size() > longest_reply)
       throw Error(ErrorCode::unavailable, "the claim's keeper answers nonsense").about(directory);
   }

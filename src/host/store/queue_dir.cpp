@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "host/own_directory.hpp"
 #include "host/path.hpp"
+#include "host/user_namespace.hpp"
 
 namespace thole::host {
 
@@ -80,19 +81,40 @@ bool is_own_group(gid_t gid, uid_t uid) {
   return name == members->gr_name;
 }
 
-// Whoever may rename what lies above could put a directory of his own in its place, with jobs of his for our runner.
+void check_one_above(const std::string& path, uid_t uid) {
+  struct stat found;
+  if (::stat(path.c_str(), &found) != 0) cannot(path, "cannot look at a directory above the queue's", errno);
+  const bool by_owner = found.st_uid != uid && found.st_uid != 0 && is_known_owner(found.st_uid);
+  const bool by_all = (found.st_mode & 0002) != 0, by_group = (found.st_mode & 0020) != 0 && !is_own_group(found.st_gid, uid);
+  if (!by_owner && ((!by_all && !by_group) || (found.st_mode & S_ISVTX) != 0)) return;
+  const std::string mend = by_owner ? "" : "chmod " + std::string(by_all ? "o-w " : "g-w ") + shell_quote(path) + "; or ";
+  throw Error(ErrorCode::unavailable, "others can put another directory in the place of the queue's")
+      .about(path)
+      .hint(mend + another);
+}
+
+// Whoever may rename what lies above could put a directory of his own in its place, with jobs of his for our runner. Each
+// directory on the way as it is written, and where links lead.
 void check_above(const std::string& path, uid_t uid) {
-  std::error_code missing;
-  for (std::filesystem::path above = std::filesystem::canonical(path, missing).parent_path(); !above.empty();
-       above = above.parent_path()) {
-    struct stat found;
-    if (::stat(above.c_str(), &found) != 0) return;
-    const bool by_all = (found.st_mode & 0002) != 0, by_group = (found.st_mode & 0020) != 0 && !is_own_group(found.st_gid, uid);
-    if ((by_all || by_group) && (found.st_mode & S_ISVTX) == 0)
-      throw Error(ErrorCode::unavailable, "others can put another directory in the place of the queue's")
-          .about(above.string())
-          .hint("chmod " + std::string(by_all ? "o-w " : "g-w ") + shell_quote(above.string()) + "; or " + another);
-    if (above == above.root_path()) return;
+  std::string at = "/";
+  std::vector<std::string> ahead;   // names, the next one last
+  const auto put = [&](const std::string& text) {
+    const auto names = split(text, '/');
+    for (std::size_t i = names.size(); i-- > 0;) ahead.emplace_back(names[i]);
+  };
+  put(std::filesystem::absolute(path).string());
+  for (unsigned steps = 0; !ahead.empty() && steps < 4096; ++steps) {
+    const std::string name = std::move(ahead.back());
+    ahead.pop_back();
+    if (name.empty() || name == ".") continue;
+    if (name == "..") { at = std::filesystem::path(at).parent_path().string(); continue; }
+    check_one_above(at, uid);
+    const std::string next = (at == "/" ? "" : at) + "/" + name;
+    std::error_code none;
+    const std::filesystem::path target = std::filesystem::read_symlink(next, none);
+    if (none) { at = next; continue; }
+    if (target.is_absolute()) at = "/";
+    put(target.string());
   }
 }
 

@@ -164,6 +164,15 @@ TEST_F(QueueDirectory, BelowWhatOthersMayWriteIsRefused) {
   EXPECT_THAT(refusal(), HasSubstr("chmod g-w " + above));
   ASSERT_EQ(::chmod(above.c_str(), 0755), 0);
   EXPECT_EQ(refusal(), "");
+  std::filesystem::create_directory(root + "/elsewhere");
+  std::filesystem::create_directory_symlink(root + "/project", root + "/elsewhere/link");
+  places.named = root + "/elsewhere/link/mine";
+  EXPECT_EQ(refusal(), "");
+  ASSERT_EQ(::chmod((root + "/elsewhere").c_str(), 0757), 0);
+  EXPECT_THAT(refusal(), HasSubstr(root + "/elsewhere")) << "a link may be exchanged";
+  places.named = root + "/project/mine";
+  ASSERT_EQ(::chown(above.c_str(), 54321, static_cast<gid_t>(-1)), 0);
+  EXPECT_THAT(refusal(), HasSubstr("others can put another directory")) << "its owner may always";
 }
 
 TEST_F(QueueDirectory, InMemoryIsUsedWithACaution) {
