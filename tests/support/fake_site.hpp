@@ -64,8 +64,10 @@ class FakeStore final : public port::ClaimStore {
   std::map<std::string, std::vector<Held>> inner;
   std::vector<pid_t> wanting;                   // who waits for whatever is claimed
   int steps = 0;
+  std::vector<port::Entry> entered;
 
   std::unique_ptr<port::Place> enter(port::Entry entry) override {
+    entered.push_back(entry);
     return std::make_unique<FakePlace>(*this, std::move(entry));
   }
   std::vector<model::Holding> holdings() override {

@@ -131,6 +131,9 @@ void JobDatabase::open() {
   if (origin_of(files_.file) == origin_) return;
   close();                                       // it was set aside while we opened it
   look_where_it_is();
+  throw Error(ErrorCode::unavailable, "the queue's directory was exchanged while it was opened")
+      .about(directory_)
+      .hint("try again");
 }
 
 void JobDatabase::close() {

@@ -115,6 +115,39 @@ TEST(Acquire, StartsWhenTheHolderLeaves) {
   EXPECT_EQ(fake.backend->reads, 2) << "what was seen on a claimed unit was its owner's: it is looked at once it is ours";
 }
 
+TEST(Acquire, WhatAStrangerKeepsWhenItsOwnerHasLeftIsGivenBackOnce) {
+  FakeSite fake(1);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
+  fake.backend->gpus[0].use.processes = std::vector{stranger(1)};
+  fake.backend->gpus[0].use.memory_used_mib = 11000;
+  fake.backend->on_read = [&](test::FakeBackend&) { fake.clock.passed += std::chrono::seconds(10); };  // no teardown
+  int slept = 0, cautions = 0;
+  fake.store.on_sleep = [&] {
+    fake.store.held.clear();
+    return ++slept == 1 ? port::Wake::release : port::Wake::deadline;
+  };
+  app::AcquireOptions options;
+  options.caution = [&](const std::string& text) {
+    if (++cautions > 3) throw Error(ErrorCode::internal, "again and again: " + text);
+  };
+  auto request = want(1);
+  request.wait = Seconds{60};
+  EXPECT_EQ(failure_of(fake, request, options), ErrorCode::timed_out);
+  EXPECT_EQ(cautions, 1);
+}
+
+TEST(Acquire, ALengthThatNobodyEnforcesIsNotDeclared) {
+  FakeSite fake(1);
+  auto request = want(1);
+  request.time = Seconds{60};
+  app::AcquireOptions options;
+  for (const bool enforced : {false, true}) {
+    options.enforced = enforced;
+    acquire(*fake.site, request, options);
+    EXPECT_EQ(fake.store.entered.back().time.has_value(), enforced) << "others would be promised by it";
+  }
+}
+
 TEST(Acquire, NewsThatDoNotLastAreNotTold) {
   FakeSite fake(2);
   fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}, {"bbbbbbbbbbbbbbbb", {fake.store.slots[1]}, 7}};

@@ -134,6 +134,16 @@ TEST(ClaimLayout, AQueueCutWithinARecordLosesThatTicketAndNoOther) {
   EXPECT_TRUE(queue.tickets().empty());
 }
 
+TEST(ClaimLayout, TheNextNumberIsPastEveryOneThatCounts) {
+  claim_tests::TemporaryFolder folder;
+  Fd fd = open_at(AT_FDCWD, (folder.path + "/queue").c_str(), O_RDWR | O_CREAT, 0600);
+  QueueFile queue(fd.get());
+  queue.read();
+  const std::uint64_t soon = boot_clock_us() + 20'000;   // as by a clock that another CPU has a little later
+  ASSERT_TRUE(queue.write(ticket(soon, 3)));
+  EXPECT_GT(queue.next_number(), soon);
+}
+
 TEST(ClaimLayout, RandomBytesInTheQueueAreNoTicketsAndDoNoHarm) {
   claim_tests::TemporaryFolder folder;
   Fd fd = open_at(AT_FDCWD, (folder.path + "/queue").c_str(), O_RDWR | O_CREAT, 0600);

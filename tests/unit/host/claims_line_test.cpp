@@ -93,6 +93,23 @@ TEST_F(Line, DisjointSetsDoNotHoldEachOtherUp) {
   EXPECT_TRUE(try_claim(*store, entry({"GPU-1"})));
 }
 
+TEST_F(Line, WhoWouldPassAnotherIsAskedAgainWithTheEndsOfWhatIsHeld) {
+  auto store = open();
+  auto ends = entry({"GPU-0"});
+  ends.time = Seconds(600);
+  auto held = try_claim(*store, ends);
+  auto wide = entry({"GPU-0", "GPU-1"}, 2);
+  auto first = store->enter(wide);
+  EXPECT_FALSE(first->step(fifo_rule(wide)));
+  std::vector<bool> told;                      // at each time the rule is asked
+  auto quick = store->enter(entry({"GPU-0", "GPU-1"}));
+  EXPECT_TRUE(quick->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
+    told.push_back(!queue.slots[0].holders.empty() && queue.slots[0].holders[0].until.has_value());
+    return model::Take{{1}, {}};
+  }));
+  EXPECT_EQ(told, (std::vector<bool>{false, true}));
+}
+
 TEST_F(Line, ADeadWaiterIsForgottenAndItsFollowerWoken) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));

@@ -38,6 +38,18 @@ TEST_F(ClaimStore, AFileInPlaceOfATurnNodeIsNotWrittenTo) {
   EXPECT_FALSE(nodes.open_turn(5, O_RDWR));
 }
 
+TEST_F(ClaimStore, WhatIsClaimedIsMarkedSoThatTheFirstLookOfTheNextFindsIt) {
+  auto held = try_claim(*open(), entry({"GPU-0"}));
+  ASSERT_TRUE(held);
+  std::vector<std::size_t> holders;            // at each time the rule is asked
+  (void)open()->enter(entry(units))->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
+    holders.push_back(queue.slots[0].holders.size());
+    return model::Refuse{};
+  });
+  ASSERT_FALSE(holders.empty());
+  EXPECT_EQ(holders.front(), 1u);
+}
+
 TEST_F(ClaimStore, TakesAllOrNothing) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-1"}));

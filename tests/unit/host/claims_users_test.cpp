@@ -157,6 +157,35 @@ TEST_F(Users, NobodySpeaksForAnothersShare) {
   EXPECT_EQ(holdings[1].uid, bert);
 }
 
+TEST_F(Users, NobodyDeclaresAnEndForAnothersClaim) {
+  auto first = holder(anna, entry({"GPU-0"}));
+  ASSERT_EQ(first->hear(), 'c');
+  for (const auto& file : std::filesystem::directory_iterator(system + "/notes")) std::filesystem::remove(file);
+  Child forger([&](Child& self) {
+    become(bert);
+    Note forged;
+    forged.id = "00000000000000bb";
+    forged.process = own_identity();
+    forged.until = WallTime(Millis(253402300000000));
+    forged.put(0, 0);
+    StateDir there = *find_state_dir(location());
+    Fd notes = open_notes(there);
+    Fd live = OwnNotes(notes.get(), bert, number_of(there)).put(forged, parse_devices(*read_file(system + "/devices")), -1);
+    self.say(live ? 'f' : 'n');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(forger.hear(), 'f');
+  std::vector<model::SlotHolder> holders;
+  auto wanted = sharer({"GPU-0"}, 1000);                      // who reads the notes at once
+  (void)store()->enter(wanted)->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
+    holders = queue.slots[0].holders;
+    return model::Refuse{};
+  });
+  ASSERT_EQ(holders.size(), 1u);
+  EXPECT_FALSE(holders[0].until) << "others would plan with it";
+}
+
 TEST_F(Users, NobodyGivesAnotherTheUnitsOfAThird) {
   auto first = holder(anna, entry({"GPU-0"}));
   ASSERT_EQ(first->hear(), 'c');

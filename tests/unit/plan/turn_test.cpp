@@ -63,6 +63,8 @@ TEST(Turn, ImpossibleIsRefused) {
       {"more than would do", scene("..").ticket("01", 3), 1, "never: 3 asked for, but only 2 would do"},
       {"a share larger than the GPU", scene(".").sharing("0", 40500), 1,
        "never: a share of 39.6 GiB (and 512 MiB for its context) is more than the GPU's memory"},
+      {"one larger than all of it, too: no number may wrap round", scene(".").sharing("0", 51200), 1,
+       "never: a share of 50.0 GiB (and 512 MiB for its context) is more than the GPU's memory"},
   });
   Scene unknown = scene(".").sharing("0", 100);
   unknown.states[0].memory_mib = 0;
