@@ -15,6 +15,7 @@ import os
 import pathlib
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -264,7 +265,20 @@ class _Making:
 
     def __exit__(self, *_):
         self.lab.close()
+        eventually(self._nothing_is_left, "no runner of a queue is left that would make its files again")
         self.folder.cleanup()
+
+    def _nothing_is_left(self):
+        """Ends what runs the lab's program; True when nothing does."""
+        left = False
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and os.readlink(f"/proc/{name}/exe").startswith(self.folder.name):
+                    left = True
+                    os.kill(int(name), signal.SIGKILL)
+            except OSError:                                        # it has ended, or belongs to the kernel
+                continue
+        return not left
 
 
 @pytest.fixture(params=SURROUNDINGS)
