@@ -1,7 +1,9 @@
 """Bad input: exit 64, the object and the fix named; and how errors look under --json."""
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -84,8 +86,11 @@ def test_a_named_directory_that_is_closed_is_no_case_for_init(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     environment = {"PATH": os.environ["PATH"], "THOLE_MACHINE": "2xA100", "THOLE_STATE_DIR": str(closed)}
-    done = subprocess.run([THOLE, "run", "true"], user=65534, group=65534, extra_groups=[], env=environment,
-                          capture_output=True, text=True, timeout=60)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as open_to_all:   # a checkout may be closed to others
+        os.chmod(open_to_all, 0o755)
+        program = shutil.copy(THOLE, open_to_all)
+        done = subprocess.run([program, "run", "true"], user=65534, group=65534, extra_groups=[], env=environment,
+                              capture_output=True, text=True, timeout=60)
     assert done.returncode == 69 and "Permission denied" in done.stderr, done.stderr
     assert "open to you" in done.stderr and "thole init" not in done.stderr
 
