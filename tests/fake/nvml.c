@@ -260,13 +260,8 @@ static void count_call(const char* function) {
   close(fd);
 }
 
-/* Faults, delays and noise of one call. */
-static int enter(const char* function, const struct gpu* g, int instance) {
-  configure_if_edited();
-  count_call(function);
-  if (noise) { printf("fake NVML says: {\"begin\":0} %s\n.\n", function); fflush(stdout); }
-  for (int i = 0; i < n_delays; ++i)
-    if (!strcmp(delays[i].function, "*") || !strcmp(delays[i].function, function)) usleep(delays[i].us);
+/* Faults of one call. */
+static int judge(const char* function, const struct gpu* g, int instance) {
   for (int i = 0; i < n_rules; ++i) {
     const struct rule* r = &rules[i];
     if (strcmp(r->function, "*") && strcmp(r->function, function)) continue;
@@ -278,6 +273,16 @@ static int enter(const char* function, const struct gpu* g, int instance) {
     if (!strcmp(r->action, "rc") || !strcmp(r->action, "whole")) return r->rc;
   }
   return initialised || !strncmp(function, "nvmlInit", 8) ? 0 : 1;
+}
+
+/* Faults, delays and noise of one call. */
+static int enter(const char* function, const struct gpu* g, int instance) {
+  configure_if_edited();
+  count_call(function);
+  if (noise) { printf("fake NVML says: {\"begin\":0} %s\n.\n", function); fflush(stdout); }
+  for (int i = 0; i < n_delays; ++i)
+    if (!strcmp(delays[i].function, "*") || !strcmp(delays[i].function, function)) usleep(delays[i].us);
+  return judge(function, g, instance);
 }
 
 #define API __attribute__((visibility("default")))
@@ -320,6 +325,19 @@ API int nvmlDeviceGetHandleByIndex_v2(unsigned i, dev* out) {
   if (i >= (unsigned)n_listed) return 2;
   *out = &gpus[i].handle;
   return 0;
+}
+/* What befalls the handle of a GPU befalls it however it is asked for. */
+API int nvmlDeviceGetHandleByPciBusId_v2(const char* address, dev* out) {
+  unsigned asked[3], has[3];
+  ENTER(NULL);
+  if (sscanf(address, "%x:%x:%x", &asked[0], &asked[1], &asked[2]) != 3) return 2;
+  for (int i = 0; i < n_listed; ++i) {
+    if (sscanf(gpus[i].pci, "%x:%x:%x", &has[0], &has[1], &has[2]) != 3 || memcmp(asked, has, sizeof has)) continue;
+    int rc = judge("nvmlDeviceGetHandleByIndex_v2", &gpus[i], -1);
+    if (!rc) *out = &gpus[i].handle;
+    return rc;
+  }
+  return 6;
 }
 API int nvmlDeviceGetUUID(dev d, char* out, unsigned n) {
   ENTER_DEVICE(d);

@@ -57,6 +57,19 @@ def test_run_takes_no_gpu_that_somebody_uses_without_a_claim(driver):
     assert driver.thole("run", "--no-wait", "-g", "2", "--", "true").returncode == 75
 
 
+# `more`: what the second look takes of those that look again, a warm one of a claim or of what is shown (docs/hardware.md).
+@pytest.mark.parametrize("words, status, more", [("status", 0, 0), ("why 3", 0, 0), ("why -g 2", 0, 64),
+                                                 ("run --no-wait -- true", 75, 40)])
+def test_the_first_look_of_a_boot_at_eight_busy_gpus_asks_at_most_a_hundred_times(driver, tmp_path, words, status, more):
+    driver.configure("gpus 8", f"calls {tmp_path / 'calls'}", "gpu * nvswitch 12",
+                     *(f"gpu {i} process compute {4000 + i} 500\ngpu {i} memory 81920 596 600" for i in range(8)))
+    result = driver.thole(*words.split())
+    assert result.returncode == status, result.stderr
+    calls = (tmp_path / "calls").read_text().split()
+    prepares = ("nvmlEventSetCreate", "nvmlDeviceRegisterEvents")     # to hear of Xids later, when the answer has been given
+    assert 30 < sum(name not in prepares for name in calls) <= 100 + more, calls
+
+
 @pytest.mark.parametrize("library, lines, state, said", [
     ("full", ["hang nvmlInit_v2"], "hung", "not answered"),
     ("full", ["hang nvmlDeviceGetCount_v2"], "hung", "not answered"),

@@ -66,19 +66,26 @@ TEST_P(NvidiaCalls, TheVeryFirstLookTakesAtMostAHundred) {
   }
 }
 
-// Once a boot, with work on all GPUs: two lists more a GPU. Later looks have kept who the GPUs are, see below.
-TEST_P(NvidiaCalls, TheVeryFirstLookAtBusyGpusTakesAtMostFourteenAGpu) {
-  NvidiaMachine fresh(8);
-  const auto first = [&](Purpose purpose) {
+// Memory beside that of the process named: all three lists are asked.
+TEST_P(NvidiaCalls, TheVeryFirstLookAtEightBusyGpusTakesAtMostAHundred) {
+  for (Purpose purpose : {Purpose::claim, Purpose::show}) {
+    NvidiaMachine fresh(8);
     fresh.config("gpus 8\n" + fresh.count_calls() + GetParam().config + processes());
-    fresh.calls();
     NvidiaBackend backend(fresh.options());
-    EXPECT_EQ(backend.read(calls_patience, {purpose, {}}).observation.problem, "");
+    const port::Reading reading = backend.read(calls_patience, {purpose, {}});
     backend.rest();
-    return fresh.calls().size() - 9;                       // without what prepares to hear of Xids
-  };
-  EXPECT_LE(first(Purpose::claim), 100u);
-  EXPECT_LE(first(Purpose::show), 14u * 8 + 2);
+    EXPECT_EQ(reading.observation.problem, "");
+    ASSERT_EQ(reading.gpus.size(), 8u);
+    for (const model::Gpu& gpu : reading.gpus) {
+      EXPECT_EQ(gpu.use.processes.value_or({}).size(), 1u);
+      EXPECT_EQ(gpu.display, false);
+      EXPECT_EQ(gpu.links.size(), 7u);
+      EXPECT_EQ(gpu.use.temperature_c.known(), purpose == Purpose::show);
+    }
+    const std::vector<std::string> calls = fresh.calls();
+    EXPECT_LE(calls.size(), 100u + 9u) << "with what prepares to hear of Xids: " << testing::PrintToString(calls);
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "nvmlDeviceGetMPSComputeRunningProcesses_v3"), 8);
+  }
 }
 
 TEST_P(NvidiaCalls, AColdLookTakesAtMostAHundred) {
@@ -157,6 +164,32 @@ TEST_P(NvidiaCalls, WhatOthersCouldHaveWrittenIsNotBelieved) {
   NvidiaBackend(machine.options()).read(calls_patience);
   const auto names = machine.calls();
   EXPECT_NE(std::find(names.begin(), names.end(), "nvmlDeviceGetSerial"), names.end());
+}
+
+// A GPU without connectors is asked for its display where something draws on it; one with connectors always.
+TEST(NvidiaDisplay, OfAGpuWithoutConnectorsIsTheServerThatDrawsThere) {
+  NvidiaMachine machine(3);
+  machine.config("gpus 3\n" + machine.count_calls() +
+                 "gpu 0 process compute 4000 500\ngpu 1 display 1\n"
+                 "gpu 1 process graphics 4001 80\ngpu 1 memory 81920 596 80\ngpu 2 display 1\n");
+  machine.file("/sys/bus/pci/devices/" + NvidiaMachine::pci(2) + "/class", "0x030000\n");
+  const port::Reading reading = NvidiaBackend(machine.options()).read(calls_patience);
+  ASSERT_EQ(reading.gpus.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(reading.gpus[i].display, i > 0) << i;
+  const auto calls = machine.calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "nvmlDeviceGetDisplayActive"), 2) << testing::PrintToString(calls);
+}
+
+// What the library does not find by its address it is asked for by number.
+TEST(NvidiaHandles, AreAskedForByNumberWhereTheAddressDoesNotLeadToThem) {
+  for (const char* how : {"rc nvmlDeviceGetHandleByPciBusId_v2 6\n", "gpu 1 pci 00000000:33:00.0\n", "gpus 3\n"}) {
+    NvidiaMachine machine(2);
+    machine.config(std::string("gpus 2\n") + how);
+    const port::Reading reading = NvidiaBackend(machine.options()).read(calls_patience);
+    std::size_t well = 0;
+    for (const model::Gpu& gpu : reading.gpus) well += gpu.health == model::Health::ok && gpu.use.processes.known();
+    EXPECT_EQ(well, std::string(how) == "gpus 3\n" ? 3u : 2u) << how;
+  }
 }
 
 // A fabric that is not joined yet may have more links soon.

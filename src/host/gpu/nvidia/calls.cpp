@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "host/gpu/nvidia/processes.hpp"
+#include "model/machine.hpp"
 
 namespace thole::host::nvidia {
 namespace {
@@ -22,6 +24,17 @@ Answer<std::uint64_t> value_of(const abi::FieldValue& v) {
 }
 
 }  // namespace
+
+Found find_device(const Functions& call, std::uint32_t index, const std::string& expected) {
+  if (const auto address = model::PciAddress::parse(expected)) {
+    const std::string wide = fmt::format("{:08x}:{:02x}:{:02x}.{}", address->domain, address->bus, address->device,
+                                         address->function);
+    if (auto device = ask<abi::Device>(call.handle_by_pci, wide.c_str())) return {device, wide};
+  }
+  Found found{ask<abi::Device>(call.handle_by_index, index), {}};
+  if (found.device) found.pci = read_pci(call, found.device.value);
+  return found;
+}
 
 Answer<std::string> read_pci(const Functions& call, abi::Device device) {
   auto pci = ask<abi::PciInfo>(call.pci_info, device);

@@ -28,6 +28,14 @@ Answer<std::string> ask_text(Function* function, Arguments... arguments) {
   return rc == abi::ok ? Answer<std::string>(std::string(buffer)) : Answer<std::string>::refused(rc);
 }
 
+// A GPU and its address as the library writes it. Asked for by the address where the GPU at this position is `expected`: one call
+// instead of two. Whatever is not found so is asked for by its index, and then it says itself who it is.
+struct Found {
+  Answer<abi::Device> device;
+  Answer<std::string> pci;
+};
+Found find_device(const Functions& call, std::uint32_t index, const std::string& expected);
+
 Answer<std::string> read_pci(const Functions& call, abi::Device device);
 Answer<RawMemory> read_memory(const Functions& call, abi::Device device);
 Answer<std::int64_t> read_temperature(const Functions& call, abi::Device device);

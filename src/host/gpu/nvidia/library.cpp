@@ -36,6 +36,7 @@ Functions bind_all(void* so) {
   bind(so, f.nvml_version, {"nvmlSystemGetNVMLVersion"});
   bind(so, f.count, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"});
   bind(so, f.handle_by_index, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
+  bind(so, f.handle_by_pci, {"nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByPciBusId"});
   bind(so, f.handle_by_uuid, {"nvmlDeviceGetHandleByUUID"});
   bind(so, f.uuid, {"nvmlDeviceGetUUID"});
   bind(so, f.name, {"nvmlDeviceGetName"});

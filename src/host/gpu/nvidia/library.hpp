@@ -29,6 +29,7 @@ struct Functions {
   R (*nvml_version)(char*, u32) = nullptr;
   R (*count)(u32*) = nullptr;
   R (*handle_by_index)(u32, D*) = nullptr;
+  R (*handle_by_pci)(const char*, D*) = nullptr;
   R (*handle_by_uuid)(const char*, D*) = nullptr;
   R (*uuid)(D, char*, u32) = nullptr;
   R (*name)(D, char*, u32) = nullptr;

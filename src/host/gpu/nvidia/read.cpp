@@ -55,14 +55,12 @@ RawDriver Source::begin(const ProbeRequest& request) {
 
 // A GPU that this probe has met is asked again who it is only after GPUs have come or gone.
 RawIdentity Source::identity(std::uint32_t index, const ProbeRequest& request) {
-  const Functions& call = library_.call;
   if (!recounted_) {
     std::lock_guard guard(mutex_);
     if (auto known = seen_.find(index); known != seen_.end()) return known->second.identity;
   }
-  auto device = ask<abi::Device>(call.handle_by_index, index);
-  Answer<std::string> pci;
-  if (device) pci = read_pci(call, device.value);
+  const bool as_listed = driver_.count && driver_.count.value == request.nodes.size();
+  const auto [device, pci] = find_device(library_.call, index, as_listed ? request.nodes[index].pci : "");
   std::unique_lock guard(mutex_);
   if (auto known = seen_.find(index); known != seen_.end()) {
     const bool same = device && known->second.device == device.value && pci && known->second.identity.pci == pci;
@@ -175,7 +173,8 @@ void Source::read_settings(RawUse& raw, Seen& seen, Purpose purpose, bool claime
     raw.*field = fresh && is_settled((seen.use.*field).rc) ? seen.use.*field : read();
   };
   setting(&RawUse::compute_mode, [&] { return read_int(call.compute_mode, device); });
-  setting(&RawUse::display_active, [&] { return read_int(call.display_active, device); });
+  if (seen.connectors || purpose == Purpose::examine)
+    setting(&RawUse::display_active, [&] { return read_int(call.display_active, device); });
   setting(&RawUse::mig_mode, [&] { return read_mig_mode(call, device); });
   if (purpose != Purpose::claim) {
     if (seen.connectors) setting(&RawUse::display_mode, [&] { return read_int(call.display_mode, device); });
@@ -212,9 +211,14 @@ void Source::read_process_lists(RawUse& raw, const Seen& seen, Purpose purpose) 
   const bool all = purpose == Purpose::examine || mig || (raw.display_active && raw.display_active.value != 0);
   raw.compute = processes(call.compute_processes, seen.device);
   const bool idle = raw.compute && raw.compute.value.empty() && unexplained(raw) == 0u;
-  if (idle && !all) return;
-  raw.graphics = processes(call.graphics_processes, seen.device);
-  if (all || unexplained(raw).value_or(1) > 0) raw.mps = processes(call.mps_processes, seen.device);
+  if (all || !idle) {
+    raw.graphics = processes(call.graphics_processes, seen.device);
+    if (all || unexplained(raw).value_or(1) > 0) raw.mps = processes(call.mps_processes, seen.device);
+  }
+  // Without connectors a display is a server of graphics without a screen, which is on that list.
+  if (raw.display_active.rc != abi::not_asked) return;
+  const bool none_draws = (idle && !all) || (raw.graphics && raw.graphics.value.empty());
+  raw.display_active = none_draws ? Answer<std::int64_t>(0) : read_int(call.display_active, seen.device);
 }
 
 RawProcesses Source::processes(const Versioned<Functions::ProcessList>& list, abi::Device device) const {
