@@ -80,6 +80,7 @@ class Lane {
   Acquired acquired_;
   model::JobSpec spec_;
   model::JobId job_ = 0;
+  HashKey secret_;                               // of the marks of its tasks
   bool alone_ = true;
   std::optional<Binding> binding_;
   std::optional<Error> cannot_bind_;
@@ -141,6 +142,7 @@ std::optional<model::Job> Lane::best_job(std::uint64_t request_class) {
 // All that is the same for every task of the job.
 void Lane::prepare(const model::Job& job) {
   job_ = job.id;
+  secret_ = ports_.jobs.secret();
   seat_.record->job.store(job.id);
   alone_ = job.tasks == 1;
   variables_ = variables(site_, acquired_, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
@@ -247,7 +249,7 @@ void Lane::begin(const port::TakenTask& taken) {
     std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
     port::ProcessSpec spec = spec_for(running, std::move(argv));
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
-    port::TaskRun run{taken.place, task_mark(ports_.queue, taken.job, taken.index, taken.runs), taken.time, spec_.patience,
+    port::TaskRun run{taken.place, task_mark(ports_.queue, secret_, taken.job, taken.index, taken.runs), taken.time, spec_.patience,
                       spec_.linger};
     record.pid = keeper_->start(spec, run);
     running_.emplace(taken.place, std::move(running));
@@ -307,7 +309,7 @@ port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string
   port::ProcessSpec spec = spec_with(acquired_, variables_, ports_.carry);
   spec.argv = std::move(argv);
   spec.base = &spec_.environment;
-  spec.set["THOLE_TASK"] = task_mark(ports_.queue, running.task.job, running.task.index, running.task.runs);
+  spec.set["THOLE_TASK"] = task_mark(ports_.queue, secret_, running.task.job, running.task.index, running.task.runs);
   spec.set["THOLE_JOB"] = std::to_string(running.task.job);
   spec.set["THOLE_TASK_INDEX"] = std::to_string(running.task.index);
   spec.set["THOLE_RUN"] = std::to_string(running.task.tries);
@@ -450,8 +452,9 @@ LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, const model::Job
   }
 }
 
-std::string task_mark(const std::string& queue, model::JobId job, model::TaskIndex task, unsigned runs) {
-  return fmt::format("{}.{}.{}@{}", job, task, runs, queue);
+std::string task_mark(const std::string& queue, HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs) {
+  const std::string start = fmt::format("{}.{}.{}", job, task, runs);
+  return fmt::format("{}.{:016x}@{}", start, keyed_hash(secret, start), queue);
 }
 
 }  // namespace thole::app

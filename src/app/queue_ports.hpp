@@ -8,6 +8,7 @@
 
 #include "app/acquire.hpp"
 #include "app/binding.hpp"
+#include "base/keyed_hash.hpp"
 #include "port/job_store.hpp"
 #include "port/lanes.hpp"
 #include "port/queue_door.hpp"
@@ -32,7 +33,8 @@ struct QueuePorts {
   std::function<void(const std::string&)> say;   // into the runner's own log
 };
 
-// The mark of one start of a task, in its environment and that of all it starts (THOLE_TASK).
-std::string task_mark(const std::string& queue, model::JobId job, model::TaskIndex task, unsigned runs);
+// The mark of one start of a task, in its environment and that of all it starts (THOLE_TASK). It ends what bears it and keeps a
+// task running, so its word can be known only from the queue's own file (`secret`) or from this very start of the task.
+std::string task_mark(const std::string& queue, HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs);
 
 }  // namespace thole::app

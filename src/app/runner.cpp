@@ -84,7 +84,9 @@ class Runner {
   void tell_the_unreachable();
   bool overlap(std::uint64_t one, std::uint64_t other);
   void learn_class(const model::Job& job);
-  std::string mark_of(const model::Task& task) const { return task_mark(ports_.queue, task.job, task.index, task.runs); }
+  std::string mark_of(const model::Task& task) const {
+    return task_mark(ports_.queue, secret_, task.job, task.index, task.runs);
+  }
   port::LaneSeat free_seat(model::JobId job);
   bool idle() const { return lanes_.empty() && unsettled_.empty() && orphans_.empty() && !anything_to_do_; }
   void sleep(std::optional<SteadyTime> deadline);
@@ -101,6 +103,7 @@ class Runner {
   std::map<std::uint64_t, std::set<std::string>> classes_;   // the units that would do for each request class
   std::map<std::uint64_t, BackOff> back_offs_;               // by request class
   std::uint32_t store_ = 0;                      // which file our lanes and tasks are in
+  HashKey secret_;                               // of the marks of its tasks
   bool anything_to_do_ = true;
   bool keeps_seat_ = true;
   std::optional<SteadyTime> try_again_;          // the store could not be written
@@ -111,6 +114,7 @@ class Runner {
 void Runner::adopt() {
   ports_.jobs.booted(ports_.boot, ports_.clock.wall());
   store_ = ports_.jobs.origin();
+  secret_ = ports_.jobs.secret();
   std::set<std::uint64_t> known;
   for (port::LaneView& view : ports_.lanes.look()) {
     known.insert(view.number);

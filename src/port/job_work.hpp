@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/keyed_hash.hpp"
 #include "base/time.hpp"
 #include "model/job.hpp"
 
@@ -72,6 +73,7 @@ class JobWork {
   // Somebody may set the queue's file aside or remove it while it is used. Whoever has worked with it then is refused, since
   // job 7 of the file that lies there now is another one.
   virtual std::uint32_t origin() = 0;              // which file this works with; never 0
+  virtual HashKey secret() = 0;                    // random, this file's alone, and nobody's but its owner's
   virtual bool replaced() = 0;                     // that is no longer the queue's
   virtual bool renew() = 0;                        // from here on with the one that is; false: there is none
 };

@@ -27,7 +27,7 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
   return true;
 }
 
-bool has_open(pid_t pid, std::string_view end_of_name) {
+bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
   constexpr std::string_view removed = " (deleted)";
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);
   while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
@@ -35,11 +35,13 @@ bool has_open(pid_t pid, std::string_view end_of_name) {
     const ssize_t n = ::readlinkat(::dirfd(listing.get()), entry->d_name, target, sizeof target);
     std::string_view name(target, n > 0 ? static_cast<std::size_t>(n) : 0);
     if (name.ends_with(removed)) name.remove_suffix(removed.size());
+    if (!name.ends_with(end_of_name)) continue;
     struct stat link {};
     constexpr mode_t both = S_IRUSR | S_IWUSR;     // of the link: how it is open
-    if (name.ends_with(end_of_name) && ::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
-        (link.st_mode & both) == both)
-      return true;
+    if (::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) != 0 || (link.st_mode & both) != both) continue;
+    struct statx open;
+    if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) continue;
+    if (S_ISFIFO(open.stx_mode) && open.stx_uid == ::geteuid() && (open.stx_mode & 077) == 0) return true;
   }
   return false;
 }

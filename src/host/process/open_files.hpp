@@ -24,7 +24,8 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
 // Does this descriptor keep a flock?
 bool has_flock(pid_t pid, const char* fd);
 
-// Whether one's own process `pid` has a file open for reading and writing whose name ends so, or did when it was removed.
-bool has_open(pid_t pid, std::string_view end_of_name);
+// Whether the process has a FIFO of ours, which nobody else can open, for reading and writing, whose name ends so, or did when
+// it was removed.
+bool has_own_fifo_open(pid_t pid, std::string_view end_of_name);
 
 }  // namespace thole::host

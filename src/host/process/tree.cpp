@@ -56,6 +56,12 @@ bool environment_has(const std::string& environment, const std::string& beginnin
 
 std::vector<pid_t> all_pids() { return numbers_in("/proc"); }
 
+std::optional<uid_t> user_of(pid_t pid) {
+  struct stat about;
+  if (::stat(("/proc/" + std::to_string(pid)).c_str(), &about) != 0) return std::nullopt;
+  return about.st_uid;
+}
+
 bool carries_mark(pid_t pid, const std::string& mark) {
   return has_word(pid, "THOLE_TASK=" + mark);
 }
@@ -65,8 +71,7 @@ bool has_word(pid_t pid, const std::string& word) { return environment_has(envir
 std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
   std::vector<ProcessStat> found;
   for (const pid_t pid : all_pids()) {
-    struct stat about;
-    if (::stat(("/proc/" + std::to_string(pid)).c_str(), &about) != 0 || about.st_uid != user) continue;
+    if (user_of(pid) != user) continue;
     const std::string environment = environment_of(pid);
     const std::string word = "THOLE_CLAIM=" + id;
     if (!environment_has(environment, word + '\0') && !environment_has(environment, word + '/')) continue;   // or one within it

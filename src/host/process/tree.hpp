@@ -25,6 +25,9 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text);
 // Every process that we are shown, others' too.
 std::vector<pid_t> all_pids();
 
+// The effective uid of a process.
+std::optional<uid_t> user_of(pid_t pid);
+
 // Whether the process was started as part of a task of the queue, or by one that was: THOLE_TASK says which in its environment.
 bool carries_mark(pid_t pid, const std::string& mark);
 

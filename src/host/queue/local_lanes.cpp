@@ -116,11 +116,12 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   ::_exit(status);
 }
 
-// Found by the environment, because their parents may be gone and their descriptors closed.
+// Found by the environment, because their parents may be gone and their descriptors closed. Of our own
+// processes alone: anybody can write any mark into the environment of his.
 std::vector<Fd> LocalLanes::bearers(const std::string& mark) {
   std::vector<Fd> ends;
   for (pid_t pid : all_pids())
-    if (carries_mark(pid, mark))
+    if (user_of(pid) == ::geteuid() && carries_mark(pid, mark))
       if (Fd end = open_pidfd(pid); end && carries_mark(pid, mark)) ends.push_back(std::move(end));
   return ends;
 }
@@ -134,7 +135,7 @@ std::vector<Fd> LocalLanes::holders(unsigned number) {
   const std::string of_this_queue = "THOLE_QUEUE_DIR=" + files_.directory();
   std::vector<Fd> ends;
   for (pid_t pid : all_pids())
-    if (pid != ::getpid() && has_word(pid, of_this_queue) && has_open(pid, fmt::format("/{}.life", number)))
+    if (pid != ::getpid() && has_own_fifo_open(pid, fmt::format("/{}.life", number)) && has_word(pid, of_this_queue))
       if (Fd end = open_pidfd(pid)) ends.push_back(std::move(end));
   return ends;
 }

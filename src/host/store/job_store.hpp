@@ -44,6 +44,7 @@ class SqliteJobStore : public port::JobStore {
   void booted(std::string_view boot, WallTime now) override;
   void rest() override;
   std::uint32_t origin() override;
+  HashKey secret() override;
   bool replaced() override { return file_.replaced(); }
   bool renew() override { return file_.renew(); }
 

@@ -82,7 +82,13 @@ CREATE TABLE begun(job INTEGER PRIMARY KEY, upto INTEGER NOT NULL, step INTEGER 
 ALTER TABLE queue ADD COLUMN boot TEXT;
 )";
 
-constexpr const char* steps[] = {version_1, version_2};
+// The key of the marks of this queue's tasks (app/queue_ports.hpp).
+constexpr const char* version_3 = R"(
+ALTER TABLE queue ADD COLUMN secret BLOB;
+UPDATE queue SET secret = randomblob(16);
+)";
+
+constexpr const char* steps[] = {version_1, version_2, version_3};
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // The runner's side: which jobs may go next, and the turn a lane takes between two tasks.
 #include <algorithm>
+#include <cstring>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "host/store/begun.hpp"
 #include "host/store/job_row.hpp"
@@ -223,6 +225,15 @@ void SqliteJobStore::rest() { file_.rest(); }
 std::uint32_t SqliteJobStore::origin() {
   file_.database();
   return file_.origin();
+}
+
+HashKey SqliteJobStore::secret() {
+  Rows rows = file_.database().query("SELECT secret FROM queue");
+  HashKey key;
+  if (!rows.next() || rows.blob(0).size() != sizeof key)
+    throw Error(ErrorCode::unavailable, "the queue's file has lost the key of its tasks' marks");
+  std::memcpy(&key, rows.blob(0).data(), sizeof key);
+  return key;
 }
 
 }  // namespace thole::host

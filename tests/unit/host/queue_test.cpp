@@ -17,6 +17,7 @@
 #include "base/stream.hpp"
 #include "host/queue/local_door.hpp"
 #include "host/queue/local_lanes.hpp"
+#include "host/process/tree.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/surroundings/logout.hpp"
 #include "support/said.hpp"
@@ -113,6 +114,40 @@ TEST_F(QueueSeats, ProcessesAreFoundByTheMarkOfTheirTask) {
   pollfd end{found.front().get(), POLLIN, 0};
   EXPECT_EQ(::poll(&end, 1, 5000), 1);
   ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(QueueSeats, AStrangersProcessBearsNoMarkAndHasNoLane) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  LocalLanes lanes(directory_);
+  char name[] = "/tmp/thole-stranger-XXXXXX";
+  const std::string theirs = ::mkdtemp(name);
+  const auto pretend = [&](uid_t uid, const std::string& life, mode_t mode) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::mkfifo(life.c_str(), mode);
+    const int fd = ::open(life.c_str(), O_RDWR);
+    const bool became = ::chmod(life.c_str(), mode) == 0 && ::chown(life.c_str(), uid, uid) == 0 &&
+                        (uid == 0 || ::setresuid(uid, uid, uid) == 0);
+    if (fd < 0 || !became) ::_exit(2);
+    const std::string mark = "THOLE_TASK=1.0.1@" + directory_, queue = "THOLE_QUEUE_DIR=" + directory_;
+    char* environment[] = {const_cast<char*>(mark.c_str()), const_cast<char*>(queue.c_str()), nullptr};
+    ::execle("/bin/sleep", "sleep", "600", nullptr, environment);
+    ::_exit(127);
+  };
+  const pid_t stranger = pretend(65534, theirs + "/7.life", 0600);
+  const pid_t in_the_open = pretend(0, theirs + "/8.life", 0622);
+  const pid_t ours = pretend(0, theirs + "/9.life", 0600);
+  while (lanes.bearers("1.0.1@" + directory_).size() < 2 && ::waitpid(-1, nullptr, WNOHANG) == 0) {}
+  while (!has_word(stranger, "THOLE_QUEUE_DIR=" + directory_) && ::waitpid(-1, nullptr, WNOHANG) == 0) {}
+  EXPECT_EQ(lanes.bearers("1.0.1@" + directory_).size(), 2u);
+  EXPECT_TRUE(lanes.holders(7).empty()) << "a FIFO of a stranger";
+  EXPECT_TRUE(lanes.holders(8).empty()) << "one that anybody may open";
+  EXPECT_EQ(lanes.holders(9).size(), 1u);
+  for (const pid_t child : {stranger, in_the_open, ours}) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  std::filesystem::remove_all(theirs);
 }
 
 TEST_F(QueueLogs, TasksOfOnePlaceAreInOneFileOneAfterTheOther) {
