@@ -51,12 +51,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   }
   write_note(pass, decision, places, *claim);
   store_.hook("noted");
-  if (pass.section.ordered()) {
-    nudge(pass, decision.nudge);
-  } else if (entry_.shared && others_share(pass, decision, places)) {
-    claim.reset();
-    return Outcome::again;
-  }
+  if (pass.section.ordered()) nudge(pass, decision.nudge);
   if (entry_.shared) return Outcome::done;   // in line until it is certain (still_admitted): nobody follows one who comes back
   step_out(pass);
   store_.hook("left");

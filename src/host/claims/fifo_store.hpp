@@ -143,7 +143,6 @@ class FifoPlace : public port::Place {
   Outcome try_step(const model::Rule& rule, std::optional<port::Claim>& claim);
   Outcome step_in_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim);
   Outcome step_without_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim);
-  bool others_share(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places);
   void look_at_queue(Pass& pass);
   void show_queue(Pass& pass);
   bool drop_dead(Pass& pass);

@@ -4,8 +4,8 @@
 // at the slots by himself, in ascending order, keeps the trial locks that succeed, and takes what the rule wants of them.
 // Others may do the same, or be inside of alloc: each trial lock that fails is somebody else's or his trial, so all is given
 // back and tried again after a random pause; nobody waits while he holds one. The queue and the mask stay as they are: they
-// belong to those inside. What is lost is order, and wake-ups (a look after 2 s at the latest replaces them). Sharers read
-// each other's records after they have taken their places: the later one sees the earlier one, and both may give way.
+// belong to those inside. What is lost is order, and wake-ups (a look after 2 s at the latest replaces them). Sharers look
+// again after they have made their notes, as always (still_admitted): the later one sees the earlier one, and both may give way.
 #include <sys/random.h>
 
 #include <algorithm>
@@ -50,18 +50,6 @@ FifoPlace::Outcome FifoPlace::step_without_order(Pass& pass, const model::Rule& 
   if (auto* wait = std::get_if<model::Wait>(&decision_)) wait->look_again = random_pause();
   excused_ = true;
   return Outcome::done;
-}
-
-// Has another sharer taken a place that the rule has not seen? Asked with our own place locked: of two who come at
-// once, at least one sees the other.
-bool FifoPlace::others_share(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places) {
-  for (std::size_t i = 0; i < decision.slots.size(); ++i) {
-    const unsigned slot = decision.slots[i];
-    const std::vector<unsigned> live = pass.look.live_share_places(slot);
-    const auto others = live.size() - static_cast<std::size_t>(std::count(live.begin(), live.end(), places[i] - 1));
-    if (others != pass.view.slots[slot].holders.size()) return true;
-  }
-  return false;
 }
 
 }  // namespace thole::host

@@ -119,29 +119,77 @@ TEST_F(Faults, WhoComesWhileASharerTakesHisPlaceIsSeenBeforeTheClaimIsGiven) {
   made.step_hook = [](const char* step) {
     if (std::string(step) == "slots locked" && at_note) std::exchange(at_note, nullptr)();
   };
-  auto store = open_claim_store(made);
-  std::vector<Fd> rival;
-  at_note = [&] {
-    for (const char* node : {"/gpu.GPU-0", "/share.GPU-0.9"}) {
-      rival.push_back(open_at(AT_FDCWD, (directory + node).c_str(), O_RDWR | O_NONBLOCK));
-      EXPECT_EQ(::flock(rival.back().get(), (node[1] == 'g' ? LOCK_SH : LOCK_EX) | LOCK_NB), 0);
+  made.patience = {Millis(20), Millis(100)};
+  for (const bool kept : {false, true}) {
+    SCOPED_TRACE(kept ? "alloc is kept" : "in order");
+    auto store = open_claim_store(made);
+    const Fd alloc = open_at(AT_FDCWD, (directory + "/alloc").c_str(), O_RDWR);
+    if (kept) {
+      ASSERT_EQ(::flock(alloc.get(), LOCK_EX), 0);
     }
+    std::vector<Fd> rival;
+    at_note = [&] {
+      for (const char* node : {"/gpu.GPU-0", "/share.GPU-0.9"}) {
+        rival.push_back(open_at(AT_FDCWD, (directory + node).c_str(), O_RDWR | O_NONBLOCK));
+        EXPECT_EQ(::flock(rival.back().get(), (node[1] == 'g' ? LOCK_SH : LOCK_EX) | LOCK_NB), 0);
+      }
+    };
+    unsigned asked = 0;
+    auto won = store->enter(sharer({"GPU-0"}, 1000))->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
+      if (++asked == 1) {
+        EXPECT_TRUE(queue.slots[0].holders.empty());
+        return model::Take{{0}, {}};
+      }
+      EXPECT_EQ(queue.slots[0].holders.size(), 1u);
+      if (!queue.slots[0].holders.empty()) {
+        EXPECT_FALSE(queue.slots[0].holders[0].memory_mib) << "of unknown size: the unit is full";
+      }
+      return model::Wait{};
+    });
+    EXPECT_EQ(rival.size(), 2u);
+    EXPECT_FALSE(won);
+    EXPECT_GE(asked, 2u);
+  }
+}
+
+TEST_F(Faults, ADirectoryReplacedWhileAUnitIsTakenOfItGivesNoSecondOwner) {
+  auto made = options(StateLocation::named(directory));
+  made.step_hook = [](const char* step) {
+    if (std::string(step) == "slots locked" && at_note) std::exchange(at_note, nullptr)();
   };
-  unsigned asked = 0;
-  auto won = store->enter(sharer({"GPU-0"}, 1000))->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
-    if (++asked == 1) {
-      EXPECT_TRUE(queue.slots[0].holders.empty());
-      return model::Take{{0}, {}};
-    }
-    EXPECT_EQ(queue.slots[0].holders.size(), 1u);
-    if (!queue.slots[0].holders.empty()) {
-      EXPECT_FALSE(queue.slots[0].holders[0].memory_mib) << "of unknown size: the unit is full";
-    }
-    return model::Wait{};
-  });
-  EXPECT_EQ(rival.size(), 2u);
+  auto store = open_claim_store(made);
+  std::optional<port::Claim> others;
+  at_note = [&] {
+    std::filesystem::rename(directory, directory + ".old");
+    others = try_claim(*open(), entry({"GPU-0"}));
+  };
+  const auto won = try_claim(*store, entry({"GPU-0"}));
+  EXPECT_TRUE(others) << "it is the first in the directory that has the name now";
   EXPECT_FALSE(won);
-  EXPECT_GE(asked, 2u);
+}
+
+// `thole init` makes nodes anew: between the trial lock, which the taker keeps, and the taking.
+TEST_F(Faults, ANodeThatLostItsNameOrIsBeingTakenAwayIsNoClaim) {
+  auto store = open();
+  const std::string node = directory + "/gpu.GPU-0";
+  const auto claim_while = [&](const std::function<void()>& change) {
+    try_claim(*store, entry({"GPU-0"}));                    // leaves a mark: the next look tries the lock
+    unsigned asked = 0;
+    auto won = store->enter(entry({"GPU-0"}))->step([&](auto&&...) -> model::Decision {
+      if (++asked == 1) change();
+      return asked < 3 ? model::Decision(model::Take{{0}, {}}) : model::Decision(model::Refuse{});
+    });
+    EXPECT_GE(asked, 2u) << "the first lock was of no use";
+    return won;
+  };
+  EXPECT_FALSE(claim_while([&] { ASSERT_EQ(::chmod(node.c_str(), 0600 | S_ISUID), 0); }));
+  ASSERT_EQ(::chmod(node.c_str(), 0600), 0);
+  const auto held = claim_while([&] {
+    ASSERT_EQ(::mkfifo((node + ".new").c_str(), 0600), 0);
+    ASSERT_EQ(::rename((node + ".new").c_str(), node.c_str()), 0);
+  });
+  EXPECT_TRUE(held) << "of what has the name now";
+  EXPECT_FALSE(try_claim(*open(), entry({"GPU-0"})));
 }
 
 // `thole init` with another group makes share places anew.
