@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -136,20 +137,32 @@ class Child {
   }
   pid_t pid() const { return pid_; }
   void say(char c) { (void)!::write(pid_ == 0 ? to_parent_.write.get() : to_child_.write.get(), &c, 1); }
-  char hear() {   // 0 when the other has gone
+  char hear() {   // 0 when the other has gone, or the parent has listened for too long
     char c = 0;
-    return ::read(pid_ == 0 ? to_child_.read.get() : to_parent_.read.get(), &c, 1) == 1 ? c : '\0';
+    if (pid_ != 0 && !readable(to_parent_.read.get())) ADD_FAILURE() << "the child says nothing";
+    else if (::read(ear(), &c, 1) != 1) c = '\0';
+    return c;
   }
   int ear() const { return pid_ == 0 ? to_child_.read.get() : to_parent_.read.get(); }
   void kill(int signal) { ::kill(pid_, signal); }
-  int wait() {   // exit status, or 128 + signal
+  int wait() {   // exit status, or 128 + signal; a child that does not end is killed
     int status = 0;
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+    if (process && !readable(process.get())) {
+      ADD_FAILURE() << "the child does not end";
+      ::kill(pid_, SIGKILL);
+    }
     ::waitpid(pid_, &status, 0);
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
  private:
+  static bool readable(int fd) {   // within what the slowest machine needs; a broken rule must not keep the tests for ever
+    pollfd polled{fd, POLLIN, 0};
+    return ::poll(&polled, 1, 120'000) != 0;
+  }
+
   Pipe to_child_, to_parent_;
   pid_t pid_ = -1;
 };

@@ -199,6 +199,47 @@ TEST_F(UnorderedWaiter, AForgedTicketWithMyNumberIsNotTakenForMine) {
   EXPECT_EQ(shown, 1u);
 }
 
+TEST_F(UnorderedWaiter, WhoLeavesTheLineTakesItsTicketAlong) {
+  const auto refuse = [](auto&&...) -> model::Decision { return model::Refuse{}; };
+  EXPECT_FALSE(place->step(refuse));
+  EXPECT_TRUE(tickets().empty()) << "refused";
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  ASSERT_EQ(tickets().size(), 1u);
+  held.reset();
+  held = place->step(fifo_rule(wanted));
+  EXPECT_TRUE(held);
+  EXPECT_TRUE(tickets().empty()) << "served";
+  auto other = store->enter(wanted);
+  EXPECT_FALSE(other->step(fifo_rule(wanted)));
+  ASSERT_EQ(tickets().size(), 1u);
+  other.reset();
+  EXPECT_TRUE(tickets().empty()) << "gave up";
+}
+
+TEST_F(UnorderedWaiter, TicketsOfTheDeadAreDroppedByWhoMeetsThem) {
+  forge(9, ticket(mine.view.number - 1));
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_FALSE(std::get<model::Wait>(place->decision()).behind) << "at this very look";
+  ASSERT_EQ(tickets().size(), 1u);
+  EXPECT_EQ(tickets()[0].place, mine.place);
+}
+
+TEST_F(Unordered, ALineFullOfTheDeadHasRoom) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  for (unsigned place = 0; place < turn_places; ++place) {
+    Ticket dead = ticket(place + 1);
+    dead.view.eligible.reset(0);          // nobody who waits for GPU 0 has to look whether they live
+    forge(place, dead);
+  }
+  auto wanted = entry({"GPU-0"});
+  std::string told;
+  wanted.caution = [&](const std::string& text) { told = text; };
+  EXPECT_FALSE(store->enter(wanted)->step(fifo_rule(wanted)));
+  EXPECT_EQ(told, "");
+  EXPECT_TRUE(tickets().empty()) << "the waiter has had a place among them, and has left";
+}
+
 TEST_F(Unordered, WhoStartsWakesThoseTheRuleNames) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
