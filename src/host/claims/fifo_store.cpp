@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -17,7 +18,7 @@
 namespace thole::host {
 
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
-    : options_(std::move(options)), look_only_(look_only), me_(own_identity()), looks_(options_.look_patience) {
+    : options_(std::move(options)), look_only_(look_only), me_(own_identity()), adopted_by_(::getpid()), looks_(options_.look_patience) {
   open_directory(std::move(directory));
 }
 
@@ -85,11 +86,25 @@ bool FifoStore::reopen() {
 }
 
 void FifoStore::adopt_after_fork() {
-  if (static_cast<std::uint32_t>(::getpid()) == me_.pid) return;
-  new (&threads_) std::mutex;  // another thread of the parent may have had one; that thread is not here
+  const pid_t me = ::getpid();
+  for (pid_t whose = adopted_by_; whose != me; whose = adopted_by_) {
+    // One thread of the child does it, marked by -me; another process's mark is of a thread that is not here.
+    if (whose == -me) std::this_thread::yield();
+    else if (adopted_by_.compare_exchange_strong(whose, -me)) adopt();
+  }
+}
+
+void FifoStore::adopt() {
+  new (&threads_) std::mutex;  // another thread of the parent may have had one
   new (&cautions_mutex_) std::mutex;
-  me_ = own_identity();
-  open_again();
+  try {
+    me_ = own_identity();
+    open_again();
+  } catch (...) {
+    adopted_by_ = 0;           // the next one tries again
+    throw;
+  }
+  adopted_by_ = ::getpid();
 }
 
 bool FifoStore::caution(const std::string& text) {
@@ -120,11 +135,15 @@ port::StoreAbout FifoStore::about() const {
 }
 
 std::unique_ptr<port::ClaimStore> FifoStore::within(const std::string& claim_id) {
-  ClaimStoreOptions inner = options_;
-  inner.location = inner_location(options_, claim_id);
+  ClaimStoreOptions inner = [this] {
+    adopt_after_fork();
+    std::lock_guard lock(threads_);
+    return options_;
+  }();
+  inner.location = inner_location(inner, claim_id);
   inner.units.clear();  // those of the claim: each is added by the first who enters for it
   const std::string outer = about().directory;
-  sweep_inner_directories(options_, outer, [this](const std::string& id) { return !own_claim(id).empty(); });
+  sweep_inner_directories(inner, outer, [this](const std::string& id) { return !own_claim(id).empty(); });
   try {
     StateDir directory = open_state_dir(inner.location);
     mark_inner_directory(directory, outer);

@@ -65,6 +65,7 @@ class FifoStore : public port::ClaimStore {
   NoteBook book_of(int directory) const;
   bool change_note(const std::string& id, const std::function<void(Note&)>& how);
   void open_directory(StateDir directory);
+  void adopt();
   void say_who_keeps(const std::string& alloc, const KernelLocks& locks);   // under threads()
 
   ClaimStoreOptions options_;
@@ -76,6 +77,7 @@ class FifoStore : public port::ClaimStore {
   std::optional<OwnNotes> own_notes_;
   model::QueueView view_;
   ProcessIdentity me_;
+  std::atomic<pid_t> adopted_by_;      // whose descriptors they are; negative while a thread of that process opens them
   mutable std::mutex cautions_mutex_;  // its own: cautions arise while threads_ is held, and while it is not
   std::vector<std::string> cautions_;
   AllocBudget looks_;                  // of those who only look; under threads_
