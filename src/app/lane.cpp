@@ -298,7 +298,7 @@ void Lane::could_not_begin(Running& running, const Error& error) {
   record.ended_ms = in_ms(now);
   record.seal = model::end_seal(record);
   record.phase.store(TaskPhase::ended);
-  const plan::TaskEnding ending{exit_code, {}, false, false, false, false};
+  const plan::TaskEnding ending{.exit_code = exit_code};
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
   end.reason = error.full();
   end.log_length = ports_.logs.end(running.log, fmt::format("# not started: {}\n", error.full()));
@@ -354,7 +354,10 @@ void Lane::over(const port::TaskOver& over) {
   const std::optional<std::uint64_t> peak_gpu = peak_gpu_mib(running, now);
   record.peak_gpu_mib = peak_gpu.value_or(0);
 
-  plan::TaskEnding ending{over.ended.exit_code, over.ended.signal, over.ended.time_limit, over.cancelled, false, false};
+  plan::TaskEnding ending{.exit_code = over.ended.exit_code,
+                          .signal = over.ended.signal,
+                          .time_limit = over.ended.time_limit,
+                          .cancelled = over.cancelled};
   if (over.ended.exit_code != 0)
     ending.gpu_out_of_memory = plan::says_gpu_out_of_memory(ports_.logs.tail(running.log, tail_for_signs));
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);

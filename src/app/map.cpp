@@ -76,7 +76,7 @@ class Map {
   void end_tasks(int signal);
   void deadlines_passed();
   void next_step(Seat& seat, std::size_t place);
-  bool wanted_by_others(const MapLane& lane);
+  bool wanted_by_others(MapLane& lane);
   std::optional<SteadyTime> next_deadline() const;
   SteadyTime now() const { return ports_.run.site.clock.steady(); }
   port::ClaimStore& store_of(MapLane& lane) {
@@ -318,9 +318,9 @@ void Map::vacate(Seat& seat, std::size_t place) {
 }
 
 // Our own thread may be among those who wait: more lanes than one may be had.
-bool Map::wanted_by_others(const MapLane& lane) {
+bool Map::wanted_by_others(MapLane& lane) {
   if (!lane.holds()) return false;
-  const auto waiters = store_of(const_cast<MapLane&>(lane)).wanted_by(lane.gain.acquired.claim);
+  const auto waiters = store_of(lane).wanted_by(lane.gain.acquired.claim);
   return std::any_of(waiters.begin(), waiters.end(), [](pid_t pid) { return pid != ::getpid(); });
 }
 

@@ -57,7 +57,6 @@ void LaneClaims::ask() {
     try {
       claim(request);
     } catch (...) {
-      std::lock_guard lock(mutex_);
       failure_ = std::current_exception();
     }
     site_.observer.rest();             // no probe of ours beside the tasks
@@ -88,7 +87,6 @@ void LaneClaims::claim(const model::Request& request) {
   if (gain.binding && events_.binding) events_.binding(*gain.binding);
   gain.most_units = most_units(site_.observer, request);
   if (events_.got) events_.got(gain.acquired);
-  std::lock_guard lock(mutex_);
   gain_ = std::move(gain);
 }
 

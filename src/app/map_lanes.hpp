@@ -4,7 +4,6 @@
 
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -46,8 +45,7 @@ class LaneClaims {
   const RunEvents& events_;
   Fd ready_, cancel_;
   bool first_ = true;
-  std::mutex mutex_;
-  std::optional<LaneGain> gain_;
+  std::optional<LaneGain> gain_;       // the thread's; ours once it has been joined
   std::exception_ptr failure_;
   bool asked_ = false;
   std::thread thread_;

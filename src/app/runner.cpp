@@ -356,7 +356,7 @@ void Runner::start(const model::Job& job) {
   port::LaneView view = ports_.lanes.look_at(number);
   lane.record = std::move(view.record);
   lane.mail = std::move(view.mail);
-  lane.state = {number, job.id, job.request_class, job.terms.priority, job.gpus, false, false};
+  lane.state = plan::waiting_lane(number, job);
   if (job.gpus > 0) ports_.site().store.about();   // opened once, not in every lane
   ports_.jobs.rest();
   lane.child = ports_.lanes.fork(std::move(seat), seat_, [this, &job](port::LaneSeat& ours) {

@@ -79,7 +79,7 @@ class Planner {
 
   void start(const model::Job& job) {
     plan.start.push_back(job.id);
-    lanes_.push_back({0, job.id, job.request_class, job.terms.priority, job.gpus, false, false});
+    lanes_.push_back(waiting_lane(0, job));
   }
 
   std::vector<LaneState> lanes_;
@@ -89,6 +89,10 @@ class Planner {
 };
 
 }  // namespace
+
+LaneState waiting_lane(unsigned number, const model::Job& job) {
+  return {.number = number, .job = job.id, .request_class = job.request_class, .priority = job.terms.priority, .gpus = job.gpus};
+}
 
 LanePlan plan_lanes(std::span<const model::Job> candidates, std::span<const LaneState> lanes, unsigned cpu_lanes,
                     const Overlap& overlap) {

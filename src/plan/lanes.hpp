@@ -28,6 +28,8 @@ struct LaneState {
   bool leaving = false;                          // it was asked to give way
 };
 
+LaneState waiting_lane(unsigned number, const model::Job& job);   // of the next task of this job
+
 struct LanePlan {
   std::vector<model::JobId> start;
   std::vector<unsigned> give_way;                // waiting ones leave the line, others end after their present task

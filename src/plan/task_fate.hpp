@@ -11,7 +11,7 @@ namespace thole::plan {
 
 // How one run of a task ended, beyond its status.
 struct TaskEnding {
-  std::optional<int> exit_code, signal;
+  std::optional<int> exit_code = {}, signal = {};
   bool time_limit = false;
   bool cancelled = false;
   bool lost = false;                             // its supervisor died, and nobody saw the end

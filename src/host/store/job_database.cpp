@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "host/store/log_vfs.hpp"
 
@@ -28,11 +29,9 @@ constexpr off_t users_of_index = 128;
 std::uint64_t file_identity(const std::string& path) {
   struct statx about {};
   if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) return 0;
-  std::uint64_t hash = 14695981039346656037u;
   const std::uint64_t parts[] = {about.stx_dev_major, about.stx_dev_minor, about.stx_ino,
                                  static_cast<std::uint64_t>(about.stx_btime.tv_sec), about.stx_btime.tv_nsec};
-  for (const std::uint64_t part : parts) hash = (hash ^ part) * 1099511628211u;
-  return hash | 1;
+  return fnv1a({reinterpret_cast<const char*>(parts), sizeof parts}) | 1;
 }
 
 std::uint32_t origin_of(std::uint64_t file) { return static_cast<std::uint32_t>(file ^ file >> 32) | (file != 0 ? 1 : 0); }

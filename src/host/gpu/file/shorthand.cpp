@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -59,8 +60,7 @@ constexpr std::uint64_t host_memory_mib_per_gpu = 65536;
 // 64 bits that depend on every byte of a seed (FNV-1a, then splitmix64's finaliser): identities must not change between
 // versions of a standard library.
 std::uint64_t hash(std::string_view seed) {
-  std::uint64_t h = 0xcbf29ce484222325;
-  for (char c : seed) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  std::uint64_t h = fnv1a(seed);
   h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
   h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
   return h ^ (h >> 31);
