@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "support/fake_site.hpp"
+#include "support/said.hpp"
 
 namespace thole {
 namespace {
@@ -94,6 +95,18 @@ TEST(Acquire, SaysBusyWithoutWaitingAndTimedOutAfterWaiting) {
   EXPECT_EQ(failure_of(fake, request), ErrorCode::busy);
   request.wait = Seconds{5};
   EXPECT_EQ(failure_of(fake, request), ErrorCode::timed_out);
+}
+
+TEST(Acquire, SaysHowLongItWaitedAsItWasAsked) {
+  FakeSite fake(1);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
+  auto request = want(1);
+  for (const auto& [wait, words] : {std::pair{Millis{300}, "not free after 0.3s"}, {Millis{90'500}, "not free after 90.5s"},
+                                    {Millis{90'000}, "not free after 1m30s"}}) {
+    request.wait = wait;
+    const std::string text = test::said([&] { acquire(*fake.site, request, {}); });
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  }
 }
 
 TEST(Acquire, StartsWhenTheHolderLeaves) {
