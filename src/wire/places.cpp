@@ -39,7 +39,7 @@ std::string with_path(const std::string& name, const std::string& path) {
   std::error_code missing;
   const fs::path real = fs::canonical(path, missing);
   const std::uint64_t hash = fnv1a(missing ? path : real.string());
-  return as_name(name.substr(name.rfind('/') + 1)) + fmt::format("-{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
+  return name.substr(name.rfind('/') + 1) + fmt::format("-{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ std::string Places::machine_name(const std::string& file) const {
     if (path.extension() == ".json" && fs::equivalent(path.parent_path().empty() ? "." : path.parent_path(), shipped, missing))
       return as_name(path.stem().string());
   }
-  return with_path(machine_, file);
+  return as_name(with_path(machine_, file));
 }
 
 host::QueuePlaces Places::queue(const std::string& machine_name) const {
@@ -114,7 +114,7 @@ host::QueuePlaces Places::queue(const std::string& machine_name) const {
   places.host = host::host_name();
   places.machine = machine_name;
   // The claims of a directory of their own have a queue of their own.
-  if (!state_dir_.empty()) places.machine += with_path("claims", state_dir_);
+  if (!state_dir_.empty()) places.machine += (machine_name.empty() ? "machine-" : "-") + with_path("claims", state_dir_);
   places.uid = uid_;
   return places;
 }
