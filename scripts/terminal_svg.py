@@ -204,9 +204,15 @@ def content(cells):
     return "".join(parts)
 
 
-def document(width, height, body, style=""):
+def words(cells):
+    """What stands there, for who cannot see it."""
+    return "\n".join("".join(cell[0] for cell in line).rstrip() for line in cells).rstrip()
+
+
+def document(width, height, title, about, body, style=""):
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-            f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{html.escape(FONT)}" font-size="14" xml:space="preserve">'
+            f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{html.escape(FONT)}" font-size="14" xml:space="preserve" role="img">'
+            f"<title>{html.escape(title)}</title><desc>{html.escape(about)}</desc>"
             f"<style>text{{white-space:pre}}{palette(DARK)}"
             f"@media (prefers-color-scheme:light){{{palette(LIGHT)}}}{style}</style>"
             f"{body}</svg>\n")
@@ -215,28 +221,30 @@ def document(width, height, body, style=""):
 def still(screen, title):
     rows = max((n + 1 for n, line in enumerate(screen.lines) if any(cell[0] != " " for cell in line)), default=1)
     width, height = size(screen.columns, rows)
-    return document(width, height, window(screen.columns, rows, title) + content(screen.cells()[:rows]))
+    cells = screen.cells()[:rows]
+    return document(width, height, title, words(cells), window(screen.columns, rows, title) + content(cells))
 
 
-def moving(panes, rest_s=4.0):
-    """Panes one below the other, each (title, columns, rows, [(time_s, cells)]); the last frame rests, then it begins again."""
+def moving(title, panes, rest_s=4.0):
+    """Panes one below the other, each (name, columns, rows, [(time_s, cells)]); the last frame rests, then it begins again."""
     length = max(frames[-1][0] for _, _, _, frames in panes) + rest_s
     body, style, top, width = [], [], 0.0, 0.0
-    for number, (title, columns, rows, frames) in enumerate(panes):
+    for number, (name, columns, rows, frames) in enumerate(panes):
         pane_width, height = size(columns, rows)
-        parts = [window(columns, rows, title)]
+        parts = [window(columns, rows, name)]
         for index, (start, cells) in enumerate(frames):
             end = frames[index + 1][0] if index + 1 < len(frames) else length
-            name = f"f{number}_{index}"
+            frame = f"f{number}_{index}"
             a, b = 100 * start / length, 100 * end / length
             last = index + 1 == len(frames)
             first, still_there = ("visible" if yes else "hidden" for yes in (start == 0, last))
             begin = f"0%{{visibility:{first}}}{a:.3f}%{{visibility:visible}}"
             finish = "100%{visibility:visible}" if last else f"{b:.3f}%,100%{{visibility:hidden}}"
-            style.append(f"@keyframes {name}{{{begin}{finish}}}"
-                         f".{name}{{visibility:{still_there};animation:{name} {length:.2f}s step-end infinite}}")
-            parts.append(f'<g class="{name}">{content(cells)}</g>')
+            style.append(f"@keyframes {frame}{{{begin}{finish}}}"
+                         f".{frame}{{visibility:{still_there};animation:{frame} {length:.2f}s step-end infinite}}")
+            parts.append(f'<g class="{frame}">{content(cells)}</g>')
         body.append(f'<g transform="translate(0 {top:.0f})">{"".join(parts)}</g>')
         top += height + 10
         width = max(width, pane_width)
-    return document(width, top - 10, "".join(body), "".join(style))
+    about = "\n".join(f"{name} at the end:\n{words(frames[-1][1])}" for name, _, _, frames in panes)
+    return document(width, top - 10, title, about, "".join(body), "".join(style))

@@ -110,13 +110,13 @@ void Svg::text(double x, double y, std::string_view text, const Font& font, doub
   body_ += fmt::format("<text {}>{}</text>\n", attributes, escaped(shown));
 }
 
-std::string Svg::document(double width, double height, std::string_view title) const {
+std::string Svg::document(double width, double height, std::string_view title, std::string_view about) const {
   return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" "
       "font-family=\"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\">\n"
-      "<title>{2}</title>\n<style>{4}</style>\n<rect class=\"page\" width=\"{0}\" height=\"{1}\" "
+      "<title>{2}</title>\n<desc>{5}</desc>\n<style>{4}</style>\n<rect class=\"page\" width=\"{0}\" height=\"{1}\" "
       "fill=\"#ffffff\"/>\n{3}</svg>\n",
-      number(width), number(height), escaped(title), body_, dark_style());
+      number(width), number(height), escaped(title), body_, dark_style(), escaped(about));
 }
 
 }  // namespace thole::cli

@@ -37,7 +37,7 @@ class Svg {
   // Cut with an ellipsis at `room`, where that is not 0.
   void text(double x, double y, std::string_view text, const Font& font, double room = 0);
 
-  std::string document(double width, double height, std::string_view title) const;
+  std::string document(double width, double height, std::string_view title, std::string_view about) const;
 
  private:
   std::string body_;

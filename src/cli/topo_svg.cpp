@@ -86,7 +86,7 @@ class Picture {
     }
     const LinkPicture links = draw_links(svg_, spots_, joins_, links_x, through_switch(joins_, machine_.gpus.size()));
     draw_legend(links);
-    return svg_.document(std::max(links.right + margin, 720.0), y_ + margin, title_of(overview_));
+    return svg_.document(std::max(links.right + margin, 720.0), y_ + margin, title_of(overview_), summary_of(machine_));
   }
 
  private:

@@ -3,6 +3,7 @@ import os
 import pathlib
 import re
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 
@@ -22,6 +23,16 @@ def test_what_is_committed_is_what_the_program_shows(tmp_path):
     stale = [path.name for path in PICTURES if now.get(path.name) != path.read_text()]
     assert now.keys() == {path.name for path in PICTURES}
     assert not stale, "stale: sudo scripts/make-pictures, look at them, commit them"
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.stem)
+def test_every_picture_says_in_words_what_it_shows(picture):
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    title, about = list(root)[:2]
+    assert root.get("role") == "img"
+    assert (title.tag.rpartition("}")[2], about.tag.rpartition("}")[2]) == ("title", "desc")
+    assert title.text.strip()
+    assert "GPU" in about.text
 
 
 def luminance(colour):

@@ -61,6 +61,6 @@ def test_the_last_frame_of_a_recording_is_seen_without_animation():
     screen.feed("first")
     first = screen.cells()
     screen.feed("\rlast ")
-    svg = terminal_svg.moving([("user", 10, 1, [(0.0, first), (1.0, screen.cells())])])
+    svg = terminal_svg.moving("a scene", [("user", 10, 1, [(0.0, first), (1.0, screen.cells())])])
     assert ".f0_0{visibility:hidden" in svg and ".f0_1{visibility:visible" in svg
     xml.etree.ElementTree.fromstring(svg)

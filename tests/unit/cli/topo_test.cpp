@@ -129,9 +129,9 @@ TEST(Svg, CutsTextThatHasNoRoomAndEscapesAll) {
   Svg svg;
   svg.text(0, 10, "a < b & \"c\"", {});
   svg.text(0, 20, std::string(100, 'm'), {.size = 10}, 50);
-  const std::string document = svg.document(100, 100, "t<>");
+  const std::string document = svg.document(100, 100, "t<>", "two & more");
   EXPECT_THAT(document, HasSubstr("a &lt; b &amp; &quot;c&quot;"));
-  EXPECT_THAT(document, HasSubstr("<title>t&lt;&gt;</title>"));
+  EXPECT_THAT(document, HasSubstr("<title>t&lt;&gt;</title>\n<desc>two &amp; more</desc>"));
   EXPECT_THAT(document, HasSubstr(">mmmm…<"));
 }
 
