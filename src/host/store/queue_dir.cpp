@@ -6,6 +6,7 @@
 #include <pwd.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,11 +82,19 @@ bool is_own_group(gid_t gid, uid_t uid) {
   return name == members->gr_name;
 }
 
+// An access list gives its users what the group's bits allow at most.
+bool has_access_list(const std::string& path) {
+  return ::getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+}
+
+// A directory, or a link: that is its owner's to exchange in a directory for all (/tmp), too.
 void check_one_above(const std::string& path, uid_t uid) {
   struct stat found;
-  if (::stat(path.c_str(), &found) != 0) cannot(path, "cannot look at a directory above the queue's", errno);
+  if (::lstat(path.c_str(), &found) != 0) cannot(path, "cannot look at a directory above the queue's", errno);
   const bool by_owner = found.st_uid != uid && found.st_uid != 0 && is_known_owner(found.st_uid);
-  const bool by_all = (found.st_mode & 0002) != 0, by_group = (found.st_mode & 0020) != 0 && !is_own_group(found.st_gid, uid);
+  const bool is_link = S_ISLNK(found.st_mode);
+  const bool by_all = !is_link && (found.st_mode & 0002) != 0;
+  const bool by_group = !is_link && (found.st_mode & 0020) != 0 && (!is_own_group(found.st_gid, uid) || has_access_list(path));
   if (!by_owner && ((!by_all && !by_group) || (found.st_mode & S_ISVTX) != 0)) return;
   const std::string mend = by_owner ? "" : "chmod " + std::string(by_all ? "o-w " : "g-w ") + shell_quote(path) + "; or ";
   throw Error(ErrorCode::unavailable, "others can put another directory in the place of the queue's")
@@ -113,6 +122,7 @@ void check_above(const std::string& path, uid_t uid) {
     std::error_code none;
     const std::filesystem::path target = std::filesystem::read_symlink(next, none);
     if (none) { at = next; continue; }
+    check_one_above(next, uid);
     if (target.is_absolute()) at = "/";
     put(target.string());
   }

@@ -2,9 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -170,9 +174,35 @@ TEST_F(QueueDirectory, BelowWhatOthersMayWriteIsRefused) {
   EXPECT_EQ(refusal(), "");
   ASSERT_EQ(::chmod((root + "/elsewhere").c_str(), 0757), 0);
   EXPECT_THAT(refusal(), HasSubstr(root + "/elsewhere")) << "a link may be exchanged";
+  ASSERT_EQ(::chmod((root + "/elsewhere").c_str(), 01777), 0);
+  EXPECT_EQ(refusal(), "");
+  ASSERT_EQ(::lchown((root + "/elsewhere/link").c_str(), 54321, static_cast<gid_t>(-1)), 0);
+  EXPECT_THAT(refusal(), HasSubstr(root + "/elsewhere/link")) << "a link in /tmp is its owner's";
   places.named = root + "/project/mine";
   ASSERT_EQ(::chown(above.c_str(), 54321, static_cast<gid_t>(-1)), 0);
   EXPECT_THAT(refusal(), HasSubstr("others can put another directory")) << "its owner may always";
+}
+
+// Its mode looks as if only its owner's own group could write.
+TEST_F(QueueDirectory, BelowWhatAnAccessListOpensIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root's group is known here";
+  places.named = root + "/project/mine";
+  open_queue_dir(places);
+  const std::string above = root + "/project";
+  ASSERT_EQ(::chmod(above.c_str(), 0775), 0);
+  EXPECT_EQ(refusal(), "") << "a group of one's own";
+  struct Entry {
+    std::uint16_t tag, may;
+    std::uint32_t who;
+  };
+  const struct {
+    std::uint32_t version = 2;
+    // acl(5): u::rwx, u:54321:rwx, g::r-x, m::rwx, o::r-x
+    Entry entries[5] = {{1, 7, ~0U}, {2, 7, 54321}, {4, 5, ~0U}, {16, 7, ~0U}, {32, 5, ~0U}};
+  } list;
+  if (::setxattr(above.c_str(), "system.posix_acl_access", &list, sizeof list, 0) != 0)
+    GTEST_SKIP() << "no access lists on this file system: " << std::strerror(errno);
+  EXPECT_THAT(refusal(), HasSubstr("chmod g-w " + above));
 }
 
 TEST_F(QueueDirectory, InMemoryIsUsedWithACaution) {
