@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         TooLateError as TooLateError,
         WaitTimeout as WaitTimeout,
         WorkerDied as WorkerDied,
+        WorkerNotStarted as WorkerNotStarted,
     )
     from .executor import Executor as Executor
     from .group import ProcessGroup as ProcessGroup
@@ -65,6 +66,7 @@ _WHERE = {
     "TooLateError": "errors",
     "WaitTimeout": "errors",
     "WorkerDied": "errors",
+    "WorkerNotStarted": "errors",
     "load_ipython_extension": "magic",
     "unload_ipython_extension": "magic",
     "Bound": "machine",

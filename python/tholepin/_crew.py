@@ -13,10 +13,12 @@ that one is tried again, up to a limit.
 from __future__ import annotations
 
 import _pickle
+import errno
 import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -26,11 +28,28 @@ from . import _pickling, _start, _wire
 from ._bell import Bell, new_epoll
 from ._chunks import Chunk, failure, how, with_cause
 from ._shares import Share, Shares
-from .errors import Error, WorkerDied
+from .errors import Error, WorkerDied, WorkerNotStarted
 
 AHEAD = 16
 _LOOKS = 64  # packets of one worker before the others have their turn
 _FAR = 10  # the worker's number of its socket
+
+
+_MENDS = {
+    errno.EMFILE: "raise the descriptor limit: ulimit -n",
+    errno.ENFILE: "the machine has no descriptors left: fs.file-max",
+    errno.EAGAIN: "raise the limit of processes: ulimit -u",
+    errno.ENOMEM: "memory is short: fewer workers, or end something",
+    errno.ENOENT: "sys.executable must be the path of a Python",
+    errno.EACCES: "sys.executable must be the path of a Python",
+}
+
+
+def _not_started(worker: str, problem: OSError | Error) -> WorkerNotStarted:
+    number = problem.errno or 0
+    why = f": {problem.message}" if isinstance(problem, Error) and not number else ""
+    hint = getattr(problem, "hint", "") or _MENDS.get(number, "")
+    return WorkerNotStarted(f"cannot start {worker}{why}", object=sys.executable, hint=hint, errno=number)
 
 
 class _Worker:
@@ -94,7 +113,10 @@ class Crew:
         self.size = len(shares.each)
         self._finished = threading.Event()
         self._thread = threading.Thread(target=self._run, name="thole-pool", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            raise _not_started("the pool's thread", OSError(errno.EAGAIN, "")) from None
 
     # ---- For other threads ----
 
@@ -241,6 +263,18 @@ class Crew:
     # ---- Workers ----
 
     def _start_worker(self, share: Share) -> None:
+        try:
+            worker = self._started(share)
+        except (OSError, Error) as problem:
+            raise _not_started(f"worker {self._shares.each.index(share) + 1} of {self.size}", problem) from problem
+        for code, body in self._first:
+            _wire.send(worker.near, 0, 0, 0, code, body)
+        self._workers.append(worker)
+        for fd in (worker.near.fileno(), worker.child.fd):
+            self._by_fd[fd] = worker
+            self._epoll.register(fd, select.EPOLLIN)
+
+    def _started(self, share: Share) -> _Worker:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with open(os.devnull, "rb") as nothing:
@@ -254,13 +288,7 @@ class Crew:
             near.close()
             far.close()
             raise
-        worker = _Worker(share, child, near, far)
-        for code, body in self._first:
-            _wire.send(near, 0, 0, 0, code, body)
-        self._workers.append(worker)
-        for fd in (near.fileno(), child.fd):
-            self._by_fd[fd] = worker
-            self._epoll.register(fd, select.EPOLLIN)
+        return _Worker(share, child, near, far)
 
     def _forget(self, worker: _Worker) -> None:
         for fd in (worker.near.fileno(), worker.child.fd):
@@ -473,6 +501,8 @@ def crew_over(shares: Shares, *arguments: Any, **more: Any) -> Crew:
     """A crew with these shares, which are its own from here on: where it cannot be made, the claim is released."""
     try:
         return Crew(shares, *arguments, **more)
-    except BaseException:
+    except BaseException as problem:
         shares.release()
+        if isinstance(problem, OSError) and not isinstance(problem, Error):
+            raise _not_started("workers", problem) from problem
         raise

@@ -181,3 +181,22 @@ class WorkerDied(Error):
         super().__init__(message, object=object, hint=hint)
         self.pid = pid
         self.exit_status = exit_status
+
+
+class WorkerNotStarted(Error, OSError):
+    """A worker process could not be started: the interpreter is gone, or there are too few processes, descriptors or memory. An
+    ``OSError``, too.
+
+    >>> import sys, tholepin
+    >>> python, sys.executable = sys.executable, "/gone/python"
+    >>> with tholepin.Pool(2) as pool:
+    ...     try:
+    ...         pool.wait_until_ready()
+    ...     except tholepin.WorkerNotStarted as error:
+    ...         error.message, error.object
+    ('cannot start worker 1 of 2', '/gone/python')
+    >>> sys.executable = python
+    """
+
+    default_code = 69
+    errno: int  # OSError alone says that it may be None

@@ -14,6 +14,7 @@ ERRORS = [
     tholepin.TooLateError,
     tholepin.DriverError,
     tholepin.WorkerDied,
+    tholepin.WorkerNotStarted,
 ]
 
 

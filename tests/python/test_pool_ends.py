@@ -304,3 +304,49 @@ for room, what in ((0, new_epoll), (1, lambda: Bell(new_epoll())), (2, lambda: B
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["69 raise the descriptor limit: ulimit -n"] * 3
+
+
+def test_a_worker_that_cannot_be_started_is_named_with_its_command_and_the_fix(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/gone/python")
+    with tholepin.Pool(gpus=2) as pool:
+        with pytest.raises(OSError) as caught:
+            pool.wait_until_ready(LONG)
+        with pytest.raises(tholepin.WorkerNotStarted):
+            pool.apply(os.getpid)
+    assert isinstance(caught.value, tholepin.WorkerNotStarted)
+    assert str(caught.value).splitlines() == ["cannot start worker 1 of 2: /gone/python: No such file or directory",
+                                              "  sys.executable must be the path of a Python"]
+    all_gpus_are_free()
+
+
+def test_however_few_descriptors_there_are_no_pool_fails_without_the_fix(tmp_path):
+    path = script(tmp_path, """
+import gc, os, resource, tholepin
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+def tried():
+    with tholepin.Pool(3) as pool:
+        pool.wait_until_ready()
+        pool.close()
+        pool.join()
+tried()   # so that what is imported is there
+seen = set()
+for room in range(100):
+    gc.collect()
+    last = os.dup(0)
+    os.close(last)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (last + room, most))
+    try:
+        tried()
+    except tholepin.Error as error:
+        assert "ulimit -n" in error.hint, repr(error)
+        seen.add(error.message)
+    else:
+        break
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+print(*sorted(seen), sep="\\n")
+""")
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=LONG)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = done.stdout.splitlines()
+    assert {f"cannot start worker {number} of 3" for number in (1, 2, 3)} <= {line.partition(":")[0] for line in said}, said
