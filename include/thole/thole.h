@@ -215,8 +215,8 @@ THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *
  *                       not close-on-exec are inherited as ever
  *   life                the read end of a pipe, or -1: when the last write end of that pipe is closed, as it is when this
  *                       process ends, however it ends, the kernel kills the program and its process group
- * Errors: THOLE_USAGE; THOLE_UNAVAILABLE ("strict"); 126 and 127 as a shell says them where the program cannot be run or is not
- * there; THOLE_INTERNAL. */
+ * Errors: THOLE_USAGE; THOLE_UNAVAILABLE ("strict", or a directory that cannot be entered); 126 and 127 as a shell says them where
+ * the program cannot be run or is not there; THOLE_INTERNAL. */
 THOLE_EXPORT int thole_start(const char *const *argv, const char *const *environment, const char *directory,
                              const char *binding, const int *descriptors, int life, int *end, thole_error **error);
 

@@ -300,7 +300,7 @@ void Launch::report(const Failure& failure) const {
     case Stage::cpus: report_cpus();
     case Stage::memory: report_memory();
     case Stage::directory:
-      throw Error(ErrorCode::internal, "cannot enter the working directory").about(spec_.cwd).because(failure.reason);
+      throw Error(ErrorCode::unavailable, "cannot enter the working directory").about(spec_.cwd).because(failure.reason);
     case Stage::life:
       throw Error(ErrorCode::internal, "cannot tie the command to this process").because(failure.reason)
           .hint("it needs /proc, and fewer descriptors than the limit: ulimit -n");

@@ -180,7 +180,7 @@ TEST(Start, SaysWhyItCannot) {
       {"not executable", command({"/etc/passwd"}), ErrorCode::not_executable, "cannot run"},
       {"empty", command({""}), ErrorCode::not_found, "no such command"},
       {"nothing", command({}), ErrorCode::usage, "no command"},
-      {"cwd", in_directory, ErrorCode::internal, "working directory"},
+      {"cwd", in_directory, ErrorCode::unavailable, "working directory"},
       {"cpus", on_cpus, ErrorCode::unavailable, "CPUs"},
       {"descriptor", with_closed, ErrorCode::internal, "claim"},
   };
