@@ -191,7 +191,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
     acquired.alone.reset();
     held.ending = [placeholder = wanted.placeholder] { placeholder->end(); };
   }
-  held.message = claim_json(ports.site, acquired, variables, until).dump();
+  model::Json::to_cbor(claim_json(ports.site, acquired, variables, until), held.message);   // paths of any bytes
   held.door.directory = ports.new_directory(acquired.claim.id);
   held.door.about = {acquired.claim.id, 0, true, until};
   for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());
@@ -241,7 +241,7 @@ model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& eve
   model::Json claim;
   port::HoldSpec spec;
   spec.process = wanted.process;
-  spec.tell = [&](const std::string& message) { tell(claim = model::parse_json(message, "the holder's answer")); };
+  spec.tell = [&](const std::string& message) { tell(claim = model::Json::from_cbor(message)); };
   std::unique_ptr<port::ClaimStore> inner;
   ports.control.hold(spec, [&](int caller_gone) {
     std::vector<int> ends = cancel;

@@ -71,7 +71,9 @@ int claim(Context& context) {
 
   Progress progress(context);
   const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {}, [&](const model::Json& made) {
-    if (invocation.claim.shell)
+    if (invocation.claim.shell && !context.screen.terminal())
+      context.copy(exports(made));               // for a shell, whatever bytes a path has
+    else if (invocation.claim.shell)
       context.print(exports(made));
     else if (invocation.global.json)
       context.print_json(made);

@@ -98,6 +98,20 @@ def test_a_claim_is_held_until_it_is_released(machine):
     assert machine.free()  # at once: release returns when the GPUs are free
 
 
+@pytest.mark.parametrize("words", ["", "--json", "--shell"])
+def test_a_claim_lies_in_a_directory_of_whatever_name(tmp_path, words):
+    """Linux' paths are bytes; JSON has none for some of them."""
+    state = os.fsencode(tmp_path) + b"/st\xffate's"
+    environment = {**os.environb, b"THOLE_MACHINE": b"2xA100", b"THOLE_STATE_DIR": state, b"THOLE": os.fsencode(THOLE)}
+    command = f"""
+        said=$("$THOLE" claim -q -g 1 {words}) || exit
+        case "{words}" in --shell) eval "$said"; set -- ;; --json) set -- 0 ;; *) set -- "$said" ;; esac
+        printf %s "$THOLE_STATE_DIR"
+        "$THOLE" release -q "$@" >&2"""
+    done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, state, b"")
+
+
 def test_a_claim_holds_nothing_of_its_caller(machine):
     claim = machine.claim()
     holder = machine.holder(claim)

@@ -160,7 +160,7 @@ int serve_probe(const FileVendor& vendor, ProbeChannel channel) {
     while (const auto question = channel.next_line()) {
       vendor.observe(Tree(), *question == ask_memory, [&](model::Gpu observed) {
         std::lock_guard guard(sending);
-        channel.send(model::to_json(observed).dump(-1, ' ', true, model::Json::error_handler_t::replace));
+        channel.send(model::dump(model::to_json(observed), -1));
       });
       channel.end_answer();
     }

@@ -36,7 +36,7 @@ std::string ProbeRequest::to_line() const {
   for (const Node& node : nodes)
     json["nodes"].push_back({{"pci", node.pci}, {"path", node.path}, {"named", node.named}, {"known", node.known},
                              {"connectors", node.connectors}});
-  return json.dump();
+  return model::dump(json, -1);
 }
 
 ProbeRequest ProbeRequest::parse(std::string_view line) {
