@@ -224,18 +224,6 @@ Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const
   return wait(line, queue, free, before, schedule, now);
 }
 
-std::optional<std::vector<unsigned>> may_start(const QueueView& queue, std::uint64_t number,
-                                               const std::vector<SlotState>& states, const Chooser& choose, WallTime now) {
-  const Line line(queue, states, std::nullopt, nullptr);
-  const auto i = line.find(number);
-  if (!i) return std::nullopt;
-  const SlotSet free = line.open_to(line[*i].wants);
-  if (free.count() < line[*i].wants.count) return std::nullopt;
-  if (!line.before(*i)) return pick(line, line[*i].wants, free, choose);
-  if (!line[*i].wants.time) return std::nullopt;
-  return backfill(line, *i, free, Schedule(line, *i, queue.slots.size(), now), choose, now);
-}
-
 std::vector<std::optional<WallTime>> promises(const QueueView& queue, const std::vector<SlotState>& states, WallTime now) {
   const Line line(queue, states, std::nullopt, nullptr);
   const Schedule schedule(line, line.size(), queue.slots.size(), now);

@@ -48,10 +48,6 @@ bool admits(const model::SlotView& slot, const SlotState& state, const Wants& wa
 model::Decision decide(const model::QueueView& queue, std::optional<std::uint64_t> mine, const Wants& wants,
                        const std::vector<SlotState>& states, const Chooser& choose, WallTime now);
 
-// Backfill: may the ticket `number` of the queue start now although earlier ones wait? On which slots?
-std::optional<std::vector<unsigned>> may_start(const model::QueueView& queue, std::uint64_t number,
-                                               const std::vector<SlotState>& states, const Chooser& choose, WallTime now);
-
 // The start that can be promised to each ticket (same order as queue.tickets); nothing where none can be.
 std::vector<std::optional<WallTime>> promises(const model::QueueView& queue, const std::vector<SlotState>& states,
                                               WallTime now);

@@ -15,7 +15,7 @@ class Wire;
 // Made by Wire::queue(). Several may use one queue at once, in any processes.
 class Queue {
  public:
-  Queue(Wire& wire, std::string directory, std::string unexpected = "");
+  Queue(Wire& wire, std::string directory, std::string unexpected);
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;

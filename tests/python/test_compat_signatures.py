@@ -1,7 +1,5 @@
 """The drop-ins' public names and how they are called, beside the originals' as they were written down."""
 import inspect
-import subprocess
-import sys
 
 import pytest
 from compat_tools import run

@@ -1,5 +1,4 @@
 """What scripts/quickstart and scripts/test do where something is missing: install it, or print the one line to run."""
-import os
 import pathlib
 import shutil
 import subprocess

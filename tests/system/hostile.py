@@ -101,7 +101,7 @@ class Lab:
         self.keeper = Started(["unshare", "-m", "--propagation", "private", "sh", "-ec", MAKE_LAB, "sh", str(self.folder),
                                "hidepid" if "hidepid" in self.words else ""])
         assert self.keeper.line() == "up", self.keeper.process.stderr.read().decode()
-        for user, uid in USERS.items():
+        for uid in USERS.values():
             self.run("root", "sh", "-ec", f"mkdir -p -m 0700 /run/user/{uid}; chown {uid}:{uid} /run/user/{uid}", check=True)
 
     def _copy_what_is_tested(self):

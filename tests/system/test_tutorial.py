@@ -1,7 +1,6 @@
 """docs/tutorial.md: every line that begins with $ does what a reader expects: it ends with 0, in the order of the page.
 README.md: so does each of its six examples."""
 # ctest: timeout 600
-import os
 import pathlib
 import re
 import shlex

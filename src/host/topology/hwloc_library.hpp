@@ -1,6 +1,6 @@
 // libhwloc, loaded at run time: the few functions that are called, typed by hwloc's own headers.
 //
-// Loaded in a probe process only (topology_probe.hpp). It is not linked because the program must start within 2 ms and run
+// Loaded in a probe process only (reader.hpp). It is not linked because the program must start within 2 ms and run
 // where nothing but glibc is installed, and because most runs find the topology in the cache and never need it.
 #pragma once
 

@@ -243,13 +243,6 @@ TEST(Turn, SixteenSharersAtMost) {
   EXPECT_EQ(text(decide_for(crowd.sharing("0", 100), 1)), "wait watch 0");
 }
 
-TEST(Turn, MayStartAgreesWithTheWaitersOwnDecision) {
-  const Scene held = scene("a..").ticket("01", 2).ticket("012", 1, minutes(500));
-  EXPECT_EQ(plan::may_start(held.queue, 2, held.states, lowest(1), noon), (std::vector<unsigned>{2}));
-  EXPECT_EQ(plan::may_start(held.queue, 1, held.states, lowest(2), noon), std::nullopt);
-  EXPECT_EQ(plan::may_start(held.queue, 99, held.states, lowest(2), noon), std::nullopt);
-}
-
 TEST(Turn, ForgedTimesDoNotOverflow) {
   const Scene forged =
       scene("a.").ticket("01", 2, Seconds::max()).ticket("01", 1, Seconds::max()).ticket("01", 1, Seconds::min());

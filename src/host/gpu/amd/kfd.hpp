@@ -35,7 +35,7 @@ KfdLink parse_kfd_link(std::string_view text);
 
 // The GPU nodes in KFD order. Nodes that a device cgroup keeps from this process cannot be read and are left out, as the
 // runtime leaves them out.
-std::vector<KfdNode> read_kfd(const Tree& tree, bool with_links = true);
+std::vector<KfdNode> read_kfd(const Tree& tree, bool with_links);
 
 inline constexpr const char* kfd_nodes = "/sys/class/kfd/kfd/topology/nodes";
 

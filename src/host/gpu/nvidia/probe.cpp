@@ -1,7 +1,7 @@
 // How this works. The main thread never calls the library: it waits for requests and for the parent's death, so that it can
 // leave whatever a worker is stuck in. Workers take steps off a list: begin (load, initialise, count), one identity and then
 // one use per GPU (or nothing but the accounts of some), and last a look at GPUs that the library omits. There is one worker as
-// long as steps get done; when none has been for `overtake_after`, another is started beside it, so that one hung GPU costs
+// long as steps get done; when none has been for `overtake_after_ms`, another is started beside it, so that one hung GPU costs
 // only itself if the library lets others pass. Only complete answers end with "."; a parent that gets no end in time keeps what
 // it has read and kills this process, or leaves it at work.
 //
