@@ -45,6 +45,18 @@ bool is_one(const KeptClaim& a, const KeptClaim& b) { return a.id == b.id && a.u
 
 bool is_hex(std::string_view word) { return word.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
+// What the kernel says after a keeper has said that it let go. The next claim of the same user has a note with another id; who
+// has a lock without a note is the old one only as the process that had it.
+std::vector<model::Holding> kept_still(const ClaimSearch& search, const KeptClaim& claim) {
+  std::vector<model::Holding> kept = search.store->holdings();
+  std::erase_if(kept, [&](const model::Holding& holding) {
+    const bool its_unit = std::ranges::find(claim.keys, holding.key) != claim.keys.end();
+    const bool its_note = holding.id == claim.id, its_process = holding.id.empty() && holding.pid != 0 && holding.pid == claim.pid;
+    return !holding.held || !its_unit || holding.uid != claim.uid || !(its_note || its_process);
+  });
+  return kept;
+}
+
 // The first part of an id ("outer/inner"): what the machine's store knows.
 std::string outermost(const std::string& id) { return id.substr(0, id.find('/')); }
 
@@ -251,7 +263,17 @@ model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& eve
   return claim;
 }
 
-void release(port::ClaimControl& control, const KeptClaim& claim) { control.release(claim.directory); }
+void release(const ClaimSearch& search, port::ClaimControl& control, const KeptClaim& claim) {
+  control.release(claim.directory);
+  const std::vector<model::Holding> kept = kept_still(search, claim);
+  if (kept.empty()) return;
+  std::string units;
+  for (const model::Holding& holding : kept) units += (units.empty() ? "" : ", ") + printable(holding.key, 60);
+  const std::string end = control.ways_to_end(claim.id, claim.uid);
+  throw Error(ErrorCode::unavailable, "its keeper says that it let go, and it has still " + units)
+      .about("claim " + claim.id)
+      .hint(end.empty() ? "thole status shows who holds it" : "what was started in it keeps the GPUs; to end it:" + end);
+}
 
 WallTime extend(port::ClaimControl& control, const port::Clock& clock, const KeptClaim& claim, Seconds by) {
   const WallTime until = clock.wall() + by;

@@ -50,8 +50,9 @@ struct HoldRequest {
 model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel,
                  const std::function<void(const model::Json&)>& tell);
 
-// Asks the keeper to let go; returns when the GPUs are free.
-void release(port::ClaimControl& control, const KeptClaim& claim);
+// Asks the keeper to let go; returns when the claim has none of its GPUs any more. Throws Error(unavailable) when the keeper
+// says so and the kernel does not.
+void release(const ClaimSearch& search, port::ClaimControl& control, const KeptClaim& claim);
 
 // Moves the declared end to `by` from now. Returns the new end.
 WallTime extend(port::ClaimControl& control, const port::Clock& clock, const KeptClaim& claim, Seconds by);

@@ -25,6 +25,7 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
   joined.claim.id = kept.id;
   joined.claim.keys = kept.keys;
   joined.claim.locks = ports.control.descriptors(kept.directory);
+  ports.site.store.check(joined.claim, kept.uid);
   joined.units = ports.site.observer.units();
   for (std::size_t i = 0; i < joined.units.size(); ++i)
     if (std::find(kept.keys.begin(), kept.keys.end(), joined.units[i].key) != kept.keys.end()) joined.chosen.push_back(i);

@@ -91,7 +91,7 @@ int release(Context& context) {
   for (const std::string& word : words) claims.push_back(app::find_claim(search(context), word));
   model::Json released = model::Json::array();
   for (const app::KeptClaim& claim : claims) {
-    app::release(context.wire.control(), claim);
+    app::release(search(context), context.wire.control(), claim);
     released.push_back(claim.id);
     if (context.invocation.global.json) continue;
     context.note(fmt::format("released {}", claim.id));

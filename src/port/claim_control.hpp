@@ -69,7 +69,9 @@ class ClaimControl {
   virtual std::unique_ptr<ClaimDoor> open(DoorSpec spec) = 0;
 
   virtual ClaimAbout describe(const std::string& directory) = 0;
-  virtual void release(const std::string& directory) = 0;               // returns when the locks are free
+  virtual void release(const std::string& directory) = 0;               // returns when the keeper says that it let go
+  // How to end what was started inside this claim of this user: "\n  kill 1234  # python train.py" for each process.
+  virtual std::string ways_to_end(const std::string& claim, uid_t owner) = 0;
   virtual void extend(const std::string& directory, WallTime until) = 0;
   virtual std::vector<Fd> descriptors(const std::string& directory) = 0;  // copies of the locks, for `run --in`
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from run_tools import THOLE, Started, Terminal, eventually, gone, python, state_of
+from run_tools import THOLE, Started, Terminal, children, eventually, gone, python, state_of
 
 
 class Machine:
@@ -228,8 +228,10 @@ def test_a_command_runs_inside_a_claim_and_keeps_it(machine):
         machine.words + ["run", "--in", claim, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $THOLE_CLAIM; read line; exit 4"]
     ) as job:
         assert job.line() == f"0,1 {claim}"
-        assert machine.run("release", claim).returncode == 0
-        assert not machine.free(), "the command still has the locks"
+        done = machine.run("release", claim)
+        assert done.returncode == 69 and claim in done.stderr, "the command still has the locks"
+        assert "what was started in it keeps the GPUs" in done.stderr and f"kill {children(job.pid)[0]}" in done.stderr
+        assert not machine.free()
         job.write("end\n")
         assert job.wait() == 4
     assert machine.free()

@@ -37,6 +37,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<model::Waiting> waiting() override;
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
   std::vector<std::string> own_claim(const std::string& id) override;
+  void check(const port::Claim& handed, uid_t owner) override;
   bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
   port::StoreAbout about() const override;
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;

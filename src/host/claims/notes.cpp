@@ -187,6 +187,14 @@ std::uint64_t number_of(const StateDir& state) {
   return static_cast<std::uint64_t>(state.ino) * 0x9e3779b97f4a7c15u ^ static_cast<std::uint64_t>(state.dev);
 }
 
+bool is_noted_in(int directory, uid_t uid, dev_t device, ino_t inode) {
+  const std::vector<std::string> names = names_of(directory, uid);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    struct stat file;
+    return ::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0 && file.st_ino == inode && file.st_dev == device;
+  });
+}
+
 // ---- Writing ----
 
 Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {

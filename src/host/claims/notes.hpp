@@ -37,6 +37,9 @@ Fd open_notes(const StateDir& state);
 // What tells one state directory from all others, for the records.
 std::uint64_t number_of(const StateDir& state);
 
+// Is this file one of those of this user there, by its name?
+bool is_noted_in(int directory, uid_t uid, dev_t device, ino_t inode);
+
 // The notes of this user in one directory: writes those of his claims. For one thread at a time.
 class OwnNotes {
  public:

@@ -33,13 +33,7 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 
 // A keeper that was killed leaves his directory, named by the claim; what he has started may have the locks still.
 [[noreturn]] void killed(const std::string& directory, uid_t owner) {
-  const std::string claim = directory.substr(directory.rfind('/') + 1);
-  std::string end;
-  for (const ProcessStat& process : started_in_claim(claim, owner)) {
-    const std::string shown = describe_process(process);   // "1234 python train.py"
-    const std::string command = shown.substr(std::min(shown.find(' ') + 1, shown.size()));
-    end += fmt::format("\n  kill {}  # {}", process.pid, printable(command, 60));
-  }
+  const std::string claim = directory.substr(directory.rfind('/') + 1), end = ways_to_end(claim, owner);
   throw Error(ErrorCode::unavailable, fmt::format("the supervisor of claim {} was killed", claim))
       .hint(end.empty() ? "thole status shows who has its GPUs" : "what it had started keeps the GPUs; to end it:" + end);
 }
@@ -122,6 +116,16 @@ bool receive(int keeper, Answer& answer, bool with_descriptors) {
 }
 
 }  // namespace
+
+std::string ways_to_end(const std::string& claim, uid_t owner) {
+  std::string ways;
+  for (const ProcessStat& process : started_in_claim(claim, owner)) {
+    const std::string shown = describe_process(process);   // "1234 python train.py"
+    const std::string command = shown.substr(std::min(shown.find(' ') + 1, shown.size()));
+    ways += fmt::format("\n  kill {}  # {}", process.pid, printable(command, 60));
+  }
+  return ways;
+}
 
 Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience) {
   const auto now = [] { return std::chrono::steady_clock::now(); };

@@ -19,6 +19,9 @@ struct Answer {
 // of one that is stopped.
 Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience);
 
+// As port::ClaimControl has it.
+std::string ways_to_end(const std::string& claim, uid_t owner);
+
 // "id=… pid=… kind=… until=…"; throws Error(internal) when it is not that.
 port::ClaimAbout parse_about(std::string_view text);
 

@@ -20,6 +20,8 @@ port::ClaimAbout LocalControl::describe(const std::string& directory) {
 
 void LocalControl::release(const std::string& directory) { ask_keeper(directory, "release", patience_for_an_end); }
 
+std::string LocalControl::ways_to_end(const std::string& claim, uid_t owner) { return host::ways_to_end(claim, owner); }
+
 void LocalControl::extend(const std::string& directory, WallTime until) {
   ask_keeper(directory, "extend " + std::to_string(until.time_since_epoch().count()), patience);
 }
