@@ -29,6 +29,13 @@ State unit_state(const std::vector<model::Holding>& holdings, plan::Standing sta
   }
 }
 
+// Nobody is seen to hold it, which says nothing.
+void doubt(UnitOverview& row, const std::string& why) {
+  if (!row.holdings.empty() || row.state == State::sick) return;
+  if (row.state == State::idle) row.state = State::unknown;
+  row.why = why + (row.why.empty() ? "" : "; " + row.why);
+}
+
 UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, std::vector<model::Holding> holdings,
                      plan::Verdict& verdict) {
   const model::Snapshot& snapshot = sources.observer.snapshot();
@@ -110,12 +117,17 @@ Overview look_over(const OverviewSources& sources) {
   overview.claims_problem = sources.claims_problem;
   std::vector<model::Holding> holdings;
   std::vector<model::Waiting> waiting;
+  std::vector<std::string> lost;
+  bool unread = !sources.store && !sources.claims_problem.empty();
   if (sources.store) try {
       holdings = sources.store->holdings();
       waiting = sources.store->waiting();
-      overview.claims_problem = sources.store->about().kept_by;
+      port::StoreAbout about = sources.store->about();
+      overview.claims_problem = std::move(about.kept_by);
+      lost = std::move(about.lost);
     } catch (const Error& error) {
       overview.claims_problem = error.full();
+      unread = true;
     }
   overview.now = sources.clock.wall();
   overview.snapshot = sources.observer.snapshot();
@@ -131,9 +143,10 @@ Overview look_over(const OverviewSources& sources) {
     plan::Verdict verdict;
     overview.units.push_back(look_at(units[i], sources, std::move(own), verdict));
     UnitOverview& row = overview.units.back();
+    if (unread) doubt(row, "it may be claimed: claims cannot be read");
+    else if (std::ranges::find(lost, units[i].key) != lost.end()) doubt(row, "it may be claimed: the lock of its claims is lost");
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
-    const bool usable =
-        row.holdings.empty() ? verdict.standing == plan::Standing::free : verdict.standing != plan::Standing::sick;
+    const bool usable = row.holdings.empty() ? row.state == State::idle : verdict.standing != plan::Standing::sick;
     queue.add(units[i].key, row.holdings,
               {usable, units[i].memory_mib_of(overview.snapshot.machine).value_or(0), verdict.unclaimed_mib});
   }

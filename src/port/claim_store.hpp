@@ -125,6 +125,7 @@ struct StoreAbout {
   std::string directory;
   std::string kind;                        // "system", "fallback", "explicit", "private"
   std::string kept_by;                     // at the last look: who keeps the claims locked, so that order is lost; "" = nobody
+  std::vector<std::string> lost;           // keys of units whose lock was lost, so that nobody can tell who has them claimed
   std::vector<std::string> cautions;       // "advisory between friendly users: …", shown by doctor and run -v
 };
 

@@ -1,6 +1,7 @@
 # ctest: timeout 900
 """A state directory that is lost under a living claim, in whatever way: no second owner, a word of it, and all is well when the
 claim has ended. The machine's own directory is in test_hostile_init.py."""
+import json
 import os
 import shutil
 import subprocess
@@ -102,13 +103,20 @@ def test_the_processes_that_hold_are_named_and_when_they_have_ended_all_is_well(
 
 
 @pytest.mark.parametrize("kind", ["named", "personal"])
-@pytest.mark.parametrize("way", ["deleted", "emptied", "FIFOs deleted", "its parent moved"])
-def test_who_looks_is_told_of_it_and_doctor_calls_it_a_problem(tmp_path, kind, way):
+@pytest.mark.parametrize("way", WAYS)
+def test_who_looks_is_told_of_it_sees_no_idle_gpu_and_doctor_calls_it_a_problem(tmp_path, kind, way):
     machine = Machine(tmp_path, kind)
     with machine.hold():
         machine.lose(way)
-        said = " ".join(machine.thole("status").stdout.split())
+        text = machine.thole("status").stdout
+        said = " ".join(text.split())
         assert "claims: " in said and ("missing" in said or "in use" in said), said
+        assert "unknown" in said and "may be claimed" in said and "idle" not in said.lower(), text
+        status = json.loads(machine.thole("status", "--json").stdout)
+        assert [unit["state"] for unit in status["units"]] == ["unknown"] and status["claims_problem"], status
+        assert "may be claimed" in status["units"][0]["why"]
+        why = machine.thole("why", "0").stdout
+        assert "may be claimed" in why and "free" not in why, why
         doctor = machine.thole("doctor")
         assert "problem" in doctor.stdout and "0 problems" not in doctor.stdout, doctor.stdout
 

@@ -256,16 +256,35 @@ std::optional<unsigned> ClaimDirectory::slot_of(std::string_view key) const {
   return static_cast<unsigned>(found - keys_.begin());
 }
 
-std::string ClaimDirectory::what_is_lost() const {
-  for (unsigned slot = 0; slot < keys_.size(); ++slot) {
-    if (keys_[slot].empty() || !missing(state_.fd.get(), gpu_names_[slot])) continue;
+ClaimDirectory::Lost ClaimDirectory::what_is_lost(std::span<const std::string> units) const {
+  Lost lost;
+  const auto add = [&](std::span<const std::string> keys, const auto& refuse) {
+    if (keys.empty()) return;
     try {
-      cannot_open(gpu_names_[slot], ENOENT);
+      refuse();
     } catch (const Error& error) {
-      return error.full();
+      lost.keys.insert(lost.keys.end(), keys.begin(), keys.end());
+      if (lost.why.empty()) lost.why = error.full();
+    }
+  };
+  std::vector<std::string> known, replaced, unlisted;
+  for (unsigned slot = 0; slot < keys_.size(); ++slot) {
+    const std::string& key = keys_[slot];
+    struct stat node;
+    if (key.empty()) continue;
+    known.push_back(key);
+    if (::fstatat(state_.fd.get(), gpu_names_[slot].c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (slot_nodes_[slot] != 0 && slot_nodes_[slot] != node.st_ino) replaced.push_back(key);
+    } else if (errno == ENOENT) {
+      add({&key, 1}, [&] { gpu_is_missing(slot); });
     }
   }
-  return "";
+  if (known.empty())
+    for (const std::string& key : units)
+      if (is_key(key) && missing(state_.fd.get(), gpu_node(key))) unlisted.push_back(key);
+  add(replaced, [&] { state_.refuse_if_claimed_in(lock_lost); });
+  add(unlisted, [&] { state_.refuse_if_claimed_in(emptied); });
+  return lost;
 }
 
 unsigned ClaimDirectory::mend(std::span<const std::string> keys) {

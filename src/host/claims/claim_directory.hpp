@@ -52,7 +52,12 @@ class ClaimDirectory {
   // `make`: the owner makes it now if there is none (share nodes only in a personal directory).
   Fd open_share(unsigned slot, unsigned place, int flags, bool make = false) const;
   Fd open_turn(unsigned place, int flags, bool make = false) const;
-  std::string what_is_lost() const;    // what a claim of such a GPU would be told, for those who look; "": nothing is
+  // For those who look: the units whose locks are not those in which claims of them may live, and what a claim would be told.
+  struct Lost {
+    std::vector<std::string> keys;
+    std::string why;                   // "": nothing is lost
+  };
+  Lost what_is_lost(std::span<const std::string> units) const;
   [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], ENOENT); }
 
   // After locking: is it a node of the directory's owner that still has its name?

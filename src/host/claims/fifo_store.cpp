@@ -118,7 +118,7 @@ port::StoreAbout FifoStore::about() const {
   const_cast<FifoStore*>(this)->adopt_after_fork();   // the parent's mutex may be held by a thread that is not here
   std::lock_guard threads(threads_);
   static constexpr const char* kinds[] = {"system", "fallback", "explicit", "private"};
-  port::StoreAbout about{nodes_->path(), kinds[static_cast<int>(nodes_->state().kind)], kept_by_, nodes_->cautions()};
+  port::StoreAbout about{nodes_->path(), kinds[static_cast<int>(nodes_->state().kind)], kept_by_, {}, nodes_->cautions()};
   if (notes_) {
     NoteBook notes = book_of(notes_.get());
     notes.collect();
@@ -128,7 +128,9 @@ port::StoreAbout FifoStore::about() const {
   }
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));
-  if (about.kept_by.empty()) about.kept_by = nodes_->what_is_lost();
+  ClaimDirectory::Lost lost = nodes_->what_is_lost(options_.units);
+  about.lost = std::move(lost.keys);
+  if (about.kept_by.empty()) about.kept_by = std::move(lost.why);
   std::lock_guard lock(cautions_mutex_);
   about.cautions.insert(about.cautions.end(), cautions_.begin(), cautions_.end());
   return about;

@@ -18,7 +18,7 @@ using Result = Check::Result;
 struct Patient {
   Overview overview = overview_of(2);
   model::Surroundings surroundings;
-  std::optional<port::StoreAbout> store = port::StoreAbout{"/run/thole", "system", "", {}};
+  std::optional<port::StoreAbout> store = port::StoreAbout{"/run/thole", "system", "", {}, {}};
   std::vector<std::string> files, cautions;
   Millis look{20};
   std::string topology;
