@@ -239,12 +239,14 @@ std::vector<model::Waiting> FifoStore::waiting() {
   const bool tries = section->ordered() || !locks.whole;
   std::vector<std::pair<Ticket, Fd>> alive;
   for (const Ticket& ticket : queue.tickets()) {
-    Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
-    if (!turn) continue;
-    if (tries ? ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 : !lockers_of(locks.flocks, turn.get()).empty())
-      alive.emplace_back(ticket, std::move(turn));
+    Fd turn = nodes_->open_turn(ticket.place, O_PATH);
+    const Fd trial = turn && tries ? nodes_->open_turn(ticket.place, O_RDWR) : Fd();
+    if (!turn || (tries && !trial)) continue;
+    if (tries ? ::flock(trial.get(), LOCK_EX | LOCK_NB) != 0 : !lockers_of(locks.flocks, turn.get()).empty())
+      alive.emplace_back(ticket, std::move(turn));   // a writer that stays would hide the waiter's end from those behind him
   }
   section->leave();
+  hook("looked");
   say_who_keeps(section->why(), locks);
   std::vector<model::Waiting> waiting;
   std::vector<uid_t> said;
@@ -287,9 +289,11 @@ std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
   std::vector<pid_t> waiters;
   for (const Ticket& ticket : queue.tickets()) {
     if ((ticket.view.eligible & held).none() || (ticket.view.number < claim.joined_us && !old)) continue;
-    // A try to share, by a descriptor that wakes nobody: refused means that the waiter lives.
-    Fd turn = nodes_->open_turn(ticket.place, O_RDONLY);
+    // A try to share: refused means that the waiter lives. By a descriptor that can write: who takes our lock of a dead one for
+    // his hears when we close it, and the end of one that lives wakes nobody.
+    Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
     if (turn && ::flock(turn.get(), LOCK_SH | LOCK_NB) != 0) waiters.push_back(static_cast<pid_t>(ticket.pid));
+    hook("tried");
   }
   return waiters;
 }

@@ -3,6 +3,9 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <functional>
+#include <string>
+#include <utility>
 
 #include "unit/host/claims_fixture.hpp"
 
@@ -227,6 +230,53 @@ TEST_F(Line, TheLeavingOfAFollowedTicketWakes) {
   }));
   first.reset();
   EXPECT_EQ(second->sleep({}, std::nullopt), port::Wake::turn);
+}
+
+// What is done when a store reaches a step, once.
+std::string step_awaited;
+std::function<void()> at_step;
+
+void step_reached(const char* step) {
+  if (step == step_awaited && at_step) std::exchange(at_step, nullptr)();
+}
+
+// Names may be asked of the network, and who looks can be stopped: neither keeps the end of a waiter from the one behind him.
+TEST_F(Line, WhoLooksAtTheLineHidesNobodysEndFromTheOneBehind) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto mine = entry({"GPU-0"});
+  auto first = store->enter(mine), second = store->enter(mine);
+  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  EXPECT_FALSE(second->step(fifo_rule(mine)));
+  std::optional<port::Wake> heard;
+  step_awaited = "looked";
+  at_step = [&] {
+    first.reset();
+    heard = second->sleep({}, std::chrono::steady_clock::now() + Millis(1500));
+  };
+  auto made = options(StateLocation::named(directory));
+  made.step_hook = step_reached;
+  EXPECT_EQ(open_claim_store(made)->waiting().size(), 2u);
+  EXPECT_EQ(heard, port::Wake::turn);
+}
+
+// A holder that asks who wants his GPU tries the locks of waiters, of dead ones too.
+TEST_F(Line, WhoTakesAHoldersTrialForADeadWaitersLockHearsOfItsEnd) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto dead = waiter(*store, entry({"GPU-0"}), held);
+  ASSERT_EQ(dead->hear(), 'w');
+  auto mine = entry({"GPU-0"});
+  auto second = store->enter(mine);
+  dead->kill(SIGKILL);
+  dead->wait();
+  step_awaited = "tried";
+  at_step = [&] { EXPECT_FALSE(second->step(fifo_rule(mine))); };
+  auto made = options(StateLocation::named(directory));
+  made.step_hook = step_reached;
+  open_claim_store(made)->wanted_by(*held);
+  EXPECT_FALSE(at_step);
+  EXPECT_EQ(second->sleep({}, std::chrono::steady_clock::now() + Millis(1500)), port::Wake::turn);
 }
 
 TEST_F(Line, TheReleaseOfOneSharerAmongManyWakesTheHead) {
