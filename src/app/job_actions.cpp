@@ -19,17 +19,37 @@ namespace thole::app {
 using model::Job;
 using model::TaskState;
 
-std::vector<port::Altered> alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb) {
-  std::vector<port::Altered> altered = queue.store.alter(which, verb, queue.clock.wall());
+namespace {
+
+Caution told(const std::function<void()>& tell) {
+  try {
+    tell();
+    return "";
+  } catch (const Error& error) {
+    return fmt::format("it is stored, but nobody can act on it now: {}\n  any later thole command that looks at the queue tries "
+                       "again, such as: thole jobs", error.full());
+  }
+}
+
+}  // namespace
+
+Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb) {
+  Alteration altered{queue.store.alter(which, verb, queue.clock.wall()), ""};
   std::set<std::uint64_t> lanes;
   bool changed = false;
-  for (const port::Altered& job : altered) {
+  for (const port::Altered& job : altered.jobs) {
     changed = changed || job.changed > 0;
     for (const model::Task& task : job.running) lanes.insert(task.lane);
   }
-  for (const std::uint64_t lane : lanes) queue.door.nudge(lane);
-  if (changed) queue.door.stir();
-  else keep_going(queue);
+  for (const std::uint64_t lane : lanes) {
+    Caution caution = told([&] { queue.door.nudge(lane); });   // one that cannot be told keeps the others from nothing
+    if (!caution.empty()) altered.caution = std::move(caution);
+  }
+  Caution caution = told([&] {
+    if (changed) queue.door.stir();
+    else keep_going(queue);
+  });
+  if (!caution.empty()) altered.caution = std::move(caution);
   return altered;
 }
 
@@ -54,7 +74,7 @@ void check_circle(port::JobReader& reader, const std::vector<Job>& jobs, const s
 
 }  // namespace
 
-void edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange& change) {
+Caution edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange& change) {
   for (const Job& job : jobs) {                  // all may be changed before one is
     if (job.counts[TaskState::queued] + job.counts[TaskState::held] > 0) continue;
     const bool running = job.counts[TaskState::running] > 0;
@@ -67,13 +87,15 @@ void edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange& ch
   std::vector<model::JobId> ids;
   for (const Job& job : jobs) ids.push_back(job.id);
   queue.store.edit(ids, change, queue.clock.wall());
-  queue.door.stir();
+  return told([&] { queue.door.stir(); });
 }
 
-void drain(Queue queue, bool on) {
+Caution drain(Queue queue, bool on) {
   queue.store.drain(on);
-  if (on) keep_going(queue);                     // what ran may still have to be explained
-  else queue.door.stir();
+  return told([&] {
+    if (on) keep_going(queue);                   // what ran may still have to be explained
+    else queue.door.stir();
+  });
 }
 
 bool has_ended(port::JobReader& jobs, const Job& job,

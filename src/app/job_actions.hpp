@@ -19,13 +19,20 @@ struct Queue {
   const port::Clock& clock;
 };
 
-// Changes the store, then tells the lanes of running tasks and the runner.
-std::vector<port::Altered> alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb);
+// Each of these changes the store, and it is kept when it returns; then the lanes of running tasks and the runner are told. Who
+// could not be told is a sentence in the answer, "" where all were: the change is no less made.
+using Caution = std::string;
+
+struct Alteration {
+  std::vector<port::Altered> jobs;
+  Caution caution;
+};
+Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb);
 
 // Throws Error(usage) where nothing is left to be changed: every task of the job has started, or the job has ended.
-void edit(Queue queue, const std::vector<model::Job>& jobs, const port::TermsChange& change);
+Caution edit(Queue queue, const std::vector<model::Job>& jobs, const port::TermsChange& change);
 
-void drain(Queue queue, bool on);
+Caution drain(Queue queue, bool on);
 
 class GoingOn;
 

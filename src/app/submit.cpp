@@ -213,7 +213,8 @@ Stored submit(Queue queue, const std::vector<Submission>& submissions) {
   try {
     queue.door.stir();
   } catch (const Error& error) {
-    stored.caution = "it is queued, but nothing can start it now: " + error.full();
+    stored.caution = "it is queued, but nothing can start it now: " + error.full() +
+                     "\n  any later thole command that looks at the queue tries again, such as: thole jobs";
   }
   return stored;
 }

@@ -45,10 +45,27 @@ std::string tell_rest(std::span<const port::Altered> jobs, const Saying& saying)
   return running > 0 ? text + fmt::format(", of which {} being ended", plural(running, "task")) : text;
 }
 
+// After what was done has been told: who could not be told of it.
+class WarnLast {
+ public:
+  WarnLast(Context& context, const app::Caution& caution) : context_(context), caution_(caution) {}
+  ~WarnLast() {
+    if (!caution_.empty()) context_.warn(caution_);
+  }
+  WarnLast(const WarnLast&) = delete;
+  WarnLast& operator=(const WarnLast&) = delete;
+
+ private:
+  Context& context_;
+  const app::Caution& caution_;
+};
+
 int alter(Context& context, const Saying& saying) {
   const app::Queue queue = existing_queue(context);
   const auto which = app::selections(queue.store, context.invocation.words);
-  const std::vector<port::Altered> altered = app::alter(queue, which, saying.verb);
+  const app::Alteration alteration = app::alter(queue, which, saying.verb);
+  const std::vector<port::Altered>& altered = alteration.jobs;
+  const WarnLast warn_last(context, alteration.caution);
   if (context.invocation.global.json) {
     model::Json json = {{"schema", "thole/altered/1"}, {"did", context.invocation.verb->name}, {"jobs", model::Json::array()}};
     for (const port::Altered& job : altered)
@@ -108,7 +125,8 @@ int proceed(Context& context) { return alter(context, {port::Verb::proceed, "goi
 int drain(Context& context) {
   const bool on = !context.invocation.queue.drain_off;
   const app::Queue queue = queue_of(context);
-  app::drain(queue, on);
+  const app::Caution caution = app::drain(queue, on);
+  const WarnLast warn_last(context, caution);
   if (context.invocation.global.json) context.print_json({{"schema", "thole/drained/1"}, {"draining", on}});
   else context.note(on ? "drained: what runs may finish, and nothing starts until thole drain --off" : "tasks start again");
   return 0;
@@ -120,7 +138,8 @@ int edit(Context& context) {
   if (std::any_of(which.begin(), which.end(), [](const port::Selection& one) { return one.tasks.has_value(); }))
     throw Error(ErrorCode::usage, "edit changes whole jobs").hint("such as: thole edit 12 --priority 10");
   const std::vector<model::Job> jobs = app::jobs_of(queue.store, which);
-  app::edit(queue, jobs, change_of(context, queue.store));
+  const app::Caution caution = app::edit(queue, jobs, change_of(context, queue.store));
+  const WarnLast warn_last(context, caution);
   if (context.invocation.global.json) {
     model::Json json = {{"schema", "thole/altered/1"}, {"did", "edit"}, {"jobs", model::Json::array()}};
     for (const model::Job& job : jobs)

@@ -56,7 +56,9 @@ Queue::Queue(Wire& wire, std::string directory, std::string unexpected)
   for (const auto& [name, value] : settings.environment)
     if (belongs_to_runner(name)) variables.emplace(name, value);
   for (const auto& [name, value] : variables) command.environment.push_back(name + "=" + value);
-  parts_.reset(new Parts{.jobs = host::SqliteJobStore({.directory = directory_}),
+  parts_.reset(new Parts{.jobs = host::SqliteJobStore({.directory = directory_, .kept = [this](const std::string& by) {
+                           if (const auto& say = wire_.when_kept) say(by);
+                         }}),
                          .door = {directory_, std::move(command)},
                          .lanes = host::LocalLanes(directory_),
                          .logs = host::LogFiles(directory_ + "/logs")});
@@ -106,6 +108,7 @@ void Queue::run() {
   options.cpu_lanes = settings.cpu_tasks.value_or(std::max(1u, std::thread::hardware_concurrency()));
   options.keep.ended_for = settings.queue_keep;
   const app::QueuePorts all = ports();
+  wire_.when_kept = all.say;
   try {
     app::run_runner(all, alarm, options);
   } catch (const Error& error) {

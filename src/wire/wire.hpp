@@ -2,6 +2,7 @@
 // in wire.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -51,6 +52,7 @@ class Wire {
   app::Site& site();               // of observer, store, clock and the settings
   app::RunPorts run_ports();
   host::QueuePlaces queue_places();
+  std::function<void(const std::string& by)> when_kept;   // somebody keeps the queue from being written; from another thread
   Queue& queue();                  // made where there is none; throws Error(unavailable)
   Queue* find_queue();             // for looking only; null where there is none
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "base/error.hpp"
 #include "base/stream.hpp"
@@ -45,6 +47,19 @@ class NoSubreaper {
 };
 
 constexpr Seconds patience_with_starters{60};
+
+// Pauses that grow to 50 ms, between looks at what nobody tells of.
+class Backoff {
+ public:
+  void rest() {
+    const timespec pause{0, pause_ns_};
+    ::nanosleep(&pause, nullptr);
+    pause_ns_ = std::min(pause_ns_ * 2, 50'000'000L);
+  }
+
+ private:
+  long pause_ns_ = 500'000;
+};
 
 // Whether somebody has stopped this process, which goes by that name.
 bool is_stopped(pid_t pid, std::string_view name) {
@@ -147,19 +162,37 @@ bool is_dying(pid_t pid) {
   return false;
 }
 
-void LocalDoor::stir() {
-  const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
+bool LocalDoor::told(SteadyTime give_up) {
   while (files_.tell_runner()) {
     const std::optional<pid_t> reader = runner();
-    if (!reader || !is_dying(*reader)) return;
+    if (!reader || !is_dying(*reader)) return true;
     const Fd end = open_pidfd(*reader);
-    if (!end && errno == ESRCH) return;          // a pid from before: this reader has not written its own yet
+    if (!end && errno == ESRCH) return true;     // a pid from before: this reader has not written its own yet
     if (!end)
       throw Error(ErrorCode::unavailable, "cannot wait for the old runner's end")
           .because(errno)
           .hint("see the limits: ulimit -n");
     if (!ends_by(end, give_up)) cannot_end(*reader);
   }
+  return false;
+}
+
+// Of many who find no runner one starts it, and the others tell that one. A starter that hangs or was stopped is waited for as
+// long as an old runner's end; then there may be several, of whom all but one end.
+void LocalDoor::stir() {
+  const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
+  if (told(give_up)) return;
+  const Fd start = files_.open_start();
+  for (Backoff pause; ::flock(start.get(), LOCK_EX | LOCK_NB) != 0; pause.rest())
+    if (told(give_up)) return;
+    else if (std::chrono::steady_clock::now() > give_up) break;
+  if (told(give_up)) return;
+  start_runner();
+  const SteadyTime up_by = std::chrono::steady_clock::now() + patience_;
+  for (Backoff pause; !files_.watch_runner() && std::chrono::steady_clock::now() < up_by; pause.rest()) {}
+}
+
+void LocalDoor::start_runner() const {
   if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
     try {
       return run_detached(under_user_manager(command_));

@@ -3,7 +3,7 @@
 // How a runner is started. The program is run again as `thole __runner`, with nothing of the caller's: no descriptor (one could
 // be a lock of the claim we are inside of), no terminal, no session, and only those variables it needs. It forks once more at
 // once, so that it is nobody's child: whoever started it neither waits for it nor ends it with his own tree (tree.hpp knows its
-// name). When several are started at once all but one find the seat taken and end.
+// name). Who starts one has `start` locked until it listens, so that of a hundred who wait for a job one does.
 #pragma once
 
 #include <map>
@@ -36,6 +36,9 @@ class LocalDoor : public port::QueueDoor {
   void settle_code(const Owner& owner) override;
 
  private:
+  bool told(SteadyTime give_up);                 // a runner that lives was; throws when one that was killed has not ended by then
+  void start_runner() const;
+
   QueueFiles files_;
   RunnerCommand command_;
   Millis patience_;

@@ -43,6 +43,12 @@ Fd QueueFiles::open_runner() const {
   return file;
 }
 
+Fd QueueFiles::open_start() const {
+  Fd file = open_at(AT_FDCWD, (directory_ + "/start").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (!file) cannot("cannot open the lock of who starts a runner", "start");
+  return file;
+}
+
 Fd QueueFiles::open_fifo(const std::string& name) const {
   const std::string path = directory_ + "/" + name;
   int made = ::mkfifo(path.c_str(), 0600);

@@ -1,6 +1,7 @@
 // The files by which the processes of a queue find each other, in the queue's directory (0700, ours).
 //
 //   runner        flock: the one runner; its text is the runner's pid
+//   start         flock: whoever starts a runner, until that one reads `wake`
 //   wake          FIFO: a byte makes the runner look again; nobody reads it when none lives
 //   lanes/N       a lane's record (model/lane_record.hpp)
 //   lanes/N.life  FIFO, flocked by the lane; copies lie with its tasks. When the last one closes, the lock is free and whoever
@@ -34,6 +35,7 @@ class QueueFiles {
   // false when nobody reads.
   Fd open_wake() const { return open_fifo("wake"); }
   bool tell_runner() const { return tell("wake"); }
+  Fd open_start() const;                         // locked by whoever starts a runner; made when missing; throws
   Fd watch_runner() const { return open_to_tell("wake"); }   // polls as an error once nobody reads; empty where nobody does
   bool is_runner(const Fd& lock) const { return is_at(directory_ + "/runner", lock.get()); }
   bool is_wake(const Fd& wake) const { return is_at(directory_ + "/wake", wake.get()); }

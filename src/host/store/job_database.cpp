@@ -50,8 +50,12 @@ void go_on_counting(Database& db, const std::string& logs) {
 
 }  // namespace
 
-JobDatabase::JobDatabase(std::string directory, const char* vfs, SchemaSteps steps)
-    : directory_(std::move(directory)), vfs_(vfs ? vfs : log_vfs()), steps_(steps), watchers_(watch_directory()) {}
+JobDatabase::JobDatabase(std::string directory, const char* vfs, SchemaSteps steps, Turnstile::Said kept)
+    : directory_(std::move(directory)),
+      vfs_(vfs ? vfs : log_vfs()),
+      steps_(steps),
+      kept_(std::move(kept)),
+      watchers_(watch_directory()) {}
 
 JobDatabase::Files JobDatabase::files_there() const {
   const std::string path = directory_ + "/queue.db";
@@ -104,7 +108,7 @@ void JobDatabase::open() {
   const std::string path = directory_ + "/queue.db";
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
   if (guard_) ::flock(guard_.get(), LOCK_SH | LOCK_NB);
-  turnstile_.emplace(directory_ + "/turnstile");
+  turnstile_.emplace(directory_ + "/turnstile", kept_);
   if (file_identity(path) == 0) make_file(path);
   const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW))

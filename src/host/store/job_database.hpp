@@ -27,7 +27,7 @@ inline constexpr int pages_of_commands = 64, pages_of_turns = 512;
 
 class JobDatabase {
  public:
-  JobDatabase(std::string directory, const char* vfs, SchemaSteps steps);
+  JobDatabase(std::string directory, const char* vfs, SchemaSteps steps, Turnstile::Said kept);
   ~JobDatabase() { close(); }
   JobDatabase(const JobDatabase&) = delete;
   JobDatabase& operator=(const JobDatabase&) = delete;
@@ -89,6 +89,7 @@ class JobDatabase {
   std::string directory_;
   const char* vfs_;
   SchemaSteps steps_;
+  Turnstile::Said kept_;                         // is told who keeps us from writing
   std::optional<Turnstile> turnstile_;
   std::optional<Database> database_;
   Watchers watchers_;

@@ -13,11 +13,12 @@ struct JobStoreOptions {
   std::string directory;                         // of the queue; see host/store/queue_dir.hpp
   const char* vfs = nullptr;                     // tests: another file system for SQLite; else log_vfs()
   SchemaSteps steps = schema_steps();            // tests: other versions
+  Turnstile::Said kept{};                        // is told who keeps the queue from being written; from another thread
 };
 
 class SqliteJobStore : public port::JobStore {
  public:
-  explicit SqliteJobStore(const JobStoreOptions& options) : file_(options.directory, options.vfs, options.steps) {}
+  explicit SqliteJobStore(const JobStoreOptions& options) : file_(options.directory, options.vfs, options.steps, options.kept) {}
 
   // JobReader
   std::vector<model::Job> jobs(const port::JobQuery& query) override;

@@ -4,12 +4,52 @@
 #include <sys/file.h>
 
 #include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
 
 #include "base/error.hpp"
+#include "base/time.hpp"
+#include "host/claims/kernel_locks.hpp"
 
 namespace thole::host {
 
 namespace {
+
+constexpr Seconds named_after{2};
+
+// Does something after a while unless it is gone by then. A thread of its own: whoever waits for a lock in the kernel's order is
+// asleep there. Where no thread is to be had it is not done.
+class Later {
+ public:
+  explicit Later(std::function<void()> what) {
+    try {
+      thread_ = std::thread([this, what = std::move(what)] {
+        std::unique_lock lock(mutex_);
+        if (!gone_.wait_for(lock, named_after, [this] { return over_; })) what();
+      });
+    } catch (const std::system_error&) {
+    }
+  }
+  ~Later() {
+    {
+      std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    gone_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+  Later(const Later&) = delete;
+  Later& operator=(const Later&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable gone_;
+  bool over_ = false;
+  std::thread thread_;
+};
 
 [[noreturn]] void no_turnstile(const std::string& path, int why) {
   const bool full = why == ENOSPC || why == EDQUOT;
@@ -21,15 +61,25 @@ namespace {
 
 }  // namespace
 
-Turnstile::Turnstile(const std::string& path) : path_(path) {
+Turnstile::Turnstile(const std::string& path, Said said) : path_(path), said_(std::move(said)) {
   file_ = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   if (!file_) no_turnstile(path, errno);
 }
 
 Turnstile::Pass Turnstile::pass() {
+  if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) wait();
+  return Pass(file_.get());
+}
+
+void Turnstile::wait() {
+  std::optional<Later> naming;
+  if (said_)
+    naming.emplace([this] {
+      said_("waiting for the queue: " + describe_keeper(file_.get()) + ": " + path_ +
+            "\n  continue or end that process (kill -CONT, kill)");
+    });
   while (::flock(file_.get(), LOCK_EX) != 0)
     if (errno != EINTR) throw Error(ErrorCode::unavailable, "cannot lock the queue").about(path_).because(errno);
-  return Pass(file_.get());
 }
 
 Turnstile::Pass::~Pass() {

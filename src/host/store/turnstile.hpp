@@ -1,7 +1,9 @@
 // The turnstile: writers of the queue's file go through it one by one, in the kernel's order and asleep, so that SQLite, which
-// would have them try again and again, never finds the file busy.
+// would have them try again and again, never finds the file busy. Who has waited for 2 s says who is in there: a process that was
+// stopped keeps all others out.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -11,7 +13,9 @@ namespace thole::host {
 
 class Turnstile {
  public:
-  explicit Turnstile(const std::string& path);   // makes the file (0600) where there is none
+  using Said = std::function<void(const std::string& who_keeps_it)>;   // called from another thread
+
+  explicit Turnstile(const std::string& path, Said said = {});   // makes the file (0600) where there is none
 
   // Passed through while it lives.
   class Pass {
@@ -27,7 +31,10 @@ class Turnstile {
   Pass pass();
 
  private:
+  void wait();
+
   std::string path_;
+  Said said_;
   Fd file_;
 };
 

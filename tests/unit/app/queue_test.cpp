@@ -18,6 +18,7 @@ namespace {
 
 using model::TaskState;
 using test::said;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -27,8 +28,14 @@ struct StillClock : port::Clock {
 };
 
 struct SilentDoor : port::QueueDoor {
-  void stir() override { ++stirred; }
-  void nudge(std::uint64_t lane) override { nudged.push_back(lane); }
+  void stir() override {
+    ++stirred;
+    if (broken) throw Error(ErrorCode::unavailable, "cannot start the runner");
+  }
+  void nudge(std::uint64_t lane) override {
+    nudged.push_back(lane);
+    if (broken) stir();
+  }
   std::optional<pid_t> stopped_runner() override { return std::nullopt; }
   std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
   Fd runner_end() override { return Fd(::dup(end)); }
@@ -37,6 +44,7 @@ struct SilentDoor : port::QueueDoor {
   void settle_code(const Owner& owner) override {
     for (const std::string& copy : copies) settled.push_back(owner(copy));
   }
+  bool broken = false;                           // nobody can be told
   int end = -1;                                  // of a runner that is said to live
   unsigned stirred = 0;
   std::vector<std::string> copies;
@@ -202,11 +210,30 @@ class Actions : public QueueTest {
 TEST_F(Actions, CancelTellsTheLanesOfWhatRunsOnce) {
   const auto id = submit(10);
   take(id, 3);
-  const auto altered = app::alter(queue(), {{id, id, std::nullopt}}, port::Verb::cancel);
+  const auto altered = app::alter(queue(), {{id, id, std::nullopt}}, port::Verb::cancel).jobs;
   ASSERT_EQ(altered.size(), 1u);
   EXPECT_EQ(altered[0].running.size(), 3u);
   EXPECT_THAT(door.nudged, ElementsAre(7));
   EXPECT_EQ(door.stirred, 1u);
+}
+
+TEST_F(Actions, WhatIsStoredWhenNobodyCanBeToldIsNoFailure) {
+  door.broken = true;
+  const auto id = submit(10), other = submit(1);
+  take(id, 3);
+  const app::Alteration cancelled = app::alter(queue(), {{id, id, std::nullopt}}, port::Verb::cancel);
+  ASSERT_EQ(cancelled.jobs.size(), 1u);
+  EXPECT_EQ(cancelled.jobs[0].changed, 10u);
+  port::TermsChange change;
+  change.priority = 5;
+  const std::string edited = app::edit(queue(), app::jobs_of(*store, {{other, other, std::nullopt}}), change);
+  EXPECT_EQ(look(other).terms.priority, 5);
+  const std::string drained = app::drain(queue(), true);
+  EXPECT_TRUE(store->draining());
+  for (const std::string& caution : {cancelled.caution, edited, drained, app::drain(queue(), false)})
+    EXPECT_THAT(caution, AllOf(HasSubstr("it is stored"), HasSubstr("cannot start the runner"), HasSubstr("thole jobs")));
+  door.broken = false;
+  EXPECT_EQ(app::drain(queue(), true), "");
 }
 
 TEST_F(Actions, EditOfWhatHasStartedIsRefusedAndChangesNothing) {

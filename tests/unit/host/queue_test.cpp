@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -32,8 +36,12 @@ class QueueFileTest : public testing::Test {
     directory_ = ::mkdtemp(name);
     QueueFiles(directory_).make();
   }
-  ~QueueFileTest() override { std::filesystem::remove_all(directory_); }
+  ~QueueFileTest() override {
+    if (runner_pid_ > 0) ::kill(runner_pid_, SIGKILL);
+    std::filesystem::remove_all(directory_);
+  }
   std::string directory_;
+  pid_t runner_pid_ = 0;                                   // a test's own, to be ended
 };
 
 using QueueSeats = QueueFileTest;
@@ -230,6 +238,33 @@ TEST_F(QueueSeats, ARunnerThatWasKilledAndCannotEndKeepsNobody) {
   EXPECT_THAT(test::said([&] { door.stir(); }), testing::HasSubstr("cannot end"));
   ::kill(undead, SIGKILL);
   ::waitpid(undead, nullptr, 0);
+}
+
+// The runner is a script: it notes that it was started, and listens when its starter has gone.
+TEST_F(QueueSeats, OfManyWhoFindNoRunnerOneStartsIt) {
+  const std::string file = directory_ + "/starts", pid = directory_ + "/pid";
+  QueueFiles(directory_).open_wake();                      // made; nobody reads it
+  const std::string script = "echo x >> " + file + "; (sleep 0.3; exec 0<>" + directory_ + "/wake; exec sleep 300) & echo $! > " + pid;
+  const RunnerCommand runner{{"/bin/sh", "-c", script}, {"PATH=" + std::string(::getenv("PATH"))}};
+  std::atomic<unsigned> told = 0;
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 20; ++i)
+    waiters.emplace_back([&] {
+      LocalDoor(directory_, runner, Millis{60'000}).stir();
+      ++told;
+    });
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(told, 20u);
+  EXPECT_EQ(read_file(file, 1000).value_or(""), "x\n");
+  std::ifstream(pid) >> runner_pid_;
+}
+
+// A starter that was stopped keeps nobody for long.
+TEST_F(QueueSeats, WhoIsStoppedWhileHeStartsARunnerKeepsNobodyForEver) {
+  const Fd stopped = QueueFiles(directory_).open_start();
+  ASSERT_EQ(::flock(stopped.get(), LOCK_EX | LOCK_NB), 0);
+  LocalDoor(directory_, {{"/bin/sh", "-c", "echo x >> " + directory_ + "/starts"}, {}}, Millis{100}).stir();
+  EXPECT_EQ(read_file(directory_ + "/starts", 1000).value_or(""), "x\n");
 }
 
 TEST(QueueRunner, SettingsOfLogindAreReadAsItReadsThem) {
