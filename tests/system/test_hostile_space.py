@@ -118,7 +118,7 @@ def test_however_it_is_filled_init_works_and_no_innocent_is_named(lab, how):
 @in_one_surrounding
 def test_init_deletes_directories_however_deep(lab):
     lab.init()
-    lab.run("mallory", "sh", "-c", "cd /run/thole/notes; for k in $(seq 1000); do mkdir d e && : > f && cd d; done")
+    lab.run("mallory", "sh", "-c", "cd /run/thole/notes; for k in $(seq 1000); do mkdir d e && cd d && : > f; done")
     lab.init()
     assert lab.run("root", "ls", "-A", "/run/thole/notes").stdout == ""
 
@@ -146,9 +146,84 @@ def test_init_deletes_what_is_no_note(lab):
         check=True,
     )
     lab.run("alice", "sh", "-c", "echo x > /run/thole/notes/61001-0000000b", check=True)
-    lab.init()
-    assert lab.run("root", "ls", "/run/thole/notes").stdout.split() == ["61001-0000000b", "61003-00000001"]
+    said = lab.init().stderr
+    assert "notes/61001-a of mallory is no note, but stays" in said and said.count("stays") == 1, said
+    assert lab.run("root", "ls", "/run/thole/notes").stdout.split() == ["61001-0000000b", "61001-a", "61003-00000001"]
     lab.init("--group", "gpuusers")
     assert lab.run("root", "ls", "/run/thole/notes").stdout.split() == [
-        "61001-0000000b"
+        "61001-0000000b", "61001-a"
     ], "who may not claim says nothing of claims"
+
+
+# How mallory moves what is alice's among the notes, where they share a file system with /run/lock: by whom what is done.
+SWAP = "mkdir -m 777 /run/lock/swap; chmod 777 /run/lock/swap"
+IN_IT = "cd /run/lock/swap; mkdir -m 700 alice; echo precious > alice/data"
+IN_HERS = "cd /run/lock/swap; mkdir -m 700 hers hers/in; echo precious > hers/in/data; chmod 777 hers"
+CLOSE = "cd /run/lock/swap; mkdir -p deep/er; touch mine deep/er/f; chmod 0 deep/er; chmod 755 ."
+MOVED = {
+    "open directory": (SWAP, IN_IT, "mv /run/lock/swap /run/thole/notes/61003-d", "61003-d/alice/data"),
+    "closed directory": (SWAP, IN_IT, f"{CLOSE}; mv /run/lock/swap /run/thole/notes/61003-d", "61003-d/alice/data"),
+    "alice's directory": (SWAP, IN_HERS, "mv /run/lock/swap/hers /run/thole/notes/61001-d", "61001-d/in/data"),
+    "file": (SWAP, "echo precious > /run/lock/swap/data", "mv /run/lock/swap/data /run/thole/notes/61003-a", "61003-a"),
+}
+
+
+@pytest.mark.parametrize("words", [[], ["--group", "gpuusers"]], ids=["open", "group"])
+@pytest.mark.parametrize("how", MOVED)
+@in_one_surrounding
+def test_init_deletes_nothing_of_others_that_somebody_moves_among_the_notes(lab, how, words):
+    lab.init()
+    make, fill, move, data = MOVED[how]
+    for user, script in (("mallory", make), ("alice", fill), ("mallory", move)):
+        lab.run(user, "sh", "-ec", script, check=True)
+    done = lab.init(*words)
+    assert lab.run("root", "cat", f"/run/thole/notes/{data}").stdout == "precious\n"
+    assert f"notes/{data.split('/')[0]} of " in done.stderr and "but stays" in done.stderr, done.stderr
+    if how == "closed directory":
+        assert "(alice)" in done.stderr, done.stderr
+        assert lab.run("root", "ls", "/run/thole/notes/61003-d").stdout.split() == ["alice"], "what is mallory's has gone"
+
+
+@in_one_surrounding
+def test_in_a_file_system_of_its_own_init_deletes_whatever_is_no_note(lab):
+    """Nobody can move anything there from elsewhere; else two users who act together could fill it for good."""
+    own_file_system(lab)
+    lab.run("mallory", "sh", "-ec", "mkdir /run/thole/notes/d; chmod 777 /run/thole/notes/d", check=True)
+    lab.run("bob", "sh", "-ec", "cd /run/thole/notes; mkdir -m 700 d/e; touch d/e/f x", check=True)
+    assert lab.init().stderr == ""
+    assert lab.run("root", "ls", "-A", "/run/thole/notes").stdout == ""
+
+
+# mallory's files, as notes are named, of the size that a notes file may have; with a lock on every record of theirs, or none.
+FULL_NOTES = """
+import fcntl, os, struct, sys
+kept = []
+for number in range(16):
+    fd = os.open(f"/run/thole/notes/61003-{number:08x}", os.O_RDWR | os.O_CREAT, 0o644)
+    try: os.write(fd, bytes(256 << 10))
+    except OSError: pass
+    if sys.argv[1] == "locked": fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)); kept.append(fd)
+    else: os.close(fd)
+print("up", flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["idle", "locked"])
+@in_one_surrounding
+def test_init_cuts_back_notes_that_speak_of_no_lock_of_their_users(lab, how):
+    own_file_system(lab)
+    bob = lab.hold("bob")
+    mallory = lab.start_python("mallory", FULL_NOTES, how)
+    share = ["run", "--share", "--memory", "1G", "--no-wait", "--", "true"]
+    assert lab.thole("alice", *share).returncode == 69, "it is full"
+    if how == "idle":
+        end(mallory)
+    lab.init()
+    assert lab.run("root", "sh", "-c", "ls /run/thole/notes | grep -c ^61003-").stdout == "0\n"
+    if how == "locked":
+        end(mallory)   # until then what she has open takes the space; init has made it larger for root alone
+        lab.init()
+    assert "nearly full" not in lab.thole("bob", "doctor").stdout
+    assert lab.thole("alice", *share).returncode == 0
+    assert [(claim["user"], claim["verified"]) for claim in lab.claims("alice")] == [("bob", True)], "a live note stays"
+    end(bob)

@@ -11,6 +11,9 @@ namespace thole::host {
 // when there is nothing to be done here; else why not, as a caution.
 std::string mount_own_tmpfs(const std::string& directory);
 
+// Is there nothing else in its file system, so that nobody can move anything into it from elsewhere?
+bool is_alone_in_its_file_system(const std::string& directory);
+
 // Makes a file system of the directory's own larger where strangers' files leave root no room for its nodes.
 void make_room_for_root(const std::string& directory);
 

@@ -72,14 +72,30 @@ std::string whose(const std::string& directory, const struct statvfs& space, boo
   return fmt::format("; user {} has most of it: {}", most->first, told(most->second));
 }
 
+struct Lack {
+  struct statvfs space {};
+  bool files = false, bytes = false;
+};
+
+Lack lack_of(const std::string& directory) {
+  Lack lack;
+  if (::statvfs(directory.c_str(), &lack.space) != 0 || lack.space.f_files == 0) return lack;
+  lack.files = lack.space.f_ffree < lack.space.f_files / 16;
+  lack.bytes = lack.space.f_bfree < lack.space.f_blocks / 16;
+  return lack;
+}
+
 }  // namespace
 
+bool is_nearly_full(const std::string& directory) {
+  const Lack lack = lack_of(directory);
+  return lack.files || lack.bytes;
+}
+
 std::string nearly_full(const std::string& directory) {
-  struct statvfs space;
-  if (::statvfs(directory.c_str(), &space) != 0 || space.f_files == 0) return "";
-  const bool no_files = space.f_ffree < space.f_files / 16, no_bytes = space.f_bfree < space.f_blocks / 16;
-  if (!no_files && !no_bytes) return "";
-  return directory + " is nearly full, which costs sharing, names and order" + whose(directory, space, no_files) +
+  const Lack lack = lack_of(directory);
+  if (!lack.files && !lack.bytes) return "";
+  return directory + " is nearly full, which costs sharing, names and order" + whose(directory, lack.space, lack.files) +
          "; sudo thole init cuts back what does not belong there";
 }
 

@@ -7,7 +7,10 @@
 
 namespace thole::host {
 
-// A sentence when the file system of this directory is nearly full, naming what has most of it; "" otherwise.
+// Is the file system of this directory nearly full?
+bool is_nearly_full(const std::string& directory);
+
+// A sentence when the file system of this directory is, naming what has most of it; "" otherwise.
 // Full, it costs notes (sharing, names) and order; exclusive claims go on.
 std::string nearly_full(const std::string& directory);
 

@@ -244,7 +244,7 @@ void SystemInit::renew_file(const std::string& name, off_t size) {
   maker_.replace_file(name, [&](int fd) { (void)!write_all(fd, content); });
 }
 
-// Users put their own files there; nobody deletes another's.
+// Users put their own files there; nobody else deletes another's.
 void SystemInit::make_notes() {
   if (::mkdirat(dir_.fd.get(), "notes", 0700) != 0 && errno != EEXIST) maker_.failed("cannot make", "notes");
   Fd notes = open_at(dir_.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -252,7 +252,11 @@ void SystemInit::make_notes() {
   if (!notes || (maker_.access().group && ::fchown(notes.get(), static_cast<uid_t>(-1), *maker_.access().group) != 0) ||
       ::fchmod(notes.get(), mode) != 0)
     maker_.failed("cannot set the access of", "notes");
-  tidy_notes(notes.get(), mode == 01770 ? maker_.access().group : std::nullopt, {dir_.fd.get(), number_of(dir_), keys_});
+  const Rights rights = is_alone_in_its_file_system(dir_.path) ? Rights::of_root : Rights::of_the_owner;
+  const TidyWish tidy{dir_.path + "/notes", mode == 01770 ? maker_.access().group : std::nullopt, rights,
+                      is_nearly_full(dir_.path)};
+  for (std::string& caution : tidy_notes(notes.get(), {dir_.fd.get(), number_of(dir_), keys_}, tidy))
+    report_.cautions.push_back(std::move(caution));
 }
 
 bool SystemInit::is_there(const std::string& name) const {

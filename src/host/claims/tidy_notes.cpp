@@ -1,6 +1,5 @@
 #include "host/claims/tidy_notes.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -8,52 +7,22 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/text.hpp"
+#include "host/claims/delete_for_owner.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/membership.hpp"
 #include "host/claims/notes.hpp"
+#include "host/user_name.hpp"
 
 namespace thole::host {
 namespace {
 
 constexpr unsigned most_files_of_a_user = 16;
-constexpr unsigned most_directories = 1 << 16;   // while somebody keeps making new ones
 constexpr off_t largest_note = 1 << 18;
-
-using Names = std::vector<std::string>;
-
-Names entries_in(int directory) {
-  Names names;
-  Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
-  std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
-  if (!listing) return names;
-  own.release();
-  while (const dirent* entry = ::readdir(listing.get()))
-    if (std::string name = entry->d_name; name != "." && name != "..") names.push_back(std::move(name));
-  return names;
-}
-
-// However deep: a directory that is found in one comes up beside it, and has its turn later.
-void remove(int notes, Names wrong) {
-  for (unsigned moved = 0; !wrong.empty() && moved < most_directories;) {
-    const std::string name = std::move(wrong.back());
-    wrong.pop_back();
-    if (::unlinkat(notes, name.c_str(), 0) == 0) continue;
-    if (Fd inner = open_at(notes, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)) {
-      for (const std::string& entry : entries_in(inner.get())) {
-        if (::unlinkat(inner.get(), entry.c_str(), 0) == 0) continue;
-        std::string beside = fmt::format(".init-{}-{}", ::getpid(), moved++);
-        if (::renameat(inner.get(), entry.c_str(), notes, beside.c_str()) == 0) wrong.push_back(std::move(beside));
-      }
-    }
-    ::unlinkat(notes, name.c_str(), AT_REMOVEDIR);
-  }
-}
 
 // The locks that users hold, as far as their live notes say so and the kernel names nobody else.
 class HeldByNote {
@@ -91,27 +60,87 @@ class HeldByNote {
   std::set<std::tuple<uid_t, unsigned, unsigned>> spoken_of_;
 };
 
+// What an idle file would cost at least, on tmpfs.
+constexpr off_t a_page = 4096;
+
+// Has nobody a lock in it? Then nobody gets one while this lives, and who wants to note something there makes another file.
+class Idle {
+ public:
+  Idle(int notes, const std::string& name) : fd_(open_at(notes, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)) {
+    struct flock all {};
+    all.l_type = F_WRLCK;
+    if (fd_ && ::fcntl(fd_.get(), F_OFD_SETLK, &all) != 0) fd_ = Fd();
+  }
+  explicit operator bool() const { return static_cast<bool>(fd_); }
+
+ private:
+  Fd fd_;
+};
+
+// What one of the entries is.
+struct Entry {
+  std::string name;
+  struct stat found {};
+};
+
+// Deletes entries, and says what stays.
+class Deletion {
+ public:
+  Deletion(int notes, const TidyWish& wish) : notes_(notes), wish_(wish) {}
+
+  void of(const Entry& entry) {
+    const std::string why = delete_entry(notes_, entry.name, entry.found, wish_.rights);
+    if (why.empty() || ++stay_ > most_named) return;
+    named_.push_back(fmt::format("{}/{} of {} is no note, but stays: {}; delete it if it may go", wish_.path,
+                                 printable(entry.name, 64), printable(user_name(entry.found.st_uid), 32), why));
+  }
+
+  std::vector<std::string> cautions() {
+    if (stay_ > most_named) named_.push_back(fmt::format("{} more such entries stay in {}", stay_ - most_named, wish_.path));
+    return std::move(named_);
+  }
+
+ private:
+  static constexpr std::size_t most_named = 8;
+  int notes_;
+  const TidyWish& wish_;
+  std::size_t stay_ = 0;
+  std::vector<std::string> named_;
+};
+
+bool may_be_notes(const Entry& entry) {
+  return S_ISREG(entry.found.st_mode) && entry.name.starts_with(std::to_string(entry.found.st_uid) + "-") &&
+         entry.found.st_size <= largest_note;
+}
+
 }  // namespace
 
-void tidy_notes(int notes, std::optional<gid_t> group, const NotesPlace& about) {
+std::vector<std::string> tidy_notes(int notes, const NotesPlace& about, const TidyWish& wish) {
   std::map<uid_t, unsigned> files;
   std::map<uid_t, bool> members;
   HeldByNote held(about);
-  Names wrong;
+  Deletion deletion(notes, wish);
   for (const std::string& name : entries_in(notes)) {
-    struct stat found;
-    if (::fstatat(notes, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (!S_ISREG(found.st_mode) || !name.starts_with(std::to_string(found.st_uid) + "-") || found.st_size > largest_note) {
-      wrong.push_back(name);
+    Entry entry{name, {}};
+    if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    const uid_t user = entry.found.st_uid;
+    if (!may_be_notes(entry)) {
+      deletion.of(entry);
       continue;
     }
-    auto [member, unknown] = members.try_emplace(found.st_uid, true);
-    if (unknown && group) member->second = is_member(found.st_uid, *group);
-    const bool speaks = held.speaks_first(notes, name, found.st_uid);
-    const bool usual = member->second && ++files[found.st_uid] <= most_files_of_a_user;
-    if (!speaks && !usual) wrong.push_back(name);
+    auto [member, unknown] = members.try_emplace(user, true);
+    if (unknown && wish.group) member->second = is_member(user, *wish.group);
+    if (held.speaks_first(notes, name, user)) {
+      ++files[user];
+      continue;
+    }
+    const bool usual = member->second && ++files[user] <= most_files_of_a_user;
+    const bool small = entry.found.st_size <= a_page && !wish.space_is_scarce;
+    if (usual && small) continue;
+    const Idle idle(notes, name);   // until it is deleted
+    deletion.of(entry);
   }
-  remove(notes, std::move(wrong));
+  return deletion.cautions();
 }
 
 }  // namespace thole::host

@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/fd.hpp"
+#include "host/claims/delete_for_owner.hpp"
 #include "host/claims/layout.hpp"
 
 namespace thole::host {
@@ -18,10 +21,18 @@ struct NotesPlace {
   const SlotKeys& keys;
 };
 
+struct TidyWish {
+  std::string path;                  // of notes/, for people
+  std::optional<gid_t> group;        // only its members may claim
+  Rights rights = Rights::of_the_owner;   // by which is deleted
+  bool space_is_scarce = false;
+};
+
 // Deletes what can be no note: other things than files, with all that is in them, names that say another user, what is longer
 // than a notes file gets, more files of one user than anybody reads; with a group, the files of those who are not its
-// members (a note is believed of whoever could write it, and who has the file open can still write it). A file with a live
-// note of a lock that its user holds stays in any case, one file a lock.
-void tidy_notes(int notes, std::optional<gid_t> group, const NotesPlace& about);
+// members (a note is believed of whoever could write it, and who has the file open can still write it); and what is kept for
+// later claims, where it is longer than a page, or space is scarce. A file with a live note of a lock that its user holds stays
+// in any case, one file a lock. Tells what stays although it is no note.
+std::vector<std::string> tidy_notes(int notes, const NotesPlace& about, const TidyWish& wish);
 
 }  // namespace thole::host
