@@ -30,16 +30,7 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, std
 }
 
 port::TaskEnd end_of(const model::Task& task, const Remains& remains, const model::Retry& retry, WallTime now) {
-  if (std::holds_alternative<NeverBegan>(remains)) {
-    port::TaskEnd end;
-    end.job = task.job;
-    end.index = task.index;
-    end.runs = task.runs;
-    end.state = model::TaskState::queued;
-    end.unstarted = true;
-    end.at = now;
-    return end;
-  }
+  if (std::holds_alternative<NeverBegan>(remains)) return unstarted(task, now);
   const auto* seen = std::get_if<Ended>(&remains);
   plan::TaskEnding lost;
   lost.lost = true;

@@ -264,16 +264,7 @@ void Lane::begin(const port::TakenTask& taken) {
 }
 
 // Its command has never run, and will in another lane.
-void Lane::give_back(const port::TakenTask& taken) {
-  port::TaskEnd end;
-  end.job = taken.job;
-  end.index = taken.index;
-  end.runs = taken.runs;
-  end.state = model::TaskState::queued;
-  end.unstarted = true;
-  end.at = site_.clock.wall();
-  ends_.push_back(std::move(end));
-}
+void Lane::give_back(const port::TakenTask& taken) { ends_.push_back(unstarted(taken, site_.clock.wall())); }
 
 void Lane::leave(const std::string& why) {
   if (!std::exchange(leaving_, true)) ports_.say(fmt::format("job {}: {}", job_, why));

@@ -24,6 +24,19 @@ port::TaskEnd judged(const Task& task, const plan::TaskEnding& ending, const mod
   return end;
 }
 
+// Of a task whose command has never run: it is queued as it was, and this was no run.
+template <class Task>
+port::TaskEnd unstarted(const Task& task, WallTime now) {
+  port::TaskEnd end;
+  end.job = task.job;
+  end.index = task.index;
+  end.runs = task.runs;
+  end.state = model::TaskState::queued;
+  end.unstarted = true;
+  end.at = now;
+  return end;
+}
+
 // Rounded up.
 constexpr std::uint64_t mib_of_kib(std::uint64_t kib) { return (kib + 1023) / 1024; }
 

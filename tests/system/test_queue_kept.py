@@ -11,7 +11,7 @@ import tempfile
 import pytest
 
 from queue_inside import Queue
-from run_tools import THOLE, Started, eventually
+from run_tools import THOLE, Started, eventually, state_of
 
 STOPPED_WRITER = """
 import fcntl, os, signal, sys
@@ -36,11 +36,6 @@ def writer(queue):
         assert stopped.line() == "in"
         eventually(lambda: state_of(stopped.pid) == "T", "it is stopped")
         yield stopped
-
-
-def state_of(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.parametrize("words", ["submit -g 0 true", "cancel all", "hold all", "edit 1 --priority 3", "drain --off"])

@@ -94,10 +94,17 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   holding.held = true;
   holding.shared = lock.place != 0;
   const std::vector<pid_t> lockers = lockers_of(known.locks.flocks, lock.node.get());
-  const Taker taker = taker_among(lockers);
+  Taker taker = taker_among(lockers);
   const bool certain = !lockers.empty() || known.locks.whole;   // does the kernel really name nobody?
   const std::vector<const Note*> all = notes.naming(lock.slot, lock.place);
-  if (const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr) {
+  const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
+  // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen has
+  // the lock or has not.
+  if (certain && !his && taker.pid != 0 && !keeps_lock(taker.pid, lock.node.get()).value_or(true)) {
+    taker = {};
+    his = names_holder(notes, lock.slot, lock.place, taker);
+  }
+  if (his) {
     tell(holding, *his);
     holding.verified = true;
     if (taker.pid != 0) holding.pid = taker.pid;   // in a container he has another number
