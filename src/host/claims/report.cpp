@@ -85,6 +85,15 @@ void tell(model::Holding& holding, const Note& note) {
   if (note.shared && note.memory_mib != 0) holding.memory_mib = note.memory_mib;
 }
 
+// Where the kernel's list could not be read to its end: the process that a note names, if its descriptors can be seen, has the
+// lock or has not.
+bool keeps_what_it_says(const Note& note, const Fd& node) {
+  const auto pid = static_cast<pid_t>(note.process.pid);
+  const auto process = process_state(pid);
+  return process && process->start == note.process.start && process->uid == note.process.uid &&
+         keeps_lock(pid, node.get()).value_or(false);
+}
+
 // What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says
 // nothing else. Where several users say that the place is theirs, nobody is named for it but all of them.
 model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const Known& known) {
@@ -104,6 +113,7 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
     taker = {};
     his = names_holder(notes, lock.slot, lock.place, taker);
   }
+  if (!certain && all.size() == 1 && keeps_what_it_says(*all.front(), lock.node)) his = all.front();
   if (his) {
     tell(holding, *his);
     holding.verified = true;
