@@ -5,18 +5,15 @@ that comes later would go unnoticed. Whoever started it left traces, looked for 
 one found is told:
 
 1. Frameworks that are loaded (``sys.modules``; nothing is ever imported) are asked what they know of themselves, by attributes
-that
-   start nothing.
+   that start nothing.
 2. libcuda, where it is loaded: before ``cuInit`` every function says NOT_INITIALIZED (3), afterwards ``cuDeviceGetCount``
-succeeds.
-   It finds what frameworks do not know of themselves: ``torch.cuda.is_available()`` starts the driver without "initialising"
-   torch.
+   succeeds. It finds what frameworks do not know of themselves: ``torch.cuda.is_available()`` starts the driver without
+   "initialising" torch.
 3. Open device files. CUDA opens /dev/nvidia-uvm. NVML (``nvidia-smi``, pynvml) needs /dev/nvidia0 only, which therefore proves
-nothing
-   (libnvidia-container, src/nvc_mount.c: containers without compute get no UVM device).
-   HIP opens /dev/kfd. A render node is Level Zero's only where its library is loaded: video and graphics have it open too.
+   nothing (libnvidia-container, src/nvc_mount.c: containers without compute get no UVM device). HIP opens /dev/kfd. A render
+   node is Level Zero's only where its library is loaded: video and graphics have it open too.
 4. The driver's own list of processes is asked by the library, which looks at it for every claim anyway ("not_started" in
-thole.h).
+   thole.h).
 
 A forked child is judged by the same traces: it has inherited a runtime that cannot be used in it.
 """

@@ -212,23 +212,23 @@ def claim(
     Args:
         gpus: how many; 0 claims none and hides all.
         on, not_on: only these, none of these: indices, "0:1" for an instance, UUIDs or unique beginnings of them, PCI
-        addresses. model: a part of the model's name, "A100".
+            addresses.
+        model: a part of the model's name, "A100".
         memory: the free memory needed on each, MiB or "20G"; with ``share`` what this program will use (then required).
         wait: how long at most, seconds or "30m"; 0 does not wait; None for as long as it takes, or as configured.
         share: beside others who share; ``share_with`` "user" or "any" says whose programs.
         beside: unclaimed processes that are put up with: "none", "mine", "any"; within ``max_load`` and ``max_memory``
-        (percent, 50). pick: which of the free ones: "pack", "first", "last", "random", "load", "memory".
+            (percent, 50).
+        pick: which of the free ones: "pack", "first", "last", "random", "load", "memory".
         shape: how they talk to each other: "collective", "pairwise", "independent".
         order: these first, in this order.
         trust_claims: do not look whether somebody uses them without a claim.
         ids: how the variables name them: "auto", "uuid", "index".
         command: what others see the GPUs are used for; this program's command line if not given.
         cancel: a descriptor, or what has one (an eventfd, a pipe, a socket), that ends the wait when it becomes readable: Error
-        with
-            code 130. In coroutines: :func:`aclaim`.
+            with code 130. In coroutines: :func:`aclaim`.
         on_wait: called once when a wait has begun, with a dict: "gpus", "position" in line, "promise" (the time of the start,
-        or
-            None), "why" (sentences).
+            or None), "why" (sentences).
         quiet: a wait says nothing on stderr; None: as ``THOLE_QUIET`` says. See docs/python.md, "Waiting".
 
     Raises:

@@ -43,8 +43,7 @@ def on_gpu(
     Raises:
         WorkerDied: when called: the process was killed.
         NoneFree, WaitTimeout, NeverPossible, DriverError, Error: when called: as :func:`claim`. What the function raises is
-        raised, with
-            its traceback there as ``__cause__``.
+            raised, with its traceback there as ``__cause__``.
     """
     if callable(gpus):
         raise errors.WrongRequest("on_gpu: how many GPUs?", code=64, hint="write @tholepin.on_gpu(1), with parentheses")

@@ -19,8 +19,7 @@ class Error(RuntimeError):
     Attributes:
         message: the sentence.
         code: the class of failure: 64 a wrong request, 69 something cannot be used, 70 too late, 75 none free, 124 the wait ran
-        out, 125 thole
-            itself failed, 130 interrupted.
+            out, 125 thole itself failed, 130 interrupted.
         object: the file, GPU or word it was about; "" where there is none.
         hint: what mends it; "" where nothing is known to.
         errno: of the system call that failed; 0 where none did.
@@ -133,8 +132,7 @@ class TooLateError(Error):
 
     Attributes:
         culprit: what has started it: "torch", "tensorflow", "jax", "cupy", "numba", "pycuda"; "torch or jax" where only the
-        runtime
-            is seen and these are loaded, "a library" where none is; "" where only the driver's list of processes tells.
+            runtime is seen and these are loaded, "a library" where none is; "" where only the driver's list of processes tells.
 
     The hint says what to do: claim in the first line of the program, start it with ``thole run``, restart the notebook's
     kernel.

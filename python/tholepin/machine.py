@@ -261,7 +261,8 @@ def plan(
         shape: "collective", "pairwise", "independent".
         bind: how they are bound; as ``thole run`` does if not given.
         machine: a machine file's path, a name ("dgx-a100"), a shorthand ("8xA100"), or a machine as a dict; this one if not
-        given. allowed: the CPUs that may be used, as for ``taskset -c``.
+            given.
+        allowed: the CPUs that may be used, as for ``taskset -c``.
 
     Raises:
         NeverPossible: that machine cannot give it; ``object`` names the rank where one is to blame.

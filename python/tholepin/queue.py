@@ -54,7 +54,8 @@ def submit(
 
     Args:
         command: the words; no shell is in between. ``{name}`` stands for a variable of the grid, ``{index}`` for a task's
-        number. gpus: how many each task claims; 0 claims none and hides all.
+            number.
+        gpus: how many each task claims; 0 claims none and hides all.
         time: how long a task may take, seconds or "8h"; it is ended then, and others can plan with it.
         name, tag: what to call it, and marks to find it by.
         on, not_on, model, memory: which GPUs, as for :func:`claim`.

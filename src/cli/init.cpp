@@ -8,9 +8,10 @@ namespace thole::cli {
 
 int init(Context& context) {
   const InitOptions& options = context.invocation.init;
-  const wire::InitReport report =
-      wire::init(context.wire, {.group = options.group, .everybody = options.no_group,
-                                                            .take_back = options.take_back, .force = options.force});
+  const wire::InitReport report = wire::init(context.wire, {.group = options.group,
+                                                            .everybody = options.no_group,
+                                                            .take_back = options.take_back,
+                                                            .force = options.force});
   for (const std::string& caution : report.cautions) context.warn(caution);
   if (context.invocation.global.json) {
     context.print_json({{"schema", "thole/init/1"},

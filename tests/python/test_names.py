@@ -1,10 +1,13 @@
 # ctest: timeout 900
 """Every public name is documented with an example, and the examples are true."""
+import ast
 import doctest
 import importlib
 import inspect
 import os
+import pathlib
 import pkgutil
+import re
 from unittest import mock
 
 import pytest
@@ -48,6 +51,20 @@ def test_the_examples_are_true(name):
         with mock.patch.dict(os.environ):  # what one sets, the next does not see
             runner.run(example)
     assert runner.summarize().failed == 0
+
+
+PACKAGE = pathlib.Path(tholepin.__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_argument_of_a_docstring_begins_a_line(path):
+    """What goes on is indented further: a line that was broken anew elsewhere would hide the next argument."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(path.read_text())):
+        text = ast.get_docstring(node) if isinstance(node, documented) else None
+        sections = re.findall(r"^(?:Args|Attributes|Raises):\n((?:[ ]{4}.*\n?|\n)*)", text or "", re.M)
+        for line in "\n".join(sections).splitlines():
+            assert not re.match(r"    \S", line) or re.match(r"    [\w*]+(, [\w*]+)*: ", line), (node, line)
 
 
 def test_the_versions_are_one():
