@@ -123,8 +123,7 @@ THOLE_EXPORT char *thole_snapshot(thole_machine *machine, thole_error **error);
 /* What a claim would get now, without claiming: a JSON object with "outcome" ("take" or "wait"), for "take" the "gpus" (UUIDs)
  * and "explain", why these; for "wait" "why" (sentences, the place in line first), the "position" in line that a claim would
  * have and the "promise": the time of its start, or null. `request`: as for thole_claim_gpus. A request that can never be met
- * is an error, as there.
- * */
+ * is an error, as there. */
 THOLE_EXPORT char *thole_plan(thole_machine *machine, const char *request, thole_error **error);
 
 /* Which GPUs a job of several processes would get and what each would be bound to, without claiming: one line of `thole plan
@@ -182,8 +181,8 @@ THOLE_EXPORT const char *const *thole_claim_uuids(const thole_claim *claim);
 THOLE_EXPORT const char *const *thole_claim_environment(const thole_claim *claim);
 
 /* Gives that environment to this process and to the children it starts from now on. It has effect here only before the vendor's
- * runtime (CUDA, HIP, Level Zero) is started, and is not safe while other threads use the environment. 0, or -1 without memory.
- * */
+ * runtime (CUDA, HIP, Level Zero) is started, and is not safe while other threads use the environment. 0, or -1 without
+ * memory. */
 THOLE_EXPORT int thole_claim_set_environment(const thole_claim *claim);
 
 /* Ends the claim and frees the handle: at once, unless a child that was forked and never called exec lives, which has a
@@ -215,8 +214,8 @@ THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *
  *                       not close-on-exec are inherited as ever
  *   life                the read end of a pipe, or -1: when the last write end of that pipe is closed, as it is when this
  *                       process ends, however it ends, the kernel kills the program and its process group
- * Errors: THOLE_USAGE; THOLE_UNAVAILABLE ("strict", or a directory that cannot be entered); 126 and 127 as a shell says them where
- * the program cannot be run or is not there; THOLE_INTERNAL. */
+ * Errors: THOLE_USAGE; THOLE_UNAVAILABLE ("strict", or a directory that cannot be entered); 126 and 127 as a shell says them
+ * where the program cannot be run or is not there; THOLE_INTERNAL. */
 THOLE_EXPORT int thole_start(const char *const *argv, const char *const *environment, const char *directory,
                              const char *binding, const int *descriptors, int life, int *end, thole_error **error);
 
