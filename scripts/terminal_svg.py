@@ -211,7 +211,8 @@ def words(cells):
 
 def document(width, height, title, about, body, style=""):
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-            f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{html.escape(FONT)}" font-size="14" xml:space="preserve" role="img">'
+            f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{html.escape(FONT)}" font-size="14" '
+            'xml:space="preserve" role="img">'
             f"<title>{html.escape(title)}</title><desc>{html.escape(about)}</desc>"
             f"<style>text{{white-space:pre}}{palette(DARK)}"
             f"@media (prefers-color-scheme:light){{{palette(LIGHT)}}}{style}</style>"

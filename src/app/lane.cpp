@@ -249,8 +249,8 @@ void Lane::begin(const port::TakenTask& taken) {
     std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
     port::ProcessSpec spec = spec_for(running, std::move(argv));
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
-    port::TaskRun run{taken.place, task_mark(ports_.queue, secret_, taken.job, taken.index, taken.runs), taken.time, spec_.patience,
-                      spec_.linger};
+    port::TaskRun run{taken.place, task_mark(ports_.queue, secret_, taken.job, taken.index, taken.runs), taken.time,
+                      spec_.patience, spec_.linger};
     record.pid = keeper_->start(spec, run);
     running_.emplace(taken.place, std::move(running));
   } catch (const Error& error) {

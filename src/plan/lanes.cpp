@@ -91,7 +91,11 @@ class Planner {
 }  // namespace
 
 LaneState waiting_lane(unsigned number, const model::Job& job) {
-  return {.number = number, .job = job.id, .request_class = job.request_class, .priority = job.terms.priority, .gpus = job.gpus};
+  return {.number = number,
+          .job = job.id,
+          .request_class = job.request_class,
+          .priority = job.terms.priority,
+          .gpus = job.gpus};
 }
 
 LanePlan plan_lanes(std::span<const model::Job> candidates, std::span<const LaneState> lanes, unsigned cpu_lanes,

@@ -18,7 +18,8 @@
 namespace thole::host {
 
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
-    : options_(std::move(options)), look_only_(look_only), me_(own_identity()), adopted_by_(::getpid()), looks_(options_.look_patience) {
+    : options_(std::move(options)), look_only_(look_only), me_(own_identity()), adopted_by_(::getpid()),
+      looks_(options_.look_patience) {
   open_directory(std::move(directory));
 }
 

@@ -5,7 +5,8 @@
 // Others may do the same, or be inside of alloc: each trial lock that fails is somebody else's or his trial, so all is given
 // back and tried again after a random pause; nobody waits while he holds one. The queue and the mask stay as they are: they
 // belong to those inside. What is lost is order, and wake-ups (a look after 2 s at the latest replaces them). Sharers look
-// again after they have made their notes, as always (still_admitted): the later one sees the earlier one, and both may give way.
+// again after they have made their notes, as always (still_admitted): the later one sees the earlier one, and both may give
+// way.
 #include <sys/random.h>
 
 #include <algorithm>

@@ -38,7 +38,8 @@ bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
     if (!name.ends_with(end_of_name)) continue;
     struct stat link {};
     constexpr mode_t both = S_IRUSR | S_IWUSR;     // of the link: how it is open
-    if (::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) != 0 || (link.st_mode & both) != both) continue;
+    if (::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if ((link.st_mode & both) != both) continue;
     struct statx open;
     if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) continue;
     if (S_ISFIFO(open.stx_mode) && open.stx_uid == ::geteuid() && (open.stx_mode & 077) == 0) return true;

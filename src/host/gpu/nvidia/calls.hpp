@@ -28,8 +28,8 @@ Answer<std::string> ask_text(Function* function, Arguments... arguments) {
   return rc == abi::ok ? Answer<std::string>(std::string(buffer)) : Answer<std::string>::refused(rc);
 }
 
-// A GPU and its address as the library writes it. Asked for by the address where the GPU at this position is `expected`: one call
-// instead of two. Whatever is not found so is asked for by its index, and then it says itself who it is.
+// A GPU and its address as the library writes it. Asked for by the address where the GPU at this position is `expected`: one
+// call instead of two. Whatever is not found so is asked for by its index, and then it says itself who it is.
 struct Found {
   Answer<abi::Device> device;
   Answer<std::string> pci;
