@@ -23,6 +23,14 @@ Fd open_at(int dir_fd, const char* path, int flags, mode_t mode) {
   return Fd(above_standard(fd));
 }
 
+std::optional<struct stat> named(int dir_fd, const char* name, int fd) {
+  struct stat open, there;
+  if (::fstat(fd, &open) != 0 || ::fstatat(dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || open.st_ino != there.st_ino ||
+      open.st_dev != there.st_dev)
+    return std::nullopt;
+  return open;
+}
+
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)

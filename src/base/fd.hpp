@@ -1,6 +1,7 @@
 // A file descriptor as a move-only value, and the few whole-file operations thole needs.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -33,6 +34,10 @@ class Fd {
 
 // openat(2) with O_CLOEXEC always added and EINTR retried; the Fd is empty on failure (errno is set).
 Fd open_at(int dir_fd, const char* path, int flags, mode_t mode = 0);
+
+// What `fd` is of, where this name in the directory leads to it (links are not followed); else empty. The number of links tells
+// less: whoever may write a file can add one somewhere.
+std::optional<struct stat> named(int dir_fd, const char* name, int fd);
 
 // A pipe with both ends CLOEXEC; throws Error(internal) when none can be made.
 struct Pipe { Fd read, write; };

@@ -192,3 +192,27 @@ def test_who_waits_for_alloc_can_be_interrupted(lab: Lab, number):
     assert waiter.wait() in (-number, 128 + number)
     end(keeper)
     end(everything)
+
+
+# ---- Names that anybody can give ----
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid runtime", "container"], indirect=True)
+@pytest.mark.parametrize("linker", ["mallory", "root"])   # root: like everybody where fs.protected_hardlinks is 0
+def test_links_to_what_is_shared_stop_nobody(lab: Lab, linker):
+    lab.init()
+    alice, waiter = lab.hold("alice", "--on", "0"), None
+    for again in range(2):
+        lab.run(linker, "sh", "-c", "cd /run/thole; for file in [a-z]*.* alloc queue who devices notes/[0-9]*-*; do"
+                                    f" ln $file notes/61003-{again}$(basename $file); done")
+        linked = lab.run("root", "find", "/run/thole", "-maxdepth", "1", "-links", "+1", "!", "-type", "d", "-printf", "%f ").stdout
+        assert {"alloc", "queue", "who"} <= set(linked.split())
+        waiter = waiter or lab.start("bob", lab.program, "run", "--on", "0", "--", "echo", "served")
+        eventually(lambda: len(lab.waiters()) == 1, "bob waits")
+        assert lab.thole("bob", "run", "--no-wait", "--on", "1", "--", "true").returncode == 0
+        assert lab.thole("bob", "run", "--no-wait", "--on", "0", "--", "true").returncode == 75
+        assert [claim["user"] for claim in lab.claims("bob")] == ["alice"]
+        assert lab.thole("root", "init").returncode == 0
+    assert lab.thole("alice", "release", "0").returncode == 0
+    assert waiter.line() == "served"
+    assert waiter.wait() == 0
+    alice.wait()

@@ -45,7 +45,7 @@ ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, 
   for (auto [fd, name] : {std::pair{alloc_.get(), "alloc"}, {queue_.get(), "queue"}, {who_.get(), "who"}}) {
     if (fd < 0) cannot_open(name, ENOENT);
     struct stat found;
-    if (::fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != state_.owner || found.st_nlink != 1)
+    if (::fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != state_.owner)
       throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/" + name).hint(init_hint);
   }
   refresh_slots();
@@ -103,14 +103,6 @@ Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
   return turn;
 }
 
-// Its owner deletes or replaces a node only while he has it locked himself: one that has its name after we locked it keeps it.
-bool ClaimDirectory::is_node(int fd, std::uint64_t* inode) const {
-  struct stat open;
-  if (::fstat(fd, &open) != 0) return false;
-  if (inode) *inode = open.st_ino;
-  return S_ISFIFO(open.st_mode) && open.st_uid == state_.owner && open.st_nlink == 1;
-}
-
 void ClaimDirectory::accept(std::uint64_t inode, unsigned slot) {
   const auto is_ours = [&] { return slot_nodes_[slot] == 0 || inode == slot_nodes_[slot]; };
   if (is_ours()) return;
@@ -123,10 +115,7 @@ void ClaimDirectory::accept(std::uint64_t inode, unsigned slot) {
 }
 
 bool ClaimDirectory::replaced() const {
-  struct stat found;
-  for (int fd : {alloc_.get(), queue_.get(), who_.get()})
-    if (::fstat(fd, &found) == 0 && found.st_nlink == 0) return true;
-  return false;
+  return !named(alloc_.get(), "alloc") || !named(queue_.get(), "queue") || !named(who_.get(), "who");
 }
 
 // Another user is making it this very moment, or nobody ever finished it.
@@ -236,8 +225,8 @@ void ClaimDirectory::load_slots(const std::string& text) {
 
 bool ClaimDirectory::refresh_slots() {
   struct stat found;
-  // It is only ever replaced: the one we have open is the present one as long as it has a name.
-  if (devices_ && ::fstat(devices_.get(), &found) == 0 && found.st_nlink != 0) return false;
+  // It is only ever replaced: the one we have open is the present one as long as it has its name.
+  if (devices_ && named(devices_.get(), "devices")) return false;
   Fd fd = open_node("devices", O_RDONLY);
   if (!fd) return false;
   if (::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != state_.owner)

@@ -10,6 +10,8 @@
 // which may have been emptied; and so is a lock node taken that is not the one `devices` names: it was copied or made by hand.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <optional>
@@ -60,8 +62,13 @@ class ClaimDirectory {
   Lost what_is_lost(std::span<const std::string> units) const;
   [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], ENOENT); }
 
-  // After locking: is it a node of the directory's owner that still has its name?
-  bool is_node(int fd, std::uint64_t* inode = nullptr) const;
+  // After locking: what this descriptor is of, where it still has its name. Its owner deletes or replaces a node only while he
+  // has it locked himself: one that has its name after we locked it keeps it.
+  std::optional<struct stat> named(int fd, const std::string& name) const {
+    return thole::named(state_.fd.get(), name.c_str(), fd);
+  }
+  const std::string& gpu_name(unsigned slot) const { return gpu_names_[slot]; }
+  bool is_node(const struct stat& found) const { return S_ISFIFO(found.st_mode) && found.st_uid == state_.owner; }
 
   // After locking: is it the node of this slot that thole made? Another one is accepted (the owner notes it down) when no
   // living claim may have the node that it came in place of; else this throws.

@@ -15,10 +15,11 @@
 namespace thole::host {
 namespace {
 
-// Not where it was replaced or deleted since it was opened, or is to be this moment.
-bool is_in_force(int fd) {
-  struct stat open;
-  return ::fstat(fd, &open) == 0 && open.st_nlink != 0 && (open.st_mode & being_taken) == 0;
+// What was opened under this name, but not where it was replaced or deleted since then, or is to be this moment.
+std::optional<struct stat> in_force(const ClaimDirectory& nodes, int fd, const std::string& name) {
+  auto found = nodes.named(fd, name);
+  if (found && (found->st_mode & being_taken) != 0) found.reset();
+  return found;
 }
 
 std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }
@@ -74,19 +75,20 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
       throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
     }
   }
-  if (!is_in_force(lock.get())) return false;   // what has its name now is asked for next
-  std::uint64_t inode = 0;
-  if (!pass.nodes.is_node(lock.get(), &inode))
+  const auto found = in_force(pass.nodes, lock.get(), pass.nodes.gpu_name(slot));
+  if (!found) return false;   // what has its name now is asked for next
+  if (!pass.nodes.is_node(*found))
     throw Error(ErrorCode::unavailable, "not a lock of the directory's owner").about(pass.nodes.slots()[slot]).hint(
         "sudo thole init");
-  pass.nodes.accept(inode, slot);
+  pass.nodes.accept(found->st_ino, slot);
   unsigned place = 0;
   if (entry_.shared) {
     Fd share;
     for (unsigned k = 0; k < model::share_places && !share; ++k) {
       Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
       if (node) store_.hook("share opened");
-      if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0 || !is_in_force(node.get())) continue;
+      if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      if (!in_force(pass.nodes, node.get(), share_node(pass.nodes.slots()[slot], k))) continue;
       share = std::move(node);
       place = k + 1;
     }

@@ -226,7 +226,9 @@ void FifoPlace::join(Pass& pass) {
     for (unsigned place : pass.queue.empty_places()) {
       if (!read && (pass.nodes.open_turn(place, O_WRONLY, true) || errno != ENXIO)) continue;
       Fd turn = pass.nodes.open_turn(place, O_RDWR);
-      if (!turn || ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 || !pass.nodes.is_node(turn.get())) continue;
+      if (!turn || ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      const auto node = pass.nodes.named(turn.get(), turn_node(place));
+      if (!node || !pass.nodes.is_node(*node)) continue;
       Ticket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, place, first_ticket_->view.since)
                                     : my_ticket(pass.queue.next_number(), place, pass.now);
       if (!pass.queue.write(ticket)) {

@@ -120,11 +120,11 @@ bool read_record(int fd, unsigned index, NoteRecord& record) {
 }
 
 // A file that some process of mine made for notes: nothing else of mine is written to, opened to readers or deleted. Who owns
-// the directory that one of my files lies in can move it here, under any name.
+// the directory that one of my files lies in can move it here, under any name. (Links are not counted: strangers can add some.)
 bool is_made_for_notes(int fd, uid_t uid) {
   struct stat file;
   NoteRecord first;
-  return ::fstat(fd, &file) == 0 && is_note_file(file, uid) && file.st_nlink == 1 &&
+  return ::fstat(fd, &file) == 0 && is_note_file(file, uid) &&
          (file.st_mode & 07777) == open_to_readers && file.st_size % record_size == 0 &&
          file.st_size <= byte_of(records_of_a_file, live_byte) && read_record(fd, 0, first) && is_note(first);
 }
@@ -155,7 +155,7 @@ Fd lifted(Fd fd, int above) {
 }
 
 // Takes a record, writes it, makes it live. Empty when the file has none to give (errno 0), or by an error.
-Fd go_live(Fd fd, const NoteRecord& record, int above) {
+Fd go_live(int directory, const std::string& name, Fd fd, const NoteRecord& record, int above) {
   for (unsigned index = 0; index < records_of_a_file; ++index) {
     if (!lock(fd.get(), byte_of(index, taken_byte))) {
       if (write_locked(fd.get(), byte_of(index, taken_byte))) continue;
@@ -164,8 +164,7 @@ Fd go_live(Fd fd, const NoteRecord& record, int above) {
     if (!is_mine_to_write(fd.get(), index)) break;
     if (::pwrite(fd.get(), &record, sizeof record, index * record_size) != static_cast<ssize_t>(sizeof record)) return Fd();
     if (!lock(fd.get(), byte_of(index, live_byte))) break;
-    struct stat file;
-    if (::fstat(fd.get(), &file) != 0 || file.st_nlink == 0) break;
+    if (!named(directory, name.c_str(), fd.get())) break;   // init deletes what has no live note
     return lifted(std::move(fd), above);
   }
   errno = 0;
@@ -216,7 +215,7 @@ Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {
 Fd OwnNotes::put_into(const std::string& name, const NoteRecord& record, int above) {
   Fd fd = open_at(directory_, name.c_str(), to_write);
   if (!fd || !is_made_for_notes(fd.get(), uid_)) return Fd();
-  return go_live(std::move(fd), record, above);
+  return go_live(directory_, name, std::move(fd), record, above);
 }
 
 // Nobody else can open it before its record is live, so nobody can have locked that.
@@ -228,7 +227,7 @@ Fd OwnNotes::put_into_new(const NoteRecord& record, int above) {
     Fd fd = open_at(directory_, name.c_str(), to_write | O_CREAT | O_EXCL, 0600);
     if (!fd && errno == EEXIST) continue;
     if (!fd) return Fd();
-    Fd kept = go_live(std::move(fd), record, above);
+    Fd kept = go_live(directory_, name, std::move(fd), record, above);
     if (kept && ::fchmod(kept.get(), open_to_readers) == 0) {
       name_ = name;
       return kept;
