@@ -2,6 +2,7 @@
 """`thole init --group`: who may claim, who could before, and his notes."""
 import pytest
 
+import hostile
 from hostile import SITE_GID, SITE_GROUP, end, lab, supervisor_of  # noqa: F401 (lab: a fixture)
 from init_tools import access, claims_one, in_one_surrounding, nodes
 from run_tools import Started, eventually
@@ -132,6 +133,53 @@ def test_root_takes_back_what_is_kept_from_the_group(lab, how):
     end(alice)
     end(mallory)
     assert access(lab) == {(0o660, SITE_GID)}
+
+
+# mallory's lock is handed among processes of subordinate uids of hers (newuidmap gives them to everybody; here root stands in
+# for it): whenever somebody opens the node, the next of them locks what they all have open, so that the kernel names that one.
+HANDED_ON = """
+import ctypes, fcntl, glob, os, select, sys
+node, = glob.glob("/run/thole/gpu.*")
+fd = os.open(node, os.O_RDWR | os.O_NONBLOCK)
+done, say_done = os.pipe()
+helpers = []
+for uid in range(200001, 200010):
+    asked, ask = os.pipe()
+    if os.fork() == 0:
+        os.close(ask)
+        for other in helpers: os.close(other)
+        os.setgroups([]); os.setgid(uid); os.setuid(uid)
+        while kind := os.read(asked, 1):
+            fcntl.flock(fd, fcntl.LOCK_SH if kind == b"s" else fcntl.LOCK_EX)
+            os.write(say_done, b"x")
+        os._exit(0)
+    os.close(asked)
+    helpers.append(ask)
+os.setgroups([]); os.setgid(61003); os.setuid(61003)
+fcntl.flock(fd, fcntl.LOCK_EX)
+libc = ctypes.CDLL(None, use_errno=True)
+watch = libc.inotify_init1(os.O_CLOEXEC)
+assert libc.inotify_add_watch(watch, node.encode(), 0x20) > 0      # IN_OPEN
+print("up", flush=True)
+turn = 0
+while sys.stdin not in (ready := select.select([watch, sys.stdin], [], [])[0]):
+    os.read(watch, 65536)
+    os.write(helpers[turn % len(helpers)], b"es"[1 - turn % 2:][:1])
+    os.read(done, 1)
+    turn += 1
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["--group", SITE_GROUP]], ids=["open", "group"])
+def test_a_lock_that_is_handed_among_uids_of_one_user_is_taken_back(words):
+    with hostile.make("plain", 1) as lab:
+        lab.init()
+        mallory = lab.start_python("root", HANDED_ON)
+        lab.init(*words)
+        done = lab.init("--take-back", "0")
+        assert "is taken back" in done.stderr and "is not taken back" not in done.stderr, done.stderr
+        assert claims_one(lab, "alice").returncode == 0
+        end(mallory)
 
 
 @in_one_surrounding

@@ -3,6 +3,8 @@
 restart. What the group does is in test_hostile_group.py."""
 import pytest
 
+import hostile
+from fake_nvidia import Driver
 from hostile import SITE_GROUP, end, lab  # noqa: F401 (lab: a fixture)
 from init_tools import claims_one, guard_byte, in_one_surrounding, key_of, nodes
 from run_tools import eventually
@@ -89,7 +91,7 @@ def test_nor_where_a_fallback_is_there(lab, path, kind):
 def test_a_vanished_gpu_is_forgotten_unless_it_is_held(lab):
     lab.init()
     alice = lab.hold("alice", "--on", "3")
-    for gpus, left in ((2, "3 GPUs"), (4, "4 GPUs")):
+    for gpus, left in ((2, "2 GPUs"), (4, "4 GPUs")):
         lab.set_gpus(gpus)
         done = lab.init()
         assert left in done.stdout, done.stdout
@@ -97,6 +99,44 @@ def test_a_vanished_gpu_is_forgotten_unless_it_is_held(lab):
     assert claims_one(lab, "bob", "--on", "3").returncode == 75
     end(alice)
     assert claims_one(lab, "bob", "-g", "4").returncode == 0
+
+
+LOCK_ALL = """
+import fcntl, glob, os, sys
+kept = []
+for path in glob.glob("/run/thole/gpu.*"):
+    kept.append(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+    fcntl.flock(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_locks_of_units_that_are_gone_use_up_no_room(monkeypatch):
+    """A machine whose MIG instances are made anew again and again, while somebody keeps the locks of all that were."""
+    generation = 0
+    monkeypatch.setattr(Driver, "uuid", staticmethod(
+        lambda gpu: f"GPU-{0xfa4e0000 + 100 * generation + gpu:08x}-0000-4000-8000-{gpu:012x}"))
+    with hostile.make("plain", 16) as lab:
+        lab.init()
+        kept = []
+        for generation in range(1, 9):
+            kept.append(lab.start_python("mallory", LOCK_ALL))
+            lab.set_gpus(16)
+            done = lab.init()
+            assert "16 GPUs can be claimed" in done.stdout, done.stdout
+            assert claims_one(lab, "alice", "-g", "16").returncode == 0
+        assert "of mallory keeps the locks of" in done.stderr, done.stderr
+        lab.init("--group", SITE_GROUP)
+        assert nodes(lab)["alloc"][0] == 0o660 and claims_one(lab, "alice", "-g", "16").returncode == 0
+        generation = 0                                              # what was held comes back, and is held
+        lab.set_gpus(16)
+        lab.init()
+        assert claims_one(lab, "alice").returncode == 75
+        for locker in kept:
+            end(locker)
+        assert "112 that vanished forgotten" in lab.init().stdout
+        assert claims_one(lab, "alice", "-g", "16").returncode == 0
 
 
 @in_one_surrounding

@@ -123,9 +123,12 @@ port::StoreAbout FifoStore::about() const {
   if (notes_) {
     NoteBook notes = book_of(notes_.get());
     notes.collect();
-    for (uid_t uid : notes.unread())
-      about.cautions.push_back(fmt::format("user {} has notes that cannot be read, so shared GPUs count as full for others; "
-                                           "sudo thole init deletes what is no note", user_name(uid)));
+    const std::set<uid_t>& unread = notes.unread();
+    const uid_t first = unread.empty() ? 0 : *unread.begin();
+    const std::string more = unread.size() < 2 ? " has" : fmt::format(" and {} more have", unread.size() - 1);
+    if (!unread.empty())
+      about.cautions.push_back(fmt::format("user {}{} notes that cannot be read, so shared GPUs count as full for others; "
+                                           "sudo thole init deletes what is no note", user_name(first), more));
   }
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));

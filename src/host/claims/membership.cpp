@@ -9,6 +9,7 @@
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 
@@ -24,7 +25,13 @@ bool is_member(uid_t uid, gid_t group) {
   return std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-bool process_is_member(pid_t pid, uid_t uid, gid_t group) {
+bool has_account(uid_t uid) {
+  passwd entry{}, *found = nullptr;
+  std::vector<char> buffer(1 << 16);
+  return ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found;
+}
+
+bool process_is_member(pid_t pid, gid_t group) {
   const std::string status = read_file("/proc/" + std::to_string(pid) + "/status").value_or("");
   for (std::string_view line : split_lines(status)) {
     if (!line.starts_with("Gid:") && !line.starts_with("Groups:")) continue;
@@ -33,7 +40,8 @@ bool process_is_member(pid_t pid, uid_t uid, gid_t group) {
     for (std::string_view number : split(numbers, ' '))
       if (parse_u64(number) == group) return true;
   }
-  return is_member(uid, group);
+  const auto user = user_ids_of(pid);
+  return user && is_member(user->real, group);
 }
 
 }  // namespace thole::host

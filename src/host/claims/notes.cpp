@@ -38,6 +38,10 @@ constexpr time_t long_idle = 600;
 
 // what the files of one stranger may cost: the kernel goes through
 constexpr std::chrono::milliseconds to_collect{5}, to_read{3};
+// and those of all strangers together: each has thousands of subordinate uids
+constexpr std::chrono::milliseconds to_collect_all{50}, to_read_all{10};
+constexpr std::chrono::milliseconds to_find_holders{10};
+constexpr std::size_t a_crowd_of_users = 16;                  // from here on it matters whose notes are read first
                                                                 // all locks of a file for every question, and anybody can set
                                                                 // any number
 
@@ -90,6 +94,27 @@ std::vector<std::string> names_of(int directory, uid_t uid) {
   const std::string begin = std::to_string(uid) + "-";
   std::erase_if(names, [&](const std::string& name) { return !name.starts_with(begin); });
   return names;
+}
+
+// The users who have taken locks of units here, as far as the kernel names them: there are no more of them than locks.
+std::set<uid_t> users_of_locks(int notes, std::chrono::nanoseconds limit) {
+  const Fd nodes = open_at(notes, "..", O_RDONLY | O_DIRECTORY);
+  struct stat about;
+  if (!nodes || ::fstat(nodes.get(), &about) != 0) return {};
+  const KernelLocks locks = kernel_locks(limit);
+  std::map<std::uint64_t, pid_t> taken;   // by inode: who is named first
+  for (const KernelLock& lock : locks.flocks)
+    if (lock.dev == about.st_dev) taken.try_emplace(lock.ino, lock.pid);
+  std::set<uid_t> users;
+  for (const std::string& name : names_in(nodes.get())) {
+    struct stat node;
+    if (!name.starts_with("gpu.") && !name.starts_with("share.")) continue;
+    if (::fstatat(nodes.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    const auto lock = taken.find(node.st_ino);
+    if (lock == taken.end()) continue;
+    if (const auto user = taker_among({lock->second}).uid) users.insert(*user);
+  }
+  return users;
 }
 
 // Which records of [from, to) are live. The kernel tells of any lock in a range, not of the first: so what is left on both
@@ -275,16 +300,16 @@ bool OwnNotes::change(const std::string& id, const SlotKeys& keys, const std::fu
 
 // ---- Reading ----
 
-void NoteBook::collect() { collect(names_in(directory_.get())); }
+void NoteBook::collect() { collect(names_in(directory_.get()), to_find_holders); }
 
 bool NoteBook::collect_few() {
   const std::vector<std::string> names = names_in(directory_.get(), few + 1);
   if (names.size() > few) return false;
-  collect(names);
+  collect(names, under_alloc);
   return true;
 }
 
-void NoteBook::collect(const std::vector<std::string>& names) {
+void NoteBook::collect(const std::vector<std::string>& names, std::chrono::nanoseconds limit) {
   files_.clear();
   unread_.clear();
   std::map<uid_t, std::vector<const std::string*>> by_user;
@@ -294,14 +319,19 @@ void NoteBook::collect(const std::vector<std::string>& names) {
       continue;
     if (file.st_size != 0) by_user[file.st_uid].push_back(&name);
   }
-  for (const auto& [uid, files] : by_user) collect(uid, files);
+  std::vector<uid_t> first{::geteuid(), 0};
+  if (by_user.size() > a_crowd_of_users) std::ranges::copy(users_of_locks(directory_.get(), limit), std::back_inserter(first));
+  Allowance all(to_collect_all);
+  for (uid_t uid : first)
+    if (const auto user = by_user.extract(uid)) collect(uid, user.mapped(), all);
+  for (const auto& [uid, files] : by_user) collect(uid, files, all);
 }
 
-void NoteBook::collect(uid_t uid, const std::vector<const std::string*>& names) {
+void NoteBook::collect(uid_t uid, const std::vector<const std::string*>& names, Allowance& all) {
   const bool mine = uid == ::geteuid();
   Allowance allowance(to_collect);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!mine && (i == files_of_a_stranger || allowance.over())) {
+    if (!mine && (i == files_of_a_stranger || allowance.over() || all.over())) {
       unread_.insert(uid);
       return;
     }
@@ -339,12 +369,13 @@ void NoteBook::add(const std::string& name, uid_t uid) {
 void NoteBook::read(const SlotKeys& keys) {
   live_.clear();
   std::optional<Allowance> allowance;
+  Allowance all(to_read_all);
   uid_t whose = 0;
   for (const File& file : files_) {                            // all of one user's, then all of the next one's
     const bool mine = file.uid == ::geteuid();
     if (!allowance || file.uid != whose) allowance.emplace(mine ? std::chrono::nanoseconds::max() : to_read);
     whose = file.uid;
-    if (!read(file, keys, *allowance)) unread_.insert(file.uid);
+    if ((!mine && all.over()) || !read(file, keys, *allowance)) unread_.insert(file.uid);
   }
 }
 

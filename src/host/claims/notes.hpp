@@ -76,7 +76,8 @@ class NoteBook {
 
   const std::vector<Note>& live() const { return live_; }
   bool empty() const { return files_.empty(); }   // no file has a live note
-  // Users whose notes could not all be read: they are too many, or kept from being opened. Any place may be theirs.
+  // Users whose notes could not all be read: they are too many, or kept from being opened. Any place may be theirs. Own notes,
+  // root's and those of holders are read first; what those of others may cost is limited for each and for all together.
   const std::set<uid_t>& unread() const { return unread_; }
   // Could anybody but this user have a note that was not read?
   bool all_read_but_of(uid_t uid) const { return unread_.empty() || (unread_.size() == 1 && unread_.contains(uid)); }
@@ -93,8 +94,8 @@ class NoteBook {
     uid_t uid;
     ino_t ino;
   };
-  void collect(const std::vector<std::string>& names);
-  void collect(uid_t uid, const std::vector<const std::string*>& names);
+  void collect(const std::vector<std::string>& names, std::chrono::nanoseconds limit);   // of asking for locks
+  void collect(uid_t uid, const std::vector<const std::string*>& names, Allowance& all);
   bool read(const File& file, const SlotKeys& keys, Allowance& allowance);
   void add(const std::string& name, uid_t uid);
 

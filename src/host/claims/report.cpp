@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 #include "host/user_name.hpp"
@@ -129,6 +130,8 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   return holding;
 }
 
+constexpr std::size_t most_rivals = 4;   // by name: a user has thousands of subordinate uids
+
 // Whoever else says that a share place is his, or could say so in a note that nobody can read, keeps strangers from sharing the
 // unit: he is named beside its holder, unverified.
 void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, const NoteBook& notes) {
@@ -137,6 +140,7 @@ void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, con
   std::set<uid_t> rivals = notes.unread();
   for (const Note* note : notes.naming(lock.slot, lock.place)) rivals.insert(note->process.uid);
   rivals.erase(holder.uid);
+  std::size_t told = 0;
   for (uid_t uid : rivals) {
     const auto named = [&](const model::Holding& other) {
       return other.key == holder.key && other.uid == uid && other.id.empty();
@@ -145,8 +149,10 @@ void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, con
     model::Holding rival;
     rival.key = holder.key;
     rival.held = rival.shared = true;
-    rival.uid = uid;
+    if (told < most_rivals) rival.uid = uid;
+    else rival.user = fmt::format("{} more users", rivals.size() - told);
     holdings.push_back(std::move(rival));
+    if (told++ == most_rivals) return;
   }
 }
 

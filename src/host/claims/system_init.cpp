@@ -25,6 +25,7 @@
 #include "host/claims/tidy_notes.hpp"
 #include "host/claims/who_file.hpp"
 #include "host/process/open_files.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
@@ -56,6 +57,8 @@ std::vector<std::string> nodes_of(const std::string& key) {
 }
 
 constexpr std::chrono::seconds for_the_list{10};   // of locks, however long somebody has made it
+
+std::string key_of_gpu_node(std::string_view name) { return name.starts_with("gpu.") ? std::string(name.substr(4)) : ""; }
 
 std::uint64_t number_of_filesystem(int fd) {
   struct statfs told;
@@ -156,7 +159,8 @@ InitReport SystemInit::run() {
   if (is_complete(paths_)) renew_file("queue", queue_size);
   else complete();
   report_.old_access = static_cast<unsigned>(held_.size());
-  report_.slots = static_cast<unsigned>(std::count_if(keys_.begin(), keys_.end(), [](auto& key) { return !key.empty(); }));
+  const auto can_be_claimed = [this](const std::string& key) { return !key.empty() && !vanished(key); };
+  report_.slots = static_cast<unsigned>(std::ranges::count_if(keys_, can_be_claimed));
   return report_;
 }
 
@@ -173,19 +177,29 @@ void SystemInit::take_back(const std::string& name) {
   maker_.mark(name, true);   // from here on nobody gets it
   const KernelLocks now = kernel_locks(for_the_list);
   std::string spared = locked_before_.whole && now.whole ? "" : "who has it cannot be told, " + now.crowd;
-  const auto before = lockers_of(locked_before_.flocks, node.get());
-  for (pid_t pid : lockers_of(now.flocks, node.get())) {
-    const auto process = process_state(pid);
-    const bool his = process && meant_.contains({name, process->uid});   // another process of who had it is no other
-    if (spared.empty() && std::ranges::find(before, pid) == before.end() && process && !his)
-      spared = describe_process(pid) + " has got it just now";
-  }
+  for (pid_t pid : lockers_of(now.flocks, node.get()))
+    if (spared.empty() && has_got_it_since(pid, name, node.get())) spared = describe_process(pid) + " has got it just now";
   if (!spared.empty()) {
     maker_.mark(name, false);
     return report_.cautions.push_back(fmt::format("{} is not taken back: {}", name, spared));
   }
   report_.cautions.push_back(fmt::format("{} is taken back; {}", name, keeper));
   maker_.replace_fifo(name);
+}
+
+// A lock can be handed on, and whoever locks what he was handed is the one whom the kernel names: so nobody has got it while
+// who had it before has it still, and nobody whom the users' lists do not know (each user has thousands of subordinate uids).
+bool SystemInit::has_got_it_since(pid_t pid, const std::string& name, int node) const {
+  const auto before = meant_.find(name);
+  const auto user = user_ids_of(pid);
+  if (!user) return false;
+  if (before != meant_.end()) {
+    const Meant& meant = before->second;
+    if (meant.users.contains(user->real) || meant.users.contains(user->effective)) return false;
+    if (std::ranges::any_of(meant.processes, [&](pid_t had) { return keeps_lock(had, node).value_or(false); })) return false;
+  }
+  if (maker_.access().group && !process_is_member(pid, *maker_.access().group)) return false;
+  return has_account(user->real);
 }
 
 // Whose are the locks that are to be taken back, when this begins?
@@ -195,9 +209,14 @@ void SystemInit::see_who_is_meant() {
   for (const std::string& key : wish_.take_back)
     for (const std::string& name : nodes_of(key)) {
       const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-      if (!node) continue;
-      for (pid_t pid : keepers_of(locked_before_.flocks, node.get()))
-        if (const auto process = process_state(pid)) meant_.insert({name, process->uid});
+      const std::vector<pid_t> lockers = lockers_of(locked_before_.flocks, node.get());
+      if (!node || lockers.empty()) continue;
+      Meant& meant = meant_[name];
+      meant.processes.insert(lockers.begin(), lockers.end());
+      for (pid_t pid : all_pids())
+        if (keeps_lock(pid, node.get()).value_or(false)) meant.processes.insert(pid);
+      for (pid_t pid : meant.processes)
+        if (const auto user = user_ids_of(pid)) meant.users.insert({user->real, user->effective});
     }
 }
 
@@ -211,8 +230,7 @@ void SystemInit::name_outsiders() {
   for (const std::string& name : held_) {
     const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     for (pid_t pid : keepers_of(locks.flocks, node.get())) {
-      const auto process = process_state(pid);
-      if (process && !process_is_member(pid, process->uid, *maker_.access().group)) outsiders.try_emplace(pid, name);
+      if (user_ids_of(pid) && !process_is_member(pid, *maker_.access().group)) outsiders.try_emplace(pid, name);
     }
   }
   for (const auto& [pid, name] : outsiders)
@@ -265,19 +283,29 @@ bool SystemInit::is_there(const std::string& name) const {
 
 bool SystemInit::vanished(const std::string& key) const { return std::find(units_.begin(), units_.end(), key) == units_.end(); }
 
+// Those that have a slot, and those whose slots were needed for others: their nodes are left.
+std::set<std::string> SystemInit::vanished_units() const {
+  std::set<std::string> gone;
+  for (const std::string& key : keys_)
+    if (!key.empty() && vanished(key)) gone.insert(key);
+  for (const std::string& name : entries_in(dir_.fd.get()))
+    if (std::string key = key_of_gpu_node(name); is_key(key) && vanished(key)) gone.insert(std::move(key));
+  return gone;
+}
+
 void SystemInit::forget_vanished() {
-  for (std::string& key : keys_) {
-    if (key.empty() || !vanished(key)) continue;
+  for (const std::string& key : vanished_units()) {
     const std::string node = gpu_node(key);
     Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+    if (!lock && errno != ENOENT) continue;   // whether it is in use cannot be told
     if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use although the driver no longer names it
     if (lock) {
       maker_.give_up(lock.get(), node);
       std::erase_if(before_.nodes, [&](const RecordedNode& one) { return one.name == node; });
     }
-    for (const std::string& name : nodes_of(key)) ::unlinkat(dir_.fd.get(), name.c_str(), 0);
-    key.clear();
-    keys_changed_ = true;
+    for (unsigned place = 0; place < model::share_places; ++place)
+      ::unlinkat(dir_.fd.get(), share_node(key, place).c_str(), 0);
+    if (auto slot = std::find(keys_.begin(), keys_.end(), key); slot != keys_.end()) slot->clear(), keys_changed_ = true;
     ++report_.freed;
   }
 }
@@ -288,7 +316,10 @@ void SystemInit::add_units() {
   std::erase_if(missing, [this](const RecordedNode& node) { return is_there(node.name); });
   const std::vector<NodeLock> lost = node_locks(missing, paths_.system_owner);
   for (const std::string& key : units_) {
-    if (!is_key(key)) throw Error(ErrorCode::internal, "not the name of a unit").about(key);
+    if (!is_key(key)) {
+      report_.cautions.push_back(printable(key, 64) + " is left out: this is not the name of a unit");
+      continue;
+    }
     const std::string node = gpu_node(key);
     const bool taken = std::find(wish_.take_back.begin(), wish_.take_back.end(), key) != wish_.take_back.end();
     const auto holder = std::find_if(lost.begin(), lost.end(), [&](const NodeLock& lock) { return lock.node == node; });
@@ -301,18 +332,41 @@ void SystemInit::add_units() {
       continue;
     }
     if (slot == keys_.end()) {
-      std::string* free = free_slot(keys_);
-      if (!free) throw Error(ErrorCode::unavailable, "the state directory knows 128 units already").about(dir_.path);
+      std::string* free = slot_for_another();
+      if (!free) {
+        report_.cautions.push_back(fmt::format("{} is left out: {} knows {} units already", key, dir_.path, model::max_slots));
+        continue;
+      }
       slot = keys_.begin() + (free - keys_.data());
       keys_changed_ = true;
     }
     for (const std::string& name : nodes_of(key)) taken ? take_back(name) : renew(name);
     *slot = key;
   }
-  for (const std::string& key : keys_) {   // vanished and held
-    if (key.empty() || !vanished(key)) continue;
+  for (const std::string& key : vanished_units())   // which are held
     for (const std::string& name : nodes_of(key)) renew(name);
+  if (crowded_) name_holders_of_vanished();
+}
+
+// A unit that has vanished and is held needs none: its node is enough, should it come back. What its holder notes of it is not
+// understood meanwhile.
+std::string* SystemInit::slot_for_another() {
+  if (std::string* free = free_slot(keys_)) return free;
+  crowded_ = true;
+  const auto gone = std::ranges::find_if(keys_, [this](const std::string& key) { return vanished(key); });
+  return gone == keys_.end() ? nullptr : &*gone;
+}
+
+void SystemInit::name_holders_of_vanished() {
+  const KernelLocks locks = kernel_locks(std::chrono::seconds{2});
+  std::map<pid_t, unsigned> holders;
+  for (const std::string& key : vanished_units()) {
+    const Fd node = open_at(dir_.fd.get(), gpu_node(key).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    for (pid_t pid : lockers_of(locks.flocks, node.get())) ++holders[pid];
   }
+  for (const auto& [pid, number] : holders)
+    report_.cautions.push_back(fmt::format("{} keeps the locks of {} units that are gone: end it, or they are never forgotten",
+                                           describe_process(pid), number));
 }
 
 void SystemInit::write_devices() {
@@ -348,10 +402,9 @@ void SystemInit::write_record() {
   std::copy_if(before_.nodes.begin(), before_.nodes.end(), std::back_inserter(now.nodes),
                [this](const RecordedNode& node) { return !is_there(node.name); });
   if (now.nodes.size() > most_missing) now.nodes.erase(now.nodes.begin(), now.nodes.end() - most_missing);
-  for (const std::string& key : keys_) {
+  for (const std::string& name : entries_in(dir_.fd.get())) {
     struct stat node;
-    const std::string name = gpu_node(key);
-    if (!key.empty() && ::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0)
+    if (!key_of_gpu_node(name).empty() && ::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0)
       now.nodes.push_back({name, number_of_filesystem(dir_.fd.get()), node.st_dev, node.st_ino});
   }
   if (!write_init_record(lock_.get(), now))

@@ -1,9 +1,9 @@
 // `thole init` in the system's directory; init.hpp tells how it works.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "host/claims/init.hpp"
@@ -21,6 +21,11 @@ class SystemInit {
   InitReport run();
 
  private:
+  struct Meant {
+    std::set<pid_t> processes;
+    std::set<uid_t> users;
+  };
+
   Access access_wanted() const;
   void make_files();
   void make_notes();
@@ -29,6 +34,7 @@ class SystemInit {
   void renew(const std::string& name);
   void see_who_is_meant();
   void take_back(const std::string& name);
+  bool has_got_it_since(pid_t pid, const std::string& name, int node) const;
   void name_outsiders();
   void renew_file(const std::string& name, off_t size);
   void write_devices();
@@ -37,6 +43,9 @@ class SystemInit {
   void cut_to_size(const std::string& name, off_t size) const;
   bool is_there(const std::string& name) const;
   bool vanished(const std::string& key) const;
+  std::set<std::string> vanished_units() const;
+  std::string* slot_for_another();
+  void name_holders_of_vanished();
 
   const StatePaths& paths_;
   const std::vector<std::string>& units_;
@@ -45,12 +54,13 @@ class SystemInit {
   Fd lock_;
   InitRecord before_;
   KernelLocks locked_before_;               // where something is to be taken back,
-  std::set<std::pair<std::string, uid_t>> meant_;   // and who had which node of it
+  std::map<std::string, Meant> meant_;              // and who had which node of it
   std::vector<std::string> held_;   // nodes, closed to newcomers
   StateDir dir_;
   NodeMaker maker_;
   SlotKeys keys_;
   bool keys_changed_ = false;
+  bool crowded_ = false;            // there were more units than slots
 };
 
 // Who claims one of these units in a fallback directory: a sentence that names him, "" when nobody does.

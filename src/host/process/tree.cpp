@@ -62,6 +62,18 @@ std::optional<uid_t> user_of(pid_t pid) {
   return about.st_uid;
 }
 
+std::optional<UserIds> user_ids_of(pid_t pid) {
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status").value_or("");
+  for (std::string_view line : split_lines(status)) {
+    if (!line.starts_with("Uid:")) continue;
+    const auto words = split(line, '\t');
+    const auto real = words.size() > 2 ? parse_u64(words[1]) : std::nullopt;
+    const auto effective = words.size() > 2 ? parse_u64(words[2]) : std::nullopt;
+    if (real && effective) return UserIds{static_cast<uid_t>(*real), static_cast<uid_t>(*effective)};
+  }
+  return std::nullopt;
+}
+
 bool carries_mark(pid_t pid, const std::string& mark) {
   return has_word(pid, "THOLE_TASK=" + mark);
 }

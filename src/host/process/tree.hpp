@@ -28,6 +28,12 @@ std::vector<pid_t> all_pids();
 // The effective uid of a process.
 std::optional<uid_t> user_of(pid_t pid);
 
+// Who has started it (who has by a setuid program too), and as whom it acts, as the kernel says.
+struct UserIds {
+  uid_t real = 0, effective = 0;
+};
+std::optional<UserIds> user_ids_of(pid_t pid);
+
 // Whether the process was started as part of a task of the queue, or by one that was: THOLE_TASK says which in its environment.
 bool carries_mark(pid_t pid, const std::string& mark);
 
