@@ -334,6 +334,19 @@ print("up"); sys.stdin.read()
 
 
 @in_one_surrounding
+def test_a_lock_of_a_vanished_gpu_that_cannot_be_opened_is_not_forgotten(lab):
+    lab.init()
+    key = key_of(lab, 3)
+    node = f"/run/thole/gpu.{key}"
+    code = f"import os, socket; os.unlink('{node}'); socket.socket(socket.AF_UNIX).bind('{node}')"    # opening it fails
+    lab.run("root", interpreter(), "-c", code, check=True)
+    lab.set_gpus(3)
+    lab.init()
+    assert key in lab.run("root", "cat", "/run/thole/devices").stdout
+    assert lab.run("root", "test", "-e", node).returncode == 0
+
+
+@in_one_surrounding
 def test_root_heeds_no_settings_of_who_called_sudo(lab):
     """Where sudo keeps the caller's HOME."""
     home = lab.folder / "home/mallory"
