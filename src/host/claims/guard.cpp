@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -14,7 +13,7 @@
 #include "base/fd.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
-#include "host/claims/allowance.hpp"
+#include "host/claims/kernel_locks.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
@@ -40,17 +39,9 @@ std::optional<std::pair<off_t, off_t>> range_of(std::string_view line) {
 
 // Nobody's, as far as the kernel's table is read: others can make it as long as they like.
 bool is_kept_by_nobody(const Guard& guard) {
-  const Fd fd = open_at(AT_FDCWD, "/proc/locks", O_RDONLY);
-  std::string text;
-  char page[4096];
-  Allowance allowance(std::chrono::milliseconds{100});
-  ssize_t size = -1;
-  while (fd && (size = ::read(fd.get(), page, sizeof page)) > 0) {
-    text.append(page, static_cast<std::size_t>(size));
-    if (allowance.over()) return false;
-  }
-  if (size != 0) return false;
-  const std::vector<std::string_view> lines = split_lines(text);
+  const LockTable table = lock_table(to_name_holders);
+  if (!table.read || !table.whole) return false;
+  const std::vector<std::string_view> lines = split_lines(table.text);
   return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
 }
 

@@ -112,20 +112,26 @@ std::string crowd_of(std::string_view text) {
 
 }  // namespace
 
-KernelLocks kernel_locks(std::chrono::nanoseconds limit) {
-  KernelLocks locks;
+LockTable lock_table(std::chrono::nanoseconds limit) {
+  LockTable table;
   const Fd fd = open_at(AT_FDCWD, "/proc/locks", O_RDONLY);
-  std::string text;
   char page[4096];
   Allowance allowance(limit);
-  for (ssize_t size = 0; fd && (size = ::read(fd.get(), page, sizeof page)) > 0;) {
-    text.append(page, static_cast<std::size_t>(size));
-    if (!allowance.over()) continue;
-    locks.whole = false;
-    break;
+  ssize_t size = -1;
+  while (table.whole && fd && (size = ::read(fd.get(), page, sizeof page)) > 0) {
+    table.text.append(page, static_cast<std::size_t>(size));
+    table.whole = !allowance.over();
   }
-  locks.flocks = parse_kernel_locks(text);
-  if (!locks.whole && limit >= to_name_holders) locks.crowd = crowd_of(text);
+  table.read = size >= 0;
+  return table;
+}
+
+KernelLocks kernel_locks(std::chrono::nanoseconds limit) {
+  const LockTable table = lock_table(limit);
+  KernelLocks locks;
+  locks.whole = table.whole;
+  locks.flocks = parse_kernel_locks(table.text);
+  if (!locks.whole && limit >= to_name_holders) locks.crowd = crowd_of(table.text);
   return locks;
 }
 

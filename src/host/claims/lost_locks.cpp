@@ -12,8 +12,6 @@
 namespace thole::host {
 namespace {
 
-constexpr std::chrono::seconds for_all_locks{10};
-
 const RecordedNode* node_with(const std::vector<RecordedNode>& nodes, std::uint64_t device, std::uint64_t inode) {
   const auto found =
       std::ranges::find_if(nodes, [&](const RecordedNode& node) { return node.inode == inode && node.device == device; });
@@ -25,7 +23,7 @@ const RecordedNode* node_with(const std::vector<RecordedNode>& nodes, std::uint6
 std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner) {
   std::vector<NodeLock> found;
   if (nodes.empty()) return found;
-  const KernelLocks listed = kernel_locks(for_all_locks);
+  const KernelLocks listed = kernel_locks(for_init_to_take);
   std::set<const RecordedNode*> explained;
   for (pid_t pid : all_pids())
     for (pid_t thread : threads_of(pid))   // each may have descriptors of its own, and the first may have ended

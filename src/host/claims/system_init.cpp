@@ -56,8 +56,6 @@ std::vector<std::string> nodes_of(const std::string& key) {
   return names;
 }
 
-constexpr std::chrono::seconds for_the_list{10};   // of locks, however long somebody has made it
-
 std::string key_of_gpu_node(std::string_view name) { return name.starts_with("gpu.") ? std::string(name.substr(4)) : ""; }
 
 std::uint64_t number_of_filesystem(int fd) {
@@ -175,7 +173,7 @@ void SystemInit::take_back(const std::string& name) {
   if (!node || !stays_locked(node.get())) return maker_.replace_fifo(name);
   const std::string keeper = describe_keeper(node.get());
   maker_.mark(name, true);   // from here on nobody gets it
-  const KernelLocks now = kernel_locks(for_the_list);
+  const KernelLocks now = kernel_locks(for_init_to_take);
   std::string spared = locked_before_.whole && now.whole ? "" : "who has it cannot be told, " + now.crowd;
   for (pid_t pid : lockers_of(now.flocks, node.get()))
     if (spared.empty() && has_got_it_since(pid, name, node.get())) spared = describe_process(pid) + " has got it just now";
@@ -205,7 +203,7 @@ bool SystemInit::has_got_it_since(pid_t pid, const std::string& name, int node) 
 // Whose are the locks that are to be taken back, when this begins?
 void SystemInit::see_who_is_meant() {
   if (wish_.take_back.empty()) return;
-  locked_before_ = kernel_locks(for_the_list);
+  locked_before_ = kernel_locks(for_init_to_take);
   for (const std::string& key : wish_.take_back)
     for (const std::string& name : nodes_of(key)) {
       const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -225,7 +223,7 @@ void SystemInit::see_who_is_meant() {
 // would be a second owner: nothing is taken.
 void SystemInit::name_outsiders() {
   if (held_.empty() || !maker_.access().group) return;
-  const KernelLocks locks = kernel_locks(std::chrono::seconds{2});
+  const KernelLocks locks = kernel_locks(for_init_to_tell);
   std::map<pid_t, std::string> outsiders;   // with the first of their nodes
   for (const std::string& name : held_) {
     const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

@@ -27,7 +27,7 @@ constexpr off_t largest_note = 1 << 18;
 // The locks that users hold, as far as their live notes say so and the kernel names nobody else.
 class HeldByNote {
  public:
-  explicit HeldByNote(const NotesPlace& about) : about_(about), locks_(kernel_locks(std::chrono::seconds{2})) {}
+  explicit HeldByNote(const NotesPlace& about) : about_(about), locks_(kernel_locks(for_init_to_tell)) {}
 
   // Does this file speak of a lock of its user, and no other file of his before it?
   bool speaks_first(int notes, const std::string& name, uid_t uid) {
