@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/byte_range.hpp"
 #include "base/fd.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
@@ -69,17 +70,10 @@ bool sees_what_we_see(pid_t pid) {
 
 }  // namespace
 
-struct flock Guard::lock(short type) const {
-  struct flock range {};
-  range.l_type = type;
-  range.l_whence = SEEK_SET;
-  range.l_start = begin;
-  range.l_len = length;
-  return range;
-}
+struct flock Guard::lock(short type) const { return byte_range(type, begin, length); }
 
 bool Guard::is_kept_in(int parent) const {
-  struct flock other = Guard{begin, 1}.lock(F_WRLCK);
+  struct flock other = byte_range(F_WRLCK, begin, 1);
   return ::fcntl(parent, F_OFD_GETLK, &other) == 0 && other.l_type != F_UNLCK;
 }
 

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/byte_range.hpp"
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
 
@@ -48,23 +49,14 @@ constexpr std::size_t a_crowd_of_users = 16;                  // from here on it
 enum Byte : off_t { live_byte = 0, taken_byte = 1 };
 off_t byte_of(unsigned index, Byte byte) { return index * record_size + byte; }
 
-struct flock range(short type, off_t from, off_t length) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = from;
-  lock.l_len = length;
-  return lock;
-}
-
 bool lock(int fd, off_t byte) {
-  struct flock wanted = range(F_WRLCK, byte, 1);
+  struct flock wanted = byte_range(F_WRLCK, byte, 1);
   return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0;
 }
 
 // The first write lock of another description in [from, to) that the kernel tells of; false when there is none.
 bool write_lock_in(int fd, off_t from, off_t to, struct flock& found) {
-  found = range(F_RDLCK, from, to - from);
+  found = byte_range(F_RDLCK, from, to - from);
   return ::fcntl(fd, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
 }
 

@@ -15,9 +15,7 @@ constexpr Millis named_after{1500};
 
 // Who keeps it, as safe-gpu does; nobody's number is known of an open file's lock, which is what we take.
 pid_t keeper(int fd) {
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
+  struct flock range = byte_range(F_WRLCK, 0, 0);
   return ::fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK ? range.l_pid : 0;
 }
 
@@ -27,9 +25,7 @@ std::string kept_by(pid_t pid, const std::string& path) {
 }
 
 bool lock_whole(int fd) {
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
+  struct flock range = byte_range(F_WRLCK, 0, 0);
   return ::fcntl(fd, F_OFD_SETLK, &range) == 0;
 }
 

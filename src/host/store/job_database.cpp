@@ -160,11 +160,7 @@ void JobDatabase::rest() {
 // close of the file, leaves it alone, and our children have it too.
 void JobDatabase::hold_index() {
   index_ = open_at(AT_FDCWD, (directory_ + "/queue.db-shm").c_str(), O_RDWR | O_NOFOLLOW);
-  struct flock lock{};
-  lock.l_type = F_RDLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = users_of_index;
-  lock.l_len = 1;
+  struct flock lock = byte_range(F_RDLCK, users_of_index, 1);
   if (index_ && ::fcntl(index_.get(), F_OFD_SETLK, &lock) != 0) index_.reset();   // then the next one reads the log
 }
 
