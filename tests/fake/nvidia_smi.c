@@ -115,7 +115,7 @@ static void put_processes(void* device, const struct pci* at, int memory) {
   struct process list[512];
   unsigned entries = 512;
   if (CALL("nvmlDeviceGetComputeRunningProcesses_v3", (void*, unsigned*, struct process*), device, &entries, list)) return;
-  for (unsigned p = 0; p < entries; ++p) 
+  for (unsigned p = 0; p < entries; ++p)
     if (memory) printf("%u, %llu\n", list[p].pid, list[p].bytes >> 20);
     else printf("%u, %s\n", list[p].pid, at->bus_id);
 }

@@ -29,7 +29,7 @@ InitRecord read_init_record(int file) {
 // Never empty in between: what is in the file also says that the directory was complete once.
 bool write_init_record(int file, const InitRecord& record) {
   std::string text(mark);
-  for (const RecordedNode& node : record.nodes) 
+  for (const RecordedNode& node : record.nodes)
     text += fmt::format("node {} {} {} {}\n", node.name, node.filesystem, node.device, node.inode);
   const auto size = static_cast<ssize_t>(text.size());
   return ::pwrite(file, text.data(), text.size(), 0) == size && ::ftruncate(file, size) == 0;

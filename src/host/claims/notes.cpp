@@ -37,14 +37,13 @@ constexpr int to_write = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 constexpr mode_t open_to_readers = 01644;                     // sticky: what ages files in /tmp leaves them
 constexpr time_t long_idle = 600;
 
-// what the files of one stranger may cost: the kernel goes through
+// What the files of one stranger may cost: the kernel goes through all locks of a file for every question, and anybody can set
+// any number of them.
 constexpr std::chrono::milliseconds to_collect{5}, to_read{3};
 // and those of all strangers together: each has thousands of subordinate uids
 constexpr std::chrono::milliseconds to_collect_all{50}, to_read_all{10};
 constexpr std::chrono::milliseconds to_find_holders{10};
 constexpr std::size_t a_crowd_of_users = 16;                  // from here on it matters whose notes are read first
-                                                                // all locks of a file for every question, and anybody can set
-                                                                // any number
 
 enum Byte : off_t { live_byte = 0, taken_byte = 1 };
 off_t byte_of(unsigned index, Byte byte) { return index * record_size + byte; }
