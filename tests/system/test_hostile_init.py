@@ -5,7 +5,7 @@ import pytest
 
 import hostile
 from fake_nvidia import Driver
-from hostile import SITE_GROUP, end, lab  # noqa: F401 (lab: a fixture)
+from hostile import SITE_GROUP, end, interpreter, lab  # noqa: F401 (lab: a fixture)
 from init_tools import claims_one, guard_byte, in_one_surrounding, key_of, nodes
 from run_tools import eventually
 

@@ -29,7 +29,8 @@ struct KernelLocks {
   std::string crowd;                   // who has how many of those that were read, where they are too many; "" where not
 };
 constexpr std::chrono::milliseconds to_name_holders{100}, under_alloc{1};
-constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{10'000};   // what it only names, and what it gives to others
+// Of `thole init`: what it only tells, and what it gives to others.
+constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{10'000};
 // The table as the kernel writes it. Not `read`: it could not be, to where the limit was over or to its end.
 struct LockTable {
   std::string text;

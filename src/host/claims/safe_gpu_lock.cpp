@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/byte_range.hpp"
 #include "host/claims/alloc_lock.hpp"
 #include "host/claims/kernel_locks.hpp"
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/byte_range.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
