@@ -334,6 +334,17 @@ print("up"); sys.stdin.read()
 
 
 @in_one_surrounding
+def test_no_number_of_a_lock_is_used_again_in_a_file_system_of_its_own(lab):
+    lab.run("root", "sh", "-ec", "mkdir -p /run/thole; mount -t tmpfs -o mode=0755,inode32 thole /run/thole", check=True)
+    size = "df --output=size,itotal /run/thole"
+    before = lab.run("root", "sh", "-c", size).stdout
+    lab.init()
+    [options] = [line.split()[3] for line in lab.run("root", "cat", "/proc/mounts").stdout.splitlines()
+                 if line.split()[1] == "/run/thole"]
+    assert "inode64" in options.split(",") and lab.run("root", "sh", "-c", size).stdout == before, options
+
+
+@in_one_surrounding
 def test_a_lock_of_a_vanished_gpu_that_cannot_be_opened_is_not_forgotten(lab):
     lab.init()
     key = key_of(lab, 3)

@@ -41,6 +41,19 @@ bool has_locks(const std::string& directory) {
   return false;
 }
 
+bool is_own_tmpfs(const std::string& directory) {
+  struct statfs kind;
+  return has_its_own(directory) && ::statfs(directory.c_str(), &kind) == 0 && kind.f_type == TMPFS_MAGIC;
+}
+
+// Where it cannot be (a kernel that does not know the option), what is there has to do.
+void remount(const std::string& directory, const std::string& options) {
+  struct statvfs now;
+  if (::statvfs(directory.c_str(), &now) != 0) return;
+  const unsigned long same = now.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC);
+  (void)!::mount(nullptr, directory.c_str(), nullptr, MS_REMOUNT | same, options.c_str());
+}
+
 // Enough for the nodes of all slots, and for the shared files made anew.
 constexpr std::uint64_t room_files = 4096, room_bytes = 1 << 20, largest = 64 << 20;
 
@@ -57,19 +70,18 @@ bool is_alone_in_its_file_system(const std::string& directory) {
   return alone;
 }
 
+void never_use_a_number_again(const std::string& directory) {
+  if (is_own_tmpfs(directory)) remount(directory, "inode64");
+}
+
 void make_room_for_root(const std::string& directory) {
   struct statvfs space;
-  struct statfs kind;
-  if (!has_its_own(directory) || ::statvfs(directory.c_str(), &space) != 0 || ::statfs(directory.c_str(), &kind) != 0) return;
-  if (kind.f_type != TMPFS_MAGIC || space.f_files == 0) return;
+  if (!is_own_tmpfs(directory) || ::statvfs(directory.c_str(), &space) != 0 || space.f_files == 0) return;
   const std::uint64_t files = space.f_files - space.f_ffree, bytes = (space.f_blocks - space.f_bfree) * space.f_frsize;
   std::string options;
   if (space.f_ffree < room_files) options += fmt::format(",nr_inodes={}", files + room_files);
   if (space.f_bfree * space.f_frsize < room_bytes && bytes < largest) options += fmt::format(",size={}", bytes + room_bytes);
-  if (options.empty()) return;
-  const unsigned long same = space.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC);
-  // Where it cannot be, what is there has to do.
-  (void)!::mount(nullptr, directory.c_str(), nullptr, MS_REMOUNT | same, options.c_str() + 1);
+  if (!options.empty()) remount(directory, options.substr(1));
 }
 
 std::string mount_own_tmpfs(const std::string& directory) {

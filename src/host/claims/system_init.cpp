@@ -145,6 +145,7 @@ InitReport SystemInit::run() {
     for (const std::string& holder : open_though_deleted(dir_.dev))
       report_.cautions.push_back(dir_.path + " is nearly full; " + holder);
   make_room_for_root(dir_.path);
+  never_use_a_number_again(dir_.path);
   make_files();
   for (unsigned place = 0; place < turn_places; ++place) renew(turn_node(place));
   forget_vanished();
