@@ -388,44 +388,35 @@ print("locked"); sys.stdin.read()
     end(mallory)
 
 
-@in_one_surrounding
-def test_no_node_of_a_namespace_of_ones_own_keeps_a_gpu_from_coming_back(lab):
-    """Its path reads like that of a deleted node, and nobody but its maker is behind it."""
+def gpu_3_comes_back_beside(lab, script):
+    """GPU 3 (its name is {0}) vanishes, and comes back while mallory has run the script in namespaces of her own."""
     if lab.run("mallory", "unshare", "-U", "-r", "-m", "true").returncode != 0:
         pytest.skip("no user namespaces for users here")
     lab.init()
-    key = key_of(lab, 3)
+    script = script.format(key_of(lab, 3))
     lab.set_gpus(3)
     lab.init()
-    mallory = lab.start("mallory", "unshare", "-U", "-r", "-m", "sh", "-c",
-                        f"mount -t tmpfs none /run/thole && mkfifo /run/thole/gpu.{key} && exec 9<>/run/thole/gpu.{key} && "
-                        f"flock -x 9 && rm /run/thole/gpu.{key} && echo up && exec cat")
+    mallory = lab.start("mallory", "unshare", "-U", "-r", "-m", "sh", "-c", f"{script} && echo up && exec cat")
     assert mallory.line() == "up", mallory.process.stderr.read().decode()
     lab.set_gpus(4)
     done = lab.init()
     assert "left out" not in done.stderr and "4 GPUs" in done.stdout, done.stdout + done.stderr
     assert claims_one(lab, "alice", "-g", "4").returncode == 0
     end(mallory)
+
+
+@in_one_surrounding
+def test_no_node_of_a_namespace_of_ones_own_keeps_a_gpu_from_coming_back(lab):
+    """Its path reads like that of a deleted node, and nobody but its maker is behind it."""
+    gpu_3_comes_back_beside(lab, "mount -t tmpfs none /run/thole && mkfifo /run/thole/gpu.{0} && "
+                                 "exec 9<>/run/thole/gpu.{0} && flock -x 9 && rm /run/thole/gpu.{0}")
 
 
 @in_one_surrounding
 def test_no_name_that_anybody_gives_a_node_keeps_a_gpu_from_coming_back(lab):
     """A FIFO of the line is root's and in the same file system; bound to another name it reads like a deleted node."""
-    if lab.run("mallory", "unshare", "-U", "-r", "-m", "true").returncode != 0:
-        pytest.skip("no user namespaces for users here")
-    lab.init()
-    name = f"/var/tmp/gpu.{key_of(lab, 3)} (deleted)"
-    lab.set_gpus(3)
-    lab.init()
-    mallory = lab.start("mallory", "unshare", "-U", "-r", "-m", "sh", "-c",
-                        f"touch '{name}'; mount --bind /run/thole/turn.900 '{name}' && exec 9<>'{name}' && flock -x 9 && "
-                        "echo up && exec cat")
-    assert mallory.line() == "up", mallory.process.stderr.read().decode()
-    lab.set_gpus(4)
-    done = lab.init()
-    assert "left out" not in done.stderr and "4 GPUs" in done.stdout, done.stdout + done.stderr
-    assert claims_one(lab, "alice", "-g", "4").returncode == 0
-    end(mallory)
+    name = "'/var/tmp/gpu.{0} (deleted)'"
+    gpu_3_comes_back_beside(lab, f"touch {name}; mount --bind /run/thole/turn.900 {name} && exec 9<>{name} && flock -x 9")
 
 
 @in_one_surrounding
