@@ -1,11 +1,15 @@
 # ctest: timeout 900
 """`thole init --group`: who may claim, who could before, and his notes."""
+import ctypes
+import os
+import signal
+
 import pytest
 
 import hostile
 from hostile import SITE_GID, SITE_GROUP, end, lab, supervisor_of  # noqa: F401 (lab: a fixture)
-from init_tools import access, claims_one, in_one_surrounding, nodes
-from run_tools import Started, eventually
+from init_tools import access, claims_one, in_one_surrounding, key_of, nodes
+from run_tools import Started, eventually, state_of
 
 CONFIG = "/etc/thole/config.toml"
 
@@ -371,3 +375,38 @@ def test_the_note_of_who_holds_when_the_group_comes_stays(lab):
     end(mallory)
     lab.init()
     assert lab.run("root", "ls", "/run/thole/notes").stdout == ""
+
+
+@in_one_surrounding
+def test_take_back_spares_who_has_got_the_gpu_honestly_meanwhile(lab):
+    """Init looks who is meant, then at the notes: there it is stopped, and the GPU changes hands."""
+    lab.init()
+    there = f"/proc/{lab.keeper.pid}/root/run/thole"
+    libc = ctypes.CDLL(None, use_errno=True)
+    for _ in range(50):                                             # until init was stopped early enough
+        mallory = lab.hold("mallory", "--on", "0")
+        node = os.stat(f"{there}/gpu.{key_of(lab)}").st_ino
+        watch = libc.inotify_init1(os.O_CLOEXEC)
+        assert libc.inotify_add_watch(watch, os.fsencode(f"{there}/notes"), 0x20) > 0    # IN_OPEN
+        init = lab.start("root", lab.program, "init", "--take-back", "0")
+        assert os.read(watch, 4096)
+        os.kill(init.pid, signal.SIGSTOP)
+        os.close(watch)
+        eventually(lambda: state_of(init.pid) in ("T", "Z"), "it is stopped, or over")
+        now = os.stat(f"{there}/gpu.{key_of(lab)}")
+        early = state_of(init.pid) == "T" and now.st_ino == node and not now.st_mode & 0o4000
+        end(mallory)
+        alice = lab.hold("alice", "--on", "0") if early else None
+        if state_of(init.pid) == "T":
+            os.kill(init.pid, signal.SIGCONT)
+        assert init.wait() == 0
+        if early:
+            break
+        init.__exit__()
+    assert early, "init was never stopped before it took the GPU"
+    said = init.process.stderr.read().decode()
+    assert "is not taken back" in said and "alice has got it just now" in said, said
+    assert os.stat(f"{there}/gpu.{key_of(lab)}").st_ino == node
+    assert claims_one(lab, "bob", "--on", "0").returncode == 75
+    assert [claim["user"] for claim in lab.claims() if claim["gpu"] == 0] == ["alice"]
+    end(alice)
