@@ -27,6 +27,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
+constexpr const char* few = "see the limits: ulimit -u, ulimit -n";
+
 // What goes to the caller: 'm' and the message, or 'e' and the parts of an Error, each ended by a zero byte.
 std::string failure_record(const Error& error) {
   std::string record = "e";
@@ -177,12 +179,12 @@ std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inh
                          const std::function<port::ToHold(int cancel)>& acquire) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
+    throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno).hint(few);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   // The holder keeps these blocked and reads them from a descriptor.
   std::optional<Interruption> interruption(std::in_place, inherited);
   const pid_t pid = ::fork();
-  if (pid < 0) throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno);
+  if (pid < 0) throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno).hint(few);
   if (pid == 0) {
     ours.reset();
     be_holder(spec, std::move(theirs), acquire);
