@@ -33,10 +33,14 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &found) == 0;
 }
 
+std::optional<uid_t> owner_of(DirKind kind) {
+  return kind == DirKind::personal ? std::optional(::geteuid()) : std::nullopt;
+}
+
 // Those who claim in it end, or root makes the machine's own directory.
 [[noreturn]] void refuse(const char* what, const std::string& path, DirKind kind) {
   std::string pids;
-  for (pid_t pid : keepers_anywhere(guard_of(path))) pids += (pids.empty() ? "pid " : ", ") + std::to_string(pid);
+  for (pid_t pid : keepers_anywhere(guard_of(path), owner_of(kind))) pids += (pids.empty() ? "pid " : ", ") + std::to_string(pid);
   if (pids.empty()) pids = "their processes show as readers of " + parent_of(path) + " in lslocks";
   throw Error(ErrorCode::unavailable, what).about(path).hint(
       "wait until those claims have ended (" + pids + ")" +
@@ -54,16 +58,19 @@ void pause_between_looks() {
 // the caller found none, another may have made the directory and claimed in it. A lock without a name may be that of somebody
 // who is about to notice that his directory was swept; only one that stays tells of a deleted directory.
 void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::string& path) {
+  using Kind = StateLocation::Kind;
+  const DirKind kind = location.kind == Kind::common     ? DirKind::fallback
+                       : location.kind == Kind::personal ? DirKind::personal
+                                                         : DirKind::named;
   const Guard guard = guard_of(path);
   const Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
   for (unsigned look = 0; look < looks_for_it; ++look) {
-    const bool kept = (parent && guard.is_kept_in(parent.get())) || !keepers_anywhere(guard).empty();
+    const bool kept = (parent && guard.is_kept_in(parent.get())) || !keepers_anywhere(guard, owner_of(kind)).empty();
     if (!kept || exists(path)) return;
     if (location.step_hook) location.step_hook("kept");
     pause_between_looks();
   }
-  refuse("the state directory was deleted while GPUs claimed in it are in use", path,
-         location.kind == StateLocation::Kind::common ? DirKind::fallback : DirKind::named);
+  refuse("the state directory was deleted while GPUs claimed in it are in use", path, kind);
 }
 
 // Makes the directory with exactly this mode whatever the umask. True when it is there afterwards, by us or by another.
@@ -261,8 +268,8 @@ bool StateDir::unused() const {
 // A claim's keeper has a lock on a personal directory that is none of a claim in it (inner.hpp).
 bool StateDir::claimed_in() const {
   const Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
-  if (kind != DirKind::personal || !parent) return !unused() || !keepers_anywhere(guard_of(path)).empty();
-  return guard_of(path).is_kept_in(parent.get()) || !keepers_anywhere(guard_of(path)).empty();
+  const bool kept = kind == DirKind::personal && parent ? guard_of(path).is_kept_in(parent.get()) : !unused();
+  return kept || !keepers_anywhere(guard_of(path), owner_of(kind)).empty();
 }
 
 void StateDir::refuse_if_claimed_in(const char* what) const {

@@ -93,3 +93,42 @@ def test_root_reaches_a_claim_whatever_name_its_owners_directory_has(lab):
     done = lab.thole("root", "release", claim)
     assert done.returncode == 0, done.stderr
     assert lab.claims() == []
+
+
+# Of all processes, root sees the descriptors: one of mallory's that keeps the guard of a directory of root's own (guard.hpp), on a
+# directory of hers.
+GUARDS = """
+import fcntl, os, struct, sys
+def fnv(text):
+    value = 14695981039346656037
+    for byte in text.encode():
+        value = (value ^ byte) * 1099511628211 % 2 ** 64
+    return value
+os.makedirs("/tmp/mallory")
+place = os.open("/tmp/mallory", os.O_RDONLY)
+# And a lock of root's, as who claims in the directory has one.
+fcntl.flock(os.open("/run/thole/" + min(n for n in os.listdir("/run/thole") if n.startswith("turn.")), os.O_RDWR), fcntl.LOCK_SH)
+for path in sys.argv[1:]:
+    begin, length = fnv(path.rsplit("/", 1)[1]) >> 2, 1 + fnv(path) % 2 ** 32
+    fcntl.fcntl(place, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, begin, length, 0))   # F_OFD_SETLK
+print("up")
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid runtime"], indirect=True)
+def test_a_guard_that_a_stranger_keeps_of_a_directory_of_ones_own_stops_nobody(lab):
+    lab.init()
+    outer = lab.hold("root", gpus=2)
+    claim = lab.claims("mallory")[0]["id"]
+    inside = ("run", "-g", "1", "--no-wait", "--", "true")
+    simulated = ("--machine", "8xA100", "run", "--no-wait", "--", "true")
+    assert lab.thole("root", *simulated).returncode == 0
+    own = lab.run("root", "find", "/tmp", "/run/user", "-name", "machine-*", "-type", "d").stdout.split()
+    guards = lab.start_python("mallory", GUARDS, own[0].rsplit("/", 1)[0] + "/" + claim, own[0])
+    lab.run("root", "rm", "-r", *own, check=True)
+    for words, more in ((inside, {"THOLE_CLAIM": claim}), (simulated, {})):
+        done = lab.thole("root", *words, **more)
+        assert done.returncode == 0, (words, done.stderr)
+    end(guards)
+    end(outer)

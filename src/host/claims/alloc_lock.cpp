@@ -20,6 +20,7 @@ namespace {
 
 constexpr Seconds tried_only{60};
 constexpr Millis one_try{5};
+constexpr std::chrono::nanoseconds longest_pause{8'000'000};
 
 }  // namespace
 
@@ -53,12 +54,13 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
   for (unsigned tries = 0;; ++tries) {
     if (reason != EWOULDBLOCK && reason != EINTR)
       throw Error(ErrorCode::unavailable, "cannot lock").about(directory + "/alloc").because(reason);
-    // The owner is usually done within 40 us: yield first, sleep later.
+    // The owner is usually done within 40 us: yield first, sleep later, and no longer than has been waited already. Hundreds who
+    // try every millisecond keep the owner from his processor.
     if (tries < 20) {
       ::sched_yield();
     } else {
       rest(pause, cancel);
-      pause = std::min(pause * 2, std::chrono::nanoseconds{1'000'000});
+      pause = std::min(pause * 2, longest_pause);
     }
     if (try_enter(reason)) return;
     const auto waited = std::chrono::steady_clock::now() - begin;

@@ -46,14 +46,20 @@ bool is_kept_by_nobody(const Guard& guard) {
   return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
 }
 
-bool keeps(pid_t pid, const Guard& guard) {
-  bool found = false;
+// A lock node that only its owner can open.
+bool is_locked_personal_node(pid_t pid, const OpenFile& open, uid_t owner) {
+  return S_ISFIFO(open.mode) && open.uid == owner && (open.mode & 077) == 0 && has_flock(pid, open.fd);
+}
+
+bool keeps(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {
+  bool found = false, locks = !owner;
   for_each_open_file(pid, [&](const OpenFile& open) {
+    locks = locks || is_locked_personal_node(pid, open, *owner);
     if (found || !S_ISDIR(open.mode)) return;
     const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, open.fd)).value_or("");
     for (std::string_view line : split_lines(info)) found = found || guard.is_in(line);
   });
-  return found;
+  return found && locks;
 }
 
 bool is_same(const std::string& one, const char* other) {
@@ -88,11 +94,11 @@ Guard guard_of(const std::string& path) {
   return {static_cast<off_t>(name >> 2), static_cast<off_t>(1 + fnv1a(plain(path)) % longest)};
 }
 
-std::vector<pid_t> keepers_anywhere(const Guard& guard) {
+std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> owner) {
   std::vector<pid_t> keepers;
   if (is_kept_by_nobody(guard)) return keepers;
   for (pid_t pid : all_pids())
-    if (sees_what_we_see(pid) && keeps(pid, guard)) keepers.push_back(pid);
+    if (sees_what_we_see(pid) && keeps(pid, guard, owner)) keepers.push_back(pid);
   return keepers;
 }
 

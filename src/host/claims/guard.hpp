@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,8 @@ struct Guard {
 Guard guard_of(const std::string& path);
 
 // The processes that keep it of whatever directory: those that this user can see (root: all of its pid namespace), and which
-// see the same files as we do. Others have a directory of their own under this path.
-std::vector<pid_t> keepers_anywhere(const Guard& guard);
+// see the same files as we do. Others have a directory of their own under this path. `owner`: whose personal directory it is;
+// only who also has a lock there counts, for root sees the descriptors of strangers.
+std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> owner = std::nullopt);
 
 }  // namespace thole::host

@@ -233,16 +233,27 @@ std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd) {
 }
 
 std::string describe_keeper(int fd) {
-  const KernelLocks locks = kernel_locks();
-  const std::vector<pid_t> pids = lockers_of(locks.flocks, fd);
-  if (pids.empty() && !locks.crowd.empty()) return locks.crowd;
-  if (pids.empty()) {   // within a pid namespace, who is outside of it and who has ended are both not listed
+  const auto listed = [fd](std::string& crowd) {
+    const KernelLocks locks = kernel_locks();
+    crowd = locks.crowd;
+    return lockers_of(locks.flocks, fd);
+  };
+  constexpr const char* in_turn = "many have it in turn";
+  std::string crowd;
+  std::vector<pid_t> pids = listed(crowd);
+  if (pids.empty() && !crowd.empty()) return crowd;
+  if (pids.empty()) {
+    if (!listed(crowd).empty()) return in_turn;
+    // Within a pid namespace, who is outside of it and who has ended are both not listed.
     const auto keeper = keeper_of(fd);
     return keeper ? describe_process(*keeper) + " holds it" : "its owner has ended or is in another container";
   }
   const pid_t pid = pids.front();
   const bool gone = ::kill(pid, 0) != 0 && errno == ESRCH;
   if (!gone && keeps_lock(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
+  // All descriptors of all processes are looked at only for one who has it still: among many who wait that would keep them all.
+  pids = listed(crowd);
+  if (std::ranges::find(pids, pid) == pids.end()) return in_turn;
   const std::string taken = fmt::format("pid {} took it and has ended, ", pid);
   if (const auto child = keeper_of(fd)) return taken + describe_process(*child) + " holds it";
   return taken + "a child of it holds it (thole doctor names it to root)";
