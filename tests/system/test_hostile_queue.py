@@ -23,7 +23,7 @@ sys.stdin.read()
 
 
 def parent_of(pid):
-    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[1])
 
 
 def environment_of(pid):
@@ -39,7 +39,7 @@ class Queue:
         tells_its_pid = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 600"
         self.job = self("submit", "-g", "0", "--", "sh", "-c", tells_its_pid).strip()
         self.task = int(eventually(lambda: pid_file.exists() and pid_file.read_text(), "the task runs"))
-        eventually(lambda: pathlib.Path(f"/proc/{self.task}/comm").read_text() == "sleep\n", "it is itself")
+        eventually(lambda: pathlib.Path(f"/proc/{self.task}/comm").read_text(errors="replace") == "sleep\n", "it is itself")
         self.lane = parent_of(self.task)
         mark = environment_of(self.task)["THOLE_TASK"]
         assert mark.startswith(f"{self.job}.0.1") and mark.endswith("@" + QUEUE)

@@ -244,7 +244,8 @@ TEST_F(QueueSeats, ARunnerThatWasKilledAndCannotEndKeepsNobody) {
 TEST_F(QueueSeats, OfManyWhoFindNoRunnerOneStartsIt) {
   const std::string file = directory_ + "/starts", pid = directory_ + "/pid";
   QueueFiles(directory_).open_wake();                      // made; nobody reads it
-  const std::string script = "echo x >> " + file + "; (sleep 0.3; exec 0<>" + directory_ + "/wake; exec sleep 300) & echo $! > " + pid;
+  const std::string script =
+      "echo x >> " + file + "; (sleep 0.3; exec 0<>" + directory_ + "/wake; exec sleep 300) & echo $! > " + pid;
   const RunnerCommand runner{{"/bin/sh", "-c", script}, {"PATH=" + std::string(::getenv("PATH"))}};
   std::atomic<unsigned> told = 0;
   std::vector<std::thread> waiters;
