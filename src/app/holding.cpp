@@ -51,7 +51,8 @@ std::vector<model::Holding> kept_still(const ClaimSearch& search, const KeptClai
   std::vector<model::Holding> kept = search.store->holdings();
   std::erase_if(kept, [&](const model::Holding& holding) {
     const bool its_unit = std::ranges::find(claim.keys, holding.key) != claim.keys.end();
-    const bool its_note = holding.id == claim.id, its_process = holding.id.empty() && holding.pid != 0 && holding.pid == claim.pid;
+    const bool its_note = holding.id == claim.id;
+    const bool its_process = holding.id.empty() && holding.pid != 0 && holding.pid == claim.pid;
     return !holding.held || !its_unit || holding.uid != claim.uid || !(its_note || its_process);
   });
   return kept;

@@ -26,8 +26,8 @@ Caution told(const std::function<void()>& tell) {
     tell();
     return "";
   } catch (const Error& error) {
-    return fmt::format("it is stored, but nobody can act on it now: {}\n  any later thole command that looks at the queue tries "
-                       "again, such as: thole jobs", error.full());
+    return fmt::format("it is stored, but nobody can act on it now: {}\n"
+                       "  any later thole command that looks at the queue tries again, such as: thole jobs", error.full());
   }
 }
 

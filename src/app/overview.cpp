@@ -143,8 +143,9 @@ Overview look_over(const OverviewSources& sources) {
     plan::Verdict verdict;
     overview.units.push_back(look_at(units[i], sources, std::move(own), verdict));
     UnitOverview& row = overview.units.back();
+    const bool is_lost = std::ranges::find(lost, units[i].key) != lost.end();
     if (unread) doubt(row, "it may be claimed: claims cannot be read");
-    else if (std::ranges::find(lost, units[i].key) != lost.end()) doubt(row, "it may be claimed: the lock of its claims is lost");
+    else if (is_lost) doubt(row, "it may be claimed: the lock of its claims is lost");
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
     const bool usable = row.holdings.empty() ? row.state == State::idle : verdict.standing != plan::Standing::sick;
     queue.add(units[i].key, row.holdings,

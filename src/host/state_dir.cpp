@@ -40,7 +40,8 @@ std::optional<uid_t> owner_of(DirKind kind) {
 // Those who claim in it end, or root makes the machine's own directory.
 [[noreturn]] void refuse(const char* what, const std::string& path, DirKind kind) {
   std::string pids;
-  for (pid_t pid : keepers_anywhere(guard_of(path), owner_of(kind))) pids += (pids.empty() ? "pid " : ", ") + std::to_string(pid);
+  for (pid_t pid : keepers_anywhere(guard_of(path), owner_of(kind)))
+    pids += (pids.empty() ? "pid " : ", ") + std::to_string(pid);
   if (pids.empty()) pids = "their processes show as readers of " + parent_of(path) + " in lslocks";
   throw Error(ErrorCode::unavailable, what).about(path).hint(
       "wait until those claims have ended (" + pids + ")" +

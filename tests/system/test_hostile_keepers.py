@@ -1,5 +1,5 @@
-"""A claim's keeper answers its owner and root. What he says of locks is looked up in the kernel, and what he hands out is looked
-at before it goes on to a job."""
+"""A claim's keeper answers its owner and root. What he says of locks is looked up in the kernel, and what he hands out is
+looked at before it goes on to a job."""
 import json
 
 import pytest

@@ -204,7 +204,8 @@ def test_links_to_what_is_shared_stop_nobody(lab: Lab, linker):
     for again in range(2):
         lab.run(linker, "sh", "-c", "cd /run/thole; for file in [a-z]*.* alloc queue who devices notes/[0-9]*-*; do"
                                     f" ln $file notes/61003-{again}$(basename $file); done")
-        linked = lab.run("root", "find", "/run/thole", "-maxdepth", "1", "-links", "+1", "!", "-type", "d", "-printf", "%f ").stdout
+        linked = lab.run("root", "find", "/run/thole", "-maxdepth", "1", "-links", "+1", "!", "-type", "d",
+                         "-printf", "%f ").stdout
         assert {"alloc", "queue", "who"} <= set(linked.split())
         waiter = waiter or lab.start("bob", lab.program, "run", "--on", "0", "--", "echo", "served")
         eventually(lambda: len(lab.waiters()) == 1, "bob waits")

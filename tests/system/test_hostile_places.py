@@ -95,8 +95,8 @@ def test_root_reaches_a_claim_whatever_name_its_owners_directory_has(lab):
     assert lab.claims() == []
 
 
-# Of all processes, root sees the descriptors: one of mallory's that keeps the guard of a directory of root's own (guard.hpp), on a
-# directory of hers.
+# Of all processes, root sees the descriptors: one of mallory's that keeps the guard of a directory of root's own (guard.hpp),
+# on a directory of hers.
 GUARDS = """
 import fcntl, os, struct, sys
 def fnv(text):
@@ -107,7 +107,7 @@ def fnv(text):
 os.makedirs("/tmp/mallory")
 place = os.open("/tmp/mallory", os.O_RDONLY)
 # And a lock of root's, as who claims in the directory has one.
-fcntl.flock(os.open("/run/thole/" + min(n for n in os.listdir("/run/thole") if n.startswith("turn.")), os.O_RDWR), fcntl.LOCK_SH)
+fcntl.flock(os.open("/run/thole/turn.0", os.O_RDWR), fcntl.LOCK_SH)
 for path in sys.argv[1:]:
     begin, length = fnv(path.rsplit("/", 1)[1]) >> 2, 1 + fnv(path) % 2 ** 32
     fcntl.fcntl(place, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, begin, length, 0))   # F_OFD_SETLK

@@ -65,7 +65,7 @@ def test_the_copy_of_a_submitter_who_is_only_slow_is_left_alone(queue):
     with contextlib.ExitStack() as both:
         with nobody_writes(queue):
             # the second looked for abandoned ones
-            submitters = [both.enter_context(submitter_before_storing(queue)) for _ in range(2)] 
+            submitters = [both.enter_context(submitter_before_storing(queue)) for _ in range(2)]
             assert len(copies(queue)) == 2
         assert [submitter.wait() for submitter in submitters] == [0, 0]
     assert queue.run("wait", "2,3").returncode == 0 and len(copies(queue)) == 2

@@ -54,8 +54,8 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
   for (unsigned tries = 0;; ++tries) {
     if (reason != EWOULDBLOCK && reason != EINTR)
       throw Error(ErrorCode::unavailable, "cannot lock").about(directory + "/alloc").because(reason);
-    // The owner is usually done within 40 us: yield first, sleep later, and no longer than has been waited already. Hundreds who
-    // try every millisecond keep the owner from his processor.
+    // The owner is usually done within 40 us: yield first, sleep later, and no longer than has been waited already. Hundreds
+    // who try every millisecond keep the owner from his processor.
     if (tries < 20) {
       ::sched_yield();
     } else {

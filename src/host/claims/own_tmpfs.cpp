@@ -64,7 +64,8 @@ bool is_alone_in_its_file_system(const std::string& directory) {
   if (!has_its_own(directory) || ::statfs(directory.c_str(), &kind) != 0 || kind.f_type != TMPFS_MAGIC) return false;
   const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
   bool alone = false;   // the last one lies on top
-  for (std::string_view line : split_lines(mounts)) {     const auto words = split(line, ' ');
+  for (std::string_view line : split_lines(mounts)) {
+    const auto words = split(line, ' ');
     if (words.size() > 4 && words[4] == directory) alone = words[3] == "/";
   }
   return alone;

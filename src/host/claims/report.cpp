@@ -108,8 +108,8 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   const bool certain = !lockers.empty() || known.locks.whole;   // does the kernel really name nobody?
   const std::vector<const Note*> all = notes.naming(lock.slot, lock.place);
   const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
-  // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen has
-  // the lock or has not.
+  // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen
+  // has the lock or has not.
   if (certain && !his && taker.pid != 0 && !keeps_lock(taker.pid, lock.node.get()).value_or(true)) {
     taker = {};
     his = names_holder(notes, lock.slot, lock.place, taker);

@@ -36,7 +36,7 @@ class LocalDoor : public port::QueueDoor {
   void settle_code(const Owner& owner) override;
 
  private:
-  bool told(SteadyTime give_up);                 // a runner that lives was; throws when one that was killed has not ended by then
+  bool told(SteadyTime give_up);   // a runner that lives was; throws when one that was killed has not ended by then
   void start_runner() const;
 
   QueueFiles files_;

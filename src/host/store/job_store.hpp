@@ -18,7 +18,8 @@ struct JobStoreOptions {
 
 class SqliteJobStore : public port::JobStore {
  public:
-  explicit SqliteJobStore(const JobStoreOptions& options) : file_(options.directory, options.vfs, options.steps, options.kept) {}
+  explicit SqliteJobStore(const JobStoreOptions& options)
+      : file_(options.directory, options.vfs, options.steps, options.kept) {}
 
   // JobReader
   std::vector<model::Job> jobs(const port::JobQuery& query) override;

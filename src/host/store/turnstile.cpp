@@ -20,8 +20,8 @@ namespace {
 
 constexpr Seconds named_after{2};
 
-// Does something after a while unless it is gone by then. A thread of its own: whoever waits for a lock in the kernel's order is
-// asleep there. Where no thread is to be had it is not done.
+// Does something after a while unless it is gone by then. A thread of its own: whoever waits for a lock in the kernel's order
+// is asleep there. Where no thread is to be had it is not done.
 class Later {
  public:
   explicit Later(std::function<void()> what) {

@@ -1,6 +1,6 @@
 // The turnstile: writers of the queue's file go through it one by one, in the kernel's order and asleep, so that SQLite, which
-// would have them try again and again, never finds the file busy. Who has waited for 2 s says who is in there: a process that was
-// stopped keeps all others out.
+// would have them try again and again, never finds the file busy. Who has waited for 2 s says who is in there: a process that
+// was stopped keeps all others out.
 #pragma once
 
 #include <functional>
