@@ -126,7 +126,7 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
   std::erase_if(before_.nodes, [this](const RecordedNode& node) {
     return node.device == dir_.dev && node.filesystem != number_of_filesystem(dir_.fd.get());
   });
-  if (maker_.access().mode == 0660) report_.group = maker_.access().group;
+  report_.group = gate();
 }
 
 // Without a word about it: as it is now.
@@ -197,7 +197,7 @@ bool SystemInit::has_got_it_since(pid_t pid, const std::string& name, int node) 
     if (meant.users.contains(user->real) || meant.users.contains(user->effective)) return false;
     if (std::ranges::any_of(meant.processes, [&](pid_t had) { return keeps_lock(had, node).value_or(false); })) return false;
   }
-  if (maker_.access().group && !process_is_member(pid, *maker_.access().group)) return false;
+  if (gate() && !process_is_member(pid, *gate())) return false;
   return has_account(user->real);
 }
 
@@ -223,13 +223,13 @@ void SystemInit::see_who_is_meant() {
 // it later through what he had open then. Which of these, nobody can tell for certain, and a node made anew under a holder
 // would be a second owner: nothing is taken.
 void SystemInit::name_outsiders() {
-  if (held_.empty() || !maker_.access().group) return;
+  if (held_.empty() || !gate()) return;
   const KernelLocks locks = kernel_locks(for_init_to_tell);
   std::map<pid_t, std::string> outsiders;   // with the first of their nodes
   for (const std::string& name : held_) {
     const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     for (pid_t pid : keepers_of(locks.flocks, node.get())) {
-      if (user_ids_of(pid) && !process_is_member(pid, *maker_.access().group)) outsiders.try_emplace(pid, name);
+      if (user_ids_of(pid) && !process_is_member(pid, *gate())) outsiders.try_emplace(pid, name);
     }
   }
   for (const auto& [pid, name] : outsiders)
@@ -265,12 +265,12 @@ void SystemInit::renew_file(const std::string& name, off_t size) {
 void SystemInit::make_notes() {
   if (::mkdirat(dir_.fd.get(), "notes", 0700) != 0 && errno != EEXIST) maker_.failed("cannot make", "notes");
   Fd notes = open_at(dir_.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  const mode_t mode = maker_.access().mode == 0660 ? 01770 : 01777;
+  const mode_t mode = gate() ? 01770 : 01777;
   if (!notes || (maker_.access().group && ::fchown(notes.get(), static_cast<uid_t>(-1), *maker_.access().group) != 0) ||
       ::fchmod(notes.get(), mode) != 0)
     maker_.failed("cannot set the access of", "notes");
   const Rights rights = is_alone_in_its_file_system(dir_.path) ? Rights::of_root : Rights::of_the_owner;
-  const TidyWish tidy{dir_.path + "/notes", mode == 01770 ? maker_.access().group : std::nullopt, rights,
+  const TidyWish tidy{dir_.path + "/notes", gate(), rights,
                       is_nearly_full(dir_.path)};
   for (std::string& caution : tidy_notes(notes.get(), {dir_.fd.get(), number_of(dir_), keys_}, tidy))
     report_.cautions.push_back(std::move(caution));

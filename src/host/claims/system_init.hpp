@@ -27,6 +27,8 @@ class SystemInit {
   };
 
   Access access_wanted() const;
+  // The only group that may claim. Empty where everybody may: then the nodes' group (root's) says nothing.
+  std::optional<gid_t> gate() const { return maker_.access().mode == 0660 ? maker_.access().group : std::nullopt; }
   void make_files();
   void make_notes();
   void forget_vanished();
