@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "host/claims/kernel_locks.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::claim_tests {
@@ -110,6 +111,7 @@ TEST_F(Line, WhoWouldPassAnotherIsAskedAgainWithTheEndsOfWhatIsHeld) {
     told.push_back(!queue.slots[0].holders.empty() && queue.slots[0].holders[0].until.has_value());
     return model::Take{{1}, {}};
   }));
+  if (!kernel_locks(under_alloc).whole) GTEST_SKIP() << "others on this machine have more locks than are read under alloc";
   EXPECT_EQ(told, (std::vector<bool>{false, true}));
 }
 
