@@ -91,6 +91,7 @@ class Lane {
   bool wants_ = false;                           // what a process needs
   bool leaving_ = false;                         // it takes no more tasks
   bool set_aside_ = false;                       // the file our job is in: nobody can be told what becomes of it
+  bool newer_ = false;                           // that file is a newer thole's: it finds the ends in the record
   std::map<unsigned, Running> running_;          // by place
   std::vector<port::TaskEnd> ends_;              // not yet in the store
   std::optional<SteadyTime> retry_at_;           // of a turn that the store had no room for
@@ -185,6 +186,7 @@ std::optional<port::TakeWish> Lane::wish() {
 // later: until then the ends stand in the record.
 void Lane::turn(bool take) {
   if (set_aside_) return drop_ends();
+  if (newer_) return ends_.clear();              // they stand in the record
   const WallTime now = site_.clock.wall();
   std::optional<port::TakeWish> wanted;
   if (take) wanted = wish();
@@ -192,6 +194,11 @@ void Lane::turn(bool take) {
   port::Turn turn;
   try {
     turn = ports_.jobs.turn(ends_, wanted, now);
+  } catch (const port::NewerFile& error) {
+    newer_ = true;
+    leave(error.full() + "; this lane ends after its present tasks, and how they ended is left to the newer one");
+    ends_.clear();
+    return;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unavailable) throw;
     ports_.say(fmt::format("job {}: {}", job_, error.full()));

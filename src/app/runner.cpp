@@ -402,6 +402,8 @@ void Runner::pass() {
     plan();
     trouble_pause_ = Seconds{0};
     try_again_.reset();
+  } catch (const port::NewerFile&) {
+    throw;
   } catch (const Error& error) {
     ports_.say(error.full());
     trouble_pause_ = std::clamp(trouble_pause_ * 2, Seconds{1}, longest_trouble_pause);
@@ -437,7 +439,7 @@ void Runner::run() {
 
 // Who stirs after we have left the seat starts another runner;
 // who did before has his work in the store, where it is looked for now.
-void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOptions& options) {
+void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOptions& options) try {
   for (;;) {
     std::optional<port::RunnerSeat> seat = ports.lanes.sit();
     if (!seat) return;
@@ -453,6 +455,8 @@ void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOpt
     ports.jobs.rest();
     if (!more) return;
   }
+} catch (const port::NewerFile& error) {
+  ports.say(error.full() + "; its own runner goes on with what runs and waits");
 }
 
 }  // namespace thole::app

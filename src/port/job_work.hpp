@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/keyed_hash.hpp"
 #include "base/time.hpp"
 #include "model/job.hpp"
@@ -53,6 +55,12 @@ struct Turn {
   std::vector<model::JobId> ended;                 // jobs whose last task ended with this, or was skipped because of it
 };
 
+// A newer thole has brought the queue's file up to date: only that one can go on with it. Lanes of this one leave the ends of
+// their tasks in their records, and its runner gives its seat up to one of the newer.
+struct NewerFile : Error {
+  explicit NewerFile(Error error) : Error(std::move(error)) {}
+};
+
 class JobWork {
  public:
   virtual ~JobWork() = default;
@@ -72,7 +80,7 @@ class JobWork {
 
   // Somebody may set the queue's file aside or remove it while it is used. Whoever has worked with it then is refused, since
   // job 7 of the file that lies there now is another one.
-  virtual std::uint32_t origin() = 0;              // which file this works with; never 0
+  virtual std::uint32_t origin() = 0;              // which file this works with, wherever it lies; never 0
   virtual HashKey secret() = 0;                    // random, this file's alone, and nobody's but its owner's
   virtual bool replaced() = 0;                     // that is no longer the queue's
   virtual bool renew() = 0;                        // from here on with the one that is; false: there is none

@@ -36,7 +36,6 @@ class JobDatabase {
   std::string watch_directory() const { return directory_ + "/watch"; }
   Database& database();                          // for single queries; throws where the file is another than it was
   void close();
-  std::uint32_t origin() const { return origin_; }   // which file was opened first; 0: none yet
   bool replaced() const;                         // another lies in its place, or none
   bool renew();                                  // takes the one that lies there; false: there is none
   // Closes it for a moment: the next to open it, in whatever process, need not read the log again.

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "port/job_work.hpp"
 
 namespace thole::host {
 
@@ -100,8 +101,9 @@ bool schema_is_current(Database& db, SchemaSteps known) {
   const auto newest = static_cast<std::int64_t>(known.size());
   const char* name = sqlite3_db_filename(db.handle(), nullptr);
   if (version != 0 && kind == application && version > newest)
-    throw Error(ErrorCode::unavailable, fmt::format("the queue's file is of a newer thole (version {}; this one knows {})",
-                                                    version, newest)).about(name).hint("use the newer thole");
+    throw port::NewerFile(Error(ErrorCode::unavailable, fmt::format("the queue's file is of a newer thole (version {}; this "
+                                                                    "one knows {})", version, newest))
+                              .about(name).hint("use the newer thole"));
   if (kind != application && (version != 0 || db.integer("SELECT count(*) FROM sqlite_schema") != 0))
     throw Error(ErrorCode::unavailable, "this is no queue of thole").about(name).hint("name another directory: --queue-dir");
   return version == newest;

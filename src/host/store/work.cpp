@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/keyed_hash.hpp"
 #include "base/text.hpp"
 #include "host/store/begun.hpp"
 #include "host/store/job_row.hpp"
@@ -222,10 +223,8 @@ void SqliteJobStore::booted(std::string_view boot, WallTime now) {
 
 void SqliteJobStore::rest() { file_.rest(); }
 
-std::uint32_t SqliteJobStore::origin() {
-  file_.database();
-  return file_.origin();
-}
+// Of what is in the file, and stands in lanes' records: the same after a boot, on another disk, for another version of thole.
+std::uint32_t SqliteJobStore::origin() { return static_cast<std::uint32_t>(keyed_hash(secret(), "origin")) | 1; }
 
 HashKey SqliteJobStore::secret() {
   Rows rows = file_.database().query("SELECT secret FROM queue");

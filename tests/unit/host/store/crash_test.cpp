@@ -275,7 +275,7 @@ TEST_F(Versions, ANewerFileIsRefusedAndLeftAlone) {
 TEST_F(Versions, AFileThatBecomesNewerWhileItIsOpenIsWrittenNoMore) {
   submit();
   { Database db(directory + "/queue.db", nullptr); db.execute("PRAGMA user_version = 99"); }
-  EXPECT_THROW(submit(), Error);
+  EXPECT_THROW(submit(), port::NewerFile);
 }
 
 TEST_F(Versions, AFailedStepLeavesTheFileAsItWas) {

@@ -232,6 +232,22 @@ TEST_F(Work, AJobWaitsForAllOfItsDependencies) {
   EXPECT_EQ(take(id).size(), 1u);
 }
 
+// What stands in lanes' records: another device number, as after a boot, is no other file, and no later thole may tell another.
+TEST_F(Work, ItsOriginIsOfWhatIsInTheFile) {
+  submit();
+  const std::uint32_t origin = store->origin();
+  store.reset();
+  const std::string copy = directory + "/copy", other = directory + "/other";
+  std::filesystem::create_directory(copy);
+  for (const char* name : {"/queue.db", "/queue.db-wal"}) std::filesystem::copy_file(directory + name, copy + name);
+  EXPECT_EQ(SqliteJobStore(JobStoreOptions{.directory = copy}).origin(), origin);
+  std::filesystem::create_directory(other);
+  SqliteJobStore another(JobStoreOptions{.directory = other});
+  EXPECT_NE(another.origin(), origin);
+  { Database db(other + "/queue.db", nullptr); db.execute("UPDATE queue SET secret = x'000102030405060708090a0b0c0d0e0f'"); }
+  EXPECT_EQ(another.origin(), 251753095u) << "SipHash-2-4 of \"origin\", its lower half, odd";
+}
+
 TEST_F(Work, GoesOnAfterItHasRested) {
   const auto id = submit(2);
   store->rest();
