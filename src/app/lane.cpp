@@ -23,7 +23,6 @@ using model::TaskPhase;
 
 constexpr std::size_t tail_for_signs = 64 * 1024;
 constexpr std::uint64_t default_log_limit_mib = 1024;
-constexpr Millis moment{50};                     // a claim that takes no longer was not waited for
 constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
 
 constexpr Millis accounts_patience{2'000};       // a driver that hangs must not keep a lane
@@ -413,11 +412,10 @@ void Lane::wait() {
 
 bool Lane::has_free_place() const { return running_.size() < std::clamp(spec_.per_gpu, 1u, model::lane_places); }
 
-// The job that gets the claim: the runner's choice where that was made a moment ago, else what is the best of its kind by now.
+// The job that gets the claim: what is the best of its kind by now. What ended since the runner chose one, and gave these GPUs
+// free, may be what a better one waited for.
 std::optional<model::Job> Lane::job_for_claim(const model::Job& first) {
-  const SteadyTime asked = site_.clock.steady();
   if (!claim(first.id)) return std::nullopt;
-  if (site_.clock.steady() - asked < moment) return first;
   std::optional<model::Job> job = best_job(first.request_class);
   if (job) spec_ = ports_.jobs.spec(job->id);    // also that of `first` may have been edited
   return job;

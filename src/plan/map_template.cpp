@@ -38,18 +38,21 @@ MapTemplate::Part MapTemplate::take_part(std::string_view& name) {
   return Part::whole;
 }
 
-// As GNU parallel has them: an extension is what follows the last dot of the last part.
+// As GNU parallel has them: an extension begins with the last dot of the last part, and the folder is that of dirname(1).
 void MapTemplate::append_part(std::string& word, std::string_view cell, Part part) {
   const std::size_t slash = cell.rfind('/');
   if (part == Part::folder) {
-    const std::string_view above = slash == std::string_view::npos ? "." : cell.substr(0, slash);
-    word += above.empty() ? "/" : above;
+    const std::size_t end = cell.find_last_not_of('/');
+    const std::size_t cut = end == std::string_view::npos ? end : cell.rfind('/', end);
+    const std::size_t above = cut == std::string_view::npos ? cut : cell.find_last_not_of('/', cut);
+    if (above != std::string_view::npos) word += cell.substr(0, above + 1);
+    else word += cell.starts_with('/') ? "/" : ".";
     return;
   }
   if ((part == Part::name || part == Part::stem_of_name) && slash != std::string_view::npos) cell.remove_prefix(slash + 1);
   if (part == Part::stem || part == Part::stem_of_name) {
     const std::size_t dot = cell.rfind('.'), last = cell.rfind('/');
-    if (dot != std::string_view::npos && (last == std::string_view::npos || dot > last) && dot + 1 < cell.size())
+    if (dot != std::string_view::npos && (last == std::string_view::npos || dot > last))
       cell = cell.substr(0, dot);
   }
   word += cell;
@@ -107,8 +110,7 @@ MapTemplate::Word MapTemplate::read(std::string_view word, std::span<const std::
     }
     flush();
     result.pieces.push_back(piece_of(name, columns, cells));
-    const What what = result.pieces.back().what;
-    uses_item_ = uses_item_ || what == What::item || what == What::cell;
+    has_place_ = true;
   }
   flush();
   return result;
@@ -116,7 +118,7 @@ MapTemplate::Word MapTemplate::read(std::string_view word, std::span<const std::
 
 MapTemplate::MapTemplate(std::span<const std::string> command, std::span<const std::string> columns, std::size_t cells) {
   for (const std::string& word : command) words_.push_back(read(word, columns, cells));
-  if (uses_item_) return;
+  if (has_place_) return;
   for (std::size_t cell = 0; cell < cells; ++cell) words_.push_back({{{What::cell, {}, cell}}});
 }
 

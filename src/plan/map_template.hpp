@@ -3,7 +3,7 @@
 // Places: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the place it runs
 // in, both from 1. {.} {/} {//} {/.} are the item as a path: without its extension, its last part, what lies above it, its last
 // part without extension; {1.} {2/} … those of a cell. {{…}} stands for the place itself; other braces are left alone, as in
-// sweep_template.hpp. A command without a place for the item gets it as its last words, as xargs and GNU parallel do.
+// sweep_template.hpp. A command without any place gets the item as its last words, as xargs and GNU parallel do.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class MapTemplate {
   static bool is_place(std::string_view name, bool has_columns);
 
   std::vector<Word> words_;
-  bool uses_item_ = false;
+  bool has_place_ = false;
 };
 
 }  // namespace thole::plan

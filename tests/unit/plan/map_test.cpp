@@ -37,7 +37,8 @@ TEST(MapTemplate, PlacesAreFilled) {
                                          {{"echo", "{2}-{1}"}, {"a", "1"}, "echo|1-a"},
                                          {{"echo", "{}"}, {"a", "1"}, "echo|a 1"},
                                          {{"{}"}, {"true"}, "true"},
-                                         {{"echo", "{#}", "{%}"}, {"a"}, "echo|12|3|a"},
+                                         {{"echo", "{#}", "{%}"}, {"a"}, "echo|12|3"},
+                                         {{"echo", "{#}", "{}"}, {"a"}, "echo|12|a"},
                                          {{"echo", ""}, {"a"}, "echo||a"},
                                          {{"echo", "{}"}, {""}, "echo|"},
                                          {{"awk", "{print $1}", "{}"}, {"f"}, "awk|{print $1}|f"},
@@ -47,6 +48,24 @@ TEST(MapTemplate, PlacesAreFilled) {
                                          {{"echo", "{{1}}{1}"}, {"a"}, "echo|{1}a"},
                                          {{"echo", "{", "}", "{{", "{}"}, {"a"}, "echo|{|}|{{|a"}})
     EXPECT_EQ(filled(c.command, c.cells), c.words);
+}
+
+// As GNU parallel 20221122 prints them.
+TEST(MapTemplate, PartsAreThoseOfGnuParallel) {
+  struct Case { const char *item, *stem, *folder, *stem_of_name; };
+  for (const Case& c : std::vector<Case>{{"a", "a", ".", "a"},
+                                         {"a.b.c", "a.b", ".", "a.b"},
+                                         {"x.y/a", "x.y/a", "x.y", "a"},
+                                         {"/a.b", "/a", "/", "a"},
+                                         {"a.", "a", ".", "a"},
+                                         {"a/", "a/", ".", ""},
+                                         {"a//b", "a//b", "a", "b"},
+                                         {"x/.", "x/", "x", ""},
+                                         {".", "", ".", ""},
+                                         {"..", ".", ".", "."},
+                                         {"/", "/", "/", ""},
+                                         {"a/b//", "a/b//", "a", ""}})
+    EXPECT_EQ(filled({"{.}", "{//}", "{/.}"}, {c.item}), fmt::format("{}|{}|{}", c.stem, c.folder, c.stem_of_name)) << c.item;
 }
 
 TEST(MapTemplate, ColumnsAreNamed) {
