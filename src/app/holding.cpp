@@ -246,6 +246,10 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
     throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(word, 60)).hint(
         fmt::format("only {} can release, extend or enter it", claim.uid == 0 ? owner : owner + " and root"));
   }
+  const bool perhaps_a_jobs = search.job_of_lane && claim.pid > 0 && claim.uid == search.uid;
+  if (const auto job = perhaps_a_jobs ? search.job_of_lane(claim.pid) : std::nullopt)
+    throw Error(ErrorCode::unavailable, fmt::format("claim {} is job {}'s of your queue", claim.id, *job))
+        .about(printable(word, 60)).hint(fmt::format("it ends with that: thole cancel {}", *job));
   return claim;
 }
 

@@ -29,11 +29,12 @@ struct ClaimSearch {
   ClaimDirectory directory;
   std::function<const Observer&()> gpus;   // one that has looked; asked only for a word that is no claim's id
   std::function<std::string(uid_t)> user_name;
+  JobOfLane job_of_lane = {};
 };
 
 // The claim a word names: its id or the unique beginning of it (6 characters and more), or a GPU it holds (index, UUID, PCI
 // address); a word that is both is refused. "" = the one we are inside (THOLE_CLAIM), else our only claim without a command.
-// Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's.
+// Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's, or a job's of ours.
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
 
 struct HoldRequest {

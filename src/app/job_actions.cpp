@@ -190,12 +190,13 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
   auto watch = jobs.watch(what);
   std::optional<SteadyTime> end;
   if (options.timeout) end = clock.steady() + *options.timeout;
-  for (;;) {
+  for (bool late = false;;) {
     Awaited awaited{Awaited::Why::ended, {}};
     if (options.any || !waiter.some_job_is_open()) {
       awaited.jobs = waiter.now();
       if (waiter.over(awaited.jobs, options.any)) return awaited;
     }
+    if (late) return {Awaited::Why::timed_out, waiter.now()};
     std::optional<SteadyTime> deadline = end;
     if (options.going_on) {
       options.going_on->look();
@@ -206,10 +207,6 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
     for (const int fd : options.cancel) sleepers.push_back({fd, POLLIN, 0});
     const int woken = ::poll(sleepers.data(), sleepers.size(), poll_timeout(deadline, clock.steady()));
     if (woken < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
-    if (woken == 0 && end && clock.steady() >= *end) {
-      awaited = {Awaited::Why::timed_out, waiter.now()};
-      return awaited;
-    }
     for (std::size_t i = first_cancel; woken > 0 && i < sleepers.size(); ++i)
       if (sleepers[i].revents) {
         awaited = {Awaited::Why::interrupted, waiter.now()};
@@ -217,6 +214,7 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
       }
     if (woken > 0 && sleepers.front().revents) watch->drain();
     if (!watch->stands()) watch = jobs.watch(what);
+    late = end && clock.steady() >= *end;        // whatever else woke us; one more look at the jobs is due
   }
 }
 

@@ -19,7 +19,8 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
     return ports.site.observer;
   };
   const KeptClaim kept = find_claim(
-      {&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus, ports.site.user_name}, word);
+      {&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus, ports.site.user_name,
+       ports.job_of_lane}, word);
   Acquired joined;
   gpus();
   joined.claim.id = kept.id;

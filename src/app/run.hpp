@@ -1,12 +1,16 @@
 // Runs a command on claimed GPUs: claim, start, stay with it to its end.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/acquire.hpp"
 #include "app/binding.hpp"
+#include "model/job.hpp"
 #include "port/claim_control.hpp"
 #include "port/processes.hpp"
 
@@ -14,6 +18,7 @@ namespace thole::app {
 
 // Where the files of a claim lie: (id, owner) -> directory; and of one that we are making: id -> directory.
 using ClaimDirectory = std::function<std::string(const std::string& id, uid_t owner)>;
+using JobOfLane = std::function<std::optional<model::JobId>(pid_t)>;   // of our own queue; empty: there is none
 using NewClaimDirectory = std::function<std::string(const std::string& id)>;   // throws Error(unavailable)
 
 struct RunRequest {
@@ -44,6 +49,7 @@ struct RunPorts {
   ClaimDirectory directory;
   NewClaimDirectory new_directory;
   BindSite bind;
+  JobOfLane job_of_lane = {};
 };
 
 // The socket of a claim of ours, for release and extend;

@@ -18,7 +18,8 @@ app::ClaimSearch search(Context& context) {
           .uid = settings.uid,
           .directory = [&context](const std::string& id, uid_t owner) { return context.wire.places().find_claim(id, owner); },
           .gpus = [&context]() -> const app::Observer& { return context.wire.glance(); },
-          .user_name = wire::user_name};
+          .user_name = wire::user_name,
+          .job_of_lane = [&context](pid_t pid) { return context.wire.job_of_lane(pid); }};
 }
 
 // Lines for `eval` in any POSIX shell (and fish, which knows `export`).

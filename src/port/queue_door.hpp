@@ -33,6 +33,8 @@ class QueueDoor {
   virtual std::optional<pid_t> stopped_runner() = 0;
   virtual std::optional<pid_t> stopped_lane(std::uint64_t lane) = 0;   // the same of a lane: it sees no end, and obeys nobody
 
+  virtual std::optional<model::JobId> job_of_lane(pid_t pid) = 0;   // the job that this process works for as a lane
+
   // Becomes readable when the runner that lives has gone; empty where none does.
   virtual Fd runner_end() = 0;
 

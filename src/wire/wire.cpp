@@ -227,6 +227,16 @@ Queue* Wire::find_queue() {
   return parts_->queue.get();
 }
 
+// A queue that cannot be looked at has no jobs to tell of.
+std::optional<model::JobId> Wire::job_of_lane(pid_t pid) {
+  try {
+    Queue* queue = find_queue();
+    return queue ? queue->door().job_of_lane(pid) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 app::Site& Wire::site() {
   if (!parts_->late_store) parts_->late_store = std::make_unique<LateStore>([this]() -> port::ClaimStore& { return store(); });
   if (!parts_->site)
@@ -238,7 +248,8 @@ app::Site& Wire::site() {
 
 app::RunPorts Wire::run_ports() {
   return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return places_.find_claim(id, owner); },
-          [this](const std::string& id) { return places_.new_claim(id); }, bind_site()};
+          [this](const std::string& id) { return places_.new_claim(id); }, bind_site(),
+          [this](pid_t pid) { return job_of_lane(pid); }};
 }
 
 // A captured tree is another machine as much as a machine file is.

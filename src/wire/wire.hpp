@@ -55,6 +55,7 @@ class Wire {
   std::function<void(const std::string& by)> when_kept;   // somebody keeps the queue from being written; from another thread
   Queue& queue();                  // made where there is none; throws Error(unavailable)
   Queue* find_queue();             // for looking only; null where there is none
+  std::optional<model::JobId> job_of_lane(pid_t pid);   // as port::QueueDoor has it
 
   // From here on INT, TERM, HUP and QUIT make this descriptor readable instead of ending the program, so that a wait can be
   // left in order; die_if_interrupted() then ends it as the signal would have.

@@ -50,9 +50,20 @@ Fd socket_in(const Fd& place, uid_t owner, const std::string& directory) {
   return node;
 }
 
+// Without one nobody could be asked: a job's claim has none, nor has one whose keeper could not make it.
+Fd directory_of_keeper(const std::string& path) {
+  try {
+    return open_claim_directory(path, false);
+  } catch (const Error& error) {
+    if (error.sys_errno() != ENOENT) throw;
+    throw Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", path.substr(path.rfind('/') + 1)))
+        .hint("thole status shows whose it is; a job's ends with the job: thole jobs");
+  }
+}
+
 // Also a full queue of connections is waited at no longer than until then.
 Fd connect_to(const std::string& directory, SteadyTime deadline) {
-  const Fd place = open_claim_directory(directory, false);
+  const Fd place = directory_of_keeper(directory);
   struct stat owner;
   if (::fstat(place.get(), &owner) != 0)
     throw Error(ErrorCode::unavailable, "cannot read a claim's directory").about(directory).because(errno);

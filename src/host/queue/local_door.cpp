@@ -76,6 +76,14 @@ bool ends_by(const Fd& process, SteadyTime deadline) {
   }
 }
 
+// What has been written into it so far, without the line's end.
+std::string what_is_in(const Pipe& pipe) {
+  char text[1024];
+  ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
+  const ssize_t n = ::read(pipe.read.get(), text, sizeof text);
+  return std::string(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0)));
+}
+
 // It has nothing to do any more but to end; in a frozen cgroup, or within a disk that does not answer, it cannot.
 [[noreturn]] void cannot_end(pid_t runner) {
   throw Error(ErrorCode::unavailable, "the queue's runner was killed and cannot end")
@@ -86,11 +94,11 @@ bool ends_by(const Fd& process, SteadyTime deadline) {
 
 }  // namespace
 
-void run_detached(const RunnerCommand& command) {
-  const Pipe complaints = make_pipe();
+std::optional<pid_t> run_detached(const RunnerCommand& command) {
+  const Pipe complaints = make_pipe(), told = make_pipe();
   SpawnTables t;
   ::posix_spawn_file_actions_addopen(&t.actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&t.actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&t.actions, told.write.get(), 1);
   ::posix_spawn_file_actions_adddup2(&t.actions, complaints.write.get(), 2);
   for (int fd : inherited_descriptors()) ::posix_spawn_file_actions_addclose(&t.actions, fd);
   const NoSubreaper our_children_only;
@@ -112,18 +120,19 @@ void run_detached(const RunnerCommand& command) {
   }
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-  if (status == 0) return;
-  char text[1024];
-  ::fcntl(complaints.read.get(), F_SETFL, O_NONBLOCK);
-  const ssize_t n = ::read(complaints.read.get(), text, sizeof text);
-  throw Error(ErrorCode::unavailable, "the runner of the queue did not start")
-      .about(printable(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0))));
+  if (status != 0)
+    throw Error(ErrorCode::unavailable, "the runner of the queue did not start").about(printable(what_is_in(complaints)));
+  const std::optional<std::uint64_t> runner = parse_u64(what_is_in(told));
+  return runner && *runner > 0 ? std::optional(static_cast<pid_t>(*runner)) : std::nullopt;
 }
 
 void become_runner_process() {
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ErrorCode::internal, "cannot start the runner").because(errno).hint("see the limits: ulimit -u");
-  if (pid > 0) ::_exit(0);
+  if (pid > 0) {
+    static_cast<void>(write_all(STDOUT_FILENO, std::to_string(pid) + "\n"));   // untold it is waited for a little longer
+    ::_exit(0);
+  }
   ::prctl(PR_SET_NAME, runner_name);
   Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
   for (int standard = 0; standard <= 2; ++standard)
@@ -140,7 +149,7 @@ void become_runner_process() {
 RunnerCommand under_user_manager(const RunnerCommand& command) {
   RunnerCommand through = command;
   through.argv = {"/usr/bin/systemd-run",       "--user", "--quiet", "--collect", "--property=Type=forking",
-                  "--property=KillMode=process"};
+                  "--property=KillMode=process", "--property=StandardOutput=null"};
   for (const std::string& variable : command.environment) through.argv.push_back("--setenv=" + variable);
   through.argv.push_back("--");
   through.argv.insert(through.argv.end(), command.argv.begin(), command.argv.end());
@@ -187,19 +196,34 @@ void LocalDoor::stir() {
     if (told(give_up)) return;
     else if (std::chrono::steady_clock::now() > give_up) break;
   if (told(give_up)) return;
-  start_runner();
-  const SteadyTime up_by = std::chrono::steady_clock::now() + patience_;
-  for (Backoff pause; !files_.watch_runner() && std::chrono::steady_clock::now() < up_by; pause.rest()) {}
+  static_cast<void>(files_.open_runner());       // what keeps each runner from its seat is said without starting one
+  until_it_listens(start_runner());
 }
 
-void LocalDoor::start_runner() const {
+// One that lives and is slow reads the store once it is up; nothing has to be said of that.
+void LocalDoor::until_it_listens(std::optional<pid_t> started) const {
+  const SteadyTime up_by = std::chrono::steady_clock::now() + patience_;
+  const Fd end = started ? open_pidfd(*started) : Fd();
+  const bool gone = started && !end && errno == ESRCH;
+  for (Backoff pause;; pause.rest()) {
+    const bool ended = gone || (end && is_readable(end.get()));   // in this order: it may have left to one that listens
+    if (files_.watch_runner()) return;
+    const bool late = std::chrono::steady_clock::now() >= up_by;
+    if (late && end && !ended) return;
+    if (ended || late)
+      throw Error(ErrorCode::unavailable, ended ? "the queue's runner ended at once" : "the queue's runner does not come up")
+          .hint("it says why in " + files_.directory() + "/runner.log");
+  }
+}
+
+std::optional<pid_t> LocalDoor::start_runner() const {
   if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
     try {
       return run_detached(under_user_manager(command_));
     } catch (const Error&) {  // no user manager (su, cron): it lives as long as it is let
     }
   }
-  run_detached(command_);
+  return run_detached(command_);
 }
 
 void LocalDoor::nudge(std::uint64_t lane) {
@@ -228,6 +252,14 @@ std::optional<pid_t> LocalDoor::stopped_lane(std::uint64_t lane) {
   const port::MappedRecord record = files_.map_record(number, false);
   if (!record || !files_.reach_lane(number) || !is_stopped(record->pid, lane_process_name)) return std::nullopt;
   return record->pid;
+}
+
+std::optional<model::JobId> LocalDoor::job_of_lane(pid_t pid) {
+  for (const unsigned lane : files_.lanes()) {
+    const port::MappedRecord record = files_.map_record(lane, false);
+    if (record && record->pid == pid && files_.reach_lane(lane)) return record->job.load();
+  }
+  return std::nullopt;
 }
 
 void LocalDoor::forget_logs(model::JobId job) { remove_logs(files_.logs(), job); }

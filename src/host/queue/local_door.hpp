@@ -30,6 +30,7 @@ class LocalDoor : public port::QueueDoor {
   void nudge(std::uint64_t lane) override;
   std::optional<pid_t> stopped_runner() override;
   std::optional<pid_t> stopped_lane(std::uint64_t lane) override;
+  std::optional<model::JobId> job_of_lane(pid_t pid) override;
   Fd runner_end() override;
   std::string log_path(const std::string& name) const override { return files_.logs() + "/" + name; }
   void forget_logs(model::JobId job) override;
@@ -37,7 +38,8 @@ class LocalDoor : public port::QueueDoor {
 
  private:
   bool told(SteadyTime give_up);   // a runner that lives was; throws when one that was killed has not ended by then
-  void start_runner() const;
+  std::optional<pid_t> start_runner() const;
+  void until_it_listens(std::optional<pid_t> started) const;   // throws when it has ended instead
 
   QueueFiles files_;
   RunnerCommand command_;
@@ -46,7 +48,8 @@ class LocalDoor : public port::QueueDoor {
 
 // Runs a program without anything of ours, in a session of its own; returns when its first process has ended, which must not
 // take long (a minute is too long). Throws Error(unavailable) with what it said when that ended with another status than 0.
-void run_detached(const RunnerCommand& command);
+// Returns the process that goes on, where the first one has told it.
+std::optional<pid_t> run_detached(const RunnerCommand& command);
 
 // Whether this process has been killed and only has to end yet; also when it has ended.
 bool is_dying(pid_t pid);
@@ -54,7 +57,8 @@ bool is_dying(pid_t pid);
 // The command that starts a runner which stays where a user's processes end with his session (host/surroundings/logout.hpp).
 RunnerCommand under_user_manager(const RunnerCommand& command);
 
-// In that first process: go on in a child that is nobody's, under the name by which supervisors leave it alone.
+// In that first process: tell the pid of a child that is nobody's, and go on in that one, under the name by which supervisors
+// leave it alone.
 void become_runner_process();
 
 }  // namespace thole::host

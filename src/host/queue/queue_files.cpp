@@ -18,6 +18,14 @@
 namespace thole::host {
 namespace {
 
+bool is_fifo(const Fd& file) {
+  struct stat about {};
+  return ::fstat(file.get(), &about) == 0 && S_ISFIFO(about.st_mode);
+}
+
+// Whatever else lies under a FIFO's name would look like a living reader, and be ready for ever.
+Fd fifo_or_nothing(Fd file) { return file && is_fifo(file) ? std::move(file) : Fd(); }
+
 void unmap_record(model::LaneRecord* record) {
   if (record) ::munmap(record, sizeof *record);
 }
@@ -59,12 +67,14 @@ Fd QueueFiles::open_fifo(const std::string& name) const {
   if (made != 0 && errno != EEXIST) cannot("cannot make the FIFO", name);
   Fd fifo = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
   if (!fifo) cannot("cannot open the FIFO", name);
+  if (!is_fifo(fifo))
+    throw Error(ErrorCode::unavailable, "this is no FIFO").about(path).hint("remove it: rm " + shell_quote(path));
   return fifo;
 }
 
 // Empty when nobody reads.
 Fd QueueFiles::open_to_tell(const std::string& name) const {
-  return open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
+  return fifo_or_nothing(open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW));
 }
 
 bool QueueFiles::tell(const std::string& name) const {
@@ -73,7 +83,7 @@ bool QueueFiles::tell(const std::string& name) const {
 }
 
 Fd QueueFiles::watch_life(unsigned lane) const {
-  return open_at(AT_FDCWD, (directory_ + "/" + lane_name(lane) + ".life").c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+  return fifo_or_nothing(open_at(AT_FDCWD, (path_of(lane) + ".life").c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW));
 }
 
 std::vector<unsigned> QueueFiles::lanes() const {

@@ -260,11 +260,29 @@ TEST_F(QueueSeats, OfManyWhoFindNoRunnerOneStartsIt) {
   std::ifstream(pid) >> runner_pid_;
 }
 
+// Its end is seen; a day would not be waited for it.
+TEST_F(QueueSeats, ARunnerThatEndsAtOnceIsToldOf) {
+  const RunnerCommand runner{{"/bin/sh", "-c", "true & echo $!; wait"}, {"PATH=" + std::string(::getenv("PATH"))}};
+  LocalDoor door(directory_, runner, Millis{24 * 3600 * 1000});
+  EXPECT_THAT(test::said([&] { door.stir(); }),
+              testing::AllOf(testing::HasSubstr("ended at once"), testing::HasSubstr(directory_ + "/runner.log")));
+}
+
+TEST_F(QueueSeats, WhatIsNoFifoIsNobodyThatListens) {
+  std::ofstream(directory_ + "/wake") << "x";
+  const QueueFiles files(directory_);
+  EXPECT_FALSE(files.watch_runner());
+  EXPECT_FALSE(files.tell_runner());
+  EXPECT_THAT(test::said([&] { files.open_wake(); }), testing::HasSubstr("this is no FIFO"));
+  EXPECT_EQ(read_file(directory_ + "/wake", 10).value_or(""), "x");
+}
+
 // A starter that was stopped keeps nobody for long.
 TEST_F(QueueSeats, WhoIsStoppedWhileHeStartsARunnerKeepsNobodyForEver) {
   const Fd stopped = QueueFiles(directory_).open_start();
   ASSERT_EQ(::flock(stopped.get(), LOCK_EX | LOCK_NB), 0);
-  LocalDoor(directory_, {{"/bin/sh", "-c", "echo x >> " + directory_ + "/starts"}, {}}, Millis{100}).stir();
+  LocalDoor door(directory_, {{"/bin/sh", "-c", "echo x >> " + directory_ + "/starts"}, {}}, Millis{100});
+  EXPECT_THAT(test::said([&] { door.stir(); }), testing::HasSubstr("does not come up"));
   EXPECT_EQ(read_file(directory_ + "/starts", 1000).value_or(""), "x\n");
 }
 

@@ -1,0 +1,68 @@
+"""Something else under the names by which the processes of a queue find each other: each command says so and ends. And the
+claim of a job, which has no keeper that could be asked."""
+import os
+
+import pytest
+
+from queue_inside import Queue
+from run_tools import eventually
+
+
+@pytest.fixture
+def queue(tmp_path):
+    made = Queue(tmp_path)
+    made.directory.mkdir(mode=0o700)
+    yield made
+    made.end_everything()
+
+
+def put(path, kind):
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to("/nowhere/at/all")
+    else:
+        path.write_text("x")
+
+
+ODD = [("wake", "directory"), ("wake", "link"), ("wake", "file"), ("runner", "directory"), ("runner", "link")]
+
+
+@pytest.mark.parametrize("name, kind", ODD)
+def test_what_is_submitted_is_kept_and_said_not_to_start(queue, name, kind):
+    odd = queue.directory / name
+    put(odd, kind)
+    done = queue.call("submit", "-q", "--", "true")
+    assert done.stdout == "1\n" and "nothing can start it now" in done.stderr, done.stderr
+    assert str(queue.directory) in done.stderr and ("runner.log" in done.stderr or str(odd) in done.stderr), done.stderr
+    looked = queue.call("jobs")
+    assert "nothing can be started now" in looked.stderr, looked.stderr
+    assert queue.states(1) == {"queued": 1}
+    odd.rmdir() if kind == "directory" else odd.unlink()
+    assert queue.call("jobs").stderr == ""   # which starts it
+    queue.until_ended(1)
+    assert queue.states(1) == {"done": 1}, queue.runner_log()
+
+
+@pytest.mark.parametrize("name, kind", ODD)
+def test_a_wait_ends_at_its_time(queue, name, kind):
+    put(queue.directory / name, kind)
+    queue.call("submit", "-q", "--", "true")
+    done = queue.call("wait", "--timeout", "1s", "@", check=False)
+    assert done.returncode == 124 and "nothing can be started now" in done.stderr, (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("words", [["release", "0"], ["extend", "0", "1m"], ["run", "--in", "0", "--", "true"]])
+def test_a_job_s_claim_is_named_with_the_job(queue, words):
+    gate = queue.folder / "gate"
+    os.mkfifo(gate)
+    job = queue.submit("-g", "1", "--on", "0", "--", "cat", str(gate))
+    eventually(lambda: queue.commands(), lambda: f"it runs\n{queue.runner_log()}")
+    done = queue.call(*words, check=False)
+    assert done.returncode == 69, (done.returncode, done.stderr)
+    assert f"is job {job}'s of your queue" in done.stderr and f"thole cancel {job}" in done.stderr, done.stderr
+    elsewhere = queue.call(*words, check=False, THOLE_QUEUE_DIR=str(queue.folder / "other"))
+    assert elsewhere.returncode == 69 and "can be asked" in elsewhere.stderr, elsewhere.stderr
+    assert "No such file" not in elsewhere.stderr, elsewhere.stderr
+    queue.call("cancel", str(job))
+    queue.until_ended(job)
