@@ -47,6 +47,7 @@ class NoSubreaper {
 };
 
 constexpr Seconds patience_with_starters{60};
+constexpr int pid_is_told_at = STDIN_FILENO;     // a runner reads nothing; its starter has a pipe there
 
 // Pauses that grow to 50 ms, between looks at what nobody tells of.
 class Backoff {
@@ -97,8 +98,8 @@ std::string what_is_in(const Pipe& pipe) {
 std::optional<pid_t> run_detached(const RunnerCommand& command) {
   const Pipe complaints = make_pipe(), told = make_pipe();
   SpawnTables t;
-  ::posix_spawn_file_actions_addopen(&t.actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&t.actions, told.write.get(), 1);
+  ::posix_spawn_file_actions_addopen(&t.actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&t.actions, told.write.get(), pid_is_told_at);
   ::posix_spawn_file_actions_adddup2(&t.actions, complaints.write.get(), 2);
   for (int fd : inherited_descriptors()) ::posix_spawn_file_actions_addclose(&t.actions, fd);
   const NoSubreaper our_children_only;
@@ -130,7 +131,7 @@ void become_runner_process() {
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ErrorCode::internal, "cannot start the runner").because(errno).hint("see the limits: ulimit -u");
   if (pid > 0) {
-    static_cast<void>(write_all(STDOUT_FILENO, std::to_string(pid) + "\n"));   // untold it is waited for a little longer
+    static_cast<void>(write_all(pid_is_told_at, std::to_string(pid) + "\n"));   // untold it is waited for a little longer
     ::_exit(0);
   }
   ::prctl(PR_SET_NAME, runner_name);
@@ -149,7 +150,7 @@ void become_runner_process() {
 RunnerCommand under_user_manager(const RunnerCommand& command) {
   RunnerCommand through = command;
   through.argv = {"/usr/bin/systemd-run",       "--user", "--quiet", "--collect", "--property=Type=forking",
-                  "--property=KillMode=process", "--property=StandardOutput=null"};
+                  "--property=KillMode=process"};
   for (const std::string& variable : command.environment) through.argv.push_back("--setenv=" + variable);
   through.argv.push_back("--");
   through.argv.insert(through.argv.end(), command.argv.begin(), command.argv.end());
