@@ -273,10 +273,13 @@ void release(const ClaimSearch& search, port::ClaimControl& control, const KeptC
   const std::vector<model::Holding> kept = kept_still(search, claim);
   if (kept.empty()) return;
   std::string units;
-  for (const model::Holding& holding : kept) units += (units.empty() ? "" : ", ") + printable(holding.key, 60);
+  const Observer& gpus = search.gpus();
+  for (const model::Holding& holding : kept) {
+    const auto unit = std::ranges::find(gpus.units(), holding.key, &model::Unit::key);
+    units += (units.empty() ? "" : ", ") + (unit == gpus.units().end() ? printable(holding.key, 60) : "GPU " + unit->label);
+  }
   const std::string end = control.ways_to_end(claim.id, claim.uid);
-  throw Error(ErrorCode::unavailable, "its keeper says that it let go, and it has still " + units)
-      .about("claim " + claim.id)
+  throw Error(ErrorCode::unavailable, units + " is still held: claim " + claim.id + " goes on")
       .hint(end.empty() ? "thole status shows who holds it" : "what was started in it keeps the GPUs; to end it:" + end);
 }
 

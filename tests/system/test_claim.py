@@ -224,13 +224,17 @@ def test_a_stopped_holder_keeps_the_claim_and_a_killed_one_does_not(machine):
 
 def test_a_command_runs_inside_a_claim_and_keeps_it(machine):
     claim = machine.claim()
-    with Started(
+    with subprocess.Popen(["sleep", "1000"], env={**os.environ, "THOLE_CLAIM": claim}) as bystander, Started(
         machine.words + ["run", "--in", claim, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $THOLE_CLAIM; read line; exit 4"]
     ) as job:
         assert job.line() == f"0,1 {claim}"
         done = machine.run("release", claim)
         assert done.returncode == 69 and claim in done.stderr, "the command still has the locks"
         assert "what was started in it keeps the GPUs" in done.stderr and f"kill {children(job.pid)[0]}" in done.stderr
+        again = machine.run("release", claim)    # its keeper has ended, and what was said can be had again
+        assert f"kill {bystander.pid}" not in done.stderr, "which has no lock of it"
+        bystander.kill()
+        assert again.returncode == 69 and again.stderr.split("\n", 1)[1] == done.stderr.split("\n", 1)[1]
         assert not machine.free()
         job.write("end\n")
         assert job.wait() == 4

@@ -68,7 +68,7 @@ def test_what_a_keeper_says_of_a_release_is_looked_up(lab):
     for who in ("root", "mallory"):
         done = lab.thole(who, "release", "3")
         assert done.returncode == 69 and claim["id"] in done.stderr and "released" not in done.stderr, done.stderr
-        assert "has still GPU-" in done.stderr and "kill" in done.stderr, done.stderr
+        assert "is still held: claim " in done.stderr and "kill" in done.stderr, done.stderr
         done = lab.thole(who, "--json", "release", "3")
         assert done.returncode == 69 and json.loads(done.stdout)["error"]["exit_status"] == 69, done.stdout
     assert [claim["user"] for claim in lab.claims()] == ["mallory"]

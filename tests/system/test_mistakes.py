@@ -49,6 +49,14 @@ def test_the_command_is_looked_for_before_anybody_waits(env, tmp_path, command, 
     assert "no jobs" in thole(env, "jobs").stdout.lower()
 
 
+def test_a_directory_is_no_command(env, tmp_path):
+    (tmp_path / "bin/pythn").mkdir(parents=True)
+    done = thole({**env, "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}, "run", "pythn", "train.py")
+    assert done.returncode == 127 and "no such command: pythn" in done.stderr and "mean pythn?" not in done.stderr, done.stderr
+    done = thole(env, "run", f"{tmp_path}/bin/pythn")
+    assert done.returncode == 126 and "it is a directory" in done.stderr, done.stderr
+
+
 def test_what_a_sweep_or_an_earlier_job_makes_is_not_looked_for(env):
     assert thole(env, "submit", "--hold", "--grid", "p=true,false", "--", "{p}").returncode == 0
     later = thole(env, "submit", "--after", "1", "./made-by-the-first")

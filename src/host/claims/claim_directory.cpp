@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "host/claims/queue_file.hpp"
 #include "host/claims/who_file.hpp"
 
@@ -20,6 +21,14 @@ namespace {
 
 constexpr const char* lock_lost = "a lock in the state directory was deleted, copied or made by hand while GPUs claimed in it "
                                   "are in use";
+
+// Who makes lost nodes anew, and how.
+std::string init_of(const StateDir& dir) {
+  if (dir.kind == DirKind::personal) return "thole init makes its nodes anew";
+  if (dir.kind != DirKind::named) return init_hint;
+  const std::string init = "thole --state-dir " + shell_quote(dir.path) + " init";
+  return dir.mine ? init + " makes its nodes anew" : "its owner makes its nodes anew: " + init;
+}
 
 bool missing(int fd, const std::string& name) {
   struct stat found;
@@ -74,7 +83,7 @@ void ClaimDirectory::cannot_open(const std::string& name, int reason) const {
   if (reason == EACCES || reason == EPERM) hint = "ask for membership in " + group_of(name);
   if (reason == EROFS) hint = "the file system is read-only; name another directory (--state-dir)";
   if (reason == ENOENT && state_.kind != DirKind::system)
-    hint = "sudo thole init makes the nodes anew (for a directory of your own: thole init --state-dir)";
+    hint = init_of(state_);
   throw Error(ErrorCode::unavailable, reason == ENOENT ? "a node of the state directory is missing" : "cannot open")
       .about(path() + "/" + name).because(reason).hint(hint);
 }

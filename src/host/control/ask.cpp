@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/control/door.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -56,8 +57,10 @@ Fd directory_of_keeper(const std::string& path) {
     return open_claim_directory(path, false);
   } catch (const Error& error) {
     if (error.sys_errno() != ENOENT) throw;
-    throw Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", path.substr(path.rfind('/') + 1)))
-        .hint("thole status shows whose it is; a job's ends with the job: thole jobs");
+    const std::string claim = path.substr(path.rfind('/') + 1), end = ways_to_end(claim, ::geteuid());
+    throw Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim))
+        .hint(end.empty() ? "thole status shows whose it is; a job's ends with the job: thole jobs"
+                          : "what was started in it keeps the GPUs; to end it:" + end);
   }
 }
 
@@ -131,6 +134,7 @@ bool receive(int keeper, Answer& answer, bool with_descriptors) {
 std::string ways_to_end(const std::string& claim, uid_t owner) {
   std::string ways;
   for (const ProcessStat& process : started_in_claim(claim, owner)) {
+    if (!has_locked_fifo(process.pid)) continue;   // what a shell within the claim has started besides
     const std::string shown = describe_process(process);   // "1234 python train.py"
     const std::string command = shown.substr(std::min(shown.find(' ') + 1, shown.size()));
     ways += fmt::format("\n  kill {}  # {}", process.pid, printable(command, 60));

@@ -47,6 +47,12 @@ bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
   return false;
 }
 
+bool has_locked_fifo(pid_t pid) {
+  bool found = false;
+  for_each_open_file(pid, [&](const OpenFile& open) { found = found || (S_ISFIFO(open.mode) && has_flock(pid, open.fd)); });
+  return found;
+}
+
 bool has_flock(pid_t pid, const char* fd) {
   const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd)).value_or("");
   const auto at = info.find("lock:");

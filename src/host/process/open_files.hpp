@@ -24,6 +24,9 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
 // Does this descriptor keep a flock?
 bool has_flock(pid_t pid, const char* fd);
 
+// Has the process a FIFO open that keeps one, as who has a claim's locks does?
+bool has_locked_fifo(pid_t pid);
+
 // Whether the process has a FIFO of ours, which nobody else can open, for reading and writing, whose name ends so, or did when
 // it was removed.
 bool has_own_fifo_open(pid_t pid, std::string_view end_of_name);

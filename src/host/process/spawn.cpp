@@ -36,7 +36,7 @@ std::vector<std::string> programs_in(const std::string& path) {
     while (directory) {
       const dirent* entry = ::readdir(directory.get());
       if (!entry) break;
-      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+      if (entry->d_name[0] != '.' && entry->d_type != DT_DIR) names.emplace_back(entry->d_name);
     }
   }
   return names;
@@ -333,12 +333,28 @@ void Launch::report_memory() const {
       .hint("in a container it takes --cap-add SYS_NICE; or leave out --strict");
 }
 
+bool is_directory(const std::string& path) {
+  struct stat found;
+  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+// "Permission denied" says execvpe(3) also where nothing but a directory of that name lies on the way.
+bool is_denied(const std::string& program, const std::string& path) {
+  for (std::string_view folder : split(path, ':')) {
+    const std::string there = std::string(folder.empty() ? "." : folder) + "/" + program;
+    if (::access(there.c_str(), F_OK) == 0 && !is_directory(there)) return true;
+  }
+  return false;
+}
+
 // env(1): 127 when the command does not exist, 126 when it is there and cannot be run.
 void Launch::report_exec(int reason) const {
   const std::string& program = spec_.argv[0];
   bool bare = program.find('/') == std::string::npos;
+  if (bare && reason == EACCES && !is_denied(program, path_of(environment_))) reason = ENOENT;
   if (reason != ENOENT && reason != ENOTDIR) {
     Error error = Error(ErrorCode::not_executable, "cannot run").about(printable(program)).because(reason);
+    if (!bare && is_directory(program)) throw std::move(error).hint("it is a directory");
     if (reason == EACCES) throw std::move(error).hint("is it a program? chmod +x makes it one");
     throw error;
   }
