@@ -116,3 +116,25 @@ sys.stdin.read()
     assert done.returncode == 69 and "does not answer" in done.stderr, done.stderr
     end(full)
     end(mallory)
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid runtime", "container"], indirect=True)
+def test_who_shares_a_gpu_without_a_place_is_shown_as_its_holder(lab):
+    lab.init()
+    sharer = lab.start_python("mallory", """
+import fcntl, glob, os, sys
+nodes = [os.open(node, os.O_RDONLY | os.O_NONBLOCK) for node in glob.glob("/run/thole/gpu.*")]
+for node in nodes: fcntl.flock(node, fcntl.LOCK_SH)
+print("up")
+sys.stdin.read()
+""")
+    for user in ("alice", "root"):
+        assert lab.thole(user, "run", "--no-wait", "--", "true").returncode == 75
+        claims = lab.claims(user)
+        assert [claim["gpu"] for claim in claims] == [0, 1, 2, 3], claims
+        assert not any(claim["verified"] for claim in claims) or {claim["user"] for claim in claims} == {"mallory"}
+        assert "free: nobody" not in lab.thole(user, "why", "0").stdout
+    if "container" not in lab.words:
+        assert "mallory" in lab.thole("root", "why", "0").stdout
+    end(sharer)
+    assert lab.thole("alice", "run", "--no-wait", "-g", "4", "--", "true").returncode == 0

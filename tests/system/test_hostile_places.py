@@ -106,8 +106,9 @@ def fnv(text):
     return value
 os.makedirs("/tmp/mallory")
 place = os.open("/tmp/mallory", os.O_RDONLY)
-# And a lock of root's, as who claims in the directory has one.
+# And locks of root's FIFOs, as who claims in the directory has them: of a node for all, and of the pipe we were started with.
 fcntl.flock(os.open("/run/thole/turn.0", os.O_RDWR), fcntl.LOCK_SH)
+fcntl.flock(0, fcntl.LOCK_EX)
 for path in sys.argv[1:]:
     begin, length = fnv(path.rsplit("/", 1)[1]) >> 2, 1 + fnv(path) % 2 ** 32
     fcntl.fcntl(place, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, begin, length, 0))   # F_OFD_SETLK

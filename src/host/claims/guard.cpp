@@ -46,9 +46,10 @@ bool is_kept_by_nobody(const Guard& guard) {
   return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
 }
 
-// A lock node that only its owner can open.
+// A lock node that only its owner can open. All of them are sticky (ClaimDirectory); no pipe is, of which anybody may have been
+// handed one of this owner's.
 bool is_locked_personal_node(pid_t pid, const OpenFile& open, uid_t owner) {
-  return S_ISFIFO(open.mode) && open.uid == owner && (open.mode & 077) == 0 && has_flock(pid, open.fd);
+  return S_ISFIFO(open.mode) && open.uid == owner && (open.mode & 07777) == (S_ISVTX | 0600) && has_flock(pid, open.fd);
 }
 
 bool keeps(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {

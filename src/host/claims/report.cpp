@@ -37,9 +37,13 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes) {
     if (nodes.slots()[slot].empty()) continue;
     SlotLook::Held state = look.try_slot(slot);
     if (state == SlotLook::Held::exclusively) held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
-    if (state == SlotLook::Held::by_sharers)
-      for (unsigned place : look.live_share_places(slot))
-        held.push_back({slot, place + 1, nodes.open_share(slot, place, O_RDONLY)});
+    if (state == SlotLook::Held::by_sharers) {
+      const std::vector<unsigned> places = look.live_share_places(slot);
+      for (unsigned place : places) held.push_back({slot, place + 1, nodes.open_share(slot, place, O_RDONLY)});
+      // Somebody shares without a place, unless he has left since. To who wants it the GPU is taken.
+      if (places.empty() && look.try_slot(slot) != SlotLook::Held::no)
+        held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
+    }
     look.drop(slot);
   }
   return held;

@@ -1,6 +1,7 @@
 #include "host/claims/system_init.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -70,6 +71,31 @@ void pause_briefly() {
   const timespec time{0, 20'000'000};
   ::nanosleep(&time, nullptr);
 }
+
+// Those whose descriptors keep it, however long anybody has made the kernel's list.
+std::vector<pid_t> who_have(int node) {
+  std::vector<pid_t> found;
+  for (pid_t pid : all_pids())
+    if (keeps_lock(pid, node).value_or(false)) found.push_back(pid);
+  return found;
+}
+
+// Nobody interrupts while this lives: a node that stayed marked could be claimed by nobody.
+class Uninterrupted {
+ public:
+  Uninterrupted() {
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    for (int number : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) ::sigaddset(&ends, number);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
+  }
+  Uninterrupted(const Uninterrupted&) = delete;
+  Uninterrupted& operator=(const Uninterrupted&) = delete;
+  ~Uninterrupted() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
 
 // A trial lock is held for microseconds; a claim for longer.
 bool stays_locked(int fd) {
@@ -170,13 +196,16 @@ void SystemInit::renew(const std::string& name) {
 // Root's word: who had it when this init began loses it, and is named. Who has got it since, waiting honestly, keeps it; and
 // while that cannot be told, nothing is taken.
 void SystemInit::take_back(const std::string& name) {
+  const Uninterrupted whole;
   const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!node || !stays_locked(node.get())) return maker_.replace_fifo(name);
   const std::string keeper = describe_keeper(node.get());
   maker_.mark(name, true);   // from here on nobody gets it
   const KernelLocks now = kernel_locks(for_init_to_take);
-  std::string spared = locked_before_.whole && now.whole ? "" : "who has it cannot be told, " + now.crowd;
-  for (pid_t pid : lockers_of(now.flocks, node.get()))
+  const bool listed = locked_before_.whole && now.whole;
+  const std::vector<pid_t> lockers = listed ? lockers_of(now.flocks, node.get()) : who_have(node.get());
+  std::string spared = listed || !lockers.empty() ? "" : "who has it cannot be told, " + now.crowd;
+  for (pid_t pid : lockers)
     if (spared.empty() && has_got_it_since(pid, name, node.get())) spared = describe_process(pid) + " has got it just now";
   if (!spared.empty()) {
     maker_.mark(name, false);
@@ -209,11 +238,10 @@ void SystemInit::see_who_is_meant() {
     for (const std::string& name : nodes_of(key)) {
       const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       const std::vector<pid_t> lockers = lockers_of(locked_before_.flocks, node.get());
-      if (!node || lockers.empty()) continue;
+      if (!node || (lockers.empty() && locked_before_.whole)) continue;
       Meant& meant = meant_[name];
       meant.processes.insert(lockers.begin(), lockers.end());
-      for (pid_t pid : all_pids())
-        if (keeps_lock(pid, node.get()).value_or(false)) meant.processes.insert(pid);
+      for (pid_t pid : who_have(node.get())) meant.processes.insert(pid);
       for (pid_t pid : meant.processes)
         if (const auto user = user_ids_of(pid)) meant.users.insert({user->real, user->effective});
     }
