@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -184,3 +185,28 @@ def test_a_lock_on_bytes_of_ones_own_directory_keeps_nobody(lab):
     mallory = lab.lock("mallory", "/home" if os.path.isdir("/home") else "/", "ofd-read", guard_byte("thole"))
     assert claims_one(lab, "alice").returncode == 0
     end(mallory)
+
+
+CHURN = """
+import fcntl, sys, tempfile
+files = [tempfile.TemporaryFile() for _ in range(400)]
+for file in files: fcntl.flock(file, fcntl.LOCK_EX)
+print("up", flush=True)
+while True:
+    for file in files: fcntl.flock(file, fcntl.LOCK_UN)
+    for file in files: fcntl.flock(file, fcntl.LOCK_EX)
+"""
+
+
+def test_locks_that_come_and_go_hide_no_guard(tmp_path):
+    """What the kernel lists is read in pages, and what others give back between two of them moves the rest."""
+    machine = Machine(tmp_path, "named")
+    with machine.hold():
+        machine.lose("its parent deleted and made again")
+        with subprocess.Popen([sys.executable, "-c", CHURN], stdout=subprocess.PIPE) as churn:
+            assert churn.stdout.readline() == b"up\n"
+            try:
+                for _ in range(8):
+                    assert machine.claim().returncode == 69
+            finally:
+                churn.kill()

@@ -38,10 +38,11 @@ std::optional<std::pair<off_t, off_t>> range_of(std::string_view line) {
   return std::pair(static_cast<off_t>(*begin), static_cast<off_t>(*end));
 }
 
-// Nobody's, as far as the kernel's table is read: others can make it as long as they like.
+// By the kernel's table alone, where that is short: then no descriptors need to be looked at. A longer one is read in pages,
+// and may have no line of a lock that is there all the time.
 bool is_kept_by_nobody(const Guard& guard) {
   const LockTable table = lock_table(to_name_holders);
-  if (!table.read || !table.whole) return false;
+  if (!table.read || !table.at_once) return false;
   const std::vector<std::string_view> lines = split_lines(table.text);
   return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
 }

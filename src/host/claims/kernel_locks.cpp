@@ -119,6 +119,7 @@ LockTable lock_table(std::chrono::nanoseconds limit) {
   Allowance allowance(limit);
   ssize_t size = -1;
   while (table.whole && fd && (size = ::read(fd.get(), page, sizeof page)) > 0) {
+    table.at_once = table.text.empty();
     table.text.append(page, static_cast<std::size_t>(size));
     table.whole = !allowance.over();
   }

@@ -35,6 +35,7 @@ constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{10
 struct LockTable {
   std::string text;
   bool read = false, whole = true;
+  bool at_once = true;   // else what others give back between two pages moves what follows, and a line may be missed
 };
 LockTable lock_table(std::chrono::nanoseconds limit);
 KernelLocks kernel_locks(std::chrono::nanoseconds limit = to_name_holders);
