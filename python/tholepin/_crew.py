@@ -18,7 +18,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import threading
 import time
 from collections import deque
@@ -28,28 +27,11 @@ from . import _pickling, _start, _wire
 from ._bell import Bell, new_epoll
 from ._chunks import Chunk, failure, how, with_cause
 from ._shares import Share, Shares
-from .errors import Error, WorkerDied, WorkerNotStarted
+from .errors import Error, WorkerDied
 
 AHEAD = 16
 _LOOKS = 64  # packets of one worker before the others have their turn
 _FAR = 10  # the worker's number of its socket
-
-
-_MENDS = {
-    errno.EMFILE: "raise the descriptor limit: ulimit -n",
-    errno.ENFILE: "the machine has no descriptors left: fs.file-max",
-    errno.EAGAIN: "raise the limit of processes: ulimit -u",
-    errno.ENOMEM: "memory is short: fewer workers, or end something",
-    errno.ENOENT: "sys.executable must be the path of a Python",
-    errno.EACCES: "sys.executable must be the path of a Python",
-}
-
-
-def _not_started(worker: str, problem: OSError | Error) -> WorkerNotStarted:
-    number = problem.errno or 0
-    why = f": {problem.message}" if isinstance(problem, Error) and not number else ""
-    hint = getattr(problem, "hint", "") or _MENDS.get(number, "")
-    return WorkerNotStarted(f"cannot start {worker}{why}", object=sys.executable, hint=hint, errno=number)
 
 
 class _Worker:
@@ -116,7 +98,7 @@ class Crew:
         try:
             self._thread.start()
         except RuntimeError:
-            raise _not_started("the pool's thread", OSError(errno.EAGAIN, "")) from None
+            raise _start.not_started("the pool's thread", OSError(errno.EAGAIN, "")) from None
 
     # ---- For other threads ----
 
@@ -266,7 +248,7 @@ class Crew:
         try:
             worker = self._started(share)
         except (OSError, Error) as problem:
-            raise _not_started(f"worker {self._shares.each.index(share) + 1} of {self.size}", problem) from problem
+            raise _start.not_started(f"worker {self._shares.each.index(share) + 1} of {self.size}", problem) from problem
         for code, body in self._first:
             _wire.send(worker.near, 0, 0, 0, code, body)
         self._workers.append(worker)
@@ -504,5 +486,5 @@ def crew_over(shares: Shares, *arguments: Any, **more: Any) -> Crew:
     except BaseException as problem:
         shares.release()
         if isinstance(problem, OSError) and not isinstance(problem, Error):
-            raise _not_started("workers", problem) from problem
+            raise _start.not_started("workers", problem) from problem
         raise

@@ -11,6 +11,7 @@ A process is watched by its pidfd, never by its pid: pids are given out again.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 from . import _native
+from .errors import Error, WorkerNotStarted
 
 if TYPE_CHECKING:
     from . import _wire
@@ -198,3 +200,20 @@ def setup_part() -> bytes | _wire.Part:
         "package": getattr(sys.modules.get("__main__"), "__package__", None),
     }
     return _wire.part_of(marshal.dumps(told))
+
+
+_MENDS = {
+    errno.EMFILE: "raise the descriptor limit: ulimit -n",
+    errno.ENFILE: "the machine has no descriptors left: fs.file-max",
+    errno.EAGAIN: "raise the limit of processes: ulimit -u",
+    errno.ENOMEM: "memory is short: fewer workers, or end something",
+    errno.ENOENT: "sys.executable must be the path of a Python",
+    errno.EACCES: "sys.executable must be the path of a Python",
+}
+
+
+def not_started(worker: str, problem: OSError | Error) -> WorkerNotStarted:
+    number = problem.errno or 0
+    why = f": {problem.message}" if isinstance(problem, Error) and not number else ""
+    hint = getattr(problem, "hint", "") or _MENDS.get(number, "")
+    return WorkerNotStarted(f"cannot start {worker}{why}", object=sys.executable, hint=hint, errno=number)

@@ -234,8 +234,8 @@ Declared declared() {
       one.erase(0, one.find_first_not_of(' '));
       const std::size_t name = one.find_last_not_of(letters) + 1;
       if (one.find('*') == std::string::npos) continue;
-      all.pointers.insert(function + "." + one.substr(name));
-      if (one.substr(0, name) == "const char *") all.texts.insert(function + "." + one.substr(name));
+      all.pointers.insert(function + ":" + one.substr(name));
+      if (one.substr(0, name) == "const char *") all.texts.insert(function + ":" + one.substr(name));
     }
   }
   return all;
@@ -250,29 +250,29 @@ struct Input {
 };
 
 const Input inputs[] = {
-    {"thole_open.options", [](CApi& test) { return json{{"machine", "dgx-a100"}, {"state_dir", test.folder_.string()}}; },
+    {"thole_open:options", [](CApi& test) { return json{{"machine", "dgx-a100"}, {"state_dir", test.folder_.string()}}; },
      [](CApi&, const char* text, thole_error** error) {
        thole_machine* machine = thole_open(text, error);
        thole_close(machine);
        return machine != nullptr;
      }},
-    {"thole_plan.request", [](CApi&) { return request; },
+    {"thole_plan:request", [](CApi&) { return request; },
      [](CApi& test, const char* text, thole_error** error) { return CApi::taken(thole_plan(test.machine_, text, error)); }},
-    {"thole_claim_gpus.request", [](CApi&) { return request; },
+    {"thole_claim_gpus:request", [](CApi&) { return request; },
      [](CApi& test, const char* text, thole_error** error) {
        thole_claim* claim = thole_claim_gpus(test.machine_, text, 0, -1, error);
        thole_claim_release(claim);
        return claim != nullptr;
      }},
-    {"thole_plan_answer.request",
+    {"thole_plan_answer:request",
      [](CApi&) { return json{{"id", 1}, {"machine", "dgx-a100"}, {"gpus", 2}, {"bind", bind}}; },
      [](CApi& test, const char* text, thole_error** error) {
        return CApi::taken(thole_plan_answer(test.machine_, text, error));
      }},
-    {"thole_bind.request",
+    {"thole_bind:request",
      [](CApi&) { return json{{"local_rank", 0}, {"ranks", 2}, {"gpus_per_rank", 1}, {"on", {"0", "1"}}, {"bind", bind}}; },
      [](CApi& test, const char* text, thole_error** error) { return CApi::taken(thole_bind(test.machine_, text, error)); }},
-    {"thole_claim_ranks.request",
+    {"thole_claim_ranks:request",
      [](CApi& test) {
        const char* const* uuids = thole_claim_uuids(test.claim_);
        return json{{"ranks", {{uuids[0]}, {uuids[0], uuids[1]}}}, {"bind", bind}};
@@ -280,7 +280,7 @@ const Input inputs[] = {
      [](CApi& test, const char* text, thole_error** error) {
        return CApi::taken(thole_claim_ranks(test.machine_, test.claim_, text, error));
      }},
-    {"thole_start.binding",
+    {"thole_start:binding",
      [](CApi&) { return json{{"cpus", "0"}, {"memory", "preferred"}, {"memory_nodes", {0}}, {"strict", false}}; },
      [](CApi&, const char* text, thole_error** error) { return started(text, nullptr, error); }},
 };
@@ -294,7 +294,7 @@ TEST_P(JsonInputs, WithAWrongValueAtEveryPlace) {
 
 INSTANTIATE_TEST_SUITE_P(, JsonInputs, testing::ValuesIn(inputs), [](const auto& info) {
   std::string name = info.param.parameter;
-  return name.replace(name.find('.'), 1, "_");
+  return name.replace(name.find(':'), 1, "_");
 });
 
 // ---- Other texts ----
@@ -305,9 +305,9 @@ struct Text {
 };
 
 const Text texts[] = {
-    {"thole_is_loaded.library", [](const char* text, thole_error**) { return thole_is_loaded(text) >= 0; }},
-    {"thole_may_have_started.root", [](const char* text, thole_error**) { return thole_may_have_started(text) >= 0; }},
-    {"thole_start.directory", [](const char* text, thole_error** error) { return started(nullptr, text, error); }},
+    {"thole_is_loaded:library", [](const char* text, thole_error**) { return thole_is_loaded(text) >= 0; }},
+    {"thole_may_have_started:root", [](const char* text, thole_error**) { return thole_may_have_started(text) >= 0; }},
+    {"thole_start:directory", [](const char* text, thole_error** error) { return started(nullptr, text, error); }},
 };
 
 TEST_F(CApi, TextsThatNameNothing) {
@@ -338,7 +338,7 @@ TEST_F(CApi, NothingAtAll) {
     EXPECT_EQ(thole_error_code(error), THOLE_USAGE) << thole_error_text(error);
     thole_error_free(error);
     EXPECT_FALSE(call(nullptr));
-    tried.insert({parameter, parameter.substr(0, parameter.find('.')) + ".error"});
+    tried.insert({parameter, parameter.substr(0, parameter.find(':')) + ":error"});
   };
   const auto answered = [&](const std::string& parameter, bool well) {
     EXPECT_TRUE(well) << parameter;
@@ -347,59 +347,59 @@ TEST_F(CApi, NothingAtAll) {
   const char* const argv[] = {"/bin/true", nullptr};
   int end = -1;
 
-  answered("thole_error_code.error", thole_error_code(nullptr) == THOLE_OK);
-  answered("thole_error_text.error", std::string(thole_error_text(nullptr)) == "no error");
-  answered("thole_error_message.error", std::string(thole_error_message(nullptr)).empty());
-  answered("thole_error_object.error", std::string(thole_error_object(nullptr)).empty());
-  answered("thole_error_hint.error", std::string(thole_error_hint(nullptr)).empty());
-  answered("thole_error_reason.error", std::string(thole_error_reason(nullptr)).empty());
-  answered("thole_error_errno.error", thole_error_errno(nullptr) == 0);
-  answered("thole_error_free.error", (thole_error_free(nullptr), true));
-  answered("thole_free.text", (thole_free(nullptr), true));
-  answered("thole_is_loaded.library", thole_is_loaded(nullptr) == 0);
-  answered("thole_may_have_started.root", thole_may_have_started(nullptr) == thole_may_have_started(""));
+  answered("thole_error_code:error", thole_error_code(nullptr) == THOLE_OK);
+  answered("thole_error_text:error", std::string(thole_error_text(nullptr)) == "no error");
+  answered("thole_error_message:error", std::string(thole_error_message(nullptr)).empty());
+  answered("thole_error_object:error", std::string(thole_error_object(nullptr)).empty());
+  answered("thole_error_hint:error", std::string(thole_error_hint(nullptr)).empty());
+  answered("thole_error_reason:error", std::string(thole_error_reason(nullptr)).empty());
+  answered("thole_error_errno:error", thole_error_errno(nullptr) == 0);
+  answered("thole_error_free:error", (thole_error_free(nullptr), true));
+  answered("thole_free:text", (thole_free(nullptr), true));
+  answered("thole_is_loaded:library", thole_is_loaded(nullptr) == 0);
+  answered("thole_may_have_started:root", thole_may_have_started(nullptr) == thole_may_have_started(""));
 
   thole_machine* opened = thole_open(nullptr, nullptr);
-  answered("thole_open.options", opened != nullptr);
+  answered("thole_open:options", opened != nullptr);
   thole_close(opened);
-  answered("thole_open.error", thole_open("[]", nullptr) == nullptr);
-  answered("thole_close.machine", (thole_close(nullptr), true));
-  refused("thole_snapshot.machine", [](thole_error** error) { return taken(thole_snapshot(nullptr, error)); });
-  refused("thole_plan.machine", [](thole_error** error) { return taken(thole_plan(nullptr, nullptr, error)); });
-  answered("thole_plan.request", taken(thole_plan(machine_, nullptr, nullptr)));
-  refused("thole_plan_answer.machine", [](thole_error** error) { return taken(thole_plan_answer(nullptr, "{}", error)); });
-  refused("thole_plan_answer.request", [&](thole_error** error) { return taken(thole_plan_answer(machine_, nullptr, error)); });
-  refused("thole_bind.machine", [](thole_error** error) { return taken(thole_bind(nullptr, nullptr, error)); });
+  answered("thole_open:error", thole_open("[]", nullptr) == nullptr);
+  answered("thole_close:machine", (thole_close(nullptr), true));
+  refused("thole_snapshot:machine", [](thole_error** error) { return taken(thole_snapshot(nullptr, error)); });
+  refused("thole_plan:machine", [](thole_error** error) { return taken(thole_plan(nullptr, nullptr, error)); });
+  answered("thole_plan:request", taken(thole_plan(machine_, nullptr, nullptr)));
+  refused("thole_plan_answer:machine", [](thole_error** error) { return taken(thole_plan_answer(nullptr, "{}", error)); });
+  refused("thole_plan_answer:request", [&](thole_error** error) { return taken(thole_plan_answer(machine_, nullptr, error)); });
+  refused("thole_bind:machine", [](thole_error** error) { return taken(thole_bind(nullptr, nullptr, error)); });
   try_bound([&](thole_error** error) { return taken(thole_bind(machine_, nullptr, error)); });
-  tried.insert("thole_bind.request");
+  tried.insert("thole_bind:request");
 
-  refused("thole_claim_gpus.machine",
+  refused("thole_claim_gpus:machine",
           [](thole_error** error) { return thole_claim_gpus(nullptr, nullptr, 0, -1, error) != nullptr; });
   thole_claim* claim = thole_claim_gpus(machine_, nullptr, 0, -1, nullptr);
-  answered("thole_claim_gpus.request", claim != nullptr);
+  answered("thole_claim_gpus:request", claim != nullptr);
   thole_claim_release(claim);
-  answered("thole_claim_json.claim", std::string(thole_claim_json(nullptr)).empty());
-  answered("thole_claim_id.claim", std::string(thole_claim_id(nullptr)).empty());
-  answered("thole_claim_uuids.claim", *thole_claim_uuids(nullptr) == nullptr);
-  answered("thole_claim_environment.claim", *thole_claim_environment(nullptr) == nullptr);
-  answered("thole_claim_set_environment.claim", thole_claim_set_environment(nullptr) == -1);
-  answered("thole_claim_release.claim", (thole_claim_release(nullptr), true));
-  refused("thole_claim_ranks.machine",
+  answered("thole_claim_json:claim", std::string(thole_claim_json(nullptr)).empty());
+  answered("thole_claim_id:claim", std::string(thole_claim_id(nullptr)).empty());
+  answered("thole_claim_uuids:claim", *thole_claim_uuids(nullptr) == nullptr);
+  answered("thole_claim_environment:claim", *thole_claim_environment(nullptr) == nullptr);
+  answered("thole_claim_set_environment:claim", thole_claim_set_environment(nullptr) == -1);
+  answered("thole_claim_release:claim", (thole_claim_release(nullptr), true));
+  refused("thole_claim_ranks:machine",
           [&](thole_error** error) { return taken(thole_claim_ranks(nullptr, claim_, "{}", error)); });
-  refused("thole_claim_ranks.claim",
+  refused("thole_claim_ranks:claim",
           [&](thole_error** error) { return taken(thole_claim_ranks(machine_, nullptr, "{}", error)); });
-  refused("thole_claim_ranks.request",
+  refused("thole_claim_ranks:request",
           [&](thole_error** error) { return taken(thole_claim_ranks(machine_, claim_, nullptr, error)); });
 
-  refused("thole_start.argv", [&](thole_error** error) {
+  refused("thole_start:argv", [&](thole_error** error) {
     return thole_start(nullptr, nullptr, nullptr, nullptr, nullptr, -1, &end, error) >= 0;
   });
-  refused("thole_start.end", [&](thole_error** error) {
+  refused("thole_start:end", [&](thole_error** error) {
     return thole_start(argv, nullptr, nullptr, nullptr, nullptr, -1, nullptr, error) >= 0;
   });
   const bool runs = started(nullptr, nullptr, nullptr);
   for (const char* parameter : {"environment", "directory", "binding", "descriptors"})
-    answered(std::string("thole_start.") + parameter, runs);
+    answered(std::string("thole_start:") + parameter, runs);
 
   EXPECT_EQ(tried, declared().pointers) << "a function of the header is not tried, or not there any more";
 }

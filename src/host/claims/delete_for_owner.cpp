@@ -1,6 +1,5 @@
 #include "host/claims/delete_for_owner.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/fsuid.h>
@@ -8,26 +7,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <set>
 #include <vector>
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "host/entries.hpp"
 #include "host/user_name.hpp"
 
 namespace thole::host {
-
-std::vector<std::string> entries_in(int directory) {
-  std::vector<std::string> names;
-  Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
-  std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
-  if (!listing) return names;
-  own.release();
-  while (const dirent* entry = ::readdir(listing.get()))
-    if (std::string name = entry->d_name; name != "." && name != "..") names.push_back(std::move(name));
-  return names;
-}
 
 namespace {
 

@@ -10,12 +10,8 @@
 #include <sys/stat.h>
 
 #include <string>
-#include <vector>
 
 namespace thole::host {
-
-// The names of what is in a directory.
-std::vector<std::string> entries_in(int directory);
 
 enum class Rights { of_the_owner, of_root };
 

@@ -42,7 +42,7 @@ std::optional<std::pair<off_t, off_t>> range_of(std::string_view line) {
 // and may have no line of a lock that is there all the time.
 bool is_kept_by_nobody(const Guard& guard) {
   const LockTable table = lock_table(to_name_holders);
-  if (!table.read || !table.at_once) return false;
+  if (!table.read || !table.whole || !table.at_once) return false;
   const std::vector<std::string_view> lines = split_lines(table.text);
   return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
 }

@@ -1,6 +1,5 @@
 #include "host/claims/inner.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "host/entries.hpp"
 
 namespace thole::host {
 namespace {
@@ -27,17 +27,6 @@ bool is_claim_id(std::string_view name) {
   return name.size() == 16 && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-std::vector<std::string> entries(int directory) {
-  std::vector<std::string> names;
-  Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
-  std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
-  if (!listing) return names;
-  own.release();
-  while (const dirent* entry = ::readdir(listing.get()))
-    if (std::string name = entry->d_name; name != "." && name != "..") names.push_back(std::move(name));
-  return names;
-}
-
 // What the directory says it lies in; "" when it says nothing.
 std::string outer_of(int root, const std::string& name) {
   Fd file = open_at(root, (name + "/" + outer_file).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -50,10 +39,10 @@ std::string outer_of(int root, const std::string& name) {
 void remove(int root, const std::string& name) {
   Fd directory = open_at(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!directory) return;
-  for (const std::string& entry : entries(directory.get())) {
+  for (const std::string& entry : entries_in(directory.get())) {
     if (entry == outer_file || ::unlinkat(directory.get(), entry.c_str(), 0) == 0 || errno != EISDIR) continue;
     if (Fd inner = open_at(directory.get(), entry.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW))
-      for (const std::string& file : entries(inner.get())) ::unlinkat(inner.get(), file.c_str(), 0);
+      for (const std::string& file : entries_in(inner.get())) ::unlinkat(inner.get(), file.c_str(), 0);
     ::unlinkat(directory.get(), entry.c_str(), AT_REMOVEDIR);
   }
   ::unlinkat(directory.get(), outer_file, 0);  // last: a sweep cut short is finished by the next
@@ -109,11 +98,11 @@ void sweep_dead_sockets(const std::string& root_path, const std::function<bool(c
   struct stat found;
   if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
   std::vector<std::pair<std::string, Fd>> dead;  // locked: no new keeper comes in before we are done
-  for (const std::string& name : entries(root.get())) {
+  for (const std::string& name : entries_in(root.get())) {
     if (!is_claim_id(name) || ::faccessat(root.get(), (name + "/" + outer_file).c_str(), F_OK, 0) == 0) continue;
     Fd directory = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (!directory || ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    if (entries(directory.get()) == std::vector<std::string>{"control"}) dead.emplace_back(name, std::move(directory));
+    if (entries_in(directory.get()) == std::vector<std::string>{"control"}) dead.emplace_back(name, std::move(directory));
   }
   for (const auto& [name, directory] : dead) {
     if (lives(name)) continue;  // its command lives on and may claim inside
@@ -129,7 +118,7 @@ void sweep_inner_directories(const ClaimStoreOptions& options, const std::string
   struct stat found;
   if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
   std::vector<std::string> ours;
-  for (const std::string& name : entries(root.get())) {
+  for (const std::string& name : entries_in(root.get())) {
     if (!is_claim_id(name)) continue;
     std::string lies_in = outer_of(root.get(), name);
     if (lies_in == outer) ours.push_back(name);

@@ -1,6 +1,5 @@
 #include "host/claims/notes.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -20,6 +19,7 @@
 #include "base/byte_range.hpp"
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
+#include "host/entries.hpp"
 
 namespace thole::host {
 namespace {
@@ -71,12 +71,10 @@ bool is_note_file(const struct stat& file, uid_t uid) {
 
 std::vector<std::string> names_in(int directory, std::size_t most = SIZE_MAX) {
   std::vector<std::string> names;
-  Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
-  std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
-  if (!listing) return names;
-  own.release();
-  while (const dirent* entry = names.size() < most ? ::readdir(listing.get()) : nullptr)
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  for_each_entry(directory, [&](const char* name) {
+    if (name[0] != '.') names.emplace_back(name);
+    return names.size() < most;
+  });
   return names;
 }
 

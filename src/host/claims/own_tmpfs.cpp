@@ -60,8 +60,7 @@ constexpr std::uint64_t room_files = 4096, room_bytes = 1 << 20, largest = 64 <<
 }  // namespace
 
 bool is_alone_in_its_file_system(const std::string& directory) {
-  struct statfs kind;
-  if (!has_its_own(directory) || ::statfs(directory.c_str(), &kind) != 0 || kind.f_type != TMPFS_MAGIC) return false;
+  if (!is_own_tmpfs(directory)) return false;
   const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
   bool alone = false;   // the last one lies on top
   for (std::string_view line : split_lines(mounts)) {

@@ -25,6 +25,7 @@
 #include "host/claims/space.hpp"
 #include "host/claims/tidy_notes.hpp"
 #include "host/claims/who_file.hpp"
+#include "host/entries.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
@@ -385,7 +386,7 @@ std::string* SystemInit::slot_for_another() {
 }
 
 void SystemInit::name_holders_of_vanished() {
-  const KernelLocks locks = kernel_locks(std::chrono::seconds{2});
+  const KernelLocks locks = kernel_locks(for_init_to_tell);
   std::map<pid_t, unsigned> holders;
   for (const std::string& key : vanished_units()) {
     const Fd node = open_at(dir_.fd.get(), gpu_node(key).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

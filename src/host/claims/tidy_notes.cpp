@@ -16,6 +16,7 @@
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/membership.hpp"
 #include "host/claims/notes.hpp"
+#include "host/entries.hpp"
 #include "host/user_name.hpp"
 
 namespace thole::host {

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,6 +16,22 @@ namespace thole::host::claim_tests {
 namespace {
 
 struct Line : ClaimStoreTest {
+  // Of one process, for a GPU that it has; the first stands in line.
+  struct TwoPlaces {
+    std::unique_ptr<port::ClaimStore> store;
+    std::optional<port::Claim> held;
+    port::Entry mine;
+    std::unique_ptr<port::Place> first, second;
+  };
+  TwoPlaces two_places() {
+    auto store = open();
+    auto held = try_claim(*store, entry({"GPU-0"}));
+    auto mine = entry({"GPU-0"});
+    auto first = store->enter(mine), second = store->enter(mine);
+    EXPECT_FALSE(first->step(fifo_rule(mine)));
+    return {std::move(store), std::move(held), std::move(mine), std::move(first), std::move(second)};
+  }
+
   // A child that joins the line, says 'w', waits, says 'c' with the claim, and lets go when told or hung up on.
   std::unique_ptr<Child> waiter(port::ClaimStore& store, port::Entry wanted, std::optional<port::Claim>& held) {
     return std::make_unique<Child>([&store, wanted, &held](Child& self) {
@@ -148,11 +166,7 @@ TEST_F(Line, AStoppedWaiterIsOvertakenAndKeepsItsTicket) {
 }
 
 TEST_F(Line, WhoGivesBackAndStepsAgainIsBackAtItsPlace) {
-  auto store = open();
-  auto held = try_claim(*store, entry({"GPU-0"}));
-  auto mine = entry({"GPU-0"});
-  auto first = store->enter(mine), second = store->enter(mine);
-  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  auto [store, held, mine, first, second] = two_places();
   EXPECT_FALSE(second->step(fifo_rule(mine)));
   auto tickets = store->waiting();
   held.reset();
@@ -167,11 +181,7 @@ TEST_F(Line, WhoGivesBackAndStepsAgainIsBackAtItsPlace) {
 }
 
 TEST_F(Line, ANudgeWakesTheOneItNames) {
-  auto store = open();
-  auto held = try_claim(*store, entry({"GPU-0"}));
-  auto mine = entry({"GPU-0"});
-  auto first = store->enter(mine), second = store->enter(mine);
-  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  auto [store, held, mine, first, second] = two_places();
   EXPECT_FALSE(second->step(fifo_rule(mine)));
   auto number = store->waiting().at(1).ticket;
   EXPECT_FALSE(first->step([&](auto&&...) -> model::Decision {
@@ -219,11 +229,7 @@ TEST_F(Line, AChangedEndWakesBeyondAStoppedWaiter) {
 }
 
 TEST_F(Line, TheLeavingOfAFollowedTicketWakes) {
-  auto store = open();
-  auto held = try_claim(*store, entry({"GPU-0"}));
-  auto mine = entry({"GPU-0"});
-  auto first = store->enter(mine), second = store->enter(mine);
-  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  auto [store, held, mine, first, second] = two_places();
   auto number = store->waiting().at(0).ticket;
   EXPECT_FALSE(second->step([&](auto&&...) -> model::Decision {
     model::Wait wait;
@@ -244,11 +250,7 @@ void step_reached(const char* step) {
 
 // Names may be asked of the network, and who looks can be stopped: neither keeps the end of a waiter from the one behind him.
 TEST_F(Line, WhoLooksAtTheLineHidesNobodysEndFromTheOneBehind) {
-  auto store = open();
-  auto held = try_claim(*store, entry({"GPU-0"}));
-  auto mine = entry({"GPU-0"});
-  auto first = store->enter(mine), second = store->enter(mine);
-  EXPECT_FALSE(first->step(fifo_rule(mine)));
+  auto [store, held, mine, first, second] = two_places();
   EXPECT_FALSE(second->step(fifo_rule(mine)));
   std::optional<port::Wake> heard;
   step_awaited = "looked";
