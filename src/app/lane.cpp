@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "plan/sweep.hpp"
 #include "plan/task_fate.hpp"
 
@@ -28,11 +29,6 @@ constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a s
 constexpr Millis accounts_patience{2'000};       // a driver that hangs must not keep a lane
 
 std::int64_t in_ms(WallTime time) { return time.time_since_epoch().count(); }
-
-// Of processes, memory or descriptors: it says nothing about the command, and passes.
-bool is_want(int sys_errno) {
-  return sys_errno == EAGAIN || sys_errno == ENOMEM || sys_errno == EMFILE || sys_errno == ENFILE;
-}
 
 class Lane {
  public:

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "base/words.hpp"
 
 namespace thole::app {
@@ -65,9 +66,7 @@ void LaneClaims::ask() {
   try {
     thread_ = std::thread(work);
   } catch (const std::system_error& refused) {
-    failure_ = std::make_exception_ptr(Error(ErrorCode::unavailable, "cannot start a thread")
-                                           .because(refused.code().value())
-                                           .hint("raise the limit of processes: ulimit -u"));
+    failure_ = std::make_exception_ptr(not_started("a thread", refused.code().value()));
     raise(ready_);
   }
 }

@@ -1,10 +1,7 @@
 """What a process may do is limited: thole says so, and blames no GPU."""
 import os
-import pathlib
 import resource
-import shutil
 import subprocess
-import tempfile
 
 import pytest
 
@@ -40,25 +37,3 @@ def test_without_room_for_a_file_a_claim_is_made_and_its_command_has_its_signal(
     file = tmp_path / "file"
     done = run(tmp_path, {resource.RLIMIT_FSIZE: 0}, "run", "-g", "1", "--", "sh", "-c", f"exec cat /etc/passwd > {file}")
     assert done.returncode != 0 and file.stat().st_size == 0, "the command is ended by SIGXFSZ as it would be without thole"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user without processes of his own")
-def test_without_another_thread_map_says_which_limit():
-    user = 61999
-    with tempfile.TemporaryDirectory() as name:   # a test's own folder is closed to others, and a build folder may be
-        folder = pathlib.Path(name)
-        folder.chmod(0o755)
-        shutil.copy(THOLE, folder / "thole")
-        (folder / "own").mkdir(mode=0o700)
-        os.chown(folder / "own", user, user)
-        environment = {"PATH": os.environ["PATH"], "HOME": str(folder / "own"), "THOLE_PERSONAL_DIR": str(folder / "own"),
-                       "THOLE_MACHINE": "1xA100"}
-
-        def limit():
-            os.setgroups([])
-            os.setgid(user)
-            os.setuid(user)
-            resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
-        done = subprocess.run([str(folder / "thole"), "map", "-q", "echo", ":::", "1"], env=environment, preexec_fn=limit,
-                              capture_output=True, text=True, timeout=60, cwd="/")
-    assert done.returncode == 69 and "ulimit -u" in done.stderr, done.stderr

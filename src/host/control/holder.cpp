@@ -19,6 +19,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/control/door.hpp"
 #include "host/process/inherited_descriptors.hpp"
 
@@ -26,8 +27,6 @@ namespace thole::host {
 namespace {
 
 using std::chrono::steady_clock;
-
-constexpr const char* few = "see the limits: ulimit -u, ulimit -n";
 
 // What goes to the caller: 'm' and the message, or 'e' and the parts of an Error, each ended by a zero byte.
 std::string failure_record(const Error& error) {
@@ -179,12 +178,12 @@ std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inh
                          const std::function<port::ToHold(int cancel)>& acquire) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno).hint(few);
+    throw not_started("the process that holds the claim", errno);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   // The holder keeps these blocked and reads them from a descriptor.
   std::optional<Interruption> interruption(std::in_place, inherited);
   const pid_t pid = ::fork();
-  if (pid < 0) throw Error(ErrorCode::internal, "cannot start the process that holds the claim").because(errno).hint(few);
+  if (pid < 0) throw not_started("the process that holds the claim", errno);
   if (pid == 0) {
     ours.reset();
     be_holder(spec, std::move(theirs), acquire);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -77,8 +78,14 @@ template <class Entry, class Read>
 void each_by_itself(const Tree& tree, std::vector<Entry>& entries, Read read) {
   std::vector<std::thread> threads;
   for (Entry& entry : entries) {
-    if (tree.live() && entries.size() > 1) threads.emplace_back([&read, &entry] { read(entry); });
-    else read(entry);
+    try {
+      if (tree.live() && entries.size() > 1) {
+        threads.emplace_back([&read, &entry] { read(entry); });
+        continue;
+      }
+    } catch (const std::system_error&) {         // no further thread is to be had: this one reads it
+    }
+    read(entry);
   }
   for (std::thread& thread : threads) thread.join();
 }

@@ -28,9 +28,11 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/printable_lines.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/probe/channel.hpp"
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
@@ -102,17 +104,22 @@ std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
   return std::nullopt;
 }
 
+std::string ProbeRunner::no_probe(int sys_errno) const {
+  Error error = not_started("the probe", sys_errno);
+  return in_one_line((is_want(sys_errno) ? std::move(error) : std::move(error).about(options_.program)).full());
+}
+
 // Spawns the probe in a session of its own. Returns why that failed.
 std::optional<std::string> ProbeRunner::start() {
   if (options_.program.empty()) return "no program to run the probe with";
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return std::string("socketpair: ") + std::strerror(errno);
+    return no_probe(errno);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   // Sources of dup2 must not be its targets, or a later action overwrites them.
   theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));
   Fd lock = lock_ ? Fd(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 10)) : Fd();
-  if (!theirs || (lock_ && !lock)) return std::string("dup: ") + std::strerror(errno);
+  if (!theirs || (lock_ && !lock)) return no_probe(errno);
 
   SpawnTables t;
   ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), 0);
@@ -123,7 +130,7 @@ std::optional<std::string> ProbeRunner::start() {
   words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
   if (int error = ::posix_spawn(&pid_, options_.program.c_str(), &t.actions, &t.attributes, pointers(words).data(), environ)) {
     pid_ = 0;
-    return options_.program + ": " + std::strerror(error);
+    return no_probe(error);
   }
   channel_ = std::move(ours);
   buffer_.clear();

@@ -77,6 +77,7 @@ class ProbeRunner {
  private:
   std::optional<ProbeOutcome> take_turn(SteadyTime deadline);
   std::optional<std::string> start();
+  std::string no_probe(int sys_errno) const;
   // A question whose answer has not ended.
   struct Pending {
     std::string request;

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/process/spawn_tables.hpp"
 
 namespace thole::host {
@@ -218,8 +219,7 @@ pid_t Launch::start(int cgroup) {
   pid_t pid = cgroup >= 0 ? fork_into(cgroup) : -1;
   if (pid == 0) child(this);
   if (pid < 0) pid = start_here(nullptr);
-  if (pid < 0)
-    throw Error(ErrorCode::internal, "cannot start a process").because(errno).hint("see the limits: ulimit -u, ulimit -v");
+  if (pid < 0) throw not_started("a process", errno);
   failures_.write.reset();
   Failure failure;
   ssize_t n;
@@ -255,10 +255,7 @@ pid_t Launch::start_again(Fd& end) {
   failure_ = {Stage::none, 0};
   int descriptor = -1;
   const pid_t pid = start_here(&descriptor);
-  if (pid < 0)
-    throw Error(ErrorCode::internal, "cannot start a process")
-        .because(errno)
-        .hint("see the limits: ulimit -u, ulimit -n, ulimit -v");
+  if (pid < 0) throw not_started("a process", errno);
   end = Fd(descriptor);
   if (failure_.stage != Stage::none) {
     ::waitpid(pid, nullptr, 0);
@@ -350,6 +347,7 @@ bool is_denied(const std::string& program, const std::string& path) {
 // env(1): 127 when the command does not exist, 126 when it is there and cannot be run.
 void Launch::report_exec(int reason) const {
   const std::string& program = spec_.argv[0];
+  if (is_want(reason)) throw not_started("a process", reason).about(printable(program));
   bool bare = program.find('/') == std::string::npos;
   if (bare && reason == EACCES && !is_denied(program, path_of(environment_))) reason = ENOENT;
   if (reason != ENOENT && reason != ENOTDIR) {

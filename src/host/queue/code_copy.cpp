@@ -17,6 +17,7 @@
 #include "base/fd.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/process/spawn_tables.hpp"
 
 extern char** environ;
@@ -41,6 +42,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& words) {
   pid_t child = -1;
   const int failed = ::posix_spawnp(&child, words.front().c_str(), &actions, nullptr, pointers(words).data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
+  if (is_want(failed)) throw not_started(words.front(), failed);   // the command may well be there
   if (failed != 0) return std::nullopt;
   pipe.write.reset();
   std::optional<std::string> text = read_all(pipe.read.get(), std::numeric_limits<std::size_t>::max());

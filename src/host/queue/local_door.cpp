@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/process/inherited_descriptors.hpp"
 #include "host/process/memory_policy.hpp"
 #include "host/process/spawn_tables.hpp"
@@ -106,11 +107,7 @@ std::optional<pid_t> run_detached(const RunnerCommand& command) {
   pid_t pid = 0;
   const int failed = ::posix_spawn(&pid, command.argv.front().c_str(), &t.actions, &t.attributes, pointers(command.argv).data(),
                                    pointers(command.environment).data());
-  if (failed != 0)
-    throw Error(ErrorCode::unavailable, "cannot start the runner")
-        .about(command.argv.front())
-        .because(failed)
-        .hint("see the limits: ulimit -u");
+  if (failed != 0) throw not_started("the runner", failed).about(command.argv.front());
   // Its first process may be kept by what it asks: the user's manager, a directory that does not answer.
   const Fd end = open_pidfd(pid);
   if (end && !ends_by(end, std::chrono::steady_clock::now() + patience_with_starters)) {
@@ -129,7 +126,7 @@ std::optional<pid_t> run_detached(const RunnerCommand& command) {
 
 void become_runner_process() {
   const pid_t pid = ::fork();
-  if (pid < 0) throw Error(ErrorCode::internal, "cannot start the runner").because(errno).hint("see the limits: ulimit -u");
+  if (pid < 0) throw not_started("the runner", errno);
   if (pid > 0) {
     static_cast<void>(write_all(pid_is_told_at, std::to_string(pid) + "\n"));   // untold it is waited for a little longer
     ::_exit(0);

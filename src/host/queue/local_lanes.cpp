@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/local_door.hpp"
@@ -100,7 +101,7 @@ std::optional<port::LaneSeat> LocalLanes::take(unsigned number, model::JobId job
 
 pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std::function<int(port::LaneSeat&)>& work) {
   const pid_t pid = ::fork();
-  if (pid < 0) throw Error(ErrorCode::internal, "cannot start a lane").because(errno).hint("see the limits: ulimit -u");
+  if (pid < 0) throw not_started("a lane", errno);
   if (pid > 0) return pid;
   runner.lock.reset();
   runner.wake.reset();

@@ -14,6 +14,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 #include "host/process/spawn_tables.hpp"
 
@@ -54,7 +55,7 @@ void NvidiaPlaceholder::put(const std::vector<std::string>& uuids) {
 void NvidiaPlaceholder::start(const std::vector<std::string>& uuids) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw Error(ErrorCode::unavailable, "cannot start the placeholder").because(errno);
+    throw not_started("the placeholder", errno);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));  // a source of dup2 must not be its target
   std::vector<std::string> words{options_.name, "__placeholder", options_.cuda_path}, variables = environment(uuids);
@@ -67,7 +68,7 @@ void NvidiaPlaceholder::start(const std::vector<std::string>& uuids) {
                                    pointers(variables).data());
   if (failed) {
     pid_ = 0;
-    throw Error(ErrorCode::unavailable, "cannot start the placeholder").about(options_.program).because(failed);
+    throw not_started("the placeholder", failed).about(options_.program);
   }
   channel_ = std::move(ours);
 }

@@ -22,6 +22,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/standard.hpp"
@@ -100,9 +101,15 @@ class Serving {
   }
 
   void start_worker() {
-    std::lock_guard guard(mutex_);
-    if (steps_.empty() && late_steps_.empty()) return;     // all that is left is being waited for
-    std::thread([this] { work(); }).detach();
+    {
+      std::lock_guard guard(mutex_);
+      if (steps_.empty() && late_steps_.empty()) return;   // all that is left is being waited for
+      try {
+        return std::thread([this] { work(); }).detach();
+      } catch (const std::system_error&) {                 // no further thread is to be had: this one does it
+      }
+    }
+    work();
   }
 
   void work() {
