@@ -37,16 +37,21 @@ std::uint64_t file_identity(const std::string& path) {
 
 std::uint32_t origin_of(std::uint64_t file) { return static_cast<std::uint32_t>(file ^ file >> 32) | (file != 0 ? 1 : 0); }
 
+// There is a queue, and not just an empty file.
+bool is_there(const std::string& path) {
+  struct stat about{};
+  return ::stat(path.c_str(), &about) == 0 && about.st_size > 0;
+}
+
 // A new file beside the outputs of another's jobs: its jobs get numbers of their own, since tasks of the others may live.
-void go_on_counting(Database& db, const std::string& logs) {
+std::uint64_t highest_number(const std::string& logs) {
   std::uint64_t highest = 0;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(logs.c_str()), ::closedir);
   while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
     const std::string_view name = entry->d_name;
     highest = std::max(highest, parse_u64(name.substr(0, name.find('.'))).value_or(0));
   }
-  if (highest == 0 || highest > most_numbers) return;
-  db.run("INSERT INTO sqlite_sequence(name, seq) VALUES('job', ?)", highest);
+  return highest > most_numbers ? 0 : highest;
 }
 
 }  // namespace
@@ -95,14 +100,30 @@ void JobDatabase::look_where_it_is() {
 
 // Below the turnstile, so that nobody takes what we put away for the new file's. The log is kept for whoever wants to save what
 // is in the file that lay here; an index is nothing without its file.
+//
+// A whole queue comes into its place at once, and never had a journal of SQLite's: that has the name of its file too, and who is
+// just opening the file that lay here would take it for that one's, undo what it says, and remove it.
 void JobDatabase::make_file(const std::string& path) {
   const Turnstile::Pass pass = turnstile_->pass();
-  if (file_identity(path) != 0) return;          // another process was here first
+  if (is_there(path)) return;                    // another process was here first
+  const std::string bytes = new_queue(steps_, highest_number(directory_ + "/logs"));
+  const std::string made = path + ".new";
+  ::unlink(made.c_str());                        // of somebody who was killed here
+  // Nobody else can read it whatever the umask; SQLite gives its other files the same mode.
+  const Fd file = open_at(AT_FDCWD, made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  const auto failed = [&] {
+    const int why = errno;
+    ::unlink(made.c_str());
+    throw Error(ErrorCode::unavailable, "cannot make the queue's file").about(path).because(why)
+        .hint(why == ENOSPC || why == EDQUOT ? "free some space there, then try again; nothing was changed" : "");
+  };
+  if (!file || !write_all(file.get(), bytes) || ::fsync(file.get()) != 0) failed();
   ::rename((path + "-wal").c_str(), (path + "-wal.old").c_str());
-  ::unlink((path + "-shm").c_str());
-  // Made here, so that nobody else can read it whatever the umask; SQLite gives its other files the same mode.
-  if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600))
-    throw Error(ErrorCode::unavailable, "cannot make the queue's file").about(path).because(errno);
+  for (const char* part : {"-shm", "-journal"}) ::unlink((path + part).c_str());
+  if (::rename(made.c_str(), path.c_str()) != 0) failed();
+  // Nothing is in a log that somebody made meanwhile: it has no pass.
+  for (const char* part : {"-wal", "-shm"}) ::unlink((path + part).c_str());
+  ::fsync(guard_.get());
 }
 
 void JobDatabase::open() {
@@ -110,7 +131,7 @@ void JobDatabase::open() {
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
   if (guard_) ::flock(guard_.get(), LOCK_SH | LOCK_NB);
   turnstile_.emplace(directory_ + "/turnstile", kept_);
-  if (file_identity(path) == 0) make_file(path);
+  if (!is_there(path)) make_file(path);
   const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW))
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
@@ -122,9 +143,7 @@ void JobDatabase::open() {
     database_->execute("PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
     if (!schema_is_current(*database_, steps_)) {
       const Turnstile::Pass pass = turnstile_->pass();
-      const bool is_new = database_->integer("PRAGMA user_version") == 0;
-      bring_up_to_date(*database_, steps_);
-      if (is_new) go_on_counting(*database_, directory_ + "/logs");
+      if (file_identity(path) == file) bring_up_to_date(*database_, steps_);
     }
   } catch (...) {
     close();

@@ -13,6 +13,9 @@
 // Times are milliseconds since 1970.
 #include "host/store/schema.hpp"
 
+#include <memory>
+#include <new>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "port/job_work.hpp"
@@ -112,9 +115,7 @@ bool schema_is_current(Database& db, SchemaSteps known) {
 void bring_up_to_date(Database& db, SchemaSteps known) {
   if (schema_is_current(db, known)) return;   // another process was here first
   auto version = static_cast<std::size_t>(db.integer("PRAGMA user_version"));
-  // EXTRA: the journal that SQLite uses before there is a log must not come back with the power, it would empty the file.
   db.execute("PRAGMA synchronous = EXTRA");
-  if (version == 0) db.execute("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL");
   db.execute("BEGIN IMMEDIATE");
   try {
     for (; version < known.size(); ++version) db.execute(known[version]);
@@ -124,6 +125,20 @@ void bring_up_to_date(Database& db, SchemaSteps known) {
     if (db.in_transaction()) db.execute("ROLLBACK");
     throw;
   }
+}
+
+std::string new_queue(SchemaSteps steps, std::uint64_t last_number) {
+  Database db(":memory:", nullptr);
+  db.execute("PRAGMA auto_vacuum = INCREMENTAL");
+  bring_up_to_date(db, steps);
+  if (last_number > 0) db.run("INSERT INTO sqlite_sequence(name, seq) VALUES('job', ?)", last_number);
+  sqlite3_int64 size = 0;
+  const std::unique_ptr<unsigned char, void (*)(void*)> image(sqlite3_serialize(db.handle(), "main", &size, 0), sqlite3_free);
+  if (!image) throw std::bad_alloc();
+  std::string bytes(reinterpret_cast<const char*>(image.get()), static_cast<std::size_t>(size));
+  // The versions for writing and for reading: 2 is "with a log" (SQLite's "Database File Format", 1.3.3).
+  bytes.at(18) = bytes.at(19) = 2;
+  return bytes;
 }
 
 }  // namespace thole::host

@@ -1,7 +1,9 @@
 // The tables of the queue's file, by version: an older file is brought up to date, a newer one refused.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
 
 #include "host/store/sqlite.hpp"
 
@@ -17,5 +19,8 @@ bool schema_is_current(Database& db, SchemaSteps steps);
 
 // Takes the missing steps, all in one transaction that is on disk afterwards. Whoever calls holds the turnstile.
 void bring_up_to_date(Database& db, SchemaSteps steps);
+
+// The bytes of a queue's file without jobs, for use with a log. Its first job has the number after `last_number`.
+std::string new_queue(SchemaSteps steps, std::uint64_t last_number);
 
 }  // namespace thole::host

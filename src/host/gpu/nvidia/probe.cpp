@@ -67,7 +67,9 @@ class Serving {
     {
       std::lock_guard guard(mutex_);
       request_ = ProbeRequest::parse(line);
+      const bool to_listen = !steps_.empty() && steps_.front().kind == Step::Kind::listen;   // nobody got to it yet
       steps_ = {{Step::Kind::begin}};
+      if (to_listen) steps_.push_front({Step::Kind::listen});
       late_steps_.clear();
       listed_.clear();
       unfinished_ = 1;

@@ -268,13 +268,16 @@ void Source::listen() {
   std::vector<abi::Device> devices;
   {
     std::lock_guard guard(mutex_);
-    if (events_) return;
+    if (listening_) return;                      // or about to: a driver that hangs in it is not asked again
+    listening_ = true;
     for (const auto& [index, seen] : seen_) devices.push_back(seen.device);
   }
-  if (call.event_set_create(&events) != abi::ok) return;
-  for (abi::Device device : devices) call.event_register(device, abi::event_xid, events);
+  const bool made = call.event_set_create(&events) == abi::ok;
+  if (made)
+    for (abi::Device device : devices) call.event_register(device, abi::event_xid, events);
   std::lock_guard guard(mutex_);
-  events_ = events;
+  if (made) events_ = events;
+  listening_ = made;
 }
 
 // Where the driver says itself how each GPU is (field 230), a claim needs no Xids.

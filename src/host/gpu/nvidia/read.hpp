@@ -70,6 +70,7 @@ class Source {
   std::map<std::uint32_t, Seen> seen_;                     // by index
   std::map<abi::Device, std::vector<std::uint64_t>> xids_;
   abi::EventSet events_ = nullptr;
+  bool listening_ = false;                       // listen() has begun
 };
 
 }  // namespace thole::host::nvidia

@@ -107,6 +107,16 @@ TEST_F(PowerLoss, WhatWasEditedStaysSo) {
   }
 }
 
+// A journal is known by the name of its file: who opens the file that lay there before would take it for that one's.
+TEST_F(PowerLoss, NoFileOfAQueueEverHasAJournalBesideItsLog) {
+  a_busy_hour();
+  std::filesystem::rename(directory + "/queue.db", directory + "/queue.db.damaged");
+  store->renew();
+  submit();
+  for (const DiskOfTests::Event& event : disk.record())
+    EXPECT_FALSE(event.path.ends_with("-journal")) << "event " << &event - disk.record().data();
+}
+
 TEST_F(PowerLoss, TheQueueGoesOnInWhatWasLeft) {
   a_busy_hour();
   std::mt19937 random(7);
@@ -340,6 +350,16 @@ TEST_F(SetAside, ALogThatIsLeftIsNotTakenForTheNewFiles) {
   EXPECT_EQ(another.jobs({}).size(), 1u);
   expect_sound(another, directory);
   EXPECT_TRUE(std::filesystem::exists(directory + "/queue.db-wal.old"));
+}
+
+TEST_F(SetAside, AnEmptyFileAndAJournalThatWereLeftAreNoQueue) {
+  const std::string path = directory + "/queue.db";
+  { std::ofstream empty(path); }
+  { std::ofstream journal(path + "-journal"); journal << std::string(4096, '\x7f'); }
+  submit(7);
+  EXPECT_FALSE(std::filesystem::exists(path + "-journal"));
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+  expect_sound(*store, directory);
 }
 
 // Tasks of the others may live, and write to logs of these numbers.

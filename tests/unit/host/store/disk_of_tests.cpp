@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 
 #include "host/store/log_vfs.hpp"
@@ -82,6 +83,7 @@ int open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* got
   made.base.pMethods = &methods;
   made.path = new std::string(name ? name : "");
   made.sync_directory = is_new;
+  if ((flags & SQLITE_OPEN_MAIN_DB) != 0) disk->opened(*made.path);
   return code;
 }
 int remove(sqlite3_vfs*, const char* name, int sync_directory) {
@@ -133,6 +135,12 @@ DiskOfTests::~DiskOfTests() {
   disk = nullptr;
 }
 
+void DiskOfTests::opened(const std::string& path) {
+  if (found_.contains(path) || std::ranges::find(record_, path, &Event::path) != record_.end()) return;
+  std::ifstream file(path, std::ios::binary);
+  found_[path] = {std::istreambuf_iterator<char>(file), {}};
+}
+
 bool DiskOfTests::read_fails() {
   if (failing_reads_ == 0) return false;
   if (sound_reads_ > 0) return --sound_reads_, false;
@@ -155,6 +163,7 @@ std::size_t DiskOfTests::syncs() const {
 
 void DiskOfTests::image(std::size_t moment, const std::string& directory, const std::string& into, std::mt19937& random) const {
   std::map<std::string, Kept> files;
+  for (const auto& [path, content] : found_) files[path].synced = content;
   for (std::size_t i = 0; i < moment; ++i) {
     const Event& event = record_[i];
     Kept& file = files[event.path];

@@ -45,11 +45,14 @@ class DiskOfTests {
     std::string bytes;
   };
   void record(Event event) { record_.push_back(std::move(event)); }
+  const std::vector<Event>& record() const { return record_; }
+  void opened(const std::string& path);          // what is in a database's file before all else has been on the disk for long
   bool take_room(std::uint64_t bytes);
   bool read_fails();
 
  private:
   std::vector<Event> record_;
+  std::map<std::string, std::string> found_;
   unsigned sound_reads_ = 0, failing_reads_ = 0;
   std::uint64_t room_ = ~std::uint64_t{0};
 };
