@@ -28,12 +28,6 @@ constexpr Millis teardown_bound{2'000};   // for a previous owner's process to l
 constexpr Millis settling{200};           // news of a wait that are over by then are not told
 constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
 
-// As it was given: 0.3s, 2m.
-std::string in_words(Millis time) {
-  const auto seconds = std::chrono::duration_cast<Seconds>(time);
-  return seconds == time ? format_duration(seconds) : fmt::format("{}s", static_cast<double>(time.count()) / 1000);
-}
-
 // What has to be known of the GPUs to decide about this request.
 port::Question question_for(const model::Request& request) {
   const bool by_load = request.beside != model::Beside::none || request.pick == model::Pick::load;
@@ -298,7 +292,7 @@ class Acquisition {
   // The caller has been told where it stood (options.waiting) and can say why.
   [[noreturn]] void give_up() {
     if (request_.wait == Seconds{0}) throw Error(ErrorCode::busy, request_.describe() + ": not free now");
-    throw Error(ErrorCode::timed_out, fmt::format("{}: not free after {}", request_.describe(), in_words(*request_.wait)));
+    throw Error(ErrorCode::timed_out, fmt::format("{}: not free after {}", request_.describe(), format_duration(*request_.wait)));
   }
 
   Site& site_;

@@ -11,19 +11,20 @@ namespace {
 
 struct TimeUnit { char letter; std::int64_t seconds; };
 constexpr TimeUnit units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
-constexpr double exact_enough = 1e-6;   // of a second, for 1.15h
+constexpr double exact_enough = 1e-6;   // of a second or a thousandth, for 1.15h
 
 // Longer than any wait or job, and added to any clock it cannot overflow.
 constexpr std::int64_t longest = std::int64_t{1000} * 366 * 86400;
 
-// "1h30m", "1.5h", "200ms", "45".
+// "1h30m", "1.5h", "200ms", "45", "0.3".
 std::optional<double> seconds_in(std::string_view text) {
-  if (auto bare = parse_u64(text))
-    return *bare > static_cast<std::uint64_t>(longest) ? std::nullopt : std::optional(static_cast<double>(*bare));
+  if (text.find_first_not_of("0123456789.") == std::string_view::npos) {
+    const auto bare = parse_double(text);
+    return bare && *bare <= static_cast<double>(longest) ? bare : std::nullopt;
+  }
   double total = 0;
   // units must come in falling order, each once; a thousandth of a second counts as 0 of them
   std::int64_t last_unit = longest;
-  if (text.empty()) return std::nullopt;
   while (!text.empty()) {
     std::size_t number_end = text.find_first_not_of("0123456789.");
     if (number_end == std::string_view::npos || number_end == 0) return std::nullopt;
@@ -62,16 +63,15 @@ std::tm local(WallTime when) {
 
 }  // namespace
 
-std::optional<Seconds> parse_duration(std::string_view text) {
-  const auto seconds = seconds_in(trim(text));
-  if (!seconds || std::abs(*seconds - std::round(*seconds)) > exact_enough) return std::nullopt;
-  return Seconds(static_cast<std::int64_t>(std::llround(*seconds)));
-}
-
-std::optional<Seconds> next_whole_duration(std::string_view text) {
+std::optional<Millis> parse_duration(std::string_view text) {
   const auto seconds = seconds_in(trim(text));
   if (!seconds) return std::nullopt;
-  return Seconds(static_cast<std::int64_t>(std::ceil(*seconds - exact_enough)));
+  return Millis(static_cast<std::int64_t>(std::ceil(*seconds * 1000 - exact_enough)));
+}
+
+std::string format_duration(Millis duration) {
+  const auto seconds = std::chrono::duration_cast<Seconds>(duration);
+  return seconds == duration ? format_duration(seconds) : fmt::format("{}s", static_cast<double>(duration.count()) / 1000);
 }
 
 std::string format_duration(Seconds duration) {

@@ -104,7 +104,7 @@ int release(Context& context) {
 
 int extend(Context& context) {
   const std::vector<std::string>& words = context.invocation.words;
-  const Seconds by = positive_duration_of({"extend", words.back()});
+  const auto by = std::chrono::ceil<Seconds>(positive_duration_of({"extend", words.back()}));
   const app::KeptClaim claim =
       app::find_claim(search(context), words.size() == 2 ? words.front() : std::string());
   const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);

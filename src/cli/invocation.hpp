@@ -31,7 +31,7 @@ struct Globals {
 
 struct StatusOptions {
   bool list = false;
-  std::optional<Seconds> watch;  // redraw this often; absent = once
+  std::optional<Millis> watch;  // redraw this often; absent = once
 };
 
 struct RunOptions {

@@ -35,7 +35,7 @@ struct LogsOptions {
 };
 
 struct WaitOptions {
-  std::optional<Seconds> timeout;
+  std::optional<Millis> timeout;
   bool any = false;
 };
 

@@ -136,9 +136,8 @@ model::Retry retry_of(const Word& word, Seconds pause) {
 
 WallTime begin_of(const Word& word, WallTime now) {
   if (word.text == "now") return now;
-  if (const auto from_now = parse_duration(word.text); from_now && word.text.find(':') == std::string_view::npos)
-    return now + *from_now;
-  if (next_whole_duration(word.text)) return now + duration_of(word);   // which says what is wrong with 200ms
+  const bool bare_fraction = word.text.find_first_not_of("0123456789.") == std::string_view::npos && !parse_u64(word.text);
+  if (const auto from_now = parse_duration(word.text); from_now && !bare_fraction) return now + *from_now;   // 10.30 is a clock's
   if (const auto instant = parse_iso(word.text)) return *instant;
   const std::time_t seconds = std::chrono::duration_cast<Seconds>(now.time_since_epoch()).count();
   std::tm today{};

@@ -39,7 +39,7 @@ model::Json json_of(Context& context, const app::Overview& overview) {
   return status_to_json(overview);
 }
 
-void watch(Context& context, Seconds interval) {
+void watch(Context& context, Millis interval) {
   Watched watched(context);
   do {
     const app::Overview overview = look_over(context);

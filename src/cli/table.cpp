@@ -211,7 +211,7 @@ constexpr Option map_rows[] = {
   {0, "halt", "WHEN", "end early: soon,fail=1 (what runs may end) or now,fail=1 (it is ended); also success=N, done=N, never",
    [](I& i, const W& w) { i.map.wishes.halt = halt_of(w); }, Offer::choices, "soon,fail=1|now,fail=1|now,success=1|never"},
   {0, "timeout", "TIME", "the same as --time: end a task that takes longer",
-   [](I& i, const W& w) { i.request.time = positive_duration_of(w); }},
+   [](I& i, const W& w) { i.request.time = std::chrono::ceil<Seconds>(positive_duration_of(w)); }},
   {0, "dry-run", "", "print the commands, and run none", [](I& i, const W&) { i.run.dry_run = true; }},
   ids_row,
 };

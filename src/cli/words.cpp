@@ -69,13 +69,9 @@ pid_t pid_of(const Word& word) {
   return static_cast<pid_t>(*pid);
 }
 
-Seconds duration_of(const Word& word) {
-  auto duration = parse_duration(word.text);
-  if (duration) return *duration;
-  if (const auto next = next_whole_duration(word.text))   // 200ms, 1.5s: rounded, 0 would mean something else
-    throw Error(ErrorCode::usage, fmt::format("{}: expected whole seconds, got {}", word.option, in_quotes(word.text)))
-        .hint(fmt::format("{} {}s", word.option, next->count()));
-  constexpr const char* expected = "a time such as 90s, 30m, 8h or 1h30m";
+Millis duration_of(const Word& word) {
+  if (const auto duration = parse_duration(word.text)) return *duration;
+  constexpr const char* expected = "a time such as 0.5s, 90s, 30m, 8h or 1h30m";
   if (const auto clock = by_the_clock(word.text))  // Slurm's and gflow's 4:00:00
     throw Error(ErrorCode::usage, fmt::format("{}: expected {}, got {}", word.option, expected, in_quotes(word.text)))
         .hint(fmt::format("{} {}", word.option, *clock));
@@ -83,15 +79,15 @@ Seconds duration_of(const Word& word) {
 }
 
 Seconds run_time_of(const Word& word) {
-  if (const auto bare = parse_u64(word.text); bare && *bare > 0)
-    throw Error(ErrorCode::usage, fmt::format("{} {}: seconds, minutes or hours?", word.option, *bare))
-        .hint(fmt::format("{0} {1}s, {0} {1}m or {0} {1}h", word.option, *bare));
-  return positive_duration_of(word);
+  if (const auto bare = parse_double(word.text); bare && *bare > 0)
+    throw Error(ErrorCode::usage, fmt::format("{} {}: seconds, minutes or hours?", word.option, word.text))
+        .hint(fmt::format("{0} {1}s, {0} {1}m or {0} {1}h", word.option, word.text));
+  return std::chrono::ceil<Seconds>(positive_duration_of(word));   // a limit: not below what was said
 }
 
-Seconds positive_duration_of(const Word& word) {
-  Seconds duration = duration_of(word);
-  if (duration <= Seconds{0}) throw_expected(word, "a time longer than 0");
+Millis positive_duration_of(const Word& word) {
+  const Millis duration = duration_of(word);
+  if (duration <= Millis{0}) throw_expected(word, "a time longer than 0");
   return duration;
 }
 

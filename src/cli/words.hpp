@@ -11,8 +11,8 @@ namespace thole::cli {
 
 unsigned count_of(const Word& word);  // 0 … 4096
 pid_t pid_of(const Word& word);
-Seconds duration_of(const Word& word);  // "90s", "1h30m", "0", "45" (seconds)
-Seconds positive_duration_of(const Word& word);
+Millis duration_of(const Word& word);  // "90s", "1h30m", "0.3s", "0", "45" (seconds)
+Millis positive_duration_of(const Word& word);
 Seconds run_time_of(const Word& word);  // the same with its unit: elsewhere "45" is minutes, and a job dies by the mistake
 std::uint64_t size_mib_of(const Word& word);                        // "20G", more than 0
 double factor_of(const Word& word);                                 // 1 or more; 0 for "none"

@@ -36,7 +36,7 @@ T must(std::optional<T> result, std::string_view expected, const Values& values,
   return *result;
 }
 
-Seconds duration(const Values& values, const std::string& where) {
+Millis duration(const Values& values, const std::string& where) {
   return must(parse_duration(one(values, where)), "a time such as 30m", values, where);
 }
 

@@ -146,11 +146,24 @@ TEST(Parse, WatchTakesATimeOnlyWhenOneFollows) {
   EXPECT_THAT(status.words, ElementsAre("GPU-5c2f"));
 }
 
-TEST(Parse, ATimeBelowASecondIsRefusedEverywhereInTheSameWords) {
-  for (const char* line : {"run --wait 200ms true", "run --time 200ms true", "wait --timeout 200ms", "status --watch=200ms"})
-    EXPECT_THAT(thole::test::said([&] { parse_line(line); }),
-                AllOf(HasSubstr("expected whole seconds, got \"200ms\""), HasSubstr(" 1s")))
-        << line;
+TEST(Parse, FractionsOfSecondsAreTakenWhereverATimeIs) {
+  for (const char* time : {"0.3s", "300ms", "0.3"}) {
+    EXPECT_EQ(parse_line(fmt::format("run --wait {} true", time)).request.wait, Millis{300});
+    EXPECT_EQ(parse_line(fmt::format("compat --wait {} true", time)).request.wait, Millis{300});
+    EXPECT_EQ(parse_line(fmt::format("wait --timeout {}", time)).queue.wait.timeout, Millis{300});
+    EXPECT_EQ(parse_line(fmt::format("status --watch={}", time)).status.watch, Millis{300});
+    EXPECT_EQ(parse_line(fmt::format("submit --retry-pause {} true", time)).queue.submit.spec.retry.pause, Seconds{1});
+    EXPECT_EQ(parse_line(fmt::format("submit --patience {} true", time)).queue.submit.spec.patience, Seconds{1});
+  }
+  EXPECT_EQ(parse_line("run --time 1.5s true").request.time, Seconds{2}) << "a limit is not below what was said";
+  EXPECT_THAT(thole::test::said([] { parse_line("run --time 1.5 true"); }), HasSubstr("seconds, minutes or hours?"));
+}
+
+TEST(Parse, NonsenseIsNoTimeAnywhere) {
+  for (const char* option : {"run --wait=", "run --time=", "wait --timeout=", "submit --patience=", "submit --retry-pause="})
+    for (const char* time : {"0.3.1s", "-0.3s", "0,3s", "1ms1s", "s"})
+      EXPECT_THAT(thole::test::said([&] { parse_line(fmt::format("{}{} true", option, time)); }),
+                  HasSubstr(fmt::format("expected a time such as 0.5s, 90s, 30m, 8h or 1h30m, got \"{}\"", time)));
 }
 
 TEST(Parse, HelpAsksForNothingElse) {
