@@ -183,7 +183,7 @@ constexpr Option init_rows[] = {
   {0, "no-group", "", "everybody may claim again", [](I& i, const W&) { i.init.no_group = true; i.init.group.clear(); }},
   {0, "force", "", "go on although GPUs are claimed in a directory without root's protection",
    [](I& i, const W&) { i.init.force = true; }},
-  {0, "take-back", "GPU,...", "make these claimable anew, whoever holds them; he is named, and may use them still",
+  {0, "take-back", "GPU,...", "make these claimable anew, whoever holds them; what still runs there is named",
    [](I& i, const W& w) { i.init.take_back = gpus_of(w); }, Offer::gpus},
 };
 

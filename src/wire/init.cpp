@@ -61,7 +61,7 @@ InitReport init(Wire& wire, const InitWish& wish) {
     for (std::size_t unit : plan::resolve(word, wire.observer().snapshot(), wire.observer().units()))
       to_do.take_back.push_back(keys[unit]);
   const host::InitReport done = host::init_claims(location, keys, to_do);
-  InitReport report{done.directory, "", done.slots, done.freed, done.old_access, done.cautions};
+  InitReport report{done.directory, "", done.slots, done.freed, done.old_access, done.not_taken_back, done.cautions};
   if (done.group) report.group = group_name(*done.group);
   if (common && (wish.everybody || !wish.group.empty())) keep(wish.group, report);
   return report;

@@ -23,6 +23,7 @@ struct InitReport {
   unsigned units = 0;      // that have nodes now
   unsigned freed = 0;      // slots of vanished ones
   unsigned old_access = 0; // nodes held by somebody, closed to newcomers, to be made anew by the next init
+  unsigned not_taken_back = 0;   // GPUs of which that was asked: nobody held them, or who does was spared
   std::vector<std::string> cautions;
 };
 

@@ -106,22 +106,34 @@ import fcntl, glob, os, sys
 kept = []
 for path in glob.glob("/run/thole/gpu.*"):
     kept.append(os.open(path, os.O_RDWR | os.O_NONBLOCK))
-    fcntl.flock(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+    try: fcntl.flock(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError: kept.pop()
 print("up", flush=True)
 sys.stdin.read()
 """
 
 
+def new_instances(monkeypatch):
+    """Each call makes the machine one whose GPUs are all others; the first is as at the start with 0."""
+    now = 0
+
+    def change(generation):
+        nonlocal now
+        now = generation
+    monkeypatch.setattr(Driver, "uuid", staticmethod(
+        lambda gpu: f"GPU-{0xfa4e0000 + 100 * now + gpu:08x}-0000-4000-8000-{gpu:012x}"))
+    return change
+
+
 def test_locks_of_units_that_are_gone_use_up_no_room(monkeypatch):
     """A machine whose MIG instances are made anew again and again, while somebody keeps the locks of all that were."""
-    generation = 0
-    monkeypatch.setattr(Driver, "uuid", staticmethod(
-        lambda gpu: f"GPU-{0xfa4e0000 + 100 * generation + gpu:08x}-0000-4000-8000-{gpu:012x}"))
+    change = new_instances(monkeypatch)
     with hostile.make("plain", 16) as lab:
         lab.init()
         kept = []
         for generation in range(1, 9):
             kept.append(lab.start_python("mallory", LOCK_ALL))
+            change(generation)
             lab.set_gpus(16)
             done = lab.init()
             assert "16 GPUs can be claimed" in done.stdout, done.stdout
@@ -129,7 +141,7 @@ def test_locks_of_units_that_are_gone_use_up_no_room(monkeypatch):
         assert "of mallory keeps the locks of" in done.stderr, done.stderr
         lab.init("--group", SITE_GROUP)
         assert nodes(lab)["alloc"][0] == 0o660 and claims_one(lab, "alice", "-g", "16").returncode == 0
-        generation = 0                                              # what was held comes back, and is held
+        change(0)                                                   # what was held comes back, and is held
         lab.set_gpus(16)
         lab.init()
         assert claims_one(lab, "alice").returncode == 75
@@ -137,6 +149,48 @@ def test_locks_of_units_that_are_gone_use_up_no_room(monkeypatch):
             end(locker)
         assert "112 that vanished forgotten" in lab.init().stdout
         assert claims_one(lab, "alice", "-g", "16").returncode == 0
+
+
+def test_a_claim_on_a_unit_that_is_gone_keeps_its_slot(monkeypatch):
+    """Those that somebody merely locks are given to others first: without a slot the claim's note says nothing to anybody."""
+    change = new_instances(monkeypatch)
+    with hostile.make("plain", 16) as lab:
+        lab.init()
+        alice = lab.hold("alice", "--on", "0", gpus=1)
+        bob = lab.hold("bob", "--share", "--memory", "1G", "--on", "1")
+        ids = {claim["user"]: claim["id"] for claim in lab.claims()}
+        kept = []
+        for generation in range(1, 10):
+            kept.append(lab.start_python("mallory", LOCK_ALL))
+            change(generation)
+            lab.set_gpus(16)
+            assert "16 GPUs can be claimed" in lab.init().stdout
+        assert lab.thole("alice", "release", ids["alice"]).returncode == 0
+        assert alice.wait() != 0, "it was ended"
+        assert lab.thole("root", "release", ids["bob"]).returncode == 0
+        assert bob.wait() != 0
+        for ended in (alice, bob):
+            ended.__exit__()
+        for locker in kept:
+            end(locker)
+
+
+def test_units_that_find_all_slots_claimed_are_left_out_and_their_claimers_named(monkeypatch):
+    change = new_instances(monkeypatch)
+    with hostile.make("plain", 16) as lab:
+        lab.init()
+        holders = []
+        for generation in range(1, 9):
+            holders.append(lab.hold("alice", gpus=16))
+            change(generation)
+            lab.set_gpus(16)
+            done = lab.init()
+        assert done.stderr.count("is left out") == 16 and "those that are gone are claimed" in done.stderr, done.stderr
+        assert "of alice keeps the lock" in done.stderr, done.stderr
+        end(holders.pop())
+        assert "16 GPUs can be claimed" in lab.init().stdout
+        for holder in holders:
+            end(holder)
 
 
 @in_one_surrounding
@@ -298,6 +352,33 @@ def test_what_root_deletes_under_a_hidden_holder_gets_no_second_owner(lab, how):
     alice.wait()
     lab.init()
     assert claims_one(lab, "bob", "--on", "2").returncode == 0
+
+
+CHURN = """
+import fcntl, sys, tempfile
+files = [tempfile.TemporaryFile() for _ in range(2000)]
+for file in files: fcntl.flock(file, fcntl.LOCK_EX)
+print("up", flush=True)
+while True:
+    for file in files: fcntl.flock(file, fcntl.LOCK_UN)
+    for file in files: fcntl.flock(file, fcntl.LOCK_EX)
+"""
+
+
+@in_one_surrounding
+def test_locks_that_come_and_go_hide_no_hidden_holder(lab):
+    """What the kernel lists is read in pages, and what others give back between two of them moves the rest."""
+    lab.init()
+    alice = lab.start_python("alice", HIDDEN, f"/run/thole/gpu.{key_of(lab, 2)}", "sent")
+    lab.run("root", "sh", "-c", "rm /run/thole/gpu.*", check=True)
+    churns = [lab.start_python("mallory", CHURN) for _ in range(2)]
+    for _ in range(12):
+        assert f"{key_of(lab, 2)} is left out: its lock was deleted" in lab.init().stderr
+    assert claims_one(lab, "bob", "--on", "2").returncode in (69, 75)
+    for churn in churns:
+        churn.kill(9)
+    end(alice)
+    assert "4 GPUs" in lab.init().stdout
 
 
 @in_one_surrounding

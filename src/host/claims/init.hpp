@@ -34,6 +34,7 @@ struct InitReport {
   std::string directory;
   unsigned slots = 0, freed = 0;
   unsigned old_access = 0;            // nodes held, to be made anew by the next init
+  unsigned not_taken_back = 0;        // units of which that was asked: nobody held them, or who does was spared
   std::optional<gid_t> group;         // who may claim now; absent: everybody
   std::vector<std::string> cautions;
 };

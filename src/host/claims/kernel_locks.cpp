@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
@@ -127,13 +128,41 @@ LockTable lock_table(std::chrono::nanoseconds limit) {
   return table;
 }
 
-KernelLocks kernel_locks(std::chrono::nanoseconds limit) {
-  const LockTable table = lock_table(limit);
+namespace {
+
+// Lines that only older readings had, behind those of the last.
+void join(std::vector<KernelLock>& last, const std::vector<KernelLock>& older) {
+  const auto known = static_cast<std::ptrdiff_t>(last.size());
+  std::set<KernelLock> seen(last.begin(), last.begin() + known);
+  for (const KernelLock& lock : older)
+    if (seen.insert(lock).second) last.push_back(lock);
+}
+
+}  // namespace
+
+KernelLocks join_tables(const std::function<LockTable()>& read, std::chrono::nanoseconds limit) {
+  const unsigned most = limit >= for_init_to_tell ? 32 : 8;
+  LockTable table = read();
   KernelLocks locks;
-  locks.whole = table.whole;
+  locks.whole = table.read && table.whole;
+  locks.steady = table.at_once;
   locks.flocks = parse_kernel_locks(table.text);
-  if (!locks.whole && limit >= to_name_holders) locks.crowd = crowd_of(table.text);
+  Allowance more(limit);
+  for (unsigned times = 1; locks.whole && !locks.steady && times < most && !more.over(); ++times) {
+    LockTable next = read();
+    if (!next.read || !next.whole) break;
+    locks.steady = next.at_once || next.text == table.text;
+    std::vector<KernelLock> flocks = parse_kernel_locks(next.text);
+    if (!locks.steady) join(flocks, locks.flocks);
+    locks.flocks = std::move(flocks);
+    table = std::move(next);
+  }
+  if (!table.whole && limit >= to_name_holders) locks.crowd = crowd_of(table.text);
   return locks;
+}
+
+KernelLocks kernel_locks(std::chrono::nanoseconds limit) {
+  return join_tables([limit] { return lock_table(limit); }, limit);
 }
 
 std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd) {

@@ -4,7 +4,9 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,18 +21,23 @@ struct KernelLock {
   std::uint64_t dev = 0, ino = 0;
   pid_t pid = 0;
   bool exclusive = false;
+  auto operator<=>(const KernelLock&) const = default;
 };
 
 // /proc/locks, flocks only, waiters left out. Anybody can make it as long as he likes, and the kernel begins anew for every
 // page of it: it is read for as long as the limit says. Then it is not whole, and who is not in it may hold all the same.
+// Of more than one page, what others give back between two of them moves what follows, and a line may be missed: such a list
+// is read until it reads twice alike, and else several times, and joined.
 struct KernelLocks {
-  std::vector<KernelLock> flocks;
-  bool whole = true;
+  std::vector<KernelLock> flocks;      // what was read last first
+  bool whole = true;                   // to its end
+  bool steady = true;                  // read at once, or twice alike
+  bool names_all() const { return whole && steady; }   // who is not in it holds nothing
   std::string crowd;                   // who has how many of those that were read, where they are too many; "" where not
 };
 constexpr std::chrono::milliseconds to_name_holders{100}, under_alloc{1};
 // Of `thole init`: what it only tells, and what it gives to others.
-constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{10'000};
+constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{5'000};
 // The table as the kernel writes it. Not `read`: it could not be, to where the limit was over or to its end.
 struct LockTable {
   std::string text;
@@ -38,6 +45,7 @@ struct LockTable {
   bool at_once = true;   // else what others give back between two pages moves what follows, and a line may be missed
 };
 LockTable lock_table(std::chrono::nanoseconds limit);
+KernelLocks join_tables(const std::function<LockTable()>& read, std::chrono::nanoseconds limit);
 KernelLocks kernel_locks(std::chrono::nanoseconds limit = to_name_holders);
 std::vector<KernelLock> parse_kernel_locks(std::string_view text);
 

@@ -38,7 +38,7 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
   for (const KernelLock& lock : listed.flocks)
     if (const RecordedNode* node = node_with(nodes, lock.dev, lock.ino); node && explained.insert(node).second)
       found.push_back({node->name, lock.pid});
-  if (!listed.whole)   // then nobody can tell, and a second owner would be worse
+  if (!listed.names_all())   // then nobody can tell, and a second owner would be worse
     for (const RecordedNode& node : nodes)
       if (!explained.contains(&node)) found.push_back({node.name, 0});
   return found;

@@ -109,7 +109,7 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   holding.shared = lock.place != 0;
   const std::vector<pid_t> lockers = lockers_of(known.locks.flocks, lock.node.get());
   Taker taker = taker_among(lockers);
-  const bool certain = !lockers.empty() || known.locks.whole;   // does the kernel really name nobody?
+  const bool certain = !lockers.empty() || known.locks.names_all();   // does the kernel really name nobody?
   const std::vector<const Note*> all = notes.naming(lock.slot, lock.place);
   const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
   // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen
@@ -228,7 +228,7 @@ std::vector<model::Holding> FifoStore::holdings() {
   const Known before = look_up(notes(), keys);
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
   // Without the kernel's whole list the locks are tried all the same: nobody is to look idle who is not.
-  const bool tries = section->ordered() || !before.locks.whole;
+  const bool tries = section->ordered() || !before.locks.names_all();
   const std::vector<HeldLock> held = tries ? try_all(*nodes_) : read_only_view(*nodes_, before.locks);
   section->leave();
   say_who_keeps(section->why(), before.locks);
@@ -263,7 +263,7 @@ std::vector<model::Waiting> FifoStore::waiting() {
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
   QueueFile queue(nodes_->queue());
   queue.read();
-  const bool tries = section->ordered() || !locks.whole;
+  const bool tries = section->ordered() || !locks.names_all();
   std::vector<std::pair<Ticket, Fd>> alive;
   for (const Ticket& ticket : queue.tickets()) {
     Fd turn = nodes_->open_turn(ticket.place, O_PATH);

@@ -58,7 +58,7 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
   if (!locks_) locks_ = kernel_locks(under_alloc);
   Fd node = place == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, place - 1, O_RDONLY);
   const std::vector<pid_t> lockers = lockers_of(locks_->flocks, node.get());
-  if (lockers.empty() && !locks_->whole) return holder;
+  if (lockers.empty() && !locks_->names_all()) return holder;
   if (names_holder(*notes_, slot, place, taker_among(lockers)) == note) holder.until = note->until;
   return holder;
 }

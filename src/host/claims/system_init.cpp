@@ -1,11 +1,9 @@
 #include "host/claims/system_init.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,12 +50,6 @@ StateDir made(const StatePaths& paths, const InitWish& wish, InitReport& report)
   return make_system_dir(paths);
 }
 
-std::vector<std::string> nodes_of(const std::string& key) {
-  std::vector<std::string> names{gpu_node(key)};
-  for (unsigned place = 0; place < model::share_places; ++place) names.push_back(share_node(key, place));
-  return names;
-}
-
 std::string key_of_gpu_node(std::string_view name) { return name.starts_with("gpu.") ? std::string(name.substr(4)) : ""; }
 
 std::uint64_t number_of_filesystem(int fd) {
@@ -66,45 +58,6 @@ std::uint64_t number_of_filesystem(int fd) {
   std::uint64_t number = 0;
   std::memcpy(&number, &told.f_fsid, std::min(sizeof number, sizeof told.f_fsid));
   return number;
-}
-
-void pause_briefly() {
-  const timespec time{0, 20'000'000};
-  ::nanosleep(&time, nullptr);
-}
-
-// Those whose descriptors keep it, however long anybody has made the kernel's list.
-std::vector<pid_t> who_have(int node) {
-  std::vector<pid_t> found;
-  for (pid_t pid : all_pids())
-    if (keeps_lock(pid, node).value_or(false)) found.push_back(pid);
-  return found;
-}
-
-// Nobody interrupts while this lives: a node that stayed marked could be claimed by nobody.
-class Uninterrupted {
- public:
-  Uninterrupted() {
-    sigset_t ends;
-    ::sigemptyset(&ends);
-    for (int number : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) ::sigaddset(&ends, number);
-    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
-  }
-  Uninterrupted(const Uninterrupted&) = delete;
-  Uninterrupted& operator=(const Uninterrupted&) = delete;
-  ~Uninterrupted() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
-// A trial lock is held for microseconds; a claim for longer.
-bool stays_locked(int fd) {
-  for (int tries = 0; tries < 5; ++tries) {
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return false;
-    pause_briefly();
-  }
-  return true;
 }
 
 // Does this process have the lock of a node that has lost its name, or of one of a directory that has?
@@ -146,9 +99,8 @@ std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::
 SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& units, const InitWish& wish)
     : paths_(paths), units_(units), wish_(wish), lock_(locked(paths)), before_(read_init_record(lock_.get())),
       dir_(made(paths, wish, report_)),
-      maker_(dir_.fd.get(), dir_.path, access_wanted()) {
+      maker_(dir_.fd.get(), dir_.path, access_wanted()), take_back_(dir_.fd.get(), wish.take_back) {
   report_.directory = dir_.path;
-  see_who_is_meant();
   // A file system that is gone has given its device's number away: nobody has anything of it open any more.
   std::erase_if(before_.nodes, [this](const RecordedNode& node) {
     return node.device == dir_.dev && node.filesystem != number_of_filesystem(dir_.fd.get());
@@ -192,60 +144,6 @@ InitReport SystemInit::run() {
 
 void SystemInit::renew(const std::string& name) {
   if (!maker_.renew_fifo(name)) held_.push_back(name);
-}
-
-// Root's word: who had it when this init began loses it, and is named. Who has got it since, waiting honestly, keeps it; and
-// while that cannot be told, nothing is taken.
-void SystemInit::take_back(const std::string& name) {
-  const Uninterrupted whole;
-  const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!node || !stays_locked(node.get())) return maker_.replace_fifo(name);
-  const std::string keeper = describe_keeper(node.get());
-  maker_.mark(name, true);   // from here on nobody gets it
-  const KernelLocks now = kernel_locks(for_init_to_take);
-  const bool listed = locked_before_.whole && now.whole;
-  const std::vector<pid_t> lockers = listed ? lockers_of(now.flocks, node.get()) : who_have(node.get());
-  std::string spared = listed || !lockers.empty() ? "" : "who has it cannot be told, " + now.crowd;
-  for (pid_t pid : lockers)
-    if (spared.empty() && has_got_it_since(pid, name, node.get())) spared = describe_process(pid) + " has got it just now";
-  if (!spared.empty()) {
-    maker_.mark(name, false);
-    return report_.cautions.push_back(fmt::format("{} is not taken back: {}", name, spared));
-  }
-  report_.cautions.push_back(fmt::format("{} is taken back; {}", name, keeper));
-  maker_.replace_fifo(name);
-}
-
-// A lock can be handed on, and whoever locks what he was handed is the one whom the kernel names: so nobody has got it while
-// who had it before has it still, and nobody whom the users' lists do not know (each user has thousands of subordinate uids).
-bool SystemInit::has_got_it_since(pid_t pid, const std::string& name, int node) const {
-  const auto before = meant_.find(name);
-  const auto user = user_ids_of(pid);
-  if (!user) return false;
-  if (before != meant_.end()) {
-    const Meant& meant = before->second;
-    if (meant.users.contains(user->real) || meant.users.contains(user->effective)) return false;
-    if (std::ranges::any_of(meant.processes, [&](pid_t had) { return keeps_lock(had, node).value_or(false); })) return false;
-  }
-  if (gate() && !process_is_member(pid, *gate())) return false;
-  return has_account(user->real);
-}
-
-// Whose are the locks that are to be taken back, when this begins?
-void SystemInit::see_who_is_meant() {
-  if (wish_.take_back.empty()) return;
-  locked_before_ = kernel_locks(for_init_to_take);
-  for (const std::string& key : wish_.take_back)
-    for (const std::string& name : nodes_of(key)) {
-      const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-      const std::vector<pid_t> lockers = lockers_of(locked_before_.flocks, node.get());
-      if (!node || (lockers.empty() && locked_before_.whole)) continue;
-      Meant& meant = meant_[name];
-      meant.processes.insert(lockers.begin(), lockers.end());
-      for (pid_t pid : who_have(node.get())) meant.processes.insert(pid);
-      for (pid_t pid : meant.processes)
-        if (const auto user = user_ids_of(pid)) meant.users.insert({user->real, user->effective});
-    }
 }
 
 // Who has a node that could not be made anew, and is no member of the group, has it since before there was a group, or locked
@@ -349,26 +247,30 @@ void SystemInit::add_units() {
       continue;
     }
     const std::string node = gpu_node(key);
-    const bool taken = std::find(wish_.take_back.begin(), wish_.take_back.end(), key) != wish_.take_back.end();
+    const bool taken = take_back_.is_asked(key);
     const auto holder = std::find_if(lost.begin(), lost.end(), [&](const NodeLock& lock) { return lock.node == node; });
     auto slot = std::find(keys_.begin(), keys_.end(), key);
-    if (holder != lost.end() && !taken) {
-      report_.cautions.push_back(
-          fmt::format("{} is left out: its lock was deleted, and {} has it still", key,
-                      holder->pid > 0 ? describe_process(holder->pid) : "somebody, as far as can be told,"));
+    std::string who;
+    if (holder != lost.end()) who = holder->pid > 0 ? describe_process(holder->pid) : "somebody, as far as can be told,";
+    if (!who.empty() && !taken) {
+      report_.cautions.push_back(fmt::format("{} is left out: its lock was deleted, and {} has it still", key, who));
       if (slot != keys_.end()) slot->clear(), keys_changed_ = true;
       continue;
     }
     if (slot == keys_.end()) {
       std::string* free = slot_for_another();
       if (!free) {
-        report_.cautions.push_back(fmt::format("{} is left out: {} knows {} units already", key, dir_.path, model::max_slots));
+        report_.cautions.push_back(fmt::format("{} is left out: {} knows {} units already{}", key, dir_.path, model::max_slots,
+                                               claimed_slots_ ? ", and those that are gone are claimed" : ""));
         continue;
       }
       slot = keys_.begin() + (free - keys_.data());
       keys_changed_ = true;
     }
-    for (const std::string& name : nodes_of(key)) taken ? take_back(name) : renew(name);
+    if (!taken)
+      for (const std::string& name : nodes_of(key)) renew(name);
+    else if (!take_back_.of(key, {maker_, gate(), who, inside_claims_of(slot - keys_.begin())}, report_.cautions))
+      ++report_.not_taken_back;
     *slot = key;
   }
   for (const std::string& key : vanished_units())   // which are held
@@ -376,13 +278,32 @@ void SystemInit::add_units() {
   if (crowded_) name_holders_of_vanished();
 }
 
-// A unit that has vanished and is held needs none: its node is enough, should it come back. What its holder notes of it is not
-// understood meanwhile.
+Fd SystemInit::notes() const { return open_at(dir_.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW); }
+
+// A unit that has vanished and is merely locked needs none: its node is enough, should it come back. A claim does: without it
+// nobody understands what its holder notes, and he could neither release it nor claim within it.
 std::string* SystemInit::slot_for_another() {
   if (std::string* free = free_slot(keys_)) return free;
   crowded_ = true;
-  const auto gone = std::ranges::find_if(keys_, [this](const std::string& key) { return vanished(key); });
-  return gone == keys_.end() ? nullptr : &*gone;
+  const auto gone = [this](const std::string& key) { return vanished(key); };
+  if (std::ranges::none_of(keys_, gone)) return nullptr;
+  if (!claimed_slots_) claimed_slots_ = claimed_slots(notes().get(), {dir_.fd.get(), number_of(dir_), keys_});
+  for (unsigned slot = 0; slot < keys_.size(); ++slot)
+    if (gone(keys_[slot]) && !claimed_slots_->contains(slot)) return &keys_[slot];
+  return nullptr;
+}
+
+// By the notes of who has claimed it, what was started in his claims: his own processes.
+std::vector<pid_t> SystemInit::inside_claims_of(std::ptrdiff_t slot) const {
+  std::vector<pid_t> found;
+  NoteBook book(notes(), number_of(dir_));
+  book.collect();
+  book.read(keys_);
+  for (const Note& note : book.live()) {
+    if (!note.names(static_cast<unsigned>(slot))) continue;
+    for (const ProcessStat& process : started_in_claim(note.id, note.process.uid)) found.push_back(process.pid);
+  }
+  return found;
 }
 
 void SystemInit::name_holders_of_vanished() {
@@ -393,8 +314,9 @@ void SystemInit::name_holders_of_vanished() {
     for (pid_t pid : lockers_of(locks.flocks, node.get())) ++holders[pid];
   }
   for (const auto& [pid, number] : holders)
-    report_.cautions.push_back(fmt::format("{} keeps the locks of {} units that are gone: end it, or they are never forgotten",
-                                           describe_process(pid), number));
+    report_.cautions.push_back(fmt::format("{} keeps the lock{} gone: end it, or {} never forgotten", describe_process(pid),
+                                           number == 1 ? " of 1 unit that is" : fmt::format("s of {} units that are", number),
+                                           number == 1 ? "it is" : "they are"));
 }
 
 void SystemInit::write_devices() {

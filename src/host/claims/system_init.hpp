@@ -1,16 +1,17 @@
 // `thole init` in the system's directory; init.hpp tells how it works.
 #pragma once
 
-#include <map>
+#include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "host/claims/init.hpp"
 #include "host/claims/init_record.hpp"
-#include "host/claims/kernel_locks.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/node_maker.hpp"
+#include "host/claims/take_back.hpp"
 
 namespace thole::host {
 
@@ -21,11 +22,6 @@ class SystemInit {
   InitReport run();
 
  private:
-  struct Meant {
-    std::set<pid_t> processes;
-    std::set<uid_t> users;
-  };
-
   Access access_wanted() const;
   // The only group that may claim. Empty where everybody may: then the nodes' group (root's) says nothing.
   std::optional<gid_t> gate() const { return maker_.access().mode == 0660 ? maker_.access().group : std::nullopt; }
@@ -34,9 +30,6 @@ class SystemInit {
   void forget_vanished();
   void add_units();
   void renew(const std::string& name);
-  void see_who_is_meant();
-  void take_back(const std::string& name);
-  bool has_got_it_since(pid_t pid, const std::string& name, int node) const;
   void name_outsiders();
   void renew_file(const std::string& name, off_t size);
   void write_devices();
@@ -46,7 +39,9 @@ class SystemInit {
   bool is_there(const std::string& name) const;
   bool vanished(const std::string& key) const;
   std::set<std::string> vanished_units() const;
+  Fd notes() const;
   std::string* slot_for_another();
+  std::vector<pid_t> inside_claims_of(std::ptrdiff_t slot) const;
   void name_holders_of_vanished();
 
   const StatePaths& paths_;
@@ -55,14 +50,14 @@ class SystemInit {
   InitReport report_;
   Fd lock_;
   InitRecord before_;
-  KernelLocks locked_before_;               // where something is to be taken back,
-  std::map<std::string, Meant> meant_;              // and who had which node of it
   std::vector<std::string> held_;   // nodes, closed to newcomers
   StateDir dir_;
   NodeMaker maker_;
+  TakeBack take_back_;
   SlotKeys keys_;
   bool keys_changed_ = false;
   bool crowded_ = false;            // there were more units than slots
+  std::optional<std::set<unsigned>> claimed_slots_;   // then, as it was before any was given to another
 };
 
 // Who claims one of these units in a fallback directory: a sentence that names him, "" when nobody does.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -33,14 +34,22 @@ class HeldByNote {
   // Does this file speak of a lock of its user, and no other file of his before it?
   bool speaks_first(int notes, const std::string& name, uid_t uid) {
     bool first = false;
+    for_each_held(notes, name, uid, [&](unsigned slot, unsigned place) {
+      first = spoken_of_.insert({uid, slot, place}).second || first;
+    });
+    return first;
+  }
+
+  // The places that this file speaks of and its user holds.
+  void for_each_held(int notes, const std::string& name, uid_t uid,
+                     const std::function<void(unsigned, unsigned)>& visit) const {
     NoteBook book(open_at(notes, ".", O_RDONLY | O_DIRECTORY), about_.number);
     book.collect(name, uid);
     book.read(about_.keys);
     for (const Note& note : book.live())
       for (unsigned slot = 0; slot < model::max_slots; ++slot)
         if (note.names(slot) && is_held(slot, note.places[slot] - 1u, uid))
-          first = spoken_of_.insert({uid, slot, note.places[slot]}).second || first;
-    return first;
+          visit(slot, note.places[slot]);
   }
 
  private:
@@ -115,6 +124,17 @@ bool may_be_notes(const Entry& entry) {
 }
 
 }  // namespace
+
+std::set<unsigned> claimed_slots(int notes, const NotesPlace& about) {
+  std::set<unsigned> claimed;
+  const HeldByNote held(about);
+  for (const std::string& name : entries_in(notes)) {
+    Entry entry{name, {}};
+    if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0 || !may_be_notes(entry)) continue;
+    held.for_each_held(notes, name, entry.found.st_uid, [&](unsigned slot, unsigned) { claimed.insert(slot); });
+  }
+  return claimed;
+}
 
 std::vector<std::string> tidy_notes(int notes, const NotesPlace& about, const TidyWish& wish) {
   std::map<uid_t, unsigned> files;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,8 @@ struct TidyWish {
 // later claims, where it is longer than a page, or space is scarce. A file with a live note of a lock that its user holds stays
 // in any case, one file a lock. Tells what stays although it is no note.
 std::vector<std::string> tidy_notes(int notes, const NotesPlace& about, const TidyWish& wish);
+
+// The slots that are claimed: live notes speak of locks of them that their users hold.
+std::set<unsigned> claimed_slots(int notes, const NotesPlace& about);
 
 }  // namespace thole::host

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
+#include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/queue_file.hpp"
 #include "unit/host/claims_fixture.hpp"
@@ -175,6 +177,56 @@ TEST(KernelLocks, FlocksInForceAreReadWaitersAndOthersAreNot) {
   EXPECT_EQ(locks[0].ino, 131u);
   EXPECT_TRUE(locks[0].exclusive);
   EXPECT_FALSE(locks[1].exclusive);
+}
+
+// What the kernel writes, reading after reading; the last one again and again.
+KernelLocks read_as(std::vector<LockTable> tables, std::chrono::nanoseconds limit = for_init_to_take) {
+  std::size_t next = 0;
+  return join_tables([&] { return tables[std::min(next++, tables.size() - 1)]; }, limit);
+}
+
+LockTable pages(const std::string& pids, bool at_once = false) {
+  LockTable table;
+  for (char pid : pids) table.text += fmt::format("1: FLOCK  ADVISORY  WRITE {} 00:1b:{} 0 EOF\n", pid, pid);
+  table.read = true;
+  table.at_once = at_once;
+  return table;
+}
+
+std::string pids_of(const KernelLocks& locks) {
+  std::string pids;
+  for (const KernelLock& lock : locks.flocks) pids += std::to_string(lock.pid);
+  return pids;
+}
+
+TEST(KernelLocks, AListOfSeveralPagesIsReadUntilItReadsTwiceAlike) {
+  const KernelLocks moved = read_as({pages("124"), pages("1234"), pages("1234"), pages("9")});
+  EXPECT_EQ(pids_of(moved), "1234");
+  EXPECT_TRUE(moved.names_all());
+  const KernelLocks one_page = read_as({pages("12", true), pages("9")});
+  EXPECT_EQ(pids_of(one_page), "12") << "which is read once";
+  EXPECT_TRUE(one_page.names_all());
+  EXPECT_EQ(pids_of(read_as({pages("12"), pages("2", true)})), "2") << "what has ended in between is not in it";
+}
+
+TEST(KernelLocks, AListThatNeverReadsTwiceAlikeIsJoinedAndProvesNothing) {
+  std::vector<LockTable> restless{pages("54")};
+  for (int i = 0; i < 64; ++i) restless.push_back(pages(i % 2 ? "1" : "12"));
+  const KernelLocks locks = read_as(restless);
+  std::string found = pids_of(locks);
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, "1245");
+  EXPECT_TRUE(locks.whole);
+  EXPECT_FALSE(locks.names_all());
+  EXPECT_EQ(locks.flocks.front().pid, 1) << "who was seen last is named first";
+}
+
+TEST(KernelLocks, AListThatCannotBeReadProvesNothing) {
+  EXPECT_FALSE(read_as({LockTable{}}).names_all());
+  LockTable cut = pages("1");
+  cut.whole = false;
+  EXPECT_FALSE(read_as({cut}).names_all());
+  EXPECT_FALSE(read_as({cut}).crowd.empty());
 }
 
 TEST(KernelLocks, AFileOfAnotherFileSystemWithTheSameNumberIsAnotherFile) {

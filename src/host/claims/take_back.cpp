@@ -1,0 +1,165 @@
+#include "host/claims/take_back.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/text.hpp"
+#include "host/claims/layout.hpp"
+#include "host/claims/membership.hpp"
+#include "host/process/tree.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr std::size_t most_named = 8;
+
+void pause_briefly() {
+  const timespec time{0, 20'000'000};
+  ::nanosleep(&time, nullptr);
+}
+
+// Those whose descriptors keep it, however long anybody has made the kernel's list. Each thread may have descriptors of its
+// own, and the first may have ended.
+std::vector<pid_t> who_have(int node) {
+  std::vector<pid_t> found;
+  for (pid_t pid : all_pids()) {
+    const std::vector<pid_t> threads = threads_of(pid);
+    const auto keeps = [node](pid_t thread) { return keeps_lock(thread, node).value_or(false); };
+    if (std::ranges::any_of(threads, keeps)) found.push_back(pid);
+  }
+  return found;
+}
+
+// Nobody interrupts while this lives: a node that stayed marked could be claimed by nobody.
+class Uninterrupted {
+ public:
+  Uninterrupted() {
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    for (int number : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) ::sigaddset(&ends, number);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
+  }
+  Uninterrupted(const Uninterrupted&) = delete;
+  Uninterrupted& operator=(const Uninterrupted&) = delete;
+  ~Uninterrupted() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+Fd open_node(int directory, const std::string& name) {
+  return open_at(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+}
+
+// "still run, and may use GPU-…: pid 12 (python3) of anna, pid 14 (sh) of anna; end them"
+std::string still_run(const std::string& unit, const std::set<pid_t>& processes) {
+  std::string named;
+  std::size_t told = 0;
+  for (pid_t pid : processes) {
+    if (told == most_named) break;
+    const auto process = process_state(pid);
+    if (!process || process->state == 'Z') continue;
+    named += (told++ == 0 ? "" : ", ") + describe_process(pid);
+  }
+  if (told == 0) return "";
+  if (processes.size() > most_named) named += fmt::format(" and {} more", processes.size() - most_named);
+  return fmt::format("what had {} may use it still; end it: {}", unit, named);
+}
+
+}  // namespace
+
+std::vector<std::string> nodes_of(const std::string& unit) {
+  std::vector<std::string> names{gpu_node(unit)};
+  for (unsigned place = 0; place < model::share_places; ++place) names.push_back(share_node(unit, place));
+  return names;
+}
+
+bool stays_locked(int fd) {
+  for (int tries = 0; tries < 5; ++tries) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return false;
+    pause_briefly();
+  }
+  return true;
+}
+
+TakeBack::TakeBack(int directory, const std::vector<std::string>& units, std::chrono::nanoseconds limit)
+    : directory_(directory), units_(units), limit_(limit) {
+  if (units.empty()) return;
+  before_ = kernel_locks(limit_);
+  for (const std::string& unit : units)
+    for (const std::string& name : nodes_of(unit)) {
+      const Fd node = open_node(directory, name);
+      if (!node || !stays_locked(node.get())) continue;
+      const std::vector<pid_t> lockers = lockers_of(before_.flocks, node.get());
+      Meant& meant = meant_[name];
+      meant.processes.insert(lockers.begin(), lockers.end());
+      for (pid_t pid : who_have(node.get())) meant.processes.insert(pid);
+      for (pid_t pid : meant.processes)
+        if (const auto user = user_ids_of(pid)) meant.users.insert({user->real, user->effective});
+    }
+}
+
+bool TakeBack::is_asked(const std::string& unit) const { return std::ranges::find(units_, unit) != units_.end(); }
+
+bool TakeBack::of(const std::string& unit, const How& how, std::vector<std::string>& said) {
+  bool taken = !how.lost.empty(), spared = false;
+  if (taken) said.push_back(fmt::format("{} is taken back; {} has its deleted lock", gpu_node(unit), how.lost));
+  std::set<pid_t> had(how.inside.begin(), how.inside.end());
+  for (const std::string& name : nodes_of(unit)) {
+    const Done done = node(name, how, had, said);
+    taken = taken || done == Done::taken;
+    spared = spared || done == Done::spared;
+  }
+  if (const std::string rest = still_run(unit, had); taken && !rest.empty()) said.push_back(rest);
+  if (!taken && !spared) said.push_back(fmt::format("{} is not taken back: nobody held it", unit));
+  return taken && !spared;
+}
+
+TakeBack::Done TakeBack::node(const std::string& name, const How& how, std::set<pid_t>& had,
+                              std::vector<std::string>& said) {
+  const Uninterrupted whole;
+  const Fd node = open_node(directory_, name);
+  if (!node || !stays_locked(node.get())) return how.maker.replace_fifo(name), Done::nobody_had_it;
+  const std::string keeper = describe_keeper(node.get());
+  how.maker.mark(name, true);   // from here on nobody gets it
+  const KernelLocks now = kernel_locks(limit_);
+  const std::vector<pid_t> seen = who_have(node.get());
+  std::vector<pid_t> lockers = lockers_of(now.flocks, node.get());
+  if (!before_.names_all() || !now.names_all()) lockers.insert(lockers.end(), seen.begin(), seen.end());
+  std::string spared;
+  if (lockers.empty() && !(before_.whole && now.whole)) spared = "who has it cannot be told" + (now.crowd.empty() ? "" : ", " + now.crowd);
+  for (pid_t pid : lockers)
+    if (spared.empty() && has_got_it_since(pid, name, node.get(), how.group))
+      spared = describe_process(pid) + " has got it just now";
+  if (!spared.empty()) {
+    how.maker.mark(name, false);
+    said.push_back(fmt::format("{} is not taken back: {}", name, spared));
+    return Done::spared;
+  }
+  said.push_back(fmt::format("{} is taken back; {}", name, keeper));
+  had.insert(seen.begin(), seen.end());
+  how.maker.replace_fifo(name);
+  return Done::taken;
+}
+
+// A lock can be handed on, and whoever locks what he was handed is the one whom the kernel names: so nobody has got it while
+// who had it before has it still, and nobody whom the users' lists do not know (each user has thousands of subordinate uids).
+bool TakeBack::has_got_it_since(pid_t pid, const std::string& name, int node, std::optional<gid_t> group) const {
+  const auto before = meant_.find(name);
+  const auto user = user_ids_of(pid);
+  if (!user) return false;
+  if (before != meant_.end()) {
+    const Meant& meant = before->second;
+    if (meant.users.contains(user->real) || meant.users.contains(user->effective)) return false;
+    if (std::ranges::any_of(meant.processes, [&](pid_t had) { return keeps_lock(had, node).value_or(false); })) return false;
+  }
+  if (group && !process_is_member(pid, *group)) return false;
+  return has_account(user->real);
+}
+
+}  // namespace thole::host

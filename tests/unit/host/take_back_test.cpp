@@ -1,0 +1,139 @@
+// `thole init --take-back` beside long lists of locks and signals, on a node of the test's own.
+#include "host/claims/take_back.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "base/text.hpp"
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host::claim_tests {
+namespace {
+
+struct TakingBack : testing::Test {
+  TakingBack()
+      : directory(open_at(AT_FDCWD, folder.path.c_str(), O_RDONLY | O_DIRECTORY)), maker(directory.get(), folder.path, {}) {
+    maker.make_fifo("gpu.GPU-0");
+  }
+
+  // More locks than the kernel lists on some pages: with the least limit its list is not read to the end.
+  void crowd() {
+    for (int i = 0; i < 400; ++i) {
+      kept.push_back(open_at(AT_FDCWD, folder.path.c_str(), O_RDWR | O_TMPFILE, 0600));
+      ASSERT_EQ(::flock(kept.back().get(), LOCK_EX), 0);
+    }
+    ASSERT_FALSE(kernel_locks(least).whole);
+  }
+  Fd locked(int how = LOCK_EX) const {
+    Fd node = open_at(directory.get(), "gpu.GPU-0", O_RDWR | O_NONBLOCK);
+    EXPECT_EQ(::flock(node.get(), how | LOCK_NB), 0);
+    return node;
+  }
+  bool take_back(std::vector<std::string>& said) const {
+    TakeBack asked(directory.get(), units, least);
+    return asked.of("GPU-0", {maker, {}, "", {}}, said);
+  }
+  bool is_marked() const {
+    struct stat node;
+    return ::fstatat(directory.get(), "gpu.GPU-0", &node, 0) == 0 && (node.st_mode & being_taken) != 0;
+  }
+
+  static constexpr std::chrono::nanoseconds least{1};
+  TemporaryFolder folder;
+  Fd directory;
+  NodeMaker maker;
+  std::vector<std::string> units{"GPU-0"};
+  std::vector<Fd> kept;
+};
+
+TEST_F(TakingBack, WhereTheKernelsListIsTooLongDescriptorsDecide) {
+  crowd();
+  for (int how : {LOCK_EX, LOCK_SH}) {
+    Child holder([&](Child& self) {
+      const Fd node = locked(how);
+      self.say('l');
+      self.hear();
+      return 0;
+    });
+    ASSERT_EQ(holder.hear(), 'l');
+    std::vector<std::string> said;
+    EXPECT_TRUE(take_back(said));
+    ASSERT_EQ(said.size(), 2u);
+    EXPECT_TRUE(said[0].starts_with("gpu.GPU-0 is taken back; ")) << said[0];
+    EXPECT_NE(said[1].find(fmt::format("pid {} ", holder.pid())), std::string::npos) << said[1];
+    EXPECT_TRUE(locked()) << "it can be claimed anew";
+  }
+}
+
+TEST_F(TakingBack, WhereNobodyCanTellWhoHasItNothingIsTaken) {
+  cpu_set_t before, one;                                     // the kernel lists the locks taken on each, the newest first
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(::sched_getcpu(), &one);
+  ::sched_setaffinity(0, sizeof one, &one);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const Fd here(ends[0]), there(ends[1]);
+  {
+    const Fd node = locked();                                // on its way to a process, no process has it
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))]{};
+    char byte = 'x';
+    iovec data{&byte, 1};
+    msghdr message{};
+    message.msg_iov = &data, message.msg_iovlen = 1, message.msg_control = space, message.msg_controllen = sizeof space;
+    cmsghdr* part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET, part->cmsg_type = SCM_RIGHTS, part->cmsg_len = CMSG_LEN(sizeof(int));
+    const int fd = node.get();
+    std::memcpy(CMSG_DATA(part), &fd, sizeof fd);
+    ASSERT_EQ(::sendmsg(here.get(), &message, 0), 1);
+  }
+  crowd();
+  ::sched_setaffinity(0, sizeof before, &before);
+  std::vector<std::string> said;
+  EXPECT_FALSE(take_back(said));
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("is not taken back: who has it cannot be told"), std::string::npos) << said[0];
+  EXPECT_FALSE(is_marked()) << "it can be claimed when it is free";
+}
+
+// Whoever interrupts init finds no node marked, which nobody could claim from then on.
+const TakingBack* interrupted = nullptr;
+std::atomic<int> times_interrupted{0}, times_marked{0};
+
+TEST_F(TakingBack, NobodyInterruptsItWhileTheNodeIsMarked) {
+  interrupted = this;
+  times_interrupted = times_marked = 0;
+  struct sigaction act {}, before {};
+  act.sa_flags = SA_RESTART;
+  act.sa_handler = [](int) {
+    ++times_interrupted;
+    if (interrupted->is_marked()) ++times_marked;
+  };
+  ASSERT_EQ(::sigaction(SIGTERM, &act, &before), 0);
+  const pid_t process = ::getpid(), thread = ::gettid();
+  std::atomic<bool> over{false};
+  std::thread sender([&] {
+    while (!over) {
+      ::syscall(SYS_tgkill, process, thread, SIGTERM);
+      std::this_thread::yield();
+    }
+  });
+  for (int times = 0; times < 5; ++times) {
+    const Fd node = locked();
+    std::vector<std::string> said;
+    EXPECT_TRUE(take_back(said));
+  }
+  over = true;
+  sender.join();
+  ::sigaction(SIGTERM, &before, nullptr);
+  EXPECT_GT(times_interrupted, 0);
+  EXPECT_EQ(times_marked, 0);
+}
+
+}  // namespace
+}  // namespace thole::host::claim_tests
