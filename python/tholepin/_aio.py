@@ -8,10 +8,9 @@ cancellation.
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Generic, Mapping, TypeVar
 
-from . import _waiting
+from . import _start, _waiting
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,8 +37,7 @@ async def to_the_end(
         except RuntimeError:  # the loop is closed; whoever closed the coroutine joins this thread
             pass
 
-    thread = threading.Thread(target=run, name="tholepin-async", daemon=True)
-    thread.start()
+    thread = _start.start_thread("a thread that waits", run, "tholepin-async")
     stop: asyncio.CancelledError | None = None
     while not left.is_set():
         try:

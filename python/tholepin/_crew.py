@@ -13,7 +13,6 @@ that one is tried again, up to a limit.
 from __future__ import annotations
 
 import _pickle
-import errno
 import os
 import select
 import signal
@@ -94,11 +93,7 @@ class Crew:
         self._ready_count = 0
         self.size = len(shares.each)
         self._finished = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="thole-pool", daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:
-            raise _start.not_started("the pool's thread", OSError(errno.EAGAIN, "")) from None
+        self._thread = _start.start_thread("the pool's thread", self._run, "thole-pool")
 
     # ---- For other threads ----
 

@@ -17,7 +17,7 @@ import select
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
 from . import _native
 from .errors import Error, WorkerNotStarted
@@ -152,6 +152,7 @@ def start(
 
     Raises:
         Error: it is not there (code 127), cannot be run (126), or the binding was refused under "strict" (69).
+        OSError: no pipe for its tie to our life.
     """
     from . import _worker
 
@@ -178,6 +179,8 @@ def python(module: str, number: int) -> list[str]:
     package."""
     import subprocess
 
+    if not sys.executable:  # an embedded interpreter
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     code = f"import sys; sys.path.insert(0, {package!r}); from {module} import main; main({number})"
@@ -202,18 +205,37 @@ def setup_part() -> bytes | _wire.Part:
     return _wire.part_of(marshal.dumps(told))
 
 
-_MENDS = {
+# The program's own words, of base/want.cpp.
+_WANTS = {
     errno.EMFILE: "raise the descriptor limit: ulimit -n",
     errno.ENFILE: "the machine has no descriptors left: fs.file-max",
     errno.EAGAIN: "raise the limit of processes: ulimit -u",
-    errno.ENOMEM: "memory is short: fewer workers, or end something",
-    errno.ENOENT: "sys.executable must be the path of a Python",
-    errno.EACCES: "sys.executable must be the path of a Python",
+    errno.ENOMEM: "memory is short: end something, or see the limit: ulimit -v",
 }
+_NO_PYTHON = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
 
 
-def not_started(worker: str, problem: OSError | Error) -> WorkerNotStarted:
+def is_want(problem: OSError | Error) -> bool:
+    """Whether it is for want of processes, memory or descriptors; it passes."""
+    return problem.errno in _WANTS
+
+
+def not_started(worker: str, problem: OSError | Error, program: str | None = None) -> WorkerNotStarted:
+    """What is raised where something cannot be started, by a Python of ours where no program is named."""
     number = problem.errno or 0
     why = f": {problem.message}" if isinstance(problem, Error) and not number else ""
-    hint = getattr(problem, "hint", "") or _MENDS.get(number, "")
-    return WorkerNotStarted(f"cannot start {worker}{why}", object=sys.executable, hint=hint, errno=number)
+    hint = getattr(problem, "hint", "") or _WANTS.get(number, "")
+    if program is None and not hint and number in _NO_PYTHON:
+        hint = "sys.executable must be the path of a Python"
+    object = (sys.executable or "sys.executable") if program is None else program
+    return WorkerNotStarted(f"cannot start {worker}{why}", object=object, hint=hint, errno=number)
+
+
+def start_thread(what: str, run: Callable[[], None], name: str) -> threading.Thread:
+    """A thread that keeps nobody from ending; WorkerNotStarted where there are too many."""
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        raise not_started(what, OSError(errno.EAGAIN, ""), "") from None
+    return thread

@@ -9,9 +9,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
-from . import _shares, _waiting, process, words
+from . import _shares, _start, _waiting, process, words
 from ._bell import Bell, new_epoll
-from .errors import Error, NeverPossible, WorkerDied
+from .errors import Error, NeverPossible, WorkerDied, WorkerNotStarted
 from .policy import Policy, under_those_around
 from .process import ProcessTemplate
 
@@ -297,7 +297,13 @@ class _Watch:
 
     def begin(self) -> None:
         """Not by the constructor: the group must know of us before we tell it that all is over."""
-        threading.Thread(target=self._run, name="thole-group", daemon=True).start()
+        try:
+            _start.start_thread("the group's thread", self._run, "thole-group")
+        except BaseException:
+            self._kill_started()
+            self._group._over()
+            self._close()
+            raise
 
     def _start(self, slot: _Slot) -> None:
         slot.started = process.start(slot.template, slot.share)
@@ -367,9 +373,9 @@ class _Watch:
         if self._group._ended(slot, self._stopping):
             try:
                 self._start(slot)
-            except Error as problem:
+            except (Error, OSError) as problem:
                 with self._group._changed:
-                    self._group._failed.append((0, problem.code))
+                    self._group._failed.append((0, problem.code if isinstance(problem, Error) else WorkerNotStarted.default_code))
                     self._group._changed.notify_all()
 
     def _begin_stop(self, patience: float) -> None:

@@ -6,13 +6,12 @@ import atexit
 import itertools
 import math
 import os
-import threading
 import time
 import types
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
-from . import _chunks, _crew, _shares, _waiting, _wire, words
+from . import _chunks, _crew, _shares, _start, _waiting, _wire, words
 from .policy import Policy, under_those_around
 from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
 
@@ -360,7 +359,7 @@ class Pool:
         if known is not None:
             feed()
         else:  # results are to come while a slow iterable still gives
-            threading.Thread(target=feed, name="thole-pool-feed", daemon=True).start()
+            _start.start_thread("a thread that reads what is to be done", feed, "thole-pool-feed")
         return results
 
 

@@ -6,11 +6,10 @@ import os
 import shutil
 import signal
 import socket
-import threading
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Sequence, Union
 
 from . import _pickling, _shares, _start, _waiting, _wire, words
-from .errors import WrongRequest
+from .errors import Error, WrongRequest
 from .policy import Policy, under_those_around
 
 if TYPE_CHECKING:
@@ -89,8 +88,24 @@ class Started:
 
 
 def start(template: ProcessTemplate, share: _shares.Share) -> Started:
-    """Starts what a template says, with this share of the GPUs."""
-    streams = _Streams(template)
+    """Starts what a template says, with this share of the GPUs.
+
+    Raises:
+        WorkerNotStarted: for want of processes, memory or descriptors; of a function also where there is no Python.
+        Error: the program is not there (code 127), cannot be run (126), or the binding was refused under "strict" (69).
+        OSError: a file that the template names cannot be opened; it says which.
+    """
+    try:
+        return _start_with(_Streams(template), template, share)
+    except (OSError, Error) as problem:
+        no_python = callable(template.target) and problem.errno != 0 and getattr(problem, "code", 126) in (126, 127)
+        if not _start.is_want(problem) and (getattr(problem, "filename", None) is not None or not no_python):
+            raise
+        program = None if callable(template.target) else os.fsdecode(os.fspath(template.target))
+        raise _start.not_started("a process", problem, program) from problem
+
+
+def _start_with(streams: _Streams, template: ProcessTemplate, share: _shares.Share) -> Started:
     change = {**share.change, **template.env}
     directory = None if template.cwd in (".", "") else template.cwd
     try:
@@ -266,7 +281,8 @@ class Process:
         return made
 
     def start(self) -> None:
-        """Claims its GPUs and starts it. Raises RuntimeError the second time."""
+        """Claims its GPUs and starts it. Raises RuntimeError the second time, and WorkerNotStarted for want of processes, memory
+        or descriptors."""
         if self._child is not None:
             raise RuntimeError("the process was started already")
         shares = _shares.for_policies([self._policy or Policy()], self._patience)
@@ -277,8 +293,15 @@ class Process:
             raise
         self._child, self._shares = started.child, shares
         self.stdin_conn, self.stdout_conn, self.stderr_conn = (started.pipes.get(number) for number in range(3))
-        if self._policy is not None:
-            threading.Thread(target=self._release_at_end, name="thole-process", daemon=True).start()
+        if self._policy is None:
+            return
+        try:
+            _start.start_thread("the process's thread", self._release_at_end, "thole-process")
+        except BaseException:
+            self.kill()
+            self.join()
+            self._child = None
+            raise
 
     def _release_at_end(self) -> None:
         assert self._child is not None and self._shares is not None

@@ -2,6 +2,7 @@
 """Process, ProcessGroup, Policy, System: as the documentation of Dragon describes them, on this host."""
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -327,3 +328,104 @@ def test_the_system_is_this_host():
     assert tholepin.System().nodes == [0] and tholepin.System().hostname_policies()[0].host_name == node.hostname
     with pytest.raises(tholepin.Error):
         tholepin.Node("elsewhere")
+
+
+def test_whatever_there_is_too_few_of_nothing_but_worker_not_started_is_raised(tmp_path):
+    """However few descriptors are left: a program, a function, a group of them; all GPUs are given back."""
+    script = tmp_path / "few.py"
+    script.write_text("""
+import gc, os, resource, sys, tholepin
+from tholepin import Policy, Process, ProcessGroup, ProcessTemplate
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+def program():
+    process = Process("true", stdout=Process.PIPE)
+    process.start()
+    process.join()
+def function():
+    process = Process(os.getpid)
+    process.start()
+    process.join()
+def group():
+    with ProcessGroup() as made:
+        made.add_process(2, ProcessTemplate("true", stdout=Process.PIPE))
+        made.init()
+        made.start()
+        made.join(100)
+if __name__ == "__main__":
+    for tried in (program, function, group):
+        tried()
+        seen = 0
+        for room in range(100):
+            gc.collect()
+            last = os.dup(0)
+            os.close(last)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (last + room, most))
+            try:
+                tried()
+            except tholepin.Error as error:
+                assert error.code == 69 and error.hint == "raise the descriptor limit: ulimit -n", repr(error)
+                seen += isinstance(error, tholepin.WorkerNotStarted)
+            else:
+                break
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        print(tried.__name__, seen > 0)
+""")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=LONG)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.splitlines() == ["program True", "function True", "group True"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user without processes of his own")
+def test_a_want_of_processes_is_said_in_the_programs_words():
+    """Of a fork, and of a thread of ours after the process was started: nothing is left of it."""
+    script = """
+import ctypes, os, resource, sys, tholepin
+first = tholepin.Process("true", policy=tholepin.Policy())   # so that what is imported is there
+first.start()
+first.join()
+os.setgroups([]); os.setgid(54883); os.setuid(54883)
+ctypes.CDLL(None).prctl(4, 1)   # PR_SET_DUMPABLE: its own /proc/self/fd
+tholepin._start._after_fork()    # a pipe of its own, not the one of root
+def tried(start):
+    try:
+        start()
+    except tholepin.WorkerNotStarted as error:
+        print(error.code, str(error).replace(chr(10), "|"))
+def group():
+    with tholepin.ProcessGroup() as made:
+        made.add_process(1, tholepin.ProcessTemplate("true"))
+        made.init()
+        made.start()
+for most in (1, 2):
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, 2))
+    tried(lambda: tholepin.Process("true", policy=tholepin.Policy()).start())
+    tried(group)
+try:
+    print(os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    print("no child")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG, cwd="/",
+                          env={**os.environ, "HOME": "/nonexistent"})
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    why = "Resource temporarily unavailable|  raise the limit of processes: ulimit -u"
+    assert done.stdout.splitlines() == [f"69 cannot start a process: true: {why}", f"69 cannot start a process: true: {why}",
+                                        f"69 cannot start the process's thread: {why}",
+                                        f"69 cannot start the group's thread: {why}", "no child"]
+
+
+@pytest.mark.parametrize("python", [None, "", "/gone/python"])
+def test_without_an_interpreter_a_function_cannot_be_started(monkeypatch, python):
+    monkeypatch.setattr(sys, "executable", python)
+    with pytest.raises(tholepin.WorkerNotStarted) as caught:
+        Process(leave, [0]).start()
+    assert str(caught.value).splitlines() == [
+        f"cannot start a process: {python or 'sys.executable'}: No such file or directory",
+        "  sys.executable must be the path of a Python"]
+
+
+def test_a_file_of_a_template_that_cannot_be_opened_is_named():
+    with pytest.raises(FileNotFoundError) as caught:
+        Process("true", stdin="/gone/file").start()
+    assert caught.value.filename == "/gone/file" and not isinstance(caught.value, tholepin.Error)

@@ -64,6 +64,13 @@ bool redirect(int output, int errors) {
   return nothing <= 2 || ::close(nothing) == 0;
 }
 
+// A number beyond the limit is EINVAL to the kernel; what is wanting are descriptors.
+int copy_above(int fd, int how, int least) {
+  const int copy = ::fcntl(fd, how, least);
+  if (copy < 0 && errno == EINVAL) errno = EMFILE;
+  return copy;
+}
+
 // clone3(2); -1 where the kernel refuses, for whatever reason: it is too old, a filter forbids it, the cgroup is none.
 pid_t fork_into(int cgroup) {
   struct {
@@ -153,7 +160,7 @@ int Launch::exec_any() {
 
 Launch::Failure Launch::prepare() {
   for (int fd : spec_.keep)
-    if (::fcntl(fd, F_DUPFD, first_kept) < 0) return {Stage::descriptors, errno};
+    if (copy_above(fd, F_DUPFD, first_kept) < 0) return {Stage::descriptors, errno};
   switch (binding_.apply()) {
     case BindingStep::Failed::nothing: break;
     case BindingStep::Failed::cpus: return {Stage::cpus, 0};
@@ -172,7 +179,7 @@ Launch::Failure Launch::prepare() {
 // By way of copies above all numbers that are given out: one of ours may have the number that another is to get.
 bool Launch::place_descriptors() {
   for (std::size_t i = 0; i < copies_.size(); ++i)
-    if ((copies_[i] = ::fcntl(spec_.place[i].first, F_DUPFD_CLOEXEC, above_)) < 0) return false;
+    if ((copies_[i] = copy_above(spec_.place[i].first, F_DUPFD_CLOEXEC, above_)) < 0) return false;
   for (std::size_t i = 0; i < copies_.size(); ++i)
     if (::dup2(copies_[i], spec_.place[i].second) < 0) return false;
   return true;
@@ -196,7 +203,7 @@ bool Launch::tie_to_life() {
 bool Launch::open_life() {
   const int opened = ::open(life_path_.c_str(), O_RDONLY | O_NONBLOCK);
   if (opened < 0) return false;
-  const int kept = ::fcntl(opened, F_DUPFD, above_);
+  const int kept = copy_above(opened, F_DUPFD, above_);
   return kept >= 0 && ::close(opened) == 0 && ::fcntl(kept, F_SETOWN, -::getpid()) == 0 &&
          ::fcntl(kept, F_SETSIG, SIGKILL) == 0 && ::fcntl(kept, F_SETFL, O_ASYNC | O_NONBLOCK) == 0;
 }
@@ -290,17 +297,17 @@ void Launch::tell_bound() const {
 }
 
 void Launch::report(const Failure& failure) const {
+  if (is_want(failure.reason)) throw not_started("a process", failure.reason).about(printable(spec_.argv[0]));
   switch (failure.stage) {
     case Stage::descriptors:
-      throw Error(ErrorCode::internal, "cannot hand the claim to the command")
-          .because(failure.reason).hint("raise the descriptor limit: ulimit -n");
+      throw Error(ErrorCode::internal, "cannot hand the claim to the command").because(failure.reason);
     case Stage::cpus: report_cpus();
     case Stage::memory: report_memory();
     case Stage::directory:
       throw Error(ErrorCode::unavailable, "cannot enter the working directory").about(spec_.cwd).because(failure.reason);
     case Stage::life:
       throw Error(ErrorCode::internal, "cannot tie the command to this process").because(failure.reason)
-          .hint("it needs /proc, and fewer descriptors than the limit: ulimit -n");
+          .hint("it needs /proc");
     case Stage::none:
     case Stage::exec: break;
   }
@@ -347,7 +354,6 @@ bool is_denied(const std::string& program, const std::string& path) {
 // env(1): 127 when the command does not exist, 126 when it is there and cannot be run.
 void Launch::report_exec(int reason) const {
   const std::string& program = spec_.argv[0];
-  if (is_want(reason)) throw not_started("a process", reason).about(printable(program));
   bool bare = program.find('/') == std::string::npos;
   if (bare && reason == EACCES && !is_denied(program, path_of(environment_))) reason = ENOENT;
   if (reason != ENOENT && reason != ENOTDIR) {
