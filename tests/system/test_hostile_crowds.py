@@ -1,6 +1,7 @@
 """Lists that strangers make long, and names that they borrow: locks of files by the ten thousand, notes full of locks, places
 in line in another's name. They make nobody wait, and no innocent is named."""
 import json
+import re
 
 import pytest
 
@@ -132,6 +133,35 @@ def test_a_hundred_thousand_locks_of_a_stranger_delay_nobody_and_he_is_named(lab
     assert lab.thole("bob", "run", "-g", "4", "--no-wait", "--", "true").returncode == 75
     end(mallory)
     end(alice)
+
+
+MANY_LOCKS_OF_OPEN_FILES = """
+import fcntl, os, struct, sys, tempfile
+kept = []
+for file in range(100):
+    kept.append(tempfile.TemporaryFile())
+    for byte in range(1000):
+        fcntl.fcntl(kept[-1], 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 2 * byte, 1, 0))    # F_OFD_SETLK
+print("up"); sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_a_crowd_of_locks_of_open_files_is_told_and_root_is_told_whose(lab):
+    """The kernel names nobody for such a lock; descriptors do, to who may see them."""
+    lab.init()
+    bobs = ("import fcntl, sys, tempfile; file = tempfile.TemporaryFile(); fcntl.lockf(file, fcntl.LOCK_EX)\n"
+            "print('up'); sys.stdin.read()")
+    bob = lab.start_python("bob", bobs)
+    mallory = lab.start_python("mallory", MANY_LOCKS_OF_OPEN_FILES)
+    assert re.search(r"somebody keeps \d+ locks of open files and more: who holds what", told_by_status(lab, "bob"))
+    assert re.search(r"mallory keeps \d+ locks of open files and more: who holds what", told_by_status(lab, "root"))
+    end(mallory)
+    end(bob)
+
+
+def told_by_status(lab, user):
+    return " ".join(lab.thole(user, "status", check=True).stdout.split())
 
 
 @in_one_surrounding

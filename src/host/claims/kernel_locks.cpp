@@ -95,20 +95,59 @@ std::string_view word(std::string_view line, unsigned index) {
   }
 }
 
-// "anna keeps 12000 locks": whoever has most of those that name a process.
+struct Most {
+  std::string name;
+  unsigned locks = 0;
+};
+
+Most most_of(const std::map<uid_t, unsigned>& of_user) {
+  const auto most = std::max_element(of_user.begin(), of_user.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  return most == of_user.end() ? Most{} : Most{printable(user_name(most->first), 32), most->second};
+}
+
+// The kernel names nobody for a lock of an open file: who has most of them, by those descriptors that we may see. `files`: as
+// the kernel writes them.
+Most most_of_open_files(const std::set<std::string_view>& files) {
+  std::map<uid_t, unsigned> of_user;
+  Allowance allowance(to_name_holders);
+  for (pid_t pid : all_pids()) {
+    if (allowance.over()) break;
+    unsigned locks = 0;
+    for_each_open_file(pid, [&](const OpenFile& open) {
+      const std::string file =
+          fmt::format("{:02x}:{:02x}:{}", gnu_dev_major(open.device), gnu_dev_minor(open.device), open.inode);
+      if (!files.contains(file) || allowance.over()) return;
+      const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, open.fd)).value_or("");
+      for (std::string_view line : split_lines(info)) locks += line.find("OFDLCK") != std::string_view::npos;
+    });
+    if (const auto uid = locks > 0 ? user_of(pid) : std::nullopt) of_user[*uid] += locks;
+  }
+  return most_of(of_user);
+}
+
+// "anna keeps 12000 locks": whoever has most of those that were read.
 std::string crowd_of(std::string_view text) {
   std::map<pid_t, unsigned> locks_of;
+  std::set<std::string_view> files;
+  unsigned of_open_files = 0;
   for (std::string_view line : split_lines(text)) {
     pid_t pid = 0;
-    if (take_number(word(line, 4), pid, 10) && pid > 0) ++locks_of[pid];
+    if (!take_number(word(line, 4), pid, 10)) continue;
+    if (pid > 0) ++locks_of[pid];
+    else if (word(line, 1) == "OFDLCK") ++of_open_files, files.insert(word(line, 5));
   }
   std::map<uid_t, unsigned> of_user;
   for (const auto& [pid, locks] : locks_of)
     if (const auto uid = taker_among({pid}).uid) of_user[*uid] += locks;
-  const auto most = std::max_element(of_user.begin(), of_user.end(), [](auto& a, auto& b) { return a.second < b.second; });
-  if (most == of_user.end() || most->second < a_crowd) return "somebody keeps more locks of files than can be read";
-  return fmt::format("{} keeps {} locks of files and more: who holds what cannot be read to its end",
-                     printable(user_name(most->first), 32), most->second);
+  constexpr const char* unread = "who holds what cannot be read to its end";
+  const Most most = most_of(of_user);
+  if (of_open_files >= a_crowd && of_open_files > most.locks) {
+    const Most seen = most_of_open_files(files);
+    if (seen.locks >= a_crowd) return fmt::format("{} keeps {} locks of open files and more: {}", seen.name, seen.locks, unread);
+    return fmt::format("somebody keeps {} locks of open files and more: {}", of_open_files, unread);
+  }
+  if (most.locks < a_crowd) return "somebody keeps more locks of files than can be read";
+  return fmt::format("{} keeps {} locks of files and more: {}", most.name, most.locks, unread);
 }
 
 }  // namespace

@@ -132,7 +132,8 @@ TakeBack::Done TakeBack::node(const std::string& name, const How& how, std::set<
   std::vector<pid_t> lockers = lockers_of(now.flocks, node.get());
   if (!before_.names_all() || !now.names_all()) lockers.insert(lockers.end(), seen.begin(), seen.end());
   std::string spared;
-  if (lockers.empty() && !(before_.whole && now.whole)) spared = "who has it cannot be told" + (now.crowd.empty() ? "" : ", " + now.crowd);
+  if (lockers.empty() && !(before_.whole && now.whole))
+    spared = "who has it cannot be told" + (now.crowd.empty() ? "" : ", " + now.crowd);
   for (pid_t pid : lockers)
     if (spared.empty() && has_got_it_since(pid, name, node.get(), how.group))
       spared = describe_process(pid) + " has got it just now";
