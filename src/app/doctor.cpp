@@ -267,10 +267,12 @@ class Examination {
     else
       text += logout.logind ? "; after a boot with your next thole, or by themselves after loginctl enable-linger"
                             : "; after a boot with your next thole";
-    add("queue", Result::ok, text);
+    if (findings_.directories.queue_kept.empty()) add("queue", Result::ok, text);
   }
 
   void check_runner() {
+    if (const std::string& who = findings_.directories.queue_kept; !who.empty())
+      add("queue", Result::problem, "nothing can be changed in it: " + who, "continue or end that process (kill -CONT, kill)");
     if (const auto runner = findings_.stopped_runner)
       add("queue runner", Result::problem, fmt::format("somebody has stopped it (process {}): nothing queued starts", *runner),
           fmt::format("kill -CONT {}", *runner));

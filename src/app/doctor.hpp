@@ -29,6 +29,7 @@ struct Directories {
   Directory personal, queue;
   std::string caches, logs;
   std::vector<std::string> queue_cautions, other_queues;
+  std::string queue_kept{};   // who keeps it from being written; "" when nobody does
 };
 
 struct Findings {

@@ -108,6 +108,9 @@ KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const 
                    const std::vector<KeptClaim>& all) {
   const std::string what = word.empty() ? "which claim?" : word;
   if (found.size() == 1) return std::move(found.front());
+  if (found.empty() && word.empty())
+    throw Error(ErrorCode::usage, "which claim? This is not inside one: name it by its id, or by a GPU of it")
+        .hint(list(all, search));
   if (found.empty()) {
     const bool short_of_an_id = !word.empty() && word.size() < shortest_beginning && is_hex(word);
     throw Error(ErrorCode::usage, "no such claim")

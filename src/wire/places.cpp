@@ -53,6 +53,7 @@ Places::Places(const Settings& settings)
     return found == settings.environment.end() ? std::string() : found->second;
   };
   const std::string home = variable("HOME"), state = variable("XDG_STATE_HOME"), data = variable("XDG_DATA_HOME");
+  if (!home.empty() && !home.starts_with('/')) no_home_ = fmt::format("HOME is \"{}\", no absolute path", printable(home));
   if (state.starts_with('/')) state_home_ = state;
   else if (home.starts_with('/')) state_home_ = home + "/.local/state";
   if (const std::string jupyter = variable("JUPYTER_DATA_DIR"); !jupyter.empty()) kernels_ = jupyter + "/kernels";
@@ -111,6 +112,7 @@ host::QueuePlaces Places::queue(const std::string& machine_name) const {
   host::QueuePlaces places;
   places.named = queue_dir_;
   places.state_home = state_home_;
+  if (!no_home_.empty()) places.no_state_home = no_home_;
   places.host = host::host_name();
   places.machine = machine_name;
   // The claims of a directory of their own have a queue of their own.

@@ -47,6 +47,7 @@ class Places {
 
  private:
   std::string machine_, program_, state_dir_, queue_dir_, personal_dir_, state_home_, kernels_;
+  std::string no_home_;   // why HOME is none; "" where it is one or is not set
   uid_t uid_;
 };
 

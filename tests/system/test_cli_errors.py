@@ -190,3 +190,19 @@ def test_a_result_that_cannot_be_written_is_an_error():
         failed = subprocess.run([THOLE, "--machine", "2xA100"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert failed.returncode == 125
     assert "No space left" in failed.stderr
+
+
+def test_a_relative_home_is_said_to_be_one(tmp_path):
+    done = subprocess.run([THOLE, "--machine", "1xA100", "doctor"], capture_output=True, text=True, timeout=60, cwd=tmp_path,
+                          env={"PATH": os.environ["PATH"], "HOME": "work", "THOLE_PERSONAL_DIR": str(tmp_path / "own")})
+    assert 'HOME is "work", no absolute path' in " ".join(done.stdout.split()) and "not set" not in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("words", [["release"], ["extend", "10m"]])
+def test_outside_a_claim_it_is_said_how_one_is_named(tmp_path, words):
+    environment = {name: value for name, value in os.environ.items() if name != "THOLE_CLAIM"}
+    done = subprocess.run([THOLE, "--machine", "1xA100", *words], capture_output=True, text=True, timeout=60, cwd=tmp_path,
+                          env={**environment, "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_STATE_DIR": str(tmp_path / "state")})
+    assert done.returncode == 64
+    assert done.stderr == ("thole: which claim? This is not inside one: name it by its id, or by a GPU of it\n"
+                           "  there are no claims\n"), done.stderr

@@ -1,5 +1,6 @@
 """A queue that somebody keeps from being written, or on which nobody can be started: who it is and what became of what was
 said, and nobody waits in silence."""
+import json
 import os
 import resource
 import shutil
@@ -53,6 +54,20 @@ def test_who_keeps_the_queue_from_being_written_is_named_and_control_c_works(que
     finally:
         waiting.kill()
         waiting.wait()
+
+
+def test_doctor_names_who_keeps_the_queue_and_does_not_wait_for_it(queue, writer):
+    done = subprocess.run([THOLE, "--json", "doctor"], env=queue.environment, cwd=queue.folder, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120)
+    about = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "queue"]
+    assert [check["result"] for check in about] == ["problem"], about
+    assert f"pid {writer.pid}" in about[0]["text"] and "stopped" in about[0]["text"] and "kill -CONT" in about[0]["fix"], about
+    os.kill(writer.pid, signal.SIGCONT)
+    writer.wait()
+    done = subprocess.run([THOLE, "--json", "doctor"], env=queue.environment, cwd=queue.folder, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120)
+    about = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "queue"]
+    assert "problem" not in [check["result"] for check in about], about
 
 
 def test_who_waits_goes_on_when_the_writer_does_and_who_only_looks_never_waits(queue, writer):

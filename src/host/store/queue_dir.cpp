@@ -159,7 +159,7 @@ bool can_be_written(const std::string& path) {
 
 // Why no queue is made in the state home; "" where one would be.
 std::string why_not_home(const QueuePlaces& places) {
-  if (places.state_home.empty()) return "HOME is not set";
+  if (places.state_home.empty()) return places.no_state_home;
   if (places.disk(places.state_home) == Disk::foreign) return places.state_home + " is on no local disk";
   return can_be_written(places.state_home + "/thole/queue") ? "" : places.state_home + " cannot be written";
 }

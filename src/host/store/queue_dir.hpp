@@ -22,6 +22,7 @@ Disk disk_of(const std::string& path);
 struct QueuePlaces {
   std::string named;                             // --queue-dir, THOLE_QUEUE_DIR: this directory itself; "" = choose
   std::string state_home;                        // XDG_STATE_HOME, ~/.local/state; "" = there is no home
+  std::string no_state_home = "HOME is not set";  // why there is none
   std::string var_lib = "/var/lib/thole", temporary = "/var/tmp";
   std::string host;                              // one home, several hosts: each has its queue
   std::string machine;  // a simulated machine or a state directory of its own has one too; "" = this machine

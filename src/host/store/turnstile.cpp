@@ -86,4 +86,16 @@ Turnstile::Pass::~Pass() {
   if (fd_ >= 0) ::flock(fd_, LOCK_UN);
 }
 
+std::optional<std::string> turnstile_kept(const std::string& directory, Millis patience) {
+  constexpr Millis between_looks{20};
+  const Fd file = open_at(AT_FDCWD, (directory + "/turnstile").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!file) return std::nullopt;
+  const SteadyTime until = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return std::nullopt;   // given back with the file
+    if (std::chrono::steady_clock::now() >= until) return describe_keeper(file.get());
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
 }  // namespace thole::host

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/fd.hpp"
+#include "base/time.hpp"
 
 namespace thole::host {
 
@@ -37,5 +39,9 @@ class Turnstile {
   Said said_;
   Fd file_;
 };
+
+// Who keeps the turnstile of the queue in this directory for longer than `patience`; nothing where it was open in between, where
+// there is none, or where it cannot be opened. Takes no turn that others wait for, and never waits longer.
+std::optional<std::string> turnstile_kept(const std::string& directory, Millis patience);
 
 }  // namespace thole::host
