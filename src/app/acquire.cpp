@@ -292,7 +292,8 @@ class Acquisition {
   // The caller has been told where it stood (options.waiting) and can say why.
   [[noreturn]] void give_up() {
     if (request_.wait == Seconds{0}) throw Error(ErrorCode::busy, request_.describe() + ": not free now");
-    throw Error(ErrorCode::timed_out, fmt::format("{}: not free after {}", request_.describe(), format_duration(*request_.wait)));
+    throw Error(ErrorCode::timed_out,
+                fmt::format("{}: not free after {}", request_.describe(), format_duration(*request_.wait)));
   }
 
   Site& site_;

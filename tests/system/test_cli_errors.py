@@ -200,9 +200,8 @@ def test_a_relative_home_is_said_to_be_one(tmp_path):
 
 @pytest.mark.parametrize("words", [["release"], ["extend", "10m"]])
 def test_outside_a_claim_it_is_said_how_one_is_named(tmp_path, words):
-    environment = {name: value for name, value in os.environ.items() if name != "THOLE_CLAIM"}
-    done = subprocess.run([THOLE, "--machine", "1xA100", *words], capture_output=True, text=True, timeout=60, cwd=tmp_path,
-                          env={**environment, "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_STATE_DIR": str(tmp_path / "state")})
+    done = thole("--machine", "1xA100", *words,
+                 env={"THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_STATE_DIR": str(tmp_path / "state")})
     assert done.returncode == 64
     assert done.stderr == ("thole: which claim? This is not inside one: name it by its id, or by a GPU of it\n"
                            "  there are no claims\n"), done.stderr
