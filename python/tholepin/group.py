@@ -375,7 +375,8 @@ class _Watch:
                 self._start(slot)
             except (Error, OSError) as problem:
                 with self._group._changed:
-                    self._group._failed.append((0, problem.code if isinstance(problem, Error) else WorkerNotStarted.default_code))
+                    code = problem.code if isinstance(problem, Error) else WorkerNotStarted.default_code
+                    self._group._failed.append((0, code))
                     self._group._changed.notify_all()
 
     def _begin_stop(self, patience: float) -> None:

@@ -281,8 +281,8 @@ class Process:
         return made
 
     def start(self) -> None:
-        """Claims its GPUs and starts it. Raises RuntimeError the second time, and WorkerNotStarted for want of processes, memory
-        or descriptors."""
+        """Claims its GPUs and starts it. Raises RuntimeError the second time, and WorkerNotStarted for want of
+        processes, memory or descriptors."""
         if self._child is not None:
             raise RuntimeError("the process was started already")
         shares = _shares.for_policies([self._policy or Policy()], self._patience)

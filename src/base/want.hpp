@@ -1,4 +1,4 @@
-// Where a limit, of this user or of the machine, keeps a process or a thread from being started: one text, one hint, one status.
+// A limit, of this user or of the machine, keeps a process or a thread from being started: one text, one hint, one status.
 #pragma once
 
 #include <string>

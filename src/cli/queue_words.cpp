@@ -136,8 +136,9 @@ model::Retry retry_of(const Word& word, Seconds pause) {
 
 WallTime begin_of(const Word& word, WallTime now) {
   if (word.text == "now") return now;
+  // 10.30 may be meant as a clock's.
   const bool bare_fraction = word.text.find_first_not_of("0123456789.") == std::string_view::npos && !parse_u64(word.text);
-  if (const auto from_now = parse_duration(word.text); from_now && !bare_fraction) return now + *from_now;   // 10.30 is a clock's
+  if (const auto from_now = parse_duration(word.text); from_now && !bare_fraction) return now + *from_now;
   if (const auto instant = parse_iso(word.text)) return *instant;
   const std::time_t seconds = std::chrono::duration_cast<Seconds>(now.time_since_epoch()).count();
   std::tm today{};

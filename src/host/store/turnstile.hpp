@@ -41,7 +41,7 @@ class Turnstile {
 };
 
 // Who keeps the turnstile of the queue in this directory for longer than `patience`; nothing where it was open in between, where
-// there is none, or where it cannot be opened. Takes no turn that others wait for, and never waits longer.
+// there is none, or where it cannot be opened. Never waits longer.
 std::optional<std::string> turnstile_kept(const std::string& directory, Millis patience);
 
 }  // namespace thole::host
