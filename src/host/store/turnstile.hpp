@@ -40,7 +40,7 @@ class Turnstile {
   Fd file_;
 };
 
-// Who keeps the turnstile of the queue in this directory for longer than `patience`; nothing where it was open in between, where
+// Who keeps the turnstile of the queue in this directory for longer than `patience`; nothing where it was open meanwhile, where
 // there is none, or where it cannot be opened. Never waits longer.
 std::optional<std::string> turnstile_kept(const std::string& directory, Millis patience);
 
