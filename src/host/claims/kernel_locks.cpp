@@ -143,8 +143,9 @@ std::string crowd_of(std::string_view text) {
   const Most most = most_of(of_user);
   if (of_open_files >= a_crowd && of_open_files > most.locks) {
     const Most seen = most_of_open_files(files);
-    if (seen.locks >= a_crowd) return fmt::format("{} keeps {} locks of open files and more: {}", seen.name, seen.locks, unread);
-    return fmt::format("somebody keeps {} locks of open files and more: {}", of_open_files, unread);
+    const bool is_his = seen.locks >= a_crowd;
+    return fmt::format("{} keeps {} locks of open files and more: {}", is_his ? seen.name : "somebody",
+                       is_his ? seen.locks : of_open_files, unread);
   }
   if (most.locks < a_crowd) return "somebody keeps more locks of files than can be read";
   return fmt::format("{} keeps {} locks of files and more: {}", most.name, most.locks, unread);
