@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -37,6 +38,9 @@ WAYS = {
 }
 
 
+CLAIM = ("run", "-q", "--no-wait", "--", "echo", "mine")
+
+
 class Machine:
     """A simulated GPU; its directory is named, or lies in the personal directory."""
 
@@ -56,8 +60,13 @@ class Machine:
     def thole(self, *words):
         return subprocess.run([THOLE, *words], env=self.environment, capture_output=True, text=True, timeout=120)
 
+    def at_once(self, *commands):
+        """Each waits a while for what may come back: together they wait no longer than one."""
+        with ThreadPoolExecutor(len(commands)) as threads:
+            return list(threads.map(lambda words: self.thole(*words), commands))
+
     def claim(self):
-        return self.thole("run", "-q", "--no-wait", "--", "echo", "mine")
+        return self.thole(*CLAIM)
 
     def hold(self):
         holder = Started([THOLE, "run", "-q", "--", "sh", "-c", "echo up; exec cat"], env=self.environment)
@@ -75,8 +84,7 @@ def test_what_is_lost_under_a_claim_gets_no_second_owner(tmp_path, kind, way):
     machine = Machine(tmp_path, kind)
     with machine.hold():
         machine.lose(way)
-        for attempt in (machine.claim, machine.claim, lambda: machine.thole("init", "--state-dir", machine.directory)):
-            done = attempt()
+        for done in machine.at_once(CLAIM, CLAIM, ("init", "--state-dir", machine.directory)):
             assert done.stdout == "" and done.returncode == 69, (way, done.stdout, done.stderr)
         assert machine.claim().returncode == 69, "init has made no way in"
 
@@ -109,17 +117,16 @@ def test_who_looks_is_told_of_it_sees_no_idle_gpu_and_doctor_calls_it_a_problem(
     machine = Machine(tmp_path, kind)
     with machine.hold():
         machine.lose(way)
-        text = machine.thole("status").stdout
+        seen = machine.at_once(("status",), ("status", "--json"), ("why", "0"), ("doctor",))
+        text, json_text, why, doctor = (look.stdout for look in seen)
         said = " ".join(text.split())
         assert "claims: " in said and ("missing" in said or "in use" in said), said
         assert "unknown" in said and "may be claimed" in said and "idle" not in said.lower(), text
-        status = json.loads(machine.thole("status", "--json").stdout)
+        status = json.loads(json_text)
         assert [unit["state"] for unit in status["units"]] == ["unknown"] and status["claims_problem"], status
         assert "may be claimed" in status["units"][0]["why"]
-        why = machine.thole("why", "0").stdout
         assert "may be claimed" in why and "free" not in why, why
-        doctor = machine.thole("doctor")
-        assert "problem" in doctor.stdout and "0 problems" not in doctor.stdout, doctor.stdout
+        assert "problem" in doctor and "0 problems" not in doctor, doctor
 
 
 def test_shared_files_deleted_alone_cost_no_lock(tmp_path):
