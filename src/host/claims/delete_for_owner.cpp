@@ -57,26 +57,29 @@ class ActingAs {
   bool changed_ = false, does_ = false;
 };
 
-// Its owner may have closed it to himself.
+// Its owner may have closed it to himself. By what was opened: a name may lead anywhere a moment later.
 void open_to_its_owner(int directory, const std::string& name) {
   struct stat found;
-  if (::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode) &&
-      (found.st_mode & 0700) != 0700)
-    (void)!::fchmodat(directory, name.c_str(), 0700, 0);
+  const Fd inner = open_at(directory, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW);
+  if (inner && ::fstat(inner.get(), &found) == 0 && (found.st_mode & 0700) != 0700)
+    (void)!::chmod(fmt::format("/proc/self/fd/{}", inner.get()).c_str(), 0700);
 }
 
-// A directory that is found in one of those in `top` comes up beside it, and has its turn later.
-void empty(int top) {
+// A directory that is found in one of those in `top` comes up beside it, and has its turn later. Nothing is closed to root.
+void empty(int top, Rights rights) {
+  const auto open_to_us = [&](int directory, const std::string& name) {
+    if (rights == Rights::of_the_owner) open_to_its_owner(directory, name);
+  };
   std::vector<std::string> left = entries_in(top);
   for (unsigned moved = 0; !left.empty() && moved < most_directories;) {
     const std::string name = std::move(left.back());
     left.pop_back();
     if (::unlinkat(top, name.c_str(), 0) == 0) continue;
-    open_to_its_owner(top, name);
+    open_to_us(top, name);
     if (Fd inner = open_at(top, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)) {
       for (const std::string& entry : entries_in(inner.get())) {
         if (::unlinkat(inner.get(), entry.c_str(), 0) == 0) continue;
-        open_to_its_owner(inner.get(), entry);
+        open_to_us(inner.get(), entry);
         std::string beside = fmt::format(".init-{}-{}", ::getpid(), moved++);
         if (::renameat(inner.get(), entry.c_str(), top, beside.c_str()) == 0) left.push_back(std::move(beside));
       }
@@ -107,7 +110,7 @@ std::string delete_as(uid_t owner, gid_t group, int directory, const std::string
   }
   if (top) {
     const ActingAs acting(owner, nobodys);
-    if (acting.does()) empty(top.get());
+    if (acting.does()) empty(top.get(), Rights::of_the_owner);
   }
   {
     const ActingAs acting(owner, group);
@@ -125,7 +128,7 @@ std::string delete_entry(int directory, const std::string& name, const struct st
   if (rights == Rights::of_the_owner && others_could) return "others may have put it there";
   if (rights == Rights::of_root || found.st_uid == ::geteuid()) {
     if (is_directory)
-      if (Fd top = open_at(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)) empty(top.get());
+      if (Fd top = open_at(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)) empty(top.get(), rights);
     const bool gone = ::unlinkat(directory, name.c_str(), is_directory ? AT_REMOVEDIR : 0) == 0 || errno == ENOENT;
     return gone ? "" : "it cannot be deleted";
   }
