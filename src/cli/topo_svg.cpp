@@ -345,7 +345,7 @@ class Picture {
     std::vector<std::string> notes;
     for (const LinkFact& fact : link_facts(machine_, joins_))
       if (fact.what == "PCIe") notes.push_back("PCIe: " + fact.text);
-    if (!overview_.claims_problem.empty()) notes.push_back("Who has what is not known: " + printable(overview_.claims_problem));
+    if (!overview_.claims_problem.empty()) notes.push_back("claims: " + printable(overview_.claims_problem));
     for (const std::string& note : notes)
       for (const std::string& line : lines_of(note, 10, right - margin)) {
         svg_.text(margin, y_ + 12, line, {.size = 10, .fill = faint});

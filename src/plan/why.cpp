@@ -21,6 +21,16 @@ std::string describe(const model::Holding& holding, WallTime now) {
   return text;
 }
 
+// Each once: "mallory (unverified), 15 times".
+std::vector<std::string> counted(const std::vector<std::string>& names) {
+  std::vector<std::string> once;
+  for (const std::string& name : names)
+    if (std::ranges::find(once, name) == once.end()) once.push_back(name);
+  for (std::string& name : once)
+    if (const auto times = std::ranges::count(names, name); times > 1) name += fmt::format(", {} times", times);
+  return once;
+}
+
 // "GPU 3: …", "GPUs 0,1: …": units kept by the same are named together.
 std::vector<std::string> describe_units(const std::vector<std::size_t>& eligible, const Scene& scene, const std::string& free) {
   constexpr std::size_t most_lines = 6;
@@ -68,7 +78,7 @@ std::string explain_unit(std::size_t unit, const Scene& scene) {
   for (const model::Holding& holding : scene.holdings)
     if ((holding.held || holding.overdue) && holding.key == scene.units[unit].key)
       holders.push_back(describe(holding, scene.now));
-  if (!holders.empty()) return join(holders, " and ");
+  if (!holders.empty()) return join(counted(holders), " and ");
   return unit < scene.verdicts.size() ? scene.verdicts[unit].why : "";
 }
 

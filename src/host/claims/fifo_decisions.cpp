@@ -34,6 +34,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   claim->taken_us = boot_clock_us();
   claim->joined_us = turn_ ? turn_->ticket.view.number : claim->taken_us;
   std::vector<unsigned> places;
+  alone_.clear();
   for (unsigned slot : decision.slots) {
     if (slot >= pass.view.slots.size() || !eligible_.test(slot))
       throw Error(ErrorCode::internal, "the rule took a slot not asked for");
@@ -62,7 +63,9 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
 // Locks one slot for the claim; false when it is taken after all. Adds the place of its note.
 bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places) {
   Fd lock = pass.look.kept(slot);
-  if (entry_.shared) lock.reset();  // never converted: a failed conversion would lose the lock
+  unsigned place = 0;
+  Fd share = entry_.shared ? take_place(pass, slot, place) : Fd();
+  if (share) lock.reset();  // never converted: a failed conversion would lose the lock
   if (!lock) {
     lock = pass.nodes.open_gpu(slot, O_RDWR);
     if (!lock) {
@@ -70,7 +73,7 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
       if (pass.slots_changed || !pass.nodes.state().current()) return false;
       pass.nodes.gpu_is_missing(slot);
     }
-    if (::flock(lock.get(), (entry_.shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+    if (::flock(lock.get(), (share ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) return false;
       throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
     }
@@ -81,24 +84,32 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
     throw Error(ErrorCode::unavailable, "not a lock of the directory's owner").about(pass.nodes.slots()[slot]).hint(
         "sudo thole init");
   pass.nodes.accept(found->st_ino, slot);
-  unsigned place = 0;
-  if (entry_.shared) {
-    Fd share;
-    for (unsigned k = 0; k < model::share_places && !share; ++k) {
-      Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
-      if (node) store_.hook("share opened");
-      if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
-      if (!in_force(pass.nodes, node.get(), share_node(pass.nodes.slots()[slot], k))) continue;
-      share = std::move(node);
-      place = k + 1;
-    }
-    if (!share) return false;
-    claim.locks.push_back(std::move(share));
-  }
+  if (entry_.shared && !share) alone_.push_back({pass.nodes.slots()[slot], pass.nodes.open_share(slot, 0, O_RDONLY)});
   claim.keys.push_back(pass.nodes.slots()[slot]);
+  if (share) claim.locks.push_back(std::move(share));
   claim.locks.push_back(std::move(lock));
   places.push_back(place);
   return true;
+}
+
+// A sharer's place on a unit. Anybody can lock all of them; where they are, a sharer takes the unit for himself, if nobody has
+// it: then nobody shares it, so whoever has the places is no sharer.
+Fd FifoPlace::take_place(Pass& pass, unsigned slot, unsigned& place) {
+  for (unsigned k = 0; k < model::share_places; ++k) {
+    Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
+    if (node) store_.hook("share opened");
+    if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (!in_force(pass.nodes, node.get(), share_node(pass.nodes.slots()[slot], k))) continue;
+    place = k + 1;
+    return node;
+  }
+  return Fd();
+}
+
+// May ask the network for a name: not under alloc.
+void FifoPlace::say_who_keeps_places() {
+  for (const auto& [key, node] : std::exchange(alone_, {}))
+    caution(key + " is yours alone: no place for sharers can be had there" + (node ? ": " + describe_keeper(node.get()) : ""));
 }
 
 void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::Claim& claim) {

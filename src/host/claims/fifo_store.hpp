@@ -68,6 +68,7 @@ class FifoStore : public port::ClaimStore {
   void open_directory(StateDir directory);
   void adopt();
   void say_who_keeps(const std::string& alloc, const KernelLocks& locks);   // under threads()
+  void say_who_keeps_places(const std::vector<std::pair<std::string, Fd>>& kept);   // likewise; a place of each unit
 
   ClaimStoreOptions options_;
   bool look_only_;                     // makes nothing, until somebody enters
@@ -83,6 +84,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<std::string> cautions_;
   AllocBudget looks_;                  // of those who only look; under threads_
   std::string kept_by_;                // what the last of them saw; under threads_
+  std::string places_kept_by_;         // what the last of holdings() saw of places for sharers; likewise
 };
 
 // One thread of this process at a time; and inside of alloc, one process at a time, unless somebody else keeps that.
@@ -151,6 +153,8 @@ class FifoPlace : public port::Place {
   bool drop_dead(Pass& pass);
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   bool lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places);
+  Fd take_place(Pass& pass, unsigned slot, unsigned& place);
+  void say_who_keeps_places();
   void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::Claim& claim);
   bool still_admitted(const model::Rule& rule);
   void collect_notes();
@@ -177,6 +181,8 @@ class FifoPlace : public port::Place {
   model::Decision decision_ = model::Wait{};
   std::optional<NoteBook> notes_;        // collected for the pass to come; empty: it reads none
   std::vector<Shared> shared_;           // of the claim just taken
+  struct Alone { std::string key; Fd place; };
+  std::vector<Alone> alone_;             // its units where a sharer found no place; a place of each
   std::optional<Turn> turn_;
   std::optional<Turn> spent_;            // left, not yet closed: closing wakes the next in line (pass_on)
   std::optional<Ticket> first_ticket_;   // number and time of my first: I keep them when I give back and come again

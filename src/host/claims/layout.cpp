@@ -159,7 +159,7 @@ std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::
   for (unsigned slot = 0; slot < model::max_slots; ++slot) {
     const unsigned place = record.places[slot];
     if (place == 0) continue;
-    if (place > 1 + model::share_places || note.shared != (place > 1) || keys[slot].empty()) return std::nullopt;
+    if (place > 1 + model::share_places || (place > 1 && !note.shared) || keys[slot].empty()) return std::nullopt;
     note.places[slot] = record.places[slot];
   }
   note.id = text_of(record.id);

@@ -27,8 +27,10 @@ struct HeldLock {
   Fd node;
 };
 
+using KeptPlaces = std::vector<std::pair<std::string, Fd>>;   // of a unit that nobody shares; one of them
+
 // Exact under alloc: trial locks.
-std::vector<HeldLock> try_all(ClaimDirectory& nodes) {
+std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptPlaces& kept) {
   std::vector<HeldLock> held;
   nodes.refresh_slots();
   WhoFile who(nodes.who());
@@ -37,6 +39,8 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes) {
     if (nodes.slots()[slot].empty()) continue;
     SlotLook::Held state = look.try_slot(slot);
     if (state == SlotLook::Held::exclusively) held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
+    if (state != SlotLook::Held::by_sharers && look.no_place_left(slot))
+      kept.emplace_back(nodes.slots()[slot], nodes.open_share(slot, 0, O_RDONLY));
     if (state == SlotLook::Held::by_sharers) {
       const std::vector<unsigned> places = look.live_share_places(slot);
       for (unsigned place : places) held.push_back({slot, place + 1, nodes.open_share(slot, place, O_RDONLY)});
@@ -90,13 +94,29 @@ void tell(model::Holding& holding, const Note& note) {
   if (note.shared && note.memory_mib != 0) holding.memory_mib = note.memory_mib;
 }
 
+// Does the process that a note names live? Its number may be another's by now, or of another pid namespace.
+bool lives(const Note& note) {
+  const auto process = process_state(static_cast<pid_t>(note.process.pid));
+  return process && process->start == note.process.start && process->uid == note.process.uid;
+}
+
 // Where the kernel's list could not be read to its end: the process that a note names, if its descriptors can be seen, has the
 // lock or has not.
 bool keeps_what_it_says(const Note& note, const Fd& node) {
-  const auto pid = static_cast<pid_t>(note.process.pid);
-  const auto process = process_state(pid);
-  return process && process->start == note.process.start && process->uid == note.process.uid &&
-         keeps_lock(pid, node.get()).value_or(false);
+  return lives(note) && keeps_lock(static_cast<pid_t>(note.process.pid), node.get()).value_or(false);
+}
+
+const Note* only_one_of(uid_t user, const std::vector<const Note*>& notes) {
+  const auto is_his = [&](const Note* note) { return note->process.uid == user; };
+  if (std::ranges::count_if(notes, is_his) != 1) return nullptr;
+  return *std::ranges::find_if(notes, is_his);
+}
+
+// Somebody's note says that his process took the lock, and the number that the kernel has is that of another's process: his may
+// have ended and left it to a child.
+const Note* says_the_same_number(const Taker& taker, const std::vector<const Note*>& notes) {
+  if (notes.size() != 1 || !taker.uid || notes.front()->process.uid == *taker.uid) return nullptr;
+  return notes.front()->process.pid == static_cast<std::uint32_t>(taker.pid) ? notes.front() : nullptr;
 }
 
 // What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says
@@ -114,23 +134,33 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
   // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen
   // has the lock or has not.
-  if (certain && !his && taker.pid != 0 && !keeps_lock(taker.pid, lock.node.get()).value_or(true)) {
+  if (certain && (!his || all.size() > 1) && taker.pid != 0 && !keeps_lock(taker.pid, lock.node.get()).value_or(true)) {
     taker = {};
     his = names_holder(notes, lock.slot, lock.place, taker);
+  }
+  // My own live note is true: it has ended before its claim has.
+  if (const Note* mine = certain ? only_one_of(::geteuid(), all) : nullptr; mine && taker.uid != ::geteuid()) {
+    taker = {};
+    his = mine;
   }
   if (!certain && all.size() == 1 && keeps_what_it_says(*all.front(), lock.node)) his = all.front();
   if (his) {
     tell(holding, *his);
     holding.verified = true;
-    if (taker.pid != 0) holding.pid = taker.pid;   // in a container he has another number
+    holding.pid = taker.pid;   // in a container he has another number than his note says
+    if (taker.pid == 0 && lives(*his)) holding.pid = static_cast<pid_t>(his->process.pid);
+  } else if (const Note* left = says_the_same_number(taker, all)) {
+    holding.user = user_name(left->process.uid) + " or " + user_name(*taker.uid);
   } else if (taker.uid) {
     holding.uid = *taker.uid;
+    holding.pid = taker.pid;
   } else if (all.size() == 1) {
     tell(holding, *all.front());
+    holding.pid = taker.pid != 0 ? taker.pid : lives(*all.front()) ? holding.pid : 0;
   } else {
     for (const Note* note : all) holding.user += (holding.user.empty() ? "" : " or ") + user_name(note->process.uid);
+    holding.pid = taker.pid;
   }
-  if (holding.pid == 0) holding.pid = taker.pid;
   return holding;
 }
 
@@ -172,6 +202,7 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
       const Taker process = taker_among({static_cast<pid_t>(note.process.pid)});
       if (process.pid == 0) continue;                                  // it has ended
       if (process.uid && *process.uid != note.process.uid) continue;   // he speaks of another's process
+      if (process.start && *process.start != note.process.start) continue;   // ... or of one that has ended
       model::Holding holding;
       holding.key = key;
       tell(holding, note);
@@ -229,8 +260,10 @@ std::vector<model::Holding> FifoStore::holdings() {
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
   // Without the kernel's whole list the locks are tried all the same: nobody is to look idle who is not.
   const bool tries = section->ordered() || !before.locks.names_all();
-  const std::vector<HeldLock> held = tries ? try_all(*nodes_) : read_only_view(*nodes_, before.locks);
+  KeptPlaces kept;
+  const std::vector<HeldLock> held = tries ? try_all(*nodes_, kept) : read_only_view(*nodes_, before.locks);
   section->leave();
+  say_who_keeps_places(kept);
   say_who_keeps(section->why(), before.locks);
   std::optional<Known> after;   // somebody may have come, or made his note in a file that had no live one, since that was read
   std::vector<model::Holding> holdings;
@@ -253,9 +286,18 @@ std::vector<model::Holding> FifoStore::holdings() {
   return holdings;
 }
 
-// Who keeps others from order or from the truth, for whoever looks.
+// Who keeps others from order, from the truth or from sharing, for whoever looks.
 void FifoStore::say_who_keeps(const std::string& alloc, const KernelLocks& locks) {
-  kept_by_ = !alloc.empty() ? alloc : !locks.crowd.empty() ? locks.crowd : safe_gpu_is_kept(options_.neighbours);
+  kept_by_ = !alloc.empty() ? alloc : !locks.crowd.empty() ? locks.crowd : places_kept_by_;
+  if (kept_by_.empty()) kept_by_ = safe_gpu_is_kept(options_.neighbours);
+}
+
+void FifoStore::say_who_keeps_places(const std::vector<std::pair<std::string, Fd>>& kept) {
+  places_kept_by_.clear();
+  if (kept.empty()) return;
+  const std::string more = kept.size() > 1 ? fmt::format(" and {} more", kept.size() - 1) : "";
+  places_kept_by_ = fmt::format("nobody shares {}{}, yet all places for sharers are kept, so that who comes with --share "
+                                "has a GPU alone: {}", kept.front().first, more, describe_keeper(kept.front().second.get()));
 }
 
 std::vector<model::Waiting> FifoStore::waiting() {

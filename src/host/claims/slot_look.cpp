@@ -44,6 +44,14 @@ std::vector<unsigned> SlotLook::live_share_places(unsigned slot) const {
   return places;
 }
 
+bool SlotLook::no_place_left(unsigned slot) const {
+  for (unsigned place = model::share_places; place-- > 0;) {   // who shares takes the first
+    Fd fd = directory_.open_share(slot, place, O_RDWR);
+    if (!fd || !taken(fd.get(), LOCK_EX, directory_.path())) return false;
+  }
+  return true;
+}
+
 model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
   model::SlotHolder holder;
   holder.shared = place != 0;

@@ -42,6 +42,7 @@ class SlotLook {
   enum class Held { no, exclusively, by_sharers };
   Held try_slot(unsigned slot);                              // keeps the lock when it is free
   std::vector<unsigned> live_share_places(unsigned slot) const;
+  bool no_place_left(unsigned slot) const;                   // all places of sharers are locked, whoever has the slot
 
  private:
   void add_holders(model::SlotView& view, unsigned slot, Held held);

@@ -62,7 +62,8 @@ class HeldByNote {
     const Taker taker = taker_among(lockers);
     if (lockers.empty())   // the list was too long, or changed while it was read
       return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
-    return !taker.uid || *taker.uid == uid;
+    // Who took it may have ended, and his number be another's by now: then it is a child's, whose nobody knows.
+    return !taker.uid || *taker.uid == uid || !keeps_lock(taker.pid, fd.get()).value_or(false);
   }
 
   const NotesPlace& about_;
