@@ -1,5 +1,5 @@
-// Port: the seats of the processes that work on a queue. A seat is a lock that the kernel frees with the last process that has
-// a copy of it, so that nobody can be dead and seated.
+// Port: the seats of the processes that work on a queue. A seat is a lock that the kernel frees at an end, so that nobody can
+// be dead and seated: a lane's with the last process that has a copy of it, the runner's with the runner itself.
 #pragma once
 
 #include <functional>

@@ -1,19 +1,15 @@
 #include "host/queue/local_door.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <ctime>
 
 #include "base/error.hpp"
 #include "base/stream.hpp"
@@ -25,6 +21,7 @@
 #include "host/process/tree.hpp"
 #include "host/queue/code_copy.hpp"
 #include "host/queue/log_files.hpp"
+#include "host/queue/runner_seat.hpp"
 #include "host/surroundings/logout.hpp"
 
 namespace thole::host {
@@ -48,34 +45,13 @@ class NoSubreaper {
 };
 
 constexpr Seconds patience_with_starters{60};
+constexpr unsigned starts_in_a_row = 3;          // of runners that have ended before they sat
 constexpr int pid_is_told_at = STDIN_FILENO;     // a runner reads nothing; its starter has a pipe there
-
-// Pauses that grow to 50 ms, between looks at what nobody tells of.
-class Backoff {
- public:
-  void rest() {
-    const timespec pause{0, pause_ns_};
-    ::nanosleep(&pause, nullptr);
-    pause_ns_ = std::min(pause_ns_ * 2, 50'000'000L);
-  }
-
- private:
-  long pause_ns_ = 500'000;
-};
 
 // Whether somebody has stopped this process, which goes by that name.
 bool is_stopped(pid_t pid, std::string_view name) {
   const auto process = read_process(pid);
   return process && process->name == name && process->state == 'T';
-}
-
-// Whether the process ends before that.
-bool ends_by(const Fd& process, SteadyTime deadline) {
-  pollfd ended{process.get(), POLLIN, 0};
-  for (;;) {
-    const int ready = ::poll(&ended, 1, poll_timeout(deadline, std::chrono::steady_clock::now()));
-    if (ready >= 0 || errno != EINTR) return ready > 0;
-  }
 }
 
 // What has been written into it so far, without the line's end.
@@ -94,6 +70,13 @@ std::string what_is_in(const Pipe& pipe) {
                         "  what keeps it: ps -o pid,stat,wchan,cgroup -p {}", runner));
 }
 
+// It makes its FIFO again as soon as it sees that somebody has removed it; it does not, or something else is in that place.
+[[noreturn]] void cannot_hear(const std::string& directory) {
+  throw Error(ErrorCode::unavailable, "the queue's runner does not listen").about(directory + "/wake").hint(
+      "what the queue was told is kept\n"
+      "  who the runner is: cat " + shell_quote(directory + "/runner"));
+}
+
 }  // namespace
 
 std::optional<pid_t> run_detached(const RunnerCommand& command) {
@@ -110,7 +93,7 @@ std::optional<pid_t> run_detached(const RunnerCommand& command) {
   if (failed != 0) throw not_started("the runner", failed).about(command.argv.front());
   // Its first process may be kept by what it asks: the user's manager, a directory that does not answer.
   const Fd end = open_pidfd(pid);
-  if (end && !ends_by(end, std::chrono::steady_clock::now() + patience_with_starters)) {
+  if (end && !is_ended_by(end, std::chrono::steady_clock::now() + patience_with_starters)) {
     ::kill(pid, SIGKILL);
     throw Error(ErrorCode::unavailable, "this does not get started")
         .about(printable(join(command.argv, " "), 200))
@@ -154,34 +137,20 @@ RunnerCommand under_user_manager(const RunnerCommand& command) {
   return through;
 }
 
-// A process that has been killed keeps its descriptors until it gets to run once more, and on a busy machine that takes a
-// while: what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so.
-bool is_dying(pid_t pid) {
-  constexpr std::uint64_t exiting = 0x4;
-  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
-  if (!stat) return errno == ENOENT || errno == ESRCH;   // else we have no descriptor, or no memory, to look with
-  const auto process = parse_process_stat(*stat);
-  if (process && (process->flags & exiting) != 0) return true;
-  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status", 16384).value_or("");
-  for (std::string_view line : split_lines(status))
-    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"))
-      if (parse_u64(trim(line.substr(7)), 16).value_or(0) & (std::uint64_t{1} << (SIGKILL - 1))) return true;
-  return false;
-}
-
+// Whoever has the seat has `wake` open from before he took it, and looks at the store afterwards. So he sees what we have
+// stored: by our byte, or without it where he sat down later. Any other reader of `wake` may be about to end: who has lost the
+// race for the seat, a lane that has just been forked.
 bool LocalDoor::told(SteadyTime give_up) {
-  while (files_.tell_runner()) {
-    const std::optional<pid_t> reader = runner();
-    if (!reader || !is_dying(*reader)) return true;
-    const Fd end = open_pidfd(*reader);
-    if (!end && errno == ESRCH) return true;     // a pid from before: this reader has not written its own yet
-    if (!end)
-      throw Error(ErrorCode::unavailable, "cannot wait for the old runner's end")
-          .because(errno)
-          .hint("see the limits: ulimit -n");
-    if (!ends_by(end, give_up)) cannot_end(*reader);
+  for (Backoff pause;; pause.rest()) {
+    const bool heard = files_.tell_runner();
+    const SeatLook seat = look_at_seat(files_.runner_file());
+    const bool late = std::chrono::steady_clock::now() > give_up;
+    if (seat.state == SeatLook::kept && heard) return true;
+    if (seat.state == SeatLook::dying && !ends_by(seat.pid, give_up)) cannot_end(seat.pid);
+    if (seat.state == SeatLook::empty) return false;
+    if (seat.state == SeatLook::missing && (!heard || late)) return false;   // a runner that lives makes it again
+    if (seat.state == SeatLook::kept && late) cannot_hear(files_.directory());
   }
-  return false;
 }
 
 // Of many who find no runner one starts it, and the others tell that one. A starter that hangs or was stopped is waited for as
@@ -193,26 +162,32 @@ void LocalDoor::stir() {
   for (Backoff pause; ::flock(start.get(), LOCK_EX | LOCK_NB) != 0; pause.rest())
     if (told(give_up)) return;
     else if (std::chrono::steady_clock::now() > give_up) break;
-  if (told(give_up)) return;
-  static_cast<void>(files_.open_runner());       // what keeps each runner from its seat is said without starting one
-  until_it_listens(start_runner());
+  for (unsigned started = 0; !told(give_up); ++started) {
+    if (started == starts_in_a_row)
+      throw Error(ErrorCode::unavailable, "the queue's runner ended at once").hint(says_why());
+    static_cast<void>(files_.open_runner());     // what keeps each runner from its seat is said without starting one
+    static_cast<void>(files_.open_wake());
+    if (sits_down(start_runner())) return;
+  }
 }
 
-// One that lives and is slow reads the store once it is up; nothing has to be said of that.
-void LocalDoor::until_it_listens(std::optional<pid_t> started) const {
+// False when it has ended instead: killed, or because another one had the seat. One that lives and is slow reads the store once
+// it is up; nothing has to be said of that.
+bool LocalDoor::sits_down(std::optional<pid_t> started) const {
   const SteadyTime up_by = std::chrono::steady_clock::now() + patience_;
   const Fd end = started ? open_pidfd(*started) : Fd();
   const bool gone = started && !end && errno == ESRCH;
   for (Backoff pause;; pause.rest()) {
-    const bool ended = gone || (end && is_readable(end.get()));   // in this order: it may have left to one that listens
-    if (files_.watch_runner()) return;
-    const bool late = std::chrono::steady_clock::now() >= up_by;
-    if (late && end && !ended) return;
-    if (ended || late)
-      throw Error(ErrorCode::unavailable, ended ? "the queue's runner ended at once" : "the queue's runner does not come up")
-          .hint("it says why in " + files_.directory() + "/runner.log");
+    const bool ended = gone || (end && is_readable(end.get()));   // in this order: it may have left to one who sits
+    if (look_at_seat(files_.runner_file()).state == SeatLook::kept) return true;
+    if (ended) return false;
+    if (std::chrono::steady_clock::now() < up_by) continue;
+    if (end) return true;
+    throw Error(ErrorCode::unavailable, "the queue's runner does not come up").hint(says_why());
   }
 }
+
+std::string LocalDoor::says_why() const { return "it says why in " + files_.directory() + "/runner.log"; }
 
 std::optional<pid_t> LocalDoor::start_runner() const {
   if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
@@ -229,15 +204,11 @@ void LocalDoor::nudge(std::uint64_t lane) {
 }
 
 // Its reader's end is an error at the other.
-Fd LocalDoor::runner_end() { return files_.watch_runner(); }
+Fd LocalDoor::runner_end() { return runner() ? files_.watch_runner() : Fd(); }
 
-// The lock is not tried, which could keep a starting runner from it: the FIFO has a reader as long as one lives.
 std::optional<pid_t> LocalDoor::runner() {
-  if (!runner_end()) return std::nullopt;
-  const auto text = read_file(files_.directory() + "/runner", 32);
-  const auto pid = parse_u64(trim(text.value_or("")));
-  if (!pid) return std::nullopt;
-  return static_cast<pid_t>(*pid);
+  const SeatLook seat = look_at_seat(files_.runner_file());
+  return seat.state == SeatLook::kept ? std::optional(seat.pid) : std::nullopt;
 }
 
 std::optional<pid_t> LocalDoor::stopped_runner() {

@@ -3,7 +3,7 @@
 // How a runner is started. The program is run again as `thole __runner`, with nothing of the caller's: no descriptor (one could
 // be a lock of the claim we are inside of), no terminal, no session, and only those variables it needs. It forks once more at
 // once, so that it is nobody's child: whoever started it neither waits for it nor ends it with his own tree (tree.hpp knows its
-// name). Who starts one has `start` locked until it listens, so that of a hundred who wait for a job one does.
+// name). Who starts one has `start` locked until it sits, so that of a hundred who wait for a job one does.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class LocalDoor : public port::QueueDoor {
   LocalDoor(std::string directory, RunnerCommand command, Millis patience = Millis{5'000})
       : files_(std::move(directory)), command_(std::move(command)), patience_(patience) {}
 
-  std::optional<pid_t> runner();                 // where one lives
+  std::optional<pid_t> runner();                 // where one lives; 0: in another pid namespace
 
   void stir() override;
   void nudge(std::uint64_t lane) override;
@@ -39,7 +39,8 @@ class LocalDoor : public port::QueueDoor {
  private:
   bool told(SteadyTime give_up);   // a runner that lives was; throws when one that was killed has not ended by then
   std::optional<pid_t> start_runner() const;
-  void until_it_listens(std::optional<pid_t> started) const;   // throws when it has ended instead
+  bool sits_down(std::optional<pid_t> started) const;
+  std::string says_why() const;
 
   QueueFiles files_;
   RunnerCommand command_;
@@ -50,9 +51,6 @@ class LocalDoor : public port::QueueDoor {
 // take long (a minute is too long). Throws Error(unavailable) with what it said when that ended with another status than 0.
 // Returns the process that goes on, where the first one has told it.
 std::optional<pid_t> run_detached(const RunnerCommand& command);
-
-// Whether this process has been killed and only has to end yet; also when it has ended.
-bool is_dying(pid_t pid);
 
 // The command that starts a runner which stays where a user's processes end with his session (host/surroundings/logout.hpp).
 RunnerCommand under_user_manager(const RunnerCommand& command);

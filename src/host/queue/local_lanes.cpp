@@ -17,6 +17,7 @@
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/local_door.hpp"
+#include "host/queue/runner_seat.hpp"
 
 namespace thole::host {
 namespace {
@@ -43,26 +44,31 @@ void write_pid(const Fd& lock) {
 
 }  // namespace
 
-// The FIFO is opened before the lock is tried: whoever finds nobody reading it may trust that the next runner looks at the
-// store after it has opened it.
+// The FIFO is opened before the seat is taken: whoever finds somebody there may trust that he gets to know (LocalDoor::told).
+// Who finds the seat taken by one that was killed waits for his end: those who have asked him for something may trust in us.
 std::optional<port::RunnerSeat> LocalLanes::sit() {
   files_.make();
-  port::RunnerSeat seat;
-  seat.wake = files_.open_wake();
-  seat.lock = files_.open_runner();
-  if (::flock(seat.lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return std::nullopt;
-    throw Error(ErrorCode::unavailable, "cannot lock the queue").about(files_.directory()).because(errno);
+  for (;;) {
+    port::RunnerSeat seat;
+    seat.wake = files_.open_wake();
+    seat.lock = files_.open_runner();
+    if (take_seat(seat.lock, files_.runner_file())) {
+      write_pid(seat.lock);
+      seat.removals = files_.watch_removals();
+      return seat;
+    }
+    seat.lock.reset();
+    seat.wake.reset();
+    const SeatLook other = look_at_seat(files_.runner_file());
+    if (other.state == SeatLook::kept) return std::nullopt;
+    if (other.state == SeatLook::dying) ends_by(other.pid, std::nullopt);
   }
-  write_pid(seat.lock);
-  seat.removals = files_.watch_removals();
-  return seat;
 }
 
 bool LocalLanes::keep(port::RunnerSeat& seat) {
   if (!files_.is_runner(seat.lock)) {
     Fd lock = files_.open_runner();
-    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;
+    if (!take_seat(lock, files_.runner_file())) return false;
     write_pid(lock);
     seat.lock = std::move(lock);
   }

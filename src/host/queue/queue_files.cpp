@@ -46,7 +46,7 @@ void QueueFiles::make() const {
 }
 
 Fd QueueFiles::open_runner() const {
-  Fd file = open_at(AT_FDCWD, (directory_ + "/runner").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  Fd file = open_at(AT_FDCWD, runner_file().c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   if (!file) cannot("cannot open the runner's lock", "runner");
   return file;
 }

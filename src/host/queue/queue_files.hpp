@@ -1,8 +1,8 @@
 // The files by which the processes of a queue find each other, in the queue's directory (0700, ours).
 //
-//   runner        flock: the one runner; its text is the runner's pid
-//   start         flock: whoever starts a runner, until that one reads `wake`
-//   wake          FIFO: a byte makes the runner look again; nobody reads it when none lives
+//   runner        record lock: the one runner (runner_seat.hpp); its text, for people, is the runner's pid
+//   start         flock: whoever starts a runner, until that one sits
+//   wake          FIFO: a byte makes the runner look again. Others may read it for a moment: who has it says `runner` alone
 //   lanes/N       a lane's record (model/lane_record.hpp)
 //   lanes/N.life  FIFO, flocked by the lane; copies lie with its tasks. When the last one closes, the lock is free and whoever
 //                 polls the other end is woken, in this order
@@ -30,6 +30,7 @@ class QueueFiles {
 
   void make() const;                             // the directories within; throws Error(unavailable)
 
+  std::string runner_file() const { return directory_ + "/runner"; }
   Fd open_runner() const;                        // made when missing; throws
   // A FIFO, made when missing, and its directory: to read from (and to keep open for writers), or to tell somebody. Telling:
   // false when nobody reads.
@@ -37,7 +38,7 @@ class QueueFiles {
   bool tell_runner() const { return tell("wake"); }
   Fd open_start() const;                         // locked by whoever starts a runner; made when missing; throws
   Fd watch_runner() const { return open_to_tell("wake"); }   // polls as an error once nobody reads; empty where nobody does
-  bool is_runner(const Fd& lock) const { return is_at(directory_ + "/runner", lock.get()); }
+  bool is_runner(const Fd& lock) const { return is_at(runner_file(), lock.get()); }
   bool is_wake(const Fd& wake) const { return is_at(directory_ + "/wake", wake.get()); }
   Fd watch_removals() const;                     // readable when the directory, or something in it, was removed; may be empty
   Fd open_mail(unsigned lane) const { return open_fifo(lane_name(lane) + ".mail"); }

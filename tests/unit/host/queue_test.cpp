@@ -4,17 +4,20 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "base/fd.hpp"
@@ -23,8 +26,10 @@
 #include "host/queue/local_lanes.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/log_files.hpp"
+#include "host/queue/runner_seat.hpp"
 #include "host/surroundings/logout.hpp"
 #include "support/said.hpp"
+#include "test_folders.hpp"
 
 namespace thole::host {
 namespace {
@@ -37,28 +42,81 @@ class QueueFileTest : public testing::Test {
     QueueFiles(directory_).make();
   }
   ~QueueFileTest() override {
-    if (runner_pid_ > 0) ::kill(runner_pid_, SIGKILL);
+    while (const auto runner = LocalDoor(directory_, {}).runner()) {
+      const Fd end = open_pidfd(*runner);
+      ::kill(*runner, SIGKILL);
+      if (end) is_ended_by(end, std::nullopt);
+    }
     std::filesystem::remove_all(directory_);
   }
+
+  // A runner that notes each start, and then does what the script says; by itself it sits down and does nothing.
+  RunnerCommand runner(const std::string& before = "") const {
+    const std::string script =
+        "echo x >> " + directory_ + "/starts; " + before + " exec " THOLE_BINARY_DIR "/fake/fake_runner " + directory_;
+    return {{"/bin/sh", "-c", script}, {"PATH=" + std::string(::getenv("PATH"))}};
+  }
+  std::string starts() const { return read_file(directory_ + "/starts", 1000).value_or(""); }
+
   std::string directory_;
-  pid_t runner_pid_ = 0;                                   // a test's own, to be ended
 };
+
+// A child that does `work`, with the writing end of a pipe to say that it is at it, and then sleeps until it is killed.
+pid_t child_that(const std::function<void()>& work) {
+  Pipe up = make_pipe();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    up.read.reset();
+    work();
+    static_cast<void>(write_all(up.write.get(), "x"));
+    for (;;) ::pause();
+  }
+  up.write.reset();
+  char byte;
+  EXPECT_EQ(::read(up.read.get(), &byte, 1), 1);
+  return child;
+}
+
+void end(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+// The names of what a process has open.
+std::vector<std::string> open_files_of(pid_t pid) {
+  std::vector<std::string> names;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", gone))
+    names.push_back(std::filesystem::read_symlink(entry.path(), gone).string());
+  return names;
+}
 
 using QueueSeats = QueueFileTest;
 using QueueLogs = QueueFileTest;
 
 TEST_F(QueueSeats, ThereIsOneRunner) {
   LocalLanes lanes(directory_);
-  auto first = lanes.sit();
-  ASSERT_TRUE(first);
-  EXPECT_FALSE(LocalLanes(directory_).sit());
+  const pid_t first = child_that([&] { static auto seat = lanes.sit(); });
+  EXPECT_FALSE(lanes.sit());
   LocalDoor door(directory_, {});
-  EXPECT_EQ(door.runner(), ::getpid());
-  door.stir();
-  EXPECT_TRUE(is_readable(first->wake.get()));
-  first.reset();
+  EXPECT_EQ(door.runner(), first);
+  door.stir();                           // and starts none
+  end(first);
   EXPECT_FALSE(door.runner());
   EXPECT_TRUE(lanes.sit());
+}
+
+TEST_F(QueueSeats, ARunnerIsToldByAByte) {
+  LocalLanes lanes(directory_);
+  auto seat = lanes.sit();
+  const pid_t teller = ::fork();
+  if (teller == 0) {
+    LocalDoor(directory_, {}).stir();
+    ::_exit(0);
+  }
+  ::waitpid(teller, nullptr, 0);
+  EXPECT_TRUE(is_readable(seat->wake.get()));
 }
 
 TEST_F(QueueSeats, ALaneIsHeldAsLongAsACopyOfItsLockIsOpen) {
@@ -83,6 +141,7 @@ TEST_F(QueueSeats, ALaneIsHeldAsLongAsACopyOfItsLockIsOpen) {
 TEST_F(QueueSeats, AForkedLaneHasNothingOfTheRunnersSeat) {
   LocalLanes lanes(directory_);
   auto seat = lanes.sit();
+  ASSERT_TRUE(seat);
   Pipe go = make_pipe(), up = make_pipe();
   auto lane_seat = lanes.take(0, 1);
   const pid_t lane = lanes.fork(std::move(*lane_seat), *seat, [&](port::LaneSeat&) {
@@ -102,6 +161,58 @@ TEST_F(QueueSeats, AForkedLaneHasNothingOfTheRunnersSeat) {
   ASSERT_EQ(::waitpid(lane, &status, 0), lane);
   EXPECT_EQ(WEXITSTATUS(status), 7);
   EXPECT_FALSE(lanes.look_at(0).held);
+}
+
+// As a lane lies in wait for its first turn on a busy machine, with copies of all that its runner had open.
+TEST_F(QueueSeats, ALaneThatWasForkedAMomentAgoIsNotTakenForItsRunner) {
+  Pipe of_child = make_pipe();
+  const pid_t first = child_that([&] {
+    static auto seat = LocalLanes(directory_).sit();
+    const pid_t lane = ::fork();
+    if (lane == 0)
+      for (;;) ::pause();
+    static_cast<void>(write_all(of_child.write.get(), std::to_string(lane)));
+  });
+  char number[16]{};
+  ASSERT_GT(::read(of_child.read.get(), number, sizeof number - 1), 0);
+  const auto lane = static_cast<pid_t>(std::atoi(number));
+  end(first);
+  ASSERT_TRUE(QueueFiles(directory_).watch_runner()) << "somebody has the FIFO open";
+  EXPECT_FALSE(LocalDoor(directory_, {}).runner_end());
+  LocalDoor(directory_, runner(), Millis{60'000}).stir();
+  EXPECT_EQ(starts(), "x\n");
+  const auto now = LocalDoor(directory_, {}).runner();
+  EXPECT_TRUE(now && *now != lane && *now != first);
+  ::kill(lane, SIGKILL);
+}
+
+// One that has lost the race for the seat, or was killed before it, and has not ended yet.
+TEST_F(QueueSeats, WhoReadsTheFifoWithoutTheSeatIsNotTold) {
+  const pid_t other = child_that([&] { static const Fd wake = QueueFiles(directory_).open_wake(); });
+  for (const std::string text : {"", "4194305\n", "no number\n"}) {   // of a full disk; of a runner before; of somebody else
+    std::ofstream(directory_ + "/runner") << text;
+    LocalDoor(directory_, runner(), Millis{60'000}).stir();
+    EXPECT_EQ(starts(), "x\n") << text;
+    const auto now = LocalDoor(directory_, {}).runner();
+    ASSERT_TRUE(now);
+    const Fd ended = open_pidfd(*now);
+    ::kill(*now, SIGKILL);
+    is_ended_by(ended, std::nullopt);
+    std::filesystem::remove(directory_ + "/starts");
+  }
+  end(other);
+}
+
+// The first one that is started is killed, so to speak, before it sits; somebody reads the FIFO meanwhile.
+TEST_F(QueueSeats, AStartedRunnerThatEndsBeforeItSitsIsStartedAgain) {
+  const pid_t other = child_that([&] { static const Fd wake = QueueFiles(directory_).open_wake(); });
+  QueueFiles(directory_).open_runner();
+  LocalDoor(directory_, runner("[ $(wc -l < " + directory_ + "/starts) = 2 ] || { true & echo $! >&0; wait; exit 0; };"),
+            Millis{60'000})
+      .stir();
+  EXPECT_EQ(starts(), "x\nx\n");
+  EXPECT_TRUE(LocalDoor(directory_, {}).runner());
+  end(other);
 }
 
 TEST_F(QueueSeats, ProcessesAreFoundByTheMarkOfTheirTask) {
@@ -224,40 +335,90 @@ TEST(QueueRunner, AProcessThatCannotBeLookedAtIsNotTakenForADyingOne) {
   EXPECT_FALSE(dying);
 }
 
-// A process of which no more runs than one thread that never ends: to look at it is dying, and it never does.
-TEST_F(QueueSeats, ARunnerThatWasKilledAndCannotEndKeepsNobody) {
-  const Fd wake = QueueFiles(directory_).open_wake();
-  const pid_t undead = ::fork();
-  if (undead == 0) {
-    std::thread([] { ::pause(); }).detach();
-    ::syscall(SYS_exit, 0);
-  }
-  std::ofstream(directory_ + "/runner") << undead;
-  while (!is_dying(undead)) ::sched_yield();
-  LocalDoor door(directory_, {{"/bin/true"}, {}}, Millis{100});
-  EXPECT_THAT(test::said([&] { door.stir(); }), testing::HasSubstr("cannot end"));
-  ::kill(undead, SIGKILL);
-  ::waitpid(undead, nullptr, 0);
+// Becomes a process of which no more runs than one thread that never ends: to look at it is dying, and it does not end.
+[[noreturn]] void become_undead() {
+  std::thread([] { for (;;) ::pause(); }).detach();
+  ::syscall(SYS_exit, 0);
+  std::abort();
 }
 
-// The runner is a script: it notes that it was started, and listens when its starter has gone.
+pid_t undead_runner(const std::string& directory) {
+  const pid_t undead = ::fork();
+  if (undead == 0) {
+    static auto seat = LocalLanes(directory).sit();
+    become_undead();
+  }
+  while (!is_dying(undead)) ::sched_yield();
+  return undead;
+}
+
+TEST_F(QueueSeats, ARunnerThatWasKilledAndCannotEndKeepsNobody) {
+  const pid_t undead = undead_runner(directory_);
+  LocalDoor door(directory_, {{"/bin/true"}, {}}, Millis{100});
+  EXPECT_FALSE(door.runner());
+  EXPECT_THAT(test::said([&] { door.stir(); }), testing::HasSubstr("cannot end"));
+  end(undead);
+}
+
+// It would have left, and those who have told it something would have nobody.
+TEST_F(QueueSeats, WhoFindsTheSeatWithADyingRunnerListensToNobodyAndTakesItAfterwards) {
+  const pid_t undead = undead_runner(directory_);
+  const pid_t next = ::fork();
+  if (next == 0) ::_exit(LocalLanes(directory_).sit() ? 0 : 1);
+  const auto has_open = [&](std::string_view what) {
+    return std::ranges::any_of(open_files_of(next), [&](const std::string& name) { return name.find(what) != name.npos; });
+  };
+  int status = -1;
+  while (!has_open("[pidfd]") && ::waitpid(next, &status, WNOHANG) == 0) ::sched_yield();   // it waits for that one's end
+  ASSERT_EQ(status, -1) << "it has left";
+  EXPECT_FALSE(has_open("/wake"));
+  EXPECT_FALSE(has_open("/runner"));
+  end(undead);
+  ASSERT_EQ(::waitpid(next, &status, 0), next);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// Somebody has removed the file under a runner that makes it again, and still has the FIFO.
+TEST_F(QueueSeats, ARunnerWhoseLockWasRemovedIsWaitedFor) {
+  LocalLanes lanes(directory_);
+  auto seat = lanes.sit();
+  std::filesystem::remove(directory_ + "/runner");
+  const pid_t teller = ::fork();
+  if (teller == 0) {
+    LocalDoor(directory_, runner(), Millis{60'000}).stir();
+    ::_exit(0);
+  }
+  while (!is_readable(seat->wake.get())) ::sched_yield();   // it tells whoever listens, and looks who has the seat
+  EXPECT_TRUE(lanes.keep(*seat));
+  int status = -1;
+  ::waitpid(teller, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(starts(), "");
+}
+
+// Somebody has removed its FIFO, and it does not see it.
+TEST_F(QueueSeats, ARunnerThatDoesNotListenIsToldOf) {
+  const pid_t deaf = child_that([&] { static auto seat = LocalLanes(directory_).sit(); });
+  std::filesystem::remove(directory_ + "/wake");
+  LocalDoor door(directory_, runner(), Millis{100});
+  EXPECT_THAT(test::said([&] { door.stir(); }), testing::HasSubstr("does not listen"));
+  EXPECT_EQ(starts(), "") << "it could not sit";
+  end(deaf);
+}
+
+// The runner notes that it was started, and sits when its starter has gone.
 TEST_F(QueueSeats, OfManyWhoFindNoRunnerOneStartsIt) {
-  const std::string file = directory_ + "/starts", pid = directory_ + "/pid";
   QueueFiles(directory_).open_wake();                      // made; nobody reads it
-  const std::string script =
-      "echo x >> " + file + "; (sleep 0.3; exec 0<>" + directory_ + "/wake; exec sleep 300) & echo $! > " + pid;
-  const RunnerCommand runner{{"/bin/sh", "-c", script}, {"PATH=" + std::string(::getenv("PATH"))}};
   std::atomic<unsigned> told = 0;
   std::vector<std::thread> waiters;
   for (int i = 0; i < 20; ++i)
     waiters.emplace_back([&] {
-      LocalDoor(directory_, runner, Millis{60'000}).stir();
+      LocalDoor(directory_, runner(), Millis{60'000}).stir();
       ++told;
     });
   for (std::thread& waiter : waiters) waiter.join();
   EXPECT_EQ(told, 20u);
-  EXPECT_EQ(read_file(file, 1000).value_or(""), "x\n");
-  std::ifstream(pid) >> runner_pid_;
+  EXPECT_EQ(starts(), "x\n");
 }
 
 // Its end is seen; a day would not be waited for it.

@@ -1,0 +1,92 @@
+#include "host/queue/runner_seat.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+
+#include "base/error.hpp"
+#include "base/stream.hpp"
+#include "base/text.hpp"
+#include "host/process/tree.hpp"
+
+namespace thole::host {
+namespace {
+
+struct flock whole_file() {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+// Another process than this one.
+std::optional<pid_t> locker_of(const Fd& file) {
+  struct flock lock = whole_file();
+  if (::fcntl(file.get(), F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return std::nullopt;
+  return std::max(lock.l_pid, 0);
+}
+
+}  // namespace
+
+bool take_seat(const Fd& file, const std::string& name) {
+  struct flock lock = whole_file();
+  if (::fcntl(file.get(), F_SETLK, &lock) == 0) return true;
+  if (errno == EAGAIN || errno == EACCES) return false;
+  throw Error(ErrorCode::unavailable, "cannot lock the queue").about(name).because(errno);
+}
+
+// Asked twice, since the number of one who has ended may be another's by the time he is looked at.
+SeatLook look_at_seat(const std::string& name) {
+  const Fd file = open_at(AT_FDCWD, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!file) return {errno == ENOENT ? SeatLook::missing : SeatLook::empty, 0};
+  for (;;) {
+    const std::optional<pid_t> pid = locker_of(file);
+    if (!pid) return {SeatLook::empty, 0};
+    const bool dying = *pid > 0 && is_dying(*pid);
+    if (locker_of(file) == pid) return {dying ? SeatLook::dying : SeatLook::kept, *pid};
+  }
+}
+
+// A process that has been killed keeps its descriptors until it gets to run once more, and on a busy machine that takes a
+// while: what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so.
+bool is_dying(pid_t pid) {
+  constexpr std::uint64_t exiting = 0x4;
+  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+  if (!stat) return errno == ENOENT || errno == ESRCH;   // else we have no descriptor, or no memory, to look with
+  const auto process = parse_process_stat(*stat);
+  if (process && (process->flags & exiting) != 0) return true;
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status", 16384).value_or("");
+  for (std::string_view line : split_lines(status))
+    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"))
+      if (parse_u64(trim(line.substr(7)), 16).value_or(0) & (std::uint64_t{1} << (SIGKILL - 1))) return true;
+  return false;
+}
+
+bool is_ended_by(const Fd& process, std::optional<SteadyTime> deadline) {
+  pollfd ended{process.get(), POLLIN, 0};
+  for (;;) {
+    const int ready = ::poll(&ended, 1, poll_timeout(deadline, std::chrono::steady_clock::now()));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+bool ends_by(pid_t pid, std::optional<SteadyTime> deadline) {
+  const Fd end = open_pidfd(pid);
+  if (end) return is_ended_by(end, deadline);
+  if (errno == ESRCH) return true;
+  throw Error(ErrorCode::unavailable, "cannot wait for the old runner's end").because(errno).hint("see the limits: ulimit -n");
+}
+
+void Backoff::rest() {
+  const timespec pause{0, pause_ns_};
+  ::nanosleep(&pause, nullptr);
+  pause_ns_ = std::min(pause_ns_ * 2, 50'000'000L);
+}
+
+}  // namespace thole::host

@@ -1,0 +1,48 @@
+// Whose the runner's seat is, by the kernel.
+//
+// How this works. The seat is a record lock (fcntl) of the file `runner`. Of the kernel's locks this one belongs to one process:
+// no child has it, be it forked a moment ago; it goes with its process, and whoever asks is told whose it is. It goes, too, when
+// its owner closes any descriptor of that file: a runner opens it to sit down, and nowhere else.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "base/fd.hpp"
+#include "base/time.hpp"
+
+namespace thole::host {
+
+// False: another process has it. Throws Error(unavailable) where there can be no locks.
+bool take_seat(const Fd& file, const std::string& name);
+
+struct SeatLook {
+  enum State {
+    missing,                                     // there is no such file
+    empty,
+    kept,                                        // by a process that lives
+    dying,                                       // … that was killed, and only has to end yet
+  } state = missing;
+  pid_t pid = 0;                                 // 0 also: in another pid namespace
+};
+SeatLook look_at_seat(const std::string& name);
+
+// Whether this process has been killed and only has to end yet; also when it has ended.
+bool is_dying(pid_t pid);
+
+// Whether the process ends before that; without a time it is waited for. Throws Error(unavailable) without a descriptor for it.
+bool ends_by(pid_t pid, std::optional<SteadyTime> deadline);
+bool is_ended_by(const Fd& process, std::optional<SteadyTime> deadline);
+
+// Pauses that grow to 50 ms, between looks at what nobody tells of.
+class Backoff {
+ public:
+  void rest();
+
+ private:
+  long pause_ns_ = 500'000;
+};
+
+}  // namespace thole::host
