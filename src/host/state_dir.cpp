@@ -63,10 +63,10 @@ void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::s
   const DirKind kind = location.kind == Kind::common     ? DirKind::fallback
                        : location.kind == Kind::personal ? DirKind::personal
                                                          : DirKind::named;
-  const Guard guard = guard_of(path);
+  AnyKeeper anybody(guard_of(path), owner_of(kind));
   const Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
   for (unsigned look = 0; look < looks_for_it; ++look) {
-    const bool kept = (parent && guard.is_kept_in(parent.get())) || !keepers_anywhere(guard, owner_of(kind)).empty();
+    const bool kept = (parent && anybody.guard().is_kept_in(parent.get())) || anybody.lives();
     if (!kept || exists(path)) return;
     if (location.step_hook) location.step_hook("kept");
     pause_between_looks();
@@ -267,15 +267,16 @@ bool StateDir::unused() const {
 }
 
 // A claim's keeper has a lock on a personal directory that is none of a claim in it (inner.hpp).
-bool StateDir::claimed_in() const {
+bool StateDir::claimed_in(AnyKeeper& anybody) const {
   const Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
-  const bool kept = kind == DirKind::personal && parent ? guard_of(path).is_kept_in(parent.get()) : !unused();
-  return kept || !keepers_anywhere(guard_of(path), owner_of(kind)).empty();
+  const bool kept = kind == DirKind::personal && parent ? anybody.guard().is_kept_in(parent.get()) : !unused();
+  return kept || anybody.lives();
 }
 
 void StateDir::refuse_if_claimed_in(const char* what) const {
+  AnyKeeper anybody(guard_of(path), owner_of(kind));
   for (unsigned look = 0; look < looks_for_it; ++look) {
-    if (!claimed_in()) return;
+    if (!claimed_in(anybody)) return;
     pause_between_looks();
   }
   refuse(what, path, kind);

@@ -28,6 +28,8 @@
 
 namespace thole::host {
 
+class AnyKeeper;
+
 inline constexpr const char* init_hint = "sudo thole init";
 inline constexpr const char* emptied = "the state directory was emptied while GPUs claimed in it are in use";
 
@@ -88,7 +90,7 @@ struct StateDir {
   void refuse_if_claimed_in(const char* what) const;
 
  private:
-  bool claimed_in() const;
+  bool claimed_in(AnyKeeper& anybody) const;
 };
 
 // Opens the directory, making it first where that is ours to do. Throws Error(unavailable) naming the fix.

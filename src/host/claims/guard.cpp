@@ -76,6 +76,10 @@ bool sees_what_we_see(pid_t pid) {
          is_same(fmt::format("/proc/{}/root", pid), "/proc/self/root");
 }
 
+bool is_keeper(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {
+  return sees_what_we_see(pid) && keeps(pid, guard, owner);
+}
+
 }  // namespace
 
 struct flock Guard::lock(short type) const { return byte_range(type, begin, length); }
@@ -100,8 +104,20 @@ std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> own
   std::vector<pid_t> keepers;
   if (is_kept_by_nobody(guard)) return keepers;
   for (pid_t pid : all_pids())
-    if (sees_what_we_see(pid) && keeps(pid, guard, owner)) keepers.push_back(pid);
+    if (is_keeper(pid, guard, owner)) keepers.push_back(pid);
   return keepers;
+}
+
+bool AnyKeeper::lives() {
+  if (found_ && is_keeper(*found_, guard_, owner_)) return true;
+  found_.reset();
+  if (is_kept_by_nobody(guard_)) return false;
+  for (pid_t pid : all_pids()) {
+    if (!is_keeper(pid, guard_, owner_)) continue;
+    found_ = pid;
+    return true;
+  }
+  return false;
 }
 
 }  // namespace thole::host

@@ -34,4 +34,18 @@ Guard guard_of(const std::string& path);
 // only who also has a lock there counts, for root sees the descriptors of strangers.
 std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> owner = std::nullopt);
 
+// Is there any? For who asks again and again: the one who was found is asked first, which costs his descriptors alone, and the
+// first that is found is answer enough.
+class AnyKeeper {
+ public:
+  explicit AnyKeeper(const Guard& guard, std::optional<uid_t> owner = std::nullopt) : guard_(guard), owner_(owner) {}
+  const Guard& guard() const { return guard_; }
+  bool lives();
+
+ private:
+  Guard guard_;
+  std::optional<uid_t> owner_;
+  std::optional<pid_t> found_;
+};
+
 }  // namespace thole::host

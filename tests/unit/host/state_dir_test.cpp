@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "host/claims/guard.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::claim_tests {
@@ -176,6 +177,34 @@ TEST_F(StateDirTest, UnusedMeansThatNoClaimHoldsIt) {
     claim.clear();
     EXPECT_TRUE(dir.unused());
   }
+}
+
+// Who was found is asked first the next time; when he has ended another is looked for.
+TEST_F(StateDirTest, AKeeperOfALostDirectoryIsFoundAsLongAsThereIsAny) {
+  const std::string path = folder.path + "/up/state";
+  std::filesystem::create_directory(folder.path + "/up");
+  const auto keeper = [&](Child& self) {
+    const StateDir dir = open_state_dir(StateLocation::named(path));
+    const auto locks = dir.hold();
+    self.say('c');
+    self.hear();
+    return 0;
+  };
+  AnyKeeper anybody(guard_of(path));
+  EXPECT_FALSE(anybody.lives());
+  Child one(keeper);
+  ASSERT_EQ(one.hear(), 'c');
+  Child two(keeper);
+  ASSERT_EQ(two.hear(), 'c');
+  std::filesystem::rename(folder.path + "/up", folder.path + "/aside");
+  EXPECT_TRUE(anybody.lives());
+  EXPECT_TRUE(anybody.lives());
+  for (Child* child : {&one, &two}) {
+    EXPECT_TRUE(anybody.lives());
+    child->say('!');
+    EXPECT_EQ(child->wait(), 0);
+  }
+  EXPECT_FALSE(anybody.lives());
 }
 
 TEST(StateDirFilesystem, OnlyThoseWhoseLocksHoldAreUsed) {
