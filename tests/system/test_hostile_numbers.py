@@ -1,5 +1,6 @@
 """A process has ended, and a stranger's process has its number: that one is believed to be nobody it is not."""
 import os
+import pathlib
 import signal
 
 import pytest
@@ -26,6 +27,13 @@ if child < 0:
     print(os.strerror(ctypes.get_errno()), flush=True)
 else:
     os.waitpid(child, 0)
+"""
+
+
+# A live note of this user's: all units are a claim of the process of this number.
+FORGED = pathlib.Path(__file__).with_name("forging.py").read_text().split("if __name__")[0] + """
+import sys
+forge_notes([note("0123456789abcdef", int(sys.argv[1]), 0, 0, 4102444800000, "train", 0)])
 """
 
 
@@ -86,3 +94,19 @@ def test_who_has_the_number_of_who_took_a_gpu_is_not_shown_as_its_holder(lab):
     end(stranger)
     alice.__exit__()
     eventually(lambda: not lab.claims(), "the claim is over")
+
+
+@in_one_surrounding
+def test_a_note_of_who_has_that_number_takes_no_name_before_root_and_whose_job_it_is(lab):
+    lab.init()
+    alice, claim, number = left_to_its_command(lab)
+    stranger = use_again(lab, number, "mallory")
+    forged = lab.start_python("mallory", FORGED, str(number))
+    assert {one["user"] for one in lab.claims("bob")} == {"mallory"}, "to others the note agrees with the kernel"
+    seen = lab.claims("alice")
+    assert {(one["user"], one["id"], one["verified"], one["pid"]) for one in seen} == {("alice", claim, True, None)}, seen
+    seen = lab.claims("root")
+    assert {one["verified"] for one in seen} == {False} and {one["user"] for one in seen} == {"alice or mallory"}, seen
+    end(forged)
+    end(stranger)
+    alice.__exit__()
