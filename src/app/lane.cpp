@@ -43,6 +43,8 @@ class Lane {
     port::LogUse log;
     WallTime started{};
     bool paused = false;
+    WallTime paused_at{};
+    Millis stood{0};                             // paused, so far: its limit stands still with it
   };
 
   std::optional<model::Job> job_for_claim(const model::Job& first);
@@ -55,6 +57,8 @@ class Lane {
   void give_back(const port::TakenTask& taken);
   void leave(const std::string& why);
   void declare_end(const Running& running);
+  void declare(std::optional<WallTime> until);
+  void pause(unsigned number, Running& running, bool paused);
   void could_not_begin(Running& running, const Error& error);
   port::ProcessSpec spec_for(const Running& running, std::vector<std::string> argv);
   std::string header_for(const Running& running, const std::vector<std::string>& argv) const;
@@ -272,12 +276,29 @@ void Lane::leave(const std::string& why) {
   if (!std::exchange(leaving_, true)) ports_.say(fmt::format("job {}: {}", job_, why));
 }
 
-// Others plan with the end of the claim, and that moves on with each task. A task's worth of it was told with the claim.
+// Others plan with the end of the claim, and that moves on with each task. A task's worth of it was told with the claim. As
+// long as a task of it is paused nobody knows its end.
 void Lane::declare_end(const Running& running) {
-  if (!running.task.time || acquired_.claim.locks.empty()) return;
-  const WallTime until = running.started + *running.task.time;
-  if (declared_ && until - *declared_ >= Seconds{1}) carefully([&] { site_.store.amend(acquired_.claim, until); });
-  if (!declared_ || until - *declared_ >= Seconds{1}) declared_ = until;
+  if (!running.task.time || std::ranges::any_of(running_, [](const auto& other) { return other.second.paused; })) return;
+  const WallTime until = running.started + *running.task.time + running.stood;
+  if (!declared_) declared_ = until;
+  else if (until - *declared_ >= Seconds{1}) declare(until);
+}
+
+void Lane::declare(std::optional<WallTime> until) {
+  if (!acquired_.claim.locks.empty()) carefully([&] { site_.store.amend(acquired_.claim, until); });
+  declared_ = until.value_or(WallTime{});
+}
+
+void Lane::pause(unsigned number, Running& running, bool paused) {
+  keeper_->pause(number, paused);
+  const WallTime now = site_.clock.wall();
+  running.paused = paused;
+  if (paused) running.paused_at = now;
+  else running.stood += std::max(Millis{0}, now - running.paused_at);
+  if (paused && running.task.time) declare(std::nullopt);
+  for (const auto& [place, other] : running_)
+    if (!paused) declare_end(other);
 }
 
 // No such command, no such directory …: an end like any other, with the statuses that env(1) would give.
@@ -377,7 +398,7 @@ void Lane::read_orders() {
     const std::optional<model::Task> task = ports_.jobs.task(running.task.job, running.task.index);
     if (!task || task->runs != running.task.runs) continue;
     if (task->cancel_asked) keeper_->stop(number);
-    else if (task->paused != running.paused) keeper_->pause(number, running.paused = task->paused);
+    else if (task->paused != running.paused) pause(number, running, task->paused);
   }
 }
 

@@ -58,6 +58,7 @@ class Runner {
     std::vector<Fd> processes;
     Fd lock;                                     // hangs up when nothing has the lane's lock; empty: nothing has it
     std::optional<SteadyTime> kill_at;           // it was cancelled
+    bool paused = false;                         // by us; what its lane had stopped goes on by the kernel's CONT at its end
   };
   struct BackOff {
     SteadyTime until;
@@ -222,7 +223,7 @@ void Runner::settle_task(const model::Task& task, const model::LaneRecord* recor
   const auto* unknown = std::get_if<Unknown>(&remains);
   if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return record_end(task, remains);
   // Also of a task that has not begun by its record: a child on its way to execve outlives its lane, and has the lock.
-  Orphan orphan{task, {}, std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end), {}};
+  Orphan orphan{task, {}, std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end), {}, false};
   if (unknown) orphan.processes = living(task);
   if (!orphan.processes.empty() || orphan.lock) {
     orphans_.push_back(std::move(orphan));
@@ -266,10 +267,14 @@ void Runner::look_after_orphans() {
     }
     if (task && task->cancel_asked && !orphan.kill_at) {
       ports_.lanes.signal_bearers(mark, SIGTERM);
+      ports_.lanes.signal_bearers(mark, SIGCONT);   // a stopped one must run to hear it
       orphan.kill_at = now + patience_with_orphans;
     } else if (orphan.kill_at && now >= *orphan.kill_at) {
       ports_.lanes.signal_bearers(mark, SIGKILL);
       orphan.kill_at = now + patience_with_orphans;
+    } else if (task && !orphan.kill_at && task->paused != orphan.paused) {
+      ports_.lanes.signal_bearers(mark, task->paused ? SIGSTOP : SIGCONT);
+      orphan.paused = task->paused;
     }
   }
 }

@@ -322,8 +322,18 @@ void refuse_if_lost(const StateLocation& location) {
   std::vector<std::string> paths = location.paths.fallbacks;
   if (location.kind == StateLocation::Kind::named) paths = {without_trailing_slashes(location.path)};
   if (location.kind == StateLocation::Kind::personal) paths = {without_trailing_slashes(location.path) + "/" + location.name};
+  if (location.step_hook) location.step_hook("absent");
   for (const std::string& path : paths) refuse_if_deleted_under_a_claim(location, path);
-  if (const auto dir = find_state_dir(location); dir && dir->kind != DirKind::system) dir->refuse_if_claimed_in(emptied);
+  const auto dir = find_state_dir(location);
+  if (!dir || dir->kind == DirKind::system) return;
+  // Since the caller looked another may have made it and claimed in it: `queue` is made last, and in none that was emptied.
+  AnyKeeper anybody(guard_of(dir->path), owner_of(dir->kind));
+  for (unsigned look = 0; look < looks_for_it; ++look) {
+    if (::faccessat(dir->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) == 0 || !dir->claimed_in(anybody)) return;
+    if (location.step_hook) location.step_hook("kept");
+    pause_between_looks();
+  }
+  refuse(emptied, dir->path, dir->kind);
 }
 
 StateDir open_state_dir(const StateLocation& location) {

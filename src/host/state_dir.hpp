@@ -88,8 +88,6 @@ struct StateDir {
   // Throws, saying `what`, when living claims belong to a directory of this path, be it this one or one that is lost: lock
   // nodes made now would give second owners.
   void refuse_if_claimed_in(const char* what) const;
-
- private:
   bool claimed_in(AnyKeeper& anybody) const;
 };
 

@@ -164,7 +164,7 @@ port::ClaimStore* Wire::find_store() {
   const bool in_personal = settings_.state_dir.empty() && !settings_.machine.empty();
   if (in_personal && !places_.find_personal()) {
     host::refuse_if_lost(host::StateLocation::personal(places_.expected_personal(), machine_name()));
-    return nullptr;
+    if (!places_.find_personal()) return nullptr;   // else another process of ours has made it meanwhile
   }
   host::ClaimStoreOptions options = store_options();
   if (observer().snapshot().taken_at != WallTime{})

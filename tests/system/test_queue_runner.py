@@ -341,6 +341,39 @@ def test_cancel_reaches_a_task_whose_lane_was_killed(queue, tmp_path):
     assert queue.states(job) == {"cancelled": 1} and not queue.commands()
 
 
+def test_pause_and_continue_reach_a_task_whose_lane_was_killed(queue):
+    job = queue.submit("-g", "0", "--", "sh", "-c", "trap '' HUP; exec sleep 600")
+    [pid] = queue.until_asleep()
+    queue.call("pause", job)
+    eventually(lambda: state_of(pid) == "T", "its lane stops it")
+    queue.kill(queue.lanes())
+    eventually(lambda: not queue.lanes(), "the lane is dead, and the kernel has let the task go on")
+    eventually(lambda: state_of(pid) == "T", lambda: f"the runner stops it again\n{queue.runner_log()}")
+    queue.call("continue", job)
+    eventually(lambda: state_of(pid) == "S", "it goes on")
+    queue.call("pause", job)
+    eventually(lambda: state_of(pid) == "T", "it is stopped without its lane")
+    queue.call("cancel", job)
+    queue.until_ended(job)
+    assert queue.states(job) == {"cancelled": 1} and not queue.commands()
+
+
+def test_the_end_of_a_claim_moves_with_a_pause(queue):
+    def end_of_claim():
+        [claim] = json.loads(queue.call("--json", "status").stdout)["claims"]
+        return claim["until"]
+
+    job = queue.submit("-g", "1", "--time", "1h", "--", "sleep", "600")
+    queue.until_asleep()
+    before = eventually(end_of_claim, "its end is known")
+    queue.call("pause", job)
+    eventually(lambda: end_of_claim() is None, "nobody knows its end")
+    queue.call("continue", job)
+    assert eventually(end_of_claim, "its end is known again") >= before
+    queue.call("cancel", job)
+    queue.until_ended(job)
+
+
 def test_a_job_may_submit_and_the_runner_it_starts_is_not_its_own(queue, tmp_path):
     outer = queue.submit("-g", "1", *shell(f"{queue_program()} submit -q -g 1 -- sh -c 'echo inner > inner'"))
     queue.until_ended(outer)

@@ -240,14 +240,17 @@ std::unique_ptr<port::ClaimStore> open_claim_store(ClaimStoreOptions options) {
   return std::make_unique<FifoStore>(std::move(options), std::move(directory), false);
 }
 
+// Who finds none, and that none was lost, looks once more: another may have made it meanwhile, and claimed in it.
 std::unique_ptr<port::ClaimStore> find_claim_store(ClaimStoreOptions options) {
-  auto directory = find_state_dir(options.location);
-  if (!directory || ::faccessat(directory->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
-    refuse_if_lost(options.location);
-    return nullptr;
+  for (const bool first : {true, false}) {
+    auto directory = find_state_dir(options.location);
+    if (directory && ::faccessat(directory->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+      directory->mine = false;
+      return std::make_unique<FifoStore>(std::move(options), std::move(*directory), true);
+    }
+    if (first) refuse_if_lost(options.location);
   }
-  directory->mine = false;
-  return std::make_unique<FifoStore>(std::move(options), std::move(*directory), true);
+  return nullptr;
 }
 
 }  // namespace thole::host

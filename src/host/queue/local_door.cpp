@@ -199,8 +199,12 @@ std::optional<pid_t> LocalDoor::start_runner() const {
   return run_detached(command_);
 }
 
+// A lane that was killed may have left its mail to a child that it has just forked, and reads no more of its own.
 void LocalDoor::nudge(std::uint64_t lane) {
-  if (!files_.tell_lane(static_cast<unsigned>(lane))) stir();
+  const auto number = static_cast<unsigned>(lane);
+  const port::MappedRecord record = files_.map_record(number, false);
+  const bool lives = record && record->pid > 0 && !is_dying(record->pid);
+  if (!files_.tell_lane(number) || !lives) stir();
 }
 
 // Its reader's end is an error at the other.

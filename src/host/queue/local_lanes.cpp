@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -34,6 +36,16 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
   const std::string boot = boot_id();
   std::copy_n(boot.begin(), std::min(boot.size(), record.boot.size() - 1), record.boot.begin());
   record.magic = model::lane_magic;
+}
+
+constexpr unsigned looks_for_bearers = 20;
+
+std::map<pid_t, Fd> bearers_by_pid(const std::string& mark) {
+  std::map<pid_t, Fd> found;
+  for (pid_t pid : all_pids())
+    if (user_of(pid) == ::geteuid() && carries_mark(pid, mark))
+      if (Fd end = open_pidfd(pid); end && carries_mark(pid, mark)) found.emplace(pid, std::move(end));
+  return found;
 }
 
 // A full disk has no room for it.
@@ -127,14 +139,22 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
 // processes alone: anybody can write any mark into the environment of his.
 std::vector<Fd> LocalLanes::bearers(const std::string& mark) {
   std::vector<Fd> ends;
-  for (pid_t pid : all_pids())
-    if (user_of(pid) == ::geteuid() && carries_mark(pid, mark))
-      if (Fd end = open_pidfd(pid); end && carries_mark(pid, mark)) ends.push_back(std::move(end));
+  for (auto& [pid, end] : bearers_by_pid(mark)) ends.push_back(std::move(end));
   return ends;
 }
 
+// What forks while we look is looked for again, as long as there is somebody new.
 void LocalLanes::signal_bearers(const std::string& mark, int signal) {
-  for (const Fd& process : bearers(mark)) ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
+  std::set<pid_t> told;
+  bool anew = true;
+  for (unsigned look = 0; anew && look < looks_for_bearers; ++look) {
+    anew = false;
+    for (const auto& [pid, process] : bearers_by_pid(mark)) {
+      if (!told.insert(pid).second) continue;
+      ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
+      anew = true;
+    }
+  }
 }
 
 // By their descriptors: the name that a file had says so also when it has been removed, or its directory moved.

@@ -1,8 +1,8 @@
 // Whose the runner's seat is, by the kernel.
 //
-// How this works. The seat is a record lock (fcntl) of the file `runner`. Of the kernel's locks this one belongs to one process:
-// no child has it, be it forked a moment ago; it goes with its process, and whoever asks is told whose it is. It goes, too, when
-// its owner closes any descriptor of that file: a runner opens it to sit down, and nowhere else.
+// How this works. The seat is a record lock (fcntl) of the file `runner`. Of the kernel's locks this one belongs to one
+// process: no child has it, be it forked a moment ago; it goes with its process, and whoever asks is told whose it is. It goes,
+// too, when its owner closes any descriptor of that file: a runner opens it to sit down, and nowhere else.
 #pragma once
 
 #include <sys/types.h>

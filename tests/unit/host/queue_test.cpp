@@ -406,6 +406,20 @@ TEST_F(QueueSeats, ARunnerThatDoesNotListenIsToldOf) {
   end(deaf);
 }
 
+TEST_F(QueueSeats, AnOrderForALaneThatWasKilledGoesToTheRunnerThoughSomebodyHasItsMail) {
+  const auto seat = LocalLanes(directory_).take(0, 1);
+  seat->record->pid = ::getpid();
+  LocalDoor door(directory_, runner(), Millis{60'000});
+  door.nudge(0);
+  EXPECT_TRUE(is_readable(seat->mail.get()));
+  EXPECT_EQ(starts(), "");
+  const pid_t lane = child_that([] {});
+  seat->record->pid = lane;
+  end(lane);
+  door.nudge(0);
+  EXPECT_EQ(starts(), "x\n");
+}
+
 // The runner notes that it was started, and sits when its starter has gone.
 TEST_F(QueueSeats, OfManyWhoFindNoRunnerOneStartsIt) {
   QueueFiles(directory_).open_wake();                      // made; nobody reads it

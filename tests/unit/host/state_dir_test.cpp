@@ -153,6 +153,38 @@ TEST_F(StateDirTest, OneThatAnotherMakesAndClaimsInMeanwhileWasNotDeleted) {
   }
 }
 
+// The same for one who only looks: he has found no directory, or an unfinished one.
+TEST_F(StateDirTest, WhoLooksWhileAnotherMakesItAndClaimsInItFindsIt) {
+  for (const std::string step_of_other : {"absent", "kept"}) {
+    ClaimStoreOptions options;
+    options.location = StateLocation::named(folder.path + "/made-at-" + step_of_other);
+    options.units = {"GPU-a"};
+    std::vector<Fd> claim;
+    std::unique_ptr<port::ClaimStore> other;
+    if (step_of_other == "kept") claim = open_state_dir(options.location).hold();   // unfinished, and somebody is at it
+    ClaimStoreOptions watched = options;
+    watched.location.step_hook = [&](const char* step) {
+      if (step != step_of_other || other) return;
+      claim.clear();
+      other = open_claim_store(options);
+      claim = find_state_dir(options.location)->hold();
+    };
+    EXPECT_TRUE(find_claim_store(watched)) << step_of_other;
+    EXPECT_FALSE(claim.empty());
+  }
+}
+
+TEST_F(StateDirTest, OneThatWasEmptiedUnderAClaimIsRefusedToWhoLooks) {
+  ClaimStoreOptions options;
+  options.location = StateLocation::named(folder.path + "/named");
+  options.units = {"GPU-a"};
+  open_claim_store(options);
+  const std::vector<Fd> claim = find_state_dir(options.location)->hold();
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path + "/named"))
+    std::filesystem::remove_all(entry.path());
+  EXPECT_NE(trouble([&] { find_claim_store(options); }).find("emptied"), std::string::npos);
+}
+
 // He holds the byte, looks whether the directory is still the one he opened, and it is not: it was swept just before.
 TEST_F(StateDirTest, WhoseDirectoryWasSweptBeforeHeClaimedHoldsUpTheNextOneOnlyUntilHeNotices) {
   StateLocation location = StateLocation::personal(folder.path + "/own", "inside");
