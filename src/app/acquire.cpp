@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "app/choice.hpp"
@@ -169,7 +170,8 @@ class Acquisition {
  public:
   Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const AcquireOptions& options,
               const std::vector<std::string>* within, plan::Selection selection, std::optional<SteadyTime> deadline)
-      : site_(site), request_(request), options_(options), within_(within), choice_(site, request), deadline_(deadline) {
+      : site_(site), store_(store), request_(request), options_(options), within_(within), choice_(site, request),
+        deadline_(deadline) {
     choice_.set_eligible(eligible_units(site, request, std::move(selection)));
     place_ = store.enter(entry_for(site, request, options, choice_.eligible()));
   }
@@ -178,8 +180,7 @@ class Acquisition {
     bool looked_again = false, told = false;
     unsigned tries_without_order = 0;
     for (;;) {
-      std::optional<port::Claim> claim =
-          place_->step([&](const auto& queue, auto mine, auto now) { return choice_(queue, mine, now); });
+      std::optional<port::Claim> claim = step();
       if (claim) {
         place_->pass_on();
         auto alone = options_.alone ? options_.alone() : nullptr;
@@ -210,6 +211,35 @@ class Acquisition {
   }
 
  private:
+  std::optional<port::Claim> step() {
+    for (;;) try {
+        return place_->step([&](const auto& queue, auto mine, auto now) { return choice_(queue, mine, now); });
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::unavailable || !goes_on_without(store_.about().out_of_reach)) throw;
+      }
+  }
+
+  // A unit that cannot be claimed keeps nobody from the others, if they are enough.
+  bool goes_on_without(const std::vector<port::OutOfReach>& out_of_reach) {
+    const std::size_t known = out_of_reach_.size();
+    for (const port::OutOfReach& unit : out_of_reach) out_of_reach_.insert(unit.key);
+    const std::vector<std::size_t> left = reached(choice_.eligible());
+    if (out_of_reach_.size() == known || left.size() < std::size_t{request_.gpus} + request_.leave) return false;
+    want(left);
+    return true;
+  }
+
+  std::vector<std::size_t> reached(std::vector<std::size_t> units) const {
+    std::erase_if(units, [this](std::size_t unit) { return out_of_reach_.contains(site_.observer.units()[unit].key); });
+    return units;
+  }
+
+  // The rule and the place in line must agree on what would do.
+  void want(std::vector<std::size_t> units) {
+    choice_.set_eligible(std::move(units));
+    place_->want(keys_of(site_, choice_.eligible()));
+  }
+
   void look() {
     look_at_units();
     select_again();
@@ -224,12 +254,11 @@ class Acquisition {
     choice_.look_again();
   }
 
-  // The rule and the place in line must agree on what would do: a unit may become readable while we wait.
+  // A unit may become readable while we wait.
   void select_again() {
     plan::Selection selection = select_in_time(site_, request_, options_, within_, deadline_);
     choice_.look_again();
-    choice_.set_eligible(eligible_units(site_, request_, std::move(selection)));
-    place_->want(keys_of(site_, choice_.eligible()));
+    want(reached(eligible_units(site_, request_, std::move(selection))));
   }
 
   void rest(Millis pause) {
@@ -297,10 +326,12 @@ class Acquisition {
   }
 
   Site& site_;
+  port::ClaimStore& store_;
   const model::Request& request_;
   const AcquireOptions& options_;
   const std::vector<std::string>* within_;
   Choice choice_;
+  std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
   std::optional<SteadyTime> deadline_;
   std::unique_ptr<port::Place> place_;
 };

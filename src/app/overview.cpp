@@ -117,14 +117,14 @@ Overview look_over(const OverviewSources& sources) {
   overview.claims_problem = sources.claims_problem;
   std::vector<model::Holding> holdings;
   std::vector<model::Waiting> waiting;
-  std::vector<std::string> lost;
+  std::vector<port::OutOfReach> out_of_reach;
   bool unread = !sources.store && !sources.claims_problem.empty();
   if (sources.store) try {
       holdings = sources.store->holdings();
       waiting = sources.store->waiting();
       port::StoreAbout about = sources.store->about();
       overview.claims_problem = std::move(about.kept_by);
-      lost = std::move(about.lost);
+      out_of_reach = std::move(about.out_of_reach);
     } catch (const Error& error) {
       overview.claims_problem = error.full();
       unread = true;
@@ -143,9 +143,9 @@ Overview look_over(const OverviewSources& sources) {
     plan::Verdict verdict;
     overview.units.push_back(look_at(units[i], sources, std::move(own), verdict));
     UnitOverview& row = overview.units.back();
-    const bool is_lost = std::ranges::find(lost, units[i].key) != lost.end();
+    const auto kept_off = std::ranges::find(out_of_reach, units[i].key, &port::OutOfReach::key);
     if (unread) doubt(row, "it may be claimed: claims cannot be read");
-    else if (is_lost) doubt(row, "it may be claimed: the lock of its claims is lost");
+    else if (kept_off != out_of_reach.end()) doubt(row, kept_off->why);
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
     const bool usable = row.holdings.empty() ? row.state == State::idle : verdict.standing != plan::Standing::sick;
     queue.add(units[i].key, row.holdings,

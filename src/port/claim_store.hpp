@@ -121,11 +121,17 @@ class Place {
 };
 
 // Where a store keeps its state and what can be said against it.
+// A unit that a claim would not get although nobody is seen to have it.
+struct OutOfReach {
+  std::string key;
+  std::string why;   // a sentence: "it may be claimed: …", "it cannot be claimed: …"
+};
+
 struct StoreAbout {
   std::string directory;
   std::string kind;                        // "system", "fallback", "explicit", "private"
   std::string kept_by;                     // at the last look: who keeps the claims locked, so that order is lost; "" = nobody
-  std::vector<std::string> lost;           // keys of units whose lock was lost, so that nobody can tell who has them claimed
+  std::vector<OutOfReach> out_of_reach;    // each unit once
   std::vector<std::string> cautions;       // "advisory between friendly users: …", shown by doctor and run -v
 };
 

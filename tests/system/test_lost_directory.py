@@ -42,18 +42,18 @@ CLAIM = ("run", "-q", "--no-wait", "--", "echo", "mine")
 
 
 class Machine:
-    """A simulated GPU; its directory is named, or lies in the personal directory."""
+    """Simulated GPUs; their directory is named, or lies in the personal directory."""
 
-    def __init__(self, folder, kind):
+    def __init__(self, folder, kind, gpus=1):
         self.folder, self.up = folder, folder / "up"
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("THOLE_", "XDG_", "CUDA_"))}
-        self.environment = {**kept, "THOLE_MACHINE": "1xA100", "THOLE_BIND": "none", "HOME": str(folder)}
+        self.environment = {**kept, "THOLE_MACHINE": f"{gpus}xA100", "THOLE_BIND": "none", "HOME": str(folder)}
         if kind == "named":
             self.directory = self.up / "state"
             self.up.mkdir(mode=0o700)
             self.environment.update(THOLE_STATE_DIR=str(self.directory), THOLE_PERSONAL_DIR=str(folder / "own"))
         else:
-            self.directory = self.up / "machine-1xA100"
+            self.directory = self.up / f"machine-{gpus}xA100"
             self.environment["THOLE_PERSONAL_DIR"] = str(self.up)
         (folder / "aside").mkdir()
 
@@ -127,6 +127,52 @@ def test_who_looks_is_told_of_it_sees_no_idle_gpu_and_doctor_calls_it_a_problem(
         assert "may be claimed" in status["units"][0]["why"]
         assert "may be claimed" in why and "free" not in why, why
         assert "problem" in doctor and "0 problems" not in doctor, doctor
+
+
+ONE_LOCK = {"deleted": "rm NODE", "another file": "rm NODE; : > NODE", "a directory": "rm NODE; mkdir NODE"}
+if os.geteuid() == 0:
+    ONE_LOCK["another user's"] = "chown 12345 NODE"
+
+
+@pytest.mark.parametrize("kind", ["named", "personal"])
+@pytest.mark.parametrize("way", ONE_LOCK)
+def test_a_gpu_without_its_lock_is_not_counted_as_free_and_keeps_nobody_from_the_others(tmp_path, kind, way):
+    machine = Machine(tmp_path, kind, gpus=3)
+    assert machine.claim().returncode == 0
+    key = json.loads(machine.thole("status", "--json").stdout)["units"][0]["key"]
+    script = ONE_LOCK[way].replace("NODE", str(machine.directory / f"gpu.{key}"))
+    subprocess.run(["sh", "-ec", script], check=True)
+
+    text, status, why = machine.at_once(("status",), ("status", "--json"), ("why", "0"))
+    first, *others = json.loads(status.stdout)["units"]
+    assert first["state"] == "unknown" and "claimed: " in first["why"], first
+    free = 0 if way == "a directory" else 2                  # then nothing can be read
+    assert [unit["state"] for unit in others] == ["idle" if free else "unknown"] * 2, others
+    assert f"{free} free, {3 - free} unknown" in text.stdout and first["why"].split(":")[0] in text.stdout, text.stdout
+    assert "claimed" in why.stdout and "is free" not in why.stdout, why.stdout
+
+    any_one, two, all_three, itself = (machine.thole("run", "-q", "--no-wait", *wish, "--", "echo", "mine")
+                                       for wish in ((), ("-g2",), ("-g3",), ("--on", "0")))
+    assert any_one.stdout == "mine\n", any_one.stderr
+    assert two.stdout == "mine\n", two.stderr
+    for done in (all_three, itself):
+        assert done.returncode == 69 and f"gpu.{key}" in done.stderr, done.stderr
+    assert machine.thole("init").returncode == 0
+    assert machine.thole("run", "-q", "--no-wait", "-g3", "--", "echo", "all").stdout == "all\n"
+
+
+@in_one_surrounding
+def test_a_gpu_that_a_directory_of_another_user_does_not_know_is_not_counted_as_free(lab):
+    lab.set_gpus(2)
+    directory = ("--state-dir", "/var/tmp/ours")
+    lab.run("alice", "mkdir", "-m", "755", "/var/tmp/ours", check=True)
+    assert lab.thole("alice", *directory, "run", "--no-wait", "--", "true").returncode == 0
+    lab.set_gpus(3)
+    status = json.loads(lab.thole("bob", *directory, "status", "--json").stdout)
+    assert [unit["state"] for unit in status["units"]] == ["idle", "idle", "unknown"], status["units"]
+    assert "cannot be claimed" in status["units"][2]["why"]
+    assert lab.thole("bob", *directory, "run", "--no-wait", "-g3", "--", "true").returncode == 69
+    assert lab.thole("bob", *directory, "run", "--no-wait", "-g2", "--", "true").returncode == 0
 
 
 def test_shared_files_deleted_alone_cost_no_lock(tmp_path):

@@ -22,6 +22,8 @@ namespace {
 constexpr const char* lock_lost = "a lock in the state directory was deleted, copied or made by hand while GPUs claimed in it "
                                   "are in use";
 
+constexpr const char* may_be_claimed = "it may be claimed: the lock of its claims is lost";
+
 // Who makes lost nodes anew, and how.
 std::string init_of(const StateDir& dir) {
   if (dir.kind == DirKind::personal) return "thole init makes its nodes anew";
@@ -86,6 +88,11 @@ void ClaimDirectory::cannot_open(const std::string& name, int reason) const {
     hint = init_of(state_);
   throw Error(ErrorCode::unavailable, reason == ENOENT ? "a node of the state directory is missing" : "cannot open")
       .about(path() + "/" + name).because(reason).hint(hint);
+}
+
+void ClaimDirectory::gpu_is_no_lock(unsigned slot) const {
+  throw Error(ErrorCode::unavailable, "not a lock of the directory's owner").about(path() + "/" + gpu_names_[slot]).hint(
+      init_of(state_));
 }
 
 Fd ClaimDirectory::open_node(const std::string& name, int flags) const {
@@ -256,12 +263,12 @@ std::optional<unsigned> ClaimDirectory::slot_of(std::string_view key) const {
 
 ClaimDirectory::Lost ClaimDirectory::what_is_lost(std::span<const std::string> units) const {
   Lost lost;
-  const auto add = [&](std::span<const std::string> keys, const auto& refuse) {
+  const auto add = [&](std::span<const std::string> keys, const char* why, const auto& refuse) {
     if (keys.empty()) return;
     try {
       refuse();
     } catch (const Error& error) {
-      lost.keys.insert(lost.keys.end(), keys.begin(), keys.end());
+      for (const std::string& key : keys) lost.units.push_back({key, why});
       if (lost.why.empty()) lost.why = error.full();
     }
   };
@@ -272,16 +279,21 @@ ClaimDirectory::Lost ClaimDirectory::what_is_lost(std::span<const std::string> u
     if (key.empty()) continue;
     known.push_back(key);
     if (::fstatat(state_.fd.get(), gpu_names_[slot].c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (slot_nodes_[slot] != 0 && slot_nodes_[slot] != node.st_ino) replaced.push_back(key);
+      if (!is_node(node))
+        add({&key, 1}, "it cannot be claimed: its lock is not one of the directory's owner", [&] { gpu_is_no_lock(slot); });
+      else if (slot_nodes_[slot] != 0 && slot_nodes_[slot] != node.st_ino) replaced.push_back(key);
     } else if (errno == ENOENT) {
-      add({&key, 1}, [&] { gpu_is_missing(slot); });
+      add({&key, 1}, may_be_claimed, [&] { gpu_is_missing(slot); });
     }
   }
-  if (known.empty())
-    for (const std::string& key : units)
-      if (is_key(key) && missing(state_.fd.get(), gpu_node(key))) unlisted.push_back(key);
-  add(replaced, [&] { state_.refuse_if_claimed_in(lock_lost); });
-  add(unlisted, [&] { state_.refuse_if_claimed_in(emptied); });
+  for (const std::string& key : units) {
+    if (!is_key(key)) continue;
+    if (known.empty() && missing(state_.fd.get(), gpu_node(key))) unlisted.push_back(key);
+    else if (!state_.mine && !slot_of(key))
+      lost.units.push_back({key, "it cannot be claimed: the state directory does not know it"});
+  }
+  add(replaced, may_be_claimed, [&] { state_.refuse_if_claimed_in(lock_lost); });
+  add(unlisted, may_be_claimed, [&] { state_.refuse_if_claimed_in(emptied); });
   return lost;
 }
 
@@ -290,13 +302,17 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
   const auto is_lost = [&](unsigned slot) {
     struct stat node;
     return ::fstatat(state_.fd.get(), gpu_names_[slot].c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0 ||
-           (slot_nodes_[slot] != 0 && node.st_ino != slot_nodes_[slot]);
+           !is_node(node) || (slot_nodes_[slot] != 0 && node.st_ino != slot_nodes_[slot]);
   };
   bool lost = false;
   for (unsigned slot = 0; slot < keys_.size(); ++slot) {
     if (keys_[slot].empty() || !is_lost(slot)) continue;
     if (!std::exchange(lost, true)) state_.refuse_if_claimed_in(lock_lost);
     slot_nodes_[slot] = 0;
+    struct stat other;
+    if (::fstatat(state_.fd.get(), gpu_names_[slot].c_str(), &other, AT_SYMLINK_NOFOLLOW) == 0 && !is_node(other) &&
+        ::unlinkat(state_.fd.get(), gpu_names_[slot].c_str(), S_ISDIR(other.st_mode) ? AT_REMOVEDIR : 0) != 0)
+      maker().failed("cannot delete", gpu_names_[slot]);
   }
   for (const std::string& key : keys_)
     if (!key.empty()) make_slot_nodes(key);

@@ -23,6 +23,7 @@
 #include "host/claims/layout.hpp"
 #include "host/claims/node_maker.hpp"
 #include "host/state_dir.hpp"
+#include "port/claim_store.hpp"
 
 namespace thole::host {
 
@@ -54,13 +55,14 @@ class ClaimDirectory {
   // `make`: the owner makes it now if there is none (share nodes only in a personal directory).
   Fd open_share(unsigned slot, unsigned place, int flags, bool make = false) const;
   Fd open_turn(unsigned place, int flags, bool make = false) const;
-  // For those who look: the units whose locks are not those in which claims of them may live, and what a claim would be told.
+  // For those who look: the units that have no lock to claim them by, or not the one in which a claim of them may live.
   struct Lost {
-    std::vector<std::string> keys;
-    std::string why;                   // "": nothing is lost
+    std::vector<port::OutOfReach> units;
+    std::string why;                   // what a claim would be told of the locks; "": they are all there
   };
   Lost what_is_lost(std::span<const std::string> units) const;
   [[noreturn]] void gpu_is_missing(unsigned slot) const { cannot_open(gpu_names_[slot], ENOENT); }
+  [[noreturn]] void gpu_is_no_lock(unsigned slot) const;
 
   // After locking: what this descriptor is of, where it still has its name. Its owner deletes or replaces a node only while he
   // has it locked himself: one that has its name after we locked it keeps it.

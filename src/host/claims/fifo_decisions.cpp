@@ -80,9 +80,7 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::ve
   }
   const auto found = in_force(pass.nodes, lock.get(), pass.nodes.gpu_name(slot));
   if (!found) return false;   // what has its name now is asked for next
-  if (!pass.nodes.is_node(*found))
-    throw Error(ErrorCode::unavailable, "not a lock of the directory's owner").about(pass.nodes.slots()[slot]).hint(
-        "sudo thole init");
+  if (!pass.nodes.is_node(*found)) pass.nodes.gpu_is_no_lock(slot);
   pass.nodes.accept(found->st_ino, slot);
   if (entry_.shared && !share) alone_.push_back({pass.nodes.slots()[slot], pass.nodes.open_share(slot, 0, O_RDONLY)});
   claim.keys.push_back(pass.nodes.slots()[slot]);

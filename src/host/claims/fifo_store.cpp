@@ -133,7 +133,7 @@ port::StoreAbout FifoStore::about() const {
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));
   ClaimDirectory::Lost lost = nodes_->what_is_lost(options_.units);
-  about.lost = std::move(lost.keys);
+  about.out_of_reach = std::move(lost.units);
   if (about.kept_by.empty()) about.kept_by = std::move(lost.why);
   std::lock_guard lock(cautions_mutex_);
   about.cautions.insert(about.cautions.end(), cautions_.begin(), cautions_.end());
