@@ -20,7 +20,7 @@ namespace {
 
 void say(const Invocation& invocation, const char* event, std::string_view text) {
   if (!tells_events(invocation)) {
-    put_text(STDERR_FILENO, fmt::format("thole: {}\n", text));
+    tell(text);
     return;
   }
   const model::Json line = {{"schema", "thole/progress/1"}, {"event", event}, {"message", text}};

@@ -69,7 +69,7 @@ void report(const Error& error, const Invocation& invocation) {
     json["event"] = "error";
     cli::put_bytes(STDERR_FILENO, model::dump(json, -1) + "\n");
   } else {
-    cli::put_text(STDERR_FILENO, fmt::format("thole: {}\n", error.full()));
+    cli::tell(error.full(), error.object());
     if (invocation.global.json) cli::put_bytes(STDOUT_FILENO, model::dump(json) + "\n");
   }
 }
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   try {
     return main_of({argv + 1, argv + argc});
   } catch (const std::exception& bug) {  // out of memory, or a mistake of ours
-    cli::put_text(STDERR_FILENO, fmt::format("thole: internal error: {}\n", bug.what()));
+    cli::tell(fmt::format("internal error: {}", bug.what()));
     return exit_status(ErrorCode::internal);
   }
 }

@@ -1,5 +1,7 @@
 #include "cli/output.hpp"
 
+#include <unistd.h>
+
 #include "base/fd.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
@@ -32,6 +34,12 @@ std::string for_terminal(std::string_view text, bool colors) {
 }
 
 bool put_text(int fd, std::string_view text, bool colors) { return write_all(fd, for_terminal(text, colors)); }
+
+bool tell(std::string_view text, std::string_view object) {
+  const std::string said = printable_lines(fmt::format("thole: {}", text));
+  const std::size_t columns = columns_of_terminal(STDERR_FILENO);
+  return write_all(STDERR_FILENO, (columns == 0 ? said : fold(said, columns, object)) + "\n");
+}
 
 std::string frame_of(std::string_view text, bool colors, std::size_t rows, bool first) {
   std::string frame = first ? "\x1b[2J\x1b[H" : "\x1b[H";

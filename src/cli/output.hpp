@@ -13,6 +13,10 @@ std::string for_terminal(std::string_view text, bool colors);
 // Text for people. False when it cannot be written, with errno.
 bool put_text(int fd, std::string_view text, bool colors = false);
 
+// What a person is told on stderr, "thole: …": on a terminal in lines that fit it; elsewhere as it is, for a script finds a
+// sentence in one line. `object`: stays in one piece where it is a path.
+bool tell(std::string_view text, std::string_view object = {});
+
 // Redraws the screen of a terminal in place, so that nothing flickers: each line is overwritten and its rest cleared. Lines
 // beyond `rows` would scroll it; they are left out. `first`: the screen holds other things and is emptied.
 std::string frame_of(std::string_view text, bool colors, std::size_t rows, bool first);

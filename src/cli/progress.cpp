@@ -62,7 +62,7 @@ void Progress::waiting(const app::Standing& standing) {
   if (context_.invocation.global.json)
     say("waiting", waiting_to_json(standing.wait, why));
   else
-    context_.note(render_waiting(why, !waits_not(), screen_of(STDERR_FILENO, true).columns) +
+    context_.note(render_waiting(why, !waits_not()) +
                   (last_ || waits_not() ? "" : "\n  Ctrl-C leaves the queue"));
   last_ = standing.wait;
 }
@@ -90,12 +90,12 @@ void Progress::binding(const app::Binding& binding, std::size_t rank) {
   if (context_.invocation.global.verbose)
     for (const std::string& line : describe_binding(binding, rank)) context_.detail(line.substr(2));
   else
-    for (const std::string& trouble : binding.troubles_of(rank)) context_.note(wrap(printable(trouble), 80, 2, 7));
+    for (const std::string& trouble : binding.troubles_of(rank)) context_.note(printable(trouble));
 }
 
 void Progress::bound(const app::Binding& binding, std::size_t rank, const app::ReadBack& answer) {
   if (context_.invocation.global.json) return say("bound", bound_to_json(binding, rank, answer));
-  for (const std::string& difference : answer.differences) context_.note(wrap(printable(difference), 80, 2, 7));
+  for (const std::string& difference : answer.differences) context_.note(printable(difference));
   if (answer.got.cpus) context_.detail(fmt::format("read back: {}", describe(answer.got)));
 }
 

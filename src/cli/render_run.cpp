@@ -7,6 +7,7 @@
 #include "cli/help.hpp"
 #include "cli/render.hpp"
 #include "cli/render_binding.hpp"
+#include "cli/terminal.hpp"
 #include "model/json_null.hpp"
 
 namespace thole::cli {
@@ -38,12 +39,9 @@ std::string name_units(const std::vector<model::Unit>& units, const std::vector<
   return fmt::format("GPU {}{}", join(labels, ","), models.empty() ? "" : fmt::format(" ({})", join(models, ", ")));
 }
 
-std::string render_waiting(const std::vector<std::string>& why, bool waits, std::size_t columns) {
-  columns = std::min<std::size_t>(columns, 80);
+std::string render_waiting(const std::vector<std::string>& why, bool waits) {
   std::string text = waits ? "waiting" : "would be waiting";
-  const std::size_t before = text.size() + std::string_view("thole: , ").size();
-  for (std::size_t i = 0; i < why.size(); ++i)
-    text += i == 0 ? ", " + wrap(why[i], columns, 4, before) : "\n  " + wrap(why[i], columns, 4, 2);
+  for (std::size_t i = 0; i < why.size(); ++i) text += (i == 0 ? ", " : "\n  ") + why[i];
   return text;
 }
 
@@ -59,7 +57,7 @@ std::string render_preview(const app::Preview& preview, const std::optional<app:
                            const plan::Variables& variables, const model::Snapshot& snapshot,
                            const std::vector<std::string>& why, std::size_t columns) {
   const bool waits = std::holds_alternative<model::Wait>(preview.decision);
-  std::string text = waits ? render_waiting(why, false, columns) + "\n" : "";
+  std::string text = waits ? fold(render_waiting(why, false), columns) + "\n" : "";
   if (waits && preview.chosen.empty()) return text;
   text += fmt::format("{} {}\n", waits ? "were all of them free, it would claim" : "would claim",
                       name_units(preview.units, preview.chosen, snapshot));

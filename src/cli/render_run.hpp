@@ -15,7 +15,7 @@ std::string name_units(const std::vector<model::Unit>& units, const std::vector<
                        const model::Snapshot& snapshot);
 
 // Where a waiter stands, or would stand who does not wait; `why` as app::why_waiting gives it.
-std::string render_waiting(const std::vector<std::string>& why, bool waits, std::size_t columns);
+std::string render_waiting(const std::vector<std::string>& why, bool waits);
 model::Json waiting_to_json(const model::Wait& wait, const std::vector<std::string>& why);
 
 // --dry-run: the choice with its reasons and the variables, or what it would wait for.

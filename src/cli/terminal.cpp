@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/text.hpp"
 #include "cli/help.hpp"
@@ -12,7 +13,8 @@ namespace thole::cli {
 
 namespace {
 
-constexpr std::size_t narrowest = 60;  // below it lines may wrap
+constexpr std::size_t narrowest = 60;  // below it lines of tables may wrap
+constexpr std::size_t narrowest_fold = 40;
 
 // By the number of the ink; the first ends every other.
 constexpr std::string_view colors[] = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"};
@@ -45,16 +47,61 @@ std::string pad(std::string_view text, std::size_t width, bool right) {
   return right ? blanks + std::string(text) : std::string(text) + blanks;
 }
 
+std::optional<winsize> size_of_terminal(int fd) {
+  if (!::isatty(fd)) return std::nullopt;
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0) size = {};
+  if (size.ws_col == 0) size.ws_col = 80;
+  if (size.ws_row == 0) size.ws_row = 24;
+  return size;
+}
+
+constexpr std::string_view kept_blank = "\u00a0";   // stands for a blank at which no line ends
+
+std::string with_kept_blanks(std::string_view piece) {
+  std::string kept;
+  for (const char c : piece) kept += c == ' ' ? std::string(kept_blank) : std::string(1, c);
+  return kept;
+}
+
+// The end of the piece in quotes that begins here; `begin` where there is none. An apostrophe within a word opens none.
+std::size_t end_of_quoted(std::string_view line, std::size_t begin) {
+  const char quote = line[begin];
+  if ((quote != '\'' && quote != '"') || (begin > 0 && line[begin - 1] != ' ' && line[begin - 1] != '(')) return begin;
+  for (std::size_t end = line.find(quote, begin + 1); end != std::string_view::npos; end = line.find(quote, end + 1))
+    if (end + 1 == line.size() || std::string_view(" ,;:.)").find(line[end + 1]) != std::string_view::npos) return end + 1;
+  return begin;
+}
+
+// Without its breakable blanks where it must not break.
+std::string in_whole_pieces(std::string_view line, std::string_view object) {
+  std::string whole;
+  for (std::size_t at = 0; at < line.size();) {
+    std::size_t end = end_of_quoted(line, at);
+    if (object.starts_with('/') && line.substr(at).starts_with(object)) end = at + object.size();
+    end = std::max(end, at + 1);
+    const std::string_view piece = line.substr(at, end - at);
+    whole += piece.size() > 1 ? with_kept_blanks(piece) : std::string(piece);
+    at = end;
+  }
+  return whole;
+}
+
 }  // namespace
 
 Screen screen_of(int fd, bool no_color) {
   Screen screen;
-  winsize size{};
-  if (!::isatty(fd)) return screen;
-  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) screen.columns = std::max<std::size_t>(size.ws_col, narrowest);
-  screen.rows = size.ws_row != 0 ? size.ws_row : 24;
+  const auto size = size_of_terminal(fd);
+  if (!size) return screen;
+  screen.columns = std::max<std::size_t>(size->ws_col, narrowest);
+  screen.rows = size->ws_row;
   screen.colors = !no_color;
   return screen;
+}
+
+std::size_t columns_of_terminal(int fd) {
+  const auto size = size_of_terminal(fd);
+  return size ? std::max<std::size_t>(size->ws_col, narrowest_fold) : 0;
 }
 
 std::string ink(const Screen& screen, Ink color, std::string_view text) {
@@ -117,6 +164,18 @@ std::string paragraph(const Screen& screen, std::string_view text, std::size_t i
   std::string all;
   for (std::string_view line : split_lines(text)) all += wrap(line, columns, indent, start) + "\n";
   return all;
+}
+
+std::string fold(std::string_view text, std::size_t columns, std::string_view object) {
+  std::string folded;
+  for (std::string_view line : split_lines(text)) {
+    if (!folded.empty()) folded += '\n';
+    const std::size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+    folded += line.substr(0, blanks);
+    folded += wrap(in_whole_pieces(line.substr(blanks), object), columns, std::max<std::size_t>(blanks + 2, 4), blanks);
+  }
+  for (std::size_t at = 0; (at = folded.find(kept_blank, at)) != std::string::npos;) folded.replace(at, kept_blank.size(), " ");
+  return folded;
 }
 
 }  // namespace thole::cli

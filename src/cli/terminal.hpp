@@ -55,4 +55,11 @@ std::string table(const Screen& screen, std::span<const Column> columns, std::ve
 // A paragraph within the screen: its first line begins at column `start`, later ones at `indent`. Ends with a newline.
 std::string paragraph(const Screen& screen, std::string_view text, std::size_t indent = 2, std::size_t start = 0);
 
+
+// The columns of the terminal, at least 40; 0: it is none.
+std::size_t columns_of_terminal(int fd);
+
+// Lines that are too long go on in indented ones. A piece in quotes and `object`, which may be a path, stay in one piece.
+std::string fold(std::string_view text, std::size_t columns, std::string_view object = {});
+
 }  // namespace thole::cli
