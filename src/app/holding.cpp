@@ -240,9 +240,11 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   // Mine go before a stranger's of the same name.
   if (std::any_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.uid == search.uid; }))
     std::erase_if(found, [&](const KeptClaim& claim) { return claim.uid != search.uid; });
-  if (found.empty() && word.empty() && !name.empty())
-    throw Error(ErrorCode::usage, "the claim of this shell has ended").about("THOLE_CLAIM=" + printable(name, 40))
-        .hint("unset THOLE_CLAIM, or name the claim; " + list(all, search));
+  const std::string around = here(search.environment);
+  const bool is_around = !around.empty() && outermost(name).size() >= shortest_beginning && around.starts_with(outermost(name));
+  if (found.empty() && is_around)
+    throw Error(ErrorCode::usage, "the claim of this shell has ended").about("THOLE_CLAIM=" + printable(around, 40))
+        .hint("unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES, or name another claim; " + list(all, search));
   KeptClaim claim = only_one(std::move(found), word, search, all);
   if (claim.uid != search.uid && search.uid != 0) {
     const std::string owner = printable(search.user_name(claim.uid), 32);

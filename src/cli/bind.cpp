@@ -17,13 +17,13 @@ int bind_running(Context& context, app::RankSite& site) {
   if (invocation.global.json)
     context.print_json(rebound_to_json(rebound, pid));
   else
-    context.print(render_rebound(rebound, pid));
+    context.print(fold(render_rebound(rebound, pid), context.screen.columns));
   return 0;
 }
 
 int show_ranks(Context& context, const app::Rank& rank) {
   if (!context.invocation.global.json) {
-    context.print(render_ranks(rank.binding));
+    context.print(fold(render_ranks(rank.binding), context.screen.columns));
     return 0;
   }
   model::Json json = {{"schema", "thole/binding/1"}};

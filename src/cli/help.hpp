@@ -1,4 +1,4 @@
-// --help, in 80 columns, from the table.
+// --help, in 80 columns or what a narrower terminal has, from the table.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace thole::cli {
 
-std::string general_help();
-std::string help_of(const Verb& verb);
+inline constexpr std::size_t page_width = 80;
+std::string general_help(std::size_t columns = page_width);
+std::string help_of(const Verb& verb, std::size_t columns = page_width);
 
 // Pieces shared with the man pages and docs/commands.md.
 std::string synopsis(const Verb& verb);      // "thole run [OPTION...] COMMAND [ARGUMENT...]"

@@ -156,6 +156,7 @@ void print_as_json(const Context& context, const std::vector<Kernel>& kernels) {
 }
 
 int install(Context& context) {
+  const fs::path root = context.wire.places().jupyter_kernels();
   const JupyterOptions& options = context.invocation.jupyter;
   const std::string python = python_of(context), environment = environment_name(python);
   require_ipykernel(context, python);
@@ -164,7 +165,7 @@ int install(Context& context) {
   if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != std::string::npos ||
       name.starts_with('.'))
     throw Error(ErrorCode::usage, "a kernel's name has letters, digits, '-', '_' and '.' only").about(printable(name, 60));
-  const fs::path folder = fs::path(context.wire.places().jupyter_kernels()) / name;
+  const fs::path folder = root / name;
   if (fs::exists(folder / "kernel.json") && !read_kernel(folder))
     throw Error(ErrorCode::usage, "there is another kernel of this name, which thole did not make")
         .about(folder)

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -120,8 +121,11 @@ int main_of(const std::vector<std::string_view>& arguments) {
     // Read once for what needs no configuration, and again on top of the configured defaults.
     Invocation& invocation = read.emplace(cli::parse(arguments));
     if (invocation.global.version) return cli::put_text(STDOUT_FILENO, fmt::format("thole {}\n", version)) ? 0 : 125;
-    if (invocation.global.help)
-      return cli::put_text(STDOUT_FILENO, invocation.verb ? cli::help_of(*invocation.verb) : cli::general_help()) ? 0 : 125;
+    if (invocation.global.help) {
+      const std::size_t columns = std::min(cli::screen_of(STDOUT_FILENO, true).columns, cli::page_width);
+      const std::string help = invocation.verb ? cli::help_of(*invocation.verb, columns) : cli::general_help(columns);
+      return cli::put_text(STDOUT_FILENO, help) ? 0 : 125;
+    }
     const std::string_view verb = verb_of(invocation);
     want_descriptors();
     if (verb == "__probe") return wire::run_probe(invocation.words);

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "base/fd.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
@@ -43,11 +47,10 @@ bool tell(std::string_view text, std::string_view object) {
 
 std::string frame_of(std::string_view text, bool colors, std::size_t rows, bool first) {
   std::string frame = first ? "\x1b[2J\x1b[H" : "\x1b[H";
-  std::size_t used = 0;
-  for (std::string_view line : split_lines(text)) {
-    if (++used >= rows) break;
-    frame += fmt::format("{}\x1b[K\n", for_terminal(line, colors));
-  }
+  const std::vector<std::string_view> lines = split_lines(text);
+  const std::size_t room = std::max<std::size_t>(rows, 2) - 1, shown = lines.size() <= room ? lines.size() : room - 1;
+  for (std::string_view line : std::span(lines).first(shown)) frame += fmt::format("{}\x1b[K\n", for_terminal(line, colors));
+  if (shown < lines.size()) frame += fmt::format("({} more lines: the screen is too low)\x1b[K\n", lines.size() - shown);
   return frame + "\x1b[J";
 }
 

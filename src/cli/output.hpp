@@ -18,7 +18,7 @@ bool put_text(int fd, std::string_view text, bool colors = false);
 bool tell(std::string_view text, std::string_view object = {});
 
 // Redraws the screen of a terminal in place, so that nothing flickers: each line is overwritten and its rest cleared. Lines
-// beyond `rows` would scroll it; they are left out. `first`: the screen holds other things and is emptied.
+// beyond `rows` would scroll it; they are left out, and counted. `first`: the screen holds other things and is emptied.
 std::string frame_of(std::string_view text, bool colors, std::size_t rows, bool first);
 bool put_frame(int fd, std::string_view text, bool colors, std::size_t rows, bool first);
 

@@ -37,17 +37,17 @@ std::string memory_line(MemoryPolicy policy, const std::vector<int>& nodes) {
   return fmt::format("memory {} on node{} {}", to_string(policy), nodes.size() == 1 ? "" : "s", numbers(nodes));
 }
 
-std::string in_lines(const std::string& text) { return "  " + wrap(printable(text), 80, 4, 2); }
+std::string line_of(const std::string& text) { return "  " + printable(text); }
 
 std::vector<std::string> describe_rank(const app::Binding& binding, std::size_t index) {
   const model::RankPlan& rank = binding.plan.ranks[index];
   const plan::Effect& effect = binding.effects[index];
-  std::vector<std::string> lines{in_lines(cpu_line(rank)), in_lines(memory_line(rank.memory, rank.memory_nodes))};
+  std::vector<std::string> lines{line_of(cpu_line(rank)), line_of(memory_line(rank.memory, rank.memory_nodes))};
   if (!rank.nics.empty())
-    lines.push_back(in_lines(fmt::format("NIC{} {}", rank.nics.size() == 1 ? "" : "s", join(rank.nics, ", "))));
-  if (rank.threads) lines.push_back(in_lines(plural(*rank.threads, "thread") + " for OpenMP and its like"));
-  for (const std::string& lack : effect.lacks) lines.push_back(in_lines("but " + lack));
-  for (const std::string& kept : effect.kept) lines.push_back(in_lines(kept));
+    lines.push_back(line_of(fmt::format("NIC{} {}", rank.nics.size() == 1 ? "" : "s", join(rank.nics, ", "))));
+  if (rank.threads) lines.push_back(line_of(plural(*rank.threads, "thread") + " for OpenMP and its like"));
+  for (const std::string& lack : effect.lacks) lines.push_back(line_of("but " + lack));
+  for (const std::string& kept : effect.kept) lines.push_back(line_of(kept));
   return lines;
 }
 
@@ -57,7 +57,7 @@ std::vector<std::string> describe_binding(const app::Binding& binding, std::size
   std::vector<std::string> lines = describe_rank(binding, index);
   const plan::Effect& effect = binding.effects[index];
   if (const std::string absent = absent_line(effect.absent_cpus, effect.absent_nodes); !absent.empty())
-    lines.push_back(in_lines(absent));
+    lines.push_back(line_of(absent));
   return lines;
 }
 
@@ -74,7 +74,7 @@ std::string render_ranks(const app::Binding& binding) {
     absent_nodes.insert(binding.effects[i].absent_nodes.begin(), binding.effects[i].absent_nodes.end());
   }
   const std::string absent = absent_line(absent_cpus, {absent_nodes.begin(), absent_nodes.end()});
-  return absent.empty() ? text : text + wrap(absent, 80, 2, 0) + "\n";
+  return absent.empty() ? text : text + absent + "\n";
 }
 
 std::string describe(const model::Binding& got) {
@@ -88,13 +88,11 @@ std::string render_rebound(const app::Rebound& rebound, pid_t pid) {
   const model::RankPlan& rank = rebound.binding.plan.ranks.front();
   std::vector<std::string> masks;
   for (const auto& [mask, threads] : rebound.process.masks) masks.push_back(mask.to_string());
-  std::string text = wrap(fmt::format("process {}: {} on CPUs {}, {}", pid, plural(rebound.process.threads, "thread"),
-                                      join(masks, " and "), printable(rank.why)),
-                          80, 2, 0) +
-                     "\n";
+  std::string text = fmt::format("process {}: {} on CPUs {}, {}\n", pid, plural(rebound.process.threads, "thread"),
+                                 join(masks, " and "), printable(rank.why));
   const plan::Effect& effect = rebound.binding.effects.front();
-  if (const std::string absent = absent_line(effect.absent_cpus, {}); !absent.empty()) text += in_lines(absent) + "\n";
-  for (const std::string& difference : rebound.differences) text += in_lines("but " + difference) + "\n";
+  if (const std::string absent = absent_line(effect.absent_cpus, {}); !absent.empty()) text += line_of(absent) + "\n";
+  for (const std::string& difference : rebound.differences) text += line_of("but " + difference) + "\n";
   return text;
 }
 

@@ -57,13 +57,14 @@ std::string render_preview(const app::Preview& preview, const std::optional<app:
                            const plan::Variables& variables, const model::Snapshot& snapshot,
                            const std::vector<std::string>& why, std::size_t columns) {
   const bool waits = std::holds_alternative<model::Wait>(preview.decision);
-  std::string text = waits ? fold(render_waiting(why, false), columns) + "\n" : "";
-  if (waits && preview.chosen.empty()) return text;
+  std::string text = waits ? render_waiting(why, false) + "\n" : "";
+  if (waits && preview.chosen.empty()) return fold(text, columns);
   text += fmt::format("{} {}\n", waits ? "were all of them free, it would claim" : "would claim",
                       name_units(preview.units, preview.chosen, snapshot));
   if (!preview.explain.empty()) text += fmt::format("  {}\n", printable(preview.explain));
   if (binding)
     for (const std::string& line : describe_binding(*binding, 0)) text += line + "\n";
+  text = fold(text, columns);
   for (const auto& [name, value] : variables.set) text += fmt::format("  {}={}\n", name, printable(shell_quote(value), 4096));
   return text;
 }

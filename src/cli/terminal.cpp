@@ -175,7 +175,7 @@ std::string fold(std::string_view text, std::size_t columns, std::string_view ob
     folded += wrap(in_whole_pieces(line.substr(blanks), object), columns, std::max<std::size_t>(blanks + 2, 4), blanks);
   }
   for (std::size_t at = 0; (at = folded.find(kept_blank, at)) != std::string::npos;) folded.replace(at, kept_blank.size(), " ");
-  return folded;
+  return text.ends_with('\n') ? folded + "\n" : folded;
 }
 
 }  // namespace thole::cli

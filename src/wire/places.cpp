@@ -42,6 +42,10 @@ std::string with_path(const std::string& name, const std::string& path) {
   return name.substr(name.rfind('/') + 1) + fmt::format("-{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
 }
 
+std::string not_absolute(const char* variable, const std::string& value) {
+  return fmt::format("{} is \"{}\", no absolute path", variable, printable(value));
+}
+
 }  // namespace
 
 Places::Places(const Settings& settings)
@@ -52,13 +56,19 @@ Places::Places(const Settings& settings)
     const auto found = settings.environment.find(name);
     return found == settings.environment.end() ? std::string() : found->second;
   };
-  const std::string home = variable("HOME"), state = variable("XDG_STATE_HOME"), data = variable("XDG_DATA_HOME");
-  if (!home.empty() && !home.starts_with('/')) no_home_ = fmt::format("HOME is \"{}\", no absolute path", printable(home));
+  const std::string home = variable("HOME"), state = variable("XDG_STATE_HOME");
+  if (!home.empty() && !home.starts_with('/')) no_home_ = not_absolute("HOME", home);
   if (state.starts_with('/')) state_home_ = state;
   else if (home.starts_with('/')) state_home_ = home + "/.local/state";
-  if (const std::string jupyter = variable("JUPYTER_DATA_DIR"); !jupyter.empty()) kernels_ = jupyter + "/kernels";
-  else if (!data.empty()) kernels_ = data + "/jupyter/kernels";
-  else if (!home.empty()) kernels_ = home + "/.local/share/jupyter/kernels";
+  const std::pair<const char*, const char*> data_homes[] = {
+      {"JUPYTER_DATA_DIR", "/kernels"}, {"XDG_DATA_HOME", "/jupyter/kernels"}, {"HOME", "/.local/share/jupyter/kernels"}};
+  for (const auto& [name, below] : data_homes) {
+    const std::string value = variable(name);
+    if (value.empty()) continue;
+    if (value.starts_with('/')) kernels_ = value + below;
+    else no_kernels_ = not_absolute(name, value);   // Jupyter would seek them wherever it is started
+    break;
+  }
 }
 
 std::string Places::personal() const {
@@ -134,7 +144,8 @@ std::vector<std::string> Places::all_own() const {
 
 std::string Places::jupyter_kernels() const {
   if (kernels_.empty())
-    throw Error(ErrorCode::usage, "where kernels belong is not known: HOME is not set").hint("set JUPYTER_DATA_DIR");
+    throw Error(ErrorCode::usage, "where kernels belong is not known: " + no_kernels_)
+        .hint("set JUPYTER_DATA_DIR to an absolute path");
   return kernels_;
 }
 

@@ -42,11 +42,12 @@ class Places {
   // Every directory of the caller's in which thole keeps things; some may not be there.
   std::vector<std::string> all_own() const;
 
-  // Where jupyter_core looks for the caller's kernels. Throws Error(usage) when HOME is not known.
+  // Where jupyter_core looks for the caller's kernels. Throws Error(usage) when that is not known.
   std::string jupyter_kernels() const;
 
  private:
   std::string machine_, program_, state_dir_, queue_dir_, personal_dir_, state_home_, kernels_;
+  std::string no_kernels_ = "HOME is not set";
   std::string no_home_;   // why HOME is none; "" where it is one or is not set
   uid_t uid_;
 };

@@ -192,6 +192,17 @@ def test_a_result_that_cannot_be_written_is_an_error():
     assert "No space left" in failed.stderr
 
 
+@pytest.mark.parametrize("name", ["HOME", "XDG_DATA_HOME", "JUPYTER_DATA_DIR"])
+def test_kernels_are_not_kept_where_jupyter_would_not_find_them(tmp_path, name):
+    kept = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "THOLE_PERSONAL_DIR": str(tmp_path / "own"), name: "work"}
+    for words in (["install", "--name", "two"], ["list"], ["remove", "two"]):
+        done = subprocess.run([THOLE, "--machine", "1xA100", "jupyter", *words], capture_output=True, text=True, timeout=60,
+                              cwd=tmp_path, env=kept)
+        assert done.returncode == 64, done
+        assert f'{name} is "work", no absolute path' in done.stderr, done.stderr
+    assert not (tmp_path / "work").exists()
+
+
 def test_a_relative_home_is_said_to_be_one(tmp_path):
     done = subprocess.run([THOLE, "--machine", "1xA100", "doctor"], capture_output=True, text=True, timeout=60, cwd=tmp_path,
                           env={"PATH": os.environ["PATH"], "HOME": "work", "THOLE_PERSONAL_DIR": str(tmp_path / "own")})

@@ -1,5 +1,5 @@
 # ctest: timeout 300
-"""What a person is told on stderr: folded on a terminal, one line for each sentence elsewhere."""
+"""What a person is shown fits his terminal. Messages on stderr are one line for each sentence where it is none."""
 import fcntl
 import os
 import pty
@@ -9,7 +9,7 @@ import termios
 
 import pytest
 
-from run_tools import THOLE
+from run_tools import THOLE, Terminal
 
 
 def kept_environment(folder):
@@ -19,11 +19,12 @@ def kept_environment(folder):
 
 
 def on_terminal(columns, words, environment, stdout=subprocess.DEVNULL):
-    """What a command shows on a terminal that is its stderr."""
+    """What a command shows on a terminal that is its stderr; stdout None: its stdout too."""
     screen, other_end = pty.openpty()
     with os.fdopen(screen, "rb", buffering=0) as shown:
         fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stdout, stderr=other_end, env=environment)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=other_end if stdout is None else stdout,
+                                   stderr=other_end, env=environment)
         os.close(other_end)
         text = b""
         try:
@@ -131,3 +132,34 @@ def test_a_long_sentence_is_one_line_where_a_script_reads(folder):
 def test_a_very_narrow_terminal_gets_lines_of_forty_columns(folder):
     shown = on_terminal(10, [THOLE, "release"], kept_environment(folder))
     assert 20 < max(map(len, shown.splitlines())) <= 40, shown
+
+
+VERBS = """status why run bind claim release extend topo plan doctor capture init map submit jobs logs wait cancel retry hold
+           resume pause continue drain edit simulate jupyter compat""".split()
+SCREENS = {"help": [["--help"], *([verb, "--help"] for verb in VERBS)],
+           "looks": [["status"], ["topo"], ["why"], ["why", "0"], ["plan"], ["run", "--dry-run", "--", "true"],
+                     ["--machine", "mig-a100", "why"], ["--machine", "mixed-workstation", "why"],
+                     ["--machine", "display", "run", "--dry-run", "--", "true"], ["--machine", "16xH100", "status"]]}
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("what", SCREENS)
+def test_what_is_shown_fits_the_terminal(folder, what, columns):
+    environment = {**kept_environment(folder), "TERM": "dumb"}
+    for words in SCREENS[what]:
+        shown = on_terminal(columns, [THOLE, *words], environment, stdout=None)
+        assert shown
+        for line in shown.splitlines():
+            fixed = line.strip().startswith(("thole ", "sudo ", "eval ", "CUDA_", "THOLE_"))   # what is typed is not folded
+            assert len(line) <= columns or fixed, (words, line)
+
+
+def test_a_watch_on_a_low_screen_says_what_it_leaves_out(tmp_path):
+    environment = {**kept_environment(tmp_path), "THOLE_MACHINE": "16xH100"}
+    with Terminal([THOLE, "status", "--watch=1s"], env=environment) as terminal:
+        terminal.resize(10, 80)
+        terminal.expect(r"\(1\d more lines: the screen is too low\)")
+        terminal.resize(40, 80)
+        terminal.expect("16 free")
+        terminal.send("q")
+        assert terminal.wait() == 0

@@ -187,6 +187,11 @@ def test_the_claim_of_a_shell_that_has_ended_is_named(env):
     stale = thole({**env, "THOLE_CLAIM": "0123456789abcdef"}, "release")
     assert stale.returncode == 64 and "THOLE_CLAIM=0123456789abcdef" in stale.stderr
     assert "unset THOLE_CLAIM" in stale.stderr and claim in stale.stderr
+    for words in (["release", "0123456789abcdef"], ["release", "012345"], ["extend", "0123456789abcdef", "1h"]):
+        named = thole({**env, "THOLE_CLAIM": "0123456789abcdef/fedcba9876543210"}, *words)
+        assert named.returncode == 64 and "claim of this shell has ended" in named.stderr, named.stderr
+    other = thole({**env, "THOLE_CLAIM": "0123456789abcdef"}, "release", "fedcba9876543210")
+    assert other.returncode == 64 and "no such claim: fedcba9876543210" in other.stderr, other.stderr
     assert thole(env, "release").returncode == 0, "the only one"
 
 
