@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -256,8 +257,12 @@ TEST_F(QueueSeats, AStrangersProcessBearsNoMarkAndHasNoLane) {
   const pid_t stranger = pretend(65534, theirs + "/7.life", 0600);
   const pid_t in_the_open = pretend(0, theirs + "/8.life", 0622);
   const pid_t ours = pretend(0, theirs + "/9.life", 0600);
-  while (lanes.bearers("1.0.1@" + directory_).size() < 2 && ::waitpid(-1, nullptr, WNOHANG) == 0) {}
-  while (!has_word(stranger, "THOLE_QUEUE_DIR=" + directory_) && ::waitpid(-1, nullptr, WNOHANG) == 0) {}
+  const auto all_run = [&] {   // of these three: other tests leave children, too
+    return std::ranges::all_of(std::array{stranger, in_the_open, ours},
+                               [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) == 0; });
+  };
+  while (lanes.bearers("1.0.1@" + directory_).size() < 2 && all_run()) {}
+  while (!has_word(stranger, "THOLE_QUEUE_DIR=" + directory_) && all_run()) {}
   EXPECT_EQ(lanes.bearers("1.0.1@" + directory_).size(), 2u);
   EXPECT_TRUE(lanes.holders(7).empty()) << "a FIFO of a stranger";
   EXPECT_TRUE(lanes.holders(8).empty()) << "one that anybody may open";
