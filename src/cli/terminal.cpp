@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cli/help.hpp"
@@ -168,8 +169,9 @@ std::string paragraph(const Screen& screen, std::string_view text, std::size_t i
 
 std::string fold(std::string_view text, std::size_t columns, std::string_view object) {
   std::string folded;
+  bool first = true;
   for (std::string_view line : split_lines(text)) {
-    if (!folded.empty()) folded += '\n';
+    if (!std::exchange(first, false)) folded += '\n';
     const std::size_t blanks = std::min(line.find_first_not_of(' '), line.size());
     folded += line.substr(0, blanks);
     folded += wrap(in_whole_pieces(line.substr(blanks), object), columns, std::max<std::size_t>(blanks + 2, 4), blanks);

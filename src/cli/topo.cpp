@@ -1,9 +1,12 @@
+#include <unistd.h>
+
 #include "app/overview_json.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
 #include "cli/render.hpp"
+#include "cli/terminal.hpp"
 #include "cli/topo.hpp"
 
 namespace thole::cli {
@@ -39,7 +42,7 @@ int topo(Context& context) {
   if (!problem.empty()) context.warn("topology: " + printable(problem));
   if (options.matrix) {
     if (context.invocation.global.json) context.print_json(matrix_to_json(overview.snapshot.machine));
-    else context.print(render_matrix(overview.snapshot.machine));
+    else context.print(render_matrix(overview.snapshot.machine, columns_of_terminal(STDOUT_FILENO)));
   } else if (context.invocation.global.json) {
     context.print_json(status_to_json(overview));
   } else if (!options.svg.empty()) {

@@ -17,8 +17,9 @@ std::string render_topo(const app::Overview& overview, const Screen& screen);
 // The same as SVG 1.1, for white paper.
 std::string render_topo_svg(const app::Overview& overview);
 
-// As `nvidia-smi topo -m` prints it, tabs included, so that what reads that reads this.
-std::string render_matrix(const model::Machine& machine);
+// As `nvidia-smi topo -m` prints it, tabs included, so that what reads that reads this. `columns` of the terminal, at which the
+// legend folds; 0: it is none.
+std::string render_matrix(const model::Machine& machine, std::size_t columns);
 model::Json matrix_to_json(const model::Machine& machine);
 
 // The drawing in characters that every terminal has, for one that does not speak UTF-8.

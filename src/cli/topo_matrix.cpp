@@ -1,6 +1,7 @@
 // The matrix of `nvidia-smi topo -m`: tabs between cells, a row for each GPU with its near CPUs and node, a row for each NIC.
 #include "base/text.hpp"
 #include "cli/render.hpp"
+#include "cli/terminal.hpp"
 #include "cli/topo.hpp"
 #include "model/json_null.hpp"
 
@@ -32,7 +33,7 @@ std::string device(const model::Machine& machine, std::size_t index) {
 
 }  // namespace
 
-std::string render_matrix(const model::Machine& machine) {
+std::string render_matrix(const model::Machine& machine, std::size_t columns) {
   const app::Joins joins(machine);
   std::string text;
   for (std::size_t i = 0; i < joins.size(); ++i) text += "\t" + device(machine, i);
@@ -47,7 +48,7 @@ std::string render_matrix(const model::Machine& machine) {
     }
     text += "\n";
   }
-  text += legend;
+  text += columns == 0 ? std::string(legend) : fold(legend, columns);
   if (machine.nics.empty()) return text;
   text += "\nNIC Legend:\n\n";
   for (std::size_t n = 0; n < machine.nics.size(); ++n)

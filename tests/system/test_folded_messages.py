@@ -137,7 +137,8 @@ def test_a_very_narrow_terminal_gets_lines_of_forty_columns(folder):
 VERBS = """status why run bind claim release extend topo plan doctor capture init map submit jobs logs wait cancel retry hold
            resume pause continue drain edit simulate jupyter compat""".split()
 SCREENS = {"help": [["--help"], *([verb, "--help"] for verb in VERBS)],
-           "looks": [["status"], ["topo"], ["why"], ["why", "0"], ["plan"], ["run", "--dry-run", "--", "true"],
+           "looks": [["status"], ["topo"], ["topo", "--matrix"], ["why"], ["why", "0"], ["plan"],
+                     ["run", "--dry-run", "--", "true"],
                      ["--machine", "mig-a100", "why"], ["--machine", "mixed-workstation", "why"],
                      ["--machine", "display", "run", "--dry-run", "--", "true"], ["--machine", "16xH100", "status"]]}
 
