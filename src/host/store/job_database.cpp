@@ -101,8 +101,8 @@ void JobDatabase::look_where_it_is() {
 // Below the turnstile, so that nobody takes what we put away for the new file's. The log is kept for whoever wants to save
 // what is in the file that lay here; an index is nothing without its file.
 //
-// A whole queue comes into its place at once, and never had a journal of SQLite's: that has the name of its file too, and who is
-// just opening the file that lay here would take it for that one's, undo what it says, and remove it.
+// A whole queue comes into its place at once, and never had a journal of SQLite's: that has the name of its file too, and who
+// is just opening the file that lay here would take it for that one's, undo what it says, and remove it.
 void JobDatabase::make_file(const std::string& path) {
   const Turnstile::Pass pass = turnstile_->pass();
   if (is_there(path)) return;                    // another process was here first
