@@ -23,7 +23,8 @@ TEST(Output, WithoutColoursNotEvenThosePass) {
 }
 
 TEST(Output, AFrameMovesTheCursorAndItsTextDoesNot) {
-  EXPECT_EQ(frame_of("a\x1b[2J\nb\nc\n", true, 3, true), "\x1b[2J\x1b[Ha\\x1b[2J\x1b[K\n(2 more lines: the screen is too low)\x1b[K\n\x1b[J");
+  EXPECT_EQ(frame_of("a\x1b[2J\nb\nc\n", true, 3, true),
+            "\x1b[2J\x1b[Ha\\x1b[2J\x1b[K\n(2 more lines: the screen is too low)\x1b[K\n\x1b[J");
   EXPECT_EQ(frame_of("a\n", true, 3, false), "\x1b[Ha\x1b[K\n\x1b[J");
 }
 
