@@ -119,6 +119,28 @@ def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) 
     return Share(change, binding or None, gpus)
 
 
+def warn_of_no_claim() -> None:
+    """Says once for each pool that its workers see every GPU, where there are some and nothing shows this process its own."""
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if os.environ.get("THOLE_CLAIM") or (shown is not None and shown.strip() in ("", "-1")):
+        return
+    try:
+        # a driver is not asked: that may take seconds, and who has no GPU in mind would wait for it
+        found = bool(_units()) if os.environ.get("THOLE_MACHINE") else _has_device_nodes()
+    except (Error, OSError):
+        return
+    if found:
+        import logging
+
+        logging.getLogger("tholepin").warning(
+            'this pool claims no GPU: gpus="free" or gpus=N gives each worker its own; now each sees every GPU'
+        )
+
+
+def _has_device_nodes() -> bool:
+    return os.path.exists("/dev/kfd") or any(name[6:].isdigit() for name in os.listdir("/dev") if name.startswith("nvidia"))
+
+
 def for_policies(policies: Sequence[Policy], patience: _waiting.Patience, bind: words.Binding | None = None) -> Shares:
     """The share of each of these processes. GPUs that several policies name are claimed once and shared among them."""
     if not any(policy.gpu_affinity for policy in policies):

@@ -48,13 +48,13 @@ class Patience:
         if on_wait is not None and not callable(on_wait):
             raise errors.WrongRequest(f"on_wait: expected a function, got {on_wait!r}")
         self._on_wait = on_wait
-        self._quiet = os.environ.get("THOLE_QUIET", "0") not in ("", "0") if quiet is None else bool(quiet)
+        self.quiet = os.environ.get("THOLE_QUIET", "0") not in ("", "0") if quiet is None else bool(quiet)
 
     def __reduce__(self) -> tuple[object, ...]:
         # In another process: a function that on_gpu() decorates is sent with it. The descriptor and the callback are this
         # process's.
         wait = {_native.AS_CONFIGURED: None, _native.FOR_EVER: float("inf")}.get(self.milliseconds, self.milliseconds / 1000)
-        return Patience, (wait, None, None, self._quiet)
+        return Patience, (wait, None, None, self.quiet)
 
     def canceller(self) -> Canceller:
         """What the library is to listen to during one wait."""
@@ -84,7 +84,7 @@ class Patience:
         log = logging.getLogger("tholepin")
         log.info("%s", ", ".join(["waiting", *lines[:1]]) + "".join("; " + line for line in lines[1:]))
         shown = log.isEnabledFor(logging.INFO) and log.hasHandlers()
-        if not self._quiet and not shown and sys.stderr is not None:
+        if not self.quiet and not shown and sys.stderr is not None:
             sys.stderr.write(text(lines))
             sys.stderr.flush()
         if self._on_wait is not None:

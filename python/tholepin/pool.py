@@ -68,7 +68,10 @@ def shares_for(
         return _shares.for_policies(listed, patience, bind)
     if processes is None:
         processes = processes_per_policy or len(os.sched_getaffinity(0))
-    return _shares.for_policies([under_those_around(policy) or Policy()] * processes, patience, bind)
+    common = under_those_around(policy) or Policy()
+    if not common.gpu_affinity and not patience.quiet:
+        _shares.warn_of_no_claim()
+    return _shares.for_policies([common] * processes, patience, bind)
 
 
 class Pool:

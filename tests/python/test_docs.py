@@ -62,6 +62,38 @@ def test_a_sample_runs_as_it_is_written(text, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+README_AND_TUTORIAL = [ROOT / "README.md", ROOT / "docs/tutorial.md"]
+IN_A_SENTENCE = re.compile(r"`((?:import tholepin|with tholepin|tholepin)\b[^`]*)`")
+
+
+@pytest.mark.parametrize("page", README_AND_TUTORIAL, ids=lambda page: page.stem)
+def test_python_in_a_sentence_gives_what_the_sentence_says(page, tmp_path):
+    """What the README and the tutorial write between backquotes; a pool there gives each worker a GPU of its own."""
+    lines = [" ".join(found.split()) for found in IN_A_SENTENCE.findall(page.read_text())]
+    pools = [line for line in lines if line.startswith("with")]
+    assert pools
+    (tmp_path / "functions.py").write_text("import os\ndef train(variant):\n    return os.environ.get('CUDA_VISIBLE_DEVICES')\n")
+    for number, line in enumerate(lines):
+        seen = line.replace("pool.map(", "seen = pool.map(")
+        (tmp_path / f"line{number}.py").write_text(
+            "import tholepin\nfrom functions import train\nvariants = range(40)\n"
+            f"if __name__ == '__main__':\n    {seen if line in pools else line}\n"
+            + ("    assert seen and set(seen) <= set('0123'), seen\n" if line in pools else "")
+        )
+        done = subprocess.run([sys.executable, f"line{number}.py"], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True,
+                              env={**os.environ, "THOLE_MACHINE": "4xA100"}, text=True, timeout=500)
+        assert done.returncode == 0, f"{line}\n{done.stderr[-3000:]}"
+
+
+def test_the_indented_lines_of_the_tutorial_in_python(tmp_path):
+    section = (ROOT / "docs/tutorial.md").read_text().partition("## 7. From Python")[2].partition("\n## ")[0]
+    program = "\n".join(re.findall(r"^    (.*)$", section, re.M))
+    assert "tholepin.claim(2)" in program
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True,
+                          env={**os.environ, "THOLE_MACHINE": "4xA100"}, text=True, timeout=500)
+    assert (done.returncode, done.stdout) == (0, "[0, 1]\n"), done.stderr[-3000:]
+
+
 def test_every_sample_is_found():
     pages = pathlib.Path(ROOT / "docs").glob("*.md")
     assert len(list(samples())) == sum(page.read_text().count("```python") for page in pages) > 3

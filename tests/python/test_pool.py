@@ -391,3 +391,23 @@ def test_a_forgotten_pool_gives_its_gpus_back():
     del pool
     assert crew.join(LONG)
     assert free_gpus() == 8
+
+
+def without_gpus(program, **variables):
+    code = f"import tholepin\nif __name__ == '__main__':\n    {program}"
+    return subprocess.run([sys.executable, "-c", code], env={**os.environ, **variables}, capture_output=True, text=True,
+                          timeout=120)
+
+
+@pytest.mark.parametrize("kind", ["Pool", "Executor"])
+def test_one_that_claims_no_gpu_says_so_where_there_are_some(kind):
+    def told(program, **variables):
+        done = without_gpus(program, **variables)
+        assert done.returncode == 0, done.stderr
+        return [line for line in done.stderr.splitlines() if "claims no GPU: gpus=" in line]
+
+    assert len(told(f"with tholepin.{kind}(2): pass")) == 1
+    assert told(f"with tholepin.{kind}(2, quiet=True): pass") == []
+    assert told(f"with tholepin.{kind}(gpus='free'): pass") == []
+    assert told(f"with tholepin.claim(1), tholepin.{kind}(2): pass") == []
+    assert told(f"with tholepin.{kind}(2): pass", CUDA_VISIBLE_DEVICES="") == []
