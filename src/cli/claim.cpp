@@ -70,8 +70,10 @@ int claim(Context& context) {
   wanted.carry = context.carry();
   if (invocation.claim.placeholder) wanted.placeholder = &context.wire.placeholder();
 
+  if (invocation.claim.shell) context.wire.interruption();   // noticed, not died of: `eval` has yet to be told (main.cpp)
   Progress progress(context);
   const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {}, [&](const model::Json& made) {
+    context.wire.die_if_interrupted();           // a reader that has stopped keeps nobody from ending us
     if (invocation.claim.shell && !context.screen.terminal())
       context.copy(exports(made));               // for a shell, whatever bytes a path has
     else if (invocation.claim.shell)

@@ -66,13 +66,26 @@ void report(const Error& error, const Invocation& invocation) {
   const std::string_view verb = verb_of(invocation);
   if (cli::tells_events(invocation)) {
     if (verb == "map") cli::put_bytes(STDOUT_FILENO, model::dump(json, -1) + "\n");
-    if (verb == "claim") cli::put_bytes(STDOUT_FILENO, model::dump(json) + "\n");
+    if (verb == "claim" && !invocation.claim.shell) cli::put_bytes(STDOUT_FILENO, model::dump(json) + "\n");
     json["event"] = "error";
     cli::put_bytes(STDERR_FILENO, model::dump(json, -1) + "\n");
   } else {
     cli::tell(error.full(), error.object());
-    if (invocation.global.json) cli::put_bytes(STDOUT_FILENO, model::dump(json) + "\n");
+    if (invocation.global.json && !invocation.claim.shell) cli::put_bytes(STDOUT_FILENO, model::dump(json) + "\n");
   }
+}
+
+// A mistyped line that was to be evaluated counts, too: `thole clam --shell`, `thole claim --shel`.
+bool is_for_eval(const std::vector<std::string_view>& arguments) {
+  const Invocation invocation = cli::as_far_as_read(arguments);
+  if (invocation.claim.shell) return true;
+  return (!invocation.verb || invocation.verb->name == "claim") &&
+         std::ranges::any_of(arguments, [](std::string_view word) { return word.starts_with("--sh"); });
+}
+
+// Of `eval "$(thole claim --shell)"` the shell sees the status of what is printed alone. In this form every shell reads it.
+void give_to_eval(int status) {
+  if (!::isatty(STDOUT_FILENO)) cli::put_bytes(STDOUT_FILENO, fmt::format("/bin/sh -c 'exit {}';\n", status));
 }
 
 // What the driver's library, a claim's locks and a line's watches take at least; less would look like sickness somewhere below.
@@ -102,7 +115,10 @@ int call(const Invocation& invocation, const wire::Config& config) {
       if (command.verb == verb_of(invocation)) return command.call(context);
     throw Error(ErrorCode::internal, "a command of the table has no code").about(std::string(verb_of(invocation)));
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::interrupted) wire.die_if_interrupted();
+    if (error.code() == ErrorCode::interrupted) {
+      if (invocation.claim.shell) give_to_eval(exit_status(error.code()));   // a second time where no signal came: the same
+      wire.die_if_interrupted();
+    }
     report(error, invocation);
     return exit_status(error.code());
   }
@@ -149,10 +165,13 @@ int main_of(const std::vector<std::string_view>& arguments) {
 
 int main(int argc, char** argv) {
   fill_standard_descriptors();
+  const std::vector<std::string_view> arguments(argv + std::min(argc, 1), argv + argc);
+  int status = exit_status(ErrorCode::internal);
   try {
-    return main_of({argv + 1, argv + argc});
+    status = main_of(arguments);
   } catch (const std::exception& bug) {  // out of memory, or a mistake of ours
     cli::tell(fmt::format("internal error: {}", bug.what()));
-    return exit_status(ErrorCode::internal);
   }
+  if (status != 0 && is_for_eval(arguments)) give_to_eval(status);
+  return status;
 }

@@ -1,0 +1,76 @@
+"""`eval "$(thole claim --shell)"` has the status of the claim: what a shell does after it never runs without its GPUs."""
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from run_tools import THOLE, Started
+
+SHELLS = ["sh", "dash", "bash", "zsh", "fish"]
+FAILURES = [
+    ("claim --shell -g 99", 64),                 # never possible here
+    ("claim --shell --gqus 2", 64),              # a mistyped option behind it,
+    ("claim --gqus 2 --shell", 64),              # before it,
+    ("claim --shel", 64),                        # and the option itself
+    ("clam --shell", 64),
+    ("claim --shell --json -g 99", 64),
+    ("claim --shell --no-wait -g 2", 75),
+    ("claim --shell --wait 0.1s -g 2", 124),
+    ("--state-dir /proc/none claim --shell", 69),
+    ("--machine no-such-machine claim --shell", 64),
+]
+
+
+@pytest.fixture
+def env(tmp_path):
+    """A machine of two GPUs, one of which is somebody's."""
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8", "THOLE_MACHINE": "2xA100",
+           "THOLE_STATE_DIR": str(tmp_path / "state")}
+    with Started([THOLE, "run", "sh", "-c", "echo up; exec cat"], env=env) as holder:
+        assert holder.line() == "up"
+        yield env
+
+
+def shell(name, script, env):
+    if not shutil.which(name):
+        pytest.skip(f"{name} is not installed")
+    return subprocess.run([name, "-c", script], env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_eval_has_the_status_of_each_failure(name, env):
+    status = "$status" if name == "fish" else "$?"
+    script = "\n".join(f'eval "$({THOLE} {words})"; echo {status}' for words, _ in FAILURES)
+    done = shell(name, script, env)
+    assert done.stdout.split() == [str(status) for _, status in FAILURES], done.stderr
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_no_program_starts_after_a_failure(name, env):
+    ands = shell(name, f'eval "$({THOLE} claim --shell --no-wait -g 2)" && echo ran', env)
+    assert (ands.returncode, ands.stdout) == (75, "")
+    if name != "fish":                           # it has no -e
+        stopped = shell(name, f'set -e\neval "$({THOLE} claim --shell --no-wait -g 2)"\necho ran', env)
+        assert (stopped.returncode, stopped.stdout) == (75, "")
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_a_claim_that_is_had_is_0_and_the_shells(name, env):
+    done = shell(name, f'eval "$({THOLE} claim --shell)" && echo "on $CUDA_VISIBLE_DEVICES"', env)
+    assert (done.returncode, done.stdout) == (0, "on 1\n"), done.stderr
+
+
+def test_an_interrupted_wait_is_130(env):
+    with Started([THOLE, "claim", "--shell", "-g", "2"], env=env) as waiting:
+        assert "waiting" in waiting.process.stderr.readline().decode()
+        os.kill(waiting.pid, signal.SIGTERM)
+        assert waiting.line() == "/bin/sh -c 'exit 130';"
+        assert waiting.wait() == -signal.SIGTERM
+
+
+def test_other_commands_print_nothing_for_eval(env):
+    for words in (["claim", "--gqus"], ["run", "--no-wait", "-g", "2", "x", "--shell"], ["status", "--shell"]):
+        done = subprocess.run([THOLE, *words], env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode and done.stdout == "", words
