@@ -9,6 +9,7 @@
 // `thole run` becomes the kernel (--no-supervisor): a kernel ends itself when its parent is no longer the notebook server,
 // which with a supervisor between them it would never see. With --time somebody must end it, so then there is a supervisor.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -155,6 +156,17 @@ void print_as_json(const Context& context, const std::vector<Kernel>& kernels) {
   context.print_json({{"schema", "thole/jupyter/1"}, {"kernels", std::move(rows)}});
 }
 
+// What root makes in a user's home the user cannot change.
+void refuse_anothers_home(fs::path at, uid_t uid) {
+  while (at.has_relative_path() && !fs::exists(at)) at = at.parent_path();
+  struct stat found;
+  if (uid != 0 || ::stat(at.c_str(), &found) != 0 || found.st_uid == uid) return;
+  const std::string user = wire::user_name(found.st_uid);
+  throw Error(ErrorCode::unavailable, "this directory is " + printable(user) + "'s, and what root makes in it would be root's")
+      .about(at)
+      .hint("sudo -H -u " + shell_quote(user) + " thole jupyter install, or JUPYTER_DATA_DIR=…");
+}
+
 int install(Context& context) {
   const fs::path root = context.wire.places().jupyter_kernels();
   const JupyterOptions& options = context.invocation.jupyter;
@@ -170,6 +182,7 @@ int install(Context& context) {
     throw Error(ErrorCode::usage, "there is another kernel of this name, which thole did not make")
         .about(folder)
         .hint("another --name");
+  refuse_anothers_home(folder, context.wire.settings().uid);
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem) throw Error(ErrorCode::unavailable, "cannot create").about(folder).because(problem.value());

@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "host/own_directory.hpp"
 #include "host/path.hpp"
+#include "host/user_name.hpp"
 #include "host/user_namespace.hpp"
 
 namespace thole::host {
@@ -103,7 +104,7 @@ void check_one_above(const std::string& path, uid_t uid) {
 }
 
 // Whoever may rename what lies above could put a directory of his own in its place, with jobs of his for our runner. Each
-// directory on the way as it is written, and where links lead.
+// directory on the way as it is written, and where links lead, as far as they are there.
 void check_above(const std::string& path, uid_t uid) {
   std::string at = "/";
   std::vector<std::string> ahead;   // names, the next one last
@@ -119,6 +120,7 @@ void check_above(const std::string& path, uid_t uid) {
     if (name == "..") { at = std::filesystem::path(at).parent_path().string(); continue; }
     check_one_above(at, uid);
     const std::string next = (at == "/" ? "" : at) + "/" + name;
+    if (!is_there(next)) return;
     std::error_code none;
     const std::filesystem::path target = std::filesystem::read_symlink(next, none);
     if (none) { at = next; continue; }
@@ -157,11 +159,22 @@ bool can_be_written(const std::string& path) {
          ::faccessat(AT_FDCWD, there.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
 }
 
+// With the cure for what `sudo` has left in a home: a directory of root's on the way to the state home.
+std::string not_writable(const QueuePlaces& places) {
+  for (std::string at = places.state_home; at.size() > 1; at = parent_of(at)) {
+    struct stat found, above;
+    if (::lstat(at.c_str(), &found) != 0 || found.st_uid != 0 || places.uid == 0) continue;
+    if (::lstat(parent_of(at).c_str(), &above) == 0 && above.st_uid == places.uid)
+      return fmt::format("{} is root's (sudo chown -R {} {})", at, user_name(places.uid), shell_quote(at));
+  }
+  return places.state_home + " cannot be written";
+}
+
 // Why no queue is made in the state home; "" where one would be.
 std::string why_not_home(const QueuePlaces& places) {
   if (places.state_home.empty()) return places.no_state_home;
   if (places.disk(places.state_home) == Disk::foreign) return places.state_home + " is on no local disk";
-  return can_be_written(places.state_home + "/thole/queue") ? "" : places.state_home + " cannot be written";
+  return can_be_written(places.state_home + "/thole/queue") ? "" : not_writable(places);
 }
 
 QueueDir described(const QueuePlaces& places, const Candidate& candidate) {
@@ -208,6 +221,7 @@ void make_root(Candidate& candidate, const QueuePlaces& places) {
     const Fd above = open_at(AT_FDCWD, places.temporary.c_str(), O_RDONLY | O_DIRECTORY);
     if (above) ::fsync(above.get());
   } else {
+    check_above(candidate.root, places.uid);   // root would make it in anybody's home, and that user could not use it then
     make(candidate.root);
   }
   check(candidate.root, places.uid);
