@@ -35,8 +35,28 @@ port::Question question_for(const model::Request& request) {
   return {by_load ? port::Purpose::show : port::Purpose::claim, {}};
 }
 
+// Who shares has his figure of a GPU's memory, and so has all that claims within.
+void check_share(const model::Request& request, const OuterClaim& around) {
+  if (!around.share_mib || request.memory_mib.value_or(0) <= *around.share_mib) return;
+  throw NeverPossible(Error(ErrorCode::usage, fmt::format("{} asked for; the claim around this has a share of {}",
+                                                          request.describe(), format_mib(*around.share_mib)))
+                          .about("--memory").hint("ask for at most that, or claim a larger share outside"));
+}
+
+// Does this go without a lock, by the one of the claim around? Sharers' figures must be summed up, so they take places.
+bool reuses(const OuterClaim* around, const model::Request& request) {
+  return around && request.gpus == around->keys.size() && !request.share;
+}
+
+// A GPU that the claim around has in use itself, or others beside it in other shares: what is seen there bars nobody.
+InUse in_use(const OuterClaim* around, const model::Request& request) {
+  const bool whole = around && request.gpus == around->keys.size();
+  if (!around || (!whole && !around->share_mib)) return {};
+  return {true, around->share_mib};
+}
+
 // The units that would do: what the outer allotment leaves, inside a claim of that claim's.
-plan::Selection select(const Site& site, const model::Request& request, const std::vector<std::string>* within) {
+plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
   plan::Outer outer =
@@ -44,11 +64,12 @@ plan::Selection select(const Site& site, const model::Request& request, const st
   if (within) {
     bool masked = false;   // the claim's own variables show all of it
     for (std::size_t i = 0; i < units.size(); ++i) {
-      const bool ours = std::find(within->begin(), within->end(), units[i].key) != within->end();
+      const bool ours = std::ranges::find(within->keys, units[i].key) != within->keys.end();
       masked = masked || (ours && !outer.visible[i]);
       outer.visible[i] = outer.visible[i] && ours;
     }
     if (!masked) outer.named_by = "THOLE_CLAIM";
+    check_share(request, *within);
   }
   return plan::eligible(request, snapshot, units, outer);
 }
@@ -149,7 +170,7 @@ void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& c
 
 // Selects; while the driver is late about GPUs that are needed, looks again until `deadline` or a cancel.
 plan::Selection select_in_time(const Site& site, const model::Request& request, const AcquireOptions& options,
-                               const std::vector<std::string>* within, std::optional<SteadyTime> deadline) {
+                               const OuterClaim* within, std::optional<SteadyTime> deadline) {
   const bool may_wait = options.awaits_driver && request.wait != Seconds{0};
   bool said = false;
   for (Millis pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
@@ -169,9 +190,9 @@ plan::Selection select_in_time(const Site& site, const model::Request& request, 
 class Acquisition {
  public:
   Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const AcquireOptions& options,
-              const std::vector<std::string>* within, plan::Selection selection, std::optional<SteadyTime> deadline)
-      : site_(site), store_(store), request_(request), options_(options), within_(within), choice_(site, request),
-        deadline_(deadline) {
+              const OuterClaim* within, plan::Selection selection, std::optional<SteadyTime> deadline)
+      : site_(site), store_(store), request_(request), options_(options), within_(within),
+        choice_(site, request, in_use(within, request)), deadline_(deadline) {
     choice_.set_eligible(eligible_units(site, request, std::move(selection)));
     place_ = store.enter(entry_for(site, request, options, choice_.eligible()));
   }
@@ -315,7 +336,8 @@ class Acquisition {
   }
 
   Acquired hand_over(port::Claim claim, std::shared_ptr<void> alone) {
-    return {std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, std::move(alone), nullptr};
+    return {std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, std::move(alone), nullptr,
+            std::nullopt};
   }
 
   // The caller has been told where it stood (options.waiting) and can say why.
@@ -329,7 +351,7 @@ class Acquisition {
   port::ClaimStore& store_;
   const model::Request& request_;
   const AcquireOptions& options_;
-  const std::vector<std::string>* within_;
+  const OuterClaim* within_;
   Choice choice_;
   std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
   std::optional<SteadyTime> deadline_;
@@ -377,14 +399,15 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     return none;
   }
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
-  plan::Selection selection = select_in_time(site, asked, options, outer ? &outer->keys : nullptr, deadline);
+  plan::Selection selection = select_in_time(site, asked, options, outer ? &*outer : nullptr, deadline);
   model::Request request = settled(asked, selection);
   if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
   Acquired acquired;
   if (!outer) acquired = Acquisition(site, site.store, request, options, nullptr, std::move(selection), deadline).finish();
-  else if (request.gpus == outer->keys.size()) acquired = reuse(site, request, *outer, std::move(selection));
-  else acquired = Acquisition(site, *outer->store, request, options, &outer->keys, std::move(selection), deadline).finish();
+  else if (reuses(&*outer, request)) acquired = reuse(site, request, *outer, std::move(selection));
+  else acquired = Acquisition(site, *outer->store, request, options, &*outer, std::move(selection), deadline).finish();
   acquired.chosen = numbered(site, request, outer.has_value(), std::move(acquired.chosen));
+  if (outer) acquired.share_mib = outer->share_mib;
   if (!outer || acquired.reused) return acquired;
   acquired.claim.id = outer->id + "/" + acquired.claim.id;
   acquired.inner_store = std::move(outer->store);
@@ -394,14 +417,15 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
 Preview preview(Site& site, const model::Request& asked) {
   site.observer.look(site.patience);
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
-  const plan::Selection selection = select(site, asked, outer ? &outer->keys : nullptr);
+  const plan::Selection selection = select(site, asked, outer ? &*outer : nullptr);
   const model::Request request = settled(asked, selection);
   Preview seen;
   seen.units = site.observer.units();
-  Choice choice(site, request);
+  if (outer) seen.share_mib = outer->share_mib;
+  Choice choice(site, request, in_use(outer ? &*outer : nullptr, request));
   choice.set_eligible(eligible_units(site, request, selection));
   if (request.gpus == 0) { seen.decision = model::Take{}; return seen; }
-  if (outer && request.gpus == outer->keys.size()) {
+  if (outer && reuses(&*outer, request)) {
     Acquired whole = reuse(site, request, *outer, selection);
     seen.decision = model::Take{};
     seen.chosen = numbered(site, request, true, std::move(whole.chosen));
@@ -440,7 +464,12 @@ plan::Variables variables(const Site& site, const Acquired& acquired, const mode
   const bool certain = std::all_of(gpus.begin(), gpus.end(), [](const model::Gpu& gpu) {
     return gpu.health == model::Health::ok && !gpu.mig_mode && gpu.mig.empty();
   });
-  return plan::environment(acquired.chosen, acquired.units, snapshot, request, ids, certain, acquired.claim.id);
+  model::Request told = request;
+  if (acquired.share_mib) {                  // who claims within a share without a figure has all of it
+    told.memory_mib = request.share ? std::min(request.memory_mib.value_or(0), *acquired.share_mib) : *acquired.share_mib;
+    told.share = true;
+  }
+  return plan::environment(acquired.chosen, acquired.units, snapshot, told, ids, certain, acquired.claim.id);
 }
 
 std::string fresh_claim_id() {

@@ -57,6 +57,7 @@ struct Acquired {
   bool reused = false;                         // the whole of an outer claim: nothing was locked
   std::shared_ptr<void> alone;                 // what AcquireOptions::alone gave, for the caller to drop
   std::unique_ptr<port::ClaimStore> inner_store;    // where it was claimed, when inside another claim; else Site::store
+  std::optional<std::uint64_t> share_mib;           // what a sharer's claim around it leaves it of each unit
 };
 
 // Throws Error: usage (can never be met), unavailable (sick, unreadable, no state directory), busy (with a wait of zero),
@@ -69,6 +70,7 @@ struct Preview {
   std::vector<model::Unit> units;
   std::vector<std::size_t> chosen;             // now; where it would wait, those it would choose if nobody had any
   std::string explain;
+  std::optional<std::uint64_t> share_mib;      // as in Acquired
 };
 Preview preview(Site& site, const model::Request& request);
 

@@ -4,7 +4,10 @@
 
 namespace thole::app {
 
-Choice::Choice(const Site& site, const model::Request& request) : site_(site), request_(request) { look_again(); }
+Choice::Choice(const Site& site, const model::Request& request, InUse around)
+    : site_(site), request_(request), around_(around) {
+  look_again();
+}
 
 void Choice::look_again() {
   const auto& snapshot = site_.observer.snapshot();
@@ -83,11 +86,13 @@ void Choice::fill_states(const model::QueueView& queue) {
     if (!unit_of_[slot]) continue;
     const model::Unit& unit = units[*unit_of_[slot]];
     plan::SlotState& state = states_[slot];
-    const bool claimed = !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
+    const bool claimed = around_.by_us || !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
     const plan::Verdict& seen = verdicts_[*unit_of_[slot]];
     state.usable = claimed ? seen.standing != plan::Standing::sick : seen.standing == plan::Standing::free;
     state.memory_mib = unit.memory_mib_of(machine).value_or(0);
-    if (request_.share) state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);
+    // The context that the claim around has paid for is there for the first within.
+    if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);
+    if (request_.share && !around_.by_us) state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);
   }
 }
 
@@ -123,7 +128,7 @@ std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queu
   for (std::size_t slot = 0; slot < unit_of_.size(); ++slot) {
     if (!unit_of_[slot] || !std::binary_search(placement->units.begin(), placement->units.end(), *unit_of_[slot])) continue;
     slots.push_back(static_cast<unsigned>(slot));
-    if (!queue.slots[slot].holders.empty()) beside_.push_back(*unit_of_[slot]);
+    if (around_.by_us || !queue.slots[slot].holders.empty()) beside_.push_back(*unit_of_[slot]);
   }
   std::sort(beside_.begin(), beside_.end());
   chosen_ = placement->units;

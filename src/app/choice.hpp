@@ -18,9 +18,15 @@
 
 namespace thole::app {
 
+// Units that belong to the claim around this one and that it uses: what is seen on them bars nobody who claims within.
+struct InUse {
+  bool by_us = false;
+  std::optional<std::uint64_t> share_mib{};     // what the claim around has of each
+};
+
 class Choice {
  public:
-  Choice(const Site& site, const model::Request& request);
+  Choice(const Site& site, const model::Request& request, InUse around = {});
 
   void look_again();                            // recomputes the verdicts after observer.look()
   void trust_next_look();                       // the chosen units are locked by us now
@@ -54,6 +60,7 @@ class Choice {
 
   const Site& site_;
   const model::Request& request_;
+  const InUse around_;
   std::vector<plan::Verdict> verdicts_;                  // by unit
   std::vector<std::size_t> eligible_;                    // units, ascending
   std::vector<std::optional<std::size_t>> unit_of_;      // by slot, of the last queue seen

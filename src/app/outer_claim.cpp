@@ -1,5 +1,7 @@
 #include "app/outer_claim.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 
 namespace thole::app {
@@ -12,8 +14,11 @@ std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Env
     port::ClaimStore& around = outer ? *outer->store : machine;
     std::vector<std::string> keys = around.own_claim(std::string(part));
     if (keys.empty()) break;
+    std::optional<std::uint64_t> share = around.own_share(std::string(part));
+    if (outer && outer->share_mib) share = std::min(share.value_or(*outer->share_mib), *outer->share_mib);
     std::unique_ptr<port::ClaimStore> inner = around.within(std::string(part));
-    outer = OuterClaim{outer ? outer->id + "/" + std::string(part) : std::string(part), std::move(keys), std::move(inner)};
+    const std::string id = outer ? outer->id + "/" + std::string(part) : std::string(part);
+    outer = OuterClaim{id, std::move(keys), std::move(inner), share};
   }
   return outer;
 }

@@ -1,6 +1,7 @@
 // The claim we are inside of, if any: a smaller machine with a store of its own.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@ struct OuterClaim {
   std::string id;                                // "outer" or "outer/inner/…": the deepest one that is alive
   std::vector<std::string> keys;                 // its units
   std::unique_ptr<port::ClaimStore> store;       // of what is claimed inside it
+  std::optional<std::uint64_t> share_mib;        // what it has of each unit's memory, where it or one around it is a sharer's
 };
 
 // Follows THOLE_CLAIM from the machine's store inwards as far as notes of our own show each claim alive. A stale id is

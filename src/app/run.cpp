@@ -30,6 +30,7 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
   joined.units = ports.site.observer.units();
   for (std::size_t i = 0; i < joined.units.size(); ++i)
     if (std::find(kept.keys.begin(), kept.keys.end(), joined.units[i].key) != kept.keys.end()) joined.chosen.push_back(i);
+  joined.share_mib = ports.site.store.own_share(kept.id);
   joined.explain = fmt::format("inside claim {}", kept.id);
   joined.reused = true;
   return joined;

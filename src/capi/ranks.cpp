@@ -39,6 +39,7 @@ app::Acquired narrowed(const app::Acquired& whole, const Part& part) {
   acquired.claim.id = whole.claim.id;
   acquired.units = whole.units;
   acquired.chosen = part;
+  acquired.share_mib = whole.share_mib;
   return acquired;
 }
 

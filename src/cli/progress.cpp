@@ -121,6 +121,7 @@ int show_preview(Context& context) {
     as_if.claim.id = app::fresh_claim_id();
     as_if.units = preview.units;
     as_if.chosen = preview.chosen;
+    as_if.share_mib = preview.share_mib;
     variables = app::variables(site, as_if, context.invocation.request, context.ids());
     variables.set.erase("THOLE_CLAIM");  // there is none
   }

@@ -143,6 +143,8 @@ class ClaimStore {
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
   // The units of my own living claim of this id, by what nobody but its owner can have said; none where there is none.
   virtual std::vector<std::string> own_claim(const std::string& id) = 0;
+  // The budget in MiB of my own living claim of this id, where it is a sharer's.
+  virtual std::optional<std::uint64_t> own_share(const std::string& id) = 0;
   // The living waiters that want one of this claim's units, and should have them when a task of it has ended: who joined the
   // line after this claim did; who was in line before and was passed, only when the claim is old. So a waiter that cannot
   // start, or will not, costs a claim once in a while and not with every task. Without the mutex.

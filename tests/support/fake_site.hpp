@@ -90,6 +90,11 @@ class FakeStore final : public port::ClaimStore {
       if (claim.id == id && claim.uid == me) return claim.keys;
     return {};
   }
+  std::optional<std::uint64_t> own_share(const std::string& id) override {
+    for (const Held& claim : held)
+      if (claim.id == id && claim.uid == me) return claim.shares_mib;
+    return std::nullopt;
+  }
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
   void check(const port::Claim&, uid_t) override {}
   bool amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override { return true; }

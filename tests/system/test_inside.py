@@ -50,6 +50,50 @@ print("reused")
     assert lines == ["reused"]
 
 
+def sharers_word(box, outer, *inner):
+    """What a program inside the inner claim is told of its part of the GPU; None when the inner one is refused."""
+    done = subprocess.run([THOLE, "run", "-q", *outer, "--", THOLE, "run", "-q", *inner, "--no-wait", "printenv",
+                           "XLA_PYTHON_CLIENT_MEM_FRACTION"], capture_output=True, text=True, timeout=60,
+                          env={**box, "THOLE_MACHINE": "dgx-a100"})   # of 80 GiB
+    assert done.returncode in (0, 64), done.stderr
+    assert done.returncode == 0 or "the claim around this has a share of" in done.stderr, done.stderr
+    return done.stdout.strip() or None
+
+
+@pytest.mark.parametrize("outer, inner, told", [
+    (["--share", "--memory", "8G"], ["--share", "--memory", "40G"], None),
+    (["--share", "--memory", "39.5G"], ["--share", "--memory", "79G"], None),
+    (["--share", "--memory", "8G"], ["--memory", "20G"], None),
+    (["--share", "--memory", "8G"], ["--share", "--memory", "8G"], "0.100"),
+    (["--share", "--memory", "8G"], ["--share", "--memory", "4G"], "0.050"),
+    (["--share", "--memory", "8G"], ["--memory", "4G"], "0.100"),
+    (["--share", "--memory", "8G", "-g", "2"], [], "0.100"),
+])
+def test_a_sharers_figure_binds_what_claims_within(box, outer, inner, told):
+    assert sharers_word(box, outer, *inner) == told
+
+
+def test_a_share_binds_through_an_exclusive_claim_within_it(box):
+    inner = ["--", THOLE, "run", "-q", "--share", "--memory", "40G"]
+    assert sharers_word(box, ["--share", "--memory", "8G", "-g", "2"], *inner) is None
+
+
+@pytest.mark.parametrize("outer, each, fit", [(["--share", "--memory", "8G"], "7G", 1),
+                                              (["--share", "--memory", "8G"], "3.5G", 2),
+                                              ([], "15G", 5)])
+def test_sharers_within_a_claim_have_no_more_than_it_together(box, outer, each, fit):
+    code = f"""
+got = [thole("run", "-q", "--no-wait", "--share", "--memory", "{each}", *SHOW) for _ in range(6)]
+held = [one for one in got if one.stdout.readline()]
+for one in got:
+    one.communicate()
+print(len(held), sorted(one.returncode for one in got))
+"""
+    done = subprocess.run([THOLE, "run", "-q", *outer, "--", sys.executable, "-c", INSIDE + code, THOLE],
+                          capture_output=True, text=True, env=box, timeout=60)   # of 80 GiB
+    assert done.stdout.split(" ", 1)[0] == str(fit), done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("mask, gpus, got", [("1", 1, "1"), ("1,0", 2, "1,0"), ("1", 2, None), ("3", 1, None), ("", 1, None)])
 def test_a_mask_narrows_what_the_claim_has(box, mask, gpus, got):
     """As it does outside of one: a pool's worker and a user's own variable name a part of the claim."""

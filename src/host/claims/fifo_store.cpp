@@ -187,24 +187,40 @@ bool FifoStore::change_note(const std::string& id, const std::function<void(Note
 }
 
 // Takes no lock, so that nobody who keeps the claims locked stops those who claim within their own.
+std::vector<Note> FifoStore::own_notes(const std::string& id) {
+  nodes_->refresh_slots();
+  const auto notes_in = [&](NoteBook book) {
+    book.collect(me_.uid);
+    book.read(nodes_->slots());
+    std::vector<Note> found;
+    std::ranges::copy_if(book.live(), std::back_inserter(found),
+                         [&](const Note& note) { return note.id == id && !note.overdue; });
+    return found;
+  };
+  std::vector<Note> found;
+  if (notes_) found = notes_in(book_of(notes_.get()));
+  if (found.empty())
+    if (Fd own = find_own_directory_of(options_, id)) found = notes_in(book_of(own.get()));
+  return found;
+}
+
 std::vector<std::string> FifoStore::own_claim(const std::string& id) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
-  nodes_->refresh_slots();
-  const auto keys_in = [&](NoteBook book) {
-    std::vector<std::string> keys;
-    book.collect(me_.uid);
-    book.read(nodes_->slots());
-    for (const Note& note : book.live())
-      for (unsigned slot = 0; slot < model::max_slots && note.id == id && !note.overdue; ++slot)
-        if (note.names(slot)) keys.push_back(nodes_->slots()[slot]);
-    return keys;
-  };
   std::vector<std::string> keys;
-  if (notes_) keys = keys_in(book_of(notes_.get()));
-  if (keys.empty())
-    if (Fd own = find_own_directory_of(options_, id)) keys = keys_in(book_of(own.get()));
+  for (const Note& note : own_notes(id))
+    for (unsigned slot = 0; slot < model::max_slots; ++slot)
+      if (note.names(slot)) keys.push_back(nodes_->slots()[slot]);
   return keys;
+}
+
+std::optional<std::uint64_t> FifoStore::own_share(const std::string& id) {
+  adopt_after_fork();
+  std::lock_guard lock(threads_);
+  std::optional<std::uint64_t> least;
+  for (const Note& note : own_notes(id))
+    if (note.shared) least = std::min(least.value_or(note.memory_mib), note.memory_mib);
+  return least;
 }
 
 Section::Section(FifoStore& store, AllocBudget& budget, const Said& stuck, std::span<const int> cancel)

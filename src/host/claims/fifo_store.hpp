@@ -37,6 +37,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<model::Waiting> waiting() override;
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
   std::vector<std::string> own_claim(const std::string& id) override;
+  std::optional<std::uint64_t> own_share(const std::string& id) override;
   void check(const port::Claim& handed, uid_t owner) override;
   bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
   port::StoreAbout about() const override;
@@ -63,6 +64,7 @@ class FifoStore : public port::ClaimStore {
   std::string init_hint() const;
 
  private:
+  std::vector<Note> own_notes(const std::string& id);   // the living ones of a claim of mine; under threads()
   NoteBook book_of(int directory) const;
   bool change_note(const std::string& id, const std::function<void(Note&)>& how);
   void open_directory(StateDir directory);

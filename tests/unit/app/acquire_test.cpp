@@ -284,6 +284,31 @@ TEST_F(InsideAClaim, AStaleClaimIsIgnored) {
   EXPECT_EQ(got.chosen, (std::vector<std::size_t>{0, 3}));
 }
 
+TEST_F(InsideAClaim, AShareBindsWhatClaimsWithinIt) {
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[1]}, 0, 8192}};
+  const auto share = [](std::uint64_t mib) {
+    model::Request request = want(1);
+    request.share = true;
+    request.memory_mib = mib;
+    return request;
+  };
+  model::Request alone = want(1);
+  alone.memory_mib = 8193;
+  EXPECT_EQ(failure_of(fake, alone), ErrorCode::usage);
+  EXPECT_EQ(failure_of(fake, share(8193)), ErrorCode::usage);
+  const auto fraction = [&](const model::Request& request) {
+    const app::Acquired got = acquire(*fake.site, request, {});
+    return app::variables(*fake.site, got, request, plan::Ids::automatic).set.at("XLA_PYTHON_CLIENT_MEM_FRACTION");
+  };
+  EXPECT_EQ(fraction(share(8192)), "0.200");
+  EXPECT_EQ(fraction(share(4096)), "0.100");
+  EXPECT_EQ(fraction(want(1)), "0.200") << "alone, but with no more than the share around it";
+  model::Request now = share(4096);
+  now.wait = Seconds{0};
+  fake.store.inner["aaaaaaaaaaaaaaaa"] = {{"bbbbbbbbbbbbbbbb", {fake.store.slots[1]}, 0, 3585}};
+  EXPECT_EQ(failure_of(fake, now), ErrorCode::busy) << "their sum is more";
+}
+
 TEST_F(InsideAClaim, SomebodyElsesClaimIsIgnored) {
   fake.store.held[0].uid = 7;
   auto got = acquire(*fake.site, want(2), {});
