@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/store/file_check.hpp"
 #include "host/store/queue_dir.hpp"
 #include "host/store/turnstile.hpp"
 #include "host/surroundings/surroundings.hpp"
@@ -64,6 +65,7 @@ app::Directories directories(Wire& wire) {
     all.queue.there = is_there(queue.path);
     if (all.queue.there) check_writable(all.queue);
     if (all.queue.there) all.queue_kept = host::turnstile_kept(queue.path, Millis{500}).value_or("");
+    if (all.queue.there && all.queue.problem.empty()) host::check_queue_file(queue.path);
     all.logs = queue.path + "/logs";
     all.queue_cautions = queue.cautions;
     all.other_queues = host::other_queues(places);

@@ -1,12 +1,15 @@
 """`thole doctor` names every directory, and gives one cure for one that is wrong."""
 import json
 import os
+import pathlib
 import socket
+import sqlite3
 import subprocess
+import sys
 
 import pytest
 
-from run_tools import THOLE
+from run_tools import THOLE, eventually
 
 
 @pytest.fixture
@@ -71,6 +74,39 @@ def test_a_queue_that_moved_is_named_with_the_reason(thole, tmp_path):
     told = json.loads(doctor.stdout)
     assert told["directories"]["queue"].startswith("/var/tmp/thole-")
     assert [check for check in told["checks"] if check["result"] == "warning" and "cannot be written" in check["text"]]
+
+
+def set_version(path):
+    with sqlite3.connect(path) as file:
+        [version] = file.execute("PRAGMA user_version").fetchone()
+        file.execute(f"PRAGMA user_version = {version + 1}")
+    file.close()
+
+
+def set_version_in_the_log(path):
+    """In a process that dies with the file open: nothing brings its log home."""
+    code = "import os, sys; sys.path.insert(0, sys.argv[1]); from test_doctor_directories import set_version; " \
+           "import sqlite3; kept = sqlite3.connect(sys.argv[2]); kept.execute('SELECT count(*) FROM sqlite_schema').fetchone(); " \
+           "set_version(sys.argv[2]); os._exit(0)"
+    subprocess.run([sys.executable, "-c", code, str(pathlib.Path(__file__).parent), str(path)], check=True, timeout=60)
+    assert path.with_name("queue.db-wal").stat().st_size > 0
+
+
+@pytest.mark.parametrize("harm", [set_version, set_version_in_the_log, lambda path: path.write_bytes(bytes(range(256)) * 64)])
+def test_a_queues_file_that_every_command_refuses_is_a_problem(thole, tmp_path, harm):
+    assert thole("submit", "-q", "--hold", "true").returncode == 0
+    queue = tmp_path / "home/.local/state/thole/queue" / f"{socket.gethostname()}+machine-2xA100"
+    eventually(lambda: "__runner" not in subprocess.run(["pgrep", "-af", str(tmp_path)], capture_output=True, text=True).stdout,
+               "nobody has the queue open")
+    harm(queue / "queue.db")
+    before = {path.name: path.read_bytes() for path in queue.iterdir() if path.is_file()}
+    found = [check for check in json.loads(thole("doctor", "--json").stdout)["checks"] if check["result"] == "problem"]
+    assert {path.name: path.read_bytes() for path in queue.iterdir() if path.is_file()} == before
+    refused = thole("jobs")
+    assert refused.returncode == 69
+    [check] = [check for check in found if check["name"] == "queue directory"]
+    said, cure = check["text"].split(":")[0], check["fix"]
+    assert said in " ".join(refused.stderr.split()) and cure and in_one_line(cure) in in_one_line(refused.stderr)
 
 
 def test_a_state_directory_open_to_all_has_one_cure(thole, tmp_path):

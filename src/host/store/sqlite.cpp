@@ -88,8 +88,15 @@ void Rows::bind(int place, Blob blob) {
 }
 
 Database::Database(std::string path, const char* vfs) : path_(std::move(path)) {
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-  const int code = sqlite3_open_v2(path_.c_str(), &handle_, flags, vfs);
+  open(path_.c_str(), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, vfs);
+}
+
+Database::Database(const std::string& uri, OnlyLooks) : path_(uri) {
+  open(uri.c_str(), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
+}
+
+void Database::open(const char* name, int flags, const char* vfs) {
+  const int code = sqlite3_open_v2(name, &handle_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, vfs);
   if (code != SQLITE_OK) {
     const int system = handle_ ? sqlite3_system_errno(handle_) : 0;
     sqlite3_close(handle_);

@@ -57,6 +57,10 @@ class Database {
  public:
   // The file must exist, or be made by SQLite with mode 0644 less the umask. `vfs`: nullptr for the system's.
   Database(std::string path, const char* vfs);
+  // As SQLite's URI says, and never to write.
+  struct OnlyLooks {};
+  static constexpr OnlyLooks only_looks{};
+  Database(const std::string& uri, OnlyLooks);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -81,6 +85,7 @@ class Database {
   sqlite3* handle() { return handle_; }
 
  private:
+  void open(const char* name, int flags, const char* vfs);
   template <class... Values>
   static Rows give(Rows rows, const Values&... values) {
     [[maybe_unused]] int place = 0;
