@@ -148,8 +148,8 @@ WallTime begin_of(const Word& word, WallTime now) {
   for (const char* form : {"%H:%M", "%H:%M:%S"}) {
     std::tm clock = typed;
     if (!read_time(word.text, form, clock)) continue;
-    WallTime when = from_local(clock);
-    if (when > now) return when;
+    std::tm first = clock;                       // mktime sets right an hour that this day has not
+    if (const WallTime when = from_local(first); when > now) return when;
     clock.tm_mday = today.tm_mday + 1;
     return from_local(clock);
   }

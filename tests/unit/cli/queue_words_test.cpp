@@ -39,13 +39,16 @@ TEST_F(LocalTime, BeginIsAClockADayOrATimeFromNow) {
                                          {"2027-07-01 12:00", "2027-07-01T10:00:00Z"},   // summer time there, winter time now
                                          {"2026-11-23T08:00:00Z", "2026-11-23T08:00:00Z"}})
     EXPECT_EQ(format_iso(begin_of({"--begin", c.text}, now)), c.begins) << c.text;
-  for (const char* bad : {"", "soon", "25:00", "22:61", "2026-13-01", "22:00 tomorrow"})
+  for (const char* bad : {"", "soon", "25:00", "22:61", "2026-13-01", "22:00 tomorrow", "10.30"})
     EXPECT_THROW(begin_of({"--begin", bad}, now), Error) << bad;
 }
 
 TEST_F(LocalTime, AClockOnTheDayTheClocksChangeIsThatDaysOwn) {
   // 2026-10-25: at 3:00 it becomes 2:00 in Prague.
   EXPECT_EQ(format_iso(begin_of({"--begin", "04:00"}, at("2026-10-24T20:00:00Z"))), "2026-10-25T03:00:00Z");
+  // 2027-03-28: at 2:00 it becomes 3:00. The next day has its 2:30.
+  EXPECT_EQ(format_iso(begin_of({"--begin", "02:30"}, at("2027-03-28T10:00:00Z"))), "2027-03-29T00:30:00Z");
+  EXPECT_EQ(format_iso(begin_of({"--begin", "02:30:00"}, at("2027-03-27T10:00:00Z"))), "2027-03-28T01:30:00Z") << "no such hour";
 }
 
 TEST(RetryWords, CountAndClasses) {
