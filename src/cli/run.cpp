@@ -1,6 +1,12 @@
 #include "app/run.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "base/fd.hpp"
+#include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
@@ -10,9 +16,27 @@ namespace thole::cli {
 
 namespace {
 
+// Before hours in line and at work. What lies there from an earlier run stays: who waits for the file must not find it empty.
+void try_status_file(const Context& context) {
+  const std::string& path = context.invocation.run.status_file;
+  if (path.empty()) return;
+  struct stat about{};
+  if (::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode))
+    throw Error(ErrorCode::unavailable, "cannot write").about(path).because(EISDIR);
+  const std::string beside = path + fmt::format(".{}", ::getpid());
+  write_file(beside, "");
+  ::unlink(beside.c_str());
+}
+
+// The command's own status is worth more than this file.
 void write_status(const Context& context, const model::Json& ended) {
   const std::string& path = context.invocation.run.status_file;
-  if (!path.empty()) write_file(path, model::dump(ended) + "\n");
+  if (path.empty()) return;
+  try {
+    write_file(path, model::dump(ended) + "\n");
+  } catch (const Error& error) {
+    context.warn("--status-file: " + in_one_line(error.full()));
+  }
 }
 
 // What --time or a release did to the command is not to be told from its exit status.
@@ -41,6 +65,7 @@ int run(Context& context) {
   wanted.carry = context.carry();
 
   const std::vector<int> cancel{context.wire.interruption()};
+  try_status_file(context);
   Progress progress(context);
   port::Ended ended;
   try {

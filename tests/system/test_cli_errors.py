@@ -154,6 +154,22 @@ def test_the_status_file_tells_the_commands_75_from_ours(tmp_path):
         holder.communicate(b"\n")
 
 
+def test_a_status_file_that_cannot_be_is_refused_before_the_start(tmp_path):
+    words = ["--machine", "1xA100", "--state-dir", str(tmp_path / "s"), "-q", "run", "--status-file"]
+    for place in (tmp_path / "none/x", tmp_path):
+        refused = thole(*words, str(place), "touch", str(tmp_path / "started"))
+        assert refused.returncode == 69 and "cannot write" in refused.stderr and str(place) in refused.stderr
+        assert not (tmp_path / "started").exists()
+
+
+def test_a_status_file_that_fails_at_the_end_leaves_the_commands_status(tmp_path):
+    words = ["--machine", "1xA100", "--state-dir", str(tmp_path / "s"), "-q", "run", "--status-file"]
+    (tmp_path / "there").mkdir()
+    done = thole(*words, str(tmp_path / "there/x"), "sh", "-c", f"ls -A {tmp_path}/there; rm -r {tmp_path}/there; exit 3")
+    assert done.returncode == 3 and done.stdout == "", done.stderr
+    assert "--status-file" in done.stderr and "cannot write" in done.stderr
+
+
 def test_configuration_mistakes_name_file_line_and_nearest(tmp_path):
     (tmp_path / "thole").mkdir()
     config = tmp_path / "thole" / "config.toml"
