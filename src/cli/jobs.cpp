@@ -109,11 +109,13 @@ struct News {
 // Waits until the queue changes, or the shown times do. False when somebody has seen enough.
 bool wait_for_news(const Context& context, Watched& watched, News& news, bool times_go_on) {
   if (!watched.wait({}, between_frames)) return false;   // changes that come together make one frame
+  if (watched.is_blank()) return true;                   // it was stopped
   for (;;) {
     news.going_on.look();
     Millis patience = std::max(Millis{0}, std::chrono::ceil<Millis>(news.going_on.next_look() - context.wire.clock().steady()));
     if (times_go_on) patience = std::min<Millis>(patience, clock_step);
     if (!watched.wait({news.watch->fd(), news.going_on.fd()}, patience)) return false;
+    if (watched.is_blank()) return true;
     const bool missed = !news.watch->stands();
     if (missed) news.watch = news.jobs.watch(port::Changes::any);
     // Else only the runner has gone, or it was time to look.
