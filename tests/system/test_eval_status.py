@@ -74,3 +74,14 @@ def test_other_commands_print_nothing_for_eval(env):
     for words in (["claim", "--gqus"], ["run", "--no-wait", "-g", "2", "x", "--shell"], ["status", "--shell"]):
         done = subprocess.run([THOLE, *words], env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode and done.stdout == "", words
+
+
+def test_a_claim_in_a_shell_within_a_like_one_ends_with_the_inner(tmp_path):
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "THOLE_MACHINE": "1xA100", "THOLE_STATE_DIR": str(tmp_path / "state")}
+    typed = f"""bash
+eval "$({THOLE} claim --shell)"; echo "inner has $CUDA_VISIBLE_DEVICES"
+exit
+{THOLE} run --wait 30s echo "outer finds it free"
+"""
+    done = subprocess.run(["bash"], env=env, input=typed, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "inner has 0\nouter finds it free\n", done.stderr

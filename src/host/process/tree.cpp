@@ -33,13 +33,14 @@ std::vector<ProcessStat> all_processes() {
   return all;
 }
 
-// What a fork has in common with its parent.
-std::string program_and_arguments(pid_t pid) {
+// What a fork has in common with its parent. The auxiliary vector has where the kernel has put the program, its stack and its
+// AT_RANDOM: copied by a fork, new after each exec, so that `bash` within `bash` is another shell.
+std::string program_of(pid_t pid) {
   char program[4096];
   const std::string path = "/proc/" + std::to_string(pid);
   const ssize_t n = ::readlink((path + "/exe").c_str(), program, sizeof program);
   return std::string(program, n > 0 ? static_cast<std::size_t>(n) : 0) + '\0' +
-         read_file(path + "/cmdline", 1u << 20).value_or("");
+         read_file(path + "/cmdline", 1u << 20).value_or("") + '\0' + read_file(path + "/auxv", 1u << 16).value_or("");
 }
 
 std::string environment_of(pid_t pid) {
@@ -98,9 +99,9 @@ std::string boot_id() {
 
 pid_t calling_shell() {
   pid_t shell = ::getppid();
-  const std::string like = program_and_arguments(shell);
+  const std::string like = program_of(shell);
   for (auto process = read_process(shell); process && process->parent > 1; process = read_process(shell)) {
-    if (program_and_arguments(process->parent) != like) break;
+    if (program_of(process->parent) != like) break;
     shell = process->parent;
   }
   return shell;
