@@ -18,6 +18,16 @@ struct LockRules : ClaimStoreTest {
   }
 };
 
+TEST_F(LockRules, WhoSharesWithoutAPlaceIsListed) {
+  auto store = open_claim_store(options(StateLocation::named(directory)));
+  Fd node = open_node("gpu.GPU-0", O_RDWR);
+  ASSERT_EQ(::flock(node.get(), LOCK_SH), 0);
+  const std::vector<model::Holding> held = store->holdings();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].key, "GPU-0");
+  EXPECT_TRUE(held[0].held);
+}
+
 TEST_F(LockRules, NoTrialLockIsTakenOutsideOfAlloc) {
   auto slow = options(StateLocation::named(directory));
   slow.patience = slow.look_patience = {Millis(20), Millis(60)};

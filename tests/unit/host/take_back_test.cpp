@@ -99,6 +99,8 @@ TEST_F(TakingBack, WhereNobodyCanTellWhoHasItNothingIsTaken) {
   ASSERT_EQ(said.size(), 1u);
   EXPECT_NE(said[0].find("is not taken back: who has it cannot be told"), std::string::npos) << said[0];
   EXPECT_FALSE(is_marked()) << "it can be claimed when it is free";
+  TakeBack asked(directory.get(), units, least);
+  EXPECT_FALSE(asked.of("GPU-0", {maker, {}, "pid 7", {}}, said)) << "only its deleted lock was taken back";
 }
 
 // Whoever interrupts init finds no node marked, which nobody could claim from then on.
