@@ -38,7 +38,7 @@ std::uint64_t file_identity(const std::string& path) {
 std::uint32_t origin_of(std::uint64_t file) { return static_cast<std::uint32_t>(file ^ file >> 32) | (file != 0 ? 1 : 0); }
 
 // There is a queue, and not just an empty file.
-bool is_there(const std::string& path) {
+bool holds_something(const std::string& path) {
   struct stat about{};
   return ::stat(path.c_str(), &about) == 0 && about.st_size > 0;
 }
@@ -105,7 +105,7 @@ void JobDatabase::look_where_it_is() {
 // is just opening the file that lay here would take it for that one's, undo what it says, and remove it.
 void JobDatabase::make_file(const std::string& path) {
   const Turnstile::Pass pass = turnstile_->pass();
-  if (is_there(path)) return;                    // another process was here first
+  if (holds_something(path)) return;             // another process was here first
   const std::string bytes = new_queue(steps_, highest_number(directory_ + "/logs"));
   const std::string made = path + ".new";
   ::unlink(made.c_str());                        // of somebody who was killed here
@@ -131,7 +131,7 @@ void JobDatabase::open() {
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
   if (guard_) ::flock(guard_.get(), LOCK_SH | LOCK_NB);
   turnstile_.emplace(directory_ + "/turnstile", kept_);
-  if (!is_there(path)) make_file(path);
+  if (!holds_something(path)) make_file(path);
   const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW))
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
