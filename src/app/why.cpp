@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/outer_claim.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "plan/free.hpp"
@@ -66,6 +67,31 @@ std::string when_unclaimed(const UnitOverview& row) {
   return row.state == State::unknown ? "its use could not be observed, so it is not handed out" : to_string(row.state);
 }
 
+// A mask that a claim of this shell has left behind: all that it shows are that claim's.
+bool is_of_ended_claim(const plan::Environment& environment, const std::vector<model::Unit>& units, const plan::Outer& outer) {
+  const auto claim = environment.find("THOLE_CLAIM"), gpus = environment.find("THOLE_GPUS");
+  if (claim == environment.end() || claim->second.empty() || gpus == environment.end()) return false;
+  for (std::size_t i = 0; i < units.size(); ++i)
+    if (outer.visible[i] && gpus->second.find('"' + units[i].key + '"') == std::string::npos) return false;
+  return true;
+}
+
+// What a mask keeps from us: free GPUs that would do. Inside a claim the mask is that claim's, and no news.
+void tell_left_out(Site& site, const model::Request& request, const plan::Outer& outer, const std::vector<std::size_t>& eligible,
+                   const plan::Scene& scene, std::vector<std::string>& lines) {
+  if (outer.named_by.empty() || outer_claim(site.store, site.environment)) return;
+  plan::Outer whole = outer;
+  whole.visible.assign(scene.units.size(), true);
+  std::size_t free_ones = 0;
+  for (const std::size_t unit : plan::eligible(request, site.observer.snapshot(), scene.units, whole).units)
+    free_ones += std::ranges::find(eligible, unit) == eligible.end() && plan::explain_unit(unit, scene).empty();
+  if (free_ones > 0)
+    lines.push_back(fmt::format("{} more {} free, left out by {}", free_ones, free_ones == 1 ? "is" : "are", outer.named_by));
+  if (!is_of_ended_claim(site.environment, scene.units, outer)) return;
+  lines.emplace_back("this shell still has the variables of a claim that has ended:");
+  lines.emplace_back("unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES");
+}
+
 }  // namespace
 
 UnitWhy why_unit(const Overview& overview, std::size_t unit) {
@@ -112,11 +138,14 @@ std::vector<std::string> why_waiting(Site& site, const model::Request& request, 
   std::vector<plan::Verdict> verdicts;
   for (const model::Unit& unit : units)
     verdicts.push_back(plan::judge(unit, snapshot, request, site.policy, {}, site.user_name(site.uid)));
-  const auto eligible =
-      plan::eligible(request, snapshot, units, plan::outer_allotment(snapshot, units, site.environment)).units;
+  const plan::Outer outer = plan::outer_allotment(snapshot, units, site.environment);
+  const auto eligible = plan::eligible(request, snapshot, units, outer).units;
   const std::vector<model::Holding> holdings = site.store.holdings();
   const std::vector<model::Waiting> queue = site.store.waiting();
-  return plan::explain_wait(wait, request, eligible, {units, verdicts, holdings, queue, site.clock.wall()});
+  const plan::Scene scene{units, verdicts, holdings, queue, site.clock.wall()};
+  std::vector<std::string> lines = plan::explain_wait(wait, request, eligible, scene);
+  tell_left_out(site, request, outer, eligible, scene, lines);
+  return lines;
 }
 
 }  // namespace thole::app
