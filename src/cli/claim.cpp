@@ -106,6 +106,9 @@ int release(Context& context) {
 
 int extend(Context& context) {
   const std::vector<std::string>& words = context.invocation.words;
+  if (words.size() == 2 && !parse_duration(words.back()) && parse_duration(words.front()))
+    throw Error(ErrorCode::usage, "extend: the claim comes first, then the time")
+        .hint(fmt::format("thole extend {} {}", printable(words.back(), 40), words.front()));
   const auto by = std::chrono::ceil<Seconds>(positive_duration_of({"extend", words.back()}));
   const app::KeptClaim claim =
       app::find_claim(search(context), words.size() == 2 ? words.front() : std::string());

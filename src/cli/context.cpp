@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "cli/output.hpp"
 #include "cli/table.hpp"
+#include "cli/topo.hpp"
 #include "model/json_null.hpp"
 #include "wire/carry.hpp"
 
@@ -27,16 +28,29 @@ void say(const Invocation& invocation, const char* event, std::string_view text)
   put_bytes(STDERR_FILENO, model::dump(line, -1) + "\n");
 }
 
+// Whether the locale that is set has another encoding than UTF-8. None set: what terminals have today.
+bool speaks_ascii_only(const plan::Environment& environment) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const auto variable = environment.find(name);
+    if (variable == environment.end() || variable->second.empty()) continue;
+    const std::string value = to_lower(variable->second);
+    return value.find("utf-8") == std::string::npos && value.find("utf8") == std::string::npos;
+  }
+  return false;
+}
+
 [[noreturn]] void cannot_write() { throw Error(ErrorCode::internal, "cannot write the result").because(errno); }
 
 }  // namespace
 
 void Context::print(std::string_view text) const {
-  if (!put_text(STDOUT_FILENO, text, screen.colors)) cannot_write();
+  const bool ascii = speaks_ascii_only(wire.settings().environment);
+  if (!put_text(STDOUT_FILENO, ascii ? in_ascii(std::string(text)) : text, screen.colors)) cannot_write();
 }
 
 void Context::draw(const Screen& now, std::string_view text, bool first) const {
-  if (!put_frame(STDOUT_FILENO, text, now.colors, now.rows, first)) cannot_write();
+  const bool ascii = speaks_ascii_only(wire.settings().environment);
+  if (!put_frame(STDOUT_FILENO, ascii ? in_ascii(std::string(text)) : text, now.colors, now.rows, first)) cannot_write();
 }
 
 void Context::copy(std::string_view bytes) const {

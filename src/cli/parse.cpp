@@ -48,7 +48,21 @@ class Parser {
   static bool is_option(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
   static bool is_negative_number(std::string_view word) { return word.size() > 1 && word[1] >= '0' && word[1] <= '9'; }
 
+  // A page or an editor has made a dash of a hyphen: pasted, "–g" would be the command to run.
+  static void refuse_dash(std::string_view word) {
+    for (const std::string_view dash : {"–", "—", "−", "‐", "‑"})
+      if (word.starts_with(dash)) {
+        std::string_view rest = word;
+        while (rest.starts_with(dash)) rest.remove_prefix(dash.size());
+        while (rest.starts_with('-')) rest.remove_prefix(1);
+        const std::string meant = std::string(rest.size() > 1 && rest[1] != '=' ? "--" : "-") + printable(std::string(rest), 40);
+        throw Error(ErrorCode::usage, fmt::format("{} begins with a long dash, not with a hyphen", in_quotes(word)))
+            .hint("type it: " + meant);
+      }
+  }
+
   void read_before_verb(std::string_view word) {
+    refuse_dash(word);
     if (is_option(word) && word != "--") return read_option(word);
     if (word == "help") return read_help();
     result_.verb = find_verb(word);
@@ -69,6 +83,7 @@ class Parser {
   void read_after_verb(std::string_view word) {
     if (word == "--") return read_remaining_words();
     if (is_option(word)) return read_option(word);
+    refuse_dash(word);
     result_.words.emplace_back(word);
     if (result_.verb->offer != Offer::command) return;
     if (const auto ours = own_option_among(rest_))

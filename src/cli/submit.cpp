@@ -96,6 +96,12 @@ std::vector<std::string> own_directories(Context& context) {
   return all;
 }
 
+// Small copies are not told as one MiB.
+std::string size_of(std::uint64_t bytes) {
+  if (bytes < 1 << 10) return plural(bytes, "byte");
+  return bytes < 1 << 20 ? fmt::format("{} KiB", (bytes + 1023) >> 10) : format_mib((bytes + (1 << 20) - 1) >> 20);
+}
+
 // Copies of the code, one for each job that wants one; those of jobs that were not submitted are removed again.
 class Copies {
  public:
@@ -113,7 +119,7 @@ class Copies {
       if (spec.snapshot.empty()) continue;
       if (copies_.empty()) app::settle_code(queue_of(context).store, queue_of(context).door);
       wire::CodeCopy copy = wire::copy_code(spec.directory, queue_ + "/snapshots", own_directories(context));
-      context.note(fmt::format("copied {} files, {} ({})", copy.files, format_mib((copy.bytes + (1 << 20) - 1) >> 20),
+      context.note(fmt::format("copied {}, {} ({})", plural(copy.files, "file"), size_of(copy.bytes),
                                copy.by_git ? "what git tracks or would" : "the whole directory"));
       spec.environment.push_back("THOLE_SUBMIT_DIR=" + spec.directory);
       spec.directory = copy.directory;

@@ -13,17 +13,6 @@ namespace thole::cli {
 
 namespace {
 
-// Whether the locale that is set has another encoding than UTF-8. None set: what terminals have today.
-bool speaks_ascii_only(const plan::Environment& environment) {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const auto variable = environment.find(name);
-    if (variable == environment.end() || variable->second.empty()) continue;
-    const std::string value = to_lower(variable->second);
-    return value.find("utf-8") == std::string::npos && value.find("utf8") == std::string::npos;
-  }
-  return false;
-}
-
 void check(const Invocation& invocation) {
   const TopoOptions& options = invocation.topo;
   if (!options.svg.empty() && (options.matrix || invocation.global.json))
@@ -48,8 +37,7 @@ int topo(Context& context) {
   } else if (!options.svg.empty()) {
     context.write_result(options.svg, render_topo_svg(overview));
   } else {
-    const std::string text = render_topo(overview, context.screen);
-    context.print(speaks_ascii_only(context.wire.settings().environment) ? in_ascii(text) : text);
+    context.print(render_topo(overview, context.screen));
   }
   return 0;
 }

@@ -59,13 +59,13 @@ Places::Places(const Settings& settings)
   const std::string home = variable("HOME"), state = variable("XDG_STATE_HOME");
   if (!home.empty() && !home.starts_with('/')) no_home_ = not_absolute("HOME", home);
   if (state.starts_with('/')) state_home_ = state;
-  else if (home.starts_with('/')) state_home_ = home + "/.local/state";
+  else if (home.starts_with('/')) state_home_ = home.substr(0, home.find_last_not_of('/') + 1) + "/.local/state";
   const std::pair<const char*, const char*> data_homes[] = {
       {"JUPYTER_DATA_DIR", "/kernels"}, {"XDG_DATA_HOME", "/jupyter/kernels"}, {"HOME", "/.local/share/jupyter/kernels"}};
   for (const auto& [name, below] : data_homes) {
     const std::string value = variable(name);
     if (value.empty()) continue;
-    if (value.starts_with('/')) kernels_ = value + below;
+    if (value.starts_with('/')) kernels_ = value.substr(0, value.find_last_not_of('/') + 1) + below;
     else no_kernels_ = not_absolute(name, value);   // Jupyter would seek them wherever it is started
     break;
   }

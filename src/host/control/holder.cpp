@@ -80,7 +80,7 @@ Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(
   set_end(held_.door.about.until);
   adopted_ = spec.process.has_value();
   if (adopted_ && !(process_ = open_pidfd(*spec.process)))
-    throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno);
+    throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno == ESRCH ? 0 : errno);
   sigset_t ending;
   sigemptyset(&ending);
   for (int signal : {SIGINT, SIGTERM}) sigaddset(&ending, signal);
@@ -132,7 +132,7 @@ void Holder::wait_for_overdue(Fd note) {
   ::prctl(PR_SET_NAME, "thole-holder");
   try {
     if (spec.process && !open_pidfd(*spec.process))   // before a long wait for nobody
-      throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno);
+      throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno == ESRCH ? 0 : errno);
     port::ToHold held = acquire(caller.get());
     const std::string message = "m" + held.message;
     std::optional<Holder> holder(std::in_place, spec, std::move(held));
