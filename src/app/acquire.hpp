@@ -56,7 +56,7 @@ struct Acquired {
   std::string explain;                         // why these
   bool reused = false;                         // the whole of an outer claim: nothing was locked
   std::shared_ptr<void> alone;                 // what AcquireOptions::alone gave, for the caller to drop
-  std::unique_ptr<port::ClaimStore> inner_store;    // where it was claimed, when inside another claim; else Site::store
+  std::shared_ptr<port::ClaimStore> inner_store;    // where it was claimed, when inside another claim; else Site::store
   std::optional<std::uint64_t> share_mib;           // what a sharer's claim around it leaves it of each unit
 };
 

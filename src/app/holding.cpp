@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "app/outer_claim.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "model/json_null.hpp"
@@ -13,13 +14,14 @@ namespace {
 
 constexpr std::size_t id_length = 16, shortest_beginning = 6;
 
-std::vector<KeptClaim> kept_claims(const ClaimSearch& search) {
+// Of the machine's store, or of the one inside the claim `around`.
+std::vector<KeptClaim> kept_claims(const ClaimSearch& search, port::ClaimStore* store, const OuterClaim* around = nullptr) {
   std::map<std::pair<std::string, uid_t>, KeptClaim> claims;   // anybody can write another's id into his note
-  if (!search.store) return {};
-  for (const model::Holding& holding : search.store->holdings()) {
+  if (!store) return {};
+  for (const model::Holding& holding : store->holdings()) {
     if (!holding.held || holding.id.empty()) continue;
     KeptClaim& claim = claims[{holding.id, holding.uid}];
-    claim.id = holding.id;
+    claim.id = around ? around->id + "/" + holding.id : holding.id;
     claim.keys.push_back(holding.key);
     claim.uid = holding.uid;
     claim.pid = holding.pid;
@@ -28,6 +30,7 @@ std::vector<KeptClaim> kept_claims(const ClaimSearch& search) {
   std::vector<KeptClaim> all;
   for (auto& [name, claim] : claims) {
     claim.directory = search.directory(claim.id, claim.uid);
+    if (around) claim.inner_store = around->store;
     all.push_back(std::move(claim));
   }
   return all;
@@ -45,25 +48,27 @@ bool is_one(const KeptClaim& a, const KeptClaim& b) { return a.id == b.id && a.u
 
 bool is_hex(std::string_view word) { return word.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
+// Of an id "outer/inner": what the store knows it by in which it was claimed.
+std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }
+
 // What the kernel says after a keeper has said that it let go. The next claim of the same user has a note with another id; who
 // has a lock without a note is the old one only as the process that had it.
 std::vector<model::Holding> kept_still(const ClaimSearch& search, const KeptClaim& claim) {
-  std::vector<model::Holding> kept = search.store->holdings();
+  std::vector<model::Holding> kept = (claim.inner_store ? *claim.inner_store : *search.store).holdings();
+  const std::string own_id = last_part(claim.id);
   std::erase_if(kept, [&](const model::Holding& holding) {
     const bool its_unit = std::ranges::find(claim.keys, holding.key) != claim.keys.end();
-    const bool its_note = holding.id == claim.id;
+    const bool its_note = holding.id == own_id;
     const bool its_process = holding.id.empty() && holding.pid != 0 && holding.pid == claim.pid;
     return !holding.held || !its_unit || holding.uid != claim.uid || !(its_note || its_process);
   });
   return kept;
 }
 
-// The first part of an id ("outer/inner"): what the machine's store knows.
-std::string outermost(const std::string& id) { return id.substr(0, id.find('/')); }
-
 std::vector<KeptClaim> named(const std::string& id, const std::vector<KeptClaim>& all) {
   std::vector<KeptClaim> found;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](const KeptClaim& claim) { return claim.id == id; });
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [&](const KeptClaim& claim) { return last_part(claim.id) == id; });
   return found;
 }
 
@@ -72,7 +77,7 @@ std::vector<KeptClaim> beginning_with(const std::string& word, const std::vector
   std::vector<KeptClaim> found;
   if (word.size() < shortest_beginning) return found;
   std::copy_if(all.begin(), all.end(), std::back_inserter(found),
-               [&](const KeptClaim& claim) { return claim.id.starts_with(word); });
+               [&](const KeptClaim& claim) { return last_part(claim.id).starts_with(word); });
   return found;
 }
 
@@ -94,10 +99,9 @@ std::vector<KeptClaim> on_gpu(const Observer& gpus, const std::string& word, con
 
 // A whole id is an id. Any other word is a GPU's or the beginning of an id, and must not be both.
 std::vector<KeptClaim> meant_by(const std::string& word, const ClaimSearch& search, const std::vector<KeptClaim>& all) {
-  const std::string id = outermost(word);
-  if (id.size() == id_length && is_hex(id)) return named(id, all);
+  if (word.size() == id_length && is_hex(word)) return named(word, all);
   if (all.empty()) return {};
-  std::vector<KeptClaim> by_id = beginning_with(id, all), holders = on_gpu(search.gpus(), word, all);
+  std::vector<KeptClaim> by_id = beginning_with(word, all), holders = on_gpu(search.gpus(), word, all);
   if (by_id.empty() || holders.empty()) return by_id.empty() ? holders : by_id;
   if (by_id.size() == 1 && holders.size() == 1 && is_one(by_id[0], holders[0])) return by_id;
   throw Error(ErrorCode::usage, "it names a GPU, and an id begins with it")
@@ -123,10 +127,85 @@ KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const 
       list(found, search) + (same_id ? "\nanybody can write another's id: name the one you mean by its GPU" : ""));
 }
 
-// The claim this command was typed in: the outermost part of THOLE_CLAIM, which is what the machine's store knows.
+// The claim this command was typed in.
 std::string here(const plan::Environment& environment) {
   const auto around = environment.find("THOLE_CLAIM");
-  return around == environment.end() ? std::string() : outermost(around->second);
+  return around == environment.end() ? std::string() : around->second;
+}
+
+// "outer/inner", or the beginnings of such ids; an old MIG UUID has slashes too.
+bool is_path(std::string_view word) {
+  const std::string_view first = word.substr(0, word.find('/'));
+  return first.size() < word.size() && first.size() >= shortest_beginning && is_hex(first);
+}
+
+// By its id or a beginning of it. One that is noted where only its owner can read is known by its whole id.
+std::vector<KeptClaim> with_id(const std::string& word, const ClaimSearch& search, port::ClaimStore* store,
+                               const OuterClaim* around, const std::vector<KeptClaim>& all) {
+  const bool whole = word.size() == id_length && is_hex(word);
+  std::vector<KeptClaim> found = whole ? named(word, all) : beginning_with(word, all);
+  if (!found.empty() || !whole || !store) return found;
+  if (auto keys = store->own_claim(word); !keys.empty()) {
+    const std::string id = around ? around->id + "/" + word : word;
+    found.push_back({id, std::move(keys), search.uid, 0, "", search.directory(id, search.uid),
+                     around ? around->store : nullptr});
+  }
+  return found;
+}
+
+// Mine go before a stranger's of the same name.
+std::vector<KeptClaim> mine_first(std::vector<KeptClaim> found, uid_t me) {
+  if (std::any_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.uid == me; }))
+    std::erase_if(found, [&](const KeptClaim& claim) { return claim.uid != me; });
+  return found;
+}
+
+[[noreturn]] void has_ended(const std::string& around, const std::string& others) {
+  throw Error(ErrorCode::usage, "the claim of this shell has ended").about("THOLE_CLAIM=" + printable(around, 60))
+      .hint("unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES, or name another claim; " + others);
+}
+
+// A claim within claims, followed from the machine's store inwards. It is never the one around it that is meant.
+KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_here) {
+  std::optional<OuterClaim> around;
+  KeptClaim claim;
+  for (const std::string_view part : split(path, '/')) {
+    port::ClaimStore* store = around ? around->store.get() : search.store;
+    const OuterClaim* outer = around ? &*around : nullptr;
+    const std::vector<KeptClaim> all = kept_claims(search, store, outer);
+    std::vector<KeptClaim> found = mine_first(with_id(std::string(part), search, store, outer, all), search.uid);
+    const std::string to_end_all = outer ? fmt::format("\nto end all of claim {}: thole release {}", outer->id, outer->id) : "";
+    if (found.empty() && is_here) has_ended(path, list(all, search) + to_end_all);
+    if (found.empty() && outer)
+      throw Error(ErrorCode::usage, fmt::format("no such claim inside claim {}", outer->id))
+          .about(printable(path, 60)).hint(list(all, search) + to_end_all);
+    claim = only_one(std::move(found), path, search, all);
+    if (claim.uid != search.uid)   // also for root: the directories inside are found by their owner alone
+      throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, printable(search.user_name(claim.uid), 32)))
+          .about(printable(path, 60)).hint("only its owner can name what is claimed inside it");
+    if (part.data() + part.size() != path.data() + path.size())
+      around = OuterClaim{claim.id, claim.keys, store->within(last_part(claim.id)), {}};
+  }
+  return claim;
+}
+
+// A word without a path. Inside a claim it means what is claimed inside, if there is such a one, from the innermost outwards.
+KeptClaim by_word(const std::string& word, const ClaimSearch& search) {
+  if (search.store && !word.empty())
+    for (const OuterClaim& around : claims_around(*search.store, search.environment)) {
+      const std::vector<KeptClaim> all = kept_claims(search, around.store.get(), &around);
+      if (std::vector<KeptClaim> found = meant_by(word, search, all); !found.empty())
+        return only_one(std::move(found), word, search, all);
+    }
+  const std::vector<KeptClaim> all = kept_claims(search, search.store);
+  std::vector<KeptClaim> found;
+  if (word.empty())
+    std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](const KeptClaim& c) { return c.uid == search.uid; });
+  else if (found = meant_by(word, search, all); found.empty())
+    found = with_id(word, search, search.store, nullptr, all);
+  const std::string around = here(search.environment);
+  if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word)) has_ended(around, list(all, search));
+  return only_one(mine_first(std::move(found), search.uid), word, search, all);
 }
 
 model::Json gpus_json(const Site& site, const Acquired& acquired) {
@@ -183,7 +262,7 @@ void put_placeholder(const Site& site, const Acquired& acquired, port::Placehold
 
 // Runs in the holder's process. `inner` keeps the store of an outer claim alive as long as the holder.
 port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, std::vector<int> cancel,
-                             std::unique_ptr<port::ClaimStore>& inner) {
+                             std::shared_ptr<port::ClaimStore>& inner) {
   AcquireOptions options;
   options.command = wanted.command;
   options.enforced = true;                   // a holder lets go at its end
@@ -228,24 +307,9 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
 }  // namespace
 
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
-  const std::vector<KeptClaim> all = kept_claims(search);
-  const std::string name = word.empty() ? here(search.environment) : word;
-  std::vector<KeptClaim> found;
-  if (!word.empty()) found = meant_by(word, search, all);
-  else if (!name.empty()) found = named(name, all);
-  else std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](const KeptClaim& c) { return c.uid == search.uid; });
-  if (found.empty() && search.store && !name.empty())   // noted where only its owner can read
-    if (auto keys = search.store->own_claim(outermost(name)); !keys.empty())
-      found.push_back({outermost(name), std::move(keys), search.uid, 0, "", search.directory(outermost(name), search.uid)});
-  // Mine go before a stranger's of the same name.
-  if (std::any_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.uid == search.uid; }))
-    std::erase_if(found, [&](const KeptClaim& claim) { return claim.uid != search.uid; });
   const std::string around = here(search.environment);
-  const bool is_around = !around.empty() && outermost(name).size() >= shortest_beginning && around.starts_with(outermost(name));
-  if (found.empty() && is_around)
-    throw Error(ErrorCode::usage, "the claim of this shell has ended").about("THOLE_CLAIM=" + printable(around, 40))
-        .hint("unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES, or name another claim; " + list(all, search));
-  KeptClaim claim = only_one(std::move(found), word, search, all);
+  const bool is_here = word.empty() && !around.empty();
+  KeptClaim claim = is_here || is_path(word) ? by_path(is_here ? around : word, search, is_here) : by_word(word, search);
   if (claim.uid != search.uid && search.uid != 0) {
     const std::string owner = printable(search.user_name(claim.uid), 32);
     throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(word, 60)).hint(
@@ -264,7 +328,7 @@ model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& eve
   port::HoldSpec spec;
   spec.process = wanted.process;
   spec.tell = [&](const std::string& message) { tell(claim = model::Json::from_cbor(message)); };
-  std::unique_ptr<port::ClaimStore> inner;
+  std::shared_ptr<port::ClaimStore> inner;
   ports.control.hold(spec, [&](int caller_gone) {
     std::vector<int> ends = cancel;
     ends.push_back(caller_gone);

@@ -1,6 +1,7 @@
 // Claims without a command: made for a shell, a process or a time; found again, extended, released.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,12 +14,13 @@ namespace thole::app {
 
 // A claim that some process keeps.
 struct KeptClaim {
-  std::string id;
+  std::string id;                      // "outer/inner" for one within another
   std::vector<std::string> keys;       // its units
   uid_t uid = 0;
   pid_t pid = 0;                       // as recorded
   std::string command;
   std::string directory;               // of its socket
+  std::shared_ptr<port::ClaimStore> inner_store = nullptr;   // where it was claimed, when inside another; else the machine's
 };
 
 // What a claim is found by. To give one back or to extend it no driver is needed, so that both work while it hangs.
@@ -33,7 +35,9 @@ struct ClaimSearch {
 };
 
 // The claim a word names: its id or the unique beginning of it (6 characters and more), or a GPU it holds (index, UUID, PCI
-// address); a word that is both is refused. "" = the one we are inside (THOLE_CLAIM), else our only claim without a command.
+// address); a word that is both is refused. "outer/inner" is a claim within a claim, and so is "" where THOLE_CLAIM says so;
+// a GPU means, inside a claim, who has claimed it inside, if anybody has.
+// "" = the one we are inside (THOLE_CLAIM), else our only claim without a command.
 // Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's, or a job's of ours.
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
 

@@ -6,21 +6,26 @@
 
 namespace thole::app {
 
-std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment) {
+std::vector<OuterClaim> claims_around(port::ClaimStore& machine, const plan::Environment& environment) {
   const auto named = environment.find("THOLE_CLAIM");
-  if (named == environment.end() || named->second.empty()) return std::nullopt;
-  std::optional<OuterClaim> outer;
+  if (named == environment.end() || named->second.empty()) return {};
+  std::vector<OuterClaim> all;
   for (std::string_view part : split(named->second, '/')) {
-    port::ClaimStore& around = outer ? *outer->store : machine;
+    port::ClaimStore& around = all.empty() ? machine : *all.front().store;
     std::vector<std::string> keys = around.own_claim(std::string(part));
     if (keys.empty()) break;
     std::optional<std::uint64_t> share = around.own_share(std::string(part));
-    if (outer && outer->share_mib) share = std::min(share.value_or(*outer->share_mib), *outer->share_mib);
-    std::unique_ptr<port::ClaimStore> inner = around.within(std::string(part));
-    const std::string id = outer ? outer->id + "/" + std::string(part) : std::string(part);
-    outer = OuterClaim{id, std::move(keys), std::move(inner), share};
+    if (!all.empty() && all.front().share_mib) share = std::min(share.value_or(*all.front().share_mib), *all.front().share_mib);
+    std::string id = all.empty() ? std::string(part) : all.front().id + "/" + std::string(part);
+    all.insert(all.begin(), OuterClaim{std::move(id), std::move(keys), around.within(std::string(part)), share});
   }
-  return outer;
+  return all;
+}
+
+std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment) {
+  std::vector<OuterClaim> all = claims_around(machine, environment);
+  if (all.empty()) return std::nullopt;
+  return std::move(all.front());
 }
 
 }  // namespace thole::app

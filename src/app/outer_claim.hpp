@@ -15,12 +15,15 @@ namespace thole::app {
 struct OuterClaim {
   std::string id;                                // "outer" or "outer/inner/…": the deepest one that is alive
   std::vector<std::string> keys;                 // its units
-  std::unique_ptr<port::ClaimStore> store;       // of what is claimed inside it
+  std::shared_ptr<port::ClaimStore> store;       // of what is claimed inside it
   std::optional<std::uint64_t> share_mib;        // what it has of each unit's memory, where it or one around it is a sharer's
 };
 
 // Follows THOLE_CLAIM from the machine's store inwards as far as notes of our own show each claim alive. A stale id is
 // ignored: nothing is returned, and the caller claims from the machine like anybody else.
 std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment);
+
+// All of them, the deepest first.
+std::vector<OuterClaim> claims_around(port::ClaimStore& machine, const plan::Environment& environment);
 
 }  // namespace thole::app

@@ -23,10 +23,11 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
        ports.job_of_lane}, word);
   Acquired joined;
   gpus();
-  joined.claim.id = kept.id;
+  joined.claim.id = kept.id.substr(kept.id.rfind('/') + 1);   // as the store knows it
   joined.claim.keys = kept.keys;
   joined.claim.locks = ports.control.descriptors(kept.directory);
-  ports.site.store.check(joined.claim, kept.uid);
+  (kept.inner_store ? *kept.inner_store : ports.site.store).check(joined.claim, kept.uid);
+  joined.claim.id = kept.id;
   joined.units = ports.site.observer.units();
   for (std::size_t i = 0; i < joined.units.size(); ++i)
     if (std::find(kept.keys.begin(), kept.keys.end(), joined.units[i].key) != kept.keys.end()) joined.chosen.push_back(i);

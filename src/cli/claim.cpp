@@ -51,8 +51,11 @@ std::string recorded_as(const Invocation& invocation, std::optional<pid_t> proce
 void remind_to_unset(const Context& context, const std::string& id) {
   const auto& environment = context.wire.settings().environment;
   const auto here = environment.find("THOLE_CLAIM");
-  if (here != environment.end() && here->second == id)
-    context.note("this shell still has the variables of the claim: unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES");
+  if (here == environment.end() || here->second != id) return;
+  const std::size_t slash = id.rfind('/');   // the claim around it goes on: what is claimed here next is to come from that
+  context.note("this shell still has the variables of the claim: " +
+               (slash == std::string::npos ? "unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES"
+                                           : "unset THOLE_GPUS CUDA_VISIBLE_DEVICES; export THOLE_CLAIM=" + id.substr(0, slash)));
 }
 
 }  // namespace

@@ -82,12 +82,15 @@ bool carries_mark(pid_t pid, const std::string& mark) {
 bool has_word(pid_t pid, const std::string& word) { return environment_has(environment_of(pid), word + '\0'); }
 
 std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
+  const std::string part = "/" + id + "/", name = "THOLE_CLAIM=";
+  const auto is_within = [&](std::string_view word) {   // "outer/inner": in both
+    return word.starts_with(name) && fmt::format("/{}/", word.substr(name.size())).find(part) != std::string::npos;
+  };
   std::vector<ProcessStat> found;
   for (const pid_t pid : all_pids()) {
     if (user_of(pid) != user) continue;
     const std::string environment = environment_of(pid);
-    const std::string word = "THOLE_CLAIM=" + id;
-    if (!environment_has(environment, word + '\0') && !environment_has(environment, word + '/')) continue;   // or one within it
+    if (!std::ranges::any_of(split(environment, '\0'), is_within)) continue;
     if (auto process = read_process(pid); process && process->state != 'Z') found.push_back(std::move(*process));
   }
   return found;

@@ -1,0 +1,132 @@
+"""What is claimed inside a claim is released, extended and entered by its own id: the claim around it goes on."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+from run_tools import THOLE, Started, eventually, gone
+
+
+@pytest.fixture
+def box(tmp_path):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("THOLE")}
+    environment.update(
+        THOLE_MACHINE="8xA100", THOLE_STATE_DIR=str(tmp_path / "state"), THOLE_PERSONAL_DIR=str(tmp_path / "run"),
+        THOLE_QUEUE_DIR=str(tmp_path / "queue"), thole=THOLE,
+    )
+    (tmp_path / "run").mkdir(mode=0o700)
+    yield environment
+    for entry in filter(str.isdigit, os.listdir("/proc")):       # keepers of claims that a failed test left
+        try:
+            if f"THOLE_STATE_DIR={tmp_path}/".encode() in pathlib.Path(f"/proc/{entry}/environ").read_bytes():
+                os.kill(int(entry), signal.SIGKILL)
+        except OSError:
+            pass
+
+
+def thole(box, *words, **more):
+    return subprocess.run([THOLE, *words], env={**box, **more}, capture_output=True, text=True, timeout=60)
+
+
+def inside(box, script, gpus=4):
+    """Standard output of a shell script inside a claim; it ran to its end, so nothing ended the claim."""
+    done = thole(box, "run", "-q", "-g", str(gpus), "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("words", ['"$C"', '"${C%????????}"', '"${C#*/}"', "3"])
+def test_an_inner_claim_is_released_by_its_name_and_the_outer_one_goes_on(box, words):
+    lines = inside(box, f'C=$("$thole" -q claim --on 3); "$thole" release {words} 2>&1; [ "$C" ] && echo $C; '
+                        '"$thole" run -q --no-wait --on 3 -- echo "is free"')
+    released, claim, free = lines
+    assert "/" in claim and released.endswith(f"released {claim}") and free == "is free", lines
+
+
+def test_a_bare_release_ends_the_innermost_claim_of_the_shell(box):
+    lines = inside(box, 'A=$THOLE_CLAIM; eval "$("$thole" -q claim --shell -g 2)"; B=$THOLE_CLAIM; '
+                        'sh -c \'eval "$("$thole" -q claim --shell -g 1)"; echo $THOLE_CLAIM; "$thole" release 2>&1\'; '
+                        'echo $B; "$thole" release 2>&1; "$thole" release 2>&1; echo $?; unset THOLE_GPUS '
+                        'CUDA_VISIBLE_DEVICES; THOLE_CLAIM=$A "$thole" run -q --no-wait -g 3 -- echo "is free"')
+    deepest, released = lines[:2]
+    second = deepest.rpartition("/")[0]
+    assert second.count("/") == 1 and f"released {deepest}" in released and second in lines, lines
+    text = "\n".join(lines[2:])
+    assert f"released {second}" in text and "the claim of this shell has ended" in text and "\n64\n" in text, lines
+    assert lines[-1] == "is free"
+
+
+def test_a_gpu_without_an_inner_claim_still_means_the_claim_around(box):
+    script = '"$thole" -q claim --on 1 >/dev/null; "$thole" extend 0 1s; exec sleep 600'
+    done = thole(box, "run", "-q", "-g", "2", "--on", "0,1", "--", "sh", "-c", script)
+    assert "its time is over" in done.stderr, done.stderr
+
+
+def test_extend_moves_the_limit_of_the_inner_claim_alone(box):
+    lines = inside(box, 'C=$("$thole" -q claim -g 2); "$thole" extend "$C" 1s 2>&1; timeout 20 "$thole" run -q -g 3 -- '
+                        'echo "it ended"')
+    assert "claim " in lines[0] and " ends " in lines[0] and lines[1] == "it ended", lines
+
+
+def test_run_in_an_inner_claim_has_its_gpu_and_no_siblings(box):
+    lines = inside(box, 'S=$("$thole" -q claim --on 0); C=$("$thole" -q claim --on 2); '
+                        '"$thole" run -q --in "$C" -- sh -c \'echo $CUDA_VISIBLE_DEVICES $THOLE_CLAIM\'; echo $C')
+    assert lines[0] == f"2 {lines[1]}", lines
+
+
+def outer_and_inner(box):
+    outer = thole(box, "-q", "claim", "-g", "4").stdout.strip()
+    inner = thole(box, "-q", "claim", "--on", "2", THOLE_CLAIM=outer).stdout.strip()
+    assert inner.startswith(outer + "/")
+    return outer, inner
+
+
+def test_the_whole_id_works_from_outside(box):
+    outer, inner = outer_and_inner(box)
+    shown = thole(box, "run", "-q", "--in", inner, "--", "printenv", "CUDA_VISIBLE_DEVICES")
+    assert shown.stdout == "2\n", shown.stderr
+    assert thole(box, "release", inner[:-8]).returncode == 0
+    again = thole(box, "release", inner)
+    assert again.returncode == 64 and "no such claim" in again.stderr and f"thole release {outer}" in again.stderr, again.stderr
+    assert thole(box, "run", "-q", "--no-wait", "-g", "5", "--", "true").returncode == 75       # the outer one goes on
+    assert thole(box, "release", "2").returncode == 0                                            # a GPU from outside: the outer
+    assert thole(box, "run", "-q", "--no-wait", "-g", "8", "--", "true").returncode == 0
+
+
+def test_a_path_that_is_cut_off_is_never_the_claim_around(box):
+    outer, inner = outer_and_inner(box)
+    for word in (outer + "/", inner[:20], outer + "/0123456789abcdef", inner + "/0123456789abcdef"):
+        done = thole(box, "release", word)
+        assert done.returncode == 64, (word, done.stderr)
+    assert json.loads(thole(box, "release", "--json", inner).stdout)["claims"] == [inner]
+    assert thole(box, "release", outer).returncode == 0
+
+
+def test_in_a_queued_job_an_inner_claim_is_released(box, tmp_path):
+    script = 'C=$("$thole" -q claim -g 1); "$thole" release "$C" 2>&1; "$thole" run -q --no-wait -g 1 -- echo ended'
+    assert thole(box, "submit", "-q", "-g", "2", "--", "sh", "-c", script).returncode == 0
+    assert thole(box, "wait", "1").returncode == 0
+    logs = thole(box, "logs", "1").stdout
+    assert "released" in logs and "\nended\n" in logs, logs
+
+
+def test_of_a_killed_inner_supervisor_the_command_is_named(box):
+    outer = Started([THOLE, "run", "-q", "-g", "4", "--", "sh", "-c",
+                     '"$thole" run -q -g 1 -- sh -c \'echo $THOLE_CLAIM $PPID $$; exec sleep 600\' & '
+                     'read go; "$thole" release "$go" 2>&1; echo $?; read go'], env=box)
+    claim, supervisor, command = outer.line().split()
+    os.kill(int(supervisor), signal.SIGKILL)
+    eventually(lambda: gone(int(supervisor)))
+    outer.process.stdin.write(claim.encode() + b"\n")
+    outer.process.stdin.flush()
+    said = []
+    while not said or not said[-1].isdigit():
+        said.append(outer.line())
+    text = "\n".join(said)
+    assert said[-1] == "69" and f"kill {command}" in text and text.count("kill ") == 1, text
+    os.kill(int(command), signal.SIGKILL)
+    outer.process.stdin.write(b"end\n")
+    outer.process.stdin.flush()
