@@ -260,6 +260,17 @@ void put_placeholder(const Site& site, const Acquired& acquired, port::Placehold
   }
 }
 
+// Asks whether the claim around this inner one lives.
+std::function<bool()> outer_lives(Site& site, const std::string& id) {
+  const std::string outer = id.substr(0, id.rfind('/'));
+  const std::vector<OuterClaim> around = claims_around(site.store, site.environment);
+  if (around.empty() || around.front().id != outer) return [] { return false; };   // it has ended already
+  const std::shared_ptr<port::ClaimStore> inner = around.size() > 1 ? around[1].store : nullptr;
+  return [&machine = site.store, inner, part = last_part(outer)] {
+    return !(inner ? *inner : machine).own_claim(part).empty();
+  };
+}
+
 // Runs in the holder's process. `inner` keeps the store of an outer claim alive as long as the holder.
 port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, std::vector<int> cancel,
                              std::shared_ptr<port::ClaimStore>& inner) {
@@ -291,6 +302,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   held.door.about = {acquired.claim.id, 0, true, until};
   for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());
   inner = std::move(acquired.inner_store);
+  if (inner) held.outer_lives = outer_lives(ports.site, acquired.claim.id);
   port::ClaimStore& store = inner ? *inner : ports.site.store;
   held.door.lives = [&store](const std::string& other) { return !store.own_claim(other).empty(); };
   held.door.amend = [&store, id = acquired.claim.id, keys = acquired.claim.keys](std::optional<WallTime> end) {

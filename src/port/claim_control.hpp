@@ -59,6 +59,7 @@ struct ToHold {
   // The end came and the adopted process still runs: records it. Recorded, the holder keeps the note until that one ends.
   std::function<bool()> overdue;         // may be empty
   std::function<void()> ending;          // the claim is about to be let go; may be empty
+  std::function<bool()> outer_lives;     // the claim around an inner one, with which that ends; empty: there is none
 };
 
 // Requests are answered by the keeper only to the same user (and root). They throw Error(unavailable) when nobody keeps the

@@ -130,3 +130,28 @@ def test_of_a_killed_inner_supervisor_the_command_is_named(box):
     os.kill(int(command), signal.SIGKILL)
     outer.process.stdin.write(b"end\n")
     outer.process.stdin.flush()
+
+
+def keeper_of(box, claim):
+    """The process that holds the lock on the claim's directory: the kernel names it."""
+    inode = os.stat(os.path.join(box["THOLE_PERSONAL_DIR"], claim.rpartition("/")[2])).st_ino
+    for line in pathlib.Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if "FLOCK" in fields and fields[-3].endswith(f":{inode}"):
+            return int(fields[-4])
+    raise AssertionError(f"nobody keeps {claim}")
+
+
+@pytest.mark.parametrize("end", ["release", "kill"])
+def test_the_keepers_of_inner_claims_end_with_the_outer_one(box, end):
+    outer, inner = outer_and_inner(box)
+    middle = thole(box, "-q", "claim", "-g", "2", THOLE_CLAIM=outer).stdout.strip()
+    deepest = thole(box, "-q", "claim", "-g", "1", THOLE_CLAIM=middle).stdout.strip()
+    assert deepest.startswith(middle + "/")
+    keepers = [keeper_of(box, claim) for claim in (inner, middle, deepest)]
+    if end == "kill":
+        os.kill(keeper_of(box, outer), signal.SIGKILL)
+    else:
+        assert thole(box, "release", outer).returncode == 0
+    for keeper in keepers:
+        eventually(lambda keeper=keeper: gone(keeper), "the keeper ends")

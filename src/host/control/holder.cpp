@@ -28,6 +28,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
+constexpr Millis between_looks{2'000};   // at the claim around an inner one: nothing but a process is kept meanwhile
+
 // What goes to the caller: 'm' and the message, or 'e' and the parts of an Error, each ended by a zero byte.
 std::string failure_record(const Error& error) {
   std::string record = "e";
@@ -63,11 +65,12 @@ class Holder {
   bool over();                // waits for one event; true at the end
   void wait_for_overdue(Fd note);
   void set_end(std::optional<WallTime> until);
+  bool outer_has_ended();
 
   port::ToHold held_;
   std::unique_ptr<Door> door_;
   Fd process_, signals_;
-  std::optional<SteadyTime> end_;
+  std::optional<SteadyTime> end_, look_;   // look_: next at the claim around this one
   bool adopted_ = false, overdue_ = false;
 };
 
@@ -94,15 +97,28 @@ void Holder::set_end(std::optional<WallTime> until) {
   if (until) end_ = steady_clock::now() + (*until - std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now()));
 }
 
+// An inner claim is worth nothing without the outer one: nobody could name it any more, to release it.
+bool Holder::outer_has_ended() {
+  if (!look_ || steady_clock::now() < *look_) return false;
+  look_.reset();
+  try {
+    return !held_.outer_lives();
+  } catch (const Error&) {   // cannot be read now
+    return false;
+  }
+}
+
 bool Holder::over() {
   pollfd watched[] = {{door_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
-  ::poll(watched, 3, poll_timeout(end_, steady_clock::now()));  // a negative descriptor is skipped
+  if (held_.outer_lives && !look_) look_ = steady_clock::now() + between_looks;
+  const auto next = end_ && look_ ? std::min(end_, look_) : end_ ? end_ : look_;
+  ::poll(watched, 3, poll_timeout(next, steady_clock::now()));  // a negative descriptor is skipped
   if (watched[0].revents) {
     auto order = door_->serve();
     if (order.until) set_end(order.until);
     if (order.end) return true;
   }
-  if (watched[1].revents || watched[2].revents) return true;
+  if (watched[1].revents || watched[2].revents || outer_has_ended()) return true;
   if (!end_ || steady_clock::now() < *end_) return false;
   if (adopted_ && held_.overdue) overdue_ = held_.overdue();
   return true;
