@@ -72,7 +72,8 @@ def test_python_in_a_sentence_gives_what_the_sentence_says(page, tmp_path):
     lines = [" ".join(found.split()) for found in IN_A_SENTENCE.findall(page.read_text())]
     pools = [line for line in lines if line.startswith("with")]
     assert pools
-    (tmp_path / "functions.py").write_text("import os\ndef train(variant):\n    return os.environ.get('CUDA_VISIBLE_DEVICES')\n")
+    (tmp_path / "functions.py").write_text(
+        "import os\ndef train(variant):\n    return os.environ.get('CUDA_VISIBLE_DEVICES')\n")
     for number, line in enumerate(lines):
         seen = line.replace("pool.map(", "seen = pool.map(")
         (tmp_path / f"line{number}.py").write_text(

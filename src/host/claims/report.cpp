@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
+#include "host/process/tree.hpp"
 #include "host/user_name.hpp"
 
 namespace thole::host {
@@ -106,6 +107,13 @@ bool keeps_what_it_says(const Note& note, const Fd& node) {
   return lives(note) && keeps_lock(static_cast<pid_t>(note.process.pid), node.get()).value_or(false);
 }
 
+// Who took it has ended and his number is a stranger's by now, whose descriptors we may not see. Those of our own we may.
+bool mine_keep(const Fd& node) {
+  return std::ranges::any_of(all_pids(), [&](pid_t pid) {
+    return user_of(pid) == ::geteuid() && keeps_lock(pid, node.get()).value_or(false);
+  });
+}
+
 const Note* only_one_of(uid_t user, const std::vector<const Note*>& notes) {
   const auto is_his = [&](const Note* note) { return note->process.uid == user; };
   if (std::ranges::count_if(notes, is_his) != 1) return nullptr;
@@ -138,8 +146,8 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
     taker = {};
     his = names_holder(notes, lock.slot, lock.place, taker);
   }
-  // My own live note is true: it has ended before its claim has.
-  if (const Note* mine = certain ? only_one_of(::geteuid(), all) : nullptr; mine && taker.uid != ::geteuid()) {
+  const Note* mine = certain && taker.uid != ::geteuid() ? only_one_of(::geteuid(), all) : nullptr;
+  if (mine && mine_keep(lock.node)) {
     taker = {};
     his = mine;
   }
