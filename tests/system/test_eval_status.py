@@ -77,7 +77,8 @@ def test_other_commands_print_nothing_for_eval(env):
 
 
 def test_a_claim_in_a_shell_within_a_like_one_ends_with_the_inner(tmp_path):
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "THOLE_MACHINE": "1xA100", "THOLE_STATE_DIR": str(tmp_path / "state")}
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "THOLE_MACHINE": "1xA100",
+           "THOLE_STATE_DIR": str(tmp_path / "state")}
     typed = f"""bash
 eval "$({THOLE} claim --shell)"; echo "inner has $CUDA_VISIBLE_DEVICES"
 exit
