@@ -1,6 +1,6 @@
 /* Preloaded into thole: keeps in FAKE_DISK what a disk would surely have of FAKE_DISK_OF after a loss of power. A file is there
- * as it
-   was when it was last synced, and one that nobody ever synced is not. One copier at a time, so that no older copy comes later.
+ * as it was when it was last synced, and one that nobody ever synced is not; a new name counts once its directory was synced.
+ * One copier at a time, so that no older copy comes later.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,11 +12,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static char named_before[256], named_now[256]; /* the last file of FAKE_DISK_OF that was renamed */
+
+static const char *name_in_it(const char *path) {
+  const char *of = getenv("FAKE_DISK_OF");
+  if (!of || strncmp(path, of, strlen(of)) != 0 || path[strlen(of)] != '/') return NULL;
+  return strchr(path + strlen(of) + 1, '/') ? NULL : path + strlen(of) + 1;
+}
+
+static void keep_names(const char *disk) {
+  char from[8192], to[8192];
+  if (!named_before[0]) return;
+  snprintf(from, sizeof from, "%s/%s", disk, named_before);
+  snprintf(to, sizeof to, "%s/%s", disk, named_now);
+  named_before[0] = '\0';
+  const int lock = open(disk, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  flock(lock, LOCK_EX);
+  rename(from, to);
+  close(lock);
+}
+
 static void keep(int fd) {
   const char *disk = getenv("FAKE_DISK"), *of = getenv("FAKE_DISK_OF");
   char link[64], path[4096], target[8192], fresh[8200], part[65536];
   struct stat about;
-  if (!disk || !of || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) return;
+  if (!disk || !of || fstat(fd, &about) != 0) return;
+  if (S_ISDIR(about.st_mode)) return keep_names(disk);
+  if (!S_ISREG(about.st_mode)) return;
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   const ssize_t length = readlink(link, path, sizeof path - 1);
   if (length <= 0) return;
@@ -33,6 +55,16 @@ static void keep(int fd) {
   close(from);
   rename(fresh, target);
   close(lock);
+}
+
+int rename(const char *from, const char *to) {
+  const int result = ((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(from, to);
+  const char *before = name_in_it(from), *now = name_in_it(to);
+  if (result == 0 && before && now) {
+    snprintf(named_before, sizeof named_before, "%s", before);
+    snprintf(named_now, sizeof named_now, "%s", now);
+  }
+  return result;
 }
 
 int fdatasync(int fd) {
