@@ -77,8 +77,8 @@ bool is_of_ended_claim(const plan::Environment& environment, const std::vector<m
 }
 
 // What a mask keeps from us: free GPUs that would do. Inside a claim the mask is that claim's, and no news.
-void tell_left_out(Site& site, const model::Request& request, const plan::Outer& outer, const std::vector<std::size_t>& eligible,
-                   const plan::Scene& scene, std::vector<std::string>& lines) {
+void tell_left_out(Site& site, const model::Request& request, const plan::Outer& outer,
+                   const std::vector<std::size_t>& eligible, const plan::Scene& scene, std::vector<std::string>& lines) {
   if (outer.named_by.empty() || outer_claim(site.store, site.environment)) return;
   plan::Outer whole = outer;
   whole.visible.assign(scene.units.size(), true);

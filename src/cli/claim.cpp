@@ -53,9 +53,10 @@ void remind_to_unset(const Context& context, const std::string& id) {
   const auto here = environment.find("THOLE_CLAIM");
   if (here == environment.end() || here->second != id) return;
   const std::size_t slash = id.rfind('/');   // the claim around it goes on: what is claimed here next is to come from that
+  const std::string around = slash == std::string::npos ? "" : id.substr(0, slash);
   context.note("this shell still has the variables of the claim: " +
-               (slash == std::string::npos ? "unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES"
-                                           : "unset THOLE_GPUS CUDA_VISIBLE_DEVICES; export THOLE_CLAIM=" + id.substr(0, slash)));
+               (around.empty() ? "unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES"
+                               : "unset THOLE_GPUS CUDA_VISIBLE_DEVICES; export THOLE_CLAIM=" + around));
 }
 
 }  // namespace

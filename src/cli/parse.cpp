@@ -55,7 +55,8 @@ class Parser {
         std::string_view rest = word;
         while (rest.starts_with(dash)) rest.remove_prefix(dash.size());
         while (rest.starts_with('-')) rest.remove_prefix(1);
-        const std::string meant = std::string(rest.size() > 1 && rest[1] != '=' ? "--" : "-") + printable(std::string(rest), 40);
+        const bool is_word = rest.size() > 1 && rest[1] != '=';
+        const std::string meant = std::string(is_word ? "--" : "-") + printable(std::string(rest), 40);
         throw Error(ErrorCode::usage, fmt::format("{} begins with a long dash, not with a hyphen", in_quotes(word)))
             .hint("type it: " + meant);
       }

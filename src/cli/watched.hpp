@@ -28,7 +28,8 @@ class Watched {
   void show(const std::string& text, const Screen& screen);
   bool is_blank() const { return !drawn_; }   // nothing was shown yet, or since it goes on after a stop
 
-  // Waits for one of `fds`, as long as that, or until it goes on after a stop: false when q was typed. Throws Error(interrupted) for Ctrl-C and TERM.
+  // Waits for one of `fds`, as long as that, or until it goes on after a stop: false when q was typed. Throws
+  // Error(interrupted) for Ctrl-C and TERM.
   bool wait(std::initializer_list<int> fds, Millis patience);
 
  private:

@@ -86,7 +86,8 @@ def set_version(path):
 def set_version_in_the_log(path):
     """In a process that dies with the file open: nothing brings its log home."""
     code = "import os, sys; sys.path.insert(0, sys.argv[1]); from test_doctor_directories import set_version; " \
-           "import sqlite3; kept = sqlite3.connect(sys.argv[2]); kept.execute('SELECT count(*) FROM sqlite_schema').fetchone(); " \
+           "import sqlite3; kept = sqlite3.connect(sys.argv[2]); " \
+           "kept.execute('SELECT count(*) FROM sqlite_schema').fetchone(); " \
            "set_version(sys.argv[2]); os._exit(0)"
     subprocess.run([sys.executable, "-c", code, str(pathlib.Path(__file__).parent), str(path)], check=True, timeout=60)
     assert path.with_name("queue.db-wal").stat().st_size > 0

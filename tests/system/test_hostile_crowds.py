@@ -1,3 +1,4 @@
+# ctest: serial
 """Lists that strangers make long, and names that they borrow: locks of files by the ten thousand, notes full of locks, places
 in line in another's name. They make nobody wait, and no innocent is named."""
 import json

@@ -134,7 +134,8 @@ bool receive(int keeper, Answer& answer, bool with_descriptors) {
 std::string ways_to_end(const std::string& claim, uid_t owner) {
   std::string ways;
   for (const ProcessStat& process : started_in_claim(claim, owner)) {
-    if (process.pid == ::getpid() || !has_locked_fifo(process.pid)) continue;   // what a shell within the claim has started besides
+    // What a shell within the claim has started besides.
+    if (process.pid == ::getpid() || !has_locked_fifo(process.pid)) continue;
     const std::string shown = describe_process(process);   // "1234 python train.py"
     const std::string command = shown.substr(std::min(shown.find(' ') + 1, shown.size()));
     ways += fmt::format("\n  kill {}  # {}", process.pid, printable(command, 60));

@@ -30,6 +30,11 @@ using std::chrono::steady_clock;
 
 constexpr Millis between_looks{2'000};   // at the claim around an inner one: nothing but a process is kept meanwhile
 
+[[noreturn]] void no_such_process(pid_t pid) {
+  const int why = errno == ESRCH ? 0 : errno;   // said already
+  throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(pid)).because(why);
+}
+
 // What goes to the caller: 'm' and the message, or 'e' and the parts of an Error, each ended by a zero byte.
 std::string failure_record(const Error& error) {
   std::string record = "e";
@@ -82,8 +87,7 @@ Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(
   door_ = std::make_unique<Door>(held_.door);
   set_end(held_.door.about.until);
   adopted_ = spec.process.has_value();
-  if (adopted_ && !(process_ = open_pidfd(*spec.process)))
-    throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno == ESRCH ? 0 : errno);
+  if (adopted_ && !(process_ = open_pidfd(*spec.process))) no_such_process(*spec.process);
   sigset_t ending;
   sigemptyset(&ending);
   for (int signal : {SIGINT, SIGTERM}) sigaddset(&ending, signal);
@@ -147,8 +151,7 @@ void Holder::wait_for_overdue(Fd note) {
   ::signal(SIGPIPE, SIG_IGN);  // progress may go to a terminal that is gone
   ::prctl(PR_SET_NAME, "thole-holder");
   try {
-    if (spec.process && !open_pidfd(*spec.process))   // before a long wait for nobody
-      throw Error(ErrorCode::usage, "there is no such process").about(std::to_string(*spec.process)).because(errno == ESRCH ? 0 : errno);
+    if (spec.process && !open_pidfd(*spec.process)) no_such_process(*spec.process);   // before a long wait for nobody
     port::ToHold held = acquire(caller.get());
     const std::string message = "m" + held.message;
     std::optional<Holder> holder(std::in_place, spec, std::move(held));

@@ -1,4 +1,5 @@
-// Would the queue's file be refused by whoever opens it? Asked without opening it as they do: nothing is made and nothing changed.
+// Would the queue's file be refused by whoever opens it? Asked without opening it as they do: nothing is made and nothing
+// changed.
 #pragma once
 
 #include <string>

@@ -48,7 +48,8 @@ TEST_F(LocalTime, AClockOnTheDayTheClocksChangeIsThatDaysOwn) {
   EXPECT_EQ(format_iso(begin_of({"--begin", "04:00"}, at("2026-10-24T20:00:00Z"))), "2026-10-25T03:00:00Z");
   // 2027-03-28: at 2:00 it becomes 3:00. The next day has its 2:30.
   EXPECT_EQ(format_iso(begin_of({"--begin", "02:30"}, at("2027-03-28T10:00:00Z"))), "2027-03-29T00:30:00Z");
-  EXPECT_EQ(format_iso(begin_of({"--begin", "02:30:00"}, at("2027-03-27T10:00:00Z"))), "2027-03-28T01:30:00Z") << "no such hour";
+  EXPECT_EQ(format_iso(begin_of({"--begin", "02:30:00"}, at("2027-03-27T10:00:00Z"))), "2027-03-28T01:30:00Z")
+      << "no such hour";
 }
 
 TEST(RetryWords, CountAndClasses) {
