@@ -64,7 +64,7 @@ app::Directories directories(Wire& wire) {
     all.queue.path = queue.path;
     all.queue.there = is_there(queue.path);
     if (all.queue.there) check_writable(all.queue);
-    if (all.queue.there) all.queue_kept = host::turnstile_kept(queue.path, Millis{500}).value_or("");
+    if (all.queue.there) all.queue_kept = host::turnstile_kept(queue.path, Seconds{2}).value_or("");
     if (all.queue.there && all.queue.problem.empty()) host::check_queue_file(queue.path);
     all.logs = queue.path + "/logs";
     all.queue_cautions = queue.cautions;

@@ -324,7 +324,7 @@ def test_however_few_descriptors_there_are_no_pool_fails_without_the_fix(tmp_pat
 import gc, os, resource, tholepin
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 def tried():
-    with tholepin.Pool(3) as pool:
+    with tholepin.Pool(3, quiet=True) as pool:
         pool.wait_until_ready()
         pool.close()
         pool.join()
