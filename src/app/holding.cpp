@@ -160,7 +160,7 @@ std::vector<KeptClaim> mine_first(std::vector<KeptClaim> found, uid_t me) {
   return found;
 }
 
-[[noreturn]] void has_ended(const std::string& around, const std::string& others) {
+[[noreturn]] void refuse_ended(const std::string& around, const std::string& others) {
   throw Error(ErrorCode::usage, "the claim of this shell has ended").about("THOLE_CLAIM=" + printable(around, 60))
       .hint("unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES, or name another claim; " + others);
 }
@@ -175,7 +175,7 @@ KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_he
     const std::vector<KeptClaim> all = kept_claims(search, store, outer);
     std::vector<KeptClaim> found = mine_first(with_id(std::string(part), search, store, outer, all), search.uid);
     const std::string to_end_all = outer ? fmt::format("\nto end all of claim {}: thole release {}", outer->id, outer->id) : "";
-    if (found.empty() && is_here) has_ended(path, list(all, search) + to_end_all);
+    if (found.empty() && is_here) refuse_ended(path, list(all, search) + to_end_all);
     if (found.empty() && outer)
       throw Error(ErrorCode::usage, fmt::format("no such claim inside claim {}", outer->id))
           .about(printable(path, 60)).hint(list(all, search) + to_end_all);
@@ -204,7 +204,7 @@ KeptClaim by_word(const std::string& word, const ClaimSearch& search) {
   else if (found = meant_by(word, search, all); found.empty())
     found = with_id(word, search, search.store, nullptr, all);
   const std::string around = here(search.environment);
-  if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word)) has_ended(around, list(all, search));
+  if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word)) refuse_ended(around, list(all, search));
   return only_one(mine_first(std::move(found), search.uid), word, search, all);
 }
 
