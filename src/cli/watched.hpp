@@ -26,7 +26,7 @@ class Watched {
   // Draws over what was drawn before, as the terminal is now; elsewhere prints it after an empty line.
   Screen screen() const;
   void show(const std::string& text, const Screen& screen);
-  bool is_blank() const { return !drawn_; }   // nothing was shown yet, or since it goes on after a stop
+  bool is_blank() const { return on_terminal_ && !drawn_; }   // nothing was shown yet, or since it goes on after a stop
 
   // Waits for one of `fds`, as long as that, or until it goes on after a stop: false when q was typed. Throws
   // Error(interrupted) for Ctrl-C and TERM.
