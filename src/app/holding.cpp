@@ -48,9 +48,6 @@ bool is_one(const KeptClaim& a, const KeptClaim& b) { return a.id == b.id && a.u
 
 bool is_hex(std::string_view word) { return word.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
-// Of an id "outer/inner": what the store knows it by in which it was claimed.
-std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }
-
 // What the kernel says after a keeper has said that it let go. The next claim of the same user has a note with another id; who
 // has a lock without a note is the old one only as the process that had it.
 std::vector<model::Holding> kept_still(const ClaimSearch& search, const KeptClaim& claim) {

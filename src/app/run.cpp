@@ -23,7 +23,7 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
        ports.job_of_lane}, word);
   Acquired joined;
   gpus();
-  joined.claim.id = kept.id.substr(kept.id.rfind('/') + 1);   // as the store knows it
+  joined.claim.id = last_part(kept.id);   // as the store knows it
   joined.claim.keys = kept.keys;
   joined.claim.locks = ports.control.descriptors(kept.directory);
   (kept.inner_store ? *kept.inner_store : ports.site.store).check(joined.claim, kept.uid);

@@ -103,6 +103,8 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return text;
 }
 
+std::string last_part(std::string_view text) { return std::string(text.substr(text.rfind('/') + 1)); }
+
 std::string to_lower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(), lower);

@@ -19,6 +19,7 @@ std::vector<std::string_view> split(std::string&&, char) = delete;           // 
 std::vector<std::string_view> split_lines(std::string&&) = delete;
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::string to_lower(std::string_view text);
+std::string last_part(std::string_view text);   // what follows the last "/": of a path, of a claim's id "outer/inner"
 bool starts_with_ignoring_case(std::string_view text, std::string_view prefix);
 bool contains_ignoring_case(std::string_view text, std::string_view part);
 

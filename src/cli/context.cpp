@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "cli/output.hpp"
 #include "cli/table.hpp"
-#include "cli/topo.hpp"
 #include "model/json_null.hpp"
 #include "wire/carry.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "cli/terminal.hpp"
 
 namespace thole::cli {
 
@@ -50,25 +51,6 @@ std::string spelling(const Option& option) {
   if (option.value.empty()) return text;
   return text + (option.optional_value ? fmt::format("[={}]", option.value.substr(1, option.value.size() - 2))
                                        : fmt::format(" {}", option.value));
-}
-
-std::string wrap(std::string_view text, std::size_t columns, std::size_t indent, std::size_t start) {
-  std::string out;
-  std::size_t at = start;
-  bool first = true;
-  for (std::string_view word : split(text, ' ')) {
-    if (!first && at + 1 + columns_of(word) > columns) {
-      out += "\n" + std::string(indent, ' ');
-      at = indent;
-    } else if (!first) {
-      out += ' ';
-      ++at;
-    }
-    out += word;
-    at += columns_of(word);
-    first = false;
-  }
-  return out;
 }
 
 std::string general_help(std::size_t columns) {

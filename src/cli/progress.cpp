@@ -6,10 +6,11 @@
 #include "app/why.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
-#include "cli/help.hpp"
 #include "cli/output.hpp"
 #include "cli/render_binding.hpp"
 #include "cli/render_run.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
 
 namespace thole::cli {
 

@@ -4,7 +4,6 @@
 
 #include "base/text.hpp"
 #include "base/words.hpp"
-#include "cli/help.hpp"
 
 namespace thole::cli {
 

@@ -4,7 +4,6 @@
 
 #include "app/binding_json.hpp"
 #include "base/text.hpp"
-#include "cli/help.hpp"
 #include "cli/render.hpp"
 #include "cli/render_binding.hpp"
 #include "cli/terminal.hpp"

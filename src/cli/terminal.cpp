@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "cli/help.hpp"
 
 namespace thole::cli {
 
@@ -167,6 +166,25 @@ std::string paragraph(const Screen& screen, std::string_view text, std::size_t i
   return all;
 }
 
+std::string wrap(std::string_view text, std::size_t columns, std::size_t indent, std::size_t start) {
+  std::string out;
+  std::size_t at = start;
+  bool first = true;
+  for (std::string_view word : split(text, ' ')) {
+    if (!first && at + 1 + columns_of(word) > columns) {
+      out += "\n" + std::string(indent, ' ');
+      at = indent;
+    } else if (!first) {
+      out += ' ';
+      ++at;
+    }
+    out += word;
+    at += columns_of(word);
+    first = false;
+  }
+  return out;
+}
+
 std::string fold(std::string_view text, std::size_t columns, std::string_view object) {
   std::string folded;
   bool first = true;
@@ -178,6 +196,14 @@ std::string fold(std::string_view text, std::size_t columns, std::string_view ob
   }
   for (std::size_t at = 0; (at = folded.find(kept_blank, at)) != std::string::npos;) folded.replace(at, kept_blank.size(), " ");
   return text.ends_with('\n') ? folded + "\n" : folded;
+}
+
+std::string in_ascii(std::string text) {
+  constexpr std::pair<std::string_view, char> plain[] = {{"─", '-'}, {"│", '|'}, {"┌", '+'}, {"┐", '+'}, {"└", '+'},
+                                                         {"┘", '+'}, {"├", '+'}, {"┤", '+'}, {"·", ','}, {"…", '~'}};
+  for (const auto& [fancy, simple] : plain)
+    for (std::size_t at = 0; (at = text.find(fancy, at)) != std::string::npos; ++at) text.replace(at, fancy.size(), 1, simple);
+  return text;
 }
 
 }  // namespace thole::cli

@@ -55,11 +55,16 @@ std::string table(const Screen& screen, std::span<const Column> columns, std::ve
 // A paragraph within the screen: its first line begins at column `start`, later ones at `indent`. Ends with a newline.
 std::string paragraph(const Screen& screen, std::string_view text, std::size_t indent = 2, std::size_t start = 0);
 
+// Lines of at most `columns`: the first begins at column `start`, the others at `indent`.
+std::string wrap(std::string_view text, std::size_t columns, std::size_t indent, std::size_t start);
 
 // The columns of the terminal, at least 40; 0: it is none.
 std::size_t columns_of_terminal(int fd);
 
 // Lines that are too long go on in indented ones. A piece in quotes and `object`, which may be a path, stay in one piece.
 std::string fold(std::string_view text, std::size_t columns, std::string_view object = {});
+
+// In characters that every terminal has, for one that does not speak UTF-8: drawings and what we cut.
+std::string in_ascii(std::string text);
 
 }  // namespace thole::cli

@@ -22,9 +22,6 @@ std::string render_topo_svg(const app::Overview& overview);
 std::string render_matrix(const model::Machine& machine, std::size_t columns);
 model::Json matrix_to_json(const model::Machine& machine);
 
-// The drawing in characters that every terminal has, for one that does not speak UTF-8.
-std::string in_ascii(std::string text);
-
 // Words that both drawings use.
 std::string title_of(const app::Overview& overview);                   // "dgx-a100, simulated machine"
 std::string summary_of(const model::Machine& machine);                 // "2 packages, 8 NUMA nodes, 128 cores, …"

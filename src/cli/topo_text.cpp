@@ -308,12 +308,4 @@ std::string render_topo(const app::Overview& overview, const Screen& screen) {
   return text + outer_mask(overview, screen) + allowed_cpus(overview.snapshot.machine, screen) + problems_of(overview, screen);
 }
 
-std::string in_ascii(std::string text) {
-  constexpr std::pair<std::string_view, char> plain[] = {{"─", '-'}, {"│", '|'}, {"┌", '+'}, {"┐", '+'}, {"└", '+'},
-                                                         {"┘", '+'}, {"├", '+'}, {"┤", '+'}, {"·", ','}, {"…", '~'}};
-  for (const auto& [fancy, simple] : plain)
-    for (std::size_t at = 0; (at = text.find(fancy, at)) != std::string::npos; ++at) text.replace(at, fancy.size(), 1, simple);
-  return text;
-}
-
 }  // namespace thole::cli

@@ -120,13 +120,13 @@ class Place {
   virtual unsigned progress_by_timeout() const = 0;
 };
 
-// Where a store keeps its state and what can be said against it.
 // A unit that a claim would not get although nobody is seen to have it.
 struct OutOfReach {
   std::string key;
   std::string why;   // a sentence: "it may be claimed: …", "it cannot be claimed: …"
 };
 
+// Where a store keeps its state and what can be said against it.
 struct StoreAbout {
   std::string directory;
   std::string kind;                        // "system", "fallback", "explicit", "private"

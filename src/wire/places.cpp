@@ -94,11 +94,11 @@ std::string Places::personal_or_none() const {
 }
 
 std::string Places::new_claim(const std::string& claim_id) const {
-  return personal() + "/" + claim_id.substr(claim_id.rfind('/') + 1);
+  return personal() + "/" + last_part(claim_id);
 }
 
 std::string Places::find_claim(const std::string& claim_id, uid_t owner) const {
-  const std::string name = "/" + claim_id.substr(claim_id.rfind('/') + 1);
+  const std::string name = "/" + last_part(claim_id);
   std::vector<std::string> roots = host::own_directories(base, owner);
   if (owner == uid_ && !personal_dir_.empty()) roots = {personal_dir_};
   for (const std::string& root : roots)

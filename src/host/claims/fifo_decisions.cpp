@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "host/claims/fifo_pass.hpp"
 
 namespace thole::host {
@@ -21,8 +22,6 @@ std::optional<struct stat> in_force(const ClaimDirectory& nodes, int fd, const s
   if (found && (found->st_mode & being_taken) != 0) found.reset();
   return found;
 }
-
-std::string last_part(const std::string& id) { return id.substr(id.rfind('/') + 1); }
 
 }  // namespace
 

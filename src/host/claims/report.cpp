@@ -390,7 +390,7 @@ bool FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, s
   };
   AllocBudget patience(options_.patience);
   std::optional<Section> section(std::in_place, *this, patience, Section::Said{}, std::span<const int>{});
-  if (!change_note(claim.id.substr(claim.id.rfind('/') + 1), how)) return false;
+  if (!change_note(last_part(claim.id), how)) return false;
   if (changed.none() || !section->ordered()) return true;
   const std::vector<Fd> mailboxes = concerned(*nodes_, *queue_, changed);
   section.reset();  // whoever wakes would only wait for alloc

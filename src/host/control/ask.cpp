@@ -34,7 +34,7 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 
 // A keeper that was killed leaves his directory, named by the claim; what he has started may have the locks still.
 [[noreturn]] void killed(const std::string& directory, uid_t owner) {
-  const std::string claim = directory.substr(directory.rfind('/') + 1), end = ways_to_end(claim, owner);
+  const std::string claim = last_part(directory), end = ways_to_end(claim, owner);
   throw Error(ErrorCode::unavailable, fmt::format("the supervisor of claim {} was killed", claim))
       .hint(end.empty() ? "thole status shows who has its GPUs" : "what it had started keeps the GPUs; to end it:" + end);
 }
@@ -57,7 +57,7 @@ Fd directory_of_keeper(const std::string& path) {
     return open_claim_directory(path, false);
   } catch (const Error& error) {
     if (error.sys_errno() != ENOENT) throw;
-    const std::string claim = path.substr(path.rfind('/') + 1), end = ways_to_end(claim, ::geteuid());
+    const std::string claim = last_part(path), end = ways_to_end(claim, ::geteuid());
     throw Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim))
         .hint(end.empty() ? "thole status shows whose it is; a job's ends with the job: thole jobs"
                           : "what was started in it keeps the GPUs; to end it:" + end);

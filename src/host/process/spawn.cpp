@@ -97,6 +97,20 @@ std::string hint_for(const std::string& program) {
   return program.ends_with(".py") ? fmt::format("python {}", word) : fmt::format("in this folder: ./{}", word);
 }
 
+bool is_directory(const std::string& path) {
+  struct stat found;
+  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+// "Permission denied" says execvpe(3) also where nothing but a directory of that name lies on the way.
+bool is_denied(const std::string& program, const std::string& path) {
+  for (std::string_view folder : split(path, ':')) {
+    const std::string there = std::string(folder.empty() ? "." : folder) + "/" + program;
+    if (::access(there.c_str(), F_OK) == 0 && !is_directory(there)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::string> paths_to_try(const std::string& program, const std::string& path) {
@@ -335,20 +349,6 @@ void Launch::report_memory() const {
   throw std::move(error)
       .because(bound.memory_refused)
       .hint("in a container it takes --cap-add SYS_NICE; or leave out --strict");
-}
-
-bool is_directory(const std::string& path) {
-  struct stat found;
-  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
-}
-
-// "Permission denied" says execvpe(3) also where nothing but a directory of that name lies on the way.
-bool is_denied(const std::string& program, const std::string& path) {
-  for (std::string_view folder : split(path, ':')) {
-    const std::string there = std::string(folder.empty() ? "." : folder) + "/" + program;
-    if (::access(there.c_str(), F_OK) == 0 && !is_directory(there)) return true;
-  }
-  return false;
 }
 
 // env(1): 127 when the command does not exist, 126 when it is there and cannot be run.

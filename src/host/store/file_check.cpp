@@ -14,11 +14,6 @@ namespace thole::host {
 
 namespace {
 
-off_t size_of(const std::string& path) {
-  struct stat about{};
-  return ::stat(path.c_str(), &about) == 0 ? about.st_size : 0;
-}
-
 std::string uri(const std::string& path, const char* how) {
   std::string text = "file:";
   for (const char c : path) {
@@ -30,13 +25,18 @@ std::string uri(const std::string& path, const char* how) {
 
 }  // namespace
 
+bool holds_something(const std::string& path) {
+  struct stat about{};
+  return ::stat(path.c_str(), &about) == 0 && about.st_size > 0;
+}
+
 void check_queue_file(const std::string& directory) {
   const std::string path = directory + "/queue.db";
-  if (size_of(path) == 0) return;
+  if (!holds_something(path)) return;
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK))
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
   // The last change may stand in the log alone. That can be read as it is only where its index is.
-  const bool with_log = size_of(path + "-wal") > 0 && size_of(path + "-shm") > 0;
+  const bool with_log = holds_something(path + "-wal") && holds_something(path + "-shm");
   Database file(uri(path, with_log ? "?readonly_shm=1" : "?immutable=1"), Database::only_looks);
   schema_is_current(file, schema_steps());
 }

@@ -6,6 +6,9 @@
 
 namespace thole::host {
 
+// There is a file, and not just an empty one.
+bool holds_something(const std::string& path);
+
 // Throws what they throw. Says nothing of a file that is not there, or empty: the first submit makes it.
 void check_queue_file(const std::string& directory);
 

@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
+#include "host/store/file_check.hpp"
 #include "host/store/log_vfs.hpp"
 
 namespace thole::host {
@@ -36,12 +37,6 @@ std::uint64_t file_identity(const std::string& path) {
 }
 
 std::uint32_t origin_of(std::uint64_t file) { return static_cast<std::uint32_t>(file ^ file >> 32) | (file != 0 ? 1 : 0); }
-
-// There is a queue, and not just an empty file.
-bool holds_something(const std::string& path) {
-  struct stat about{};
-  return ::stat(path.c_str(), &about) == 0 && about.st_size > 0;
-}
 
 // A new file beside the outputs of another's jobs: its jobs get numbers of their own, since tasks of the others may live.
 std::uint64_t highest_number(const std::string& logs) {
