@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+import few_descriptors
 import pool_work as work
 import tholepin
 
@@ -321,32 +322,16 @@ def test_a_worker_that_cannot_be_started_is_named_with_its_command_and_the_fix(m
 
 def test_however_few_descriptors_there_are_no_pool_fails_without_the_fix(tmp_path):
     path = script(tmp_path, """
-import gc, os, resource, tholepin
-most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+import few_descriptors, tholepin
 def tried():
     with tholepin.Pool(3, quiet=True) as pool:
         pool.wait_until_ready()
         pool.close()
         pool.join()
-tried()   # so that what is imported is there
-seen = set()
-for room in range(100):
-    gc.collect()
-    last = os.dup(0)
-    os.close(last)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (last + room, most))
-    try:
-        tried()
-    except tholepin.Error as error:
-        assert "ulimit -n" in error.hint, repr(error)
-        seen.add(error.message)
-    else:
-        break
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-print(*sorted(seen), sep="\\n")
+errors = few_descriptors.errors(tried)
+for error in errors:
+    assert "ulimit -n" in error.hint, repr(error)
+print(*sorted({error.message for error in errors}), sep="\\n")
 """)
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=LONG)
-    assert (done.returncode, done.stderr) == (0, "")
-    said = done.stdout.splitlines()
+    said = few_descriptors.run(path)
     assert {f"cannot start worker {number} of 3" for number in (1, 2, 3)} <= {line.partition(":")[0] for line in said}, said

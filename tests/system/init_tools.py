@@ -33,3 +33,15 @@ def claims_one(lab, user, *words):
 
 def key_of(lab, gpu=0):
     return lab.status()["gpus"][gpu]["uuid"]
+
+
+# Takes and gives back locks without end, as many as it is told: the pages of the kernel's list move under who reads them.
+CHURN = """
+import fcntl, sys, tempfile
+files = [tempfile.TemporaryFile() for _ in range(int(sys.argv[1]))]
+for file in files: fcntl.flock(file, fcntl.LOCK_EX)
+print("up", flush=True)
+while True:
+    for file in files: fcntl.flock(file, fcntl.LOCK_UN)
+    for file in files: fcntl.flock(file, fcntl.LOCK_EX)
+"""

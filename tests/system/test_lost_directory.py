@@ -1,6 +1,6 @@
 # ctest: timeout 900
 """A state directory that is lost under a living claim, in whatever way: no second owner, a word of it, and all is well when the
-claim has ended. The machine's own directory is in test_hostile_init.py."""
+claim has ended. The machine's own directory is in test_hostile_units.py."""
 import json
 import os
 import shutil
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hostile import end, lab  # noqa: F401 (lab: a fixture)
-from init_tools import claims_one, guard_byte, in_one_surrounding, key_of
+from init_tools import CHURN, claims_one, guard_byte, in_one_surrounding, key_of
 from run_tools import THOLE, Started, eventually
 
 # DIR: the state directory, UP: the one that it lies in, ASIDE: a folder for what is moved.
@@ -240,23 +240,12 @@ def test_a_lock_on_bytes_of_ones_own_directory_keeps_nobody(lab):
     end(mallory)
 
 
-CHURN = """
-import fcntl, sys, tempfile
-files = [tempfile.TemporaryFile() for _ in range(400)]
-for file in files: fcntl.flock(file, fcntl.LOCK_EX)
-print("up", flush=True)
-while True:
-    for file in files: fcntl.flock(file, fcntl.LOCK_UN)
-    for file in files: fcntl.flock(file, fcntl.LOCK_EX)
-"""
-
-
 def test_locks_that_come_and_go_hide_no_guard(tmp_path):
     """What the kernel lists is read in pages, and what others give back between two of them moves the rest."""
     machine = Machine(tmp_path, "named")
     with machine.hold():
         machine.lose("its parent deleted and made again")
-        with subprocess.Popen([sys.executable, "-c", CHURN], stdout=subprocess.PIPE) as churn:
+        with subprocess.Popen([sys.executable, "-c", CHURN, "400"], stdout=subprocess.PIPE) as churn:
             assert churn.stdout.readline() == b"up\n"
             try:
                 for _ in range(8):
