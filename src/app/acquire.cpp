@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "app/choice.hpp"
+#include "app/locks_around.hpp"
 #include "app/outer_claim.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
@@ -398,17 +399,20 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     none.units = site.observer.units();
     return none;
   }
-  std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
-  plan::Selection selection = select_in_time(site, asked, options, outer ? &*outer : nullptr, deadline);
+  std::vector<OuterClaim> around = claims_around(site.store, site.environment);
+  OuterClaim* outer = around.empty() ? nullptr : &around.front();
+  plan::Selection selection = select_in_time(site, asked, options, outer, deadline);
   model::Request request = settled(asked, selection);
   if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
   Acquired acquired;
   if (!outer) acquired = Acquisition(site, site.store, request, options, nullptr, std::move(selection), deadline).finish();
-  else if (reuses(&*outer, request)) acquired = reuse(site, request, *outer, std::move(selection));
-  else acquired = Acquisition(site, *outer->store, request, options, &*outer, std::move(selection), deadline).finish();
-  acquired.chosen = numbered(site, request, outer.has_value(), std::move(acquired.chosen));
-  if (outer) acquired.share_mib = outer->share_mib;
-  if (!outer || acquired.reused) return acquired;
+  else if (reuses(outer, request)) acquired = reuse(site, request, *outer, std::move(selection));
+  else acquired = Acquisition(site, *outer->store, request, options, outer, std::move(selection), deadline).finish();
+  acquired.chosen = numbered(site, request, outer != nullptr, std::move(acquired.chosen));
+  if (!outer) return acquired;
+  acquired.share_mib = outer->share_mib;
+  if (options.keeps_around) acquired.around = locks_around(site, around);   // not while waiting: that keeps nobody's units
+  if (acquired.reused) return acquired;
   acquired.claim.id = outer->id + "/" + acquired.claim.id;
   acquired.inner_store = std::move(outer->store);
   return acquired;

@@ -17,6 +17,11 @@
 
 namespace thole::app {
 
+// Copies of the locks of a claim of ours, that is kept in this state directory, from its keeper; none where this process has
+// them, or who has started it and no keeper can be asked. Throws Error(unavailable).
+using Lend = std::function<std::vector<Fd>(const std::string& id, const std::string& directory,
+                                           const std::vector<std::string>& keys)>;
+
 // A machine and its claims: what an acquisition works on.
 struct Site {
   Observer& observer;
@@ -27,6 +32,7 @@ struct Site {
   uid_t uid = 0;                               // who we are
   std::function<std::string(uid_t)> user_name;      // a name for a uid, its number where it has none
   Millis patience{10'000};                     // for one look at the driver
+  Lend lend = {};                              // empty: nobody lends
 };
 
 // Where a waiter stands; given to the caller whenever it changes.
@@ -40,6 +46,7 @@ struct AcquireOptions {
   std::string id;                              // for the claim; empty = a fresh random one
   std::string command;                         // recorded for people
   bool enforced = false;                       // somebody ends the job at request.time: others may plan with it
+  bool keeps_around = true;                    // the claims around live as long as what is claimed inside
   bool awaits_driver = true;                   // while it is late and the request may wait; false: unavailable at once
   std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)
   std::function<std::shared_ptr<void>()> alone;  // called after each lock, before the look that follows it; may be empty
@@ -58,6 +65,7 @@ struct Acquired {
   std::shared_ptr<void> alone;                 // what AcquireOptions::alone gave, for the caller to drop
   std::shared_ptr<port::ClaimStore> inner_store;    // where it was claimed, when inside another claim; else Site::store
   std::optional<std::uint64_t> share_mib;           // what a sharer's claim around it leaves it of each unit
+  std::vector<port::ClaimLocks> around{};           // of the claims around it: nobody is given their units before it has ended
 };
 
 // Throws Error: usage (can never be met), unavailable (sick, unreadable, no state directory), busy (with a wait of zero),

@@ -26,6 +26,7 @@ std::vector<KeptClaim> kept_claims(const ClaimSearch& search, port::ClaimStore* 
     claim.uid = holding.uid;
     claim.pid = holding.pid;
     claim.command = holding.command;
+    if (holding.shared) claim.share_mib = holding.memory_mib;
   }
   std::vector<KeptClaim> all;
   for (auto& [name, claim] : claims) {
@@ -144,7 +145,7 @@ std::vector<KeptClaim> with_id(const std::string& word, const ClaimSearch& searc
   if (!found.empty() || !whole || !store) return found;
   if (auto keys = store->own_claim(word); !keys.empty()) {
     const std::string id = around ? around->id + "/" + word : word;
-    found.push_back({id, std::move(keys), search.uid, 0, "", search.directory(id, search.uid),
+    found.push_back({id, std::move(keys), search.uid, 0, "", search.directory(id, search.uid), {},
                      around ? around->store : nullptr});
   }
   return found;
@@ -181,7 +182,7 @@ KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_he
       throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, printable(search.user_name(claim.uid), 32)))
           .about(printable(path, 60)).hint("only its owner can name what is claimed inside it");
     if (part.data() + part.size() != path.data() + path.size())
-      around = OuterClaim{claim.id, claim.keys, store->within(last_part(claim.id)), {}};
+      around = OuterClaim{claim.id, claim.keys, store->within(last_part(claim.id)), claim.inner_store};
   }
   return claim;
 }
@@ -274,6 +275,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   AcquireOptions options;
   options.command = wanted.command;
   options.enforced = true;                   // a holder lets go at its end
+  options.keeps_around = false;              // ... and at that of the claim around
   options.cancel = std::move(cancel);
   options.waiting = events.waiting;
   options.caution = events.caution;

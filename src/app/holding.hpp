@@ -20,6 +20,7 @@ struct KeptClaim {
   pid_t pid = 0;                       // as recorded
   std::string command;
   std::string directory;               // of its socket
+  std::optional<std::uint64_t> share_mib = {};   // of a sharer, as recorded
   std::shared_ptr<port::ClaimStore> inner_store = nullptr;   // where it was claimed, when inside another; else the machine's
 };
 

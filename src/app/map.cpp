@@ -223,6 +223,7 @@ void Map::close_lane(MapLane& lane) {
   }
   if (lane.door) pool_.unwatch(lane.door->fd());
   lane.gain.acquired.claim.locks.clear();        // free before anybody is told so
+  lane.gain.acquired.around.clear();
   if (lane.door) lane.door->let_go();
   no_more_lanes_ = false;
   std::erase_if(lanes_, [&lane](const auto& one) { return one.get() == &lane; });

@@ -16,7 +16,8 @@ struct OuterClaim {
   std::string id;                                // "outer" or "outer/inner/…": the deepest one that is alive
   std::vector<std::string> keys;                 // its units
   std::shared_ptr<port::ClaimStore> store;       // of what is claimed inside it
-  std::optional<std::uint64_t> share_mib;        // what it has of each unit's memory, where it or one around it is a sharer's
+  std::shared_ptr<port::ClaimStore> claimed_in;  // where it was claimed itself; null: in the machine's
+  std::optional<std::uint64_t> share_mib{};      // what it has of each unit's memory, where it or one around it is a sharer's
 };
 
 // Follows THOLE_CLAIM from the machine's store inwards as far as notes of our own show each claim alive. A stale id is

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "app/holding.hpp"
+#include "app/locks_around.hpp"
+#include "app/outer_claim.hpp"
 #include "base/error.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
@@ -11,6 +13,16 @@
 namespace thole::app {
 
 namespace {
+
+// What the claims around a joined one say, and keep, binds what runs in it too.
+void enter_around(const Site& site, const std::string& outer, Acquired& joined) {
+  const std::vector<OuterClaim> around = claims_around(site.store, {{"THOLE_CLAIM", outer}});
+  if (around.empty() || around.front().id != outer)
+    throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(outer);
+  const std::optional<std::uint64_t> share = around.front().share_mib;
+  if (share) joined.share_mib = std::min(joined.share_mib.value_or(*share), *share);
+  joined.around = locks_around(site, around);
+}
 
 // A claim that is kept by somebody of ours, joined by copies of its locks.
 Acquired join_claim(RunPorts& ports, const std::string& word) {
@@ -26,12 +38,14 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
   joined.claim.id = last_part(kept.id);   // as the store knows it
   joined.claim.keys = kept.keys;
   joined.claim.locks = ports.control.descriptors(kept.directory);
-  (kept.inner_store ? *kept.inner_store : ports.site.store).check(joined.claim, kept.uid);
+  port::ClaimStore& store = kept.inner_store ? *kept.inner_store : ports.site.store;
+  store.check(joined.claim, kept.uid);
+  joined.share_mib = kept.uid == ports.site.uid ? store.own_share(joined.claim.id) : kept.share_mib;
+  if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos) enter_around(ports.site, kept.id.substr(0, slash), joined);
   joined.claim.id = kept.id;
   joined.units = ports.site.observer.units();
   for (std::size_t i = 0; i < joined.units.size(); ++i)
     if (std::find(kept.keys.begin(), kept.keys.end(), joined.units[i].key) != kept.keys.end()) joined.chosen.push_back(i);
-  joined.share_mib = ports.site.store.own_share(kept.id);
   joined.explain = fmt::format("inside claim {}", kept.id);
   joined.reused = true;
   return joined;
@@ -94,6 +108,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   const pid_t child = ports.processes.start(spec);
   port::Ended ended = ports.processes.supervise(child, policy);
   acquired.claim.locks.clear();              // free before anybody is told so
+  acquired.around.clear();
   if (door) door->let_go();
   return ended;
 }

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/text.hpp"
+#include "host/claims/inherited_locks.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 #include "host/claims/store.hpp"
 #include "host/clock/system_clock.hpp"
@@ -242,8 +243,20 @@ app::Site& Wire::site() {
   if (!parts_->site)
     parts_->site =
         std::make_unique<app::Site>(app::Site{observer(), *parts_->late_store, parts_->clock, settings_.environment,
-                                              settings_.free_policy, settings_.uid, user_name, settings_.probe_cold});
+                                              settings_.free_policy, settings_.uid, user_name, settings_.probe_cold, lend()});
   return *parts_->site;
+}
+
+app::Lend Wire::lend() {
+  return [this](const std::string& id, const std::string& directory, const std::vector<std::string>& keys) {
+    if (host::has_locks_of(directory, keys)) return std::vector<Fd>();
+    try {
+      return control().descriptors(places_.find_claim(id, settings_.uid));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable || !host::started_by_who_has_locks_of(directory, keys)) throw;
+      return std::vector<Fd>();
+    }
+  };
 }
 
 app::RunPorts Wire::run_ports() {

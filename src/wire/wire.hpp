@@ -70,6 +70,7 @@ class Wire {
  private:
   std::unique_ptr<app::Observer> make_observer(bool ask_drivers);
   host::ClaimStoreOptions store_options();
+  app::Lend lend();
   std::string machine_name();      // of a simulated machine, for directories
 
   struct Parts;

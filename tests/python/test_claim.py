@@ -298,6 +298,19 @@ def test_a_pool_within_a_claim_keeps_its_gpus_when_that_ends_first():
     assert claims() == []
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_a_claim_inside_one_that_a_shell_has_keeps_that_from_others(monkeypatch, gpus):
+    """Its keeper is another process, of which this one has inherited nothing."""
+    thole = [tholepin._native.program(), "-q"]
+    made = subprocess.run([*thole, "claim", "-g", "2", "--on", "0,1"], capture_output=True, text=True, check=True)
+    outer = made.stdout.strip()
+    monkeypatch.setenv("THOLE_CLAIM", outer)
+    with tholepin.claim(gpus):
+        assert subprocess.run([*thole, "release", outer], capture_output=True).returncode == 69
+        assert nobody_else_gets(0) and nobody_else_gets(1)
+    assert claims() == []
+
+
 def test_a_mask_narrows_within_a_claim_too(monkeypatch):
     with tholepin.claim(4, pick="first"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")

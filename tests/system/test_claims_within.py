@@ -155,3 +155,66 @@ def test_the_keepers_of_inner_claims_end_with_the_outer_one(box, end):
         assert thole(box, "release", outer).returncode == 0
     for keeper in keepers:
         eventually(lambda keeper=keeper: gone(keeper), "the keeper ends")
+
+
+def lives_on(box, outer, *words):
+    """A command that waits, started in the claim from another shell."""
+    job = Started([THOLE, "run", "-q", *words, "--", "sh", "-c", "echo $THOLE_CLAIM; read line; exit 4"],
+                  env={**box, "THOLE_CLAIM": outer})
+    assert job.line().startswith(outer)
+    return job
+
+
+def is_kept(box):
+    """Are GPUs 0 and 1, of which the claim is, given to nobody, whatever the driver says?"""
+    words = ["run", "-q", "--no-wait", "--trust-claims", "--on"]
+    return all(thole(box, *words, gpu, "--", "true").returncode == 75 for gpu in "01")
+
+
+@pytest.mark.parametrize("end", ["release", "kill", "time"])
+@pytest.mark.parametrize("inside", ["the whole", "a part", "an inner claim", "deeper"])
+def test_what_runs_in_a_claim_keeps_it_from_others_whatever_ends_its_keeper(box, inside, end):
+    outer = thole(box, "-q", "claim", "-g", "2", "--on", "0,1").stdout.strip()
+    words = {"the whole": ["-g", "2"], "a part": ["-g", "1"]}.get(inside)
+    within = outer
+    if not words:
+        inner = thole(box, "-q", "claim", "--on", "0", THOLE_CLAIM=outer).stdout.strip()
+        words, within = (["--in", inner], outer) if inside == "an inner claim" else (["-g", "1"], inner)
+    with lives_on(box, within, *words) as job:
+        keeper = keeper_of(box, outer)
+        if end == "kill":
+            os.kill(keeper, signal.SIGKILL)
+        elif end == "time":
+            assert thole(box, "extend", outer, "1s").returncode == 0
+        else:
+            done = thole(box, "release", outer)
+            assert done.returncode == 69 and "what was started in it keeps the GPUs" in done.stderr, done.stderr
+        eventually(lambda: gone(keeper), "the keeper ends")
+        assert is_kept(box)
+        late = thole(box, "run", "-q", "-g", "2", "--no-wait", "--", "true", THOLE_CLAIM=outer)
+        assert late.returncode == 69 and "keeps the GPUs; to end it:" in late.stderr, late.stderr
+        job.write("end\n")
+        assert job.wait() == 4
+    eventually(lambda: thole(box, "run", "-q", "--no-wait", "-g", "8", "--", "true").returncode == 0, "all is free")
+
+
+def test_who_waits_inside_a_claim_that_ends_gets_nothing_of_it(box):
+    outer = thole(box, "-q", "claim", "-g", "2", "--on", "0,1").stdout.strip()
+    inner = thole(box, "-q", "claim", "--on", "0", THOLE_CLAIM=outer).stdout.strip()
+    with Started([THOLE, "run", "--on", "0", "--", "echo", "has it"], env={**box, "THOLE_CLAIM": outer}) as waiter:
+        waiter.error_until("waiting")
+        assert thole(box, "release", outer).returncode == 0      # who waits keeps nothing
+        assert waiter.wait() == 69
+        assert inner.startswith(outer) and waiter.process.stdout.read() == b""
+
+
+@pytest.mark.parametrize("outer, inner, told", [("8G", ["--share", "--memory", "4G"], "0.050"),
+                                                ("8G", ["--share", "--memory", "8G"], "0.100"),
+                                                ("8G", ["-g", "1"], "0.100")])
+def test_run_in_an_inner_sharing_claim_has_the_smaller_share(box, outer, inner, told):
+    box = {**box, "THOLE_MACHINE": "dgx-a100"}   # of 80 GiB
+    around = thole(box, "-q", "claim", "-g", "2", "--share", "--memory", outer).stdout.strip()
+    within = thole(box, "-q", "claim", *inner, THOLE_CLAIM=around).stdout.strip()
+    assert within.startswith(around + "/")
+    shown = thole(box, "run", "-q", "--in", within, "--", "printenv", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+    assert shown.stdout.strip() == told, shown.stderr

@@ -39,11 +39,20 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
       .hint(end.empty() ? "thole status shows who has its GPUs" : "what it had started keeps the GPUs; to end it:" + end);
 }
 
+// Without a socket nobody can be asked: a job's claim has none, nor has one whose keeper could not make it, or has let go.
+[[noreturn]] void no_keeper(const std::string& directory, uid_t owner) {
+  const std::string claim = last_part(directory), end = ways_to_end(claim, owner);
+  throw Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim))
+      .hint(end.empty() ? "thole status shows whose it is; a job's ends with the job: thole jobs"
+                        : "what was started in it keeps the GPUs; to end it:" + end);
+}
+
 // The socket in the directory of whose the claim is, and kept by him: root asks in others' directories, where a link could lead
 // to anybody's.
 Fd socket_in(const Fd& place, uid_t owner, const std::string& directory) {
   Fd node = open_at(place.get(), "control", O_PATH | O_NOFOLLOW);
   struct stat found;
+  if (!node && errno == ENOENT) no_keeper(directory, owner);
   if (!node || ::fstat(node.get(), &found) != 0)
     throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(directory).because(errno);
   if (!S_ISSOCK(found.st_mode) || found.st_uid != owner)
@@ -51,16 +60,12 @@ Fd socket_in(const Fd& place, uid_t owner, const std::string& directory) {
   return node;
 }
 
-// Without one nobody could be asked: a job's claim has none, nor has one whose keeper could not make it.
 Fd directory_of_keeper(const std::string& path) {
   try {
     return open_claim_directory(path, false);
   } catch (const Error& error) {
     if (error.sys_errno() != ENOENT) throw;
-    const std::string claim = last_part(path), end = ways_to_end(claim, ::geteuid());
-    throw Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim))
-        .hint(end.empty() ? "thole status shows whose it is; a job's ends with the job: thole jobs"
-                          : "what was started in it keeps the GPUs; to end it:" + end);
+    no_keeper(path, ::geteuid());
   }
 }
 
@@ -149,7 +154,9 @@ Answer ask_keeper(const std::string& directory, std::string_view question, Milli
   auto look = now() + grace_of_a_stopped_one;
   Fd keeper = connect_to(directory, std::min(deadline, std::chrono::steady_clock::now() + to_connect));
   Answer answer;
-  bool connected = write_all(keeper.get(), std::string(question) + "\n");
+  const std::string asked = std::string(question) + "\n";   // shorter than any socket's buffer; no signal for a host program
+  bool connected = ::send(keeper.get(), asked.data(), asked.size(), MSG_NOSIGNAL) ==
+                   static_cast<ssize_t>(asked.size());
   while (connected && answer.text.find('\n') == std::string::npos) {
     const int left = poll_timeout(std::min(deadline, look), now());
     pollfd watched{keeper.get(), POLLIN, 0};

@@ -1,0 +1,29 @@
+#include "app/locks_around.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace thole::app {
+
+std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<OuterClaim>& around) {
+  std::vector<port::ClaimLocks> all;
+  if (!site.lend) return all;
+  for (const OuterClaim& outer : around) {
+    port::ClaimStore& store = outer.claimed_in ? *outer.claimed_in : site.store;
+    port::Claim claim{last_part(outer.id), outer.keys, {}};
+    try {
+      claim.locks = site.lend(outer.id, store.about().directory, outer.keys);
+      if (claim.locks.empty()) continue;
+      store.check(claim, site.uid);
+      all.push_back(std::move(claim.locks));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable || !store.own_claim(claim.id).empty()) throw;
+      throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(outer.id);
+    }
+  }
+  return all;
+}
+
+}  // namespace thole::app
