@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "app/going_on.hpp"
 #include "app/notify.hpp"
 #include "app/task_end.hpp"
 #include "app/task_text.hpp"
@@ -32,7 +33,8 @@ std::int64_t in_ms(WallTime time) { return time.time_since_epoch().count(); }
 
 class Lane {
  public:
-  Lane(const QueuePorts& ports, port::LaneSeat& seat) : ports_(ports), seat_(seat), site_(ports.site()) {}
+  Lane(const QueuePorts& ports, port::LaneSeat& seat)
+      : ports_(ports), seat_(seat), site_(ports.site()), going_on_({ports.jobs, ports.door, ports.clock}, ports.say) {}
 
   LaneEnd run(const model::Job& first);
 
@@ -68,6 +70,7 @@ class Lane {
   bool somebody_waits();
   bool may_go_on();
   bool has_free_place() const;
+  bool look_for_runner();
   void wait();
   model::LanePlace& place(unsigned number) { return seat_.record->places[number]; }
   std::optional<port::TakeWish> wish();
@@ -76,6 +79,7 @@ class Lane {
   const QueuePorts& ports_;
   port::LaneSeat& seat_;
   Site& site_;
+  GoingOn going_on_;
   Acquired acquired_;
   model::JobSpec spec_;
   model::JobId job_ = 0;
@@ -414,11 +418,24 @@ bool Lane::somebody_waits() {
 
 bool Lane::may_go_on() { return !set_aside_ && !leaving_ && seat_.record->yield.load() == 0 && !somebody_waits(); }
 
+// One that was killed is replaced: else what it was told of a moment before waits for the next command that somebody gives.
+// False: its end is nothing to us.
+bool Lane::look_for_runner() {
+  if (set_aside_ || newer_ || ports_.jobs.replaced()) return false;
+  carefully([&] { going_on_.look(); });
+  return true;
+}
+
 void Lane::wait() {
   std::vector<int> also{seat_.mail.get()};
   if (ports_.logs.growth() >= 0) also.push_back(ports_.logs.growth());
   std::optional<SteadyTime> deadline = retry_at_;
-  if (trim_at_ && (!deadline || *trim_at_ < *deadline)) deadline = trim_at_;
+  const auto consider = [&deadline](SteadyTime time) { deadline = deadline ? std::min(*deadline, time) : time; };
+  if (trim_at_) consider(*trim_at_);
+  if (look_for_runner()) {
+    if (going_on_.fd() >= 0) also.push_back(going_on_.fd());
+    else consider(going_on_.next_look());
+  }
   for (const port::TaskOver& ended : keeper_->wait(also, deadline)) over(ended);
   if (thole::drain(seat_.mail.get()) && !set_aside_) {
     if (retry_at_) retry_at_ = site_.clock.steady();   // who told us may have mended the store
@@ -450,8 +467,10 @@ LaneEnd Lane::run(const model::Job& first) {
       turn(take);
       if (!ends_.empty() && !retry_at_) continue;   // some could not even begin
     }
-    if (running_.empty() && ends_.empty())       // the job has no more that may go now
+    if (running_.empty() && ends_.empty()) {     // the job has no more that may go now
+      look_for_runner();
       return wants_ ? LaneEnd::cannot_start : LaneEnd::worked;
+    }
     wait();
     if (retry_at_ && site_.clock.steady() >= *retry_at_) retry_at_.reset();
   }

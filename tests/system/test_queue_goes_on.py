@@ -1,12 +1,13 @@
 """That the work of a queue goes on when its runner and lanes are gone: whoever looks next starts a new one, and so does whoever
 waits for it meanwhile."""
+import pathlib
 import signal
 import subprocess
 
 import pytest
 
 from queue_inside import Queue
-from run_tools import THOLE, eventually, gone, state_of
+from run_tools import THOLE, eventually, gone, processes, state_of
 
 
 @pytest.fixture
@@ -76,6 +77,42 @@ def test_watching_jobs_starts_the_runner_again(queue):
     queue.until_ended(1)
     watcher.terminate()
     assert '"lost"' in ended(watcher)[1]
+
+
+def told_and_killed(queue, *words):
+    """A job that the runner was told of and never came to look at: it was killed first."""
+    runner = queue.runner()
+    queue.kill([runner], signal.SIGSTOP)
+    eventually(lambda: state_of(runner) == "T", "it is stopped")
+    job = queue.submit(*words)
+    queue.kill([runner])
+    eventually(lambda: gone(runner), "it is gone")
+    return job
+
+
+def test_a_lane_that_works_starts_the_runner_again(queue):
+    """What was submitted a moment before the runner was killed, and nobody gives another command."""
+    queue.submit("-g", "0", "--", "sleep", "1000")
+    queue.until_asleep()
+    job = told_and_killed(queue, "-g", "0", "--", "true")
+    eventually(lambda: queue.states(job) == {"done": 1}, lambda: f"it runs: {queue.states(job)}\n{queue.runner_log()}")
+    assert queue.states(1) == {"running": 1}
+
+
+def test_of_many_lanes_one_starts_the_runner_again(queue):
+    queue.submit("-g", "1", "--array", "0-3", "--", "sleep", "1000")
+    queue.until_asleep(4)
+    job = told_and_killed(queue, "-g", "0", "--array", "0-19", "--", "true")
+    eventually(lambda: queue.states(job) == {"done": 20}, lambda: f"it runs: {queue.states(job)}\n{queue.runner_log()}")
+    eventually(lambda: len([pid for pid, name, *_ in processes() if name == "thole-runner" and is_of(pid, queue)]) == 1,
+               "one is left")
+
+
+def is_of(pid, queue):
+    try:
+        return f"THOLE_QUEUE_DIR={queue.directory}\0".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 def test_what_nobody_can_start_needs_no_runner(queue):
