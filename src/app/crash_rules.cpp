@@ -29,6 +29,15 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, std
   return NeverBegan{};
 }
 
+model::LanePlace* place_of(const model::Task& task, model::LaneRecord* record) {
+  if (!record || record->magic != model::lane_magic) return nullptr;
+  for (model::LanePlace& place : record->places)
+    if (place.phase.load() != model::TaskPhase::none && place.job == task.job && place.task == task.index &&
+        place.runs == task.runs)
+      return &place;
+  return nullptr;
+}
+
 port::TaskEnd end_of(const model::Task& task, const Remains& remains, const model::Retry& retry, WallTime now) {
   if (std::holds_alternative<NeverBegan>(remains)) return unstarted(task, now);
   const auto* seen = std::get_if<Ended>(&remains);

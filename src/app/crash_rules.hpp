@@ -26,6 +26,9 @@ using Remains = std::variant<NeverBegan, Ended, Unknown>;
 // `store`: JobWork::origin() of the task's; a lane of another one says nothing of it. 0: not asked.
 Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot, std::uint32_t store = 0);
 
+// Where a lane has noted this run of the task; null where it has not.
+model::LanePlace* place_of(const model::Task& task, model::LaneRecord* record);
+
 // The end that goes into the store.
 port::TaskEnd end_of(const model::Task& task, const Remains& remains, const model::Retry& retry, WallTime now);
 

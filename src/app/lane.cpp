@@ -250,7 +250,7 @@ void Lane::begin(const port::TakenTask& taken) {
   record.job = taken.job;
   record.task = taken.index;
   record.runs = taken.runs;
-  record.pid = 0;
+  record.pid = record.limit_clock = 0;
   record.peak_memory_kib = record.peak_gpu_mib = 0;
   record.started_ms = in_ms(running.started);
   record.phase.store(TaskPhase::taken);
@@ -300,6 +300,7 @@ void Lane::pause(unsigned number, Running& running, bool paused) {
   running.paused = paused;
   if (paused) running.paused_at = now;
   else running.stood += std::max(Millis{0}, now - running.paused_at);
+  place(number).limit_clock = model::limit_clock(paused, now - running.started - running.stood, running.stood);
   if (paused && running.task.time) declare(std::nullopt);
   for (const auto& [place, other] : running_)
     if (!paused) declare_end(other);

@@ -16,6 +16,7 @@
 #include "app/job_names.hpp"
 #include "app/lane.hpp"
 #include "app/notify.hpp"
+#include "app/orphans.hpp"
 #include "base/error.hpp"
 #include "base/poke.hpp"
 #include "base/stream.hpp"
@@ -31,9 +32,6 @@ constexpr Seconds first_pause_after_deaths{1}, first_pause_of_want{1};
 constexpr unsigned deaths_put_up_with = 2;                     // of lanes, one after another, before they had their claim
 constexpr Seconds longest_trouble_pause{30};
 constexpr Seconds between_looks{30};                           // at our files, where nobody tells of their removal
-constexpr Seconds patience_with_orphans{10};                   // between TERM and KILL
-
-bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
 
 class Runner {
  public:
@@ -52,14 +50,6 @@ class Runner {
     Fd mail;                                     // to tell it
     port::MappedRecord record{nullptr, nullptr};
   };
-  // What is left of a task whose lane is dead.
-  struct Orphan {
-    model::Task task;
-    std::vector<Fd> processes;
-    Fd lock;                                     // hangs up when nothing has the lane's lock; empty: nothing has it
-    std::optional<SteadyTime> kill_at;           // it was cancelled
-    bool paused = false;                         // by us; what its lane had stopped goes on by the kernel's CONT at its end
-  };
   struct BackOff {
     SteadyTime until;
     Seconds pause{0};
@@ -75,19 +65,12 @@ class Runner {
   void lane_ended(unsigned number, LaneLeft how);
   void back_off(std::uint64_t request_class, Seconds shortest);
   void settle();
-  void settle_task(const model::Task& task, const model::LaneRecord* record);
-  std::vector<Fd> living(const model::Task& task);
-  void look_after_orphans();
-  void record_end(const model::Task& task, const Remains& remains);
   void plan();
   void start(const model::Job& job);
   void give_way(unsigned number);
   void tell_the_unreachable();
   bool overlap(std::uint64_t one, std::uint64_t other);
   void learn_class(const model::Job& job);
-  std::string mark_of(const model::Task& task) const {
-    return task_mark(ports_.queue, secret_, task.job, task.index, task.runs);
-  }
   port::LaneSeat free_seat(model::JobId job);
   bool idle() const { return lanes_.empty() && unsettled_.empty() && orphans_.empty() && !anything_to_do_; }
   void sleep(std::optional<SteadyTime> deadline);
@@ -100,11 +83,10 @@ class Runner {
   port::RunnerSeat seat_;
   std::map<unsigned, LaneKnown> lanes_;
   std::map<unsigned, port::MappedRecord> unsettled_;   // of dead lanes
-  std::vector<Orphan> orphans_;
+  Orphans orphans_{ports_};
   std::map<std::uint64_t, std::set<std::string>> classes_;   // the units that would do for each request class
   std::map<std::uint64_t, BackOff> back_offs_;               // by request class
   std::uint32_t store_ = 0;                      // which file our lanes and tasks are in
-  HashKey secret_;                               // of the marks of its tasks
   bool anything_to_do_ = true;
   bool keeps_seat_ = true;
   std::optional<SteadyTime> try_again_;          // the store could not be written
@@ -115,7 +97,7 @@ class Runner {
 void Runner::adopt() {
   ports_.jobs.booted(ports_.boot, ports_.clock.wall());
   store_ = ports_.jobs.origin();
-  secret_ = ports_.jobs.secret();
+  orphans_.of_queue(ports_.jobs.secret(), store_);
   std::set<std::uint64_t> known;
   for (port::LaneView& view : ports_.lanes.look()) {
     known.insert(view.number);
@@ -176,7 +158,7 @@ void Runner::look_after() {
   }
   for (const auto& [number, how] : ended) lane_ended(number, how);
   settle();
-  look_after_orphans();
+  orphans_.look_after();
 }
 
 // Whatever kills lanes before they have their claim (want of memory, a limit) would do so to any number of them at once.
@@ -207,76 +189,11 @@ void Runner::back_off(std::uint64_t request_class, Seconds shortest) {
 // A dead lane is forgotten when all its tasks are explained; a store without room is asked again.
 void Runner::settle() {
   if (unsettled_.empty()) return;
-  const auto is_orphan = [this](const model::Task& task) {
-    return std::ranges::any_of(
-        orphans_, [&](const Orphan& orphan) { return orphan.task.job == task.job && orphan.task.index == task.index; });
-  };
   for (const model::Task& task : ports_.jobs.running()) {
     const auto found = unsettled_.find(static_cast<unsigned>(task.lane));
-    if (found != unsettled_.end() && !is_orphan(task)) settle_task(task, found->second.get());
+    if (found != unsettled_.end() && !orphans_.contains(task)) orphans_.settle(task, found->second.get());
   }
   unsettled_.clear();
-}
-
-void Runner::settle_task(const model::Task& task, const model::LaneRecord* record) {
-  const Remains remains = remains_of(task, record, ports_.boot, store_);
-  const auto* unknown = std::get_if<Unknown>(&remains);
-  if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return record_end(task, remains);
-  // Also of a task that has not begun by its record: a child on its way to execve outlives its lane, and has the lock.
-  Orphan orphan{task, {}, std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end), {}, false};
-  if (unknown) orphan.processes = living(task);
-  if (!orphan.processes.empty() || orphan.lock) {
-    orphans_.push_back(std::move(orphan));
-    return;
-  }
-  // As it is now that nothing lives which could still change it.
-  record_end(task, remains_of(task, record, ports_.boot, store_));
-}
-
-void Runner::record_end(const model::Task& task, const Remains& remains) {
-  const model::JobSpec spec = ports_.jobs.spec(task.job);
-  const WallTime now = ports_.clock.wall();
-  const port::TaskEnd end = end_of(task, remains, spec.retry, now);
-  ports_.say(fmt::format("job {}.{}: its lane died; {}", task.job, task.index, model::to_string(end.state)));
-  const port::Turn turn = ports_.jobs.turn({&end, 1}, std::nullopt, now);
-  for (model::JobId job : turn.ended) notify(ports_, job);
-}
-
-// What lives of a run of which the lane's files say nothing: its processes, and a lane that has lost its files.
-std::vector<Fd> Runner::living(const model::Task& task) {
-  std::vector<Fd> processes = ports_.lanes.bearers(mark_of(task));
-  for (Fd& holder : ports_.lanes.holders(static_cast<unsigned>(task.lane))) processes.push_back(std::move(holder));
-  return processes;
-}
-
-void Runner::look_after_orphans() {
-  const SteadyTime now = std::chrono::steady_clock::now();
-  for (std::size_t i = orphans_.size(); i-- > 0;) {
-    Orphan& orphan = orphans_[i];
-    const std::string mark = mark_of(orphan.task);
-    const auto task = ports_.jobs.task(orphan.task.job, orphan.task.index);   // a lane without files may have told its end
-    if (any_ended(orphan.processes)) orphan.processes = living(orphan.task);
-    if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
-    if (orphan.processes.empty() && !orphan.lock) {
-      const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane));
-      const Remains remains = remains_of(orphan.task, lane.record.get(), ports_.boot, store_);
-      if (std::holds_alternative<Unknown>(remains) && !(orphan.processes = living(orphan.task)).empty()) continue;
-      if (task && task->state == model::TaskState::running && task->runs == orphan.task.runs) record_end(orphan.task, remains);
-      orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
-      continue;
-    }
-    if (task && task->cancel_asked && !orphan.kill_at) {
-      ports_.lanes.signal_bearers(mark, SIGTERM);
-      ports_.lanes.signal_bearers(mark, SIGCONT);   // a stopped one must run to hear it
-      orphan.kill_at = now + patience_with_orphans;
-    } else if (orphan.kill_at && now >= *orphan.kill_at) {
-      ports_.lanes.signal_bearers(mark, SIGKILL);
-      orphan.kill_at = now + patience_with_orphans;
-    } else if (task && !orphan.kill_at && task->paused != orphan.paused) {
-      ports_.lanes.signal_bearers(mark, task->paused ? SIGSTOP : SIGCONT);
-      orphan.paused = task->paused;
-    }
-  }
 }
 
 void Runner::learn_class(const model::Job& job) {
@@ -301,8 +218,7 @@ bool Runner::overlap(std::uint64_t one, std::uint64_t other) {
 // The lowest number that belongs to no task that has to be explained yet.
 port::LaneSeat Runner::free_seat(model::JobId job) {
   for (unsigned number = 0;; ++number) {
-    const auto is_orphans = [&](const Orphan& orphan) { return orphan.task.lane == number; };
-    if (lanes_.contains(number) || unsettled_.contains(number) || std::ranges::any_of(orphans_, is_orphans)) continue;
+    if (lanes_.contains(number) || unsettled_.contains(number) || orphans_.have_lane(number)) continue;
     if (std::optional<port::LaneSeat> seat = ports_.lanes.take(number, job)) return std::move(*seat);
   }
 }
@@ -378,8 +294,7 @@ std::optional<SteadyTime> Runner::next_look() const {
     if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
   if (try_again_) consider(*try_again_);
   if (!seat_.removals) consider(std::chrono::steady_clock::now() + between_looks);
-  for (const Orphan& orphan : orphans_)
-    if (orphan.kill_at) consider(*orphan.kill_at);
+  if (const auto time = orphans_.next_look()) consider(*time);
   return next;
 }
 
@@ -387,10 +302,7 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
   std::vector<pollfd> watched{
       {seat_.wake.get(), POLLIN, 0}, {alarm_.fd(), POLLIN, 0}, {seat_.removals.get(), POLLIN, 0}};
   for (const auto& [number, lane] : lanes_) watched.push_back({lane.end.get(), POLLIN, 0});
-  for (const Orphan& orphan : orphans_) {
-    for (const Fd& process : orphan.processes) watched.push_back({process.get(), POLLIN, 0});
-    watched.push_back({orphan.lock.get(), POLLIN, 0});   // -1 is skipped
-  }
+  for (const int end : orphans_.ends()) watched.push_back({end, POLLIN, 0});
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
   if (thole::drain(seat_.wake.get())) tell_the_unreachable();
   if (seat_.removals) thole::drain(seat_.removals.get());

@@ -15,9 +15,12 @@
 // a record never proves that something has not begun.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <limits>
 
 namespace thole::model {
 
@@ -29,7 +32,7 @@ struct LanePlace {
   std::uint32_t runs;                        // which start of it, from 1
   std::uint64_t job, task;
   std::int32_t pid;                          // of the command; 0 until it is known
-  std::int32_t reserved;
+  std::int32_t limit_clock;                  // see below
   std::int64_t started_ms;                   // since 1970
   // The end.
   std::int32_t exit_code, signal;            // -1: not by this way
@@ -38,6 +41,19 @@ struct LanePlace {
   std::int64_t ended_ms;
   std::uint64_t peak_memory_kib, peak_gpu_mib;   // 0: not known
 };
+
+// A limit stands still while its task is paused. `limit_clock`: of a task that runs the seconds it has stood so far, rounded
+// up; of one that is paused -1 less the seconds it has run.
+inline std::int32_t limit_clock(bool paused, std::chrono::milliseconds ran, std::chrono::milliseconds stood) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() - 1;
+  const auto seconds = [=](auto time) { return static_cast<std::int32_t>(std::clamp<std::int64_t>(time.count(), 0, most)); };
+  return paused ? -1 - seconds(std::chrono::floor<std::chrono::seconds>(ran))
+                : seconds(std::chrono::ceil<std::chrono::seconds>(stood));
+}
+inline std::chrono::milliseconds has_run(const LanePlace& place, std::chrono::milliseconds since_its_start) {
+  return place.limit_clock < 0 ? std::chrono::seconds{-1 - place.limit_clock}
+                               : since_its_start - std::chrono::seconds{place.limit_clock};
+}
 
 inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled = 4, how_no_start = 8;
 

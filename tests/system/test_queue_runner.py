@@ -358,6 +358,44 @@ def test_pause_and_continue_reach_a_task_whose_lane_was_killed(queue):
     assert queue.states(job) == {"cancelled": 1} and not queue.commands()
 
 
+def test_a_limit_holds_after_the_lane_was_killed(queue):
+    """The runner counts on. Nobody sees the status, so the task is lost and not failed."""
+    job = queue.submit("-g", "0", "--time", "8s", "--", "sleep", "600")
+    queue.until_asleep()
+    queue.kill(queue.lanes())
+    state, code, number, _, reason = only_task(queue, job)
+    assert (state, code, number) == ("lost", None, None) and "time limit" in reason
+
+
+def test_a_limit_that_a_dead_lane_has_left_ends_what_does_not_listen(queue):
+    job = queue.submit("-g", "0", "--time", "8s", "--patience", "0.1s",
+                       *shell("trap '' INT TERM; sleep 600 & wait; sleep 600"))
+    eventually(lambda: len(queue.commands()) == 2, "it runs")
+    queue.kill(queue.lanes())
+    assert "time limit" in only_task(queue, job)[-1] and not queue.commands()
+
+
+def test_a_limit_stands_still_while_a_task_without_a_lane_is_paused(queue):
+    job = queue.submit("-g", "0", "--time", "7s", "--", "sh", "-c", "trap '' HUP; exec sleep 600")
+    [pid] = queue.until_asleep()
+    queue.call("pause", job)
+    eventually(lambda: state_of(pid) == "T", "its lane stops it")
+    paused_at = time.monotonic()
+    [lane], runner = queue.lanes(), queue.runner()
+    queue.kill([lane])
+    eventually(lambda: gone(lane), "the lane is dead, and the kernel has let the task go on")
+    eventually(lambda: state_of(pid) == "T", lambda: f"the runner stops it again\n{queue.runner_log()}")
+    queue.kill([runner])
+    eventually(lambda: gone(runner), "it is gone")
+    queue.call("jobs")                             # the next one counts on
+    while time.monotonic() < paused_at + 8:        # longer than its limit
+        time.sleep(0.1)
+    assert queue.states(job) == {"running": 1} and state_of(pid) == "T"
+    queue.call("continue", job)
+    eventually(lambda: state_of(pid) in (None, "S"), "it goes on")
+    assert "time limit" in only_task(queue, job)[-1]
+
+
 def test_the_end_of_a_claim_moves_with_a_pause(queue):
     def end_of_claim():
         [claim] = json.loads(queue.call("--json", "status").stdout)["claims"]

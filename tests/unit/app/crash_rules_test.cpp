@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 namespace thole::app {
@@ -106,6 +107,28 @@ TEST(CrashRules, WithoutARecordNobodyKnows) {
   EXPECT_EQ(state_after(nullptr, running(1, 2, 1)), TaskState::lost);
   model::LaneRecord empty{};
   EXPECT_EQ(state_after(&empty, running(1, 2, 1)), TaskState::lost);
+}
+
+TEST(CrashRules, ARunKnowsItsPlaceInTheRecord) {
+  const auto made = record(TaskPhase::reached, 7, 2, 1);
+  EXPECT_EQ(place_of(running(7, 2, 1), made.get()), &made->places[3]);
+  EXPECT_EQ(place_of(running(7, 2, 2), made.get()), nullptr);
+  EXPECT_EQ(place_of(running(7, 2, 1), nullptr), nullptr);
+}
+
+TEST(CrashRules, APauseStopsTheClockOfALimit) {
+  model::LanePlace place{};
+  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{100});
+  place.limit_clock = model::limit_clock(true, Millis{10'900}, Seconds{0});   // paused after 10.9 s
+  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{10});
+  place.limit_clock = model::limit_clock(true, Seconds{0}, Seconds{0});
+  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{0});
+  place.limit_clock = model::limit_clock(false, Seconds{10}, Millis{89'100});   // never too early
+  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{10});
+  place.limit_clock = model::limit_clock(false, Seconds{0}, Millis{std::numeric_limits<std::int64_t>::max() / 2});
+  EXPECT_LT(model::has_run(place, Seconds{100}), Seconds{0});
+  place.limit_clock = model::limit_clock(true, Millis{-5'000}, Seconds{0});   // the wall clock was set back
+  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{0});
 }
 
 TEST(CrashRules, OnlyRetryLostRunsALostTaskAgain) {
