@@ -147,7 +147,7 @@ bool LocalDoor::told(SteadyTime give_up) {
     const bool late = std::chrono::steady_clock::now() > give_up;
     if (seat.state == SeatLook::kept && heard) return true;
     if (seat.state == SeatLook::dying && !ends_by(seat.pid, give_up)) cannot_end(seat.pid);
-    if (seat.state == SeatLook::empty) return false;
+    if (seat.state == SeatLook::empty || seat.state == SeatLook::older) return false;
     if (seat.state == SeatLook::missing && (!heard || late)) return false;   // a runner that lives makes it again
     if (seat.state == SeatLook::kept && late) cannot_hear(files_.directory());
   }

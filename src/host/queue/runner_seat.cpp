@@ -2,10 +2,15 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
@@ -13,10 +18,13 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
+
+constexpr Seconds patience_with_flock{5};
 
 struct flock whole_file() {
   struct flock lock {};
@@ -32,13 +40,47 @@ std::optional<pid_t> locker_of(const Fd& file) {
   return std::max(lock.l_pid, 0);
 }
 
+// A runner that has the flock and no record lock: its text says who it is, its descriptor that it has.
+std::optional<pid_t> older_runner(const Fd& file) {
+  char text[32];
+  const ssize_t n = ::pread(file.get(), text, sizeof text, 0);
+  const auto number = parse_u64(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0)));
+  struct stat ours {};
+  if (!number || *number == 0 || *number > INT_MAX || ::fstat(file.get(), &ours) != 0) return std::nullopt;
+  const auto pid = static_cast<pid_t>(*number);
+  if (const auto process = read_process(pid); !process || process->name != runner_name || pid == ::getpid()) return std::nullopt;
+  bool has_it = false;
+  for_each_open_file(pid, [&](const OpenFile& open) {
+    has_it = has_it || (open.device == ours.st_dev && open.inode == ours.st_ino && has_flock(pid, open.fd));
+  });
+  return has_it ? std::optional(pid) : std::nullopt;
+}
+
+// So that programs from before the record lock see that a runner lives. One of theirs is ended for us: no task ends with it, and
+// its lanes are ours from then on. Anybody else who has the lock has it for a moment, as a lane that was forked by a runner that
+// was killed then.
+void take_flock(const Fd& file) {
+  const SteadyTime give_up = std::chrono::steady_clock::now() + patience_with_flock;
+  Fd ending;
+  for (Backoff pause; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; pause.rest()) {
+    if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() > give_up) return;
+    if (ending) continue;
+    const std::optional<pid_t> older = older_runner(file);
+    if (older) ending = open_pidfd(*older);
+    if (ending && older_runner(file) == older) ::syscall(SYS_pidfd_send_signal, ending.get(), SIGKILL, nullptr, 0);
+  }
+}
+
 }  // namespace
 
 bool take_seat(const Fd& file, const std::string& name) {
   struct flock lock = whole_file();
-  if (::fcntl(file.get(), F_SETLK, &lock) == 0) return true;
-  if (errno == EAGAIN || errno == EACCES) return false;
-  throw Error(ErrorCode::unavailable, "cannot lock the queue").about(name).because(errno);
+  if (::fcntl(file.get(), F_SETLK, &lock) != 0) {
+    if (errno == EAGAIN || errno == EACCES) return false;
+    throw Error(ErrorCode::unavailable, "cannot lock the queue").about(name).because(errno);
+  }
+  take_flock(file);
+  return true;
 }
 
 // Asked twice, since the number of one who has ended may be another's by the time he is looked at.
@@ -47,7 +89,7 @@ SeatLook look_at_seat(const std::string& name) {
   if (!file) return {errno == ENOENT ? SeatLook::missing : SeatLook::empty, 0};
   for (;;) {
     const std::optional<pid_t> pid = locker_of(file);
-    if (!pid) return {SeatLook::empty, 0};
+    if (!pid) return {older_runner(file) ? SeatLook::older : SeatLook::empty, 0};
     const bool dying = *pid > 0 && is_dying(*pid);
     if (locker_of(file) == pid) return {dying ? SeatLook::dying : SeatLook::kept, *pid};
   }

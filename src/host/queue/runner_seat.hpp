@@ -2,7 +2,8 @@
 //
 // How this works. The seat is a record lock (fcntl) of the file `runner`. Of the kernel's locks this one belongs to one
 // process: no child has it, be it forked a moment ago; it goes with its process, and whoever asks is told whose it is. It goes,
-// too, when its owner closes any descriptor of that file: a runner opens it to sit down, and nowhere else.
+// too, when its owner closes any descriptor of that file: a runner opens it to sit down, and nowhere else. Earlier builds had a
+// flock instead; a runner takes that as well, and replaces one of them.
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +23,7 @@ struct SeatLook {
   enum State {
     missing,                                     // there is no such file
     empty,
+    older,                                       // by an earlier build's flock alone: a new runner ends that one
     kept,                                        // by a process that lives
     dying,                                       // … that was killed, and only has to end yet
   } state = missing;
