@@ -50,7 +50,7 @@ std::string not_absolute(const char* variable, const std::string& value) {
 
 Places::Places(const Settings& settings)
     : machine_(settings.machine), program_(settings.program), state_dir_(settings.state_dir), queue_dir_(settings.queue_dir),
-      personal_dir_(settings.personal_dir.empty() ? "" : from_anywhere(settings.personal_dir)), uid_(settings.uid) {
+      personal_dir_(settings.personal_dir), uid_(settings.uid) {
   while (personal_dir_.size() > 1 && personal_dir_.ends_with('/')) personal_dir_.pop_back();
   const auto variable = [&](const char* name) {
     const auto found = settings.environment.find(name);
@@ -138,7 +138,7 @@ std::vector<std::string> Places::all_own() const {
   all.push_back(fmt::format("{}/{}", places.var_lib, uid_));
   if (!state_home_.empty()) all.push_back(state_home_ + "/thole");
   for (const std::string& named : {personal_dir_, queue_dir_, state_dir_})
-    if (!named.empty()) all.push_back(from_anywhere(named));
+    if (!named.empty()) all.push_back(named);
   return all;
 }
 

@@ -17,6 +17,7 @@ struct Settings {
   // Of this process and no other: what is not said here comes from the same place for the program and the library.
   Settings(plan::Environment environment, uid_t uid, std::string program);
 
+  // The directories are as they were said; those of a Wire are absolute.
   std::string machine;             // --machine, THOLE_MACHINE: a simulated machine's file or name; "" = this machine
   std::string state_dir;           // --state-dir, THOLE_STATE_DIR: "" = the machine's own
   std::string personal_dir;        // THOLE_PERSONAL_DIR: "" = /tmp/thole-UID (places.hpp)

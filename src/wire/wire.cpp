@@ -29,6 +29,7 @@
 #include "host/topology/live.hpp"
 #include "host/user_name.hpp"
 #include "plan/free.hpp"
+#include "wire/carry.hpp"
 #include "wire/init.hpp"
 #include "wire/late_store.hpp"
 #include "wire/queue.hpp"
@@ -37,16 +38,23 @@ namespace thole::wire {
 
 namespace {
 
+// Whoever changes to another directory later means the same places.
+Settings seen_from_anywhere(Settings settings) {
+  for (std::string* directory : {&settings.state_dir, &settings.queue_dir, &settings.personal_dir})
+    if (!directory->empty()) *directory = from_anywhere(*directory);
+  return settings;
+}
+
 using Backends = std::vector<std::unique_ptr<port::GpuBackend>>;
 
-// The vendors' backends of the live machine; one that has nothing here is left out. Without a program to run as the probe they
-// read files alone.
 // Not a program that uses the library: what outlives us must not become its child.
 bool is_this_program(const std::string& program) {
   std::error_code ignored;
   return !program.empty() && std::filesystem::equivalent(program, "/proc/self/exe", ignored);
 }
 
+// The vendors' backends of the live machine; one that has nothing here is left out. Without a program to run as the probe they
+// read files alone.
 Backends live_backends(const Settings& settings, const std::string& program, const std::string& personal_root) {
   Backends all;
   all.push_back(std::make_unique<host::NvidiaBackend>(
@@ -84,7 +92,7 @@ struct Wire::Parts {
 };
 
 Wire::Wire(Settings settings)
-    : settings_(std::move(settings)), places_(settings_), parts_(std::make_unique<Parts>()) {}
+    : settings_(seen_from_anywhere(std::move(settings))), places_(settings_), parts_(std::make_unique<Parts>()) {}
 Wire::~Wire() = default;
 
 const port::Clock& Wire::clock() const { return parts_->clock; }

@@ -218,3 +218,51 @@ def test_run_in_an_inner_sharing_claim_has_the_smaller_share(box, outer, inner, 
     assert within.startswith(around + "/")
     shown = thole(box, "run", "-q", "--in", within, "--", "printenv", "XLA_PYTHON_CLIENT_MEM_FRACTION")
     assert shown.stdout.strip() == told, shown.stderr
+
+
+def of_another_place(box, tmp_path, **more):
+    """A claim within a claim, held in other directories: it sweeps what it finds of claims that have ended."""
+    elsewhere = {"THOLE_STATE_DIR": str(tmp_path / "another"), **more}
+    assert thole(box, "run", "-q", "-g", "2", "--", THOLE, "run", "-q", "--", "true", **elsewhere).returncode == 0
+
+
+def test_who_does_not_see_where_a_claim_is_held_takes_nothing_from_it(box, tmp_path):
+    """In a container with the /tmp of the host, and a /run of its own, the state directory of the host's claims is not there."""
+    outer, inner = outer_and_inner(box)
+    (tmp_path / "state").rename(tmp_path / "hidden")
+    of_another_place(box, tmp_path)
+    (tmp_path / "hidden").rename(tmp_path / "state")
+    assert thole(box, "extend", inner, "2h").returncode == 0
+    assert thole(box, "run", "-q", "--no-wait", "--on", "2", "--", "true", THOLE_CLAIM=outer).returncode == 75
+    assert thole(box, "release", inner).returncode == 0
+    assert thole(box, "run", "-q", "--no-wait", "--on", "2", "--", "true", THOLE_CLAIM=outer).returncode == 0
+    assert thole(box, "release", outer).returncode == 0
+
+
+def test_what_is_left_of_claims_whose_state_directory_is_gone_is_swept(box, tmp_path):
+    outer, inner = outer_and_inner(box)
+    here = tmp_path / "run" / outer
+    keepers = [keeper_of(box, claim) for claim in (outer, inner)]
+    for keeper in keepers:
+        os.kill(keeper, signal.SIGKILL)
+    for keeper in keepers:
+        eventually(lambda keeper=keeper: gone(keeper), "the keeper ends")
+    (tmp_path / "state").rename(tmp_path / "hidden")
+    assert (here / "outer").exists()
+    of_another_place(box, tmp_path)
+    assert not here.exists()
+
+
+def test_a_state_directory_named_from_here_is_the_same_from_elsewhere(box, tmp_path, monkeypatch):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    box["THOLE_STATE_DIR"] = "book"
+    outer = thole(box, "-q", "claim", "-g", "4").stdout.strip()
+    inner = thole(box, "-q", "claim", "--on", "2", THOLE_CLAIM=outer).stdout.strip()
+    monkeypatch.chdir(tmp_path / "two")
+    of_another_place(box, tmp_path)
+    monkeypatch.chdir(tmp_path / "one")
+    for claim in (inner, outer):
+        done = thole(box, "release", claim)
+        assert done.returncode == 0, done.stderr

@@ -35,6 +35,27 @@ std::string outer_of(int root, const std::string& name) {
   return std::string(text, size > 0 ? static_cast<std::size_t>(size) : 0);
 }
 
+// Does any claim live that has a note of its own in it (note_in_own_directory)?
+bool has_live_note(int directory) {
+  for (const std::string& entry : entries_in(directory)) {
+    Fd file = open_at(directory, entry.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    if (file && (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK)) return true;
+  }
+  return false;
+}
+
+// Nobody claims in it, and it is kept neither by a keeper nor by a note. Their locks are seen from everywhere; the claim itself
+// is not where it is held in a directory that this process does not see (another mount namespace).
+bool is_abandoned(int root, const std::string& root_path, const std::string& name) {
+  StateDir directory;
+  directory.path = root_path + "/" + name;
+  directory.fd = open_at(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  return directory.fd && directory.unused() && !has_live_note(directory.fd.get());
+}
+
 // The whole directory; it is ours, and only `notes` in it is another.
 void remove(int root, const std::string& name) {
   Fd directory = open_at(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -83,7 +104,8 @@ void remove_inner_directory(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos || !is_claim_id(path.substr(slash + 1))) return;
   Fd root = open_at(AT_FDCWD, path.substr(0, slash).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  if (root) remove(root.get(), path.substr(slash + 1));
+  const std::string name = path.substr(slash + 1);
+  if (root && is_abandoned(root.get(), path.substr(0, slash), name)) remove(root.get(), name);
 }
 
 bool hold_as_keeper(int directory) {
@@ -117,20 +139,17 @@ void sweep_inner_directories(const ClaimStoreOptions& options, const std::string
   Fd root = open_at(AT_FDCWD, root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;
   if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
-  std::vector<std::string> ours;
+  std::vector<std::string> ours, gone;
   for (const std::string& name : entries_in(root.get())) {
     if (!is_claim_id(name)) continue;
     std::string lies_in = outer_of(root.get(), name);
     if (lies_in == outer) ours.push_back(name);
-    else if (!lies_in.empty() && ::access(lies_in.c_str(), F_OK) != 0 && errno == ENOENT) remove(root.get(), name);
+    else if (!lies_in.empty() && ::access(lies_in.c_str(), F_OK) != 0 && errno == ENOENT) gone.push_back(name);
   }
-  for (const std::string& name : ours) {
-    if (lives(name)) continue;
-    StateDir directory;
-    directory.path = root_path + "/" + name;
-    directory.fd = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (directory.fd && directory.unused()) remove(root.get(), name);   // else somebody inside lives on: next time
-  }
+  std::erase_if(ours, lives);
+  for (const auto* dead : {&ours, &gone})
+    for (const std::string& name : *dead)
+      if (is_abandoned(root.get(), root_path, name)) remove(root.get(), name);   // else somebody inside lives on: next time
 }
 
 }  // namespace thole::host

@@ -30,8 +30,8 @@ Fd note_in_own_directory(const ClaimStoreOptions& options, const StateDir& outer
 // That directory; empty where there is none of mine.
 Fd find_own_directory_of(const ClaimStoreOptions& options, const std::string& claim_id);
 
-// Removes the directory of a claim that has ended, with what was made inside it. Its keeper does so; after a killed keeper the
-// sweep.
+// Removes the directory of a claim that has ended, with what was made inside it. Its keeper does so when it keeps it no more;
+// after a killed keeper, or where somebody inside lives on, the sweep.
 void remove_inner_directory(const std::string& path);
 
 // Removes what killed keepers left in the personal directory `root`: directories with a socket in them and nothing else, which

@@ -102,6 +102,7 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
 
 Door::~Door() {
   ::unlinkat(directory_.get(), "control", 0);
+  directory_ = Fd();
   if (::rmdir(spec_.directory.c_str()) != 0 && over_) remove_inner_directory(spec_.directory);  // claims were made inside
   if (!over_ || !spec_.lives) return;
   try {

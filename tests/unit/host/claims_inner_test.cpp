@@ -1,6 +1,11 @@
 // A claim is a smaller machine: those who claim inside it get distinct units of it, by the same protocol.
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <optional>
 #include <set>
 
+#include "host/claims/inner.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 #include "unit/host/claims_fixture.hpp"
 
@@ -85,6 +90,29 @@ TEST_F(Inner, NothingIsSweptWhileItsClaimLivesOrSomebodyInsideLivesOn) {
   within_first.reset();
   store->within(next.id);
   EXPECT_FALSE(has_directory(outer.id));
+}
+
+// As from a container that has the personal directory of the host, and not the directory that its claims are held in.
+TEST_F(Inner, NothingOfALivingClaimIsSweptWhereTheDirectoryThatItIsHeldInIsNotSeen) {
+  auto other = options(StateLocation::named(folder.path + "/other"));
+  const std::string noted = "00000000000000c3", claimed = "00000000000000c4";
+  ASSERT_EQ(::mkdir(other.location.path.c_str(), 0700), 0);
+  std::optional<Fd> note = note_in_own_directory(other, open_state_dir(other.location), {.id = noted}, {}, 2);
+  ASSERT_TRUE(*note);
+  auto there = entry({"GPU-0"});
+  there.id = claimed;
+  auto store = open_claim_store(other);
+  auto outer = try_claim(*store, there);
+  auto within = try_claim(*store->within(claimed), entry({"GPU-0"}));
+  std::filesystem::rename(folder.path + "/other", folder.path + "/hidden");
+  auto here = machine();
+  auto mine = try_claim(*here, entry({"GPU-1"}));
+  here->within(mine->id);
+  EXPECT_TRUE(has_directory(noted) && has_directory(claimed));
+  note.reset();
+  within.reset();
+  here->within(mine->id);
+  EXPECT_FALSE(has_directory(noted) || has_directory(claimed));
 }
 
 TEST_F(Inner, ADirectoryWhoseMakerWasKilledBeforeHeMarkedItIsSweptLikeAnyOther) {
