@@ -39,6 +39,22 @@ std::optional<std::string> idle_claim(const UnitOverview& row, const model::Mach
   return "no process uses it at the moment, but the claim holds it";
 }
 
+// A claim whose time is over: whether its holder still lives, and what that means for others.
+std::optional<std::string> over_its_time(const UnitOverview& row, WallTime now) {
+  for (const model::Holding& holding : row.holdings) {
+    if (!holding.until || *holding.until > now) continue;
+    const std::string since = format_local(*holding.until, now);
+    if (holding.overdue)
+      return fmt::format("its time is over since {}; what it was claimed for still runs, and keeps nobody from the GPU unless "
+                         "it uses it", since);
+    const std::string who = holding.pid > 0 ? fmt::format("process {}", holding.pid) : "somebody";
+    const std::string look = holding.pid > 0 ? fmt::format(" (ps -o pid,stat,args -p {})", holding.pid) : "";
+    return fmt::format("{} lives and has not let go: it is ending, or it was stopped{}; nobody gets the GPU before it ends",
+                       who, look);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> room_for_sharers(const UnitOverview& row, const model::Machine& machine) {
   const auto total = row.unit.memory_mib_of(machine);
   if (row.state != State::shared || !total) return std::nullopt;
@@ -110,7 +126,7 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit) {
       answer.sentences.push_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
   }
   const model::Machine& machine = overview.snapshot.machine;
-  for (auto more : {idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})
+  for (auto more : {over_its_time(row, overview.now), idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})
     if (more) answer.sentences.push_back(std::move(*more));
   if (!row.visible)
     answer.sentences.push_back(fmt::format("not yours to take here: {} leaves it out", overview.outer.named_by));

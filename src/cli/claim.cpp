@@ -22,12 +22,14 @@ app::ClaimSearch search(Context& context) {
           .job_of_lane = [&context](pid_t pid) { return context.wire.job_of_lane(pid); }};
 }
 
-// Lines for `eval` in any POSIX shell (and fish, which knows `export`).
-std::string exports(const model::Json& claim) {
+// Lines for `eval` in any POSIX shell (and fish, which knows `export`), or in csh and its like.
+std::string exports(const model::Json& claim, bool c_shell) {
   std::string text;
-  for (const auto& name : claim.at("unset")) text += fmt::format("unset {};\n", name.get<std::string>());
+  for (const auto& name : claim.at("unset"))
+    text += fmt::format("{} {};\n", c_shell ? "unsetenv" : "unset", name.get<std::string>());
   for (const auto& [name, value] : claim.at("set").items())
-    text += fmt::format("export {}={};\n", name, shell_quote(value.get<std::string>()));
+    text += fmt::format("{} {}{}{};\n", c_shell ? "setenv" : "export", name, c_shell ? " " : "=",
+                        shell_quote(value.get<std::string>()));
   return text;
 }
 
@@ -64,12 +66,14 @@ void remind_to_unset(const Context& context, const std::string& id) {
 int claim(Context& context) {
   const Invocation& invocation = context.invocation;
   if (invocation.run.dry_run) return show_preview(context);
-  if (invocation.claim.shell && ::isatty(STDOUT_FILENO))
-    context.note("these lines are for the shell: eval \"$(thole claim --shell)\"");
   app::HoldRequest wanted;
   wanted.request = invocation.request;
   wanted.ids = context.ids();
   wanted.process = invocation.claim.shell ? std::optional<pid_t>(wire::calling_shell()) : invocation.claim.pid;
+  const bool c_shell = invocation.claim.shell && wire::is_c_shell(*wanted.process);
+  if (invocation.claim.shell && ::isatty(STDOUT_FILENO))
+    context.note(std::string("these lines are for the shell: ") +
+                 (c_shell ? "eval \"`thole claim --shell`\"" : "eval \"$(thole claim --shell)\""));
   wanted.command = recorded_as(invocation, wanted.process);
   wanted.carry = context.carry();
   if (invocation.claim.placeholder) wanted.placeholder = &context.wire.placeholder();
@@ -79,9 +83,9 @@ int claim(Context& context) {
   const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {}, [&](const model::Json& made) {
     context.wire.die_if_interrupted();           // a reader that has stopped keeps nobody from ending us
     if (invocation.claim.shell && !context.screen.terminal())
-      context.copy(exports(made));               // for a shell, whatever bytes a path has
+      context.copy(exports(made, c_shell));               // for a shell, whatever bytes a path has
     else if (invocation.claim.shell)
-      context.print(exports(made));
+      context.print(exports(made, c_shell));
     else if (invocation.global.json)
       context.print_json(made);
     else

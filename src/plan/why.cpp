@@ -16,6 +16,7 @@ std::string describe(const model::Holding& holding, WallTime now) {
   if (holding.shared && holding.memory_mib) text += " with " + format_mib(*holding.memory_mib);
   if (holding.since != WallTime{}) text += " since " + format_local(holding.since, now);
   if (holding.overdue) text += ", overdue";
+  else if (holding.until && *holding.until <= now) text += ", its time is over since " + format_local(*holding.until, now);
   else if (holding.until) text += ", until " + format_local(*holding.until, now);
   if (!holding.command.empty()) text += " (" + printable(holding.command, 40) + ")";
   return text;

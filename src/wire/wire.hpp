@@ -94,5 +94,6 @@ std::string user_name(uid_t uid);
 
 // The shell that runs us, for `claim --shell`; not a subshell of it.
 pid_t calling_shell();
+bool is_c_shell(pid_t shell);   // it knows setenv, and no export
 
 }  // namespace thole::wire

@@ -161,6 +161,21 @@ def test_a_process_that_outlives_its_claim_is_shown_as_overdue_until_it_ends(mac
     assert machine.status()["claims"] == []
 
 
+def test_why_says_that_a_claims_time_is_over_and_who_lives(machine):
+    with Started(["cat"]) as adopted:
+        claim = machine.claim("--pid", str(adopted.pid), "--time", "2s")
+        holder = machine.holder(claim)
+        assert "its time is over" not in machine.run("why", "0").stdout
+        os.kill(holder, signal.SIGSTOP)
+        eventually(lambda: "its time is over since" in machine.run("why", "0").stdout, "its time is over")
+        said = " ".join(machine.run("why", "0").stdout.split())
+        assert f"process {holder} lives and has not let go" in said and f"ps -o pid,stat,args -p {holder}" in said
+        os.kill(holder, signal.SIGCONT)
+        eventually(machine.free, "it lets go")
+        said = " ".join(machine.run("why", "0").stdout.split())
+        assert "no longer claimed by" in said and "what it was claimed for still runs" in said
+
+
 def test_a_claim_for_no_process_is_refused(machine):
     with Started(["true"]) as gone_already:
         gone_already.wait()

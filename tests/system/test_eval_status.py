@@ -62,6 +62,20 @@ def test_a_claim_that_is_had_is_0_and_the_shells(name, env):
     assert (done.returncode, done.stdout) == (0, "on 1\n"), done.stderr
 
 
+@pytest.mark.parametrize("name", ["tcsh", "csh", "bsd-csh"])
+def test_a_c_shell_has_the_variables_and_the_status(name, env):
+    """It knows neither $() nor export. Without the quotes it would take the braces of THOLE_GPUS for its own."""
+    env["CUDA_VISIBLE_DEVICES"] = "0,1"
+    if not shutil.which(name):
+        pytest.skip(f"{name} is not installed")
+    script = f'eval "`{THOLE} claim --shell`"\necho "on $CUDA_VISIBLE_DEVICES $status"\n' \
+             f'eval "`{THOLE} claim --shell --on 0 --no-wait`"\necho "then $status"\n{THOLE} status --json\n'
+    done = subprocess.run([name, "-f"], input=script, env=env, capture_output=True, text=True, timeout=120)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "on 1 0", (done.stdout, done.stderr)
+    assert lines[1].startswith("then ") and lines[1] != "then 0"
+
+
 def test_an_interrupted_wait_is_130(env):
     with Started([THOLE, "claim", "--shell", "-g", "2"], env=env) as waiting:
         assert "waiting" in waiting.process.stderr.readline().decode()

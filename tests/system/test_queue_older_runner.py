@@ -1,4 +1,4 @@
-"""A runner of a build from before the record lock: a flock of `runner` is all it has. It lives on while the program is replaced."""
+"""A runner of a build from before the record lock lives on while the program is replaced: a flock of `runner` is all it has."""
 import fcntl
 import subprocess
 import sys

@@ -110,6 +110,12 @@ pid_t calling_shell() {
   return shell;
 }
 
+// By its program: the short name of a login shell has a dash.
+bool is_c_shell(pid_t shell) {
+  const std::string program = program_of(shell);
+  return std::string_view(program.c_str()).ends_with("csh");
+}
+
 // "pid (name) state ppid pgrp … starttime(22) …"; the name may hold spaces and parentheses, so the last ')' ends it.
 std::optional<ProcessStat> parse_process_stat(const std::string& text) {
   auto open = text.find('('), close = text.rfind(')');

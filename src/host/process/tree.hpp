@@ -65,6 +65,9 @@ std::vector<ProcessStat> descendants(pid_t root);
 // subshell is a fork: it has the same program and arguments.
 pid_t calling_shell();
 
+// csh, tcsh, bsd-csh: shells that know setenv and no export.
+bool is_c_shell(pid_t shell);
+
 // "1234 python train.py", from the command line or else the short name; not yet printable.
 std::string describe_process(const ProcessStat& process);
 

@@ -48,7 +48,8 @@ std::optional<pid_t> older_runner(const Fd& file) {
   struct stat ours {};
   if (!number || *number == 0 || *number > INT_MAX || ::fstat(file.get(), &ours) != 0) return std::nullopt;
   const auto pid = static_cast<pid_t>(*number);
-  if (const auto process = read_process(pid); !process || process->name != runner_name || pid == ::getpid()) return std::nullopt;
+  const auto process = read_process(pid);
+  if (!process || process->name != runner_name || pid == ::getpid()) return std::nullopt;
   bool has_it = false;
   for_each_open_file(pid, [&](const OpenFile& open) {
     has_it = has_it || (open.device == ours.st_dev && open.inode == ours.st_ino && has_flock(pid, open.fd));
@@ -56,9 +57,9 @@ std::optional<pid_t> older_runner(const Fd& file) {
   return has_it ? std::optional(pid) : std::nullopt;
 }
 
-// So that programs from before the record lock see that a runner lives. One of theirs is ended for us: no task ends with it, and
-// its lanes are ours from then on. Anybody else who has the lock has it for a moment, as a lane that was forked by a runner that
-// was killed then.
+// So that programs from before the record lock see that a runner lives. One of theirs is ended for us: no task ends with it,
+// and its lanes are ours from then on. Anybody else who has the lock has it for a moment, as a lane that was forked by a runner
+// which was killed then.
 void take_flock(const Fd& file) {
   const SteadyTime give_up = std::chrono::steady_clock::now() + patience_with_flock;
   Fd ending;
