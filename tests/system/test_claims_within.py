@@ -227,7 +227,7 @@ def of_another_place(box, tmp_path, **more):
 
 
 def test_who_does_not_see_where_a_claim_is_held_takes_nothing_from_it(box, tmp_path):
-    """In a container with the /tmp of the host, and a /run of its own, the state directory of the host's claims is not there."""
+    """In a container with the /tmp of the host, and a /run of its own, there is no state directory of the host's claims."""
     outer, inner = outer_and_inner(box)
     (tmp_path / "state").rename(tmp_path / "hidden")
     of_another_place(box, tmp_path)

@@ -253,8 +253,8 @@ void SystemInit::add_units() {
     std::string who;
     if (holder != lost.end()) who = holder->pid > 0 ? describe_process(holder->pid) : "somebody, as far as can be told,";
     if (!who.empty() && !taken) {
-      report_.cautions.push_back(fmt::format("{} is left out: its lock was deleted, and {} has it still{}", key, who,
-                                             holder->pid > 0 ? "" : " (if nobody does: sudo thole init --take-back " + key + ")"));
+      const std::string cure = holder->pid > 0 ? "" : " (if nobody does: sudo thole init --take-back " + key + ")";
+      report_.cautions.push_back(fmt::format("{} is left out: its lock was deleted, and {} has it still{}", key, who, cure));
       if (slot != keys_.end()) slot->clear(), keys_changed_ = true;
       continue;
     }
