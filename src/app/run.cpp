@@ -41,7 +41,8 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
   port::ClaimStore& store = kept.inner_store ? *kept.inner_store : ports.site.store;
   store.check(joined.claim, kept.uid);
   joined.share_mib = kept.uid == ports.site.uid ? store.own_share(joined.claim.id) : kept.share_mib;
-  if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos) enter_around(ports.site, kept.id.substr(0, slash), joined);
+  if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos)
+    enter_around(ports.site, kept.id.substr(0, slash), joined);
   joined.claim.id = kept.id;
   joined.units = ports.site.observer.units();
   for (std::size_t i = 0; i < joined.units.size(); ++i)
