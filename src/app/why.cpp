@@ -126,7 +126,8 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit) {
       answer.sentences.push_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
   }
   const model::Machine& machine = overview.snapshot.machine;
-  for (auto more : {over_its_time(row, overview.now), idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})
+  for (auto more : {over_its_time(row, overview.now), idle_claim(row, machine), room_for_sharers(row, machine),
+                    waiters(row, overview)})
     if (more) answer.sentences.push_back(std::move(*more));
   if (!row.visible)
     answer.sentences.push_back(fmt::format("not yours to take here: {} leaves it out", overview.outer.named_by));
