@@ -12,6 +12,7 @@ import ctypes
 import functools
 import json
 import os
+import re
 from typing import Any, Callable, Mapping, NoReturn
 
 from . import errors
@@ -127,6 +128,28 @@ def _of_an_argument(message: str) -> str:
     return f"{_ARGUMENTS.get(name, name)}: {rest}"
 
 
+# What the program's own messages say of its options, where the same is an argument here.
+_OPTIONS = {
+    "--on": "on=",
+    "--not": "not_on=",
+    "--memory": "memory=",
+    "--share": "share=True",
+    "--beside any": 'beside="any"',
+    "--trust-claims": "trust_claims=True",
+    "--ids uuid": 'ids="uuid"',
+    "--machine dgx-a100": "THOLE_MACHINE=dgx-a100",
+}
+
+
+def _in_arguments(text: str) -> str:
+    """ "2 GPUs asked for; --on names 1" as a Python program says it."""
+    if "--" not in text:
+        return text
+    for option, argument in _OPTIONS.items():
+        text = re.sub(rf"(?<![\w-]){option}(?![\w-])", argument, text)
+    return text
+
+
 def raise_from(error: ctypes.c_void_p) -> NoReturn:
     """Raises what a ``thole_error *`` says, and frees it."""
 
@@ -136,10 +159,10 @@ def raise_from(error: ctypes.c_void_p) -> NoReturn:
     try:
         raise exception(
             text("thole_error_reason"),
-            _of_an_argument(text("thole_error_message")),
+            _in_arguments(_of_an_argument(text("thole_error_message"))),
             code=libthole.thole_error_code(error),
             object=text("thole_error_object"),
-            hint=text("thole_error_hint"),
+            hint=_in_arguments(text("thole_error_hint")),
             errno=libthole.thole_error_errno(error),
         )
     finally:

@@ -48,7 +48,7 @@ class Patience:
         if on_wait is not None and not callable(on_wait):
             raise errors.WrongRequest(f"on_wait: expected a function, got {on_wait!r}")
         self._on_wait = on_wait
-        self.quiet = os.environ.get("THOLE_QUIET", "0") not in ("", "0") if quiet is None else bool(quiet)
+        self.quiet = os.environ.get("THOLE_QUIET", "0") not in ("", "0") if quiet is None else words.flag(quiet, "quiet")
 
     def __reduce__(self) -> tuple[object, ...]:
         # In another process: a function that on_gpu() decorates is sent with it. The descriptor and the callback are this

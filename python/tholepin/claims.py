@@ -380,7 +380,15 @@ def obtained(request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
 
 def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
     """The same of one machine."""
-    return Claim(_waited(machine, _native.encoded_request(request), patience), machine)
+    try:
+        return Claim(_waited(machine, _native.encoded_request(request), patience), machine)
+    except errors.WrongRequest as error:
+        for argument in ("on", "not_on", "order"):
+            if error.object and error.object in request.get(_FIELDS[argument][0], ()):
+                error.message = f"{argument}: {error.message}"
+                error.args = (error.message,)
+                break
+        raise
 
 
 def _waited(machine: _native.Machine, request: bytes, patience: _waiting.Patience) -> int:

@@ -58,7 +58,7 @@ class Executor(_Executor):
     ) -> None:
         pool.check_number("max_workers", max_workers)
         pool.check_number("max_tasks_per_child", max_tasks_per_child)
-        pool.check_work(initializer, retries)
+        pool.check_work(initializer, initargs, retries)
         patience = _waiting.Patience(wait, cancel, on_wait, quiet)
         shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, patience, bind)
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)

@@ -30,10 +30,12 @@ def check_number(name: str, number: int | None, least: int = 1) -> None:
         raise ValueError(f"{name}: expected a number of {least} or more, got {number!r}")
 
 
-def check_work(initializer: object, retries: int) -> None:
+def check_work(initializer: object, initargs: object, retries: int) -> None:
     """Of what workers do, which Pool and Executor are told alike."""
     if initializer is not None and not callable(initializer):
         raise TypeError("initializer must be a callable")
+    if not hasattr(initargs, "__iter__"):
+        raise TypeError(f"initargs must be a tuple or a list, got {initargs!r}")
     check_number("retries", retries, 0)
 
 
@@ -51,6 +53,12 @@ def shares_for(
     _worker.stop_import_of_main()
     check_number("processes", processes)
     check_number("processes_per_policy", processes_per_policy)
+    if policy is not None and not isinstance(policy, Policy):
+        found: Any = policy
+        policy = list(found) if hasattr(found, "__iter__") else [found]
+        for one in policy:
+            if not isinstance(one, Policy):
+                raise TypeError(f"policy must be a Policy or a list of them, got {one!r}")
     if policy is not None and gpus is not None:
         raise ValueError("cannot provide both policy and gpus: a policy names its GPUs itself")
     several = gpus is not None or (policy is not None and not isinstance(policy, Policy))
@@ -131,7 +139,7 @@ class Pool:
         quiet: bool | None = None,
     ) -> None:
         check_number("maxtasksperchild", maxtasksperchild)
-        check_work(initializer, retries)
+        check_work(initializer, initargs, retries)
         shares = shares_for(
             processes, policy, processes_per_policy, gpus, _waiting.Patience(wait, cancel, on_wait, quiet), bind
         )

@@ -135,19 +135,32 @@ def gpu_names(words: Iterable[Name] | Name, what: str) -> list[str]:
     """GPUs, as a list, alone, or as the command line takes them.
 
     >>> gpu_names("0,2-3", "on"), gpu_names([1, "GPU-5d"], "on")
-    (['0', '2-3'], ['1', 'GPU-5d'])
+    (['0', '2', '3'], ['1', 'GPU-5d'])
     """
     if isinstance(words, (bytes, bytearray)):
         raise _mistake(what, words, "GPUs by their numbers or names")
     listed: Any = words.split(",") if isinstance(words, str) else words
+    if isinstance(words, Mapping):
+        raise _mistake(what, words, "GPUs by their numbers or names")
     if not hasattr(listed, "__iter__"):
         listed = [listed]
     found = []
     for word in listed:
         if isinstance(word, bool) or not (isinstance(word, str) and word.strip() or isinstance(word, int) and word >= 0):
             raise _mistake(what, word if isinstance(word, (int, float, str)) else words, "GPUs by their numbers or names")
-        found.append(text(str(word).strip(), what))
+        found += _range(text(str(word).strip(), what), what)
     return found
+
+
+def _range(word: str, what: str) -> list[str]:
+    """The numbers of "2-3"; any other word is one."""
+    ends = re.fullmatch(r"([0-9]{1,5})-([0-9]{1,5})", word)
+    if not ends:
+        return [word]
+    first, last = int(ends[1]), int(ends[2])
+    if last < first or last - first >= _MOST:
+        raise _mistake(what, word, "a range such as 0-3")
+    return [str(number) for number in range(first, last + 1)]
 
 
 def whole(number: int, what: str) -> int:

@@ -15,6 +15,12 @@ import tholepin
     (lambda: tholepin.claim(on=b"0"), "on: expected GPUs by their numbers or names, got b'0'"),
     (lambda: tholepin.claim(cancel=-5), "cancel: expected a descriptor"),
     (lambda: tholepin.claim(on_wait="x"), "on_wait: expected a function"),
+    (lambda: tholepin.claim(on={"0": 1}), "on: expected GPUs by their numbers or names"),
+    (lambda: tholepin.claim(on="3-1"), "on: expected a range such as 0-3, got '3-1'"),
+    (lambda: tholepin.claim(on="nope"), "on: no such GPU: nope"),
+    (lambda: tholepin.claim(not_on=["nope"]), "not_on: no such GPU: nope"),
+    (lambda: tholepin.claim(order=["nope"]), "order: no such GPU: nope"),
+    (lambda: tholepin.claim(quiet="x"), "quiet: expected True or False, got 'x'"),
     (lambda: tholepin.bind("0", 1), "local_rank: expected a whole number, got '0'"),
     (lambda: tholepin.bind(-1, 2), "local_rank: expected 0 or more, got -1"),
     (lambda: tholepin.bind(0, 1.5), "nproc_per_node: expected a whole number"),
@@ -31,6 +37,35 @@ def test_a_wrong_argument_is_named_and_is_a_value_error(call, says):
     with pytest.raises(ValueError) as caught:
         call()
     assert isinstance(caught.value, tholepin.Error) and says in str(caught.value)
+
+
+@pytest.mark.parametrize("said, says", [
+    (dict(gpus=2, on="0"), "2 GPUs asked for; on= names 1"),
+    (dict(gpus=3, on="0-1"), "3 GPUs asked for; on= names 2"),
+    (dict(gpus=2, on=[0], not_on=[0]), "on= names 1"),
+    (dict(gpus=10_000, not_on=[0]), "10000 GPUs asked for"),
+])
+def test_what_can_never_be_is_said_in_the_arguments_words(said, says):
+    with pytest.raises(tholepin.NeverPossible) as caught:
+        tholepin.claim(**said)
+    assert says in str(caught.value) and "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize("made", [tholepin.Pool, tholepin.Executor])
+@pytest.mark.parametrize("said, says", [
+    (dict(policy="x"), "policy must be a Policy"), (dict(policy=5), "policy must be a Policy"),
+    (dict(policy=[tholepin.Policy(), None]), "policy must be a Policy"), (dict(initargs=5), "initargs must be a tuple"),
+    (dict(initializer=5), "initializer must be"),
+])
+def test_a_pool_names_a_wrong_argument(made, said, says):
+    with pytest.raises(TypeError) as caught:
+        made(1, **said) if "policy" not in said else made(**said)
+    assert says in str(caught.value)
+
+
+def test_a_range_of_gpus_is_what_the_command_line_takes():
+    with tholepin.claim(2, on="0-1") as claim:
+        assert len(claim.gpus) == 2
 
 
 def test_a_number_is_seconds():
