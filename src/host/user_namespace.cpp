@@ -20,8 +20,11 @@ bool all_users_are_known() {
 }
 
 uid_t shown_for_the_unknown() {
-  const auto text = read_file("/proc/sys/kernel/overflowuid", 64);
-  return static_cast<uid_t>(text ? parse_u64(trim(*text)).value_or(65534) : 65534);
+  static const auto shown = [] {   // of the whole system, and asked for each of many files
+    const auto text = read_file("/proc/sys/kernel/overflowuid", 64);
+    return static_cast<uid_t>(text ? parse_u64(trim(*text)).value_or(65534) : 65534);
+  }();
+  return shown;
 }
 
 }  // namespace

@@ -33,6 +33,16 @@ def test_nobody_becomes_a_second_owner(lab):
     end(alice)
 
 
+@in_one_surrounding
+def test_the_user_nobody_claims_within_claims_like_any_other(lab):
+    """Only in a user namespace is that number the one of everybody from outside."""
+    lab.init()
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    inner = f"{lab.program} run -q --no-wait -g 1 -- printenv THOLE_CLAIM"
+    done = lab.run("root", *nobody, lab.program, "run", "-q", "-g", "2", "--", "sh", "-c", inner, HOME="/tmp")
+    assert done.returncode == 0 and done.stderr == "" and "/" in done.stdout, done.stdout + done.stderr
+
+
 def test_nobody_reads_or_alters_anothers_files(lab):
     lab.init()
     alice = lab.hold("alice")

@@ -20,6 +20,7 @@
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
 #include "host/entries.hpp"
+#include "host/user_namespace.hpp"
 
 namespace thole::host {
 namespace {
@@ -31,7 +32,6 @@ constexpr unsigned files_of_a_stranger = 16;                  // one is usual; m
 constexpr std::size_t most_files = 256;
 constexpr std::size_t few = 64;                               // users at a time
 constexpr std::size_t names_tried = 64;                       // for a file of mine: anybody can make files of such names
-constexpr uid_t unmapped = 65534;                             // how a user namespace shows everybody from outside
 constexpr int only_look = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 constexpr int to_write = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 constexpr mode_t open_to_readers = 01644;                     // sticky: what ages files in /tmp leaves them
@@ -64,9 +64,10 @@ bool write_locked(int fd, off_t byte) {
   return write_lock_in(fd, byte, byte + 1, found);
 }
 
-// A file of notes of this user: nobody else can write to it or set its locks.
+// A file of notes of this user: nobody else can write to it or set its locks. In a user namespace everybody from outside is
+// shown as one user.
 bool is_note_file(const struct stat& file, uid_t uid) {
-  return S_ISREG(file.st_mode) && file.st_uid == uid && uid != unmapped && (file.st_mode & 022) == 0;
+  return S_ISREG(file.st_mode) && file.st_uid == uid && is_known_owner(uid) && (file.st_mode & 022) == 0;
 }
 
 std::vector<std::string> names_in(int directory, std::size_t most = SIZE_MAX) {
@@ -211,7 +212,7 @@ bool is_noted_in(int directory, uid_t uid, dev_t device, ino_t inode) {
 // ---- Writing ----
 
 Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {
-  if (uid_ == unmapped) return errno = EPERM, Fd();
+  if (!is_known_owner(uid_)) return errno = EPERM, Fd();
   const NoteRecord record = encode(note, keys, number_);
   if (!name_.empty())
     if (Fd kept = put_into(name_, record, above)) return kept;
