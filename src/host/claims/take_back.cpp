@@ -3,11 +3,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "base/byte_range.hpp"
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/membership.hpp"
@@ -33,6 +37,27 @@ std::vector<pid_t> who_have(int node) {
     if (std::ranges::any_of(threads, keeps)) found.push_back(pid);
   }
   return found;
+}
+
+// Those whom the kernel names. Who took the lock may have ended, and his number be another's by now: who has no descriptor of it
+// counts only where nobody is seen to have one.
+std::vector<pid_t> who_took(const KernelLocks& locks, int node, const std::vector<pid_t>& holders) {
+  std::vector<pid_t> lockers = lockers_of(locks.flocks, node);
+  if (holders.empty()) return lockers;
+  std::erase_if(lockers, [&](pid_t pid) { return std::ranges::find(holders, pid) == holders.end(); });
+  return lockers.empty() ? holders : lockers;
+}
+
+// While it is locked, and it ends with this process, marks count (layout.hpp).
+Fd begin_taking(int directory) {
+  const std::string unfinished = std::string("new.") + taking_file;
+  ::unlinkat(directory, unfinished.c_str(), 0);
+  Fd file = open_at(directory, unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  struct flock wanted = byte_range(F_WRLCK, 0, 1);   // before anybody can open it: a reader's lock would be in the way
+  if (!file || ::fcntl(file.get(), F_OFD_SETLK, &wanted) != 0 || ::fchmod(file.get(), 0644) != 0 ||
+      ::renameat(directory, unfinished.c_str(), directory, taking_file) != 0)
+    throw Error(ErrorCode::unavailable, "cannot tell others that a GPU is taken back").about(taking_file).because(errno);
+  return file;
 }
 
 // Nobody interrupts while this lives: a node that stayed marked could be claimed by nobody.
@@ -95,13 +120,17 @@ TakeBack::TakeBack(int directory, const std::vector<std::string>& units, std::ch
     for (const std::string& name : nodes_of(unit)) {
       const Fd node = open_node(directory, name);
       if (!node || !stays_locked(node.get())) continue;
-      const std::vector<pid_t> lockers = lockers_of(before_.flocks, node.get());
+      const std::vector<pid_t> holders = who_have(node.get()), lockers = who_took(before_, node.get(), holders);
       Meant& meant = meant_[name];
       meant.processes.insert(lockers.begin(), lockers.end());
-      for (pid_t pid : who_have(node.get())) meant.processes.insert(pid);
+      meant.processes.insert(holders.begin(), holders.end());
       for (pid_t pid : meant.processes)
         if (const auto user = user_ids_of(pid)) meant.users.insert({user->real, user->effective});
     }
+}
+
+TakeBack::~TakeBack() {
+  if (taking_) ::unlinkat(directory_, taking_file, 0);
 }
 
 bool TakeBack::is_asked(const std::string& unit) const { return std::ranges::find(units_, unit) != units_.end(); }
@@ -126,10 +155,11 @@ TakeBack::Done TakeBack::node(const std::string& name, const How& how, std::set<
   const Fd node = open_node(directory_, name);
   if (!node || !stays_locked(node.get())) return how.maker.replace_fifo(name), Done::nobody_had_it;
   const std::string keeper = describe_keeper(node.get());
+  if (!taking_) taking_ = begin_taking(directory_);
   how.maker.mark(name, true);   // from here on nobody gets it
   const KernelLocks now = kernel_locks(limit_);
   const std::vector<pid_t> seen = who_have(node.get());
-  std::vector<pid_t> lockers = lockers_of(now.flocks, node.get());
+  std::vector<pid_t> lockers = who_took(now, node.get(), seen);
   if (!before_.names_all() || !now.names_all()) lockers.insert(lockers.end(), seen.begin(), seen.end());
   std::string spared;
   if (lockers.empty() && !(before_.whole && now.whole))

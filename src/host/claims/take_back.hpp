@@ -3,7 +3,8 @@
 // How this works. Who has the unit's nodes when init begins is meant: he loses them, and is named, and so are the processes
 // that are seen to run in his claim, for they run on. Who has got a node since, waiting honestly, keeps it, and while that
 // cannot be told nothing is taken. While init decides the node is marked (layout.hpp, being_taken), so that nobody gets it, and
-// no signal ends init. What the kernel lists (/proc/locks) decides where it is sure to name all; else descriptors do too.
+// no signal ends init but KILL, with which the mark ends too. What the kernel lists (/proc/locks) decides where it is sure to
+// name all; else descriptors do too.
 #pragma once
 
 #include <sys/types.h>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/node_maker.hpp"
 
@@ -24,6 +26,10 @@ class TakeBack {
  public:
   // Sees who is meant. `limit`: for reading what the kernel lists, each time.
   TakeBack(int directory, const std::vector<std::string>& units, std::chrono::nanoseconds limit = for_init_to_take);
+
+  TakeBack(const TakeBack&) = delete;
+  TakeBack& operator=(const TakeBack&) = delete;
+  ~TakeBack();
 
   bool is_asked(const std::string& unit) const;
 
@@ -52,6 +58,7 @@ class TakeBack {
   std::chrono::nanoseconds limit_;
   KernelLocks before_;
   std::map<std::string, Meant> meant_;   // who had which node
+  Fd taking_;                            // from the first mark on
 };
 
 // All nodes of a unit.

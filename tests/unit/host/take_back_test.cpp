@@ -103,6 +103,52 @@ TEST_F(TakingBack, WhereNobodyCanTellWhoHasItNothingIsTaken) {
   EXPECT_FALSE(asked.of("GPU-0", {maker, {}, "pid 7", {}}, said)) << "only its deleted lock was taken back";
 }
 
+// The number of who took it and has ended is now another user's: that user loses nothing that he takes later.
+TEST_F(TakingBack, WhoseProcessHasTheNumberOfOneThatEndedIsNotMeant) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: processes of two users";
+  constexpr uid_t innocent = 1;   // one that has an account
+  Fd node = locked();
+  Child holder([&](Child& self) { self.say('h'), self.hear(); return 0; });   // has inherited it
+  node.reset();
+  ASSERT_EQ(holder.hear(), 'h');
+  Child taker([&](Child& self) {
+    Fd again = open_at(directory.get(), "gpu.GPU-0", O_RDWR | O_NONBLOCK);
+    self.say('o'), self.hear();
+    const bool got = ::flock(again.get(), LOCK_EX | LOCK_NB) == 0;
+    int ends[2];
+    if (!got || ::pipe(ends) != 0) return 1;
+    if (::fork() == 0) return ::close(ends[1]), (void)!::read(ends[0], &ends, 1), 0;   // keeps it, while we live
+    again.reset();
+    become(innocent);
+    self.say('t'), self.hear();
+    return 0;
+  });
+  ASSERT_EQ(taker.hear(), 'o');
+  holder.say('x');
+  ASSERT_EQ(holder.wait(), 0);
+  taker.say('x');
+  ASSERT_EQ(taker.hear(), 't');   // the kernel names him, who has it no more
+  TakeBack asked(directory.get(), units);
+  taker.kill(SIGKILL);
+  taker.wait();
+  ASSERT_TRUE(eventually([&] {
+    const Fd look = open_at(directory.get(), "gpu.GPU-0", O_RDWR | O_NONBLOCK);
+    return ::flock(look.get(), LOCK_EX | LOCK_NB) == 0;
+  }));
+  const Fd fresh = open_at(directory.get(), "gpu.GPU-0", O_RDWR | O_NONBLOCK);
+  Child other([&](Child& self) {
+    become(innocent);
+    if (::flock(fresh.get(), LOCK_EX | LOCK_NB) != 0) return 1;
+    self.say('t'), self.hear();
+    return 0;
+  });
+  ASSERT_EQ(other.hear(), 't');
+  std::vector<std::string> said;
+  EXPECT_FALSE(asked.of("GPU-0", {maker, {}, "", {}}, said));
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("has got it just now"), std::string::npos) << said[0];
+}
+
 // Whoever interrupts init finds no node marked, which nobody could claim from then on.
 const TakingBack* interrupted = nullptr;
 std::atomic<int> times_interrupted{0}, times_marked{0};
@@ -135,6 +181,38 @@ TEST_F(TakingBack, NobodyInterruptsItWhileTheNodeIsMarked) {
   ::sigaction(SIGTERM, &before, nullptr);
   EXPECT_GT(times_interrupted, 0);
   EXPECT_EQ(times_marked, 0);
+}
+
+// A killed init leaves its mark: it says nothing, and the GPU can be claimed. While init lives nobody gets it.
+struct TakenBack : ClaimStoreTest {
+  bool is_had(port::ClaimStore& store) const { return try_claim(store, entry({"GPU-0"})).has_value(); }
+};
+
+TEST_F(TakenBack, TheMarkOfAKilledInitKeepsNobodyFromTheUnit) {
+  auto store = open();
+  ASSERT_TRUE(is_had(*store));
+  std::optional<port::Claim> held = try_claim(*store, entry({"GPU-0"}));
+  const Fd nodes = open_at(AT_FDCWD, directory.c_str(), O_RDONLY | O_DIRECTORY);
+  const std::string taking = directory + "/" + taking_file;
+  Child init([&](Child& self) {
+    held.reset();
+    const NodeMaker maker(nodes.get(), directory, {});
+    const std::vector<std::string> asked_for{"GPU-0"};
+    TakeBack asked(nodes.get(), asked_for);
+    std::vector<std::string> said;
+    const bool taken = asked.of("GPU-0", {maker, {}, "", {}}, said);
+    maker.mark("gpu.GPU-0", true);
+    self.say(taken ? 't' : 'n');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(init.hear(), 't');
+  held.reset();
+  EXPECT_FALSE(is_had(*store)) << "init decides still";
+  init.kill(SIGKILL);
+  init.wait();
+  EXPECT_EQ(::access(taking.c_str(), F_OK), 0) << "what it has left says nothing";
+  EXPECT_TRUE(is_had(*store));
 }
 
 }  // namespace
