@@ -12,14 +12,11 @@ std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<O
   if (!site.lend) return all;
   for (const OuterClaim& outer : around) {
     port::ClaimStore& store = outer.claimed_in ? *outer.claimed_in : site.store;
-    port::Claim claim{last_part(outer.id), outer.keys, {}};
     try {
-      claim.locks = site.lend(outer.id, store.about().directory, outer.keys);
-      if (claim.locks.empty()) continue;
-      store.check(claim, site.uid);
-      all.push_back(std::move(claim.locks));
+      port::ClaimLocks locks = site.lend(outer.id, store.about().directory, outer.keys);
+      if (!locks.empty()) all.push_back(std::move(locks));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::unavailable || !store.own_claim(claim.id).empty()) throw;
+      if (error.code() != ErrorCode::unavailable || !store.own_claim(last_part(outer.id)).empty()) throw;
       throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(outer.id);
     }
   }

@@ -190,6 +190,24 @@ def test_what_root_deletes_under_a_hidden_holder_gets_no_second_owner(lab, how):
 
 
 @in_one_surrounding
+def test_a_claim_whose_lock_root_has_deleted_is_claimed_within_and_released(lab):
+    """What its holder notes is understood: the unit keeps its slot over every init."""
+    lab.init()
+    claim = lab.thole("alice", "-q", "claim", "-g", "2", "--on", "1,2").stdout.strip()
+    lab.run("root", "rm", f"/run/thole/gpu.{key_of(lab, 2)}", check=True)
+    for _ in range(2):
+        assert "left out" in lab.init().stderr
+        assert claims_one(lab, "bob", "--on", "2").returncode in (69, 75)
+    one = ["run", "-q", "--no-wait", "--on", "2", "--", "printenv", "THOLE_CLAIM"]
+    inside = lab.thole("alice", *one, THOLE_CLAIM=claim)
+    assert inside.stdout.startswith(claim + "/"), inside.stdout + inside.stderr
+    assert lab.thole("alice", "extend", claim, "1h").returncode == 0
+    done = lab.thole("alice", "release", claim)
+    assert done.returncode == 0, done.stderr
+    assert "left out" not in lab.init().stderr and claims_one(lab, "bob", "--on", "2").returncode == 0
+
+
+@in_one_surrounding
 def test_locks_that_come_and_go_hide_no_hidden_holder(lab):
     """What the kernel lists is read in pages, and what others give back between two of them moves the rest."""
     lab.init()

@@ -137,7 +137,9 @@ InitReport SystemInit::run() {
   if (is_complete(paths_)) renew_file("queue", queue_size);
   else complete();
   report_.old_access = static_cast<unsigned>(held_.size());
-  const auto can_be_claimed = [this](const std::string& key) { return !key.empty() && !vanished(key); };
+  const auto can_be_claimed = [this](const std::string& key) {
+    return !key.empty() && !vanished(key) && is_there(gpu_node(key));
+  };
   report_.slots = static_cast<unsigned>(std::ranges::count_if(keys_, can_be_claimed));
   return report_;
 }
@@ -236,7 +238,8 @@ void SystemInit::forget_vanished() {
   }
 }
 
-// A unit whose lock was deleted under a living claim is left out until that claim has ended: nobody can claim it meanwhile.
+// A unit whose lock was deleted under a living claim is left out until that claim has ended: without a node nobody can claim it
+// meanwhile. It keeps its slot, or its holder could neither release it nor claim within it.
 void SystemInit::add_units() {
   std::vector<RecordedNode> missing = before_.nodes;
   std::erase_if(missing, [this](const RecordedNode& node) { return is_there(node.name); });
@@ -255,7 +258,6 @@ void SystemInit::add_units() {
     if (!who.empty() && !taken) {
       const std::string cure = holder->pid > 0 ? "" : " (if nobody does: sudo thole init --take-back " + key + ")";
       report_.cautions.push_back(fmt::format("{} is left out: its lock was deleted, and {} has it still{}", key, who, cure));
-      if (slot != keys_.end()) slot->clear(), keys_changed_ = true;
       continue;
     }
     if (slot == keys_.end()) {

@@ -39,8 +39,8 @@ std::vector<pid_t> who_have(int node) {
   return found;
 }
 
-// Those whom the kernel names. Who took the lock may have ended, and his number be another's by now: who has no descriptor of it
-// counts only where nobody is seen to have one.
+// Those whom the kernel names. Who took the lock may have ended, and his number be another's by now: who has no descriptor of
+// it counts only where nobody is seen to have one.
 std::vector<pid_t> who_took(const KernelLocks& locks, int node, const std::vector<pid_t>& holders) {
   std::vector<pid_t> lockers = lockers_of(locks.flocks, node);
   if (holders.empty()) return lockers;

@@ -171,6 +171,11 @@ Answer ask_keeper(const std::string& directory, std::string_view question, Milli
   }
   const std::string line = answer.text.substr(0, answer.text.find('\n'));
   if (line.starts_with("no ")) throw Error(ErrorCode::unavailable, printable(line.substr(3)));
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  if (answer.text.empty() && ::access((directory + "/control").c_str(), F_OK) != 0 &&
+      ::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+    no_keeper(directory, peer.uid);   // it has let go this moment
   if (!line.starts_with("ok "))
     throw Error(ErrorCode::unavailable, "the claim's keeper ended without an answer").about(directory);
   answer.text = line.substr(3);

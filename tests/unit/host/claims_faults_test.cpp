@@ -8,7 +8,9 @@
 #include <fstream>
 #include <random>
 
+#include "base/byte_range.hpp"
 #include "host/claims/init.hpp"
+#include "host/claims/layout.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::claim_tests {
@@ -182,6 +184,9 @@ TEST_F(Faults, ANodeThatLostItsNameOrIsBeingTakenAwayIsNoClaim) {
     EXPECT_GE(asked, 2u) << "the first lock was of no use";
     return won;
   };
+  const Fd taking = open_at(AT_FDCWD, (directory + "/" + taking_file).c_str(), O_RDWR | O_CREAT, 0644);
+  struct flock lives = byte_range(F_WRLCK, 0, 1);            // of who has marked it
+  ASSERT_EQ(::fcntl(taking.get(), F_OFD_SETLK, &lives), 0);
   EXPECT_FALSE(claim_while([&] { ASSERT_EQ(::chmod(node.c_str(), 0600 | S_ISUID), 0); }));
   ASSERT_EQ(::chmod(node.c_str(), 0600), 0);
   const auto held = claim_while([&] {
