@@ -1,10 +1,19 @@
-// Whether a file that is open still has its name: somebody may have removed it, or put another in its place.
+// Which file a name leads to. Only "there is no such file" says that something is not there: who could not look (for want of
+// memory, of a disk that answers, of leave) knows nothing, and what is done to a file that is gone loses one that is not.
 #pragma once
 
 #include <string>
 
 namespace thole {
 
+// Whether this errno says that there is none.
+bool says_absent(int sys_errno);
+
+// Whether something has that name; a link counts as itself. Throws Error(unavailable) where that cannot be seen.
+bool is_there(const std::string& path);
+
+// Whether a file that is open still has its name: somebody may have removed it, or put another in its place. True where that
+// cannot be seen.
 bool is_at(const std::string& path, int fd);
 
 }  // namespace thole

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -26,11 +27,20 @@ constexpr int most_attempts = 400;
 
 std::string plain_name(uid_t uid) { return fmt::format("thole-{}", uid); }
 
+// A passing trouble is no answer: for it a second directory would be made beside the first.
+void refuse_unseen(const std::string& path, int why) {
+  if (!says_absent(why) && why != EACCES)
+    throw Error(ErrorCode::unavailable, "cannot see whether your directory is there").about(path).because(why);
+}
+
 std::vector<std::string> entries(const std::string& path) {
   std::vector<std::string> names;
   Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY);
   std::unique_ptr<DIR, int (*)(DIR*)> listing(fd ? ::fdopendir(fd.get()) : nullptr, &::closedir);
-  if (!listing) return names;
+  if (!listing) {
+    refuse_unseen(path, errno);
+    return names;
+  }
   static_cast<void>(fd.release());
   while (const dirent* entry = ::readdir(listing.get()))
     if (std::string name = entry->d_name; name != "." && name != "..") names.push_back(std::move(name));
@@ -39,8 +49,11 @@ std::vector<std::string> entries(const std::string& path) {
 
 bool belongs_to(const std::string& path, uid_t uid, mode_t forbidden) {
   struct stat found;
-  return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == uid &&
-         (found.st_mode & forbidden) == 0;
+  if (::lstat(path.c_str(), &found) != 0) {
+    refuse_unseen(path, errno);
+    return false;
+  }
+  return S_ISDIR(found.st_mode) && found.st_uid == uid && (found.st_mode & forbidden) == 0;
 }
 
 bool is_settled(const std::string& path) {

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <string_view>
 
+#include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 
@@ -98,6 +100,14 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
 
 std::string boot_id() {
   return std::string(trim(read_file("/proc/sys/kernel/random/boot_id", 64).value_or("")));
+}
+
+std::string known_boot_id() {
+  errno = 0;
+  std::string id = boot_id();
+  if (id.empty())
+    throw Error(ErrorCode::unavailable, "cannot read the boot's id").about("/proc/sys/kernel/random/boot_id").because(errno);
+  return id;
 }
 
 pid_t calling_shell() {

@@ -45,6 +45,7 @@ bool has_word(pid_t pid, const std::string& word);
 
 // The kernel's name for the time since it started; empty where it tells none.
 std::string boot_id();
+std::string known_boot_id();                     // throws Error(unavailable): who takes this for another boot loses what runs
 
 // The direct children of this thread, zombies too; nothing where the kernel does not list them (CONFIG_PROC_CHILDREN).
 std::optional<std::vector<pid_t>> listed_children();

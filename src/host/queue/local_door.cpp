@@ -165,7 +165,7 @@ void LocalDoor::stir() {
   for (unsigned started = 0; !told(give_up); ++started) {
     if (started == starts_in_a_row)
       throw Error(ErrorCode::unavailable, "the queue's runner ended at once").hint(says_why());
-    static_cast<void>(files_.open_runner());     // what keeps each runner from its seat is said without starting one
+    check_seat(files_.runner_file());            // what keeps each runner from its seat is said without starting one
     static_cast<void>(files_.open_wake());
     if (sits_down(start_runner())) return;
   }

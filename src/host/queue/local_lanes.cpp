@@ -33,18 +33,48 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
   record.store = 0;
   record.job.store(job);
   record.boot.fill('\0');
-  const std::string boot = boot_id();
+  const std::string boot = known_boot_id();
   std::copy_n(boot.begin(), std::min(boot.size(), record.boot.size() - 1), record.boot.begin());
   record.magic = model::lane_magic;
 }
 
 constexpr unsigned looks_for_bearers = 20;
 
+// Whoever cannot be looked at, for want of memory or descriptors, may be one of those we look for: a run that lives would count
+// as lost, and be begun again.
+void refuse_unlooked() {
+  if (is_want(errno))
+    throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(errno).hint(mend_of_want(errno));
+}
+
+template <class Question>
+bool looked(const Question& question) {
+  errno = 0;
+  const bool yes = question();
+  if (!yes) refuse_unlooked();
+  return yes;
+}
+
+std::vector<pid_t> pids_to_look_at() {
+  std::vector<pid_t> pids;
+  looked([&] { return !(pids = all_pids()).empty(); });
+  return pids;
+}
+
+Fd end_of(pid_t pid) {
+  Fd end;
+  looked([&] { return static_cast<bool>(end = open_pidfd(pid)); });
+  return end;
+}
+
 std::map<pid_t, Fd> bearers_by_pid(const std::string& mark) {
+  const auto bears = [&](pid_t pid) {
+    return looked([&] { return user_of(pid) == ::geteuid() && carries_mark(pid, mark); });
+  };
   std::map<pid_t, Fd> found;
-  for (pid_t pid : all_pids())
-    if (user_of(pid) == ::geteuid() && carries_mark(pid, mark))
-      if (Fd end = open_pidfd(pid); end && carries_mark(pid, mark)) found.emplace(pid, std::move(end));
+  for (pid_t pid : pids_to_look_at())
+    if (bears(pid))
+      if (Fd end = end_of(pid); end && bears(pid)) found.emplace(pid, std::move(end));
   return found;
 }
 
@@ -63,13 +93,11 @@ std::optional<port::RunnerSeat> LocalLanes::sit() {
   for (;;) {
     port::RunnerSeat seat;
     seat.wake = files_.open_wake();
-    seat.lock = files_.open_runner();
-    if (take_seat(seat.lock, files_.runner_file())) {
+    if (take_seat(files_.runner_file(), seat.lock)) {
       write_pid(seat.lock);
       seat.removals = files_.watch_removals();
       return seat;
     }
-    seat.lock.reset();
     seat.wake.reset();
     const SeatLook other = look_at_seat(files_.runner_file());
     if (other.state == SeatLook::kept) return std::nullopt;
@@ -78,12 +106,9 @@ std::optional<port::RunnerSeat> LocalLanes::sit() {
 }
 
 bool LocalLanes::keep(port::RunnerSeat& seat) {
-  if (!files_.is_runner(seat.lock)) {
-    Fd lock = files_.open_runner();
-    if (!take_seat(lock, files_.runner_file())) return false;
-    write_pid(lock);
-    seat.lock = std::move(lock);
-  }
+  const int before = seat.lock.get();
+  if (!is_at(files_.runner_file(), before) && !take_seat(files_.runner_file(), seat.lock)) return false;
+  if (seat.lock.get() != before) write_pid(seat.lock);
   if (!files_.is_wake(seat.wake)) seat.wake = files_.open_wake();
   return true;
 }
@@ -161,9 +186,10 @@ void LocalLanes::signal_bearers(const std::string& mark, int signal) {
 std::vector<Fd> LocalLanes::holders(unsigned number) {
   const std::string of_this_queue = "THOLE_QUEUE_DIR=" + files_.directory();
   std::vector<Fd> ends;
-  for (pid_t pid : all_pids())
-    if (pid != ::getpid() && has_own_fifo_open(pid, fmt::format("/{}.life", number)) && has_word(pid, of_this_queue))
-      if (Fd end = open_pidfd(pid)) ends.push_back(std::move(end));
+  for (pid_t pid : pids_to_look_at())
+    if (pid != ::getpid() && looked([&] { return has_own_fifo_open(pid, fmt::format("/{}.life", number)); }) &&
+        looked([&] { return has_word(pid, of_this_queue); }))
+      if (Fd end = end_of(pid)) ends.push_back(std::move(end));
   return ends;
 }
 

@@ -14,6 +14,7 @@
 #include "base/poke.hpp"
 #include "base/standard.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 
 namespace thole::host {
 namespace {
@@ -45,12 +46,6 @@ void QueueFiles::make() const {
     if (::mkdir((directory_ + "/" + name).c_str(), 0700) != 0 && errno != EEXIST) cannot("cannot make the directory", name);
 }
 
-Fd QueueFiles::open_runner() const {
-  Fd file = open_at(AT_FDCWD, runner_file().c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-  if (!file) cannot("cannot open the runner's lock", "runner");
-  return file;
-}
-
 Fd QueueFiles::open_start() const {
   Fd file = open_at(AT_FDCWD, (directory_ + "/start").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   if (!file) cannot("cannot open the lock of who starts a runner", "start");
@@ -74,7 +69,9 @@ Fd QueueFiles::open_fifo(const std::string& name) const {
 
 // Empty when nobody reads.
 Fd QueueFiles::open_to_tell(const std::string& name) const {
-  return fifo_or_nothing(open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW));
+  Fd file = open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
+  if (!file && is_want(errno)) cannot("cannot open the FIFO", name);
+  return fifo_or_nothing(std::move(file));
 }
 
 bool QueueFiles::tell(const std::string& name) const {
@@ -83,17 +80,20 @@ bool QueueFiles::tell(const std::string& name) const {
 }
 
 Fd QueueFiles::watch_life(unsigned lane) const {
-  return fifo_or_nothing(open_at(AT_FDCWD, (path_of(lane) + ".life").c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW));
+  Fd file = open_at(AT_FDCWD, (path_of(lane) + ".life").c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+  if (!file && is_want(errno)) cannot("cannot open the FIFO", lane_name(lane) + ".life");
+  return fifo_or_nothing(std::move(file));
 }
 
 std::vector<unsigned> QueueFiles::lanes() const {
   std::vector<unsigned> numbers;
   std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir((directory_ + "/lanes").c_str()), ::closedir);
-  while (listing) {
-    const dirent* entry = ::readdir(listing.get());
-    if (!entry) break;
+  errno = listing ? 0 : errno;
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
     if (const auto number = parse_u64(entry->d_name)) numbers.push_back(static_cast<unsigned>(*number));
+    errno = 0;
   }
+  if (errno != 0 && !says_absent(errno)) cannot("cannot read the directory", "lanes");
   std::ranges::sort(numbers);
   return numbers;
 }
@@ -116,6 +116,7 @@ port::MappedRecord QueueFiles::map_record(unsigned lane, bool make, Fd* file_kep
   const std::string name = lane_name(lane);
   Fd file = open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_RDWR | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
   if (!file && make) cannot("cannot make a lane's record", name);
+  if (!file && !says_absent(errno) && errno != ELOOP) cannot("cannot open a lane's record", name);
   if (!file) return record;
   struct stat about {};
   const bool whole = ::fstat(file.get(), &about) == 0 && about.st_size >= static_cast<off_t>(sizeof(model::LaneRecord));

@@ -30,15 +30,13 @@ class QueueFiles {
 
   void make() const;                             // the directories within; throws Error(unavailable)
 
-  std::string runner_file() const { return directory_ + "/runner"; }
-  Fd open_runner() const;                        // made when missing; throws
+  std::string runner_file() const { return directory_ + "/runner"; }   // opened in runner_seat.hpp alone
   // A FIFO, made when missing, and its directory: to read from (and to keep open for writers), or to tell somebody. Telling:
-  // false when nobody reads.
+  // false when nobody reads. All throw where no descriptor is to be had: nobody is counted as gone for that.
   Fd open_wake() const { return open_fifo("wake"); }
   bool tell_runner() const { return tell("wake"); }
   Fd open_start() const;                         // locked by whoever starts a runner; made when missing; throws
   Fd watch_runner() const { return open_to_tell("wake"); }   // polls as an error once nobody reads; empty where nobody does
-  bool is_runner(const Fd& lock) const { return is_at(runner_file(), lock.get()); }
   bool is_wake(const Fd& wake) const { return is_at(directory_ + "/wake", wake.get()); }
   Fd watch_removals() const;                     // readable when the directory, or something in it, was removed; may be empty
   Fd open_mail(unsigned lane) const { return open_fifo(lane_name(lane) + ".mail"); }

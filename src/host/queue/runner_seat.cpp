@@ -14,8 +14,10 @@
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/process/open_files.hpp"
@@ -31,6 +33,50 @@ struct flock whole_file() {
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   return lock;
+}
+
+// The seat that this process has taken last, while its descriptor is open.
+struct Kept {
+  pid_t by = 0;
+  int file = -1;
+} kept;
+
+bool is_same(int one, int other) {
+  struct stat a {}, b {};
+  return one >= 0 && ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+// Once it was given up its number is free for others, such as this look.
+bool is_kept(const Fd& look) {
+  return kept.by == ::getpid() && kept.file != look.get() && is_same(kept.file, look.get());
+}
+
+// Without access; empty, with errno, where it cannot be looked at.
+Fd look_for(const std::string& name) { return open_at(AT_FDCWD, name.c_str(), O_PATH | O_NOFOLLOW); }
+
+// What was looked at, and no other file that has its name by now.
+Fd open_what_was_seen(const Fd& look, int flags) {
+  return open_at(AT_FDCWD, fmt::format("/proc/self/fd/{}", look.get()).c_str(), flags | O_NONBLOCK | O_NOCTTY);
+}
+
+[[noreturn]] void cannot_open_seat(const std::string& name) {
+  const int why = errno;
+  throw Error(ErrorCode::unavailable, "cannot open the runner's lock")
+      .about(name)
+      .because(why)
+      .hint(why == ENOSPC || why == EDQUOT ? "make room on that disk" : "thole doctor");
+}
+
+// The file, made when it is missing. Empty: `seat`, or else another seat of this process, is of that file.
+Fd open_seat(const std::string& name, const Fd& seat) {
+  for (;;) {
+    const Fd look = look_for(name);
+    if (look && (is_same(look.get(), seat.get()) || is_kept(look))) return Fd();
+    Fd file = look ? open_what_was_seen(look, O_RDWR)
+                   : open_at(AT_FDCWD, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (file) return file;
+    if (look || errno != EEXIST) cannot_open_seat(name);
+  }
 }
 
 // Another process than this one.
@@ -74,20 +120,29 @@ void take_flock(const Fd& file) {
 
 }  // namespace
 
-bool take_seat(const Fd& file, const std::string& name) {
+bool take_seat(const std::string& name, Fd& seat) {
+  Fd file = open_seat(name, seat);
+  if (!file) return static_cast<bool>(seat);
   struct flock lock = whole_file();
   if (::fcntl(file.get(), F_SETLK, &lock) != 0) {
     if (errno == EAGAIN || errno == EACCES) return false;
     throw Error(ErrorCode::unavailable, "cannot lock the queue").about(name).because(errno);
   }
   take_flock(file);
+  seat = std::move(file);
+  kept = {::getpid(), seat.get()};
   return true;
 }
 
+void check_seat(const std::string& name) { static_cast<void>(open_seat(name, Fd())); }
+
 // Asked twice, since the number of one who has ended may be another's by the time he is looked at.
 SeatLook look_at_seat(const std::string& name) {
-  const Fd file = open_at(AT_FDCWD, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!file) return {errno == ENOENT ? SeatLook::missing : SeatLook::empty, 0};
+  const Fd look = look_for(name);
+  if (look && is_kept(look)) return {SeatLook::kept, ::getpid()};
+  const Fd file = look ? open_what_was_seen(look, O_RDONLY) : Fd();
+  if (!file && !look && says_absent(errno)) return {SeatLook::missing, 0};
+  if (!file) cannot_open_seat(name);             // not "empty": another runner would be started for it
   for (;;) {
     const std::optional<pid_t> pid = locker_of(file);
     if (!pid) return {older_runner(file) ? SeatLook::older : SeatLook::empty, 0};

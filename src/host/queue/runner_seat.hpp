@@ -2,8 +2,9 @@
 //
 // How this works. The seat is a record lock (fcntl) of the file `runner`. Of the kernel's locks this one belongs to one
 // process: no child has it, be it forked a moment ago; it goes with its process, and whoever asks is told whose it is. It goes,
-// too, when its owner closes any descriptor of that file: a runner opens it to sit down, and nowhere else. Earlier builds had a
-// flock instead; a runner takes that as well, and replaces one of them.
+// too, when its owner closes any descriptor of that file. So nobody but what is here opens it, and here it is looked at first
+// through a descriptor without access (O_PATH), whose close takes no lock away: the file of a seat that this process keeps is
+// never opened again. Earlier builds had a flock instead; a runner takes that as well, and replaces one of them.
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +17,12 @@
 
 namespace thole::host {
 
-// False: another process has it. Throws Error(unavailable) where there can be no locks.
-bool take_seat(const Fd& file, const std::string& name);
+// Into `seat`; the file is made when it is missing. Where that is a descriptor of this very file already, nothing is done.
+// False: somebody else has it, and `seat` is as it was. Throws Error(unavailable) where the file cannot be opened, or locked.
+bool take_seat(const std::string& name, Fd& seat);
+
+// Makes the file when it is missing, and says why it cannot be opened.
+void check_seat(const std::string& name);
 
 struct SeatLook {
   enum State {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/store/schema.hpp"
 
@@ -27,7 +28,10 @@ std::string uri(const std::string& path, const char* how) {
 
 bool holds_something(const std::string& path) {
   struct stat about{};
-  return ::stat(path.c_str(), &about) == 0 && about.st_size > 0;
+  if (::stat(path.c_str(), &about) == 0) return about.st_size > 0;
+  if (says_absent(errno)) return false;
+  throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(path).because(errno).hint(
+      "nothing was changed; try again");
 }
 
 void check_queue_file(const std::string& directory) {

@@ -6,7 +6,8 @@
 
 namespace thole::host {
 
-// There is a file, and not just an empty one.
+// There is a file, and not just an empty one. Throws Error(unavailable) where that cannot be seen: a queue that could not be
+// looked at is none that one could begin anew.
 bool holds_something(const std::string& path);
 
 // Throws what they throw. Says nothing of a file that is not there, or empty: the first submit makes it.

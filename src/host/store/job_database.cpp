@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <memory>
 
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/store/file_check.hpp"
 #include "host/store/log_vfs.hpp"
@@ -27,10 +29,15 @@ constexpr std::uint64_t most_numbers = 1'000'000'000'000;   // of jobs; a larger
 // By a shared lock of this byte of queue.db-shm SQLite says that somebody uses it (UNIX_SHM_DMS in its os_unix.c).
 constexpr off_t users_of_index = 128;
 
-// Which file it is, of all that ever lay at this path: numbers of files are used again, times are not. 0: there is none.
+// Which file it is, of all that ever lay at this path: numbers of files are used again, times are not. 0: there is none. Throws
+// where that cannot be seen.
 std::uint64_t file_identity(const std::string& path) {
   struct statx about {};
-  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) return 0;
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) {
+    if (says_absent(errno)) return 0;
+    throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(path).because(errno).hint(
+        "nothing was changed; try again");
+  }
   const std::uint64_t parts[] = {about.stx_dev_major, about.stx_dev_minor, about.stx_ino,
                                  static_cast<std::uint64_t>(about.stx_btime.tv_sec), about.stx_btime.tv_nsec};
   return fnv1a({reinterpret_cast<const char*>(parts), sizeof parts}) | 1;
@@ -42,11 +49,41 @@ std::uint32_t origin_of(std::uint64_t file) { return static_cast<std::uint32_t>(
 std::uint64_t highest_number(const std::string& logs) {
   std::uint64_t highest = 0;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(logs.c_str()), ::closedir);
+  errno = listing ? 0 : errno;
   while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
     const std::string_view name = entry->d_name;
     highest = std::max(highest, parse_u64(name.substr(0, name.find('.'))).value_or(0));
+    errno = 0;
   }
+  if (errno != 0 && !says_absent(errno))
+    throw Error(ErrorCode::unavailable, "cannot see which numbers earlier jobs had").about(logs).because(errno);
   return highest > most_numbers ? 0 : highest;
+}
+
+[[noreturn]] void cannot_make(const std::string& path, int why) {
+  throw Error(ErrorCode::unavailable, "cannot make the queue's file").about(path).because(why)
+      .hint(why == ENOSPC || why == EDQUOT ? "free some space there, then try again; nothing was changed" : "");
+}
+
+// Gives a file another name that nothing has. False, with errno, otherwise: EEXIST where something has it.
+bool rename_to_free(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  return ::link(from.c_str(), to.c_str()) == 0 && ::unlink(from.c_str()) == 0;   // this file system cannot do it in one
+}
+
+// A file that is not there is as good as removed.
+bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || says_absent(errno); }
+
+// What lies where a queue's file is to be: nothing, an empty file, or one that is somebody's.
+enum class Place { free, empty, taken };
+
+Place place_at(const std::string& path) {
+  const Fd file = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  struct stat about{};
+  if (!file && says_absent(errno)) return Place::free;
+  if (!file || ::fstat(file.get(), &about) != 0) cannot_make(path, errno);
+  return about.st_size > 0 ? Place::taken : Place::empty;
 }
 
 }  // namespace
@@ -63,8 +100,17 @@ JobDatabase::Files JobDatabase::files_there() const {
   return {file_identity(path), file_identity(path + "-wal"), file_identity(path + "-shm")};
 }
 
-bool JobDatabase::replaced() const {
+// Whoever is told so drops what he has of it: not said of a file that only cannot be looked at.
+bool JobDatabase::replaced() const try {
   return origin_ != 0 && origin_of(file_identity(directory_ + "/queue.db")) != origin_;
+} catch (const Error&) {
+  return false;
+}
+
+bool JobDatabase::is_as_opened() const try {
+  return database_ && files_there() == files_;
+} catch (const Error&) {
+  return false;
 }
 
 bool JobDatabase::renew() {
@@ -100,22 +146,29 @@ void JobDatabase::look_where_it_is() {
 // is just opening the file that lay here would take it for that one's, undo what it says, and remove it.
 void JobDatabase::make_file(const std::string& path) {
   const Turnstile::Pass pass = turnstile_->pass();
-  if (holds_something(path)) return;             // another process was here first
+  const Place place = place_at(path);
+  if (place == Place::taken) return;             // another process was here first
   const std::string bytes = new_queue(steps_, highest_number(directory_ + "/logs"));
   const std::string made = path + ".new";
-  ::unlink(made.c_str());                        // of somebody who was killed here
+  if (!remove_file(made)) cannot_make(path, errno);   // of somebody who was killed here
   // Nobody else can read it whatever the umask; SQLite gives its other files the same mode.
   const Fd file = open_at(AT_FDCWD, made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  const std::string log = path + "-wal", put_away = log + ".old";
+  bool log_away = false;
   const auto failed = [&] {
     const int why = errno;
     ::unlink(made.c_str());
-    throw Error(ErrorCode::unavailable, "cannot make the queue's file").about(path).because(why)
-        .hint(why == ENOSPC || why == EDQUOT ? "free some space there, then try again; nothing was changed" : "");
+    if (log_away) rename_to_free(put_away, log);   // it may be that of a file which has come here meanwhile
+    cannot_make(path, why);
   };
   if (!file || !write_all(file.get(), bytes) || ::fsync(file.get()) != 0) failed();
-  ::rename((path + "-wal").c_str(), (path + "-wal.old").c_str());
-  for (const char* part : {"-shm", "-journal"}) ::unlink((path + part).c_str());
-  if (::rename(made.c_str(), path.c_str()) != 0) failed();
+  log_away = ::rename(log.c_str(), put_away.c_str()) == 0;
+  if (!log_away && !says_absent(errno)) failed();
+  for (const char* part : {"-shm", "-journal"})
+    if (!remove_file(path + part)) failed();
+  // An empty file gives way; one that has come meanwhile does not: that may be a queue which somebody has put back.
+  const bool placed = place == Place::free ? rename_to_free(made, path) : ::rename(made.c_str(), path.c_str()) == 0;
+  if (!placed) failed();
   // Nothing is in a log that somebody made meanwhile: it has no pass.
   for (const char* part : {"-wal", "-shm"}) ::unlink((path + part).c_str());
   ::fsync(guard_.get());
@@ -155,7 +208,7 @@ void JobDatabase::open() {
 }
 
 void JobDatabase::close() {
-  if (database_ && wrote_ && files_there() == files_) shorten_log();
+  if (wrote_ && is_as_opened()) shorten_log();
   wrote_ = false;
   database_.reset();
   turnstile_.reset();
@@ -166,7 +219,7 @@ void JobDatabase::close() {
 }
 
 void JobDatabase::rest() {
-  if (database_ && files_there() == files_) hold_index();
+  if (is_as_opened()) hold_index();
   close();
 }
 

@@ -77,7 +77,8 @@ class JobDatabase {
     std::uint64_t file = 0, log = 0, index = 0;
     bool operator==(const Files&) const = default;
   };
-  Files files_there() const;
+  Files files_there() const;                     // throws where they cannot be seen
+  bool is_as_opened() const;                     // false also where that cannot be seen
   void open();
   void look_where_it_is();
   void make_file(const std::string& path);

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/own_directory.hpp"
 #include "host/path.hpp"
@@ -27,11 +28,6 @@ namespace {
 
 // Not in linux/magic.h of every distribution.
 constexpr unsigned long xfs = 0x58465342, zfs = 0x2fc12fc1, bcachefs = 0xca451a4e, ramfs = 0x858458f6;
-
-bool is_there(const std::string& path) {
-  struct stat found;
-  return ::lstat(path.c_str(), &found) == 0;
-}
 
 std::string queue_name(const QueuePlaces& places) {
   std::string name = places.host.empty() ? "localhost" : places.host;
@@ -52,6 +48,25 @@ using CandidateKind = Candidate::Kind;
 
 constexpr const char* another = "name another directory: --queue-dir, THOLE_QUEUE_DIR";
 
+[[noreturn]] void cannot(const std::string& path, const std::string& what, int why = 0) {
+  throw Error(ErrorCode::unavailable, what)
+      .about(path)
+      .because(why)
+      .hint(another);
+}
+
+// Nothing where the user has nothing: what lasts (it is not there, or not for him) and no passing trouble, for which one queue
+// would be passed over and another one begun.
+std::optional<struct stat> what_is_at(const std::string& path) {
+  struct stat found;
+  if (::lstat(path.c_str(), &found) == 0) return found;
+  for (const int lasting : {ENOENT, ENOTDIR, EACCES, ELOOP, ENAMETOOLONG})
+    if (errno == lasting) return std::nullopt;
+  cannot(path, "cannot see whether a queue is there", errno);
+}
+
+bool is_there(const std::string& path) { return what_is_at(path).has_value(); }
+
 std::vector<Candidate> candidates(const QueuePlaces& places) {
   if (!places.named.empty()) return {{CandidateKind::named, places.named, ""}};
   std::vector<Candidate> all;
@@ -61,13 +76,6 @@ std::vector<Candidate> candidates(const QueuePlaces& places) {
   // There anybody can have made any directory: only one that is ours is looked into.
   all.push_back({CandidateKind::temporary, find_own_directory(places.temporary, places.uid).value_or(""), below});
   return all;
-}
-
-[[noreturn]] void cannot(const std::string& path, const std::string& what, int why = 0) {
-  throw Error(ErrorCode::unavailable, what)
-      .about(path)
-      .because(why)
-      .hint(another);
 }
 
 // Who has a group of his own (as most distributions give it) shares with nobody what it may write.
@@ -190,8 +198,8 @@ QueueDir described(const QueuePlaces& places, const Candidate& candidate) {
 }
 
 bool belongs_to(const std::string& path, uid_t uid) {
-  struct stat found;
-  return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == uid;
+  const auto found = what_is_at(path);
+  return found && S_ISDIR(found->st_mode) && found->st_uid == uid;
 }
 
 // The first that holds a queue. Whose it is comes before what is in it: what others have put somewhere is not looked at. What
@@ -233,7 +241,8 @@ Disk disk_of(const std::string& path) {
   struct statfs fs;
   std::string there = path;
   while (::statfs(there.c_str(), &fs) != 0) {
-    if (there == "/" || there == ".") return Disk::foreign;
+    const bool can_be_above = says_absent(errno) || errno == EACCES;
+    if (!can_be_above || there == "/" || there == ".") return Disk::foreign;
     there = parent_of(there);
   }
   switch (static_cast<unsigned long>(fs.f_type)) {

@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <thread>
 
 #include "base/fd.hpp"
@@ -29,6 +30,7 @@
 #include "host/queue/log_files.hpp"
 #include "host/queue/runner_seat.hpp"
 #include "host/surroundings/logout.hpp"
+#include "support/failing_calls.hpp"
 #include "support/said.hpp"
 #include "test_folders.hpp"
 
@@ -207,7 +209,7 @@ TEST_F(QueueSeats, WhoReadsTheFifoWithoutTheSeatIsNotTold) {
 // The first one that is started is killed, so to speak, before it sits; somebody reads the FIFO meanwhile.
 TEST_F(QueueSeats, AStartedRunnerThatEndsBeforeItSitsIsStartedAgain) {
   const pid_t other = child_that([&] { static const Fd wake = QueueFiles(directory_).open_wake(); });
-  QueueFiles(directory_).open_runner();
+  check_seat(QueueFiles(directory_).runner_file());
   LocalDoor(directory_, runner("[ $(wc -l < " + directory_ + "/starts) = 2 ] || { true & echo $! >&0; wait; exit 0; };"),
             Millis{60'000})
       .stir();
@@ -340,6 +342,29 @@ TEST(QueueRunner, AProcessThatCannotBeLookedAtIsNotTakenForADyingOne) {
   EXPECT_FALSE(dying);
 }
 
+// Without a descriptor to look with nobody is gone: a run that lives would be begun again.
+TEST_F(QueueSeats, WhoCannotBeLookedAtIsNotCountedAsGone) {
+  LocalLanes lanes(directory_);
+  auto seat = lanes.sit();
+  const auto lane = lanes.take(0, 1);
+  const std::map<std::string, std::function<void()>> looks = {
+      {"lanes", [&] { lanes.look(); }},
+      {"a lane", [&] { lanes.look_at(0); }},
+      {"bearers", [&] { lanes.bearers("no such mark"); }},
+      {"holders", [&] { lanes.holders(0); }},
+      {"the seat", [&] { look_at_seat(directory_ + "/runner"); }},
+      {"the boot", [] { known_boot_id(); }},
+  };
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  std::map<std::string, std::string> said;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (const auto& [what, look] : looks) said[what] = test::said(look);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  for (const auto& [what, error] : said) EXPECT_NE(error, "nothing was thrown") << what;
+}
+
 // Becomes a process of which no more runs than one thread that never ends: to look at it is dying, and it does not end.
 [[noreturn]] void become_undead() {
   std::thread([] { for (;;) ::pause(); }).detach();
@@ -399,6 +424,61 @@ TEST_F(QueueSeats, ARunnerWhoseLockWasRemovedIsWaitedFor) {
   int status = -1;
   ::waitpid(teller, &status, 0);
   EXPECT_EQ(status, 0);   // one that it started between the file and its lock has found us there, and left
+}
+
+// A record lock goes with any descriptor of its file that its process closes.
+TEST_F(QueueSeats, TheRunnerKeepsItsLockWhateverItDoesWithTheFile) {
+  const std::string file = directory_ + "/runner", aside = directory_ + "/aside";
+  LocalLanes lanes(directory_);
+  auto seat = lanes.sit();
+  ASSERT_TRUE(seat);
+  LocalDoor door(directory_, runner());
+  // What another process sees.
+  const auto is_kept = [&] {
+    const pid_t other = ::fork();
+    if (other == 0) {
+      const SeatLook look = look_at_seat(file);
+      ::_exit(look.state == SeatLook::kept && look.pid == ::getppid() ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(other, &status, 0);
+    return status == 0;
+  };
+  ASSERT_TRUE(is_kept());
+  const std::map<std::string, std::function<void()>> ways = {
+      {"keep", [&] { EXPECT_TRUE(lanes.keep(*seat)); }},
+      {"keep, of a file that cannot be looked at",
+       [&] { test::where_no_path_can_be_seen(ENOMEM, [&] { EXPECT_TRUE(lanes.keep(*seat)); }); }},
+      // It was away when it was looked at, and is there again when it is opened.
+      {"take again", [&] { EXPECT_TRUE(take_seat(file, seat->lock)); }},
+      {"away and back", [&] {
+         std::filesystem::rename(file, aside);
+         std::filesystem::rename(aside, file);
+         EXPECT_TRUE(lanes.keep(*seat));
+       }},
+      {"sit", [&] { EXPECT_FALSE(lanes.sit()); }},
+      {"look", [&] { EXPECT_EQ(look_at_seat(file).pid, ::getpid()); }},
+      {"check", [&] { check_seat(file); }},
+      {"runner", [&] { EXPECT_EQ(door.runner(), ::getpid()); }},
+      {"runner_end", [&] { EXPECT_TRUE(door.runner_end()); }},
+      {"stir", [&] { door.stir(); }},
+      {"look at lanes", [&] { lanes.look(); }},
+      {"fork", [&] {
+         const pid_t lane = lanes.fork(*lanes.take(0, 1), *seat, [](port::LaneSeat&) { return 0; });
+         ::waitpid(lane, nullptr, 0);
+       }},
+      {"removed", [&] {
+         std::filesystem::remove(file);
+         EXPECT_TRUE(lanes.keep(*seat));
+       }},
+  };
+  for (const auto& [way, does] : ways) {
+    does();
+    EXPECT_TRUE(is_kept()) << way;
+  }
+  EXPECT_EQ(starts(), "");
+  seat.reset();
+  EXPECT_EQ(look_at_seat(file).state, SeatLook::empty);
 }
 
 // Somebody has removed its FIFO, and it does not see it.
