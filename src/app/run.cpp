@@ -24,17 +24,43 @@ void enter_around(const Site& site, const std::string& outer, Acquired& joined) 
   joined.around = locks_around(site, around);
 }
 
-// A claim that is kept by somebody of ours, joined by copies of its locks.
-Acquired join_claim(RunPorts& ports, const std::string& word) {
+KeptClaim claim_named(RunPorts& ports, const std::string& word) {
   const auto gpus = [&ports]() -> const Observer& {
     ports.site.observer.look(ports.site.patience);
     return ports.site.observer;
   };
-  const KeptClaim kept = find_claim(
+  return find_claim(
       {&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus, ports.site.user_name,
        ports.job_of_lane}, word);
+}
+
+[[noreturn]] void has_ended(const std::string& id) {
+  throw Error(ErrorCode::unavailable, "the claim to run in has ended").about(id);
+}
+
+// Some of a claim's units, as whoever runs inside it claims them. The masks of the place that we come from say nothing of it.
+Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOptions& options) {
+  const KeptClaim kept = claim_named(ports, wanted.in);
+  if (kept.uid != ports.site.uid)
+    throw Error(ErrorCode::usage, "only its owner claims a part of a claim")
+        .about(kept.id)
+        .hint("without -g and the like a command has the whole of it");
+  const plan::Environment inside{{"THOLE_CLAIM", kept.id}};
+  const std::optional<OuterClaim> around = outer_claim(ports.site.store, inside);
+  if (!around || around->id != kept.id) has_ended(kept.id);
+  const Site& here = ports.site;
+  Site site{here.observer, here.store,     here.clock,    inside,   here.policy,
+            here.uid,      here.user_name, here.patience, here.lend};
+  Acquired part = acquire(site, wanted.request, options);
+  if (!part.reused && wanted.request.gpus > 0 && !part.inner_store) has_ended(kept.id);   // while we waited
+  return part;
+}
+
+// A claim that is kept by somebody of ours, joined by copies of its locks.
+Acquired join_claim(RunPorts& ports, const std::string& word) {
+  const KeptClaim kept = claim_named(ports, word);
   Acquired joined;
-  gpus();
+  ports.site.observer.look(ports.site.patience);
   joined.claim.id = last_part(kept.id);   // as the store knows it
   joined.claim.keys = kept.keys;
   joined.claim.locks = ports.control.descriptors(kept.directory);
@@ -84,7 +110,9 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   options.looked = [&](const model::Snapshot& seen) { check_binding(seen.machine, wanted.bind, wanted.request); };
   options.waiting = events.waiting;
   options.caution = events.caution;
-  Acquired acquired = wanted.in.empty() ? acquire(ports.site, wanted.request, options) : join_claim(ports, wanted.in);
+  Acquired acquired = wanted.in.empty()   ? acquire(ports.site, wanted.request, options)
+                      : wanted.part_of_it ? claim_within(ports, wanted, options)
+                                          : join_claim(ports, wanted.in);
   if (events.got) events.got(acquired);
 
   const std::optional<Binding> binding = binding_for(ports.site, ports.bind, wanted.bind, acquired, 1);

@@ -28,7 +28,8 @@ struct RunRequest {
   bool linger = false;                 // wait for what the command leaves behind instead of ending it
   bool supervised = true;              // false: replace this process by the command
   model::BindOptions bind;             // how it is bound; a claim of no GPU is not
-  std::string in;                      // run inside this claim (id or unique prefix) instead of making one
+  std::string in;                      // run inside this claim (id or unique prefix) instead of making one of the machine's
+  bool part_of_it = false;             // what `request` says is claimed inside that one; else the whole of it is joined
   std::map<std::string, std::string> carry;   // further variables for the job: THOLE_MACHINE, THOLE_STATE_DIR
 };
 

@@ -44,7 +44,7 @@ std::string footer_text(const TaskFooter& footer) {
     text += fmt::format("; peak memory {}", format_mib(mib_of_kib(*footer.over.peak_memory_kib)));
   if (footer.peak_gpu_mib) text += "; peak GPU memory " + format_mib(*footer.peak_gpu_mib);
   text += "\n";
-  for (const std::string& process : ended.left_behind) text += "# left behind: " + printable(process, 200) + "\n";
+  for (const std::string& process : some_of(ended.left_behind)) text += "# left behind: " + printable(process, 200) + "\n";
   if (!footer.next.empty()) text += "# " + footer.next + "\n";
   return text;
 }

@@ -41,6 +41,7 @@ struct RunOptions {
   std::string ids;  // "auto", "uuid" or "index"; "" = the configuration decides
   std::string status_file;
   std::string in;  // the claim to run in
+  bool part_of_it = false;   // … with words that say how much of it
 };
 
 struct ClaimOptions {

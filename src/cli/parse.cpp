@@ -297,7 +297,17 @@ class Parser {
                   fmt::format("--local-rank {} of --ranks {}: ranks count from 0", *bind.local_rank, *bind.ranks));
   }
 
-  void check_run() const {
+  // The words that say which GPUs: not how long it may last or wait.
+  bool asks_for_gpus() const {
+    constexpr std::string_view words[] = {"gpus",   "on",       "not",        "model", "memory", "share", "share-with",
+                                          "beside", "max-load", "max-memory", "pick",  "shape",  "order", "trust-claims"};
+    return std::ranges::any_of(words, [this](std::string_view word) { return given(word); });
+  }
+
+  void check_run() {
+    result_.run.part_of_it = asks_for_gpus();
+    if (!result_.run.in.empty() && result_.run.dry_run)
+      throw Error(ErrorCode::usage, "--dry-run shows no claim inside another: it goes without --in");
     const model::BindWishes& binding = result_.binding;
     if (binding.off && (binding.mode || binding.memory || binding.smt || binding.nic || binding.threads || binding.reserve ||
                         binding.lend || binding.balanced || binding.strict))

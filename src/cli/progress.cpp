@@ -6,6 +6,7 @@
 #include "app/why.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/output.hpp"
 #include "cli/render_binding.hpp"
 #include "cli/render_run.hpp"
@@ -105,7 +106,7 @@ void Progress::left_behind(const std::vector<std::string>& processes) {
   std::string text = fmt::format(
       "the command left {} running, {}:", processes.size() == 1 ? "a process" : fmt::format("{} processes", processes.size()),
       context_.invocation.run.linger ? "waiting for the end" : "ending what is left");
-  for (const std::string& process : processes) text += "\n  " + printable(process, 76);
+  for (const std::string& process : some_of(processes)) text += "\n  " + printable(process, 76);
   context_.warn(text);
 }
 

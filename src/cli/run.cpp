@@ -61,6 +61,7 @@ int run(Context& context) {
   wanted.linger = invocation.run.linger;
   wanted.supervised = !invocation.run.no_supervisor;
   wanted.in = invocation.run.in;
+  wanted.part_of_it = invocation.run.part_of_it;
   wanted.bind = context.binding(model::BindOptions::for_command());
   wanted.carry = context.carry();
 

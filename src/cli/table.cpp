@@ -105,7 +105,7 @@ constexpr Option topo_rows[] = {
 
 constexpr Option run_rows[] = {
   dry_run_row, ids_row,
-  {0, "in", "CLAIM", "run inside a claim made by `thole claim`",
+  {0, "in", "CLAIM", "run inside a claim made by `thole claim`: on all its GPUs, or claim of these what -g and the like say",
    [](I& i, const W& w) { i.run.in = text_of(w); }, Offer::claims},
   {0, "linger", "", "when the command ends, wait for the processes it leaves behind instead of ending them",
    [](I& i, const W&) { i.run.linger = true; }},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "base/words.hpp"
 
 namespace thole::plan {
 
@@ -111,8 +112,7 @@ std::string name_all(const std::vector<const GpuProcess*>& processes) {
   constexpr std::size_t most_named = 3;
   std::string text;
   for (std::size_t i = 0; i < std::min(processes.size(), most_named); ++i) text += (i ? ", " : "") + name_one(*processes[i]);
-  if (processes.size() > most_named) text += fmt::format(" and {} more", processes.size() - most_named);
-  return text;
+  return text + and_more(processes.size(), most_named);
 }
 
 bool tolerated(const GpuProcess& process, const model::Request& request, const std::string& my_user) {

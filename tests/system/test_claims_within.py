@@ -266,3 +266,38 @@ def test_a_state_directory_named_from_here_is_the_same_from_elsewhere(box, tmp_p
     for claim in (inner, outer):
         done = thole(box, "release", claim)
         assert done.returncode == 0, done.stderr
+
+
+# --in with words of a request is the same as claiming inside; without any it has the whole.
+def test_run_in_a_claim_obeys_the_words_of_a_request(box):
+    claim = thole(box, "-q", "claim", "-g", "3", "--on", "1,2,3").stdout.strip()
+    show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; read line"]
+    first, second = (Started([THOLE, "run", "-q", "--in", claim, "-g", "1", *show], env=box) for _ in range(2))
+    gpus = {first.line().strip(), second.line().strip()}
+    assert len(gpus) == 2 and gpus < {"1", "2", "3"}, gpus
+    third = ({"1", "2", "3"} - gpus).pop()
+    words = ["run", "-q", "--no-wait", "--in", claim]
+    # Masks of the place that it is run from say nothing of the GPUs of the claim.
+    one = thole(box, *words, "--share", "--memory", "1G", "--", "printenv", "CUDA_VISIBLE_DEVICES", CUDA_VISIBLE_DEVICES="0")
+    assert one.stdout.strip() == third, one.stderr
+    none = thole(box, *words, "-g", "2", "--", "true")
+    assert none.returncode == 75, none.stderr
+    for too_much in (["-g", "5"], ["--on", "0"], ["--model", "H100"]):
+        refused = thole(box, *words, *too_much, "--", "echo", "ran")
+        assert refused.returncode == 64 and not refused.stdout, (too_much, refused.stderr)
+    whole = thole(box, *words, "--", "printenv", "CUDA_VISIBLE_DEVICES")
+    assert whole.stdout.strip() == "1,2,3", whole.stderr
+    for run in (first, second):
+        run.write("go on\n")
+        assert run.wait() == 0
+    identity = thole(box, *words, "-g", "2", "--", "printenv", "THOLE_CLAIM").stdout.strip()
+    assert identity.startswith(claim + "/"), identity
+    dry = thole(box, *words, "--dry-run", "--", "true")
+    assert dry.returncode == 64 and "--in" in dry.stderr, dry.stderr
+    assert thole(box, "release", claim).returncode == 0
+
+
+def test_of_many_processes_left_behind_the_first_are_named(box):
+    done = thole(box, "run", "-g", "1", "--", "sh", "-c", "for i in $(seq 30); do setsid sleep 600 & done")
+    assert "left 30 processes running" in done.stderr and "and 22 more" in done.stderr, done.stderr
+    assert done.stderr.count("sleep 600") == 8, done.stderr

@@ -13,14 +13,13 @@
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/membership.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
-
-constexpr std::size_t most_named = 8;
 
 void pause_briefly() {
   const timespec time{0, 20'000'000};
@@ -86,13 +85,13 @@ std::string still_run(const std::string& unit, const std::set<pid_t>& processes)
   std::string named;
   std::size_t told = 0;
   for (pid_t pid : processes) {
-    if (told == most_named) break;
+    if (told == most_listed) break;
     const auto process = process_state(pid);
     if (!process || process->state == 'Z') continue;
     named += (told++ == 0 ? "" : ", ") + describe_process(pid);
   }
   if (told == 0) return "";
-  if (processes.size() > most_named) named += fmt::format(" and {} more", processes.size() - most_named);
+  named += and_more(processes.size(), most_listed);
   return fmt::format("what had {} may use it still; end it: {}", unit, named);
 }
 

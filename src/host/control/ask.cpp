@@ -16,6 +16,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/control/door.hpp"
 #include "host/process/open_files.hpp"
@@ -137,15 +138,17 @@ bool receive(int keeper, Answer& answer, bool with_descriptors) {
 }  // namespace
 
 std::string ways_to_end(const std::string& claim, uid_t owner) {
-  std::string ways;
+  std::vector<std::string> ways;
   for (const ProcessStat& process : started_in_claim(claim, owner)) {
     // What a shell within the claim has started besides.
     if (process.pid == ::getpid() || !has_locked_fifo(process.pid)) continue;
     const std::string shown = describe_process(process);   // "1234 python train.py"
     const std::string command = shown.substr(std::min(shown.find(' ') + 1, shown.size()));
-    ways += fmt::format("\n  kill {}  # {}", process.pid, printable(command, 60));
+    ways.push_back(fmt::format("kill {}  # {}", process.pid, printable(command, 60)));
   }
-  return ways;
+  std::string text;
+  for (const std::string& way : some_of(std::move(ways))) text += "\n  " + way;
+  return text;
 }
 
 Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience) {
