@@ -260,7 +260,8 @@ void Lane::begin(const port::TakenTask& taken) {
     port::ProcessSpec spec = spec_for(running, std::move(argv));
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
     port::TaskRun run{taken.place, task_mark(ports_.queue, secret_, taken.job, taken.index, taken.runs), taken.time,
-                      spec_.patience, spec_.linger};
+                      spec_.patience, spec_.linger,
+                      [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); }};
     record.pid = keeper_->start(spec, run);
     running_.emplace(taken.place, std::move(running));
   } catch (const Error& error) {

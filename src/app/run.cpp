@@ -5,6 +5,7 @@
 #include "app/holding.hpp"
 #include "app/locks_around.hpp"
 #include "app/outer_claim.hpp"
+#include "app/task_text.hpp"
 #include "base/error.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
@@ -130,6 +131,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   policy.time_limit = wanted.request.time;
   policy.linger = wanted.linger;
   policy.on_left_behind = events.left_behind;
+  policy.on_out_of_reach = [&](const auto& which) { if (events.caution) events.caution(out_of_reach_text(which)); };
   if (door) {
     policy.control = door->fd();
     policy.serve = [&door] { return door->serve(); };

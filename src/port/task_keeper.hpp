@@ -1,6 +1,7 @@
 // Port: the tasks of one lane as processes: started, ended, stopped and watched, several at a time.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@ struct TaskRun {
   std::optional<Seconds> time_limit;             // INT, then TERM, then KILL, `patience` apart
   Millis patience{10'000};
   bool linger = false;                           // wait for what it leaves behind instead of ending it
+  std::function<void(const std::vector<std::string>&)> on_out_of_reach;   // as SupervisePolicy's
 };
 
 struct TaskOver {

@@ -19,7 +19,7 @@ std::vector<pid_t> children_now() {
   siginfo_t any = {};
   if (::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return {};
   std::vector<pid_t> children;
-  for (const auto& process : descendants(::getpid()))
+  for (const auto& process : our_descendants())
     if (process.parent == ::getpid()) children.push_back(process.pid);
   return children;
 }

@@ -11,13 +11,40 @@
 
 namespace thole::host {
 
-void signal_process(const ProcessStat& process, int signal) {
+bool signal_process(const ProcessStat& process, int signal) {
+  if (process.hidden) return ::kill(process.pid, signal) == 0 || errno != EPERM;   // our child: nobody else waits for it
   const Fd fd = open_pidfd(process.pid);
-  if (!fd && errno != ENOSYS) return;
+  if (!fd && errno != ENOSYS) return true;
   const auto now = read_process(process.pid);
-  if (!now || now->start_ticks != process.start_ticks) return;
-  if (fd) ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0);
-  else ::kill(process.pid, signal);
+  if (!now || now->start_ticks != process.start_ticks) return true;
+  const long sent = fd ? ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) : ::kill(process.pid, signal);
+  return sent == 0 || errno != EPERM;
+}
+
+std::vector<ProcessStat> signal_all(const std::vector<ProcessStat>& picture, int signal, pid_t whole) {
+  std::set<pid_t> groups;
+  if (whole > 0) groups.insert(whole);
+  for (const ProcessStat& process : picture)
+    if (process.hidden && process.group == process.pid) groups.insert(process.group);
+  const bool goes_on = signal != SIGKILL && signal != SIGSTOP && signal != SIGCONT;
+  for (const pid_t group : groups) {
+    ::kill(-group, signal);
+    if (goes_on) ::kill(-group, SIGCONT);
+  }
+  std::vector<ProcessStat> out_of_reach;
+  for (const ProcessStat& process : picture) {
+    const bool told = groups.contains(process.group);
+    if (!signal_process(process, told ? 0 : signal)) out_of_reach.push_back(process);
+    else if (!told && goes_on) signal_process(process, SIGCONT);
+  }
+  return out_of_reach;
+}
+
+void OutOfReach::tell(const std::vector<ProcessStat>& processes, const Tell& tell) {
+  std::vector<std::string> words;
+  for (const ProcessStat& process : processes)
+    if (told_.insert(process.pid).second) words.push_back(describe_process(process));
+  if (tell && !words.empty()) tell(words);
 }
 
 bool Stopping::look(const std::vector<ProcessStat>& picture) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,8 +12,14 @@
 
 namespace thole::host {
 
-// Through a pidfd, so that a pid reused since the picture was taken is not hit.
-void signal_process(const ProcessStat& process, int signal);
+// Through a pidfd, so that a pid reused since the picture was taken is not hit. False: the kernel does not let us (a process
+// of another user: sudo).
+bool signal_process(const ProcessStat& process, int signal);
+
+// A signal to all of a picture, and CONT after it: a stopped process must run to hear it. A process group that was made below
+// us gets it as one, for the sake of members that /proc hides: those of hidden children, and `whole` (0: none), the group of a
+// command that has not been waited for. Returns those that the kernel does not let us signal.
+std::vector<ProcessStat> signal_all(const std::vector<ProcessStat>& picture, int signal, pid_t whole = 0);
 
 // SIGSTOP for a tree of processes that may fork meanwhile. A fork that had begun when the signal came still makes a child, and
 // no picture shows that before its parent has stopped (copy_process() in the kernel's kernel/fork.c looks for signals first and
@@ -24,6 +32,16 @@ class Stopping {
  private:
   std::set<std::pair<pid_t, std::uint64_t>> met_;   // pid and start
   bool were_stopped_ = false;                       // all of the picture before
+};
+
+// Those that the kernel does not let us signal, each told of once.
+class OutOfReach {
+ public:
+  using Tell = std::function<void(const std::vector<std::string>&)>;
+  void tell(const std::vector<ProcessStat>& processes, const Tell& tell);
+
+ private:
+  std::set<pid_t> told_;
 };
 
 }  // namespace thole::host

@@ -49,6 +49,7 @@ class Supervisor {
   void next_step_against_rest();
   void kill_rest();
   std::vector<ProcessStat> tree() const;
+  void signal_these(const std::vector<ProcessStat>& processes, int signal, pid_t whole = 0);
 
   const pid_t command_;
   const port::SupervisePolicy& policy_;
@@ -62,6 +63,7 @@ class Supervisor {
   std::optional<SteadyTime> deadline_;  // of the next step
   std::optional<SteadyTime> give_up_;   // when even SIGKILL does not help (another user's process, a hung driver)
   std::vector<pid_t> told_;             // of the rest, those that got TERM
+  OutOfReach out_of_reach_;
   port::Ended ended_;
 };
 
@@ -208,11 +210,9 @@ void Supervisor::next_step_against_command() {
   const int signal = steps[std::min(step_++, 2)];
   const pid_t its_group = ::getpgid(command_);
   if (signal == SIGKILL) cgroup_.kill();  // what moved to another cgroup is found in the tree
-  for (const auto& process : tree()) {
-    if (signal == SIGINT && process.group != its_group) continue;
-    signal_process(process, signal);
-    if (signal != SIGKILL) signal_process(process, SIGCONT);  // a stopped one must run to hear it
-  }
+  std::vector<ProcessStat> told = tree();
+  if (signal == SIGINT) std::erase_if(told, [&](const ProcessStat& process) { return process.group != its_group; });
+  signal_these(told, signal, its_group == command_ ? command_ : 0);
   deadline_ = steady_clock::now() + policy_.patience;
 }
 
@@ -222,7 +222,7 @@ void Supervisor::look_at_rest() {
     for (const auto& process : tree())  // those that were started since
       if (std::ranges::find(told_, process.pid) == told_.end()) {
         told_.push_back(process.pid);
-        signal_process(process, SIGTERM);
+        signal_these({process}, SIGTERM);
       }
 }
 
@@ -232,9 +232,7 @@ bool Supervisor::is_childless() const {
   const auto children = listed_children();
   if (!children) return tree().empty();
   return std::ranges::all_of(*children, [&](pid_t child) {
-    if (child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end()) return true;
-    const auto process = read_process(child);
-    return process && process->name == runner_name;
+    return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end() || is_runner(child);
   });
 }
 
@@ -249,11 +247,9 @@ void Supervisor::name_rest() {
 void Supervisor::next_step_against_rest() {
   const auto now = steady_clock::now();
   if (step_++ == 0) {
-    for (const auto& process : tree()) {
-      told_.push_back(process.pid);
-      signal_process(process, SIGTERM);
-      signal_process(process, SIGCONT);
-    }
+    const std::vector<ProcessStat> rest = tree();
+    for (const auto& process : rest) told_.push_back(process.pid);
+    signal_these(rest, SIGTERM);
     deadline_ = now + policy_.patience;
     return;
   }
@@ -269,15 +265,20 @@ void Supervisor::kill_rest() {
   cgroup_.kill();
   Stopping freeze;
   for (int looks = 0; looks < 10 && !freeze.look(tree()); ++looks) {}
-  for (const auto& process : tree()) signal_process(process, SIGKILL);
+  signal_these(tree(), SIGKILL);
+}
+
+void Supervisor::signal_these(const std::vector<ProcessStat>& processes, int signal, pid_t whole) {
+  out_of_reach_.tell(signal_all(processes, signal, whole), policy_.on_out_of_reach);
 }
 
 // Our descendants but for the witness and those who are not the command's.
 std::vector<ProcessStat> Supervisor::tree() const {
   std::vector<pid_t> apart = strangers_;
   apart.push_back(witness_.pid());
+  const pid_t command = phase_ == Phase::running ? command_ : 0;
   std::vector<ProcessStat> ours;
-  for (auto& process : descendants(::getpid())) {  // parents come before children
+  for (auto& process : our_descendants({{command}})) {  // parents come before children
     const bool is_apart = std::ranges::find(apart, process.pid) != apart.end() ||
                           std::ranges::find(apart, process.parent) != apart.end();
     if (is_apart) apart.push_back(process.pid);

@@ -165,7 +165,7 @@ void EpollPool::signal(std::size_t place, int number) {
 }
 
 std::vector<std::string> EpollPool::group(std::size_t place) {
-  std::vector<ProcessStat> members = descendants(::getpid());
+  std::vector<ProcessStat> members = our_descendants();
   std::erase_if(members, [group = places_[place]->pid](const ProcessStat& process) { return process.group != group; });
   return describe(members);
 }
@@ -211,6 +211,7 @@ std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadl
     const std::uint64_t data = ready[static_cast<std::size_t>(i)].data.u64;
     happened(static_cast<Source>(data >> 32), data & 0xffffffffu);
   }
+  if (groups_left_ > 0) look_at_groups();   // also at the deadline: nobody tells of a group that was left by setsid()
   return events_;
 }
 
@@ -278,15 +279,13 @@ void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
 
 void EpollPool::read_signals() {
   signalfd_siginfo got;
-  bool children = false;
   while (::read(signals_.get(), &got, sizeof got) == sizeof got) {
-    if (got.ssi_signo == SIGCHLD) { children = true; continue; }
+    if (got.ssi_signo == SIGCHLD) continue;      // wait() looks at the groups
     port::PoolEvent event;
     event.kind = Kind::signal;
     event.number = static_cast<int>(got.ssi_signo);
     events_.push_back(std::move(event));
   }
-  if (children) look_at_groups();
 }
 
 void EpollPool::look_at_groups() {
@@ -320,7 +319,7 @@ void EpollPool::stop_all() {
 
 std::vector<std::string> EpollPool::strays() {
   reap_all();
-  return describe(descendants(::getpid()));
+  return describe(our_descendants());
 }
 
 void EpollPool::end_strays(Millis patience) {
@@ -329,13 +328,13 @@ void EpollPool::end_strays(Millis patience) {
   sigaddset(&child, SIGCHLD);
   for (const int signal : {SIGTERM, SIGKILL}) {
     const SteadyTime deadline = std::chrono::steady_clock::now() + patience;
-    for (const ProcessStat& process : descendants(::getpid())) {
+    for (const ProcessStat& process : our_descendants()) {
       ::kill(process.pid, signal);
       ::kill(process.pid, SIGCONT);
     }
     for (;;) {
       reap_all();
-      if (descendants(::getpid()).empty()) return;
+      if (our_descendants().empty()) return;
       const auto left = std::chrono::ceil<Millis>(deadline - std::chrono::steady_clock::now());
       if (left <= Millis{0}) break;
       const timespec timeout{left.count() / 1000, left.count() % 1000 * 1'000'000};

@@ -1,7 +1,10 @@
 #include "host/process/tree.hpp"
 
 #include <dirent.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,6 +50,28 @@ std::string program_of(pid_t pid) {
 
 std::string environment_of(pid_t pid) {
   return read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20).value_or("");
+}
+
+// What /proc does not show of our children.
+std::vector<ProcessStat> hidden_children(std::span<const pid_t> known) {
+  std::vector<pid_t> children = listed_children().value_or(std::vector<pid_t>{});
+  for (const pid_t child : known)
+    if (child > 0 && std::ranges::find(children, child) == children.end()) children.push_back(child);
+  std::vector<ProcessStat> hidden;
+  for (const pid_t child : children) {
+    siginfo_t ended{}, stopped{};
+    if (read_process(child) || ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
+    if (ended.si_pid != 0 || is_runner(child)) continue;
+    ::waitid(P_PID, static_cast<id_t>(child), &stopped, WSTOPPED | WNOHANG | WNOWAIT);
+    ProcessStat process;
+    process.pid = child;
+    process.parent = ::getpid();
+    process.group = ::getpgid(child);
+    process.state = stopped.si_pid != 0 ? 'T' : '?';
+    process.hidden = true;
+    hidden.push_back(std::move(process));
+  }
+  return hidden;
 }
 
 bool environment_has(const std::string& environment, const std::string& beginning) {
@@ -145,20 +170,41 @@ std::optional<ProcessStat> read_process(pid_t pid) {
 }
 
 std::optional<std::vector<pid_t>> listed_children() {
-  auto text = read_file("/proc/thread-self/children", 1u << 20);
-  if (!text) return std::nullopt;
   std::vector<pid_t> children;
-  for (auto word : split(*text, ' '))
-    if (auto pid = parse_u64(trim(word))) children.push_back(static_cast<pid_t>(*pid));
-  return children;
+  bool any_list = false;
+  for (const pid_t thread : threads_of(::getpid())) {
+    const auto text = read_file(fmt::format("/proc/self/task/{}/children", thread), 1u << 20);
+    if (!text) continue;
+    any_list = true;
+    for (auto word : split(*text, ' '))
+      if (auto pid = parse_u64(trim(word))) children.push_back(static_cast<pid_t>(*pid));
+  }
+  return any_list ? std::optional(std::move(children)) : std::nullopt;
 }
 
 std::vector<pid_t> threads_of(pid_t pid) { return numbers_in("/proc/" + std::to_string(pid) + "/task"); }
 
-std::vector<ProcessStat> descendants(pid_t root) {
+// Of all that one process is told of another, hidden or not, only the scheduler's policy has a bit that this one can choose,
+// that its children do not inherit, and that changes nothing for it: they would lose a negative nice value.
+void be_known_as_runner() {
+  ::prctl(PR_SET_NAME, runner_name);
+  const sched_param none{};
+  const int policy = ::sched_getscheduler(0);
+  if (policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE)
+    ::sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none);
+}
+
+bool is_runner(pid_t child) {
+  if (const auto process = read_process(child)) return process->name == runner_name;
+  const int policy = ::sched_getscheduler(child);
+  return policy >= 0 && (policy & SCHED_RESET_ON_FORK) != 0;
+}
+
+std::vector<ProcessStat> our_descendants(std::span<const pid_t> known) {
   auto all = all_processes();
-  std::vector<ProcessStat> tree;
-  std::vector<pid_t> parents{root};
+  std::vector<ProcessStat> tree = hidden_children(known);
+  std::vector<pid_t> parents{::getpid()};
+  for (const ProcessStat& child : tree) parents.push_back(child.pid);
   for (std::size_t i = 0; i < parents.size(); ++i)
     for (const auto& process : all) {
       if (process.parent != parents[i] || process.pid == process.parent) continue;
@@ -171,6 +217,7 @@ std::vector<ProcessStat> descendants(pid_t root) {
 }
 
 std::string describe_process(const ProcessStat& process) {
+  if (process.hidden) return std::to_string(process.pid) + " (/proc does not show what it is)";
   std::string words = read_file("/proc/" + std::to_string(process.pid) + "/cmdline", 4096).value_or("");
   while (!words.empty() && words.back() == '\0') words.pop_back();
   std::ranges::replace(words, '\0', ' ');

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct ProcessStat {
   std::uint64_t flags = 0;           // PF_… of the kernel
   std::uint64_t start_ticks = 0;     // with the pid it names a process for good
   std::string name;                  // the kernel's short name; a stranger's text
+  bool hidden = false;               // a child of ours that /proc does not show: only its pid, group and state are known
 };
 
 // The parts used here of /proc/PID/stat; nothing when there is no such process.
@@ -47,7 +49,8 @@ bool has_word(pid_t pid, const std::string& word);
 std::string boot_id();
 std::string known_boot_id();                     // throws Error(unavailable): who takes this for another boot loses what runs
 
-// The direct children of this thread, zombies too; nothing where the kernel does not list them (CONFIG_PROC_CHILDREN).
+// The direct children of this process, zombies and those that /proc hides too; nothing where the kernel does not list them
+// (CONFIG_PROC_CHILDREN).
 std::optional<std::vector<pid_t>> listed_children();
 
 // The threads of a process; empty when there is no such process.
@@ -57,10 +60,21 @@ std::vector<pid_t> threads_of(pid_t pid);
 inline constexpr const char* runner_name = "thole-runner";
 inline constexpr const char* lane_process_name = "thole-lane";   // and a lane of it
 
-// All living descendants of `root` (not itself, no zombies), parents before children. Needs no kernel option, unlike
-// /proc/PID/task/*/children. A runner that somebody below started (`thole submit` in a job) and what runs for it are no part of
-// them.
-std::vector<ProcessStat> descendants(pid_t root);
+// From here on this process is known as the runner of a queue, also to those whom /proc does not show it to.
+void be_known_as_runner();
+
+// Whether this child of ours is a runner that somebody below has started (`thole submit` in a job).
+bool is_runner(pid_t child);
+
+// All living descendants of this process (no zombies), parents before children. A runner that somebody below started and what
+// runs for it are no part of them.
+//
+// How this works. /proc may hide a process from its own user and its parent: mounted with hidepid=2 it shows only those whose
+// groups, capabilities and memory are open to us (not after `sg`, nor a program with a file capability or without r). The
+// kernel tells of children all the same: it lists ours, zombies can be told by waitid(2), groups by getpgid(2). What is below
+// a hidden child and itself hidden is not known before it becomes ours, at the end of what is between. `known` are children of
+// ours that are looked for also where the kernel has no list.
+std::vector<ProcessStat> our_descendants(std::span<const pid_t> known = {});
 
 // The shell that started us: our parent, or above it where that is a subshell of the same shell, as in `$(thole … | cat)`. A
 // subshell is a fork: it has the same program and arguments.

@@ -114,7 +114,7 @@ void become_runner_process() {
     static_cast<void>(write_all(pid_is_told_at, std::to_string(pid) + "\n"));   // untold it is waited for a little longer
     ::_exit(0);
   }
-  ::prctl(PR_SET_NAME, runner_name);
+  be_known_as_runner();
   Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
   for (int standard = 0; standard <= 2; ++standard)
     if (null) ::dup2(null.get(), standard);

@@ -48,7 +48,7 @@ pid_t LocalKeeper::start(const port::ProcessSpec& spec, const port::TaskRun& run
   const pid_t pid = launch.start();
   Kept task;
   task.run = run;
-  task.pid = pid;
+  task.pid = task.group = pid;
   task.result.place = run.place;
   if (run.time_limit) task.deadline = steady_clock::now() + *run.time_limit;
   tasks_.insert_or_assign(run.place, std::move(task));
@@ -70,10 +70,11 @@ void LocalKeeper::pause(unsigned place, bool paused) {
   const auto now = steady_clock::now();
   if (paused) {
     task.halt = Halt{{}, first_look_pause, now};
+    ::kill(-task.group, SIGSTOP);                // also those of it that /proc hides
     stop_more(task, now);
   } else {
     task.halt.reset();
-    for (const auto& process : tree(task)) signal_process(process, SIGCONT);
+    signal_these(task, tree(task), SIGCONT);
   }
   if (paused && task.deadline && task.step == 0) {
     task.left = std::chrono::duration_cast<Millis>(*task.deadline - now);
@@ -156,17 +157,22 @@ void LocalKeeper::next_step_against_command(Kept& task) {
   task.halt.reset();
   static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
   const int signal = steps[std::min(task.step++, 2)];
-  for (const auto& process : tree(task)) {
-    if (signal == SIGINT && process.group != task.pid) continue;  // as Ctrl-C would
-    signal_process(process, signal);
-    if (signal != SIGKILL) signal_process(process, SIGCONT);      // a stopped one must run to hear it
-  }
+  std::vector<ProcessStat> told = tree(task);
+  if (signal == SIGINT)                            // as Ctrl-C would
+    std::erase_if(told, [&](const ProcessStat& process) { return process.group != task.group; });
+  signal_these(task, told, signal);
   task.deadline = steady_clock::now() + task.run.patience;
 }
 
 void LocalKeeper::look_at_rest(Kept& task) {
   if (is_childless()) { task.phase = Phase::over; return; }
   if (task.phase != Phase::settling && tree(task).empty()) task.phase = Phase::over;
+}
+
+// The group only as long as its number is the command's for sure.
+void LocalKeeper::signal_these(Kept& task, const std::vector<ProcessStat>& processes, int signal) {
+  const pid_t whole = task.phase == Phase::running ? task.group : 0;
+  task.out_of_reach.tell(signal_all(processes, signal, whole), task.run.on_out_of_reach);
 }
 
 // No child but the commands themselves: almost always so, and then /proc need not be searched.
@@ -189,25 +195,29 @@ void LocalKeeper::name_rest(Kept& task, SteadyTime now) {
 void LocalKeeper::next_step_against_rest(Kept& task, SteadyTime now) {
   const bool first = task.step++ == 0;
   if (!first && !task.give_up) task.give_up = now + task.run.patience;
-  for (const auto& process : tree(task)) {
-    signal_process(process, first ? SIGTERM : SIGKILL);
-    if (first) signal_process(process, SIGCONT);
-  }
+  signal_these(task, tree(task), first ? SIGTERM : SIGKILL);
   task.deadline = now + (first ? task.run.patience : killed_again_after);
   if (task.give_up && now >= *task.give_up) task.phase = Phase::over;
 }
 
-// Below the command, and what was left to us: by its mark, or for want of any other task.
+// By its process group, its mark, or for want of any other task. What shows no mark and has left the group is nobody's, as long
+// as several tasks run.
+bool LocalKeeper::is_of(const Kept& task, const ProcessStat& left_to_us) const {
+  return tasks_.size() == 1 || left_to_us.group == task.group || carries_mark(left_to_us.pid, task.run.mark);
+}
+
+// Below the command, and what was left to us.
 std::vector<ProcessStat> LocalKeeper::tree(const Kept& task) const {
   std::vector<ProcessStat> its;
   std::map<pid_t, bool> known;                    // parents come before children
   const pid_t us = ::getpid();
-  for (auto& process : descendants(us)) {
+  std::vector<pid_t> commands;
+  for (const auto& [place, other] : tasks_) commands.push_back(other.pid);
+  for (auto& process : our_descendants(commands)) {
     bool ours = process.pid == task.pid;
     if (!ours && process.parent != us) ours = known[process.parent];
     else if (!ours) {
-      const bool a_command = std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == process.pid; });
-      ours = !a_command && (tasks_.size() == 1 || carries_mark(process.pid, task.run.mark));
+      ours = std::ranges::find(commands, process.pid) == commands.end() && is_of(task, process);
     }
     known[process.pid] = ours;
     if (ours) its.push_back(std::move(process));

@@ -2,8 +2,8 @@
 //
 // How it works. A lane has no terminal: all signals are blocked and only SIGCHLD is looked for, on a descriptor; when the
 // machine goes down it still records how its tasks end. Each task has a process group of its own. As subreaper the lane
-// inherits what a task leaves behind; whose it is, its mark in the environment tells (or, with a single task, nobody else's it
-// can be). It is treated as a command's rest is by `thole run` (host/process/supervise.hpp):
+// inherits what a task leaves behind; whose it is, its process group or its mark in the environment tells (or, with a single
+// task, nobody else's it can be). It is treated as a command's rest is by `thole run` (host/process/supervise.hpp):
 // a moment to end by itself, then TERM, and after the patience KILL.
 #pragma once
 
@@ -34,7 +34,8 @@ class LocalKeeper : public port::TaskKeeper {
   };
   struct Kept {
     port::TaskRun run;
-    pid_t pid = 0;
+    pid_t pid = 0;                               // of the command, until it has ended
+    pid_t group = 0;                             // that it was started in
     Phase phase = Phase::running;
     int step = 0;                                // signals sent so far towards its end, or that of its rest
     bool paused = false;
@@ -42,6 +43,7 @@ class LocalKeeper : public port::TaskKeeper {
     std::optional<SteadyTime> give_up;           // when even KILL does not help
     Millis left{0};                              // of the limit, while paused
     std::optional<Halt> halt;                    // until all of it have stopped
+    OutOfReach out_of_reach;
     port::TaskOver result;
   };
 
@@ -53,6 +55,8 @@ class LocalKeeper : public port::TaskKeeper {
   void next_step_against_rest(Kept& task, SteadyTime now);
   void look_at_rest(Kept& task);
   bool is_childless() const;
+  bool is_of(const Kept& task, const ProcessStat& left_to_us) const;
+  static void signal_these(Kept& task, const std::vector<ProcessStat>& processes, int signal);
   void name_rest(Kept& task, SteadyTime now);
   std::vector<ProcessStat> tree(const Kept& task) const;   // what lives of it
 

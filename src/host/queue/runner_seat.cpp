@@ -118,6 +118,13 @@ void take_flock(const Fd& file) {
   }
 }
 
+// Of a process that /proc does not show: it may live, and be hidden from us.
+bool has_ended(pid_t pid) {
+  const Fd end = open_pidfd(pid);
+  if (end) return is_readable(end.get());
+  return ::kill(pid, 0) != 0 && errno == ESRCH;   // no pidfd: an old kernel, or no descriptor to look with
+}
+
 }  // namespace
 
 bool take_seat(const std::string& name, Fd& seat) {
@@ -152,11 +159,12 @@ SeatLook look_at_seat(const std::string& name) {
 }
 
 // A process that has been killed keeps its descriptors until it gets to run once more, and on a busy machine that takes a
-// while: what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so.
+// while: what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so: where /proc shows them.
+// One that it hides from us (hidepid=2 and other groups than ours; a user namespace) is dying when it has ended.
 bool is_dying(pid_t pid) {
   constexpr std::uint64_t exiting = 0x4;
   const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
-  if (!stat) return errno == ENOENT || errno == ESRCH;   // else we have no descriptor, or no memory, to look with
+  if (!stat) return has_ended(pid);                      // hidden, or ended
   const auto process = parse_process_stat(*stat);
   if (process && (process->flags & exiting) != 0) return true;
   const std::string status = read_file("/proc/" + std::to_string(pid) + "/status", 16384).value_or("");

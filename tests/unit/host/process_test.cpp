@@ -74,11 +74,11 @@ TEST(Tree, FindsGrandchildrenParentsFirst) {
   pid_t grandchild = 0;
   ASSERT_EQ(::read(ready.read.get(), &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
   std::vector<pid_t> found;
-  for (const auto& process : descendants(::getpid())) found.push_back(process.pid);
+  for (const auto& process : our_descendants()) found.push_back(process.pid);
   EXPECT_EQ(found, (std::vector<pid_t>{child, grandchild}));
   end.write.reset();
   ::waitpid(child, nullptr, 0);
-  EXPECT_TRUE(descendants(::getpid()).empty());
+  EXPECT_TRUE(our_descendants().empty());
 }
 
 // Our standard output is this descriptor while it lives.
