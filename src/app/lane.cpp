@@ -251,6 +251,7 @@ void Lane::begin(const port::TakenTask& taken) {
   record.task = taken.index;
   record.runs = taken.runs;
   record.pid = record.limit_clock = 0;
+  seat_.record->commands[taken.place] = {};
   record.peak_memory_kib = record.peak_gpu_mib = 0;
   record.started_ms = in_ms(running.started);
   record.phase.store(TaskPhase::taken);
@@ -261,7 +262,8 @@ void Lane::begin(const port::TakenTask& taken) {
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
     port::TaskRun run{taken.place, task_mark(ports_.queue, secret_, taken.job, taken.index, taken.runs), taken.time,
                       spec_.patience, spec_.linger,
-                      [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); }};
+                      [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); },
+                      &seat_.record->commands[taken.place]};
     record.pid = keeper_->start(spec, run);
     running_.emplace(taken.place, std::move(running));
   } catch (const Error& error) {

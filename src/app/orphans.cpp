@@ -50,7 +50,7 @@ void Orphans::go_on_counting(Orphan& orphan, model::LaneRecord* record) {
 // Its record says so too, for the next runner.
 void Orphans::pause(Orphan& orphan, bool paused) {
   const SteadyTime now = std::chrono::steady_clock::now();
-  ports_.lanes.signal_bearers(mark_of(orphan.task), paused ? SIGSTOP : SIGCONT);
+  ports_.lanes.signal_bearers(trace_of(orphan.task), paused ? SIGSTOP : SIGCONT);
   const bool counts = paused ? orphan.limit.has_value() : orphan.left > Millis{0};
   orphan.paused = paused;
   if (!counts || orphan.next_step) return;
@@ -70,9 +70,9 @@ void Orphans::pause(Orphan& orphan, bool paused) {
 void Orphans::next_step_against(Orphan& orphan) {
   static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
   const int signal = steps[std::min(orphan.step++, 2u)];
-  const std::string mark = mark_of(orphan.task);
-  ports_.lanes.signal_bearers(mark, signal);
-  if (signal != SIGKILL) ports_.lanes.signal_bearers(mark, SIGCONT);   // a stopped one must run to hear it
+  const port::RunTrace run = trace_of(orphan.task);
+  ports_.lanes.signal_bearers(run, signal);
+  if (signal != SIGKILL) ports_.lanes.signal_bearers(run, SIGCONT);   // a stopped one must run to hear it
   orphan.next_step = std::chrono::steady_clock::now() + (signal == SIGKILL ? killed_again_after : orphan.patience);
 }
 
@@ -86,9 +86,20 @@ void Orphans::record_end(const model::Task& task, const Remains& remains, bool o
   for (model::JobId job : turn.ended) notify(ports_, job);
 }
 
+// Its mark, and what its lane has noted of its command.
+port::RunTrace Orphans::trace_of(const model::Task& task) {
+  port::RunTrace run{.mark = mark_of(task)};
+  const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(task.lane));
+  const model::LanePlace* place = place_of(task, lane.record.get());
+  if (!place || std::string_view(lane.record->boot.data()) != ports_.boot) return run;
+  run.command = place->pid;
+  run.identity = lane.record->commands[static_cast<std::size_t>(place - lane.record->places.data())];
+  return run;
+}
+
 // What lives of a run of which the lane's files say nothing: its processes, and a lane that has lost its files.
 std::vector<Fd> Orphans::living(const model::Task& task) {
-  std::vector<Fd> processes = ports_.lanes.bearers(mark_of(task));
+  std::vector<Fd> processes = ports_.lanes.bearers(trace_of(task));
   for (Fd& holder : ports_.lanes.holders(static_cast<unsigned>(task.lane))) processes.push_back(std::move(holder));
   return processes;
 }

@@ -48,6 +48,7 @@ class Orphans {
   void go_on_counting(Orphan& orphan, model::LaneRecord* record);
   void pause(Orphan& orphan, bool paused);
   void next_step_against(Orphan& orphan);
+  port::RunTrace trace_of(const model::Task& task);
   std::vector<Fd> living(const model::Task& task);
   void record_end(const model::Task& task, const Remains& remains, bool over_time = false);
   std::string mark_of(const model::Task& task) const {

@@ -26,6 +26,12 @@ namespace thole::model {
 
 enum class TaskPhase : std::uint32_t { none, taken, reached, ended };
 
+// Which process a pid means, as long as the machine is up: a pid is used again. 0: not known.
+struct ProcessIdentity {
+  std::uint64_t start_ticks = 0;             // of /proc/PID/stat
+  std::uint64_t number = 0;                  // of its pidfd, from Linux 6.9: told where /proc hides it, too
+};
+
 // One task at a time; a lane with --per-gpu has several places.
 struct LanePlace {
   std::atomic<TaskPhase> phase;
@@ -68,6 +74,8 @@ struct LaneRecord {
   std::uint32_t store;                       // which file of the queue its jobs are in (JobWork::origin); 0: not known
   std::atomic<std::uint64_t> job;            // whose tasks it runs
   std::array<LanePlace, lane_places> places;
+  // Of the commands of these places. Behind all that earlier builds know: their records end here, and are made longer with 0.
+  std::array<ProcessIdentity, lane_places> commands;
 };
 
 // Of whom this is the end, and which. The record is memory that nobody syncs: after a loss of power its sectors may be of

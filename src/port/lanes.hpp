@@ -46,6 +46,13 @@ struct LaneView {
   MappedRecord record{nullptr, nullptr};
 };
 
+// How the processes of one start of a task are found when its lane is dead.
+struct RunTrace {
+  std::string mark;                              // THOLE_TASK in their environment
+  pid_t command = 0;                             // as its lane has noted it; 0: it has not
+  model::ProcessIdentity identity{};
+};
+
 class Lanes {
  public:
   virtual ~Lanes() = default;
@@ -71,9 +78,10 @@ class Lanes {
   // and ends with the status it returns.
   virtual pid_t fork(LaneSeat seat, RunnerSeat& runner, const std::function<int(LaneSeat&)>& work) = 0;
 
-  // Living processes that carry this mark of a task (THOLE_TASK), as descriptors that become readable when they end.
-  virtual std::vector<Fd> bearers(const std::string& mark) = 0;
-  virtual void signal_bearers(const std::string& mark, int signal) = 0;
+  // What lives of a run, as descriptors that become readable when they end: its command, those that carry its mark, and those
+  // of which it cannot be told. The last ones get no signal.
+  virtual std::vector<Fd> bearers(const RunTrace& run) = 0;
+  virtual void signal_bearers(const RunTrace& run, int signal) = 0;
 
   // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks.
   virtual std::vector<Fd> holders(unsigned number) = 0;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fd.hpp"
 #include "model/job.hpp"
@@ -32,6 +33,9 @@ class QueueDoor {
   // The runner's process, where one lives and somebody has stopped it (SIGSTOP): nothing starts until it goes on.
   virtual std::optional<pid_t> stopped_runner() = 0;
   virtual std::optional<pid_t> stopped_lane(std::uint64_t lane) = 0;   // the same of a lane: it sees no end, and obeys nobody
+
+  // What a running task waits for whose lane was killed: "process 1234 python train.py"; nothing where its lane lives.
+  virtual std::vector<std::string> left_of(const model::Task& task) = 0;
 
   virtual std::optional<model::JobId> job_of_lane(pid_t pid) = 0;   // the job that this process works for as a lane
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "model/lane_record.hpp"
 #include "port/processes.hpp"
 
 namespace thole::port {
@@ -19,6 +20,7 @@ struct TaskRun {
   Millis patience{10'000};
   bool linger = false;                           // wait for what it leaves behind instead of ending it
   std::function<void(const std::vector<std::string>&)> on_out_of_reach;   // as SupervisePolicy's
+  model::ProcessIdentity* identity = nullptr;    // is told the command's
 };
 
 struct TaskOver {

@@ -161,7 +161,7 @@ void Supervisor::follow_stop(int signal) {
   if (lent) ::tcsetpgrp(terminal.get(), our_group);
   if (!stop_self(signal)) return;
   auto command = read_process(command_);
-  if (!command || command->state != 'T') return;  // the group was continued, and it with it
+  if (command && command->state != 'T') return;  // the group was continued, and it with it (or /proc hides it: once more)
   if (lent && ::tcgetpgrp(terminal.get()) == our_group) ::tcsetpgrp(terminal.get(), its_group);
   ::kill(its_group != our_group && its_group > 0 ? -its_group : command_, SIGCONT);
 }

@@ -106,7 +106,13 @@ bool carries_mark(pid_t pid, const std::string& mark) {
   return has_word(pid, "THOLE_TASK=" + mark);
 }
 
-bool has_word(pid_t pid, const std::string& word) { return environment_has(environment_of(pid), word + '\0'); }
+bool has_word(pid_t pid, const std::string& word) { return look_for_word(pid, word + '\0') == Word::there; }
+
+Word look_for_word(pid_t pid, const std::string& beginning) {
+  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
+  if (!environment) return errno == EACCES || errno == EPERM ? Word::untold : Word::missing;
+  return environment_has(*environment, beginning) ? Word::there : Word::missing;
+}
 
 std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
   const std::string part = "/" + id + "/", name = "THOLE_CLAIM=";

@@ -45,6 +45,10 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user);
 // Whether it was started with this word ("NAME=value") in its environment.
 bool has_word(pid_t pid, const std::string& word);
 
+// The same of a word that begins so. `untold`: it lives, and its environment is closed to us.
+enum class Word { there, missing, untold };
+Word look_for_word(pid_t pid, const std::string& beginning);
+
 // The kernel's name for the time since it started; empty where it tells none.
 std::string boot_id();
 std::string known_boot_id();                     // throws Error(unavailable): who takes this for another boot loses what runs

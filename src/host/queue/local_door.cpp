@@ -22,6 +22,7 @@
 #include "host/queue/code_copy.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/queue/runner_seat.hpp"
+#include "host/queue/task_processes.hpp"
 #include "host/surroundings/logout.hpp"
 
 namespace thole::host {
@@ -225,6 +226,26 @@ std::optional<pid_t> LocalDoor::stopped_lane(std::uint64_t lane) {
   const port::MappedRecord record = files_.map_record(number, false);
   if (!record || !files_.reach_lane(number) || !is_stopped(record->pid, lane_process_name)) return std::nullopt;
   return record->pid;
+}
+
+std::vector<std::string> LocalDoor::left_of(const model::Task& task) {
+  const port::MappedRecord record = files_.map_record(static_cast<unsigned>(task.lane), false);
+  if (!record || record->pid <= 0 || !is_dying(record->pid) || boot_id() != record->boot.data()) return {};
+  port::RunTrace run;
+  for (std::size_t i = 0; i < record->places.size(); ++i) {
+    const model::LanePlace& place = record->places[i];
+    if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
+    if (place.runs != task.runs) continue;
+    run.command = place.pid;
+    run.identity = record->commands[i];
+  }
+  std::vector<std::string> left;
+  for (const TaskProcess& process : processes_of(run, fmt::format("{}.{}.{}.", task.job, task.index, task.runs))) {
+    const auto seen = read_process(process.pid);
+    left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", process.pid),
+                               process.how == TaskProcess::untold ? ", which may be of it: its environment is closed" : ""));
+  }
+  return left;
 }
 
 std::optional<model::JobId> LocalDoor::job_of_lane(pid_t pid) {

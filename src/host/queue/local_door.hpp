@@ -30,6 +30,7 @@ class LocalDoor : public port::QueueDoor {
   void nudge(std::uint64_t lane) override;
   std::optional<pid_t> stopped_runner() override;
   std::optional<pid_t> stopped_lane(std::uint64_t lane) override;
+  std::vector<std::string> left_of(const model::Task& task) override;
   std::optional<model::JobId> job_of_lane(pid_t pid) override;
   Fd runner_end() override;
   std::string log_path(const std::string& name) const override { return files_.logs() + "/" + name; }

@@ -15,6 +15,7 @@
 #include "base/stream.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/spawn.hpp"
+#include "host/queue/task_processes.hpp"
 
 namespace thole::host {
 namespace {
@@ -46,6 +47,7 @@ LocalKeeper::LocalKeeper(const InheritedSignals& inherited) : inherited_(inherit
 pid_t LocalKeeper::start(const port::ProcessSpec& spec, const port::TaskRun& run) {
   Launch launch(spec, inherited_);
   const pid_t pid = launch.start();
+  if (run.identity) *run.identity = identity_of(pid);
   Kept task;
   task.run = run;
   task.pid = task.group = pid;

@@ -3,15 +3,12 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <map>
-#include <set>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -20,6 +17,7 @@
 #include "host/process/tree.hpp"
 #include "host/queue/local_door.hpp"
 #include "host/queue/runner_seat.hpp"
+#include "host/queue/task_processes.hpp"
 
 namespace thole::host {
 namespace {
@@ -27,6 +25,7 @@ namespace {
 // An empty record: whatever its last lane left has been settled, or there was none.
 void begin_record(model::LaneRecord& record, model::JobId job) {
   for (auto& place : record.places) place.phase.store(model::TaskPhase::none);
+  record.commands.fill({});
   record.pid = 0;
   record.claimed.store(0);
   record.yield.store(0);
@@ -36,46 +35,6 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
   const std::string boot = known_boot_id();
   std::copy_n(boot.begin(), std::min(boot.size(), record.boot.size() - 1), record.boot.begin());
   record.magic = model::lane_magic;
-}
-
-constexpr unsigned looks_for_bearers = 20;
-
-// Whoever cannot be looked at, for want of memory or descriptors, may be one of those we look for: a run that lives would count
-// as lost, and be begun again.
-void refuse_unlooked() {
-  if (is_want(errno))
-    throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(errno).hint(mend_of_want(errno));
-}
-
-template <class Question>
-bool looked(const Question& question) {
-  errno = 0;
-  const bool yes = question();
-  if (!yes) refuse_unlooked();
-  return yes;
-}
-
-std::vector<pid_t> pids_to_look_at() {
-  std::vector<pid_t> pids;
-  looked([&] { return !(pids = all_pids()).empty(); });
-  return pids;
-}
-
-Fd end_of(pid_t pid) {
-  Fd end;
-  looked([&] { return static_cast<bool>(end = open_pidfd(pid)); });
-  return end;
-}
-
-std::map<pid_t, Fd> bearers_by_pid(const std::string& mark) {
-  const auto bears = [&](pid_t pid) {
-    return looked([&] { return user_of(pid) == ::geteuid() && carries_mark(pid, mark); });
-  };
-  std::map<pid_t, Fd> found;
-  for (pid_t pid : pids_to_look_at())
-    if (bears(pid))
-      if (Fd end = end_of(pid); end && bears(pid)) found.emplace(pid, std::move(end));
-  return found;
 }
 
 // A full disk has no room for it.
@@ -160,27 +119,14 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   ::_exit(status);
 }
 
-// Found by the environment, because their parents may be gone and their descriptors closed. Of our own
-// processes alone: anybody can write any mark into the environment of his.
-std::vector<Fd> LocalLanes::bearers(const std::string& mark) {
+// Not by their parents, who may be gone, nor by their descriptors, which may be closed.
+std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
   std::vector<Fd> ends;
-  for (auto& [pid, end] : bearers_by_pid(mark)) ends.push_back(std::move(end));
+  for (TaskProcess& process : processes_of(run, run.mark + '\0')) ends.push_back(std::move(process.end));
   return ends;
 }
 
-// What forks while we look is looked for again, as long as there is somebody new.
-void LocalLanes::signal_bearers(const std::string& mark, int signal) {
-  std::set<pid_t> told;
-  bool anew = true;
-  for (unsigned look = 0; anew && look < looks_for_bearers; ++look) {
-    anew = false;
-    for (const auto& [pid, process] : bearers_by_pid(mark)) {
-      if (!told.insert(pid).second) continue;
-      ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
-      anew = true;
-    }
-  }
-}
+void LocalLanes::signal_bearers(const port::RunTrace& run, int signal) { signal_processes_of(run, run.mark + '\0', signal); }
 
 // By their descriptors: the name that a file had says so also when it has been removed, or its directory moved.
 std::vector<Fd> LocalLanes::holders(unsigned number) {

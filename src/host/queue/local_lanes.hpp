@@ -18,8 +18,8 @@ class LocalLanes : public port::Lanes {
   pid_t fork(port::LaneSeat seat, port::RunnerSeat& runner, const std::function<int(port::LaneSeat&)>& work) override;
   bool stands(const port::LaneSeat& seat) override { return files_.stands(seat); }
   bool is_reachable(unsigned number, const Fd& mail) override { return files_.is_mail_of(number, mail); }
-  std::vector<Fd> bearers(const std::string& mark) override;
-  void signal_bearers(const std::string& mark, int signal) override;
+  std::vector<Fd> bearers(const port::RunTrace& run) override;
+  void signal_bearers(const port::RunTrace& run, int signal) override;
   std::vector<Fd> holders(unsigned number) override;
   void run_aside(const std::string& command, const std::string& directory,
                  const std::vector<std::string>& environment) override;

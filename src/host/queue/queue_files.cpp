@@ -119,11 +119,14 @@ port::MappedRecord QueueFiles::map_record(unsigned lane, bool make, Fd* file_kep
   if (!file && !says_absent(errno) && errno != ELOOP) cannot("cannot open a lane's record", name);
   if (!file) return record;
   struct stat about {};
-  const bool whole = ::fstat(file.get(), &about) == 0 && about.st_size >= static_cast<off_t>(sizeof(model::LaneRecord));
-  if (!whole && !make) return record;
-  // Its room is on the disk before it is mapped: a full one would end us by SIGBUS later.
-  if (make && (errno = ::posix_fallocate(file.get(), 0, sizeof(model::LaneRecord))) != 0)
+  const off_t length = ::fstat(file.get(), &about) == 0 ? about.st_size : 0;
+  const bool whole = length >= static_cast<off_t>(sizeof(model::LaneRecord));
+  if (!make && length < static_cast<off_t>(offsetof(model::LaneRecord, commands))) return record;
+  // Its room is on the disk before it is mapped: a full one would end us by SIGBUS later. Also that of an earlier build.
+  if ((make || !whole) && (errno = ::posix_fallocate(file.get(), 0, sizeof(model::LaneRecord))) != 0) {
+    if (!make) return record;
     cannot("cannot make a lane's record", name);
+  }
   void* memory = ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) cannot("cannot map a lane's record", name);
   record.reset(static_cast<model::LaneRecord*>(memory));

@@ -38,6 +38,7 @@ struct SilentDoor : port::QueueDoor {
   }
   std::optional<pid_t> stopped_runner() override { return std::nullopt; }
   std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
+  std::vector<std::string> left_of(const model::Task&) override { return {}; }
   std::optional<model::JobId> job_of_lane(pid_t) override { return std::nullopt; }
   Fd runner_end() override { return Fd(::dup(end)); }
   std::string log_path(const std::string& name) const override { return name; }

@@ -220,7 +220,7 @@ TEST_F(QueueSeats, AStartedRunnerThatEndsBeforeItSitsIsStartedAgain) {
 
 TEST_F(QueueSeats, ProcessesAreFoundByTheMarkOfTheirTask) {
   LocalLanes lanes(directory_);
-  EXPECT_TRUE(lanes.bearers("1.0.1@" + directory_).empty());
+  EXPECT_TRUE(lanes.bearers({"1.0.1@" + directory_}).empty());
   const pid_t child = ::fork();
   if (child == 0) {
     const std::string mark = "THOLE_TASK=1.0.1@" + directory_;
@@ -228,11 +228,11 @@ TEST_F(QueueSeats, ProcessesAreFoundByTheMarkOfTheirTask) {
     ::execle("/bin/sleep", "sleep", "600", nullptr, environment);
     ::_exit(127);
   }
-  while (lanes.bearers("1.0.1@" + directory_).empty() && ::waitpid(child, nullptr, WNOHANG) == 0) {}
-  EXPECT_TRUE(lanes.bearers("1.0.2@" + directory_).empty());
-  auto found = lanes.bearers("1.0.1@" + directory_);
+  while (lanes.bearers({"1.0.1@" + directory_}).empty() && ::waitpid(child, nullptr, WNOHANG) == 0) {}
+  EXPECT_TRUE(lanes.bearers({"1.0.2@" + directory_}).empty());
+  auto found = lanes.bearers({"1.0.1@" + directory_});
   ASSERT_EQ(found.size(), 1u);
-  lanes.signal_bearers("1.0.1@" + directory_, SIGKILL);
+  lanes.signal_bearers({"1.0.1@" + directory_}, SIGKILL);
   pollfd end{found.front().get(), POLLIN, 0};
   EXPECT_EQ(::poll(&end, 1, 5000), 1);
   ::waitpid(child, nullptr, 0);
@@ -263,9 +263,9 @@ TEST_F(QueueSeats, AStrangersProcessBearsNoMarkAndHasNoLane) {
     return std::ranges::all_of(std::array{stranger, in_the_open, ours},
                                [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) == 0; });
   };
-  while (lanes.bearers("1.0.1@" + directory_).size() < 2 && all_run()) {}
+  while (lanes.bearers({"1.0.1@" + directory_}).size() < 2 && all_run()) {}
   while (!has_word(stranger, "THOLE_QUEUE_DIR=" + directory_) && all_run()) {}
-  EXPECT_EQ(lanes.bearers("1.0.1@" + directory_).size(), 2u);
+  EXPECT_EQ(lanes.bearers({"1.0.1@" + directory_}).size(), 2u);
   EXPECT_TRUE(lanes.holders(7).empty()) << "a FIFO of a stranger";
   EXPECT_TRUE(lanes.holders(8).empty()) << "one that anybody may open";
   EXPECT_EQ(lanes.holders(9).size(), 1u);

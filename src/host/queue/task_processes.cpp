@@ -1,0 +1,130 @@
+#include "host/queue/task_processes.hpp"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/stream.hpp"
+#include "base/want.hpp"
+#include "host/process/tree.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr unsigned looks_for_processes = 20;
+
+// Of a descriptor of a process: it is the same for no other process until the next boot (Linux 6.9). 0: an older kernel.
+std::uint64_t number_of(const Fd& process) {
+  constexpr decltype(std::declval<struct statfs>().f_type) pidfs = 0x50494446;
+  struct statfs system {};
+  struct stat about {};
+  if (!process || ::fstatfs(process.get(), &system) != 0 || system.f_type != pidfs) return 0;
+  return ::fstat(process.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_ino) : 0;
+}
+
+// The command where it lives. One that /proc hides from us, on an older kernel, is told by its process group alone: it was made
+// the leader of one.
+std::optional<TaskProcess> command_of(const port::RunTrace& run) {
+  if (run.command <= 0) return std::nullopt;
+  TaskProcess found{run.command, TaskProcess::command, end_of(run.command)};
+  if (!found.end || is_readable(found.end.get())) return std::nullopt;
+  const std::uint64_t number = number_of(found.end);
+  const auto seen = read_process(run.command);
+  bool same = ::getpgid(run.command) == run.command;
+  if (run.identity.number != 0 && number != 0) same = run.identity.number == number;
+  else if (run.identity.start_ticks != 0 && seen) same = run.identity.start_ticks == seen->start_ticks;
+  return same ? std::optional(std::move(found)) : std::nullopt;
+}
+
+// Whether it is somebody else's, though its environment is closed to us: in the session of a process of another user (sshd's, of
+// a login), or of one that shows no mark. Our own session is that of lanes, too.
+bool is_anothers(pid_t pid, const std::string& word) {
+  const auto process = read_process(pid);
+  if (!process || process->state == 'Z') return true;
+  const pid_t session = ::getsid(pid);
+  if (session <= 0 || session == pid || session == ::getsid(0) || !read_process(session)) return false;
+  return user_of(session) != ::geteuid() || look_for_word(session, word) == Word::missing;
+}
+
+std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid, const std::string& word) {
+  switch (look_for_word(pid, word)) {
+    case Word::there: return TaskProcess::marked;
+    case Word::missing: return std::nullopt;
+    case Word::untold: break;
+  }
+  const auto process = read_process(pid);
+  const bool later = process && run.identity.start_ticks != 0 && process->start_ticks >= run.identity.start_ticks;
+  return later && !is_anothers(pid, word) ? std::optional(TaskProcess::untold) : std::nullopt;
+}
+
+}  // namespace
+
+void refuse_unlooked() {
+  if (is_want(errno))
+    throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(errno).hint(mend_of_want(errno));
+}
+
+std::vector<pid_t> pids_to_look_at() {
+  std::vector<pid_t> pids;
+  looked([&] { return !(pids = all_pids()).empty(); });
+  return pids;
+}
+
+Fd end_of(pid_t pid) {
+  Fd end;
+  looked([&] { return static_cast<bool>(end = open_pidfd(pid)); });
+  return end;
+}
+
+model::ProcessIdentity identity_of(pid_t pid) {
+  const auto process = read_process(pid);
+  return {process ? process->start_ticks : 0, number_of(open_pidfd(pid))};
+}
+
+// Of our own processes alone: anybody can write any mark into the environment of his.
+std::vector<TaskProcess> processes_of(const port::RunTrace& run, const std::string& mark) {
+  const std::string word = "THOLE_TASK=" + mark;
+  std::vector<TaskProcess> found;
+  if (auto command = command_of(run)) found.push_back(std::move(*command));
+  const pid_t known = found.empty() ? 0 : found.front().pid;
+  for (const pid_t pid : pids_to_look_at()) {
+    std::optional<TaskProcess::Belongs> before;
+    const auto ask = [&] {
+      before.reset();
+      if (user_of(pid) == ::geteuid()) before = belongs(run, pid, word);
+      return before.has_value();
+    };
+    if (pid == known || pid == ::getpid() || !looked(ask)) continue;
+    Fd end = end_of(pid);
+    if (end && looked(ask)) found.push_back({pid, *before, std::move(end)});
+  }
+  return found;
+}
+
+void signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal) {
+  std::set<pid_t> told;
+  bool anew = true;
+  pid_t group = 0;
+  for (unsigned look = 0; anew && look < looks_for_processes; ++look) {
+    anew = false;
+    for (const TaskProcess& process : processes_of(run, mark)) {
+      if (process.how == TaskProcess::untold || !told.insert(process.pid).second) continue;
+      anew = true;
+      const pid_t its_group = ::getpgid(process.pid);
+      if (group > 0 && its_group == group) continue;
+      const bool leads = process.how == TaskProcess::command && its_group == process.pid;
+      if (leads && ::kill(-its_group, signal) == 0) group = its_group;
+      else ::syscall(SYS_pidfd_send_signal, process.end.get(), signal, nullptr, 0);
+    }
+  }
+}
+
+}  // namespace thole::host

@@ -1,0 +1,52 @@
+// What lives of a task whose lane is dead.
+//
+// How a process is known as the task's. Its environment says so (THOLE_TASK), and the command is known by what its lane has
+// noted of it: the pid, which counts only for the process that had it then. The kernel may close the environment of a process to
+// its own user (a program with a file capability, one that cannot be read, after `sg`): of one that began after the command, and
+// is nobody else's by its session, it cannot be told. Such a one is waited for, and never signalled. With hidepid=2
+// /proc does not even show it; the command alone is known then.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "model/lane_record.hpp"
+#include "port/lanes.hpp"
+
+namespace thole::host {
+
+// Of a process. Whoever cannot be looked at, for want of memory or descriptors, may be one of those we look for, and a run that
+// lives would count as lost and be begun again: these, and `looked`, throw Error(unavailable) then.
+std::vector<pid_t> pids_to_look_at();
+Fd end_of(pid_t pid);
+void refuse_unlooked();
+
+template <class Question>
+bool looked(const Question& question) {
+  errno = 0;
+  const bool yes = question();
+  if (!yes) refuse_unlooked();
+  return yes;
+}
+
+// Of a process that is ours to wait for, or lives.
+model::ProcessIdentity identity_of(pid_t pid);
+
+struct TaskProcess {
+  enum Belongs { command, marked, untold };
+  pid_t pid = 0;
+  Belongs how = untold;
+  Fd end;                                        // readable when it has ended
+};
+
+// `mark`: what the value of THOLE_TASK begins with; a whole one ends with '\0'.
+std::vector<TaskProcess> processes_of(const port::RunTrace& run, const std::string& mark);
+
+// To the command, with its process group, and to those with the mark. What forks meanwhile is looked for again.
+void signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal);
+
+}  // namespace thole::host
