@@ -1,5 +1,5 @@
-"""A task whose lane was killed, and whose processes show their environment to nobody but root: it is not lost while it lives, and
-so never runs twice at once; its user can still end it."""
+"""A task whose lane was killed, and whose processes show their environment to nobody but root: it is not lost while it lives,
+and so never runs twice at once; its user can still end it."""
 import os
 import signal
 

@@ -44,8 +44,8 @@ std::optional<TaskProcess> command_of(const port::RunTrace& run) {
   return same ? std::optional(std::move(found)) : std::nullopt;
 }
 
-// Whether it is somebody else's, though its environment is closed to us: in the session of a process of another user (sshd's, of
-// a login), or of one that shows no mark. Our own session is that of lanes, too.
+// Whether it is somebody else's, though its environment is closed to us: in the session of a process of another user (sshd's,
+// of a login), or of one that shows no mark. Our own session is that of lanes, too.
 bool is_anothers(pid_t pid, const std::string& word) {
   const auto process = read_process(pid);
   if (!process || process->state == 'Z') return true;

@@ -1,10 +1,10 @@
 // What lives of a task whose lane is dead.
 //
 // How a process is known as the task's. Its environment says so (THOLE_TASK), and the command is known by what its lane has
-// noted of it: the pid, which counts only for the process that had it then. The kernel may close the environment of a process to
-// its own user (a program with a file capability, one that cannot be read, after `sg`): of one that began after the command, and
-// is nobody else's by its session, it cannot be told. Such a one is waited for, and never signalled. With hidepid=2
-// /proc does not even show it; the command alone is known then.
+// noted of it: the pid, which counts only for the process that had it then. The kernel may close the environment of a process
+// to its own user (a program with a file capability, one that cannot be read, after `sg`): of one that began after the
+// command, and is nobody else's by its session, it cannot be told. Such a one is waited for, and never signalled. With
+// hidepid=2 proc does not even show it; the command alone is known then.
 #pragma once
 
 #include <sys/types.h>

@@ -350,7 +350,7 @@ TEST_F(QueueSeats, WhoCannotBeLookedAtIsNotCountedAsGone) {
   const std::map<std::string, std::function<void()>> looks = {
       {"lanes", [&] { lanes.look(); }},
       {"a lane", [&] { lanes.look_at(0); }},
-      {"bearers", [&] { lanes.bearers("no such mark"); }},
+      {"bearers", [&] { lanes.bearers({"no such mark"}); }},
       {"holders", [&] { lanes.holders(0); }},
       {"the seat", [&] { look_at_seat(directory_ + "/runner"); }},
       {"the boot", [] { known_boot_id(); }},
