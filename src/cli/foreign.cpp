@@ -34,7 +34,7 @@ constexpr std::string_view no_partitions = "there are no partitions: --model, --
 constexpr std::string_view a_jobs_name = "jobs of the queue have names: thole submit --name NAME";
 
 struct ForeignOption { std::string_view verb, option, hint; };   // of every verb: ""; the first row that fits counts
-constexpr ForeignOption options[] = {
+constexpr ForeignOption foreign_options[] = {
     {"jobs", "-n", "the newest stand last: thole jobs | tail; only some: --state, --tag"},
     {"logs", "-n", "the last lines: --lines N"},
     {"logs", "--tail", "the last lines: --lines N"},
@@ -125,7 +125,7 @@ std::optional<std::string> hint_for_option(std::string_view verb, std::string_vi
     if (parse_u64(value)) return fmt::format("GPU {} by its number: {}; any one that is free: -g 1", value, *these);
     return fmt::format("these GPUs by their numbers: {}", printable(*these, 60));
   }
-  for (const ForeignOption& row : options)
+  for (const ForeignOption& row : foreign_options)
     if (option == row.option && (row.verb.empty() || verb == row.verb)) return std::string(row.hint);
   return std::nullopt;
 }

@@ -39,7 +39,7 @@ struct flock whole_file() {
 struct Kept {
   pid_t by = 0;
   int file = -1;
-} kept;
+} own_seat;
 
 bool is_same(int one, int other) {
   struct stat a {}, b {};
@@ -48,7 +48,7 @@ bool is_same(int one, int other) {
 
 // Once it was given up its number is free for others, such as this look.
 bool is_kept(const Fd& look) {
-  return kept.by == ::getpid() && kept.file != look.get() && is_same(kept.file, look.get());
+  return own_seat.by == ::getpid() && own_seat.file != look.get() && is_same(own_seat.file, look.get());
 }
 
 // Without access; empty, with errno, where it cannot be looked at.
@@ -137,7 +137,7 @@ bool take_seat(const std::string& name, Fd& seat) {
   }
   take_flock(file);
   seat = std::move(file);
-  kept = {::getpid(), seat.get()};
+  own_seat = {::getpid(), seat.get()};
   return true;
 }
 

@@ -97,7 +97,9 @@ TEST_F(Inner, NothingOfALivingClaimIsSweptWhereTheDirectoryThatItIsHeldInIsNotSe
   auto other = options(StateLocation::named(folder.path + "/other"));
   const std::string noted = "00000000000000c3", claimed = "00000000000000c4";
   ASSERT_EQ(::mkdir(other.location.path.c_str(), 0700), 0);
-  std::optional<Fd> note = note_in_own_directory(other, open_state_dir(other.location), {.id = noted}, {}, 2);
+  Note of_claim;
+  of_claim.id = noted;
+  std::optional<Fd> note = note_in_own_directory(other, open_state_dir(other.location), of_claim, {}, 2);
   ASSERT_TRUE(*note);
   auto there = entry({"GPU-0"});
   there.id = claimed;
