@@ -338,6 +338,7 @@ port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string
   spec.cwd = spec_.directory;
   spec.own_group = true;
   spec.mask = spec_.umask;
+  spec.limits = limits_of(spec_.limits);
   spec.reached = &place(running.task.place).phase;
   spec.keep.push_back(seat_.life.get());
   if (binding_) put_into(spec, *binding_, 0, nullptr);

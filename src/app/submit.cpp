@@ -1,5 +1,7 @@
 #include "app/submit.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <span>
@@ -132,6 +134,25 @@ Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std
   return made;
 }
 
+// The files that a job finds by name first of all: its directory and its program.
+void add_files(const JobSpec& spec, std::vector<std::string>& files) {
+  files.push_back(spec.directory);
+  const std::string program = spec.argv.empty() ? "" : spec.argv.front();
+  if (program.find('/') != std::string::npos) {
+    files.push_back(program.starts_with('/') ? program : spec.directory + "/" + program);
+    return;
+  }
+  const plan::Environment environment = as_map(spec.environment);
+  const auto path = environment.find("PATH");
+  if (path == environment.end()) return;
+  for (const std::string_view folder : split(path->second, ':')) {
+    const std::string there = fmt::format("{}/{}", folder, program);
+    if (!::access(there.c_str(), X_OK) == 0) continue;
+    files.push_back(there);
+    return;
+  }
+}
+
 // Which wishes wait for which others of the same call, by name; the other words of --after are left in `outside`.
 struct Within {
   std::vector<std::pair<std::size_t, model::After>> inside;
@@ -208,6 +229,9 @@ Prepared prepare(SubmitSite& site, std::vector<SubmitWish> wishes) {
 
 Stored submit(Queue queue, const std::vector<Submission>& submissions) {
   Stored stored;
+  std::vector<std::string> files;
+  for (const Submission& one : submissions) add_files(one.spec, files);
+  stored.surroundings = queue.door.surroundings(files);
   stored.jobs = queue.store.submit(submissions, queue.clock.wall());
   stored.draining = queue.store.draining();
   try {

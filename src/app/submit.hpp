@@ -54,6 +54,7 @@ Prepared prepare(SubmitSite& site, std::vector<SubmitWish> wishes);
 struct Stored {
   std::vector<port::Submitted> jobs;
   std::string caution;
+  std::string surroundings;                      // what the jobs will have from where the runner was started
   bool draining = false;   // nothing starts until the user says so
 };
 Stored submit(Queue queue, const std::vector<port::Submission>& submissions);

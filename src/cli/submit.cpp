@@ -159,6 +159,7 @@ int submit(Context& context) {
   } catch (const Error& error) {
     throw_unwritten(error, stored);
   }
+  if (!stored.surroundings.empty()) context.warn(stored.surroundings);
   if (!stored.caution.empty()) context.warn(stored.caution);
   return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "base/fd.hpp"
 #include "base/stream.hpp"
+#include "base/soft_limits.hpp"
 #include "base/text.hpp"
 #include "cli/job_file.hpp"
 #include "cli/parse.hpp"
@@ -132,6 +133,7 @@ app::SubmitWish wish_of(const Context& context, const Invocation& line) {
   if (wish.spec.ids.empty()) wish.spec.ids = "auto";
   wish.spec.directory = working_directory(options);
   wish.spec.umask = present_umask();
+  wish.spec.limits = as_words(soft_limits());
   wish.terms = options.terms;
   wish.terms.time = line.request.time;
   const WallTime now = context.wire.clock().wall();

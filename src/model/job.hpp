@@ -90,6 +90,7 @@ struct JobSpec {
   std::string directory;
   std::vector<std::string> environment;          // "K=V"; kept apart, never part of any --json
   mode_t umask = 022;
+  std::vector<std::string> limits;               // soft ones, "cpu=77" (base/soft_limits.hpp); what is not named is unlimited
   Sweep sweep;
   Retry retry;
   Seconds patience{10};                          // between INT, TERM and KILL

@@ -164,6 +164,7 @@ JobSpec spec_from(const Json& json) {
   get(json, "ids", spec.ids);
   get(json, "directory", spec.directory);
   get(json, "umask", spec.umask);
+  get(json, "limits", spec.limits);
   spec.sweep = sweep_from(member(json, "sweep"));
   spec.retry = retry_from(member(json, "retry"));
   spec.patience = seconds(json, "patience_s", spec.patience);
@@ -228,6 +229,7 @@ Json to_json(const JobSpec& spec) {
   json.put("ids", spec.ids, usual.ids);
   json.put("directory", spec.directory, usual.directory);
   json.put("umask", spec.umask, usual.umask);
+  json.put("limits", spec.limits, usual.limits);
   json.put("sweep", to_json(spec.sweep));
   json.put("retry", to_json(spec.retry));
   json.put("patience_s", spec.patience.count(), usual.patience.count());

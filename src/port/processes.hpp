@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "base/soft_limits.hpp"
 #include "model/bound.hpp"
 #include "model/lane_record.hpp"
 
@@ -33,6 +34,7 @@ struct ProcessSpec {
   int errors = -1;                               // its stderr, where that is to be another one than `output`
   bool own_group = false;                        // a process group of its own
   std::optional<mode_t> mask;                    // of new files (umask)
+  std::vector<SoftLimit> limits;                 // soft ones, as far as the hard ones allow
   // For a process that another program starts through the library:
   std::vector<std::pair<int, int>> place;        // descriptors of ours, and the numbers at which the child has them
   int life = -1;                                 // read end of a pipe: when its last write end is closed, the kernel kills the

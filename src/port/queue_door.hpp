@@ -39,6 +39,10 @@ class QueueDoor {
 
   virtual std::optional<model::JobId> job_of_lane(pid_t pid) = 0;   // the job that this process works for as a lane
 
+  // What a job will have from where the runner that lives was started, and not from here; "" where nothing, or none lives.
+  // Throws Error(unavailable) where one of these files is another one there.
+  virtual std::string surroundings(const std::vector<std::string>& files) = 0;
+
   // Becomes readable when the runner that lives has gone; empty where none does.
   virtual Fd runner_end() = 0;
 

@@ -187,6 +187,7 @@ Launch::Failure Launch::prepare() {
   if (spec_.life >= 0 && !tie_to_life()) return {Stage::life, errno};
   if (!place_descriptors()) return {Stage::descriptors, errno};
   inherited_.restore();
+  set_soft_limits(spec_.limits);                 // last: from here on there may be no room for us
   return {Stage::none, 0};
 }
 

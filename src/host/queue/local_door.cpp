@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/soft_limits.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -21,6 +22,7 @@
 #include "host/process/tree.hpp"
 #include "host/queue/code_copy.hpp"
 #include "host/queue/log_files.hpp"
+#include "host/queue/runner_place.hpp"
 #include "host/queue/runner_seat.hpp"
 #include "host/queue/task_processes.hpp"
 #include "host/surroundings/logout.hpp"
@@ -108,7 +110,9 @@ std::optional<pid_t> run_detached(const RunnerCommand& command) {
   return runner && *runner > 0 ? std::optional(static_cast<pid_t>(*runner)) : std::nullopt;
 }
 
+// A limit that whoever started us has set for himself is no reason for us to end.
 void become_runner_process() {
+  raise_soft_limits();
   const pid_t pid = ::fork();
   if (pid < 0) throw not_started("the runner", errno);
   if (pid > 0) {
@@ -214,6 +218,16 @@ Fd LocalDoor::runner_end() { return runner() ? files_.watch_runner() : Fd(); }
 std::optional<pid_t> LocalDoor::runner() {
   const SeatLook seat = look_at_seat(files_.runner_file());
   return seat.state == SeatLook::kept ? std::optional(seat.pid) : std::nullopt;
+}
+
+std::string LocalDoor::surroundings(const std::vector<std::string>& files) {
+  const pid_t pid = runner().value_or(0);
+  if (pid <= 0) return "";                       // the next one is started from here; or it is in another pid namespace
+  check_same_files(pid, files);
+  const std::vector<std::string> had = had_from_runner(pid);
+  if (had.empty()) return "";
+  return fmt::format("the queue's runner (process {}) was started elsewhere, so the job will have {}; a queue that is empty "
+                     "for 5 s lets it end, and the next submit starts one from here", pid, join(had, ", "));
 }
 
 std::optional<pid_t> LocalDoor::stopped_runner() {

@@ -33,6 +33,7 @@ class LocalDoor : public port::QueueDoor {
   std::vector<std::string> left_of(const model::Task& task) override;
   std::optional<model::JobId> job_of_lane(pid_t pid) override;
   Fd runner_end() override;
+  std::string surroundings(const std::vector<std::string>& files) override;
   std::string log_path(const std::string& name) const override { return files_.logs() + "/" + name; }
   void forget_logs(model::JobId job) override;
   void settle_code(const Owner& owner) override;

@@ -28,6 +28,7 @@ struct StillClock : port::Clock {
 };
 
 struct SilentDoor : port::QueueDoor {
+  std::string surroundings(const std::vector<std::string>&) override { return ""; }
   void stir() override {
     ++stirred;
     if (broken) throw Error(ErrorCode::unavailable, "cannot start the runner");

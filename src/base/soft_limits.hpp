@@ -1,0 +1,27 @@
+// Soft limits of a process (getrlimit), which a job keeps from where it was submitted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace thole {
+
+struct SoftLimit {
+  const char* name = "";                         // as in "cpu=77"
+  int resource = 0;
+  std::uint64_t value = 0;                       // RLIM_INFINITY: none
+};
+
+std::vector<SoftLimit> soft_limits();            // of this process, all of them
+
+// To be kept: "cpu=77"; what is unlimited is left out. Read again, what this build does not know is passed over.
+std::vector<std::string> as_words(std::span<const SoftLimit> limits);
+std::vector<SoftLimit> limits_of(std::span<const std::string> words);
+
+// Each as far as the hard limit allows, which stays. Allocates nothing.
+void set_soft_limits(std::span<const SoftLimit> limits);
+void raise_soft_limits();                        // to the hard ones
+
+}  // namespace thole
