@@ -1,5 +1,6 @@
 #include "host/queue/runner_place.hpp"
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,14 +35,27 @@ bool sees_other_files(pid_t pid) {
          lead_to_one("/proc/self/root", of_process(pid, "root")) == false;
 }
 
-// The words behind a line's name in /proc/PID/status.
-std::vector<std::string> words_of(const std::string& status, std::string_view name) {
-  std::vector<std::string> words;
-  for (const std::string_view line : split_lines(status))
-    if (line.starts_with(name))
-      for (const std::string_view word : split(trim(line.substr(name.size())), ' ')) words.emplace_back(word);
-  std::ranges::sort(words);
-  return words;
+// What stands behind a name at the beginning of a line of /proc/PID/status.
+std::string_view value_of(std::string_view status, std::string_view name) {
+  const std::size_t at = status.find(name);      // with the end of the line before it
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = status.substr(at + name.size());
+  return trim(rest.substr(0, rest.find('\n')));
+}
+
+std::vector<gid_t> groups_in(std::string_view words) {
+  std::vector<gid_t> groups;
+  for (const std::string_view word : split(words, ' '))
+    if (const auto group = parse_u64(word)) groups.push_back(static_cast<gid_t>(*group));
+  std::ranges::sort(groups);
+  return groups;
+}
+
+std::vector<gid_t> own_groups() {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  groups.resize(static_cast<std::size_t>(std::max(::getgroups(static_cast<int>(groups.size()), groups.data()), 0)));
+  std::ranges::sort(groups);
+  return groups;
 }
 
 std::string text_of_process(pid_t pid, const char* what) { return read_file(of_process(pid, what), 1 << 16).value_or(""); }
@@ -61,12 +75,13 @@ std::vector<std::string> had_from_runner(pid_t runner) {
   errno = 0;
   const int nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(runner));
   if (errno == 0 && nice > ::getpriority(PRIO_PROCESS, 0)) had.push_back(fmt::format("a nice value of {}", nice));
-  const std::string ours = text_of_process(::getpid(), "status"), theirs = text_of_process(runner, "status");
-  if (theirs.empty()) return had;
-  const auto differs = [&](std::string_view name) { return words_of(ours, name) != words_of(theirs, name); };
-  if (differs("NoNewPrivs:") && words_of(ours, "NoNewPrivs:") == std::vector<std::string>{"0"})
+  const std::string status = text_of_process(runner, "status");
+  if (status.empty()) return had;
+  if (value_of(status, "\nNoNewPrivs:") == "1" && ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0)
     had.emplace_back("no new privileges (sudo does nothing)");
-  if (differs("Groups:")) had.push_back("the groups " + join(words_of(theirs, "Groups:"), " "));
+  const std::string_view groups = value_of(status, "\nGroups:");
+  if (groups_in(groups) != own_groups())
+    had.push_back(groups.empty() ? "no supplementary groups" : fmt::format("the groups {}", groups));
   const int adjusted = oom_score_of(runner);
   if (adjusted > oom_score_of(::getpid())) had.push_back(fmt::format("an oom_score_adj of {}", adjusted));
   return had;
