@@ -10,7 +10,7 @@ namespace thole {
 
 namespace {
 
-constexpr SoftLimit known[] = {
+constexpr SoftLimit limits_by_name[] = {
     {"as", RLIMIT_AS},           {"core", RLIMIT_CORE},     {"cpu", RLIMIT_CPU},       {"data", RLIMIT_DATA},
     {"fsize", RLIMIT_FSIZE},     {"locks", RLIMIT_LOCKS},   {"memlock", RLIMIT_MEMLOCK}, {"msgqueue", RLIMIT_MSGQUEUE},
     {"nice", RLIMIT_NICE},       {"nofile", RLIMIT_NOFILE}, {"nproc", RLIMIT_NPROC},   {"rss", RLIMIT_RSS},
@@ -27,7 +27,7 @@ void set_one(int resource, rlim_t wanted) {
 }  // namespace
 
 std::vector<SoftLimit> soft_limits() {
-  std::vector<SoftLimit> all(std::begin(known), std::end(known));
+  std::vector<SoftLimit> all(std::begin(limits_by_name), std::end(limits_by_name));
   for (SoftLimit& limit : all) {
     rlimit now{RLIM_INFINITY, RLIM_INFINITY};
     ::getrlimit(limit.resource, &now);
@@ -47,9 +47,9 @@ std::vector<SoftLimit> limits_of(std::span<const std::string> words) {
   std::vector<SoftLimit> limits;
   for (const std::string& word : words) {
     const std::size_t end = std::min(word.find('='), word.size());
-    const auto found = std::ranges::find(known, std::string_view(word).substr(0, end), &SoftLimit::name);
+    const auto found = std::ranges::find(limits_by_name, std::string_view(word).substr(0, end), &SoftLimit::name);
     const auto value = end < word.size() ? parse_u64(std::string_view(word).substr(end + 1)) : std::nullopt;
-    if (found != std::end(known) && value) limits.push_back({found->name, found->resource, *value});
+    if (found != std::end(limits_by_name) && value) limits.push_back({found->name, found->resource, *value});
   }
   return limits;
 }
@@ -59,7 +59,7 @@ void set_soft_limits(std::span<const SoftLimit> limits) {
 }
 
 void raise_soft_limits() {
-  for (const SoftLimit& limit : known) set_one(limit.resource, RLIM_INFINITY);
+  for (const SoftLimit& limit : limits_by_name) set_one(limit.resource, RLIM_INFINITY);
 }
 
 }  // namespace thole
