@@ -135,6 +135,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   if (door) {
     policy.control = door->fd();
     policy.serve = [&door] { return door->serve(); };
+    policy.on_ending = [&door](const port::Ending& ending) { door->say_ending(ending); };
   }
   const pid_t child = ports.processes.start(spec);
   port::Ended ended = ports.processes.supervise(child, policy);

@@ -1,9 +1,14 @@
 // claim, release, extend: a claim without a command.
 #include <unistd.h>
 
+#include <chrono>
+#include <optional>
+
 #include "app/holding.hpp"
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/meanwhile.hpp"
 #include "cli/progress.hpp"
 #include "cli/words.hpp"
 
@@ -61,6 +66,23 @@ void remind_to_unset(const Context& context, const std::string& id) {
                                : "unset THOLE_GPUS CUDA_VISIBLE_DEVICES; export THOLE_CLAIM=" + around));
 }
 
+constexpr Millis before_a_word{2'000};   // of a release that lasts
+
+void say_what_it_waits_for(Context& context, const app::KeptClaim& claim) {
+  std::optional<port::Ending> ending;
+  try {
+    ending = context.wire.control().ending(claim.directory);
+  } catch (const Error&) {   // its keeper has just let go, or is of an older thole
+  }
+  if (!ending) return context.note(fmt::format("waiting for the keeper of claim {} to let go", claim.id));
+  const std::string name = ending->name.empty() ? "" : " (" + printable(ending->name, 32) + ")";
+  const auto left = ending->killed
+                        ? std::chrono::round<Seconds>(*ending->killed - std::chrono::steady_clock::now())
+                        : Seconds{0};
+  context.note(fmt::format("waiting for process {}{} to end{}", ending->pid, name,
+                           left > Seconds{0} ? "; it is killed in " + format_duration(left) : ""));
+}
+
 }  // namespace
 
 int claim(Context& context) {
@@ -102,7 +124,10 @@ int release(Context& context) {
   for (const std::string& word : words) claims.push_back(app::find_claim(search(context), word));
   model::Json released = model::Json::array();
   for (const app::KeptClaim& claim : claims) {
-    app::release(search(context), context.wire.control(), claim);
+    {
+      const Meanwhile silence(before_a_word, [&] { say_what_it_waits_for(context, claim); });
+      app::release(search(context), context.wire.control(), claim);
+    }
     released.push_back(claim.id);
     if (context.invocation.global.json) continue;
     context.note(fmt::format("released {}", claim.id));

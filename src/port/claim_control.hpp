@@ -32,6 +32,7 @@ class ClaimDoor {
   virtual ~ClaimDoor() = default;
   virtual int fd() const = 0;
   virtual Order serve() = 0;             // answers what is there; gives what the keeper has to obey
+  virtual void say_ending(const Ending& ending) = 0;   // to those who ask what the end waits for
   virtual void let_go() = 0;             // the locks are free now: answers those who asked for the release
 };
 
@@ -71,6 +72,7 @@ class ClaimControl {
 
   virtual ClaimAbout describe(const std::string& directory) = 0;
   virtual void release(const std::string& directory) = 0;               // returns when the keeper says that it let go
+  virtual std::optional<Ending> ending(const std::string& directory) = 0;   // what a release waits for; nothing: no command
   // How to end what was started inside this claim of this user: "\n  kill 1234  # python train.py" for each process.
   virtual std::string ways_to_end(const std::string& claim, uid_t owner) = 0;
   virtual void extend(const std::string& directory, WallTime until) = 0;

@@ -62,6 +62,13 @@ struct Order {
   std::optional<WallTime> until;                 // the command's new end
 };
 
+// What the end of a command still waits for.
+struct Ending {
+  pid_t pid = 0;                                 // the command, or the first of what is left of its tree
+  std::string name;                              // the kernel's short name of it; not yet printable
+  std::optional<SteadyTime> killed;              // when it gets KILL; nothing: it is left in peace (linger)
+};
+
 struct SupervisePolicy {
   std::optional<Seconds> time_limit;             // INT, then TERM, then KILL, `patience` apart
   Millis patience{10'000};                       // also between TERM and KILL for what is left behind
@@ -70,6 +77,7 @@ struct SupervisePolicy {
   std::function<void(const std::vector<std::string>&)> on_out_of_reach;  // once for each that the kernel does not let us end
   int control = -1;                              // when readable, `serve` is called and its order obeyed
   std::function<Order()> serve;
+  std::function<void(const Ending&)> on_ending;  // at each step towards the end
 };
 
 class Processes {

@@ -268,6 +268,25 @@ def test_release_of_a_running_command_ends_it_and_returns_when_it_is_free(machin
         assert job.wait() == -signal.SIGINT
 
 
+def test_a_release_that_lasts_says_what_it_waits_for_and_can_be_left(machine):
+    deaf = python(
+        "import os, signal, sys; heard = lambda number, frame: None; signal.signal(signal.SIGINT, heard);"
+        "signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7));"
+        "print(os.environ['THOLE_CLAIM'], os.getpid(), flush=True)\nwhile True: signal.pause()"
+    )
+    with Started(machine.words + ["run", "-g", "2", *deaf]) as job:
+        claim, pid = job.line().split()
+        name = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        release = subprocess.Popen([*machine.words, "release", claim], stderr=subprocess.PIPE, text=True)
+        said = release.stderr.readline()
+        assert re.search(rf"waiting for process {pid} \({re.escape(name)}\) to end; it is killed in 1\ds", said), said
+        release.send_signal(signal.SIGINT)
+        assert release.wait() == -signal.SIGINT
+        release.stderr.close()
+        assert job.wait() == 7, "TERM comes all the same"
+    assert machine.free()
+
+
 def test_nothing_of_a_killed_keeper_stays_after_the_next_claim(machine, tmp_path):
     environment = {**os.environ, "THOLE_PERSONAL_DIR": str(tmp_path)}
     tmp_path.chmod(0o700)

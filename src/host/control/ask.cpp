@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -26,6 +27,7 @@ namespace thole::host {
 namespace {
 
 constexpr std::size_t longest_reply = 4096;
+constexpr std::uint64_t longest_left = 86'400'000;   // ms of an answer: a day
 constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections is never full for long
 
 [[noreturn]] void silent(const std::string& directory) {
@@ -183,6 +185,17 @@ Answer ask_keeper(const std::string& directory, std::string_view question, Milli
     throw Error(ErrorCode::unavailable, "the claim's keeper ended without an answer").about(directory);
   answer.text = line.substr(3);
   return answer;
+}
+
+std::optional<port::Ending> parse_ending(std::string_view text) {
+  const auto after_pid = text.find(' '), after_time = text.find(' ', after_pid == text.npos ? text.npos : after_pid + 1);
+  if (after_time == text.npos) return std::nullopt;
+  const auto pid = parse_u64(text.substr(0, after_pid));
+  const auto left = parse_u64(text.substr(after_pid + 1, after_time - after_pid - 1));
+  if (!pid || *pid == 0 || *pid > INT32_MAX) return std::nullopt;
+  port::Ending ending{static_cast<pid_t>(*pid), std::string(text.substr(after_time + 1)), std::nullopt};
+  if (left) ending.killed = std::chrono::steady_clock::now() + Millis(static_cast<std::int64_t>(std::min(*left, longest_left)));
+  return ending;
 }
 
 port::ClaimAbout parse_about(std::string_view text) {

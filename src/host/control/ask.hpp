@@ -25,4 +25,7 @@ std::string ways_to_end(const std::string& claim, uid_t owner);
 // "id=… pid=… kind=… until=…"; throws Error(internal) when it is not that.
 port::ClaimAbout parse_about(std::string_view text);
 
+// "PID MS|never NAME"; nothing when it is not that.
+std::optional<port::Ending> parse_ending(std::string_view text);
+
 }  // namespace thole::host

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/claims/inner.hpp"
 
@@ -57,6 +58,13 @@ void say(int client, const std::string& line) { ::send(client, line.data(), line
 
 std::string time_word(const std::optional<WallTime>& when) {
   return when ? std::to_string(when->time_since_epoch().count()) : "never";
+}
+
+std::string ending_line(const std::optional<port::Ending>& ending) {
+  if (!ending) return "ok none\n";
+  const auto now = std::chrono::steady_clock::now();
+  const std::string left = ending->killed ? std::to_string(poll_timeout(ending->killed, now)) : "never";
+  return fmt::format("ok {} {} {}\n", ending->pid, left, printable(ending->name));
 }
 
 }  // namespace
@@ -153,6 +161,8 @@ bool Door::answer(Client& client, port::Order& order) {
   if (line == "describe") {
     say(client.fd.get(), fmt::format("ok id={} pid={} kind={} until={}\n", about.id, about.pid, about.holder ? "claim" : "run",
                                      time_word(about.until)));
+  } else if (line == "ending") {
+    say(client.fd.get(), ending_line(ending_));
   } else if (line == "release") {
     order.end = client.waits_for_release = true;
     return true;

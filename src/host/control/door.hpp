@@ -5,6 +5,7 @@
 //   describe              ok id=ID pid=PID kind=run|claim until=MS|never
 //   extend MS             ok until=MS         MS: milliseconds since 1970; recorded before it is confirmed
 //   descriptors           ok N                with the N locked descriptors (SCM_RIGHTS)
+//   ending                ok PID MS|never NAME  MS: until it is killed; "ok none" while nothing is ended
 //   release               ok released         when the locks are free, which may take a command's patience
 // The keeper holds a shared flock on that directory as long as it lives (claims/inner.hpp: sweeping after killed ones).
 // A refusal is "no REASON". Clients are served without blocking: one that sends nothing, or does not read, delays nobody.
@@ -27,6 +28,7 @@ class Door : public port::ClaimDoor {
 
   int fd() const override { return ready_.get(); }
   port::Order serve() override;
+  void say_ending(const port::Ending& ending) override { ending_ = ending; }
   void let_go() override;
 
  private:
@@ -41,6 +43,7 @@ class Door : public port::ClaimDoor {
   port::DoorSpec spec_;
   Fd directory_, listener_, ready_;   // ready_: an epoll descriptor over the listener and the clients
   std::vector<Client> clients_;
+  std::optional<port::Ending> ending_;
   bool over_ = false;                 // the claim has ended: its directory goes too
 };
 

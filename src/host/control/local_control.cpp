@@ -20,6 +20,10 @@ port::ClaimAbout LocalControl::describe(const std::string& directory) {
 
 void LocalControl::release(const std::string& directory) { ask_keeper(directory, "release", patience_for_an_end); }
 
+std::optional<port::Ending> LocalControl::ending(const std::string& directory) {
+  return parse_ending(ask_keeper(directory, "ending", patience).text);
+}
+
 std::string LocalControl::ways_to_end(const std::string& claim, uid_t owner) { return host::ways_to_end(claim, owner); }
 
 void LocalControl::extend(const std::string& directory, WallTime until) {

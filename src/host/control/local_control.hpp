@@ -13,6 +13,7 @@ class LocalControl : public port::ClaimControl {
   std::unique_ptr<port::ClaimDoor> open(port::DoorSpec spec) override;
   port::ClaimAbout describe(const std::string& directory) override;
   void release(const std::string& directory) override;
+  std::optional<port::Ending> ending(const std::string& directory) override;
   std::string ways_to_end(const std::string& claim, uid_t owner) override;
   void extend(const std::string& directory, WallTime until) override;
   std::vector<Fd> descriptors(const std::string& directory) override;

@@ -50,6 +50,7 @@ class Supervisor {
   void kill_rest();
   std::vector<ProcessStat> tree() const;
   void signal_these(const std::vector<ProcessStat>& processes, int signal, pid_t whole = 0);
+  void say_ending(pid_t pid, std::optional<SteadyTime> killed) const;
 
   const pid_t command_;
   const port::SupervisePolicy& policy_;
@@ -213,7 +214,15 @@ void Supervisor::next_step_against_command() {
   std::vector<ProcessStat> told = tree();
   if (signal == SIGINT) std::erase_if(told, [&](const ProcessStat& process) { return process.group != its_group; });
   signal_these(told, signal, its_group == command_ ? command_ : 0);
-  deadline_ = steady_clock::now() + policy_.patience;
+  const SteadyTime now = steady_clock::now();
+  deadline_ = now + policy_.patience;
+  say_ending(command_, now + policy_.patience * std::max(0, 3 - step_));
+}
+
+void Supervisor::say_ending(pid_t pid, std::optional<SteadyTime> killed) const {
+  if (!policy_.on_ending) return;
+  const auto process = read_process(pid);
+  policy_.on_ending({pid, process ? process->name : std::string(), killed});
 }
 
 void Supervisor::look_at_rest() {
@@ -238,7 +247,9 @@ bool Supervisor::is_childless() const {
 
 void Supervisor::name_rest() {
   if (is_childless()) { phase_ = Phase::over; return; }
-  for (const auto& process : tree()) ended_.left_behind.push_back(describe_process(process));
+  const std::vector<ProcessStat> rest = tree();
+  for (const auto& process : rest) ended_.left_behind.push_back(describe_process(process));
+  if (policy_.linger && !rest.empty()) say_ending(rest.front().pid, std::nullopt);
   if (policy_.on_left_behind && !ended_.left_behind.empty()) policy_.on_left_behind(ended_.left_behind);
   phase_ = policy_.linger ? Phase::lingering : Phase::ending;
   if (phase_ == Phase::ending) next_step_against_rest();
@@ -251,6 +262,7 @@ void Supervisor::next_step_against_rest() {
     for (const auto& process : rest) told_.push_back(process.pid);
     signal_these(rest, SIGTERM);
     deadline_ = now + policy_.patience;
+    if (!rest.empty()) say_ending(rest.front().pid, deadline_);
     return;
   }
   if (!give_up_) give_up_ = now + std::max(policy_.patience, killed_end);
