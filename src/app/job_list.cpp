@@ -122,7 +122,7 @@ class Reasons {
     for (std::size_t i = 0; i < *place; ++i)
       if (competes(machine_->queue[i].waiting)) {
         ++position;
-        before = &machine_->queue[i].waiting;
+        if (!machine_->queue[i].waiting.stopped) before = &machine_->queue[i].waiting;
       }
     std::string text = position == 1 ? "next in line" : plan::ordinal(position) + " in line";
     if (before) text += fmt::format(", behind {} ({})", printable(before->user, 32), plural(before->count, "GPU"));

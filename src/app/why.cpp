@@ -162,6 +162,9 @@ std::vector<std::string> why_waiting(Site& site, const model::Request& request, 
   const plan::Scene scene{units, verdicts, holdings, queue, site.clock.wall()};
   std::vector<std::string> lines = plan::explain_wait(wait, request, eligible, scene);
   tell_left_out(site, request, outer, eligible, scene, lines);
+  // Whom a sharer waits for may have the GPU alone only because somebody keeps the places beside him.
+  if (request.share)
+    if (std::string kept_by = site.store.about().kept_by; !kept_by.empty()) lines.push_back(std::move(kept_by));
   return lines;
 }
 

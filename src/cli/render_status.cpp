@@ -194,7 +194,7 @@ std::string queue(const app::Overview& overview, const Screen& screen) {
     row.cells = {{std::to_string(i + 1)},
                  {printable(waiting.user)},
                  when(waiting.since, overview.now),
-                 {promise ? format_local(*promise, overview.now) : "-"},
+                 {waiting.stopped ? "stopped" : promise ? format_local(*promise, overview.now) : "-"},
                  {wants(waiting, overview)}};
     rows.push_back(std::move(row));
   }

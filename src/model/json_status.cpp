@@ -60,7 +60,8 @@ Json to_json(const Waiting& waiting) {
             {"shared", waiting.shared},
             {"memory_mib", or_null(waiting.memory_mib)}}},
           {"since", time_or_null(waiting.since)},
-          {"time_s", std::move(time)}};
+          {"time_s", std::move(time)},
+          {"stopped", waiting.stopped}};
 }
 
 Json to_json(const Observation& observation) {

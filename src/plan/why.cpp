@@ -62,6 +62,7 @@ std::string describe_place(const model::Wait& wait, const Scene& scene) {
   if (before == scene.queue.end()) return text;
   const std::string who = before->user.empty() ? "somebody" : printable(before->user, 32);
   text += fmt::format(", behind {} ({}, since {})", who, plural(before->count, "GPU"), format_local(before->since, scene.now));
+  if (before->stopped) text += ", who is stopped";
   if (wait.could_start_but_for_behind) text += ", whose GPUs are free";
   return text;
 }

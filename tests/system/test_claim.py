@@ -1,5 +1,6 @@
 """Claims without a command: their holder, their ends, release, extend, and running inside them."""
 import contextlib
+import datetime
 import json
 import os
 import pathlib
@@ -285,6 +286,33 @@ def test_a_release_that_lasts_says_what_it_waits_for_and_can_be_left(machine):
         release.stderr.close()
         assert job.wait() == 7, "TERM comes all the same"
     assert machine.free()
+
+
+def test_who_waits_behind_a_stopped_one_is_promised_a_start_without_it(machine):
+    machine.claim("--time", "2h")
+    words = ["run", "-g", "2", "--time", "1h", "true"]
+    with Started(machine.words + words) as first:
+        eventually(lambda: len(machine.status()["queue"]) == 1, "the first waits")
+        with Started(machine.words + words) as second:
+            eventually(lambda: len(machine.status()["queue"]) == 2, "the second waits")
+            queue = machine.status()["queue"]
+            one, other = (datetime.datetime.fromisoformat(waiter["starts_by"].replace("Z", "+00:00")) for waiter in queue)
+            assert other == one + datetime.timedelta(hours=1), queue
+
+            os.kill(queue[0]["pid"], signal.SIGSTOP)
+            eventually(lambda: state_of(queue[0]["pid"]) == "T", "the first is stopped")
+            stopped, behind = machine.status()["queue"]
+            assert (stopped["stopped"], stopped["starts_by"]) == (True, None)
+            assert (behind["stopped"], behind["starts_by"]) == (False, queue[0]["starts_by"])
+            assert re.search(r"^ +1 .* stopped ", machine.run("status").stdout, re.M)
+            wait = json.loads(machine.run("why", "-g", "2", "--json").stdout)["preview"]["wait"]
+            assert wait["starts_by"] == queue[1]["starts_by"], "who comes now is third, and starts second"
+
+            os.kill(queue[0]["pid"], signal.SIGCONT)
+            eventually(lambda: state_of(queue[0]["pid"]) != "T", "it goes on")
+            assert [waiter["starts_by"] for waiter in machine.status()["queue"]] == [waiter["starts_by"] for waiter in queue]
+            second.process.kill()
+        first.process.kill()
 
 
 def test_nothing_of_a_killed_keeper_stays_after_the_next_claim(machine, tmp_path):

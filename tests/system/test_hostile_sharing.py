@@ -45,6 +45,7 @@ def test_who_keeps_all_places_for_sharers_stops_no_sharer_and_is_named(lab):
     for more in ((), SHARE):
         done = lab.thole("bob", "run", "--no-wait", *more, "--", "true")
         assert done.returncode == 75 and "alice" in done.stderr, done.stderr
+        assert (kept in one_line(done.stderr)) == bool(more), "who would share is told of who keeps him from it"
     assert kept in one_line(lab.thole("bob", "status").stdout)
     end(sharers.pop())
     assert lab.thole("bob", "run", "--no-wait", "--", "true").returncode == 0

@@ -187,7 +187,9 @@ void FifoPlace::show_queue(Pass& pass) {
     // A forged ticket with my number would be taken for mine.
     if (turn_ && ticket.view.number == turn_->ticket.view.number && ticket.place != turn_->ticket.place) continue;
     pass.view.tickets.push_back(ticket.view);
-    if (!stopped_.empty()) pass.view.tickets.back().stopped = is_stopped(ticket.view);
+    bool& stopped = pass.view.tickets.back().stopped;   // who only looks does not meet them one by one
+    if (entry_.only_looks) stopped = stands_still(ticket.pid, ticket.start);
+    else if (!stopped_.empty()) stopped = is_stopped(ticket.view);
   }
 }
 

@@ -218,6 +218,8 @@ std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd) {
   return pids;
 }
 
+bool is_stopped(const ProcessState& process) { return process.state == 'T' || process.state == 't'; }
+
 std::optional<ProcessState> process_state(pid_t pid) {
   struct stat owner;
   auto process = read_process(pid);
@@ -287,7 +289,7 @@ std::optional<bool> keeps_lock(pid_t pid, int fd) {
 std::string describe_process(pid_t pid) {
   const auto process = process_state(pid);
   const auto uid = process ? std::optional(process->uid) : taker_among({pid}).uid;
-  const bool stopped = process && (process->state == 'T' || process->state == 't');
+  const bool stopped = process && is_stopped(*process);
   std::string text = "pid " + std::to_string(pid);
   if (process) text += " (" + printable(process->name, 32) + (stopped ? ", stopped)" : ")");
   return text + " of " + (uid ? printable(user_name(*uid), 32) : "another user");

@@ -60,6 +60,7 @@ struct ProcessState {
   std::string name;
 };
 std::optional<ProcessState> process_state(pid_t pid);
+bool is_stopped(const ProcessState& process);   // by a signal (Ctrl-Z) or a debugger
 
 // Who took a lock, as far as the kernel tells: the first of `lockers`. Without a pid nobody is named: there is none (he is in
 // another pid namespace), or no process has his number any more (a child of his holds on).

@@ -243,7 +243,7 @@ std::vector<Fd> concerned(const ClaimDirectory& nodes, QueueFile& queue, const m
     if (!alive) continue;
     mailboxes.push_back(std::move(turn));
     const auto process = process_state(static_cast<pid_t>(ticket.pid));
-    if (process && process->state != 'T' && process->state != 't') break;
+    if (process && !is_stopped(*process)) break;
   }
   return mailboxes;
 }
@@ -343,6 +343,8 @@ std::vector<model::Waiting> FifoStore::waiting() {
     line.leave = ticket.view.leave;
     line.since = ticket.view.since;
     line.mine = taker.uid == ::geteuid();
+    const auto process = taker.pid > 0 ? process_state(taker.pid) : std::nullopt;
+    line.stopped = process && is_stopped(*process);
     waiting.push_back(std::move(line));
   }
   section.reset();

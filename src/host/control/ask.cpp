@@ -105,7 +105,7 @@ bool is_stopped(const Fd& keeper) {
   socklen_t size = sizeof peer;
   if (::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return false;
   const auto process = process_state(peer.pid);
-  return process && (process->state == 'T' || process->state == 't');
+  return process && is_stopped(*process);
 }
 
 // Everything up to the end of the line, with the descriptors that came along. False at the end of the connection.
