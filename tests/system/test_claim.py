@@ -305,7 +305,7 @@ def test_who_waits_behind_a_stopped_one_is_promised_a_start_without_it(machine):
             assert (stopped["stopped"], stopped["starts_by"]) == (True, None)
             assert (behind["stopped"], behind["starts_by"]) == (False, queue[0]["starts_by"])
             assert re.search(r"^ +1 .* stopped ", machine.run("status").stdout, re.M)
-            wait = json.loads(machine.run("why", "-g", "2", "--json").stdout)["preview"]["wait"]
+            wait = json.loads(machine.run("why", "-g", "2", "--json").stdout)["plan"]["wait"]
             assert wait["starts_by"] == queue[1]["starts_by"], "who comes now is third, and starts second"
 
             os.kill(queue[0]["pid"], signal.SIGCONT)
