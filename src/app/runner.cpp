@@ -46,7 +46,8 @@ class Runner {
     plan::LaneState state;
     pid_t child = 0;                             // ours; 0: of a runner before us
     bool of_another_file = false;                // that was set aside: it ends by itself
-    Fd end;                                      // pidfd
+    pid_t adopted = 0;                           // its number where it is sure
+    Fd end;                                      // readable, or hung up, when its process has ended
     Fd mail;                                     // to tell it
     port::MappedRecord record{nullptr, nullptr};
   };
@@ -58,7 +59,7 @@ class Runner {
 
   void adopt();
   static void send_away(LaneKnown& lane);
-  void adopt_lane(port::LaneView view, Fd end);
+  void adopt_lane(port::LaneView view);
   void look_after();                             // ends of lanes and of what they left
   enum class LaneLeft { well, refused, wanting, died };
   static LaneLeft left_by(int status);
@@ -101,23 +102,21 @@ void Runner::adopt() {
   std::set<std::uint64_t> known;
   for (port::LaneView& view : ports_.lanes.look()) {
     known.insert(view.number);
-    // One that was forked a moment ago has not written its pid yet: its lock tells of its end as well, only later.
-    Fd end = view.mail && view.record ? open_pidfd(view.record->pid) : Fd();
-    if (view.mail && view.record && !end) end = std::move(view.end);
-    if (end) adopt_lane(std::move(view), std::move(end));
+    if (view.process) adopt_lane(std::move(view));
     else unsettled_.emplace(view.number, std::move(view.record));
   }
   for (const model::Task& task : ports_.jobs.running())
     if (!known.contains(task.lane)) unsettled_.emplace(static_cast<unsigned>(task.lane), port::MappedRecord(nullptr, nullptr));
 }
 
-void Runner::adopt_lane(port::LaneView view, Fd end) {
+void Runner::adopt_lane(port::LaneView view) {
   LaneKnown lane;
   lane.state.number = view.number;
   lane.mail = std::move(view.mail);
+  lane.end = std::move(view.process);
+  lane.adopted = view.pid;
   if (view.record->store != 0 && view.record->store != store_) {   // it works for a file that has been set aside
     lane.of_another_file = true;
-    lane.end = std::move(end);
     lane.record = std::move(view.record);
     send_away(lane);
     lanes_.insert_or_assign(lane.state.number, std::move(lane));
@@ -131,7 +130,6 @@ void Runner::adopt_lane(port::LaneView view, Fd end) {
     lane.state.gpus = job->gpus;
     learn_class(*job);
   }
-  lane.end = std::move(end);
   lane.record = std::move(view.record);
   lanes_.insert_or_assign(lane.state.number, std::move(lane));
 }
@@ -152,7 +150,7 @@ void Runner::look_after() {
   for (auto& [number, lane] : lanes_) {
     if (!is_readable(lane.end.get())) continue;
     int status = 0;
-    if (lane.child == 0 && lane.record) ::waitpid(lane.record->pid, nullptr, WNOHANG);   // ours, of before a file was set aside
+    if (lane.child == 0 && lane.adopted > 0) ::waitpid(lane.adopted, nullptr, WNOHANG);   // ours, of before a file was set aside
     if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
     ended.emplace_back(number, lane.child > 0 ? left_by(status) : LaneLeft::well);
   }

@@ -8,6 +8,7 @@
 #include "app/job_names.hpp"
 #include "app/why.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 
 namespace thole::app {
 
@@ -123,7 +124,7 @@ class Account {
         std::vector<std::string> words;
         for (const std::string& process : left) words.push_back(printable(process, 120));
         say(fmt::format("the supervisor of {} was killed: its status will not be known; it is over when this has ended: {}",
-                        fmt::format("{}.{}", job_.id, task.index), join(words, "; ")));
+                        fmt::format("{}.{}", job_.id, task.index), join(some_of(std::move(words)), "; ")));
       }
     if (count > most_named) say(fmt::format("{} more run", count - most_named));
     if (const auto end = expected_end(job_, now_))

@@ -41,6 +41,8 @@ struct LaneSeat {
 struct LaneView {
   unsigned number = 0;
   Fd mail;                                       // a byte is for it; empty: its process is not there
+  Fd process;                                    // readable, or hung up, when that has ended; empty where there is none
+  pid_t pid = 0;                                 // its number, where it is sure: not one of another pid namespace, or used again
   bool held = false;                             // somebody has its lock: it, or something of its tasks
   Fd end;                                        // when held: hangs up when nobody has the lock any more
   MappedRecord record{nullptr, nullptr};
@@ -78,8 +80,8 @@ class Lanes {
   // and ends with the status it returns.
   virtual pid_t fork(LaneSeat seat, RunnerSeat& runner, const std::function<int(LaneSeat&)>& work) = 0;
 
-  // What lives of a run, as descriptors that become readable when they end: its command, those that carry its mark, and those
-  // of which it cannot be told. The last ones get no signal.
+  // What lives of a run, as descriptors that become readable when they end, of many a few: its command, those that carry its
+  // mark, and those of which it cannot be told. The last ones get no signal.
   virtual std::vector<Fd> bearers(const RunTrace& run) = 0;
   virtual void signal_bearers(const RunTrace& run, int signal) = 0;
 

@@ -1,4 +1,4 @@
-"""A short want of processes, memory or descriptors: what cannot be started for it is queued again, not failed."""
+"""A want of processes, memory or descriptors: what cannot be started for it is queued again, not failed."""
 import os
 import resource
 
@@ -37,3 +37,20 @@ def test_a_command_that_cannot_be_started_at_all_fails_as_before(queue):
     job = queue.submit("-g", "0", "--grid", "p=/no/such/command", "--", "{p}")
     queue.until_ended(job)
     assert queue.states(job) == {"failed": 1}
+
+
+def test_a_task_of_more_processes_than_the_runner_has_descriptors_is_followed_and_ended(queue):
+    many = 150
+    job = queue.submit("-g", "0", "--patience", "1s", "--", "sh", "-c",
+                       f"i=0; while [ $i -lt {many} ]; do sleep 600 & i=$((i + 1)); done; wait")
+    eventually(lambda: len(queue.commands()) == many + 1, "all are there")
+    resource.prlimit(queue.runner(), resource.RLIMIT_NOFILE, (100, 100))
+    queue.kill(queue.lanes())
+    eventually(lambda: not queue.lanes(), "the lane is dead")
+    other = queue.submit("-g", "0", "--", "true")
+    queue.until_ended(other)
+    assert queue.states(other) == {"done": 1} and queue.states(job) == {"running": 1}
+    queue.call("cancel", job)
+    queue.until_ended(job)
+    assert queue.states(job) == {"cancelled": 1} and not queue.commands()
+    assert "descriptor" not in queue.runner_log()

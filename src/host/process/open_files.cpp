@@ -27,6 +27,17 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
   return true;
 }
 
+bool has_open(pid_t pid, int fd) {
+  struct statx wanted;
+  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &wanted) != 0) return false;
+  const std::uint64_t device = makedev(wanted.stx_dev_major, wanted.stx_dev_minor);
+  bool found = false;
+  for_each_open_file(pid, [&](const OpenFile& open) {
+    found = found || (open.inode == wanted.stx_ino && open.device == device);
+  });
+  return found;
+}
+
 bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
   constexpr std::string_view removed = " (deleted)";
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);

@@ -21,6 +21,9 @@ struct OpenFile {
 // Of a process, or of one of its threads. False where its descriptors are not ours to see, or it has ended.
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit);
 
+// Has the process the file of this descriptor of ours open?
+bool has_open(pid_t pid, int fd);
+
 // Does this descriptor keep a flock?
 bool has_flock(pid_t pid, const char* fd);
 

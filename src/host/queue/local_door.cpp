@@ -18,6 +18,7 @@
 #include "base/want.hpp"
 #include "host/process/inherited_descriptors.hpp"
 #include "host/process/memory_policy.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/code_copy.hpp"
@@ -204,11 +205,20 @@ std::optional<pid_t> LocalDoor::start_runner() const {
   return run_detached(command_);
 }
 
+// What a lane has noted of itself may mean another process: it is of another pid namespace, or has ended and its number is used
+// again. Its mail is open in it alone.
+std::optional<pid_t> LocalDoor::process_of_lane(unsigned lane) const {
+  const Fd mail = files_.reach_lane(lane);
+  const port::MappedRecord record = files_.map_record(lane, false);
+  const bool sure = mail && record && record->pid > 0 && has_open(record->pid, mail.get());
+  return sure ? std::optional(record->pid) : std::nullopt;
+}
+
 // A lane that was killed may have left its mail to a child that it has just forked, and reads no more of its own.
 void LocalDoor::nudge(std::uint64_t lane) {
   const auto number = static_cast<unsigned>(lane);
-  const port::MappedRecord record = files_.map_record(number, false);
-  const bool lives = record && record->pid > 0 && !is_dying(record->pid);
+  const std::optional<pid_t> process = process_of_lane(number);
+  const bool lives = process && !is_dying(*process);
   if (!files_.tell_lane(number) || !lives) stir();
 }
 
@@ -236,15 +246,16 @@ std::optional<pid_t> LocalDoor::stopped_runner() {
 }
 
 std::optional<pid_t> LocalDoor::stopped_lane(std::uint64_t lane) {
-  const auto number = static_cast<unsigned>(lane);
-  const port::MappedRecord record = files_.map_record(number, false);
-  if (!record || !files_.reach_lane(number) || !is_stopped(record->pid, lane_process_name)) return std::nullopt;
-  return record->pid;
+  const std::optional<pid_t> process = process_of_lane(static_cast<unsigned>(lane));
+  return process && is_stopped(*process, lane_process_name) ? process : std::nullopt;
 }
 
 std::vector<std::string> LocalDoor::left_of(const model::Task& task) {
-  const port::MappedRecord record = files_.map_record(static_cast<unsigned>(task.lane), false);
-  if (!record || record->pid <= 0 || !is_dying(record->pid) || boot_id() != record->boot.data()) return {};
+  const auto lane = static_cast<unsigned>(task.lane);
+  const port::MappedRecord record = files_.map_record(lane, false);
+  const std::optional<pid_t> process = process_of_lane(lane);
+  const bool works = process ? !is_dying(*process) : static_cast<bool>(files_.reach_lane(lane));
+  if (!record || works || boot_id() != record->boot.data()) return {};
   port::RunTrace run;
   for (std::size_t i = 0; i < record->places.size(); ++i) {
     const model::LanePlace& place = record->places[i];
@@ -254,18 +265,21 @@ std::vector<std::string> LocalDoor::left_of(const model::Task& task) {
     run.identity = record->commands[i];
   }
   std::vector<std::string> left;
-  for (const TaskProcess& process : processes_of(run, fmt::format("{}.{}.{}.", task.job, task.index, task.runs))) {
+  const std::string mark = fmt::format("{}.{}.{}.", task.job, task.index, task.runs);
+  for_each_process_of(run, mark, [&](const TaskProcess& process) {
     const auto seen = read_process(process.pid);
     left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", process.pid),
                                process.how == TaskProcess::untold ? ", which may be of it: its environment is closed" : ""));
-  }
+    return true;
+  });
   return left;
 }
 
 std::optional<model::JobId> LocalDoor::job_of_lane(pid_t pid) {
   for (const unsigned lane : files_.lanes()) {
+    const Fd mail = files_.reach_lane(lane);
     const port::MappedRecord record = files_.map_record(lane, false);
-    if (record && record->pid == pid && files_.reach_lane(lane)) return record->job.load();
+    if (record && mail && has_open(pid, mail.get())) return record->job.load();
   }
   return std::nullopt;
 }

@@ -44,6 +44,8 @@ class LocalDoor : public port::QueueDoor {
   bool sits_down(std::optional<pid_t> started) const;
   std::string says_why() const;
 
+  std::optional<pid_t> process_of_lane(unsigned lane) const;   // where it lives and its number is sure
+
   QueueFiles files_;
   RunnerCommand command_;
   Millis patience_;

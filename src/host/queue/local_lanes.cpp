@@ -43,6 +43,16 @@ void write_pid(const Fd& lock) {
   if (::ftruncate(lock.get(), 0) == 0) static_cast<void>(::pwrite(lock.get(), pid.data(), pid.size(), 0) > 0);
 }
 
+// Its number may mean somebody else: to whoever is in another pid namespace, or when it has been used again. Its tasks have no
+// copy of its mail.
+void find_process(port::LaneView& lane, const QueueFiles& files) {
+  if (!lane.mail || !lane.record) return;
+  const pid_t pid = lane.record->pid;
+  if (pid > 0) lane.process = open_pidfd(pid);
+  if (lane.process && has_open(pid, lane.mail.get())) lane.pid = pid;
+  else lane.process = files.reach_lane(lane.number);   // an error of it tells that nobody reads any more
+}
+
 }  // namespace
 
 // The FIFO is opened before the seat is taken: whoever finds somebody there may trust that he gets to know (LocalDoor::told).
@@ -82,7 +92,8 @@ port::LaneView LocalLanes::look_at(unsigned number) {
   port::LaneView view;
   view.number = number;
   view.record = files_.map_record(number, false);
-  view.mail = files_.reach_lane(number);         // its tasks have no copy of that
+  view.mail = files_.reach_lane(number);
+  find_process(view, files_);
   view.end = files_.watch_life(number);          // before the trial, so that the end of a holder is not missed in between
   Fd trial = files_.open_life(number);
   view.held = ::flock(trial.get(), LOCK_EX | LOCK_NB) != 0;
@@ -122,7 +133,10 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
 // Not by their parents, who may be gone, nor by their descriptors, which may be closed.
 std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
   std::vector<Fd> ends;
-  for (TaskProcess& process : processes_of(run, run.mark + '\0')) ends.push_back(std::move(process.end));
+  for_each_process_of(run, run.mark + '\0', [&](TaskProcess process) {
+    ends.push_back(std::move(process.end));
+    return ends.size() < most_ends;
+  });
   return ends;
 }
 
@@ -135,7 +149,10 @@ std::vector<Fd> LocalLanes::holders(unsigned number) {
   for (pid_t pid : pids_to_look_at())
     if (pid != ::getpid() && looked([&] { return has_own_fifo_open(pid, fmt::format("/{}.life", number)); }) &&
         looked([&] { return has_word(pid, of_this_queue); }))
-      if (Fd end = end_of(pid)) ends.push_back(std::move(end));
+      if (Fd end = end_of(pid)) {
+        ends.push_back(std::move(end));
+        if (ends.size() == most_ends) break;
+      }
   return ends;
 }
 

@@ -90,11 +90,13 @@ model::ProcessIdentity identity_of(pid_t pid) {
 }
 
 // Of our own processes alone: anybody can write any mark into the environment of his.
-std::vector<TaskProcess> processes_of(const port::RunTrace& run, const std::string& mark) {
+void for_each_process_of(const port::RunTrace& run, const std::string& mark, const std::function<bool(TaskProcess)>& visit) {
   const std::string word = "THOLE_TASK=" + mark;
-  std::vector<TaskProcess> found;
-  if (auto command = command_of(run)) found.push_back(std::move(*command));
-  const pid_t known = found.empty() ? 0 : found.front().pid;
+  pid_t known = 0;
+  if (auto command = command_of(run)) {
+    known = command->pid;
+    if (!visit(std::move(*command))) return;
+  }
   for (const pid_t pid : pids_to_look_at()) {
     std::optional<TaskProcess::Belongs> before;
     const auto ask = [&] {
@@ -104,9 +106,8 @@ std::vector<TaskProcess> processes_of(const port::RunTrace& run, const std::stri
     };
     if (pid == known || pid == ::getpid() || !looked(ask)) continue;
     Fd end = end_of(pid);
-    if (end && looked(ask)) found.push_back({pid, *before, std::move(end)});
+    if (end && looked(ask) && !visit({pid, *before, std::move(end)})) return;
   }
-  return found;
 }
 
 void signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal) {
@@ -115,15 +116,16 @@ void signal_processes_of(const port::RunTrace& run, const std::string& mark, int
   pid_t group = 0;
   for (unsigned look = 0; anew && look < looks_for_processes; ++look) {
     anew = false;
-    for (const TaskProcess& process : processes_of(run, mark)) {
-      if (process.how == TaskProcess::untold || !told.insert(process.pid).second) continue;
+    for_each_process_of(run, mark, [&](const TaskProcess& process) {
+      if (process.how == TaskProcess::untold || !told.insert(process.pid).second) return true;
       anew = true;
       const pid_t its_group = ::getpgid(process.pid);
-      if (group > 0 && its_group == group) continue;
+      if (group > 0 && its_group == group) return true;
       const bool leads = process.how == TaskProcess::command && its_group == process.pid;
       if (leads && ::kill(-its_group, signal) == 0) group = its_group;
       else ::syscall(SYS_pidfd_send_signal, process.end.get(), signal, nullptr, 0);
-    }
+      return true;
+    });
   }
 }
 

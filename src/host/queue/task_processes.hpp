@@ -10,6 +10,8 @@
 #include <sys/types.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,8 +45,10 @@ struct TaskProcess {
   Fd end;                                        // readable when it has ended
 };
 
-// `mark`: what the value of THOLE_TASK begins with; a whole one ends with '\0'.
-std::vector<TaskProcess> processes_of(const port::RunTrace& run, const std::string& mark);
+// Visits one after another, the command first, until `visit` says false. A task may have more processes than we may have
+// descriptors: whoever keeps any keeps a few. `mark`: what the value of THOLE_TASK begins with; a whole one ends with '\0'.
+void for_each_process_of(const port::RunTrace& run, const std::string& mark, const std::function<bool(TaskProcess)>& visit);
+inline constexpr std::size_t most_ends = 8;      // the end of any calls for another look
 
 // To the command, with its process group, and to those with the mark. What forks meanwhile is looked for again.
 void signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal);
