@@ -150,7 +150,7 @@ void Runner::look_after() {
   for (auto& [number, lane] : lanes_) {
     if (!is_readable(lane.end.get())) continue;
     int status = 0;
-    if (lane.child == 0 && lane.adopted > 0) ::waitpid(lane.adopted, nullptr, WNOHANG);   // ours, of before a file was set aside
+    if (lane.child == 0 && lane.adopted > 0) ::waitpid(lane.adopted, nullptr, WNOHANG);   // ours, from before a set-aside
     if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
     ended.emplace_back(number, lane.child > 0 ? left_by(status) : LaneLeft::well);
   }

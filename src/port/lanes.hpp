@@ -42,7 +42,7 @@ struct LaneView {
   unsigned number = 0;
   Fd mail;                                       // a byte is for it; empty: its process is not there
   Fd process;                                    // readable, or hung up, when that has ended; empty where there is none
-  pid_t pid = 0;                                 // its number, where it is sure: not one of another pid namespace, or used again
+  pid_t pid = 0;                                 // its number, where that is sure: no other's, and of no other pid namespace
   bool held = false;                             // somebody has its lock: it, or something of its tasks
   Fd end;                                        // when held: hangs up when nobody has the lock any more
   MappedRecord record{nullptr, nullptr};

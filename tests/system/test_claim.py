@@ -277,7 +277,7 @@ def test_a_release_that_lasts_says_what_it_waits_for_and_can_be_left(machine):
     )
     with Started(machine.words + ["run", "-g", "2", *deaf]) as job:
         claim, pid = job.line().split()
-        name = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        name = pathlib.Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
         release = subprocess.Popen([*machine.words, "release", claim], stderr=subprocess.PIPE, text=True)
         said = release.stderr.readline()
         assert re.search(rf"waiting for process {pid} \({re.escape(name)}\) to end; it is killed in 1\ds", said), said
