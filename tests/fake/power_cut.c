@@ -57,14 +57,21 @@ static void keep(int fd) {
   close(lock);
 }
 
-int rename(const char *from, const char *to) {
-  const int result = ((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(from, to);
+static int renamed(int result, const char *from, const char *to) {
   const char *before = name_in_it(from), *now = name_in_it(to);
   if (result == 0 && before && now) {
     snprintf(named_before, sizeof named_before, "%s", before);
     snprintf(named_now, sizeof named_now, "%s", now);
   }
   return result;
+}
+int rename(const char *from, const char *to) {
+  return renamed(((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(from, to), from, to);
+}
+int renameat2(int from_in, const char *from, int to_in, const char *to, unsigned flags) {
+  int (*const real)(int, const char *, int, const char *, unsigned) =
+      (int (*)(int, const char *, int, const char *, unsigned))dlsym(RTLD_NEXT, "renameat2");
+  return renamed(real(from_in, from, to_in, to, flags), from, to);
 }
 
 int fdatasync(int fd) {

@@ -225,9 +225,11 @@ void LocalDoor::nudge(std::uint64_t lane) {
 // Its reader's end is an error at the other.
 Fd LocalDoor::runner_end() { return runner() ? files_.watch_runner() : Fd(); }
 
-std::optional<pid_t> LocalDoor::runner() {
+std::optional<pid_t> LocalDoor::runner() try {
   const SeatLook seat = look_at_seat(files_.runner_file());
   return seat.state == SeatLook::kept ? std::optional(seat.pid) : std::nullopt;
+} catch (const Error&) {                         // who would start one is told why
+  return std::nullopt;
 }
 
 std::string LocalDoor::surroundings(const std::vector<std::string>& files) {

@@ -24,7 +24,7 @@ class LocalDoor : public port::QueueDoor {
   LocalDoor(std::string directory, RunnerCommand command, Millis patience = Millis{5'000})
       : files_(std::move(directory)), command_(std::move(command)), patience_(patience) {}
 
-  std::optional<pid_t> runner();                 // where one lives; 0: in another pid namespace
+  std::optional<pid_t> runner();                 // where one is seen to live; 0: in another pid namespace
 
   void stir() override;
   void nudge(std::uint64_t lane) override;
