@@ -147,7 +147,7 @@ void add_files(const JobSpec& spec, std::vector<std::string>& files) {
   if (path == environment.end()) return;
   for (const std::string_view folder : split(path->second, ':')) {
     const std::string there = fmt::format("{}/{}", folder, program);
-    if (!::access(there.c_str(), X_OK) == 0) continue;
+    if (::access(there.c_str(), X_OK) != 0) continue;
     files.push_back(there);
     return;
   }
