@@ -17,10 +17,8 @@
 
 namespace thole::app {
 
-// Copies of the locks of a claim of ours, that is kept in this state directory, from its keeper; none where this process has
-// them, or who has started it and no keeper can be asked. Throws Error(unavailable).
-using Lend = std::function<std::vector<Fd>(const std::string& id, const std::string& directory,
-                                           const std::vector<std::string>& keys)>;
+// Copies of the locks of a claim of ours, from its keeper. Throws Error(unavailable), also port::NobodyToAsk.
+using Lend = std::function<std::vector<Fd>(const std::string& id)>;
 
 // A machine and its claims: what an acquisition works on.
 struct Site {

@@ -2,6 +2,8 @@
 // may be told to let go, or be killed, while a command that was started inside uses the GPUs.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "app/acquire.hpp"
@@ -9,8 +11,10 @@
 
 namespace thole::app {
 
-// Copies of the locks of these claims; none of those that this process has anyway. Throws Error(unavailable) where one of the
-// claims has ended, or where nobody can be asked for its locks: it lasts only as long as something else that runs in it.
-std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<OuterClaim>& around);
+// Copies of the locks of these claims; none of those that this process has anyway. Of its keeper first, then of who has started
+// this process. Throws Error(unavailable) where one of the claims has ended, or its keeper has as is seen from here: it lasts
+// only as long as something else that runs in it. Where only somebody who cannot be asked has them, `caution` is told.
+std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<OuterClaim>& around,
+                                           const std::function<void(const std::string&)>& caution);
 
 }  // namespace thole::app

@@ -15,14 +15,16 @@ namespace thole::app {
 
 namespace {
 
+using Caution = std::function<void(const std::string&)>;
+
 // What the claims around a joined one say, and keep, binds what runs in it too.
-void enter_around(const Site& site, const std::string& outer, Acquired& joined) {
+void enter_around(const Site& site, const std::string& outer, Acquired& joined, const Caution& caution) {
   const std::vector<OuterClaim> around = claims_around(site.store, {{"THOLE_CLAIM", outer}});
   if (around.empty() || around.front().id != outer)
     throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(outer);
   const std::optional<std::uint64_t> share = around.front().share_mib;
   if (share) joined.share_mib = std::min(joined.share_mib.value_or(*share), *share);
-  joined.around = locks_around(site, around);
+  joined.around = locks_around(site, around, caution);
 }
 
 KeptClaim claim_named(RunPorts& ports, const std::string& word) {
@@ -58,7 +60,7 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
 }
 
 // A claim that is kept by somebody of ours, joined by copies of its locks.
-Acquired join_claim(RunPorts& ports, const std::string& word) {
+Acquired join_claim(RunPorts& ports, const std::string& word, const Caution& caution) {
   const KeptClaim kept = claim_named(ports, word);
   Acquired joined;
   ports.site.observer.look(ports.site.patience);
@@ -69,7 +71,7 @@ Acquired join_claim(RunPorts& ports, const std::string& word) {
   store.check(joined.claim, kept.uid);
   joined.share_mib = kept.uid == ports.site.uid ? store.own_share(joined.claim.id) : kept.share_mib;
   if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos)
-    enter_around(ports.site, kept.id.substr(0, slash), joined);
+    enter_around(ports.site, kept.id.substr(0, slash), joined, caution);
   joined.claim.id = kept.id;
   joined.units = ports.site.observer.units();
   for (std::size_t i = 0; i < joined.units.size(); ++i)
@@ -113,7 +115,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   options.caution = events.caution;
   Acquired acquired = wanted.in.empty()   ? acquire(ports.site, wanted.request, options)
                       : wanted.part_of_it ? claim_within(ports, wanted, options)
-                                          : join_claim(ports, wanted.in);
+                                          : join_claim(ports, wanted.in, events.caution);
   if (events.got) events.got(acquired);
 
   const std::optional<Binding> binding = binding_for(ports.site, ports.bind, wanted.bind, acquired, 1);

@@ -8,14 +8,23 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/time.hpp"
 #include "port/claim_store.hpp"
 #include "port/processes.hpp"
 
 namespace thole::port {
+
+// No keeper is there, as far as is seen from here: none has a door in the claim's directory, or (`killed`) nobody is behind it
+// any more (of ErrorCode::unavailable).
+struct NobodyToAsk : Error {
+  NobodyToAsk(Error error, bool was_killed) : Error(std::move(error)), killed(was_killed) {}
+  bool killed;
+};
 
 // What the keeper of a claim says about it.
 struct ClaimAbout {

@@ -120,6 +120,14 @@ class Place {
   virtual unsigned progress_by_timeout() const = 0;
 };
 
+// The locks of a claim of ours, copied from a process that has them and is found without asking the claim's keeper: one that has
+// started this process, at whatever distance, or that took them.
+struct InheritedLocks {
+  ClaimLocks copies;
+  std::optional<pid_t> keeper;         // has them, and lets nobody copy them
+  bool ended = false;                  // who took them has ended, as is seen from here
+};
+
 // A unit that a claim would not get although nobody is seen to have it.
 struct OutOfReach {
   std::string key;
@@ -145,6 +153,9 @@ class ClaimStore {
   virtual std::vector<std::string> own_claim(const std::string& id) = 0;
   // The budget in MiB of my own living claim of this id, where it is a sharer's.
   virtual std::optional<std::uint64_t> own_share(const std::string& id) = 0;
+  // Has this process the locks of my own living claim of this id, from who has started it or by that claim?
+  virtual bool has_locks(const std::string& id) = 0;
+  virtual InheritedLocks copy_locks(const std::string& id) = 0;   // nothing at all where no such claim lives
   // The living waiters that want one of this claim's units, and should have them when a task of it has ended: who joined the
   // line after this claim did; who was in line before and was passed, only when the claim is old. So a waiter that cannot
   // start, or will not, costs a claim once in a while and not with every task. Without the mutex.

@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include "base/text.hpp"
-#include "host/claims/inherited_locks.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 #include "host/claims/store.hpp"
 #include "host/clock/system_clock.hpp"
@@ -256,15 +255,7 @@ app::Site& Wire::site() {
 }
 
 app::Lend Wire::lend() {
-  return [this](const std::string& id, const std::string& directory, const std::vector<std::string>& keys) {
-    if (host::has_locks_of(directory, keys)) return std::vector<Fd>();
-    try {
-      return control().descriptors(places_.find_claim(id, settings_.uid));
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::unavailable || !host::started_by_who_has_locks_of(directory, keys)) throw;
-      return std::vector<Fd>();
-    }
-  };
+  return [this](const std::string& id) { return control().descriptors(places_.find_claim(id, settings_.uid)); };
 }
 
 app::RunPorts Wire::run_ports() {

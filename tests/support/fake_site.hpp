@@ -95,6 +95,8 @@ class FakeStore final : public port::ClaimStore {
       if (claim.id == id && claim.uid == me) return claim.shares_mib;
     return std::nullopt;
   }
+  bool has_locks(const std::string&) override { return true; }
+  port::InheritedLocks copy_locks(const std::string&) override { return {}; }
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
   void check(const port::Claim&, uid_t) override {}
   bool amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override { return true; }

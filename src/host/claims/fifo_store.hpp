@@ -38,6 +38,8 @@ class FifoStore : public port::ClaimStore {
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
   std::vector<std::string> own_claim(const std::string& id) override;
   std::optional<std::uint64_t> own_share(const std::string& id) override;
+  bool has_locks(const std::string& id) override;
+  port::InheritedLocks copy_locks(const std::string& id) override;
   void check(const port::Claim& handed, uid_t owner) override;
   bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
   port::StoreAbout about() const override;
@@ -65,6 +67,8 @@ class FifoStore : public port::ClaimStore {
 
  private:
   std::vector<Note> own_notes(const std::string& id);   // the living ones of a claim of mine; under threads()
+  std::vector<Fd> lock_nodes(const std::vector<Note>& notes);   // under threads(), like the next
+  port::ClaimLocks copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes);
   NoteBook book_of(int directory) const;
   bool change_note(const std::string& id, const std::function<void(Note&)>& how);
   void open_directory(StateDir directory);

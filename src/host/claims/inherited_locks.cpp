@@ -1,36 +1,153 @@
-#include "host/claims/inherited_locks.hpp"
-
+// The locks of a claim around: this process has them from whoever started it, or they are copied from a process that has them.
+//
+// Python hands no descriptors to what it starts, and no keeper may be there to be asked: then they are copied from who has
+// started this process, at whatever distance, or from who took them, by pidfd_getfd. The kernel allows that by the rules for
+// debuggers: under Yama (kernel.yama.ptrace_scope=1, of Debian and Ubuntu) a child may not, unless its parent says so.
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/fd.hpp"
-#include "host/claims/kernel_locks.hpp"
-#include "host/claims/layout.hpp"
+#include "host/claims/fifo_store.hpp"
+#include "host/claims/inner.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
+
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
 
 namespace thole::host {
 namespace {
 
-bool has_locks(pid_t pid, const std::string& directory, const std::vector<std::string>& keys) {
-  return std::ranges::all_of(keys, [&](const std::string& key) {
-    const Fd node = open_at(AT_FDCWD, (directory + "/" + gpu_node(key)).c_str(), O_PATH | O_NOFOLLOW);
-    return node && keeps_lock(pid, node.get()).value_or(false);
-  });
+// Unknown where its descriptors are not ours to see.
+std::optional<bool> keeps_all(pid_t pid, const std::vector<Fd>& nodes) {
+  bool all = !nodes.empty();
+  for (const Fd& node : nodes) {
+    const std::optional<bool> keeps = keeps_lock(pid, node.get());
+    if (!keeps) return std::nullopt;
+    all = all && *keeps;
+  }
+  return all;
+}
+
+std::vector<pid_t> started_by() {
+  std::vector<pid_t> pids;
+  pid_t pid = ::getppid();
+  for (auto process = read_process(pid); process && pid > 0; pid = process->parent, process = read_process(pid))
+    pids.push_back(pid);
+  return pids;
+}
+
+// The claim's process as its own note says, which need not be in this pid namespace: is it there?
+bool is_there(pid_t pid, const Note& note) {
+  const auto process = process_state(pid);
+  return process && static_cast<std::uint32_t>(pid) == note.process.pid && process->start == note.process.start;
+}
+
+bool is_same(const struct stat& file, const OpenFile& open) {
+  return file.st_ino == open.inode && file.st_dev == open.device;
+}
+
+struct FileOfPid {
+  std::string fd;
+  std::uint64_t device, inode;
+};
+
+// Checked once it is ours: meanwhile the number may have become another file's.
+Fd copy_of(int process, const FileOfPid& file, bool locked) {
+  Fd fd(static_cast<int>(::syscall(SYS_pidfd_getfd, process, std::atoi(file.fd.c_str()), 0)));
+  struct stat copied;
+  if (!fd || ::fstat(fd.get(), &copied) != 0 || copied.st_ino != file.inode || copied.st_dev != file.device) return Fd();
+  return !locked || has_flock(::getpid(), std::to_string(fd.get()).c_str()) ? std::move(fd) : Fd();
 }
 
 }  // namespace
 
-bool has_locks_of(const std::string& directory, const std::vector<std::string>& keys) {
-  return has_locks(::getpid(), directory, keys);
+// What a claim of ours has locked itself: of a shared unit its own place, for every sharer has the lock of the unit.
+std::vector<Fd> FifoStore::lock_nodes(const std::vector<Note>& notes) {
+  std::vector<Fd> nodes;
+  for (const Note& note : notes)
+    for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+      if (!note.names(slot)) continue;
+      const unsigned place = note.places[slot] - 1;   // 0: exclusively
+      nodes.push_back(nodes_->open_gpu(slot, O_PATH));
+      if (place > 0) nodes.push_back(nodes_->open_share(slot, place - 1, O_PATH));
+    }
+  return nodes;
 }
 
-bool started_by_who_has_locks_of(const std::string& directory, const std::vector<std::string>& keys) {
-  pid_t pid = ::getppid();
-  for (auto process = read_process(pid); process && pid > 0; pid = process->parent, process = read_process(pid))
-    if (has_locks(pid, directory, keys)) return true;
-  return false;
+bool FifoStore::has_locks(const std::string& id) {
+  adopt_after_fork();
+  std::lock_guard lock(threads_);
+  return keeps_all(::getpid(), lock_nodes(own_notes(id))).value_or(false);
+}
+
+port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes) {
+  const Fd process = open_pidfd(pid);   // before its descriptors are read: they are those of this process
+  std::vector<FileOfPid> locks, notes;
+  std::vector<std::pair<struct stat, bool>> wanted;   // and those of which one was found
+  for (const Fd& node : nodes)
+    if (struct stat file; ::fstat(node.get(), &file) == 0) wanted.emplace_back(file, false);
+  for (const char* own : {".", ".."})   // the directory's own locks
+    if (struct stat file; ::fstatat(nodes_->state().fd.get(), own, &file, 0) == 0) wanted.emplace_back(file, false);
+  const Fd own = find_own_directory_of(options_, id);
+  for_each_open_file(pid, [&](const OpenFile& open) {
+    const FileOfPid file{open.fd, open.device, open.inode};
+    for (auto& [about, found] : wanted) {
+      if (found || !is_same(about, open) || !has_flock(pid, open.fd)) continue;
+      found = true;
+      locks.push_back(file);
+    }
+    const auto noted = [&](int in) { return in >= 0 && is_noted_in(in, me_.uid, open.device, open.inode); };
+    if (S_ISREG(open.mode) && open.uid == me_.uid && (noted(notes_.get()) || noted(own.get()))) notes.push_back(file);
+  });
+  std::vector<Fd> copies;
+  int highest = -1;
+  for (const FileOfPid& file : locks) {
+    Fd copy = copy_of(process.get(), file, true);
+    if (!copy) return {};
+    highest = std::max(highest, copy.get());
+    copies.push_back(std::move(copy));
+  }
+  for (const FileOfPid& file : notes) {
+    const Fd copy = copy_of(process.get(), file, false);
+    if (!copy || !keeps_note(copy.get(), id, nodes_->slots(), number_of(nodes_->state()))) continue;
+    copies.emplace_back(::fcntl(copy.get(), F_DUPFD_CLOEXEC, highest + 1));   // notes.hpp: above all its other locks
+    break;
+  }
+  return keeps_all(::getpid(), nodes).value_or(false) ? port::ClaimLocks(std::move(copies)) : port::ClaimLocks();
+}
+
+port::InheritedLocks FifoStore::copy_locks(const std::string& id) {
+  adopt_after_fork();
+  std::lock_guard lock(threads_);
+  port::InheritedLocks found;
+  const std::vector<Note> notes = own_notes(id);
+  const std::vector<Fd> nodes = lock_nodes(notes);
+  if (nodes.empty()) return found;
+  const auto copied_from = [&](pid_t pid) {
+    found.copies = copy_locks_of(pid, id, nodes);
+    if (found.copies.empty() && !found.keeper) found.keeper = pid;
+    return !found.copies.empty();
+  };
+  for (const pid_t pid : started_by()) {
+    const std::optional<bool> keeps = keeps_all(pid, nodes);
+    if (keeps.value_or(is_there(pid, notes.front())) && copied_from(pid)) return found;
+  }
+  // An orphan's launcher has ended. Those of other pid namespaces are not named.
+  const std::vector<pid_t> takers = lockers_of(kernel_locks().flocks, nodes.back().get());
+  found.ended = !found.keeper && !takers.empty();
+  for (const pid_t pid : takers) {
+    if (pid == found.keeper || !keeps_all(pid, nodes).value_or(is_there(pid, notes.front()))) continue;
+    found.ended = false;
+    if (copied_from(pid)) return found;
+  }
+  return found;
 }
 
 }  // namespace thole::host

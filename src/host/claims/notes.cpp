@@ -209,6 +209,19 @@ bool is_noted_in(int directory, uid_t uid, dev_t device, ino_t inode) {
   });
 }
 
+bool keeps_note(int fd, const std::string& id, const SlotKeys& keys, std::uint64_t number) {
+  const Fd another(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  Allowance own(std::chrono::nanoseconds::max());
+  std::vector<unsigned> live;
+  if (!another || !find_live(another.get(), own, live)) return false;
+  return std::ranges::any_of(live, [&](unsigned index) {
+    NoteRecord record;
+    if (write_locked(fd, byte_of(index, live_byte)) || !read_record(another.get(), index, record)) return false;
+    const auto note = decode(record, keys, number);
+    return note && note->id == id;
+  });
+}
+
 // ---- Writing ----
 
 Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {

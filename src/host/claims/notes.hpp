@@ -40,6 +40,10 @@ std::uint64_t number_of(const StateDir& state);
 // Is this file one of those of this user there, by its name?
 bool is_noted_in(int directory, uid_t uid, dev_t device, ino_t inode);
 
+// Is the note of this claim live by this very open file? It is told from the file's other notes by the kernel, which does not
+// tell a description of its own locks.
+bool keeps_note(int fd, const std::string& id, const SlotKeys& keys, std::uint64_t number);
+
 // The notes of this user in one directory: writes those of his claims. For one thread at a time.
 class OwnNotes {
  public:

@@ -38,16 +38,19 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 // A keeper that was killed leaves his directory, named by the claim; what he has started may have the locks still.
 [[noreturn]] void killed(const std::string& directory, uid_t owner) {
   const std::string claim = last_part(directory), end = ways_to_end(claim, owner);
-  throw Error(ErrorCode::unavailable, fmt::format("the supervisor of claim {} was killed", claim))
-      .hint(end.empty() ? "thole status shows who has its GPUs" : "what it had started keeps the GPUs; to end it:" + end);
+  throw port::NobodyToAsk(
+      Error(ErrorCode::unavailable, fmt::format("the supervisor of claim {} was killed", claim))
+          .hint(end.empty() ? "thole status shows who has its GPUs" : "what it had started keeps the GPUs; to end it:" + end),
+      true);
 }
 
 // Without a socket nobody can be asked: a job's claim has none, nor has one whose keeper could not make it, or has let go.
 [[noreturn]] void no_keeper(const std::string& directory, uid_t owner) {
   const std::string claim = last_part(directory), end = ways_to_end(claim, owner);
-  throw Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim))
-      .hint(end.empty() ? "thole status shows whose it is; a job's ends with the job: thole jobs"
-                        : "what was started in it keeps the GPUs; to end it:" + end);
+  throw port::NobodyToAsk(
+      Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim))
+          .hint(end.empty() ? "thole status shows whose it is; a job's ends with the job: thole jobs"
+                            : "what was started in it keeps the GPUs; to end it:" + end), false);
 }
 
 // The socket in the directory of whose the claim is, and kept by him: root asks in others' directories, where a link could lead

@@ -1,0 +1,201 @@
+"""What claims inside a claim whose keeper cannot be asked keeps that claim all the same, or says that it does not."""
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+import hostile
+from run_tools import THOLE, Started, children, eventually, gone, python
+
+KEPT_ALONE = "kept by process {} alone: when it ends they are given to others"
+NOT_SEEN = "nobody who keeps the GPUs of claim {} is seen from here"
+
+# Python hands no descriptors to what it starts. It ends before what it has started.
+STARTS_ONE = """
+import os, subprocess, sys
+print("up", flush=True)
+sys.stdin.readline()
+here = os.environ["here"]
+with open(here + "/error", "w") as error:
+    begun = subprocess.Popen([os.environ["thole"], "run", *sys.argv[1:], "--", "sh", "-c",
+        f'echo $THOLE_CLAIM > "{here}/new"; mv "{here}/new" "{here}/runs"; until [ -e "{here}/end" ]; do sleep 0.1; done'],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=error, start_new_session=True)
+while not os.path.exists(here + "/runs"):
+    assert begun.poll() is None, open(here + "/error").read()
+"""
+CLOSED = "import ctypes; assert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0\n"   # PR_SET_DUMPABLE
+
+
+@pytest.fixture
+def box(tmp_path):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("THOLE", "CUDA_"))}
+    environment.update(
+        THOLE_MACHINE="4xA100", THOLE_STATE_DIR=str(tmp_path / "state"), THOLE_PERSONAL_DIR=str(tmp_path / "run"),
+        THOLE_QUEUE_DIR=str(tmp_path / "queue"), thole=THOLE, here=str(tmp_path))
+    (tmp_path / "run").mkdir(mode=0o700)
+    yield environment
+    (tmp_path / "end").touch()
+    for entry in filter(str.isdigit, os.listdir("/proc")):       # what a failed test left
+        try:
+            if f"THOLE_STATE_DIR={tmp_path}/".encode() in pathlib.Path(f"/proc/{entry}/environ").read_bytes():
+                os.kill(int(entry), signal.SIGKILL)
+        except OSError:
+            pass
+
+
+def thole(box, *words, **more):
+    return subprocess.run([THOLE, *words], env={**box, **more}, capture_output=True, text=True, timeout=60)
+
+
+def is_given(box, *gpus):
+    """To somebody else, whatever the driver says of who computes there."""
+    done = thole(box, "run", "-q", "--no-wait", "--trust-claims", "--on", ",".join(map(str, gpus)), "--", "true")
+    assert done.returncode in (0, 75), done.stderr
+    return done.returncode == 0
+
+
+def keeps_until_it_ends(box, tmp_path):
+    """The command inside, whose launcher has ended, keeps both GPUs of the claim around, and they are free after it."""
+    assert not is_given(box, 0) and not is_given(box, 1)
+    assert "given to others" not in (tmp_path / "error").read_text()
+    (tmp_path / "end").touch()
+    eventually(lambda: is_given(box, 0, 1), "all is free")
+
+
+WITHIN = pytest.mark.parametrize("within", [["-g", "1"], ["-g", "2"]], ids=["a part", "the whole"])
+
+
+@WITHIN
+def test_without_a_supervisor_what_claims_inside_keeps_the_claim(box, tmp_path, within):
+    with Started([THOLE, "run", "-q", "--no-supervisor", "-g", "2", "--on", "0,1", "--", *python(STARTS_ONE), *within],
+                 env=box) as outer:
+        assert outer.line() == "up"
+        outer.write("go\n")
+        assert outer.wait() == 0, outer.process.stderr.read().decode()
+    keeps_until_it_ends(box, tmp_path)
+
+
+@WITHIN
+def test_after_a_killed_supervisor_what_claims_inside_keeps_the_claim(box, tmp_path, within):
+    with Started([THOLE, "run", "-q", "-g", "2", "--on", "0,1", "--", *python(STARTS_ONE), *within], env=box) as outer:
+        assert outer.line() == "up"
+        script, = children(outer.pid)
+        os.kill(outer.pid, signal.SIGKILL)
+        outer.wait()
+        outer.write("go\n")
+        eventually(lambda: gone(script), "the script ends")
+    keeps_until_it_ends(box, tmp_path)
+
+
+def test_after_a_release_what_claims_inside_keeps_the_claim(box, tmp_path):
+    claim = thole(box, "-q", "claim", "-g", "2", "--on", "0,1").stdout.strip()
+    words = ["run", "-q", "--no-supervisor", "--in", claim, "--", *python(STARTS_ONE), "-g", "1"]
+    with Started([THOLE, *words], env=box) as outer:
+        assert outer.line() == "up"
+        assert thole(box, "release", claim).returncode == 69
+        outer.write("go\n")
+        assert outer.wait() == 0, outer.process.stderr.read().decode()
+    keeps_until_it_ends(box, tmp_path)
+
+
+def process_of(box, *words):
+    """The process of this box whose command line has all of these words."""
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = pathlib.Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+            environment = pathlib.Path(f"/proc/{entry}/environ").read_bytes()
+        except OSError:
+            continue
+        if f"THOLE_STATE_DIR={box['THOLE_STATE_DIR']}".encode() in environment and all(word.encode() in line for word in words):
+            return int(entry)
+    return None
+
+
+def test_what_a_job_claims_inside_has_the_locks_of_its_claim(box, tmp_path):
+    """The lane may be killed, and the program end, while it runs on."""
+    waits = STARTS_ONE.replace("sys.stdin.readline()", "pass") + "begun.wait()\n"
+    assert thole(box, "submit", "-q", "-g", "2", "--on", "0,1", "--", *python(waits), "-g", "1").returncode == 0
+    eventually((tmp_path / "runs").exists, "the command inside runs")
+    inner = process_of(box, THOLE, "run", "-g", "1")
+    nodes = {os.readlink(f"/proc/{inner}/fd/{fd}") for fd in os.listdir(f"/proc/{inner}/fd")}
+    kept = {node for node in nodes if node.startswith(f"{tmp_path}/state/gpu.")}
+    assert len(kept) == 2, nodes
+    (tmp_path / "end").touch()
+    assert thole(box, "wait", "1").returncode == 0
+
+
+def test_an_ancestor_that_lets_nobody_copy_is_told_of(box, tmp_path):
+    if os.geteuid() == 0:
+        done = subprocess.run(["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", "true"], capture_output=True)
+        if done.returncode != 0:
+            pytest.skip("root may copy from everybody here")
+        drop = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", "--"]
+    else:
+        drop = []
+    with Started([*drop, THOLE, "run", "-q", "--no-supervisor", "-g", "2", "--on", "0,1", "--", *python(CLOSED + STARTS_ONE),
+                  "-g", "1"], env=box) as outer:
+        assert outer.line() == "up"
+        outer.write("go\n")
+        assert outer.wait() == 0, outer.process.stderr.read().decode()
+        said = (tmp_path / "error").read_text()
+        assert KEPT_ALONE.format(outer.pid) in " ".join(said.split()), said
+        assert said.count("alone") == 1, said
+
+
+ORPHAN = """
+import os, subprocess, time
+subprocess.run(["sh", "-c", '(until [ -e "$here/alone" ]; do sleep 0.1; done; '
+                '"$thole" run --no-wait -g 1 -- echo ran > "$here/said" 2>&1; '
+                'echo $? > "$here/s"; mv "$here/s" "$here/status") > /dev/null 2>&1 &'])
+open(os.environ["here"] + "/alone", "w").close()
+while not os.path.exists(os.environ["here"] + "/status"):
+    time.sleep(0.05)
+"""
+
+
+def test_an_orphan_in_a_claim_without_a_supervisor_claims_inside(box, tmp_path):
+    done = thole(box, "run", "-q", "--no-supervisor", "-g", "2", "--", *python(ORPHAN))
+    said = (tmp_path / "said").read_text()
+    assert done.returncode == 0 and (tmp_path / "status").read_text() == "0\n" and "ran\n" in said, said
+
+
+def test_another_share_of_a_gpu_is_not_the_claims_own(box, tmp_path):
+    mine = thole(box, "-q", "claim", "--on", "0", "--share", "--memory", "4G").stdout.strip()
+    other = thole(box, "-q", "claim", "--on", "0", "--share", "--memory", "30G").stdout.strip()
+    with Started([THOLE, "run", "-q", "--in", mine, "--", THOLE, "run", "-q", "--in", other, "--share", "--memory", "14G", "--",
+                  "sh", "-c", "echo up; exec cat"], env=box) as job:
+        assert job.line() == "up"
+        done = thole(box, "release", other)
+        assert done.returncode == 69, done.stderr
+        words = ["run", "-q", "--no-wait", "--trust-claims", "--on", "0", "--share", "--memory", "45G", "--", "true"]
+        assert thole(box, *words).returncode == 75
+        job.process.stdin.close()
+        assert job.wait() == 0
+    eventually(lambda: thole(box, *words).returncode == 0, "the other's share is free")
+
+
+CONTAINER = ["unshare", "-m", "-p", "-f", "--mount-proc", "sh", "-ec"]
+OF_ITS_OWN = 'mount -t tmpfs -o mode=1777 none /tmp; '
+
+
+@pytest.mark.parametrize("tmp", [OF_ITS_OWN, ""], ids=["its own tmp", "the tmp in common"])
+@pytest.mark.parametrize("kept_by", ["claim", "run", "library"])
+def test_a_container_of_the_claim_claims_inside(tmp, kept_by):
+    with hostile.make("plain", 3) as lab:
+        lab.init()
+        if kept_by == "claim":
+            claim = lab.thole("alice", "-q", "claim", "-g", "2", check=True).stdout.strip()
+        else:
+            library = "import tholepin, sys; c = tholepin.claim(2); print(c.id, flush=True); sys.stdin.read()"
+            outer = lab.start("alice", hostile.interpreter(), "-c", library) if kept_by == "library" else \
+                lab.start("alice", lab.program, "run", "-q", "-g", "2", "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat")
+            claim = outer.line()
+        uid = hostile.USERS["alice"]
+        for gpus in "12":
+            done = lab.run("root", *CONTAINER, tmp + f"exec setpriv --reuid={uid} --regid={uid} --clear-groups -- "
+                           f"env THOLE_CLAIM={claim} {lab.program} run --no-wait -g {gpus} -- echo ran")
+            assert done.returncode == 0 and done.stdout.endswith("ran\n"), done.stderr
+            told = NOT_SEEN.format(claim) in " ".join(done.stderr.split())
+            assert told == (bool(tmp) or kept_by == "library"), done.stderr
