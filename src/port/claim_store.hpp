@@ -120,8 +120,8 @@ class Place {
   virtual unsigned progress_by_timeout() const = 0;
 };
 
-// The locks of a claim of ours, copied from a process that has them and is found without asking the claim's keeper: one that has
-// started this process, at whatever distance, or that took them.
+// The locks of a claim of ours, copied from a process that has them and is found without asking the claim's keeper: one that
+// has started this process, at whatever distance, or took them.
 struct InheritedLocks {
   ClaimLocks copies;
   std::optional<pid_t> keeper;         // has them, and lets nobody copy them

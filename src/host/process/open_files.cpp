@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 
@@ -17,14 +18,18 @@ namespace thole::host {
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);
   if (!listing) return false;
+  bool shown = true;   // to root without CAP_SYS_PTRACE their numbers are, and no more
   while (const dirent* entry = ::readdir(listing.get())) {
     struct statx open;
-    if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) continue;
+    if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) {
+      shown = shown && errno != EACCES && errno != EPERM;
+      continue;
+    }
     if (entry->d_name[0] == '.') continue;
     const std::uint64_t device = makedev(open.stx_dev_major, open.stx_dev_minor);
     visit({entry->d_name, open.stx_mode, open.stx_uid, device, open.stx_ino, open.stx_nlink, open.stx_blocks * 512});
   }
-  return true;
+  return shown;
 }
 
 bool has_open(pid_t pid, int fd) {
