@@ -9,9 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/fd.hpp"
+#include "base/standard.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/inner.hpp"
 #include "host/process/open_files.hpp"
@@ -60,7 +64,7 @@ struct FileOfPid {
 
 // Checked once it is ours: meanwhile the number may have become another file's.
 Fd copy_of(int process, const FileOfPid& file, bool locked) {
-  Fd fd(static_cast<int>(::syscall(SYS_pidfd_getfd, process, std::atoi(file.fd.c_str()), 0)));
+  Fd fd(above_standard(static_cast<int>(::syscall(SYS_pidfd_getfd, process, std::atoi(file.fd.c_str()), 0))));
   struct stat copied;
   if (!fd || ::fstat(fd.get(), &copied) != 0 || copied.st_ino != file.inode || copied.st_dev != file.device) return Fd();
   return !locked || has_flock(::getpid(), std::to_string(fd.get()).c_str()) ? std::move(fd) : Fd();
@@ -107,7 +111,7 @@ port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, cons
     if (S_ISREG(open.mode) && open.uid == me_.uid && (noted(notes_.get()) || noted(own.get()))) notes.push_back(file);
   });
   std::vector<Fd> copies;
-  int highest = -1;
+  int highest = 2;   // of the standard ones
   for (const FileOfPid& file : locks) {
     Fd copy = copy_of(process.get(), file, true);
     if (!copy) return {};

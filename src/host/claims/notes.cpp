@@ -210,7 +210,7 @@ bool is_noted_in(int directory, uid_t uid, dev_t device, ino_t inode) {
 }
 
 bool keeps_note(int fd, const std::string& id, const SlotKeys& keys, std::uint64_t number) {
-  const Fd another(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const Fd another = open_at(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   Allowance own(std::chrono::nanoseconds::max());
   std::vector<unsigned> live;
   if (!another || !find_live(another.get(), own, live)) return false;
