@@ -411,7 +411,8 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   acquired.chosen = numbered(site, request, outer != nullptr, std::move(acquired.chosen));
   if (!outer) return acquired;
   acquired.share_mib = outer->share_mib;
-  if (options.keeps_around) acquired.around = locks_around(site, around, options.caution);   // not while waiting: that keeps nobody's units
+  // Not while waiting: that keeps nobody's units.
+  if (options.keeps_around) acquired.around = locks_around(site, around, options.caution);
   if (acquired.reused) return acquired;
   acquired.claim.id = outer->id + "/" + acquired.claim.id;
   acquired.inner_store = std::move(outer->store);
