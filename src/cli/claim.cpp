@@ -3,9 +3,13 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "app/holding.hpp"
 #include "base/error.hpp"
+#include "base/shell_kind.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/meanwhile.hpp"
@@ -27,14 +31,20 @@ app::ClaimSearch search(Context& context) {
           .job_of_lane = [&context](pid_t pid) { return context.wire.job_of_lane(pid); }};
 }
 
-// Lines for `eval` in any POSIX shell (and fish, which knows `export`), or in csh and its like.
-std::string exports(const model::Json& claim, bool c_shell) {
+std::string unset_in(ShellKind shell, std::string_view name) {
+  return fmt::format("{} {}", shell == ShellKind::c ? "unsetenv" : shell == ShellKind::fish ? "set -e" : "unset", name);
+}
+
+std::string set_in(ShellKind shell, std::string_view name, const std::string& value) {
+  return shell == ShellKind::c ? fmt::format("setenv {} {}", name, value) : fmt::format("export {}={}", name, value);
+}
+
+// Lines for `eval`.
+std::string exports(const model::Json& claim, ShellKind shell) {
   std::string text;
-  for (const auto& name : claim.at("unset"))
-    text += fmt::format("{} {};\n", c_shell ? "unsetenv" : "unset", name.get<std::string>());
+  for (const auto& name : claim.at("unset")) text += unset_in(shell, name.get<std::string>()) + ";\n";
   for (const auto& [name, value] : claim.at("set").items())
-    text += fmt::format("{} {}{}{};\n", c_shell ? "setenv" : "export", name, c_shell ? " " : "=",
-                        shell_quote(value.get<std::string>()));
+    text += set_in(shell, name, shell_quote(value.get<std::string>())) + ";\n";
   return text;
 }
 
@@ -61,9 +71,12 @@ void remind_to_unset(const Context& context, const std::string& id) {
   if (here == environment.end() || here->second != id) return;
   const std::size_t slash = id.rfind('/');   // the claim around it goes on: what is claimed here next is to come from that
   const std::string around = slash == std::string::npos ? "" : id.substr(0, slash);
+  const ShellKind shell = wire::kind_of_shell(wire::calling_shell());
+  std::vector<std::string> names{"THOLE_GPUS", "CUDA_VISIBLE_DEVICES"};
+  if (around.empty()) names.insert(names.begin(), "THOLE_CLAIM");
   context.note("this shell still has the variables of the claim: " +
-               (around.empty() ? "unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES"
-                               : "unset THOLE_GPUS CUDA_VISIBLE_DEVICES; export THOLE_CLAIM=" + around));
+               unset_in(shell, join(names, shell == ShellKind::c ? "; unsetenv " : " ")) +
+               (around.empty() ? "" : "; " + set_in(shell, "THOLE_CLAIM", around)));
 }
 
 constexpr Millis before_a_word{2'000};   // of a release that lasts
@@ -92,10 +105,10 @@ int claim(Context& context) {
   wanted.request = invocation.request;
   wanted.ids = context.ids();
   wanted.process = invocation.claim.shell ? std::optional<pid_t>(wire::calling_shell()) : invocation.claim.pid;
-  const bool c_shell = invocation.claim.shell && wire::is_c_shell(*wanted.process);
+  const ShellKind shell = invocation.claim.shell ? wire::kind_of_shell(*wanted.process) : ShellKind::posix;
   if (invocation.claim.shell && ::isatty(STDOUT_FILENO))
     context.note(std::string("these lines are for the shell: ") +
-                 (c_shell ? "eval \"`thole claim --shell`\"" : "eval \"$(thole claim --shell)\""));
+                 (shell == ShellKind::c ? "eval \"`thole claim --shell`\"" : "eval \"$(thole claim --shell)\""));
   wanted.command = recorded_as(invocation, wanted.process);
   wanted.carry = context.carry();
   if (invocation.claim.placeholder) wanted.placeholder = &context.wire.placeholder();
@@ -105,9 +118,9 @@ int claim(Context& context) {
   const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {}, [&](const model::Json& made) {
     context.wire.die_if_interrupted();           // a reader that has stopped keeps nobody from ending us
     if (invocation.claim.shell && !context.screen.terminal())
-      context.copy(exports(made, c_shell));               // for a shell, whatever bytes a path has
+      context.copy(exports(made, shell));               // for a shell, whatever bytes a path has
     else if (invocation.claim.shell)
-      context.print(exports(made, c_shell));
+      context.print(exports(made, shell));
     else if (invocation.global.json)
       context.print_json(made);
     else

@@ -270,7 +270,7 @@ app::BindSite Wire::bind_site() { return {parts_->binder, settings_.machine.empt
 app::RankSite Wire::rank_site() { return {observer(), bind_site(), settings_.environment, settings_.probe_cold}; }
 
 pid_t calling_shell() { return host::calling_shell(); }
-bool is_c_shell(pid_t shell) { return host::is_c_shell(shell); }
+ShellKind kind_of_shell(pid_t shell) { return host::kind_of_shell(shell); }
 
 Started start_process(const port::ProcessSpec& spec) {
   host::InheritedSignals inherited = host::InheritedSignals::capture();

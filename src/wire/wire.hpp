@@ -10,6 +10,7 @@
 #include "app/bind_rank.hpp"
 #include "app/observer.hpp"
 #include "app/run.hpp"
+#include "base/shell_kind.hpp"
 #include "port/claim_control.hpp"
 #include "port/claim_store.hpp"
 #include "port/clock.hpp"
@@ -94,6 +95,6 @@ std::string user_name(uid_t uid);
 
 // The shell that runs us, for `claim --shell`; not a subshell of it.
 pid_t calling_shell();
-bool is_c_shell(pid_t shell);   // it knows setenv, and no export
+ShellKind kind_of_shell(pid_t shell);
 
 }  // namespace thole::wire

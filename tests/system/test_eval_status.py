@@ -76,6 +76,21 @@ def test_a_c_shell_has_the_variables_and_the_status(name, env):
     assert lines[1].startswith("then ") and lines[1] != "then 0"
 
 
+@pytest.mark.parametrize("name, to_unset", [
+    ("sh", "unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES"),
+    ("tcsh", "unsetenv THOLE_CLAIM; unsetenv THOLE_GPUS; unsetenv CUDA_VISIBLE_DEVICES"),
+    ("fish", "set -e THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES")])
+def test_what_release_says_of_the_shells_variables_is_in_its_language(name, to_unset, env):
+    if not shutil.which(name):
+        pytest.skip(f"{name} is not installed")
+    claim = f'eval "`{THOLE} claim --shell`"' if name == "tcsh" else f'eval "$({THOLE} claim --shell)"'
+    script = f"{claim}\n{THOLE} release\n{to_unset}\nenv\n"
+    done = subprocess.run([name, *(["-f"] if name == "tcsh" else [])], input=script, env={**env, "SHELL": "/bin/false"},
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and f"claim: {to_unset}\n" in done.stderr, done.stderr
+    assert "THOLE_CLAIM" not in done.stdout and "CUDA_VISIBLE_DEVICES" not in done.stdout
+
+
 def test_an_interrupted_wait_is_130(env):
     with Started([THOLE, "claim", "--shell", "-g", "2"], env=env) as waiting:
         assert "waiting" in waiting.process.stderr.readline().decode()

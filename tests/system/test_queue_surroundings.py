@@ -53,6 +53,17 @@ def test_what_a_job_cannot_have_back_is_said(queue):
         assert part not in said, said
 
 
+def test_what_cannot_be_compared_from_a_user_namespace_is_said(queue):
+    words = ["unshare", "-U", "-r", "-m"]
+    if not shutil.which("unshare") or subprocess.run([*words, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no user namespaces here")
+    runner = runner_of_somebody(queue, "")
+    done = subprocess.run([*words, THOLE, "submit", "-q", "-g", "0", "--", "true"], env=queue.env, cwd=queue.work,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert f"process {runner}" in done.stderr and "cannot be compared from here" in done.stderr, done.stderr
+
+
 def test_files_that_the_runner_sees_otherwise_are_refused(queue):
     if os.geteuid() != 0 or not shutil.which("unshare") or subprocess.run(["unshare", "-m", "true"]).returncode != 0:
         pytest.skip("needs root, to make a mount namespace")

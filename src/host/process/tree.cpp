@@ -152,9 +152,10 @@ pid_t calling_shell() {
 }
 
 // By its program: the short name of a login shell has a dash.
-bool is_c_shell(pid_t shell) {
+ShellKind kind_of_shell(pid_t shell) {
   const std::string program = program_of(shell);
-  return std::string_view(program.c_str()).ends_with("csh");
+  const std::string_view path = program.c_str();
+  return path.ends_with("csh") ? ShellKind::c : path.ends_with("/fish") ? ShellKind::fish : ShellKind::posix;
 }
 
 // "pid (name) state ppid pgrp … starttime(22) …"; the name may hold spaces and parentheses, so the last ')' ends it.

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/shell_kind.hpp"
+
 namespace thole::host {
 
 struct ProcessStat {
@@ -84,8 +86,7 @@ std::vector<ProcessStat> our_descendants(std::span<const pid_t> known = {});
 // subshell is a fork: it has the same program and arguments.
 pid_t calling_shell();
 
-// csh, tcsh, bsd-csh: shells that know setenv and no export.
-bool is_c_shell(pid_t shell);
+ShellKind kind_of_shell(pid_t shell);
 
 // "1234 python train.py", from the command line or else the short name; not yet printable.
 std::string describe_process(const ProcessStat& process);

@@ -30,9 +30,12 @@ std::optional<bool> lead_to_one(const std::string& ours, const std::string& thei
   return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-bool sees_other_files(pid_t pid) {
-  return lead_to_one("/proc/self/ns/mnt", of_process(pid, "ns/mnt")) == false ||
-         lead_to_one("/proc/self/root", of_process(pid, "root")) == false;
+// Nothing: that cannot be told, as from a user namespace.
+std::optional<bool> sees_other_files(pid_t pid) {
+  const auto view = lead_to_one("/proc/self/ns/mnt", of_process(pid, "ns/mnt"));
+  const auto root = lead_to_one("/proc/self/root", of_process(pid, "root"));
+  if (view == false || root == false) return true;
+  return view && root ? std::optional(false) : std::nullopt;
 }
 
 // What stands behind a name at the beginning of a line of /proc/PID/status.
@@ -66,7 +69,9 @@ int oom_score_of(pid_t pid) { return std::atoi(text_of_process(pid, "oom_score_a
 
 std::vector<std::string> had_from_runner(pid_t runner) {
   std::vector<std::string> had;
-  if (sees_other_files(runner)) had.push_back("another view of the files (a mount namespace or root of its own)");
+  const std::optional<bool> other_files = sees_other_files(runner);
+  if (!other_files) had.emplace_back("the files that it sees, which cannot be compared from here with yours");
+  else if (*other_files) had.emplace_back("another view of the files (a mount namespace or root of its own)");
   for (const SoftLimit& limit : soft_limits()) {
     rlimit theirs{RLIM_INFINITY, RLIM_INFINITY};
     ::prlimit(runner, static_cast<decltype(RLIMIT_CPU)>(limit.resource), nullptr, &theirs);
@@ -80,7 +85,7 @@ std::vector<std::string> had_from_runner(pid_t runner) {
   if (value_of(status, "\nNoNewPrivs:") == "1" && ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0)
     had.emplace_back("no new privileges (sudo does nothing)");
   const std::string_view groups = value_of(status, "\nGroups:");
-  if (groups_in(groups) != own_groups())
+  if (!std::ranges::includes(groups_in(groups), own_groups()))
     had.push_back(groups.empty() ? "no supplementary groups" : fmt::format("the groups {}", groups));
   const int adjusted = oom_score_of(runner);
   if (adjusted > oom_score_of(::getpid())) had.push_back(fmt::format("an oom_score_adj of {}", adjusted));
@@ -88,7 +93,7 @@ std::vector<std::string> had_from_runner(pid_t runner) {
 }
 
 void check_same_files(pid_t runner, const std::vector<std::string>& paths) {
-  if (!sees_other_files(runner)) return;
+  if (sees_other_files(runner) != true) return;
   for (const std::string& path : paths) {
     std::error_code missing;
     const std::filesystem::path whole = std::filesystem::canonical(path, missing);
