@@ -20,20 +20,17 @@ bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(pr
 
 }  // namespace
 
+// Its lock is looked at first: what nobody has locked changes no more, and what is recorded of it after that is all there is.
+// A child on its way to execve outlives its lane, and has the lock, also of a task that has not begun by its record.
 void Orphans::settle(const model::Task& task, model::LaneRecord* record) {
+  Orphan orphan{.task = task, .lock = std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end)};
   const Remains remains = remains_of(task, record, ports_.boot, store_);
   const auto* unknown = std::get_if<Unknown>(&remains);
   if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return record_end(task, remains);
-  // Also of a task that has not begun by its record: a child on its way to execve outlives its lane, and has the lock.
-  Orphan orphan{.task = task, .lock = std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end)};
   if (unknown) orphan.processes = living(task);
-  if (!orphan.processes.empty() || orphan.lock) {
-    go_on_counting(orphan, record);
-    orphans_.push_back(std::move(orphan));
-    return;
-  }
-  // As it is now that nothing lives which could still change it.
-  record_end(task, remains_of(task, record, ports_.boot, store_));
+  if (orphan.processes.empty() && !orphan.lock) return record_end(task, remains);
+  go_on_counting(orphan, record);
+  orphans_.push_back(std::move(orphan));
 }
 
 // Its limit is ours now. Where its lane has noted nothing (somebody has removed that file) nobody knows how long it has stood,
@@ -47,24 +44,25 @@ void Orphans::go_on_counting(Orphan& orphan, model::LaneRecord* record) {
   orphan.limit = std::chrono::steady_clock::now() + (*job->terms.time - ran);
 }
 
-// Its record says so too, for the next runner.
+// Its record says so too, for the next runner. What is taken up is told anew what the store says of it: while nobody looked
+// after it a pause may have begun or ended, and what has a session of its own stands still where its lane has stopped it.
 void Orphans::pause(Orphan& orphan, bool paused) {
   const SteadyTime now = std::chrono::steady_clock::now();
   ports_.lanes.signal_bearers(trace_of(orphan.task), paused ? SIGSTOP : SIGCONT);
-  const bool counts = paused ? orphan.limit.has_value() : orphan.left > Millis{0};
-  orphan.paused = paused;
-  if (!counts || orphan.next_step) return;
   const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane));
   model::LanePlace* place = place_of(orphan.task, lane.record.get());
-  const Millis since_start = place ? ports_.clock.wall() - WallTime{Millis{place->started_ms}} : Millis{0};
-  const Millis ran = place ? model::has_run(*place, since_start) : Millis{0};
-  if (place) place->limit_clock = model::limit_clock(paused, ran, since_start - ran);
-  if (paused) {
+  if (place && paused != (place->limit_clock < 0)) {
+    const Millis since_start = ports_.clock.wall() - WallTime{Millis{place->started_ms}};
+    const Millis ran = model::has_run(*place, since_start);
+    place->limit_clock = model::limit_clock(paused, ran, since_start - ran);
+  }
+  if (paused && orphan.limit) {
     orphan.left = std::max(Millis{1}, std::chrono::duration_cast<Millis>(*orphan.limit - now));
     orphan.limit.reset();
-  } else {
+  } else if (!paused && orphan.left > Millis{0}) {
     orphan.limit = now + std::exchange(orphan.left, Millis{0});
   }
+  orphan.paused = paused;
 }
 
 void Orphans::next_step_against(Orphan& orphan) {

@@ -36,7 +36,7 @@ class Orphans {
     model::Task task;
     std::vector<Fd> processes{};
     Fd lock{};                                   // hangs up when nothing has the lane's lock; empty: nothing has it
-    bool paused = false;                         // by us; what its lane had stopped goes on by the kernel's CONT at its end
+    std::optional<bool> paused{};                // as we have told it; nothing: it has not been told yet
     std::optional<SteadyTime> limit{};           // when its time is over; nothing while it is paused
     Millis left{0};                              // of that time, while it is paused
     Millis patience{0};

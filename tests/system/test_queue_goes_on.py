@@ -3,6 +3,7 @@ waits for it meanwhile."""
 import pathlib
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -66,6 +67,36 @@ def test_a_task_that_ends_after_its_runner_and_lane_is_waited_for(queue):
     eventually(lambda: queue.runner() not in (None, *pids), "the waiter has started a new one")
     queue.kill([task], signal.SIGTERM)
     assert ended(waiter)[0] == 1 and queue.states(job) == {"lost": 1}
+
+
+STOOD = """
+import os, pathlib, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+if os.fork() == 0 and sys.argv[1] == "session":
+    os.setsid()
+pathlib.Path(f"pid.{os.getpid()}").touch()
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("session", ["session", "group"])
+@pytest.mark.parametrize("by", ["lane", "runner"])
+def test_what_stood_when_its_runner_was_killed_goes_on_with_continue(queue, by, session):
+    """By its lane, or by the runner in the place of that."""
+    job = queue.submit("-g", "0", "--", sys.executable, "-c", STOOD, session)
+    eventually(lambda: len(list(queue.folder.glob("pid.*"))) == 2, "it runs")
+    both = [int(path.suffix[1:]) for path in queue.folder.glob("pid.*")]
+    if by == "runner":
+        queue.kill(queue.lanes())
+    queue.call("pause", job)
+    eventually(lambda: all(state_of(pid) == "T" for pid in both), "it stands")
+    pids = [queue.runner(), *queue.lanes()]
+    queue.kill(pids)
+    eventually(lambda: all(map(gone, pids)), "they are gone")
+    queue.call("continue", job)
+    eventually(lambda: all(state_of(pid) == "S" for pid in both), lambda: f"it goes on: {[state_of(pid) for pid in both]}")
+    queue.call("cancel", job)
+    queue.until_ended(job)
 
 
 def test_watching_jobs_starts_the_runner_again(queue):
