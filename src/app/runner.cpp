@@ -60,6 +60,7 @@ class Runner {
   void adopt();
   static void send_away(LaneKnown& lane);
   void adopt_lane(port::LaneView view);
+  void look_at_unknown();
   void look_after();                             // ends of lanes and of what they left
   enum class LaneLeft { well, refused, wanting, died };
   static LaneLeft left_by(int status);
@@ -73,7 +74,7 @@ class Runner {
   bool overlap(std::uint64_t one, std::uint64_t other);
   void learn_class(const model::Job& job);
   port::LaneSeat free_seat(model::JobId job);
-  bool idle() const { return lanes_.empty() && unsettled_.empty() && orphans_.empty() && !anything_to_do_; }
+  bool idle() const { return lanes_.empty() && unsettled_.empty() && orphans_.empty() && !anything_to_do_ && !tasks_unknown_; }
   void sleep(std::optional<SteadyTime> deadline);
   std::optional<SteadyTime> next_look() const;
   void pass();
@@ -84,6 +85,8 @@ class Runner {
   port::RunnerSeat seat_;
   std::map<unsigned, LaneKnown> lanes_;
   std::map<unsigned, port::MappedRecord> unsettled_;   // of dead lanes
+  std::set<unsigned> unknown_;                   // lanes that cannot be looked at: neither dead nor living, and not to be used
+  bool tasks_unknown_ = false;                   // the store says that tasks run in these
   Orphans orphans_{ports_};
   std::map<std::uint64_t, std::set<std::string>> classes_;   // the units that would do for each request class
   std::map<std::uint64_t, BackOff> back_offs_;               // by request class
@@ -102,11 +105,28 @@ void Runner::adopt() {
   std::set<std::uint64_t> known;
   for (port::LaneView& view : ports_.lanes.look()) {
     known.insert(view.number);
-    if (view.process) adopt_lane(std::move(view));
-    else unsettled_.emplace(view.number, std::move(view.record));
+    if (!view.problem.empty()) {
+      ports_.say(fmt::format("lane {}: {}; it is left alone until that is mended", view.number, view.problem));
+      unknown_.insert(view.number);
+    } else if (view.process) {
+      adopt_lane(std::move(view));
+    } else {
+      unsettled_.emplace(view.number, std::move(view.record));
+    }
   }
   for (const model::Task& task : ports_.jobs.running())
     if (!known.contains(task.lane)) unsettled_.emplace(static_cast<unsigned>(task.lane), port::MappedRecord(nullptr, nullptr));
+}
+
+void Runner::look_at_unknown() {
+  if (unknown_.empty()) return;
+  for (port::LaneView& view : ports_.lanes.look()) {
+    if (!view.problem.empty() || unknown_.erase(view.number) == 0) continue;
+    if (view.process) adopt_lane(std::move(view));
+    else unsettled_.emplace(view.number, std::move(view.record));
+  }
+  tasks_unknown_ = std::ranges::any_of(
+      ports_.jobs.running(), [&](const model::Task& task) { return unknown_.contains(static_cast<unsigned>(task.lane)); });
 }
 
 void Runner::adopt_lane(port::LaneView view) {
@@ -155,6 +175,7 @@ void Runner::look_after() {
     ended.emplace_back(number, lane.child > 0 ? left_by(status) : LaneLeft::well);
   }
   for (const auto& [number, how] : ended) lane_ended(number, how);
+  look_at_unknown();
   settle();
   orphans_.look_after();
 }
@@ -216,7 +237,8 @@ bool Runner::overlap(std::uint64_t one, std::uint64_t other) {
 // The lowest number that belongs to no task that has to be explained yet.
 port::LaneSeat Runner::free_seat(model::JobId job) {
   for (unsigned number = 0;; ++number) {
-    if (lanes_.contains(number) || unsettled_.contains(number) || orphans_.have_lane(number)) continue;
+    if (lanes_.contains(number) || unsettled_.contains(number) || orphans_.have_lane(number) || unknown_.contains(number))
+      continue;
     if (std::optional<port::LaneSeat> seat = ports_.lanes.take(number, job)) return std::move(*seat);
   }
 }
@@ -291,7 +313,7 @@ std::optional<SteadyTime> Runner::next_look() const {
   for (const auto& [request_class, back_off] : back_offs_)
     if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
   if (try_again_) consider(*try_again_);
-  if (!seat_.removals) consider(std::chrono::steady_clock::now() + between_looks);
+  if (!seat_.removals || !unknown_.empty()) consider(std::chrono::steady_clock::now() + between_looks);
   if (const auto time = orphans_.next_look()) consider(*time);
   return next;
 }

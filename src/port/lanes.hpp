@@ -46,6 +46,7 @@ struct LaneView {
   bool held = false;                             // somebody has its lock: it, or something of its tasks
   Fd end;                                        // when held: hangs up when nobody has the lock any more
   MappedRecord record{nullptr, nullptr};
+  std::string problem{};                         // why it cannot be looked at, and the fix: nothing is known of it then
 };
 
 // How the processes of one start of a task are found when its lane is dead.
@@ -70,7 +71,7 @@ class Lanes {
   // Makes a lane's seat with an empty record; nothing when somebody has its lock.
   virtual std::optional<LaneSeat> take(unsigned number, model::JobId job) = 0;
 
-  virtual LaneView look_at(unsigned number) = 0;
+  virtual LaneView look_at(unsigned number) = 0;   // throws where it cannot be looked at
 
   // Whether a lane's files are still where the runner, and the next one, look for them.
   virtual bool stands(const LaneSeat& seat) = 0;

@@ -66,3 +66,24 @@ def test_a_job_s_claim_is_named_with_the_job(queue, words):
     assert "No such file" not in elsewhere.stderr, elsewhere.stderr
     queue.call("cancel", str(job))
     queue.until_ended(job)
+
+
+def test_one_lane_that_cannot_be_looked_at_keeps_no_other(queue):
+    """Its task is neither lost nor begun again; mended, it is found."""
+    first = queue.submit("-g", "0", "--", "sleep", "1000")
+    queue.until_asleep()
+    runner = queue.runner()
+    record = queue.directory / "lanes" / "0"
+    aside = record.with_name("0.aside")
+    record.rename(aside)
+    record.mkdir()
+    queue.kill([runner])
+    second = queue.submit("-g", "1", "--", "true")
+    queue.until_ended(second)
+    assert queue.states(second) == {"done": 1} and queue.states(first) == {"running": 1}, queue.runner_log()
+    assert f"lane 0: cannot open a lane's record: {record}" in queue.runner_log()
+    record.rmdir()
+    aside.rename(record)
+    queue.call("cancel", first)
+    queue.until_ended(first)
+    assert queue.states(first) == {"cancelled": 1}

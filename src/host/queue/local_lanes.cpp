@@ -84,7 +84,15 @@ bool LocalLanes::keep(port::RunnerSeat& seat) {
 
 std::vector<port::LaneView> LocalLanes::look() {
   std::vector<port::LaneView> lanes;
-  for (unsigned number : files_.lanes()) lanes.push_back(look_at(number));
+  for (unsigned number : files_.lanes()) {
+    try {
+      lanes.push_back(look_at(number));
+    } catch (const Error& error) {               // the others are no worse for it
+      port::LaneView& unknown = lanes.emplace_back();
+      unknown.number = number;
+      unknown.problem = error.full();
+    }
+  }
   return lanes;
 }
 
