@@ -269,6 +269,14 @@ std::function<bool()> outer_lives(Site& site, const std::string& id) {
   };
 }
 
+// Does anybody else keep this claim of ours, whose keeper has let it go?
+bool goes_on(port::ClaimStore& store, const std::string& id, uid_t uid) {
+  const std::vector<model::Holding> all = store.holdings();
+  return std::ranges::any_of(all, [&](const model::Holding& holding) {
+    return holding.held && holding.uid == uid && holding.id == last_part(id);
+  });
+}
+
 // Runs in the holder's process. `inner` keeps the store of an outer claim alive as long as the holder.
 port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, std::vector<int> cancel,
                              std::shared_ptr<port::ClaimStore>& inner) {
@@ -308,7 +316,8 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
     return store.amend(port::Claim{id, keys, {}}, end);
   };
   if (wanted.process)
-    held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process] {
+    held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process, uid = ports.site.uid] {
+      if (goes_on(store, id, uid)) return false;
       return store.amend(port::Claim{id, keys, {}}, std::nullopt, process);
     };
   held.claim = std::move(acquired.claim);
@@ -359,7 +368,7 @@ void release(const ClaimSearch& search, port::ClaimControl& control, const KeptC
     units += (units.empty() ? "" : ", ") + (unit == gpus.units().end() ? printable(holding.key, 60) : "GPU " + unit->label);
   }
   const std::string end = control.ways_to_end(claim.id, claim.uid);
-  throw Error(ErrorCode::unavailable, units + " is still held: claim " + claim.id + " goes on")
+  throw Error(ErrorCode::unavailable, fmt::format("{} {} still held: claim {} goes on", units, kept.size() > 1 ? "are" : "is", claim.id))
       .hint(end.empty() ? "thole status shows who holds it" : "what was started in it keeps the GPUs; to end it:" + end);
 }
 

@@ -39,20 +39,30 @@ std::optional<std::string> idle_claim(const UnitOverview& row, const model::Mach
   return "no process uses it at the moment, but the claim holds it";
 }
 
+// The keeper has ended: the command of it, or what was started in it, has the locks and goes on.
+std::vector<std::string> kept_by_commands(const model::Holding& holding, const WaysToEnd& ways_to_end) {
+  const std::string ways = ways_to_end ? ways_to_end(holding.id, holding.uid) : "";
+  if (ways.empty()) return {"what was started in it goes on, and nobody gets the GPU before that ends"};
+  std::vector<std::string> lines{"what was started in it goes on, and nobody gets the GPU before that ends; to end it:"};
+  for (const std::string_view way : split(ways, '\n'))
+    if (const std::size_t begin = way.find_first_not_of(' '); begin != std::string_view::npos)
+      lines.emplace_back(way.substr(begin));
+  return lines;
+}
+
 // A claim whose time is over: whether its holder still lives, and what that means for others.
-std::optional<std::string> over_its_time(const UnitOverview& row, WallTime now) {
+std::vector<std::string> over_its_time(const UnitOverview& row, WallTime now, const WaysToEnd& ways_to_end) {
   for (const model::Holding& holding : row.holdings) {
     if (!holding.until || *holding.until > now) continue;
     const std::string since = format_local(*holding.until, now);
     if (holding.overdue)
-      return fmt::format("its time is over since {}; what it was claimed for still runs, and keeps nobody from the GPU unless "
-                         "it uses it", since);
-    const std::string who = holding.pid > 0 ? fmt::format("process {}", holding.pid) : "somebody";
-    const std::string look = holding.pid > 0 ? fmt::format(" (ps -o pid,stat,args -p {})", holding.pid) : "";
-    return fmt::format("{} lives and has not let go: it is ending, or it was stopped{}; nobody gets the GPU before it ends",
-                       who, look);
+      return {fmt::format("its time is over since {}; what it was claimed for still runs, and keeps nobody from the GPU "
+                          "unless it uses it", since)};
+    if (holding.pid <= 0) return kept_by_commands(holding, ways_to_end);
+    return {fmt::format("process {0} lives and has not let go: it is ending, or it was stopped (ps -o pid,stat,args -p {0}); "
+                        "nobody gets the GPU before it ends", holding.pid)};
   }
-  return std::nullopt;
+  return {};
 }
 
 std::optional<std::string> room_for_sharers(const UnitOverview& row, const model::Machine& machine) {
@@ -110,7 +120,7 @@ void tell_left_out(Site& site, const model::Request& request, const plan::Outer&
 
 }  // namespace
 
-UnitWhy why_unit(const Overview& overview, std::size_t unit) {
+UnitWhy why_unit(const Overview& overview, std::size_t unit, const WaysToEnd& ways_to_end) {
   const UnitOverview& row = overview.units[unit];
   UnitWhy answer{row.unit.label, row.state, {}};
   if (row.holdings.empty()) {
@@ -126,8 +136,8 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit) {
       answer.sentences.push_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
   }
   const model::Machine& machine = overview.snapshot.machine;
-  for (auto more : {over_its_time(row, overview.now), idle_claim(row, machine), room_for_sharers(row, machine),
-                    waiters(row, overview)})
+  for (std::string& sentence : over_its_time(row, overview.now, ways_to_end)) answer.sentences.push_back(std::move(sentence));
+  for (auto more : {idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})
     if (more) answer.sentences.push_back(std::move(*more));
   if (!row.visible)
     answer.sentences.push_back(fmt::format("not yours to take here: {} leaves it out", overview.outer.named_by));
@@ -135,7 +145,7 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit) {
   return answer;
 }
 
-RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview) {
+RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview, const WaysToEnd& ways_to_end) {
   RequestWhy answer;
   try {
     answer.preview = preview(site, request);
@@ -145,7 +155,7 @@ RequestWhy why_request(Site& site, const model::Request& request, const Overview
     if (error.code() != ErrorCode::usage && error.code() != ErrorCode::unavailable) throw;
     answer.refused = error.full();
   }
-  for (std::size_t unit = 0; unit < overview.units.size(); ++unit) answer.units.push_back(why_unit(overview, unit));
+  for (std::size_t unit = 0; unit < overview.units.size(); ++unit) answer.units.push_back(why_unit(overview, unit, ways_to_end));
   return answer;
 }
 

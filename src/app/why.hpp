@@ -1,6 +1,7 @@
 // Why a GPU is, or is not, handed out; what a request waits for. Data, so that it can be printed and sent.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,10 @@ struct UnitWhy {
   std::vector<std::string> sentences;
 };
 
-UnitWhy why_unit(const Overview& overview, std::size_t unit);
+// How to end what keeps a claim that nobody keeps any more: "\n  kill 4711  # python train.py" for each; may be empty.
+using WaysToEnd = std::function<std::string(const std::string& claim, uid_t owner)>;
+
+UnitWhy why_unit(const Overview& overview, std::size_t unit, const WaysToEnd& ways_to_end = {});
 
 // A request: what would happen now, and what each unit would say to it.
 struct RequestWhy {
@@ -27,7 +31,7 @@ struct RequestWhy {
   std::vector<UnitWhy> units;
 };
 
-RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview);
+RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview, const WaysToEnd& ways_to_end);
 
 // A wait as it stands now: the place in line, who holds what, the promised start, what would start it at once. Reads the
 // claims.

@@ -80,7 +80,7 @@ bool is_for_eval(const std::vector<std::string_view>& arguments) {
   const Invocation invocation = cli::as_far_as_read(arguments);
   if (invocation.claim.shell) return true;
   return (!invocation.verb || invocation.verb->name == "claim") &&
-         std::ranges::any_of(arguments, [](std::string_view word) { return word.starts_with("--sh"); });
+         std::ranges::any_of(arguments, [](std::string_view word) { return word.starts_with("--she"); });
 }
 
 // Of `eval "$(thole claim --shell)"` the shell sees the status of what is printed alone. In this form every shell reads it.

@@ -68,6 +68,10 @@ std::optional<Error> refusal(const std::function<void()>& name) {
   }
 }
 
+app::WaysToEnd ways_to_end(Context& context) {
+  return [&control = context.wire.control()](const std::string& claim, uid_t owner) { return control.ways_to_end(claim, owner); };
+}
+
 Subjects sort_words(Context& context, const app::Overview& overview) {
   std::vector<std::string> words = context.invocation.words;
   if (words.size() > 1 && words.front() == "job") {
@@ -102,7 +106,7 @@ int of_words(Context& context, const app::Overview& overview) {
     bool any = false;
     for (std::size_t u : gpus.units) {
       if (overview.units[u].unit.gpu != gpu) continue;
-      units.push_back(app::why_unit(overview, u));
+      units.push_back(app::why_unit(overview, u, ways_to_end(context)));
       json["units"].push_back(unit_why_to_json(units.back()));
       any = true;
     }
@@ -127,7 +131,7 @@ int of_words(Context& context, const app::Overview& overview) {
 
 int of_request(Context& context, const app::Overview& overview) {
   const model::Request& request = context.invocation.request;
-  const app::RequestWhy why = app::why_request(context.wire.site(), request, overview);
+  const app::RequestWhy why = app::why_request(context.wire.site(), request, overview, ways_to_end(context));
   if (context.invocation.global.json) {
     model::Json json = {{"schema", "thole/why/1"},
                         {"request", request.describe()},

@@ -66,7 +66,8 @@ struct ToHold {
   Claim claim;
   DoorSpec door;
   std::string message;                   // for the caller of hold()
-  // The end came and the adopted process still runs: records it. Recorded, the holder keeps the note until that one ends.
+  // The end came, the units were let go, and the adopted process still runs: records it, unless the claim goes on elsewhere.
+  // Recorded, the holder keeps the note until that one ends.
   std::function<bool()> overdue;         // may be empty
   std::function<void()> ending;          // the claim is about to be let go; may be empty
   std::function<bool()> outer_lives;     // the claim around an inner one, with which that ends; empty: there is none

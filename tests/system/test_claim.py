@@ -153,13 +153,56 @@ def test_a_claim_for_a_process_ends_with_it(machine):
 def test_a_process_that_outlives_its_claim_is_shown_as_overdue_until_it_ends(machine):
     adopted = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     claim = machine.claim("--pid", str(adopted.pid), "--time", "3s")
-    eventually(lambda: not any(holding["held"] for holding in machine.status()["claims"]), "its time is over")
+    eventually(lambda: any(holding["overdue"] for holding in machine.status()["claims"]), "its time is over")
     overdue = machine.status()["claims"]
     assert {(holding["id"], holding["pid"], holding["overdue"]) for holding in overdue} == {(claim, adopted.pid, True)}
     assert machine.run("status").stdout.count("OVERDUE") == 2
     adopted.stdin.close()
     adopted.wait()
     assert machine.status()["claims"] == []
+
+
+def test_a_claim_for_a_process_goes_on_after_its_time_in_what_runs_in_it(machine):
+    with Started(["cat"]) as adopted:
+        claim = machine.claim("--pid", str(adopted.pid), "--time", "3s")
+        holder = machine.holder(claim)
+        with Started(machine.words + ["run", "-q", "--in", claim, "sh", "-c", "echo up; read line"]) as job:
+            assert job.line() == "up"
+            eventually(lambda: gone(holder), "its time is over")
+            assert {(held["id"], held["held"], held["verified"]) for held in machine.status()["claims"]} == {(claim, True, True)}
+            for word in (claim, "0"):
+                done = machine.run("release", word)
+                assert done.returncode == 69 and f"kill {children(job.pid)[-1]}" in done.stderr, done.stderr
+            said = machine.run("why", "0").stdout
+            assert "what was started in it goes on" in " ".join(said.split()), said
+            assert f"kill {children(job.pid)[-1]}" in said and "somebody" not in said and "lives and has" not in said, said
+            within = {**os.environ, "THOLE_CLAIM": claim}
+            done = machine.run("run", "--no-wait", "-g", "1", "echo", "began", env=within)
+            assert (done.returncode, done.stdout) == (69, ""), done.stderr
+            job.write("end\n")
+            job.wait()
+        assert machine.free()
+
+
+def test_why_says_what_goes_on_in_a_run_whose_supervisor_was_killed(machine):
+    with Started(machine.words + ["run", "-g", "2", "--time", "3s", "--", "sh", "-c", "echo $PPID $$; read line"]) as job:
+        supervisor, command = map(int, job.line().split())
+        os.kill(supervisor, signal.SIGKILL)
+        eventually(lambda: "its time is over since" in machine.run("why", "0").stdout, "its time is over")
+        said = " ".join(machine.run("why", "0", "1").stdout.split())
+        assert "what was started in it goes on" in said and f"kill {command} # sh -c" in said, said
+        assert "lives and has not let go" not in said, said
+        job.write("end\n")
+        eventually(machine.free, "the command ends")
+
+
+def test_two_units_that_go_on_are_two(machine):
+    claim = machine.claim()
+    with Started(machine.words + ["run", "-q", "--in", claim, "sh", "-c", "echo up; read line"]) as job:
+        assert job.line() == "up"
+        assert "GPU 0, GPU 1 are still held" in machine.run("release", claim).stderr
+        job.write("end\n")
+        job.wait()
 
 
 def test_why_says_that_a_claims_time_is_over_and_who_lives(machine):

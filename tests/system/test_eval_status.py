@@ -1,4 +1,5 @@
 """`eval "$(thole claim --shell)"` has the status of the claim: what a shell does after it never runs without its GPUs."""
+import json
 import os
 import shutil
 import signal
@@ -45,6 +46,15 @@ def test_eval_has_the_status_of_each_failure(name, env):
     script = "\n".join(f'eval "$({THOLE} {words})"; echo {status}' for words, _ in FAILURES)
     done = shell(name, script, env)
     assert done.stdout.split() == [str(status) for _, status in FAILURES], done.stderr
+
+
+@pytest.mark.parametrize("words", ["--share --memory 1G -g 2", "--share --share-with=any -g 2 --memory 1G",
+                                   "--shape pairwise -g 2", "--json --share -g 2 --memory 1G"])
+def test_what_fails_for_want_of_gpus_says_nothing_on_stdout_but_json(words, env):
+    """An option that begins as --shell does is not that."""
+    done = subprocess.run([THOLE, "claim", "--no-wait", *words.split()], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 75, done.stderr
+    assert json.loads(done.stdout) if "--json" in words else done.stdout == "", done.stdout
 
 
 @pytest.mark.parametrize("name", SHELLS)

@@ -101,6 +101,12 @@ bool lives(const Note& note) {
   return process && process->start == note.process.start && process->uid == note.process.uid;
 }
 
+// Ended, and its parent has not asked yet: in a container often for good.
+bool is_zombie(pid_t pid) {
+  const auto process = read_process(pid);
+  return process && process->state == 'Z';
+}
+
 // Where the kernel's list could not be read to its end: the process that a note names, if its descriptors can be seen, has the
 // lock or has not.
 bool keeps_what_it_says(const Note& note, const Fd& node) {
@@ -157,6 +163,7 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
     holding.verified = true;
     holding.pid = taker.pid;   // in a container he has another number than his note says
     if (taker.pid == 0 && lives(*his)) holding.pid = static_cast<pid_t>(his->process.pid);
+    if (holding.pid != 0 && is_zombie(holding.pid)) holding.pid = 0;   // a child of it keeps the lock
   } else if (const Note* left = says_the_same_number(taker, all)) {
     holding.user = user_name(left->process.uid) + " or " + user_name(*taker.uid);
   } else if (taker.uid) {

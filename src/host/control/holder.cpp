@@ -76,7 +76,7 @@ class Holder {
   std::unique_ptr<Door> door_;
   Fd process_, signals_;
   std::optional<SteadyTime> end_, look_;   // look_: next at the claim around this one
-  bool adopted_ = false, overdue_ = false;
+  bool adopted_ = false, out_of_time_ = false;
 };
 
 Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(held)) {
@@ -124,15 +124,17 @@ bool Holder::over() {
   }
   if (watched[1].revents || watched[2].revents || outer_has_ended()) return true;
   if (!end_ || steady_clock::now() < *end_) return false;
-  if (adopted_ && held_.overdue) overdue_ = held_.overdue();
+  out_of_time_ = true;
   return true;
 }
 
 void Holder::run() {
   while (!over()) {}
   if (held_.ending) held_.ending();
-  Fd note = overdue_ ? held_.claim.locks.keep_note_only() : Fd();
+  const bool outlived = out_of_time_ && adopted_ && held_.overdue;
+  Fd note = outlived ? held_.claim.locks.keep_note_only() : Fd();
   held_.claim.locks.clear();
+  if (outlived && !held_.overdue()) note.reset();   // the claim goes on in a command that has joined it
   door_->let_go();
   door_.reset();
   if (note) wait_for_overdue(std::move(note));
