@@ -316,7 +316,8 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
     return store.amend(port::Claim{id, keys, {}}, end);
   };
   if (wanted.process)
-    held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process, uid = ports.site.uid] {
+    held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process,
+                    uid = ports.site.uid] {
       if (goes_on(store, id, uid)) return false;
       return store.amend(port::Claim{id, keys, {}}, std::nullopt, process);
     };
@@ -368,7 +369,8 @@ void release(const ClaimSearch& search, port::ClaimControl& control, const KeptC
     units += (units.empty() ? "" : ", ") + (unit == gpus.units().end() ? printable(holding.key, 60) : "GPU " + unit->label);
   }
   const std::string end = control.ways_to_end(claim.id, claim.uid);
-  throw Error(ErrorCode::unavailable, fmt::format("{} {} still held: claim {} goes on", units, kept.size() > 1 ? "are" : "is", claim.id))
+  throw Error(ErrorCode::unavailable,
+              fmt::format("{} {} still held: claim {} goes on", units, kept.size() > 1 ? "are" : "is", claim.id))
       .hint(end.empty() ? "thole status shows who holds it" : "what was started in it keeps the GPUs; to end it:" + end);
 }
 

@@ -136,7 +136,8 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit, const WaysToEnd& wa
       answer.sentences.push_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
   }
   const model::Machine& machine = overview.snapshot.machine;
-  for (std::string& sentence : over_its_time(row, overview.now, ways_to_end)) answer.sentences.push_back(std::move(sentence));
+  for (std::string& sentence : over_its_time(row, overview.now, ways_to_end))
+    answer.sentences.push_back(std::move(sentence));
   for (auto more : {idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})
     if (more) answer.sentences.push_back(std::move(*more));
   if (!row.visible)
@@ -145,7 +146,8 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit, const WaysToEnd& wa
   return answer;
 }
 
-RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview, const WaysToEnd& ways_to_end) {
+RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview,
+                       const WaysToEnd& ways_to_end) {
   RequestWhy answer;
   try {
     answer.preview = preview(site, request);
@@ -155,7 +157,8 @@ RequestWhy why_request(Site& site, const model::Request& request, const Overview
     if (error.code() != ErrorCode::usage && error.code() != ErrorCode::unavailable) throw;
     answer.refused = error.full();
   }
-  for (std::size_t unit = 0; unit < overview.units.size(); ++unit) answer.units.push_back(why_unit(overview, unit, ways_to_end));
+  for (std::size_t unit = 0; unit < overview.units.size(); ++unit)
+    answer.units.push_back(why_unit(overview, unit, ways_to_end));
   return answer;
 }
 

@@ -69,7 +69,9 @@ std::optional<Error> refusal(const std::function<void()>& name) {
 }
 
 app::WaysToEnd ways_to_end(Context& context) {
-  return [&control = context.wire.control()](const std::string& claim, uid_t owner) { return control.ways_to_end(claim, owner); };
+  return [&control = context.wire.control()](const std::string& claim, uid_t owner) {
+    return control.ways_to_end(claim, owner);
+  };
 }
 
 Subjects sort_words(Context& context, const app::Overview& overview) {

@@ -169,7 +169,8 @@ def test_a_claim_for_a_process_goes_on_after_its_time_in_what_runs_in_it(machine
         with Started(machine.words + ["run", "-q", "--in", claim, "sh", "-c", "echo up; read line"]) as job:
             assert job.line() == "up"
             eventually(lambda: gone(holder), "its time is over")
-            assert {(held["id"], held["held"], held["verified"]) for held in machine.status()["claims"]} == {(claim, True, True)}
+            shown = {(held["id"], held["held"], held["verified"]) for held in machine.status()["claims"]}
+            assert shown == {(claim, True, True)}
             for word in (claim, "0"):
                 done = machine.run("release", word)
                 assert done.returncode == 69 and f"kill {children(job.pid)[-1]}" in done.stderr, done.stderr
