@@ -369,6 +369,7 @@ import ctypes, os, resource, sys, tholepin
 first = tholepin.Process("true", policy=tholepin.Policy())   # so that what is imported is there
 first.start()
 first.join()
+tholepin.ProcessGroup()   # the same
 while len(os.listdir("/proc/self/task")) > 1:   # a thread that is about to end counts
     os.sched_yield()
 os.setgroups([]); os.setgid(54883); os.setuid(54883)

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
@@ -21,12 +22,13 @@ def home():
         path = pathlib.Path(folder) / "ben"
         path.mkdir()
         os.chown(path, BEN, BEN)
+        shutil.copy(THOLE, folder)               # a checkout may be closed to others
         yield path
 
 
 def thole(home, *words, user=0, **variables):
     env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8", "THOLE_MACHINE": "2xA100", **variables}
-    return subprocess.run([THOLE, *words], env=env, capture_output=True, text=True, timeout=60, cwd="/", user=user,
+    return subprocess.run([home.parent / "thole", *words], env=env, capture_output=True, text=True, timeout=60, cwd="/", user=user,
                           group=user, extra_groups=[], stdin=subprocess.DEVNULL)
 
 

@@ -38,6 +38,8 @@ forge_notes([note("0123456789abcdef", int(sys.argv[1]), 0, 0, 4102444800000, "tr
 
 
 def use_again(lab, number, user):
+    if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+        pytest.skip("the kernel tells of a lock by its taker's number in the first pid namespace, and this is another")
     process = lab.start("root", interpreter(), "-u", "-c", AS_NUMBER, str(number), str(USERS[user]))
     line = process.line()
     if line != "up":

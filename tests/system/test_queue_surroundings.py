@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from queue_tools import Queue
-from run_tools import THOLE
+from run_tools import THOLE, eventually
 
 LIMITS = "ulimit -St; ulimit -Sf; ulimit -Sv; ulimit -Sn; ulimit -Sc"
 
@@ -24,6 +24,7 @@ def runner_of_somebody(queue, before):
     done = subprocess.run(["bash", "-c", f'{before} "$0" submit -q -g 0 -- sleep 600', THOLE], env=queue.env, cwd=queue.work,
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+    eventually(lambda: (queue.directory / "runner").read_text(), "the runner has said who it is")
     return int((queue.directory / "runner").read_text())
 
 

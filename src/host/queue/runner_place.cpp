@@ -30,8 +30,10 @@ std::optional<bool> lead_to_one(const std::string& ours, const std::string& thei
   return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-// Nothing: that cannot be told, as from a user namespace.
+// Nothing: that cannot be told, as from a user namespace, or where /proc hides the process.
 std::optional<bool> sees_other_files(pid_t pid) {
+  struct stat shown {};
+  if (::stat(of_process(pid, "root").c_str(), &shown) != 0) return std::nullopt;
   const auto view = lead_to_one("/proc/self/ns/mnt", of_process(pid, "ns/mnt"));
   const auto root = lead_to_one("/proc/self/root", of_process(pid, "root"));
   if (view == false || root == false) return true;
