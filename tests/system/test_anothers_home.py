@@ -28,8 +28,8 @@ def home():
 
 def thole(home, *words, user=0, **variables):
     env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8", "THOLE_MACHINE": "2xA100", **variables}
-    return subprocess.run([home.parent / "thole", *words], env=env, capture_output=True, text=True, timeout=60, cwd="/", user=user,
-                          group=user, extra_groups=[], stdin=subprocess.DEVNULL)
+    return subprocess.run([home.parent / "thole", *words], env=env, capture_output=True, text=True, timeout=60, cwd="/",
+                          user=user, group=user, extra_groups=[], stdin=subprocess.DEVNULL)
 
 
 def test_a_refused_submit_makes_nothing(home):

@@ -268,10 +268,10 @@ std::vector<std::string> LocalDoor::left_of(const model::Task& task) {
   }
   std::vector<std::string> left;
   const std::string mark = fmt::format("{}.{}.{}.", task.job, task.index, task.runs);
-  for_each_process_of(run, mark, [&](const TaskProcess& process) {
-    const auto seen = read_process(process.pid);
-    left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", process.pid),
-                               process.how == TaskProcess::untold ? ", which may be of it: its environment is closed" : ""));
+  for_each_process_of(run, mark, [&](const TaskProcess& one) {
+    const auto seen = read_process(one.pid);
+    left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", one.pid),
+                               one.how == TaskProcess::untold ? ", which may be of it: its environment is closed" : ""));
     return true;
   });
   return left;
