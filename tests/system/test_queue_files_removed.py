@@ -133,3 +133,15 @@ def test_a_lane_without_files_begins_nothing_more(queue):
     assert queue.states(job) == {"done": 4}, queue.runner_log()
     assert sorted(seen.read_text().split()) == ["0", "1", "2", "3"]
     assert gone(lane) and "removed this lane's files" in queue.runner_log()
+
+
+def test_a_task_does_not_wait_for_one_of_a_queue_that_had_the_same_directory(queue):
+    waiting(queue, gate(queue), "-g", "1")
+    old = queue.commands()
+    queue.directory.rename(queue.folder / "before")
+    job = queue.submit("-g", "0", "--", "sleep", "1000")
+    new = eventually(lambda: [pid for pid in queue.commands() if pid not in old and name_of(pid) == "sleep"], "it runs")
+    queue.kill([*queue.lanes(), *new])
+    queue.until_ended(job)
+    assert queue.states(job) == {"lost": 1} and all(name_of(pid) == "cat" for pid in old)
+    queue.kill(old)

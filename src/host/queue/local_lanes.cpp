@@ -152,12 +152,19 @@ std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
 
 void LocalLanes::signal_bearers(const port::RunTrace& run, int signal) { signal_processes_of(run, run.mark + '\0', signal); }
 
-// By their descriptors: the name that a file had says so also when it has been removed, or its directory moved.
+// By their descriptors: the name that a file had says so also when it has been removed, or its directory moved. Where the
+// record is there, whoever has neither that nor the lock open is of a queue that had the same directory before.
 std::vector<Fd> LocalLanes::holders(unsigned number) {
   const std::string of_this_queue = "THOLE_QUEUE_DIR=" + files_.directory();
+  Fd life = files_.watch_life(number), record;
+  const bool is_there = static_cast<bool>(files_.map_record(number, false, &record));
+  const auto may_be_ours = [&](pid_t pid) {
+    return !is_there || has_open(pid, record.get()) || (life && has_open(pid, life.get()));
+  };
   std::vector<Fd> ends;
   for (pid_t pid : pids_to_look_at())
     if (pid != ::getpid() && looked([&] { return has_own_fifo_open(pid, fmt::format("/{}.life", number)); }) &&
+        looked([&] { return may_be_ours(pid); }) &&
         looked([&] { return has_word(pid, of_this_queue); }))
       if (Fd end = end_of(pid)) {
         ends.push_back(std::move(end));
