@@ -242,3 +242,28 @@ def test_who_keeps_safe_gpus_lock_is_named(lab):
         done = lab.thole("bob", *words)
         assert "of mallory keeps safe-gpu's lock" in " ".join((done.stdout + done.stderr).split()), words
     end(mallory)
+
+
+@in_one_surrounding
+def test_a_crowd_of_locks_keeps_no_orphan_from_the_locks_of_its_claim(lab):
+    """Its launcher has ended, and the claim has no keeper: the claim's own process is known by its note."""
+    lab.init()
+    alice = lab.start("alice", lab.program, "run", "--no-supervisor", "-q", "-g", "2", "--", interpreter(), "-u", "-c", """
+import os, subprocess, sys
+program, gate = sys.argv[1:]
+orphan = f"while [ ! -e {gate} ]; do sleep 0.05; done; exec {program} run -q -g 1 -- sh -c 'echo orphan; exec sleep 1000.25'"
+subprocess.run(["sh", "-c", f"({orphan}) &"])
+print("up")
+sys.stdin.read()
+""", lab.program, "/tmp/gate")
+    assert alice.line() == "up"
+    bob = lab.start_python("bob", MANY_FLOCKS, "100000")
+    lab.run("alice", "touch", "/tmp/gate", check=True)
+    assert alice.line() == "orphan"
+    alice.process.stdin.close()
+    alice.process.wait()
+    done = lab.thole("bob", "run", "-q", "--no-wait", "--trust-claims", "--on", "0,1", "-g", "2", "--", "true")
+    assert done.returncode == 75, done.stderr
+    end(bob)
+    lab.run("root", "pkill", "-KILL", "-u", str(USERS["alice"]), "-f", "sleep 1000.25")
+    eventually(lambda: lab.thole("bob", "run", "-q", "--no-wait", "-g", "4", "--", "true").returncode == 0, "all is free")

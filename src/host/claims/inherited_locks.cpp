@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -100,6 +101,7 @@ port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, cons
   for (const char* own : {".", ".."})   // the directory's own locks
     if (struct stat file; ::fstatat(nodes_->state().fd.get(), own, &file, 0) == 0) wanted.emplace_back(file, false);
   const Fd own = find_own_directory_of(options_, id);
+  std::optional<std::set<std::pair<dev_t, ino_t>>> for_notes;
   for_each_open_file(pid, [&](const OpenFile& open) {
     const FileOfPid file{open.fd, open.device, open.inode};
     for (auto& [about, found] : wanted) {
@@ -107,8 +109,13 @@ port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, cons
       found = true;
       locks.push_back(file);
     }
-    const auto noted = [&](int in) { return in >= 0 && is_noted_in(in, me_.uid, open.device, open.inode); };
-    if (S_ISREG(open.mode) && open.uid == me_.uid && (noted(notes_.get()) || noted(own.get()))) notes.push_back(file);
+    const bool perhaps = S_ISREG(open.mode) && open.uid == me_.uid;
+    if (perhaps && !for_notes) {                     // once: strangers can make the list of names long
+      for_notes.emplace();
+      for (const int in : {notes_.get(), own.get()})
+        if (in >= 0) for_notes->merge(files_for_notes(in, me_.uid));
+    }
+    if (perhaps && for_notes->contains({open.device, open.inode})) notes.push_back(file);
   });
   std::vector<Fd> copies;
   int highest = 2;   // of the standard ones
@@ -139,12 +146,18 @@ port::InheritedLocks FifoStore::copy_locks(const std::string& id) {
     if (found.copies.empty() && !found.keeper) found.keeper = pid;
     return !found.copies.empty();
   };
-  for (const pid_t pid : started_by()) {
+  // An orphan's launcher has ended: then it is the claim's own process. Strangers can make the kernel's list too long to be
+  // read to its end, so it comes last.
+  std::vector<pid_t> first = started_by();
+  if (const auto own = static_cast<pid_t>(notes.front().process.pid); is_there(own, notes.front())) first.push_back(own);
+  for (const pid_t pid : first) {
     const std::optional<bool> keeps = keeps_all(pid, nodes);
     if (keeps.value_or(is_there(pid, notes.front())) && copied_from(pid)) return found;
   }
-  // An orphan's launcher has ended. Those of other pid namespaces are not named.
-  const std::vector<pid_t> takers = lockers_of(kernel_locks().flocks, nodes.back().get());
+  // Those of other pid namespaces are not named.
+  KernelLocks listed = kernel_locks();
+  if (!listed.whole) listed = kernel_locks(for_init_to_take);
+  const std::vector<pid_t> takers = lockers_of(listed.flocks, nodes.back().get());
   found.ended = !found.keeper && !takers.empty();
   for (const pid_t pid : takers) {
     if (pid == found.keeper || !keeps_all(pid, nodes).value_or(is_there(pid, notes.front()))) continue;

@@ -15,6 +15,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/byte_range.hpp"
 #include "base/text.hpp"
@@ -201,12 +203,16 @@ std::uint64_t number_of(const StateDir& state) {
   return static_cast<std::uint64_t>(state.ino) * 0x9e3779b97f4a7c15u ^ static_cast<std::uint64_t>(state.dev);
 }
 
+std::set<std::pair<dev_t, ino_t>> files_for_notes(int directory, uid_t uid) {
+  std::set<std::pair<dev_t, ino_t>> files;
+  struct stat file;
+  for (const std::string& name : names_of(directory, uid))
+    if (::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0) files.emplace(file.st_dev, file.st_ino);
+  return files;
+}
+
 bool is_noted_in(int directory, uid_t uid, dev_t device, ino_t inode) {
-  const std::vector<std::string> names = names_of(directory, uid);
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    struct stat file;
-    return ::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0 && file.st_ino == inode && file.st_dev == device;
-  });
+  return files_for_notes(directory, uid).contains({device, inode});
 }
 
 bool keeps_note(int fd, const std::string& id, const SlotKeys& keys, std::uint64_t number) {

@@ -37,7 +37,8 @@ Fd open_notes(const StateDir& state);
 // What tells one state directory from all others, for the records.
 std::uint64_t number_of(const StateDir& state);
 
-// Is this file one of those of this user there, by its name?
+// The files of this user there, by their names. And is this file one of them?
+std::set<std::pair<dev_t, ino_t>> files_for_notes(int directory, uid_t uid);
 bool is_noted_in(int directory, uid_t uid, dev_t device, ino_t inode);
 
 // Is the note of this claim live by this very open file? It is told from the file's other notes by the kernel, which does not
