@@ -1,5 +1,7 @@
 #include "app/locks_around.hpp"
 
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -9,23 +11,14 @@
 namespace thole::app {
 namespace {
 
-// Nobody answered for them. Rethrows what the keeper said, or why there is none.
-port::ClaimLocks locks_without_keeper(port::ClaimStore& store, const std::string& id,
-                                      const std::function<void(const std::string&)>& caution) {
-  const std::string own = last_part(id);
-  if (store.own_claim(own).empty()) throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(id);
-  port::InheritedLocks inherited = store.copy_locks(own);
-  if (!inherited.copies.empty()) return std::move(inherited.copies);
-  try {
-    throw;
-  } catch (const port::NobodyToAsk& nobody) {
-    if (!inherited.keeper && (nobody.killed || inherited.ended)) throw;
-    const std::string whose = inherited.keeper
-        ? fmt::format("the GPUs of the claim around are kept by process {} alone", *inherited.keeper)
-        : fmt::format("nobody who keeps the GPUs of claim {} is seen from here", id);
-    if (caution) caution(whose + ": when it ends they are given to others, though this command runs");
-  }
-  return {};
+// What is said where nobody lets them be copied; nothing where what claims inside may not begin.
+std::optional<std::string> kept_without_us(const Error& why, const port::InheritedLocks& inherited, const std::string& id) {
+  const auto* nobody = dynamic_cast<const port::NobodyToAsk*>(&why);
+  if (!nobody || (!inherited.keeper && (nobody->killed || inherited.ended))) return std::nullopt;
+  const std::string whose = inherited.keeper
+      ? fmt::format("the GPUs of the claim around are kept by process {} alone", *inherited.keeper)
+      : fmt::format("nobody who keeps the GPUs of claim {} is seen from here", id);
+  return whose + ": when it ends they are given to others, though this command runs";
 }
 
 }  // namespace
@@ -36,13 +29,22 @@ std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<O
   if (!site.lend) return all;
   for (const OuterClaim& outer : around) {
     port::ClaimStore& store = outer.claimed_in ? *outer.claimed_in : site.store;
-    if (store.has_locks(last_part(outer.id))) continue;
+    const std::string own = last_part(outer.id);
+    if (store.has_locks(own)) continue;
     port::ClaimLocks locks;
     try {
       locks = site.lend(outer.id);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
-      locks = locks_without_keeper(store, outer.id, caution);
+      if (store.own_claim(own).empty())
+        throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(outer.id);
+      port::InheritedLocks inherited = store.copy_locks(own);
+      locks = std::move(inherited.copies);
+      if (locks.empty()) {
+        const std::optional<std::string> said = kept_without_us(error, inherited, outer.id);
+        if (!said) throw;
+        if (caution) caution(*said);
+      }
     }
     if (!locks.empty()) all.push_back(std::move(locks));
   }

@@ -276,16 +276,6 @@ std::optional<pid_t> keeper_of(int fd) {
 
 }  // namespace
 
-std::optional<bool> keeps_lock(pid_t pid, int fd) {
-  struct stat wanted;
-  if (::fstat(fd, &wanted) != 0) return std::nullopt;
-  bool keeps = false;
-  const bool seen = for_each_open_file(pid, [&](const OpenFile& open) {
-    if (!keeps && open.inode == wanted.st_ino && open.device == wanted.st_dev) keeps = has_flock(pid, open.fd);
-  });
-  return seen ? std::optional(keeps) : std::nullopt;
-}
-
 std::string describe_process(pid_t pid) {
   const auto process = process_state(pid);
   const auto uid = process ? std::optional(process->uid) : taker_among({pid}).uid;

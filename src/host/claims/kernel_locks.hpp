@@ -71,9 +71,6 @@ struct Taker {
 };
 Taker taker_among(const std::vector<pid_t>& lockers);
 
-// Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
-std::optional<bool> keeps_lock(pid_t pid, int fd);
-
 // Those who keep a flock of this open file, as far as this user can see: who took it, or where he has none any more, a process
 // that has inherited it.
 std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd);

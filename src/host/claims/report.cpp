@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/user_name.hpp"
 

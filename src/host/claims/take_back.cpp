@@ -16,6 +16,7 @@
 #include "base/words.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/membership.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {

@@ -18,6 +18,7 @@
 #include "host/claims/membership.hpp"
 #include "host/claims/notes.hpp"
 #include "host/entries.hpp"
+#include "host/process/open_files.hpp"
 #include "host/user_name.hpp"
 
 namespace thole::host {

@@ -63,6 +63,16 @@ bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
   return false;
 }
 
+std::optional<bool> keeps_lock(pid_t pid, int fd) {
+  struct stat wanted;
+  if (::fstat(fd, &wanted) != 0) return std::nullopt;
+  bool keeps = false;
+  const bool seen = for_each_open_file(pid, [&](const OpenFile& open) {
+    if (!keeps && open.inode == wanted.st_ino && open.device == wanted.st_dev) keeps = has_flock(pid, open.fd);
+  });
+  return seen ? std::optional(keeps) : std::nullopt;
+}
+
 bool has_locked_fifo(pid_t pid) {
   bool found = false;
   for_each_open_file(pid, [&](const OpenFile& open) { found = found || (S_ISFIFO(open.mode) && has_flock(pid, open.fd)); });

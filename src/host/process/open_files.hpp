@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 
 namespace thole::host {
@@ -26,6 +27,9 @@ bool has_open(pid_t pid, int fd);
 
 // Does this descriptor keep a flock?
 bool has_flock(pid_t pid, const char* fd);
+
+// Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
+std::optional<bool> keeps_lock(pid_t pid, int fd);
 
 // Has the process a FIFO open that keeps one, as who has a claim's locks does?
 bool has_locked_fifo(pid_t pid);

@@ -91,16 +91,11 @@ std::optional<pid_t> older_runner(const Fd& file) {
   char text[32];
   const ssize_t n = ::pread(file.get(), text, sizeof text, 0);
   const auto number = parse_u64(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0)));
-  struct stat ours {};
-  if (!number || *number == 0 || *number > INT_MAX || ::fstat(file.get(), &ours) != 0) return std::nullopt;
+  if (!number || *number == 0 || *number > INT_MAX) return std::nullopt;
   const auto pid = static_cast<pid_t>(*number);
   const auto process = read_process(pid);
   if (!process || process->name != runner_name || pid == ::getpid()) return std::nullopt;
-  bool has_it = false;
-  for_each_open_file(pid, [&](const OpenFile& open) {
-    has_it = has_it || (open.device == ours.st_dev && open.inode == ours.st_ino && has_flock(pid, open.fd));
-  });
-  return has_it ? std::optional(pid) : std::nullopt;
+  return keeps_lock(pid, file.get()).value_or(false) ? std::optional(pid) : std::nullopt;
 }
 
 // So that programs from before the record lock see that a runner lives. One of theirs is ended for us: no task ends with it,
