@@ -10,6 +10,8 @@ import sqlite3
 import struct
 import subprocess
 
+import pytest
+
 from run_tools import THOLE, eventually, processes
 
 STATES = ["queued", "held", "running", "done", "failed", "lost", "cancelled", "skipped"]
@@ -176,3 +178,10 @@ class Queue:
             left = [pid for pid in [self.runner()] if pid] + self.lanes() + self.commands()
             if not self.kill(left):
                 return
+
+
+@pytest.fixture
+def queue(tmp_path):
+    made = Queue(tmp_path)
+    yield made
+    made.end_everything()

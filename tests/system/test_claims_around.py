@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
+import claim_box
 import hostile
+from claim_box import thole
 from run_tools import THOLE, Started, children, eventually, gone, python
 
 KEPT_ALONE = "kept by process {} alone: when it ends they are given to others"
@@ -30,23 +32,9 @@ CLOSED = "import ctypes; assert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0\n"  
 
 @pytest.fixture
 def box(tmp_path):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("THOLE", "CUDA_"))}
-    environment.update(
-        THOLE_MACHINE="4xA100", THOLE_STATE_DIR=str(tmp_path / "state"), THOLE_PERSONAL_DIR=str(tmp_path / "run"),
-        THOLE_QUEUE_DIR=str(tmp_path / "queue"), thole=THOLE, here=str(tmp_path))
-    (tmp_path / "run").mkdir(mode=0o700)
-    yield environment
-    (tmp_path / "end").touch()
-    for entry in filter(str.isdigit, os.listdir("/proc")):       # what a failed test left
-        try:
-            if f"THOLE_STATE_DIR={tmp_path}/".encode() in pathlib.Path(f"/proc/{entry}/environ").read_bytes():
-                os.kill(int(entry), signal.SIGKILL)
-        except OSError:
-            pass
-
-
-def thole(box, *words, **more):
-    return subprocess.run([THOLE, *words], env={**box, **more}, capture_output=True, text=True, timeout=60)
+    with claim_box.made(tmp_path, "4xA100", here=str(tmp_path)) as environment:
+        yield environment
+        (tmp_path / "end").touch()
 
 
 def is_given(box, *gpus):

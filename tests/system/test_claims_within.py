@@ -7,28 +7,15 @@ import subprocess
 
 import pytest
 
+import claim_box
+from claim_box import thole
 from run_tools import THOLE, Started, eventually, gone
 
 
 @pytest.fixture
 def box(tmp_path):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("THOLE")}
-    environment.update(
-        THOLE_MACHINE="8xA100", THOLE_STATE_DIR=str(tmp_path / "state"), THOLE_PERSONAL_DIR=str(tmp_path / "run"),
-        THOLE_QUEUE_DIR=str(tmp_path / "queue"), thole=THOLE,
-    )
-    (tmp_path / "run").mkdir(mode=0o700)
-    yield environment
-    for entry in filter(str.isdigit, os.listdir("/proc")):       # keepers of claims that a failed test left
-        try:
-            if f"THOLE_STATE_DIR={tmp_path}/".encode() in pathlib.Path(f"/proc/{entry}/environ").read_bytes():
-                os.kill(int(entry), signal.SIGKILL)
-        except OSError:
-            pass
-
-
-def thole(box, *words, **more):
-    return subprocess.run([THOLE, *words], env={**box, **more}, capture_output=True, text=True, timeout=60)
+    with claim_box.made(tmp_path, "8xA100") as environment:
+        yield environment
 
 
 def inside(box, script, gpus=4):

@@ -7,15 +7,8 @@ import sys
 
 import pytest
 
-from queue_inside import Queue
+from queue_inside import queue  # noqa: F401 (queue: a fixture)
 from run_tools import THOLE, eventually, gone, processes, state_of
-
-
-@pytest.fixture
-def queue(tmp_path):
-    made = Queue(tmp_path)
-    yield made
-    made.end_everything()
 
 
 def kill_all_of_it(queue):

@@ -4,17 +4,10 @@ import subprocess
 
 import pytest
 
-from queue_inside import Queue
+from queue_inside import queue  # noqa: F401 (queue: a fixture)
 from run_tools import eventually
 
 PID_AT = 48   # in its record: model/lane_record.hpp
-
-
-@pytest.fixture
-def queue(tmp_path):
-    made = Queue(tmp_path)
-    yield made
-    made.end_everything()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from queue_inside import Queue
+from queue_inside import queue  # noqa: F401 (queue: a fixture)
 from run_tools import eventually, gone
 
 # It hears and does nothing: what is told to it alone is never done.
@@ -21,13 +21,6 @@ os.pwrite(lock, f"{os.getpid()}\\n".encode(), 0)
 print("sits", flush=True)
 time.sleep(600)
 """
-
-
-@pytest.fixture
-def queue(tmp_path):
-    made = Queue(tmp_path)
-    yield made
-    made.end_everything()
 
 
 @pytest.fixture

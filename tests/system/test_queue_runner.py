@@ -9,15 +9,8 @@ import time
 
 import pytest
 
-from queue_inside import Queue
+from queue_inside import Queue, queue  # noqa: F401 (queue: a fixture)
 from run_tools import eventually, gone, is_locked, open_gate, state_of
-
-
-@pytest.fixture
-def queue(tmp_path):
-    made = Queue(tmp_path)
-    yield made
-    made.end_everything()
 
 
 def shell(text):

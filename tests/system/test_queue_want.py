@@ -2,17 +2,8 @@
 import os
 import resource
 
-import pytest
-
-from queue_inside import Queue, name_of
+from queue_inside import name_of, queue  # noqa: F401 (queue: a fixture)
 from run_tools import eventually, open_gate
-
-
-@pytest.fixture
-def queue(tmp_path):
-    made = Queue(tmp_path)
-    yield made
-    made.end_everything()
 
 
 def test_tasks_that_find_no_descriptor_run_in_a_lane_that_has_some(queue):
