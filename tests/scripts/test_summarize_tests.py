@@ -77,3 +77,14 @@ def test_what_is_wrong_is_counted_and_gives_a_bad_status(tmp_path, kind):
     assert end.stdout.splitlines()[-1] == closing
     assert end.returncode == 1
     assert ("NO REASON GIVEN" in end.stdout) == (kind == "a skip without a reason")
+
+
+def test_what_failed_is_told_once_more_at_the_end(tmp_path):
+    (tmp_path / "test_bad.py").write_text("def test_sum():\n    assert [1 + 1] == [3], 'a sum'\n")
+    end = report(tmp_path, 'add_test(NAME bad COMMAND "{python}" -m pytest -q -p no:cacheprovider {dir}/test_bad.py)\n'
+                           'add_test(NAME mute COMMAND false)\n'
+                           'add_test(NAME long COMMAND sh -c "seq 1000; exit 1")')
+    told = end.stdout[end.stdout.index("\nFailed, and why:\n"):]
+    assert "\n  bad\n    ___" in told and "\n    E       AssertionError: a sum\n" in told, told
+    assert "\n  mute\n  long\n    1\n    2\n" in told and "\n    40\n    ...\n" in told, told
+    assert end.stdout.splitlines()[-1] == "2 passed, 3 failed, 4 skipped"

@@ -9,6 +9,9 @@ NVIDIA driver. Every process in it is a descendant of the test, so that nothing 
 
 Words of a surrounding: `runtime` (users have an XDG_RUNTIME_DIR), `hidepid` (/proc shows nobody the processes of others),
 `container` (alice's processes have a pid namespace of their own, and the rest of the machine in common); `plain` says nothing.
+
+The kernel's list of locks is not the lab's but the machine's: tests that make it long stand in files that run alone
+("# ctest: serial"), as test_hostile_crowds.py does.
 """
 import json
 import os

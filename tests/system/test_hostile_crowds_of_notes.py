@@ -1,0 +1,60 @@
+# ctest: serial
+"""Files of notes of hundreds of users, with thousands of locks: they cost bounded work, and hide nobody. The kernel's list of
+locks is one for the whole machine, so no other test runs meanwhile."""
+import resource
+
+import pytest
+
+from hostile import end, lab  # noqa: F401 (the fixture)
+
+in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
+
+# Files of notes of so many users, with so many live records each. A user has 65,536 subordinate uids; root stands in for
+# newuidmap.
+CROWD = """
+import fcntl, os, struct, sys
+for uid in range(200000, 200000 + int(sys.argv[1])):
+    os.seteuid(uid)
+    fd = os.open(f"/run/thole/notes/{uid}-0000000a", os.O_RDWR | os.O_CREAT, 0o644)
+    os.ftruncate(fd, 512 * 512)
+    for record in range(int(sys.argv[2])): fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, record * 512, 1, 0))
+    os.seteuid(0)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_notes_of_many_users_cost_no_more_than_those_of_some(lab):
+    lab.init()
+    alice = lab.hold("alice", "--share", "--share-with", "any", "--memory", "10G")
+    on = str(lab.claims()[0]["gpu"])
+    beside = ["run", "--share", "--share-with", "any", "--memory", "2G", "--on", on, "--no-wait", "--", "true"]
+
+    def work(*words):
+        """Processor time of a command of bob's: what others do on the machine does not count."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        lab.thole("bob", *words)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+    spent = []
+    for users in (30, 400):
+        crowd = lab.start_python("root", CROWD, str(users), "512")
+        spent.append(min(work(*beside) for _ in range(3)))
+        assert lab.thole("alice", *beside).returncode == 0, "one's own notes are read"
+        end(crowd)
+    assert spent[1] < 6 * spent[0], spent
+    end(alice)
+
+
+@in_one_surrounding
+def test_the_notes_of_holders_are_read_before_those_of_many_others(lab):
+    lab.init()
+    alice = lab.hold("alice", "--share", "--share-with", "any", "--memory", "10G")
+    crowd = lab.start_python("root", CROWD, "400", "16")
+    claims = lab.claims("bob")
+    assert ("alice", True) in {(claim["user"], claim["verified"]) for claim in claims}, claims
+    assert len(claims) <= 8, "there is no line for each stranger"
+    end(crowd)
+    end(alice)
