@@ -17,6 +17,7 @@
 #include "app/choice.hpp"
 #include "app/locks_around.hpp"
 #include "app/outer_claim.hpp"
+#include "app/selection.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "plan/place.hpp"
@@ -36,46 +37,12 @@ port::Question question_for(const model::Request& request) {
   return {by_load ? port::Purpose::show : port::Purpose::claim, {}};
 }
 
-// Who shares has his figure of a GPU's memory, and so has all that claims within.
-void check_share(const model::Request& request, const OuterClaim& around) {
-  if (!around.share_mib || request.memory_mib.value_or(0) <= *around.share_mib) return;
-  throw NeverPossible(Error(ErrorCode::usage, fmt::format("{} asked for; the claim around this has a share of {}",
-                                                          request.describe(), format_mib(*around.share_mib)))
-                          .about("--memory").hint("ask for at most that, or claim a larger share outside"));
-}
-
 // Does this go without a lock, by the one of the claim around? Sharers' figures must be summed up, so they take places.
 bool reuses(const OuterClaim* around, const model::Request& request) {
   return around && request.gpus == around->keys.size() && !request.share;
 }
 
-// A GPU that the claim around has in use itself, or others beside it in other shares: what is seen there bars nobody.
-InUse in_use(const OuterClaim* around, const model::Request& request) {
-  const bool whole = around && request.gpus == around->keys.size();
-  if (!around || (!whole && !around->share_mib)) return {};
-  return {true, around->share_mib};
-}
-
-// The units that would do: what the outer allotment leaves, inside a claim of that claim's.
-plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within) {
-  const auto& snapshot = site.observer.snapshot();
-  const auto& units = site.observer.units();
-  plan::Outer outer =
-      plan::outer_allotment(snapshot, units, within ? plan::masks_alone(site.environment) : site.environment);
-  if (within) {
-    bool masked = false;   // the claim's own variables show all of it
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      const bool ours = std::ranges::find(within->keys, units[i].key) != within->keys.end();
-      masked = masked || (ours && !outer.visible[i]);
-      outer.visible[i] = outer.visible[i] && ours;
-    }
-    if (!masked) outer.named_by = "THOLE_CLAIM";
-    check_share(request, *within);
-  }
-  return plan::eligible(request, snapshot, units, outer);
-}
-
-// Those of them that can be claimed, in order; refuses at once what sickness makes impossible, naming the sick.
+// Those of a selection that can be claimed, in order; refuses at once what sickness makes impossible, naming the sick.
 std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
@@ -222,7 +189,7 @@ class Acquisition {
       }
       const bool waits = request_.wait != Seconds{0};
       if (std::exchange(told, true) && waits && woken(wait, site_.clock.steady() + settling, false)) continue;
-      if (options_.waiting) options_.waiting({wait, site_.observer.snapshot(), site_.observer.units()});
+      if (options_.waiting) options_.waiting({site_, wait, site_.observer.snapshot(), site_.observer.units()});
       if (!waits) {
         if (choice_.ordered() || ++tries_without_order >= most_tries) give_up();
         rest(wait.look_again.value_or(Millis{0}));   // what kept a unit from us may have been another's look at it

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/observer.hpp"
+#include "base/shell_kind.hpp"
 #include "model/queue_view.hpp"
 #include "model/request.hpp"
 #include "plan/environment.hpp"
@@ -31,10 +32,13 @@ struct Site {
   std::function<std::string(uid_t)> user_name;      // a name for a uid, its number where it has none
   Millis patience{10'000};                     // for one look at the driver
   Lend lend = {};                              // empty: nobody lends
+  AskShell shell = {};                         // for what people are told to type; empty: a POSIX one
+  std::string claim_named_by = "THOLE_CLAIM";  // what has put us inside a claim, for people: the variable, or an option
 };
 
 // Where a waiter stands; given to the caller whenever it changes.
 struct Standing {
+  Site& site;                                  // where it claims: inside another claim, it may differ from the caller's own
   const model::Wait& wait;
   const model::Snapshot& snapshot;
   const std::vector<model::Unit>& units;

@@ -11,18 +11,13 @@
 #include <vector>
 
 #include "app/acquire.hpp"
+#include "app/selection.hpp"
 #include "plan/free.hpp"
 #include "plan/grace.hpp"
 #include "plan/place.hpp"
 #include "plan/turn.hpp"
 
 namespace thole::app {
-
-// Units that belong to the claim around this one and that it uses: what is seen on them bars nobody who claims within.
-struct InUse {
-  bool by_us = false;
-  std::optional<std::uint64_t> share_mib{};     // what the claim around has of each
-};
 
 class Choice {
  public:

@@ -249,7 +249,7 @@ class Examination {
       const auto visible = std::count(outer.visible.begin(), outer.visible.end(), true);
       add("allotment", visible == 0 ? Result::problem : Result::ok,
           fmt::format("{} leaves {} of {} to this process", outer.named_by, visible, gpus(outer.visible.size())),
-          visible == 0 ? fmt::format("unset {}", outer.named_by) : "");
+          visible == 0 ? unset_in(findings_.shell, outer.variables) : "");
     }
     for (const std::string& caution : outer.cautions) add("allotment", Result::warning, caution);
     if (around().safe_gpu && !simulated())

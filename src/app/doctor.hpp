@@ -6,6 +6,7 @@
 
 #include "app/overview.hpp"
 #include "base/error.hpp"
+#include "base/shell_kind.hpp"
 #include "model/surroundings.hpp"
 
 namespace thole::app {
@@ -44,6 +45,7 @@ struct Findings {
   std::vector<Error> config_mistakes{};   // of files and variables that were left out
   std::string state_dir{};                // asked for by name; "" when it was not
   std::optional<pid_t> stopped_runner{};  // of the queue
+  AskShell shell{};
 };
 
 // In the order in which to mend them.

@@ -19,7 +19,7 @@ std::vector<KeptClaim> kept_claims(const ClaimSearch& search, port::ClaimStore* 
   std::map<std::pair<std::string, uid_t>, KeptClaim> claims;   // anybody can write another's id into his note
   if (!store) return {};
   for (const model::Holding& holding : store->holdings()) {
-    if (!holding.held || holding.id.empty()) continue;
+    if (holding.id.empty() || !(holding.held || (holding.overdue && search.also_overdue))) continue;
     KeptClaim& claim = claims[{holding.id, holding.uid}];
     claim.id = around ? around->id + "/" + holding.id : holding.id;
     claim.keys.push_back(holding.key);
@@ -158,9 +158,9 @@ std::vector<KeptClaim> mine_first(std::vector<KeptClaim> found, uid_t me) {
   return found;
 }
 
-[[noreturn]] void refuse_ended(const std::string& around, const std::string& others) {
+[[noreturn]] void refuse_ended(const std::string& around, const ClaimSearch& search, const std::string& others) {
   throw Error(ErrorCode::usage, "the claim of this shell has ended").about("THOLE_CLAIM=" + printable(around, 60))
-      .hint("unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES, or name another claim; " + others);
+      .hint(unset_claim_in(search.shell) + ", or name another claim; " + others);
 }
 
 // A claim within claims, followed from the machine's store inwards. It is never the one around it that is meant.
@@ -172,11 +172,12 @@ KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_he
     const OuterClaim* outer = around ? &*around : nullptr;
     const std::vector<KeptClaim> all = kept_claims(search, store, outer);
     std::vector<KeptClaim> found = mine_first(with_id(std::string(part), search, store, outer, all), search.uid);
-    const std::string to_end_all = outer ? fmt::format("\nto end all of claim {}: thole release {}", outer->id, outer->id) : "";
-    if (found.empty() && is_here) refuse_ended(path, list(all, search) + to_end_all);
+    const std::string to_end_all = !outer || !(search.to_release || is_here) ? ""
+                                   : fmt::format("\nto end all of claim {0}: thole release {0}", outer->id);
+    if (found.empty() && is_here) refuse_ended(path, search, list(all, search) + to_end_all);
     if (found.empty() && outer)
       throw Error(ErrorCode::usage, fmt::format("no such claim inside claim {}", outer->id))
-          .about(printable(path, 60)).hint(list(all, search) + to_end_all);
+          .about(printable(path, 60)).hint((all.empty() ? "there are none inside it" : list(all, search)) + to_end_all);
     claim = only_one(std::move(found), path, search, all);
     if (claim.uid != search.uid)   // also for root: the directories inside are found by their owner alone
       throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, printable(search.user_name(claim.uid), 32)))
@@ -202,7 +203,7 @@ KeptClaim by_word(const std::string& word, const ClaimSearch& search) {
   else if (found = meant_by(word, search, all); found.empty())
     found = with_id(word, search, search.store, nullptr, all);
   const std::string around = here(search.environment);
-  if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word)) refuse_ended(around, list(all, search));
+  if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word)) refuse_ended(around, search, list(all, search));
   return only_one(mine_first(std::move(found), search.uid), word, search, all);
 }
 
@@ -343,6 +344,20 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   return claim;
 }
 
+bool looks_like_a_claim(std::string_view word) { return is_path(word) || (word.size() >= shortest_beginning && is_hex(word)); }
+
+KeptClaim claim_with_id(const ClaimSearch& search, const std::string& word) {
+  if (is_path(word)) return by_path(word, search, false);
+  if (search.store)
+    for (const OuterClaim& around : claims_around(*search.store, search.environment)) {
+      const std::vector<KeptClaim> all = kept_claims(search, around.store.get(), &around);
+      if (std::vector<KeptClaim> found = with_id(word, search, around.store.get(), &around, all); !found.empty())
+        return only_one(std::move(found), word, search, all);
+    }
+  const std::vector<KeptClaim> all = kept_claims(search, search.store);
+  return only_one(mine_first(with_id(word, search, search.store, nullptr, all), search.uid), word, search, all);
+}
+
 model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel,
                  const std::function<void(const model::Json&)>& tell) {
   model::Json claim;
@@ -359,7 +374,7 @@ model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& eve
 }
 
 void release(const ClaimSearch& search, port::ClaimControl& control, const KeptClaim& claim) {
-  control.release(claim.directory);
+  control.release(claim.address());
   const std::vector<model::Holding> kept = kept_still(search, claim);
   if (kept.empty()) return;
   std::string units;
@@ -376,7 +391,7 @@ void release(const ClaimSearch& search, port::ClaimControl& control, const KeptC
 
 WallTime extend(port::ClaimControl& control, const port::Clock& clock, const KeptClaim& claim, Seconds by) {
   const WallTime until = clock.wall() + by;
-  control.extend(claim.directory, until);
+  control.extend(claim.address(), until);
   return until;
 }
 

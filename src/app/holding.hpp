@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/run.hpp"
@@ -22,6 +23,8 @@ struct KeptClaim {
   std::string directory;               // of its socket
   std::optional<std::uint64_t> share_mib = {};   // of a sharer, as recorded
   std::shared_ptr<port::ClaimStore> inner_store = nullptr;   // where it was claimed, when inside another; else the machine's
+
+  port::ClaimAddress address() const { return {id, directory}; }
 };
 
 // What a claim is found by. To give one back or to extend it no driver is needed, so that both work while it hangs.
@@ -33,6 +36,9 @@ struct ClaimSearch {
   std::function<const Observer&()> gpus;   // one that has looked; asked only for a word that is no claim's id
   std::function<std::string(uid_t)> user_name;
   JobOfLane job_of_lane = {};
+  AskShell shell = {};
+  bool to_release = false;             // what is found shall end
+  bool also_overdue = false;           // also one that has let go at its end, while its process still runs
 };
 
 // The claim a word names: its id or the unique beginning of it (6 characters and more), or a GPU it holds (index, UUID, PCI
@@ -41,6 +47,12 @@ struct ClaimSearch {
 // "" = the one we are inside (THOLE_CLAIM), else our only claim without a command.
 // Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's, or a job's of ours.
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
+
+// Is that a claim's id, or the beginning of one, "outer/inner", or of that form?
+bool looks_like_a_claim(std::string_view word);
+
+// The claim of that id, whosever it is, to be shown. Throws Error(usage) naming what there is.
+KeptClaim claim_with_id(const ClaimSearch& search, const std::string& word);
 
 struct HoldRequest {
   model::Request request;

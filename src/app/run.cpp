@@ -32,9 +32,15 @@ KeptClaim claim_named(RunPorts& ports, const std::string& word) {
     ports.site.observer.look(ports.site.patience);
     return ports.site.observer;
   };
-  return find_claim(
-      {&ports.site.store, ports.site.environment, ports.site.uid, ports.directory, gpus, ports.site.user_name,
-       ports.job_of_lane}, word);
+  return find_claim({.store = &ports.site.store,
+                     .environment = ports.site.environment,
+                     .uid = ports.site.uid,
+                     .directory = ports.directory,
+                     .gpus = gpus,
+                     .user_name = ports.site.user_name,
+                     .job_of_lane = ports.job_of_lane,
+                     .shell = ports.site.shell},
+                    word);
 }
 
 [[noreturn]] void has_ended(const std::string& id) {
@@ -53,7 +59,7 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
   if (!around || around->id != kept.id) has_ended(kept.id);
   const Site& here = ports.site;
   Site site{here.observer, here.store,     here.clock,    inside,   here.policy,
-            here.uid,      here.user_name, here.patience, here.lend};
+            here.uid,      here.user_name, here.patience, here.lend,  here.shell, "--in " + printable(wanted.in, 60)};
   Acquired part = acquire(site, wanted.request, options);
   if (!part.reused && wanted.request.gpus > 0 && !part.inner_store) has_ended(kept.id);   // while we waited
   return part;
@@ -66,7 +72,7 @@ Acquired join_claim(RunPorts& ports, const std::string& word, const Caution& cau
   ports.site.observer.look(ports.site.patience);
   joined.claim.id = last_part(kept.id);   // as the store knows it
   joined.claim.keys = kept.keys;
-  joined.claim.locks = ports.control.descriptors(kept.directory);
+  joined.claim.locks = ports.control.descriptors(kept.address());
   port::ClaimStore& store = kept.inner_store ? *kept.inner_store : ports.site.store;
   store.check(joined.claim, kept.uid);
   joined.share_mib = kept.uid == ports.site.uid ? store.own_share(joined.claim.id) : kept.share_mib;

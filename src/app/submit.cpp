@@ -63,7 +63,8 @@ void note_unused(const Submission& made, std::vector<std::string>& notes) {
 }
 
 void add_luggage(Submission& made, const SubmitSite& site, const SubmitWish& wish, std::vector<std::string>& notes) {
-  plan::Luggage taken = plan::luggage(site.environment, made.spec.request, site.glance.snapshot(), site.glance.units());
+  plan::Luggage taken = plan::luggage(site.environment, made.spec.request, site.glance.snapshot(), site.glance.units(),
+                                      site.shell);
   if (!taken.masked_by.empty())
     notes.push_back(fmt::format("{} is set, so it may use these GPUs only: {}", taken.masked_by, join(taken.on, ", ")));
   made.spec.request.on = std::move(taken.on);

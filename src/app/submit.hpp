@@ -7,6 +7,7 @@
 
 #include "app/job_actions.hpp"
 #include "app/observer.hpp"
+#include "base/shell_kind.hpp"
 #include "model/job.hpp"
 #include "plan/directives.hpp"  // for the front that reads scripts and job files
 #include "plan/select.hpp"
@@ -39,6 +40,7 @@ struct SubmitSite {
   Observer& observer;                            // … and from the drivers, asked only before a refusal
   Millis patience;
   const port::Processes& processes;
+  AskShell shell = {};
 };
 
 struct Prepared {

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "app/outer_claim.hpp"
+#include "app/selection.hpp"
 #include "base/error.hpp"
+#include "base/shell_kind.hpp"
 #include "base/text.hpp"
 #include "plan/free.hpp"
 #include "plan/turn.hpp"
@@ -36,6 +38,7 @@ struct OverviewScene {
 std::optional<std::string> idle_claim(const UnitOverview& row, const model::Machine& machine) {
   const model::Use& use = row.unit.use_of(machine);
   if (row.holdings.empty() || !use.processes.known() || !(*use.processes).empty()) return std::nullopt;
+  if (row.state == State::overdue) return "no process uses it at the moment, so anybody can claim it";
   return "no process uses it at the moment, but the claim holds it";
 }
 
@@ -48,21 +51,6 @@ std::vector<std::string> kept_by_commands(const model::Holding& holding, const W
     if (const std::size_t begin = way.find_first_not_of(' '); begin != std::string_view::npos)
       lines.emplace_back(way.substr(begin));
   return lines;
-}
-
-// A claim whose time is over: whether its holder still lives, and what that means for others.
-std::vector<std::string> over_its_time(const UnitOverview& row, WallTime now, const WaysToEnd& ways_to_end) {
-  for (const model::Holding& holding : row.holdings) {
-    if (!holding.until || *holding.until > now) continue;
-    const std::string since = format_local(*holding.until, now);
-    if (holding.overdue)
-      return {fmt::format("its time is over since {}; what it was claimed for still runs, and keeps nobody from the GPU "
-                          "unless it uses it", since)};
-    if (holding.pid <= 0) return kept_by_commands(holding, ways_to_end);
-    return {fmt::format("process {0} lives and has not let go: it is ending, or it was stopped (ps -o pid,stat,args -p {0}); "
-                        "nobody gets the GPU before it ends", holding.pid)};
-  }
-  return {};
 }
 
 std::optional<std::string> room_for_sharers(const UnitOverview& row, const model::Machine& machine) {
@@ -102,10 +90,11 @@ bool is_of_ended_claim(const plan::Environment& environment, const std::vector<m
   return true;
 }
 
-// What a mask keeps from us: free GPUs that would do. Inside a claim the mask is that claim's, and no news.
-void tell_left_out(Site& site, const model::Request& request, const plan::Outer& outer,
-                   const std::vector<std::size_t>& eligible, const plan::Scene& scene, std::vector<std::string>& lines) {
-  if (outer.named_by.empty() || outer_claim(site.store, site.environment)) return;
+// What a mask keeps from us: free GPUs that would do. (Inside a claim the mask is that claim's, and no news.)
+void tell_left_out(Site& site, const model::Request& request, const std::vector<std::size_t>& eligible,
+                   const plan::Scene& scene, std::vector<std::string>& lines) {
+  const plan::Outer outer = plan::outer_allotment(site.observer.snapshot(), scene.units, site.environment);
+  if (outer.named_by.empty()) return;
   plan::Outer whole = outer;
   whole.visible.assign(scene.units.size(), true);
   std::size_t free_ones = 0;
@@ -115,10 +104,24 @@ void tell_left_out(Site& site, const model::Request& request, const plan::Outer&
     lines.push_back(fmt::format("{} more {} free, left out by {}", free_ones, free_ones == 1 ? "is" : "are", outer.named_by));
   if (!is_of_ended_claim(site.environment, scene.units, outer)) return;
   lines.emplace_back("this shell still has the variables of a claim that has ended:");
-  lines.emplace_back("unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES");
+  lines.push_back(unset_claim_in(site.shell));
 }
 
 }  // namespace
+
+std::vector<std::string> over_its_time(const std::vector<model::Holding>& holdings, WallTime now, const WaysToEnd& ways_to_end) {
+  for (const model::Holding& holding : holdings) {
+    if (!holding.until || *holding.until > now) continue;
+    const std::string since = format_local(*holding.until, now);
+    if (holding.overdue)
+      return {fmt::format("its time is over since {}; what it was claimed for still runs, and keeps nobody from the GPU "
+                          "unless it uses it", since)};
+    if (holding.pid <= 0) return kept_by_commands(holding, ways_to_end);
+    return {fmt::format("process {0} lives and has not let go: it is ending, or it was stopped (ps -o pid,stat,args -p {0}); "
+                        "nobody gets the GPU before it ends", holding.pid)};
+  }
+  return {};
+}
 
 UnitWhy why_unit(const Overview& overview, std::size_t unit, const WaysToEnd& ways_to_end) {
   const UnitOverview& row = overview.units[unit];
@@ -136,7 +139,7 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit, const WaysToEnd& wa
       answer.sentences.push_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
   }
   const model::Machine& machine = overview.snapshot.machine;
-  for (std::string& sentence : over_its_time(row, overview.now, ways_to_end))
+  for (std::string& sentence : over_its_time(row.holdings, overview.now, ways_to_end))
     answer.sentences.push_back(std::move(sentence));
   for (auto more : {idle_claim(row, machine), room_for_sharers(row, machine), waiters(row, overview)})
     if (more) answer.sentences.push_back(std::move(*more));
@@ -165,19 +168,29 @@ RequestWhy why_request(Site& site, const model::Request& request, const Overview
 std::vector<std::string> why_waiting(Site& site, const model::Request& request, const model::Wait& wait) {
   const model::Snapshot& snapshot = site.observer.snapshot();
   const std::vector<model::Unit>& units = site.observer.units();
+  const std::optional<OuterClaim> around = outer_claim(site.store, site.environment);
+  const OuterClaim* within = around ? &*around : nullptr;
+  port::ClaimStore& store = within ? *within->store : site.store;   // inside a claim: who has and wants what of it
+  const plan::Selection selection = select(site, request, within);
+  model::Request settled = request;
+  settled.gpus = selection.count;
+  const bool ours = in_use(within, settled).by_us;
   std::vector<plan::Verdict> verdicts;
-  for (const model::Unit& unit : units)
+  for (const model::Unit& unit : units) {
     verdicts.push_back(plan::judge(unit, snapshot, request, site.policy, {}, site.user_name(site.uid)));
-  const plan::Outer outer = plan::outer_allotment(snapshot, units, site.environment);
-  const auto eligible = plan::eligible(request, snapshot, units, outer).units;
-  const std::vector<model::Holding> holdings = site.store.holdings();
-  const std::vector<model::Waiting> queue = site.store.waiting();
+    if (ours && verdicts.back().standing != plan::Standing::sick) verdicts.back().why.clear();
+  }
+  const std::vector<model::Holding> holdings = store.holdings();
+  const std::vector<model::Waiting> queue = store.waiting();
   const plan::Scene scene{units, verdicts, holdings, queue, site.clock.wall()};
-  std::vector<std::string> lines = plan::explain_wait(wait, request, eligible, scene);
-  tell_left_out(site, request, outer, eligible, scene, lines);
+  std::vector<std::string> lines = plan::explain_wait(wait, request, selection.units, scene);
+  if (within)
+    lines.push_back(fmt::format("this is inside claim {} ({}): no other GPU would do", within->id, site.claim_named_by));
+  else
+    tell_left_out(site, request, selection.units, scene, lines);
   // Whom a sharer waits for may have the GPU alone only because somebody keeps the places beside him.
   if (request.share)
-    if (std::string kept_by = site.store.about().kept_by; !kept_by.empty()) lines.push_back(std::move(kept_by));
+    if (std::string kept_by = store.about().kept_by; !kept_by.empty()) lines.push_back(std::move(kept_by));
   return lines;
 }
 

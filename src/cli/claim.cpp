@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/shell_kind.hpp"
 #include "base/text.hpp"
+#include "cli/claim_search.hpp"
 #include "cli/commands.hpp"
 #include "cli/meanwhile.hpp"
 #include "cli/progress.hpp"
@@ -20,29 +21,10 @@ namespace thole::cli {
 
 namespace {
 
-app::ClaimSearch search(Context& context) {
-  const wire::Settings& settings = context.wire.settings();
-  return {.store = context.wire.find_store(),
-          .environment = settings.environment,
-          .uid = settings.uid,
-          .directory = [&context](const std::string& id, uid_t owner) { return context.wire.places().find_claim(id, owner); },
-          .gpus = [&context]() -> const app::Observer& { return context.wire.glance(); },
-          .user_name = wire::user_name,
-          .job_of_lane = [&context](pid_t pid) { return context.wire.job_of_lane(pid); }};
-}
-
-std::string unset_in(ShellKind shell, std::string_view name) {
-  return fmt::format("{} {}", shell == ShellKind::c ? "unsetenv" : shell == ShellKind::fish ? "set -e" : "unset", name);
-}
-
-std::string set_in(ShellKind shell, std::string_view name, const std::string& value) {
-  return shell == ShellKind::c ? fmt::format("setenv {} {}", name, value) : fmt::format("export {}={}", name, value);
-}
-
 // Lines for `eval`.
 std::string exports(const model::Json& claim, ShellKind shell) {
   std::string text;
-  for (const auto& name : claim.at("unset")) text += unset_in(shell, name.get<std::string>()) + ";\n";
+  for (const auto& name : claim.at("unset")) text += unset_in(shell, {name.get<std::string>()}) + ";\n";
   for (const auto& [name, value] : claim.at("set").items())
     text += set_in(shell, name, shell_quote(value.get<std::string>())) + ";\n";
   return text;
@@ -71,11 +53,11 @@ void remind_to_unset(const Context& context, const std::string& id) {
   if (here == environment.end() || here->second != id) return;
   const std::size_t slash = id.rfind('/');   // the claim around it goes on: what is claimed here next is to come from that
   const std::string around = slash == std::string::npos ? "" : id.substr(0, slash);
-  const ShellKind shell = wire::kind_of_shell(wire::calling_shell());
+  const ShellKind shell = wire::shell_above();
   std::vector<std::string> names{"THOLE_GPUS", "CUDA_VISIBLE_DEVICES"};
   if (around.empty()) names.insert(names.begin(), "THOLE_CLAIM");
   context.note("this shell still has the variables of the claim: " +
-               unset_in(shell, join(names, shell == ShellKind::c ? "; unsetenv " : " ")) +
+               unset_in(shell, names) +
                (around.empty() ? "" : "; " + set_in(shell, "THOLE_CLAIM", around)));
 }
 
@@ -84,7 +66,7 @@ constexpr Millis before_a_word{2'000};   // of a release that lasts
 void say_what_it_waits_for(Context& context, const app::KeptClaim& claim) {
   std::optional<port::Ending> ending;
   try {
-    ending = context.wire.control().ending(claim.directory);
+    ending = context.wire.control().ending(claim.address());
   } catch (const Error&) {   // its keeper has just let go, or is of an older thole
   }
   if (!ending) return context.note(fmt::format("waiting for the keeper of claim {} to let go", claim.id));
@@ -133,13 +115,15 @@ int claim(Context& context) {
 int release(Context& context) {
   std::vector<std::string> words = context.invocation.words;
   if (words.empty()) words.emplace_back();  // the claim we are in
+  app::ClaimSearch to_release = claim_search(context);
+  to_release.to_release = true;
   std::vector<app::KeptClaim> claims;       // all must exist before one is released
-  for (const std::string& word : words) claims.push_back(app::find_claim(search(context), word));
+  for (const std::string& word : words) claims.push_back(app::find_claim(to_release, word));
   model::Json released = model::Json::array();
   for (const app::KeptClaim& claim : claims) {
     {
       const Meanwhile silence(before_a_word, [&] { say_what_it_waits_for(context, claim); });
-      app::release(search(context), context.wire.control(), claim);
+      app::release(to_release, context.wire.control(), claim);
     }
     released.push_back(claim.id);
     if (context.invocation.global.json) continue;
@@ -157,7 +141,7 @@ int extend(Context& context) {
         .hint(fmt::format("thole extend {} {}", printable(words.back(), 40), words.front()));
   const auto by = std::chrono::ceil<Seconds>(positive_duration_of({"extend", words.back()}));
   const app::KeptClaim claim =
-      app::find_claim(search(context), words.size() == 2 ? words.front() : std::string());
+      app::find_claim(claim_search(context), words.size() == 2 ? words.front() : std::string());
   const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);
   if (context.invocation.global.json)
     context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});

@@ -92,7 +92,8 @@ int doctor(Context& context) {
                                                   .directories = directories,
                                                   .config_mistakes = context.config.mistakes,
                                                   .state_dir = context.wire.settings().state_dir,
-                                                  .stopped_runner = stopped_runner(context)});
+                                                  .stopped_runner = stopped_runner(context),
+                                                  .shell = wire::shell_above});
   if (context.invocation.global.json)
     context.print_json(checks_to_json(checks, store ? store->directory : "", directories));
   else

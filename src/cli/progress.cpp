@@ -20,9 +20,9 @@ namespace {
 using model::Json;
 
 // Sentences about a wait. A directory that cannot be read now is no reason to stop waiting.
-std::vector<std::string> why_waiting(Context& context, const model::Wait& wait) {
+std::vector<std::string> why_it_waits(app::Site& site, const model::Request& request, const model::Wait& wait) {
   try {
-    return app::why_waiting(context.wire.site(), context.invocation.request, wait);
+    return app::why_waiting(site, request, wait);
   } catch (const Error& error) {
     return {error.full()};
   }
@@ -60,7 +60,7 @@ bool Progress::waits_not() const { return context_.invocation.request.wait == Mi
 void Progress::waiting(const app::Standing& standing) {
   if (!since_) since_ = context_.wire.clock().steady();
   if (context_.invocation.global.quiet || (last_ && same_standing(*last_, standing.wait))) return;  // no news
-  const std::vector<std::string> why = why_waiting(context_, standing.wait);
+  const std::vector<std::string> why = why_it_waits(standing.site, context_.invocation.request, standing.wait);
   if (context_.invocation.global.json)
     say("waiting", waiting_to_json(standing.wait, why));
   else
@@ -135,7 +135,7 @@ int show_preview(Context& context) {
     for (const auto& [name, value] : binding->effects.front().set) variables.set[name] = value;
   }
   std::vector<std::string> why;
-  if (const auto* wait = std::get_if<model::Wait>(&preview.decision)) why = why_waiting(context, *wait);
+  if (const auto* wait = std::get_if<model::Wait>(&preview.decision)) why = why_it_waits(site, context.invocation.request, *wait);
   const model::Snapshot& snapshot = site.observer.snapshot();
   if (context.invocation.global.json)
     context.print_json(preview_to_json(preview, binding, variables, snapshot, why));

@@ -32,7 +32,7 @@ std::string queue_directory(Context& context) { return context.wire.queue().dire
 app::SubmitSite submit_site(Context& context) {
   const wire::Settings& settings = context.wire.settings();
   return {queue_of(context).store, settings.environment, context.wire.glance(), context.wire.observer(),
-          settings.status_patience, context.wire.processes()};
+          settings.status_patience, context.wire.processes(), wire::shell_above};
 }
 
 }  // namespace thole::cli

@@ -4,8 +4,10 @@
 #include <functional>
 
 #include "app/job_names.hpp"
+#include "app/why_claim.hpp"
 #include "app/why_job.hpp"
 #include "base/text.hpp"
+#include "cli/claim_search.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
@@ -53,9 +55,23 @@ std::string render(const app::JobWhy& job, const Screen& screen) {
 
 model::Json job_why_to_json(const app::JobWhy& job) { return {{"job", job.job}, {"state", job.state}, {"why", job.sentences}}; }
 
-// A word may name a GPU, a job, or both: "3" is one of each, and then both are explained. After the word "job" all are jobs.
+std::string render(const app::ClaimWhy& claim, const Screen& screen) {
+  std::string text;
+  for (const std::string& sentence : claim.sentences)
+    text += text.empty() ? paragraph(screen, fmt::format("claim {}: {}", claim.id, printable(sentence)), 4)
+                         : "  " + paragraph(screen, printable(sentence), 4, 2);
+  return text;
+}
+
+model::Json claim_why_to_json(const app::ClaimWhy& claim) {
+  return {{"claim", claim.id}, {"gpus", claim.gpus}, {"why", claim.sentences}};
+}
+
+// A word may name a GPU, a job, a claim, or more than one: "3" is a GPU and a job, and then both are explained. After the word
+// "job" all are jobs, after "claim" all are claims.
 struct Subjects {
   std::vector<std::string> gpus, jobs;
+  std::vector<app::KeptClaim> claims;
 };
 
 std::optional<Error> refusal(const std::function<void()>& name) {
@@ -74,22 +90,36 @@ app::WaysToEnd ways_to_end(Context& context) {
   };
 }
 
+app::ClaimSearch search_of_all(Context& context) {
+  app::ClaimSearch search = claim_search(context);
+  search.also_overdue = true;
+  return search;
+}
+
 Subjects sort_words(Context& context, const app::Overview& overview) {
   std::vector<std::string> words = context.invocation.words;
-  if (words.size() > 1 && words.front() == "job") {
-    words.erase(words.begin());
-    return {{}, words};
-  }
+  const std::string first = words.size() > 1 ? words.front() : "";
+  if (first == "job" || first == "claim") words.erase(words.begin());
+  if (first == "job") return {{}, words, {}};
   port::JobStore* queue = find_queue(context);
   Subjects named;
   for (const std::string& word : words) {
+    const bool perhaps_a_claim = app::looks_like_a_claim(word);
+    const auto no_claim = perhaps_a_claim || first == "claim"
+        ? refusal([&] { named.claims.push_back(app::claim_with_id(search_of_all(context), word)); })
+        : std::optional(Error(ErrorCode::usage, "no such claim"));
+    if (first == "claim" && no_claim) throw *no_claim;
+    if (first == "claim") continue;
     std::vector<std::string> gpus;
     const auto no_gpu = refusal([&] { app::gpus_named(gpus = gpus_of({"thole why", word}), overview); });
     const auto no_job =
         queue ? refusal([&] { app::selections(*queue, {word}); }) : std::optional(Error(ErrorCode::usage, "no jobs"));
     if (!no_gpu) named.gpus.insert(named.gpus.end(), gpus.begin(), gpus.end());
     if (!no_job) named.jobs.push_back(word);
+    if (no_gpu && no_job && !no_claim) continue;
     if (no_gpu && no_job) {
+      const bool perhaps_a_number = word.size() < 16 && word.find_first_not_of("0123456789") == std::string::npos;
+      if (perhaps_a_claim && !perhaps_a_number) throw *no_claim;
       if (queue && app::newest_job(*queue))
         throw Error(ErrorCode::usage, std::string(no_gpu->what()) + ", and no such job").about(word).hint(no_job->hint());
       throw *no_gpu;
@@ -115,6 +145,12 @@ int of_words(Context& context, const app::Overview& overview) {
     if (!any) text += fmt::format("GPU {}: MIG mode is on and there are no instances, so there is nothing to claim\n", gpu);
   }
   text = render(units, context.screen) + text;
+  if (!named.claims.empty()) json["claims"] = model::Json::array();
+  for (const app::KeptClaim& claim : named.claims) {
+    const app::ClaimWhy why = app::why_claim(search_of_all(context), claim, overview, ways_to_end(context));
+    json["claims"].push_back(claim_why_to_json(why));
+    text += render(why, context.screen);
+  }
   if (!named.jobs.empty()) {
     const app::Queue queue = existing_queue(context);
     keep_going(context);

@@ -71,7 +71,9 @@ void Allotment::narrow(const std::string& name, const std::function<bool(const U
     outer_.visible[i] = false;
     narrowed = true;
   }
-  if (narrowed) outer_.named_by += (outer_.named_by.empty() ? "" : " and ") + name;
+  if (!narrowed) return;
+  outer_.named_by += (outer_.named_by.empty() ? "" : " and ") + name;
+  outer_.variables.push_back(name);
 }
 
 void Allotment::narrow(const std::string& name, Vendor vendor, const Listed& listed) {

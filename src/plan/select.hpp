@@ -22,6 +22,7 @@ struct Outer {
   std::vector<bool> visible;                   // by unit, parallel to units(machine)
   std::vector<std::size_t> order;              // the visible ones as a program numbers them: NVIDIA's, then AMD's, Intel's
   std::string named_by;
+  std::vector<std::string> variables;          // the same as a list: what to unset
   std::vector<std::string> cautions;           // "CUDA_VISIBLE_DEVICES names GPU 9, which this machine does not have"
 };
 Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const Environment& environment);

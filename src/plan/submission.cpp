@@ -57,8 +57,9 @@ std::optional<Units> claimed(const std::string& list, const std::vector<model::U
 }
 
 // `request.on` within what the user's own mask shows.
-std::vector<std::string> narrowed(const model::Request& request, const Units& visible, const std::string& variable,
-                                  const model::Snapshot& snapshot, const std::vector<model::Unit>& units) {
+std::vector<std::string> narrowed(const model::Request& request, const Units& visible, const Outer& outer,
+                                  const model::Snapshot& snapshot, const std::vector<model::Unit>& units,
+                                  const AskShell& shell) {
   Units wanted;
   for (const std::string& word : request.on)
     for (const std::size_t unit : resolve(word, snapshot, units)) wanted.insert(unit);
@@ -66,14 +67,15 @@ std::vector<std::string> narrowed(const model::Request& request, const Units& vi
   for (const std::size_t unit : visible)
     if (request.on.empty() || wanted.contains(unit)) on.push_back(units[unit].key);
   if (on.empty())
-    throw Error(ErrorCode::usage, fmt::format("{} leaves none of the GPUs asked for", variable)).hint("unset " + variable);
+    throw Error(ErrorCode::usage, fmt::format("{} leaves none of the GPUs asked for", outer.named_by))
+        .hint(unset_in(shell, outer.variables));
   return on;
 }
 
 }  // namespace
 
 Luggage luggage(const Environment& environment, const model::Request& request, const model::Snapshot& snapshot,
-                const std::vector<model::Unit>& units) {
+                const std::vector<model::Unit>& units, const AskShell& shell) {
   Luggage result;
   const auto claim = environment.find("THOLE_CLAIM");
   result.inside_claim = claim != environment.end() && !claim->second.empty();
@@ -90,8 +92,9 @@ Luggage luggage(const Environment& environment, const model::Request& request, c
   }
   result.on = request.on;
   if (users_own && request.gpus > 0) {
-    result.masked_by = outer_allotment(snapshot, units, environment).named_by;
-    result.on = narrowed(request, with, result.masked_by, snapshot, units);
+    const Outer outer = outer_allotment(snapshot, units, environment);
+    result.masked_by = outer.named_by;
+    result.on = narrowed(request, with, outer, snapshot, units, shell);
   }
   for (const auto& [name, value] : environment) {
     if (among(masks, name) || among(of_tasks, name)) continue;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shell_kind.hpp"
 #include "model/machine.hpp"
 #include "model/request.hpp"
 #include "model/unit.hpp"
@@ -25,6 +26,6 @@ struct Luggage {
 
 // Throws Error(usage) when the user's mask leaves none of the GPUs that the request names.
 Luggage luggage(const Environment& environment, const model::Request& request, const model::Snapshot& snapshot,
-                const std::vector<model::Unit>& units);
+                const std::vector<model::Unit>& units, const AskShell& shell = {});
 
 }  // namespace thole::plan

@@ -73,6 +73,12 @@ struct ToHold {
   std::function<bool()> outer_lives;     // the claim around an inner one, with which that ends; empty: there is none
 };
 
+// Where the keeper of a claim is asked, and what people call the claim.
+struct ClaimAddress {
+  std::string id;                        // "outer/inner" for one within another
+  std::string directory;
+};
+
 // Requests are answered by the keeper only to the same user (and root). They throw Error(unavailable) when nobody keeps the
 // claim or its keeper does not answer (a stopped one).
 class ClaimControl {
@@ -80,13 +86,13 @@ class ClaimControl {
   virtual ~ClaimControl() = default;
   virtual std::unique_ptr<ClaimDoor> open(DoorSpec spec) = 0;
 
-  virtual ClaimAbout describe(const std::string& directory) = 0;
-  virtual void release(const std::string& directory) = 0;               // returns when the keeper says that it let go
-  virtual std::optional<Ending> ending(const std::string& directory) = 0;   // what a release waits for; nothing: no command
+  virtual ClaimAbout describe(const ClaimAddress& claim) = 0;
+  virtual void release(const ClaimAddress& claim) = 0;                 // returns when the keeper says that it let go
+  virtual std::optional<Ending> ending(const ClaimAddress& claim) = 0;   // what a release waits for; nothing: no command
   // How to end what was started inside this claim of this user: "\n  kill 1234  # python train.py" for each process.
   virtual std::string ways_to_end(const std::string& claim, uid_t owner) = 0;
-  virtual void extend(const std::string& directory, WallTime until) = 0;
-  virtual std::vector<Fd> descriptors(const std::string& directory) = 0;  // copies of the locks, for `run --in`
+  virtual void extend(const ClaimAddress& claim, WallTime until) = 0;
+  virtual std::vector<Fd> descriptors(const ClaimAddress& claim) = 0;  // copies of the locks, for `run --in`
 
   // Starts a process of its own that acquires (so that the kernel names it as the taker) and holds; returns its message once
   // the claim is made and told. `acquire` runs in that process and must give up when `cancel` becomes readable: the caller was

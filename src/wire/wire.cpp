@@ -250,12 +250,12 @@ app::Site& Wire::site() {
   if (!parts_->site)
     parts_->site =
         std::make_unique<app::Site>(app::Site{observer(), *parts_->late_store, parts_->clock, settings_.environment,
-                                              settings_.free_policy, settings_.uid, user_name, settings_.probe_cold, lend()});
+                                              settings_.free_policy, settings_.uid, user_name, settings_.probe_cold, lend(), shell_above});
   return *parts_->site;
 }
 
 app::Lend Wire::lend() {
-  return [this](const std::string& id) { return control().descriptors(places_.find_claim(id, settings_.uid)); };
+  return [this](const std::string& id) { return control().descriptors({id, places_.find_claim(id, settings_.uid)}); };
 }
 
 app::RunPorts Wire::run_ports() {
@@ -271,6 +271,7 @@ app::RankSite Wire::rank_site() { return {observer(), bind_site(), settings_.env
 
 pid_t calling_shell() { return host::calling_shell(); }
 ShellKind kind_of_shell(pid_t shell) { return host::kind_of_shell(shell); }
+ShellKind shell_above() { return kind_of_shell(calling_shell()); }
 
 Started start_process(const port::ProcessSpec& spec) {
   host::InheritedSignals inherited = host::InheritedSignals::capture();

@@ -96,5 +96,6 @@ std::string user_name(uid_t uid);
 // The shell that runs us, for `claim --shell`; not a subshell of it.
 pid_t calling_shell();
 ShellKind kind_of_shell(pid_t shell);
+ShellKind shell_above();   // the kind of the calling one
 
 }  // namespace thole::wire

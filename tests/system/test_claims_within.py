@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 
@@ -288,3 +289,81 @@ def test_of_many_processes_left_behind_the_first_are_named(box):
     done = thole(box, "run", "-g", "1", "--", "sh", "-c", "for i in $(seq 30); do setsid sleep 600 & done")
     assert "left 30 processes running" in done.stderr and "and 22 more" in done.stderr, done.stderr
     assert done.stderr.count("sleep 600") == 8, done.stderr
+
+
+@pytest.mark.parametrize("by_option", [True, False], ids=["--in", "inside"])
+def test_a_refusal_inside_a_claim_names_what_has_put_it_there(box, by_option):
+    outer, inner = outer_and_inner(box)
+    for claim, words in ((outer, ["-g", "5"]), (outer, ["--on", "7"]), (inner, ["-g", "3"])):
+        where, more = (["--in", claim], {}) if by_option else ([], {"THOLE_CLAIM": claim})
+        done = thole(box, "run", *where, *words, "--", "echo", "ran", **more)
+        by = f"--in {claim}" if by_option else "THOLE_CLAIM"
+        assert done.returncode == 64 and f"; {by} leaves " in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("words", ["run --no-wait --in CLAIM -- true", "run --wait 300ms --in CLAIM -- true", "run --no-wait true",
+                                   "run --wait 300ms true", "run --dry-run true", "why"])
+def test_who_waits_inside_a_claim_is_told_of_its_gpus_alone(box, words):
+    outer = thole(box, "-q", "claim", "-g", "4", "--on", "0-3").stdout.strip()
+    assert "/" in thole(box, "-q", "claim", "-g", "2", "--on", "2,3", THOLE_CLAIM=outer).stdout
+    by = f"--in {outer}" if "--in" in words else "THOLE_CLAIM"
+    verb, *others = words.replace("CLAIM", outer).split()
+    done = thole(box, verb, "-g", "3", *others, **({} if "--in" in words else {"THOLE_CLAIM": outer}))
+    told = (done.stdout + done.stderr).partition("\n\n")[0]          # `why` goes on with each GPU
+    assert "GPUs 0,1: free, and too few" in told and "GPUs 2,3: " in told, told
+    assert f"this is inside claim {outer} ({by})" in " ".join(told.split()), told
+    assert not re.search(r"GPUs? [0-9,]*[4-7]", told), told
+
+
+@pytest.mark.parametrize("verb", ["release", "extend", "run"])
+def test_of_an_inner_claim_that_is_not_there_those_are_named_that_are(box, verb):
+    outer, inner = outer_and_inner(box)
+    words = {"release": ["release", "CLAIM"], "extend": ["extend", "CLAIM", "1h"], "run": ["run", "--in", "CLAIM", "--", "true"]}
+    for around, there in ((outer, inner), (inner, "there are none inside it")):
+        done = thole(box, *[around + "/nosuch" if word == "CLAIM" else word for word in words[verb]])
+        assert done.returncode == 64 and f"no such claim inside claim {around}: {around}/nosuch" in done.stderr, done.stderr
+        assert there in done.stderr, done.stderr
+        assert (f"thole release {around}" in done.stderr) == (verb == "release"), done.stderr
+
+
+def test_an_inner_claim_that_nobody_keeps_is_named_by_its_whole_id(box):
+    outer, inner = outer_and_inner(box)
+    with lives_on(box, outer, "--in", inner) as job:
+        os.kill(keeper_of(box, inner), signal.SIGTERM)
+        eventually(lambda: not os.path.exists(os.path.join(box["THOLE_PERSONAL_DIR"], inner.rpartition("/")[2], "control")),
+                   "its keeper lets go")
+        for words in (["release", inner], ["extend", inner, "1h"], ["run", "--in", inner, "--", "true"]):
+            done = thole(box, *words)
+            assert done.returncode == 69 and f"nobody who keeps claim {inner} can be asked" in done.stderr, done.stderr
+        job.write("end\n")
+        assert job.wait() == 4
+
+
+def test_why_answers_for_a_claim_by_its_id(box):
+    outer, inner = outer_and_inner(box)
+    gpus = json.loads(thole(box, "why", "--json", outer).stdout)["claims"][0]["gpus"]
+    assert gpus == ["0", "1", "2", "3"]
+    for word in (outer, outer[:8]):
+        told = " ".join(thole(box, "why", word).stdout.split())
+        assert told.startswith(f"claim {outer}: GPU 0,1,2,3, claimed by ") and "(thole claim)" in told, told
+        assert f"inside it: claim {inner}, GPU 2 (thole claim)" in told and "no process uses its GPUs" in told, told
+    for words, more in (([inner], {}), (["claim", inner], {}), ([inner.rpartition("/")[2]], {"THOLE_CLAIM": outer})):
+        told = " ".join(thole(box, "why", *words, **more).stdout.split())
+        assert told.startswith(f"claim {inner}: GPU 2, claimed by "), told
+    both = thole(box, "why", "0", outer).stdout
+    assert both.startswith("GPU 0: ") and f"\nclaim {outer}: " in both, both
+    for word in ("fedcba9876543210", outer + "/fedcba9876543210"):
+        none = thole(box, "why", word)
+        assert none.returncode == 64 and "no such claim" in none.stderr and outer in none.stderr, none.stderr
+
+
+def test_why_does_not_contradict_itself_about_a_claim_that_is_over(box):
+    with subprocess.Popen(["sleep", "600"]) as process:
+        claim = thole(box, "-q", "claim", "--on", "0", "--time", "1s", "--pid", str(process.pid)).stdout.strip()
+        eventually(lambda: "OVERDUE" in thole(box, "status").stdout, "its time is over")
+        for word in ("0", claim):
+            told = " ".join(thole(box, "why", word).stdout.split())
+            assert "no longer claimed by" in told and "keeps nobody from the GPU" in told, told
+            assert "but the claim holds" not in told, told
+        assert "so anybody can claim it" in thole(box, "why", "0").stdout.replace("\n", " ")
+        process.kill()

@@ -101,6 +101,29 @@ def test_what_release_says_of_the_shells_variables_is_in_its_language(name, to_u
     assert "THOLE_CLAIM" not in done.stdout and "CUDA_VISIBLE_DEVICES" not in done.stdout
 
 
+@pytest.mark.parametrize("name, to_unset", [
+    ("sh", "unset {}"), ("tcsh", "unsetenv {}"), ("fish", "set -e {}")])
+@pytest.mark.parametrize("words, status", [("release", 64), ("why", 0), ("doctor", 69), ("submit --on 1 -- true", 64)])
+def test_what_a_hint_says_to_unset_is_in_the_language_of_the_shell(name, to_unset, words, status, env, tmp_path):
+    if not shutil.which(name):
+        pytest.skip(f"{name} is not installed")
+    names = ["THOLE_CLAIM", "THOLE_GPUS", "CUDA_VISIBLE_DEVICES"] if words in ("release", "why") else ["CUDA_VISIBLE_DEVICES"]
+    more = {"release": {"THOLE_CLAIM": "0123456789abcdef"}, "doctor": {"CUDA_VISIBLE_DEVICES": ""},
+            "submit --on 1 -- true": {"CUDA_VISIBLE_DEVICES": "0"}}.get(words, {})
+    if words == "why":   # of a claim that has ended, and had the GPU that another has
+        shown = subprocess.run([THOLE, "status", "--json"], env=env, capture_output=True, text=True, timeout=60)
+        taken = next(unit for unit in json.loads(shown.stdout)["units"] if unit["claims"])
+        more = {"THOLE_CLAIM": "0123456789abcdef", "THOLE_GPUS": json.dumps([taken["key"]]),
+                "CUDA_VISIBLE_DEVICES": taken["unit"]}
+    more["THOLE_QUEUE_DIR"] = str(tmp_path / "queue")
+    done = subprocess.run([name, *(["-f"] if name == "tcsh" else [])], input=f"{THOLE} {words}\n", env={**env, **more},
+                          capture_output=True, text=True, timeout=120)
+    told = " ".join((done.stdout + done.stderr).split())
+    listed = [to_unset.format(one) for one in names]
+    assert done.returncode == status, told
+    assert ("; ".join(listed) if name == "tcsh" else to_unset.format(" ".join(names))) in told, told
+
+
 def test_an_interrupted_wait_is_130(env):
     with Started([THOLE, "claim", "--shell", "-g", "2"], env=env) as waiting:
         assert "waiting" in waiting.process.stderr.readline().decode()

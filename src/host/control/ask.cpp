@@ -36,8 +36,8 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 }
 
 // A keeper that was killed leaves his directory, named by the claim; what he has started may have the locks still.
-[[noreturn]] void killed(const std::string& directory, uid_t owner) {
-  const std::string claim = last_part(directory), end = ways_to_end(claim, owner);
+[[noreturn]] void killed(const std::string& claim, uid_t owner) {
+  const std::string end = ways_to_end(claim, owner);
   throw port::NobodyToAsk(
       Error(ErrorCode::unavailable, fmt::format("the supervisor of claim {} was killed", claim))
           .hint(end.empty() ? "thole status shows who has its GPUs" : "what it had started keeps the GPUs; to end it:" + end),
@@ -45,8 +45,8 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 }
 
 // Without a socket nobody can be asked: a job's claim has none, nor has one whose keeper could not make it, or has let go.
-[[noreturn]] void no_keeper(const std::string& directory, uid_t owner) {
-  const std::string claim = last_part(directory), end = ways_to_end(claim, owner);
+[[noreturn]] void no_keeper(const std::string& claim, uid_t owner) {
+  const std::string end = ways_to_end(claim, owner);
   throw port::NobodyToAsk(
       Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim))
           .hint(end.empty() ? "thole status shows whose it is; a job's ends with the job: thole jobs"
@@ -55,33 +55,34 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 
 // The socket in the directory of whose the claim is, and kept by him: root asks in others' directories, where a link could lead
 // to anybody's.
-Fd socket_in(const Fd& place, uid_t owner, const std::string& directory) {
+Fd socket_in(const Fd& place, uid_t owner, const port::ClaimAddress& claim) {
   Fd node = open_at(place.get(), "control", O_PATH | O_NOFOLLOW);
   struct stat found;
-  if (!node && errno == ENOENT) no_keeper(directory, owner);
+  if (!node && errno == ENOENT) no_keeper(claim.id, owner);
   if (!node || ::fstat(node.get(), &found) != 0)
-    throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(directory).because(errno);
+    throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(claim.directory).because(errno);
   if (!S_ISSOCK(found.st_mode) || found.st_uid != owner)
-    throw Error(ErrorCode::unavailable, "this is not the socket of the claim's owner").about(directory + "/control");
+    throw Error(ErrorCode::unavailable, "this is not the socket of the claim's owner").about(claim.directory + "/control");
   return node;
 }
 
-Fd directory_of_keeper(const std::string& path) {
+Fd directory_of_keeper(const port::ClaimAddress& claim) {
   try {
-    return open_claim_directory(path, false);
+    return open_claim_directory(claim.directory, false);
   } catch (const Error& error) {
     if (error.sys_errno() != ENOENT) throw;
-    no_keeper(path, ::geteuid());
+    no_keeper(claim.id, ::geteuid());
   }
 }
 
 // Also a full queue of connections is waited at no longer than until then.
-Fd connect_to(const std::string& directory, SteadyTime deadline) {
-  const Fd place = directory_of_keeper(directory);
+Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
+  const std::string& directory = claim.directory;
+  const Fd place = directory_of_keeper(claim);
   struct stat owner;
   if (::fstat(place.get(), &owner) != 0)
     throw Error(ErrorCode::unavailable, "cannot read a claim's directory").about(directory).because(errno);
-  const Fd node = socket_in(place, owner.st_uid, directory);
+  const Fd node = socket_in(place, owner.st_uid, claim);
   Fd keeper(above_standard(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
   const int left = std::max(1, poll_timeout(deadline, std::chrono::steady_clock::now()));
   const timeval limit{left / 1000, left % 1000 * 1000};
@@ -91,7 +92,7 @@ Fd connect_to(const std::string& directory, SteadyTime deadline) {
   std::strncpy(address.sun_path, fmt::format("/proc/self/fd/{}", node.get()).c_str(), sizeof address.sun_path - 1);
   if (!keeper || ::connect(keeper.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EAGAIN) silent(directory);
-    if (errno == ECONNREFUSED) killed(directory, owner.st_uid);
+    if (errno == ECONNREFUSED) killed(claim.id, owner.st_uid);
     throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(directory).because(errno);
   }
   ucred peer = {};
@@ -156,11 +157,12 @@ std::string ways_to_end(const std::string& claim, uid_t owner) {
   return text;
 }
 
-Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience) {
+Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Millis patience) {
+  const std::string& directory = claim.directory;
   const auto now = [] { return std::chrono::steady_clock::now(); };
   const auto deadline = now() + patience;
   auto look = now() + grace_of_a_stopped_one;
-  Fd keeper = connect_to(directory, std::min(deadline, std::chrono::steady_clock::now() + to_connect));
+  Fd keeper = connect_to(claim, std::min(deadline, std::chrono::steady_clock::now() + to_connect));
   Answer answer;
   const std::string asked = std::string(question) + "\n";   // shorter than any socket's buffer; no signal for a host program
   bool connected = ::send(keeper.get(), asked.data(), asked.size(), MSG_NOSIGNAL) ==
@@ -183,7 +185,7 @@ Answer ask_keeper(const std::string& directory, std::string_view question, Milli
   socklen_t size = sizeof peer;
   if (answer.text.empty() && ::access((directory + "/control").c_str(), F_OK) != 0 &&
       ::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
-    no_keeper(directory, peer.uid);   // it has let go this moment
+    no_keeper(claim.id, peer.uid);   // it has let go this moment
   if (!line.starts_with("ok "))
     throw Error(ErrorCode::unavailable, "the claim's keeper ended without an answer").about(directory);
   answer.text = line.substr(3);

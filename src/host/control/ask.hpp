@@ -17,7 +17,7 @@ struct Answer {
 
 // Throws Error(unavailable) when nobody keeps the claim, the keeper refuses, or it does not answer within `patience`; sooner
 // of one that is stopped.
-Answer ask_keeper(const std::string& directory, std::string_view question, Millis patience);
+Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Millis patience);
 
 // As port::ClaimControl has it.
 std::string ways_to_end(const std::string& claim, uid_t owner);

@@ -14,24 +14,24 @@ constexpr Millis patience_for_an_end{60'000};  // a command is asked three times
 
 std::unique_ptr<port::ClaimDoor> LocalControl::open(port::DoorSpec spec) { return std::make_unique<Door>(std::move(spec)); }
 
-port::ClaimAbout LocalControl::describe(const std::string& directory) {
-  return parse_about(ask_keeper(directory, "describe", patience).text);
+port::ClaimAbout LocalControl::describe(const port::ClaimAddress& claim) {
+  return parse_about(ask_keeper(claim, "describe", patience).text);
 }
 
-void LocalControl::release(const std::string& directory) { ask_keeper(directory, "release", patience_for_an_end); }
+void LocalControl::release(const port::ClaimAddress& claim) { ask_keeper(claim, "release", patience_for_an_end); }
 
-std::optional<port::Ending> LocalControl::ending(const std::string& directory) {
-  return parse_ending(ask_keeper(directory, "ending", patience).text);
+std::optional<port::Ending> LocalControl::ending(const port::ClaimAddress& claim) {
+  return parse_ending(ask_keeper(claim, "ending", patience).text);
 }
 
 std::string LocalControl::ways_to_end(const std::string& claim, uid_t owner) { return host::ways_to_end(claim, owner); }
 
-void LocalControl::extend(const std::string& directory, WallTime until) {
-  ask_keeper(directory, "extend " + std::to_string(until.time_since_epoch().count()), patience);
+void LocalControl::extend(const port::ClaimAddress& claim, WallTime until) {
+  ask_keeper(claim, "extend " + std::to_string(until.time_since_epoch().count()), patience);
 }
 
-std::vector<Fd> LocalControl::descriptors(const std::string& directory) {
-  return std::move(ask_keeper(directory, "descriptors", patience).fds);
+std::vector<Fd> LocalControl::descriptors(const port::ClaimAddress& claim) {
+  return std::move(ask_keeper(claim, "descriptors", patience).fds);
 }
 
 std::string LocalControl::hold(const port::HoldSpec& spec, const std::function<port::ToHold(int cancel)>& acquire) {

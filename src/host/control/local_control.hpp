@@ -11,12 +11,12 @@ class LocalControl : public port::ClaimControl {
   explicit LocalControl(const InheritedSignals& inherited = InheritedSignals::capture()) : inherited_(inherited) {}
 
   std::unique_ptr<port::ClaimDoor> open(port::DoorSpec spec) override;
-  port::ClaimAbout describe(const std::string& directory) override;
-  void release(const std::string& directory) override;
-  std::optional<port::Ending> ending(const std::string& directory) override;
+  port::ClaimAbout describe(const port::ClaimAddress& claim) override;
+  void release(const port::ClaimAddress& claim) override;
+  std::optional<port::Ending> ending(const port::ClaimAddress& claim) override;
   std::string ways_to_end(const std::string& claim, uid_t owner) override;
-  void extend(const std::string& directory, WallTime until) override;
-  std::vector<Fd> descriptors(const std::string& directory) override;
+  void extend(const port::ClaimAddress& claim, WallTime until) override;
+  std::vector<Fd> descriptors(const port::ClaimAddress& claim) override;
   std::string hold(const port::HoldSpec& spec, const std::function<port::ToHold(int cancel)>& acquire) override;
 
  private:

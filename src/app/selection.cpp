@@ -1,0 +1,46 @@
+#include "app/selection.hpp"
+
+#include <algorithm>
+
+#include "base/refusal.hpp"
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+// Who shares has his figure of a GPU's memory, and so has all that claims within.
+void check_share(const model::Request& request, const OuterClaim& around) {
+  if (!around.share_mib || request.memory_mib.value_or(0) <= *around.share_mib) return;
+  throw NeverPossible(Error(ErrorCode::usage, fmt::format("{} asked for; the claim around this has a share of {}",
+                                                          request.describe(), format_mib(*around.share_mib)))
+                          .about("--memory").hint("ask for at most that, or claim a larger share outside"));
+}
+
+}  // namespace
+
+plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within) {
+  const auto& snapshot = site.observer.snapshot();
+  const auto& units = site.observer.units();
+  plan::Outer outer =
+      plan::outer_allotment(snapshot, units, within ? plan::masks_alone(site.environment) : site.environment);
+  if (within) {
+    bool masked = false;   // the claim's own variables show all of it
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      const bool ours = std::ranges::find(within->keys, units[i].key) != within->keys.end();
+      masked = masked || (ours && !outer.visible[i]);
+      outer.visible[i] = outer.visible[i] && ours;
+    }
+    if (!masked) outer.named_by = site.claim_named_by;
+    check_share(request, *within);
+  }
+  return plan::eligible(request, snapshot, units, outer);
+}
+
+InUse in_use(const OuterClaim* around, const model::Request& request) {
+  const bool whole = around && request.gpus == around->keys.size();
+  if (!around || (!whole && !around->share_mib)) return {};
+  return {true, around->share_mib};
+}
+
+}  // namespace thole::app

@@ -1,0 +1,25 @@
+// The units that would do for a request: of the machine, or of the claim that it is made within.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "app/acquire.hpp"
+#include "app/outer_claim.hpp"
+#include "plan/select.hpp"
+
+namespace thole::app {
+
+// What the outer allotment leaves; inside a claim (`within`) of that claim's. Throws NeverPossible when that is too little.
+plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within);
+
+// Units that belong to the claim around this one and that it uses: what is seen on them bars nobody who claims within.
+struct InUse {
+  bool by_us = false;
+  std::optional<std::uint64_t> share_mib{};     // what the claim around has of each
+};
+
+// A GPU that the claim around has in use itself, or others beside it in other shares: what is seen there bars nobody.
+InUse in_use(const OuterClaim* around, const model::Request& request);
+
+}  // namespace thole::app

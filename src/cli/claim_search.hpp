@@ -1,0 +1,11 @@
+// What the verbs that name claims find them by.
+#pragma once
+
+#include "app/holding.hpp"
+#include "cli/context.hpp"
+
+namespace thole::cli {
+
+app::ClaimSearch claim_search(Context& context);
+
+}  // namespace thole::cli
