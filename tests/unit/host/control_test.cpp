@@ -60,7 +60,7 @@ class Control : public ::testing::Test {
     return spec;
   }
 
-  port::ClaimAddress address() const { return {"0123456789abcdef", directory_}; }
+  port::ClaimAddress here() const { return {"0123456789abcdef", directory_}; }
   std::string root_, directory_;
 };
 
@@ -90,7 +90,7 @@ TEST_F(Control, DescribesTheClaim) {
   auto spec = door_spec();
   spec.about.until = WallTime(1'800'000'000'123ms);
   Served served(std::move(spec));
-  auto about = LocalControl().describe(address());
+  auto about = LocalControl().describe(here());
   EXPECT_EQ(about.id, "0123456789abcdef");
   EXPECT_EQ(about.pid, ::getpid());
   EXPECT_FALSE(about.holder);
@@ -102,9 +102,9 @@ TEST_F(Control, RecordsANewEndBeforeItConfirms) {
   auto spec = door_spec();
   spec.amend = [&](std::optional<WallTime> until) { return (recorded = until).has_value(); };
   Served served(std::move(spec));
-  LocalControl().extend(address(), WallTime(1'900'000'000'000ms));
+  LocalControl().extend(here(), WallTime(1'900'000'000'000ms));
   EXPECT_EQ(recorded, WallTime(1'900'000'000'000ms));
-  EXPECT_EQ(LocalControl().describe(address()).until, WallTime(1'900'000'000'000ms));
+  EXPECT_EQ(LocalControl().describe(here()).until, WallTime(1'900'000'000'000ms));
 }
 
 TEST_F(Control, RefusesAnEndThatCannotBeRecorded) {
@@ -112,8 +112,8 @@ TEST_F(Control, RefusesAnEndThatCannotBeRecorded) {
     auto spec = door_spec();
     spec.amend = std::move(amend);
     Served served(std::move(spec));
-    std::string text = thole::test::said([&] { LocalControl().extend(address(), WallTime(1'900'000'000'000ms)); });
-    EXPECT_FALSE(LocalControl().describe(address()).until);
+    std::string text = thole::test::said([&] { LocalControl().extend(here(), WallTime(1'900'000'000'000ms)); });
+    EXPECT_FALSE(LocalControl().describe(here()).until);
     return text;
   };
   EXPECT_NE(
@@ -129,7 +129,7 @@ TEST_F(Control, HandsOutDescriptorsThatKeepTheLock) {
     auto spec = door_spec();
     spec.locks = {first.get(), second.get()};
     Served served(std::move(spec));
-    copies = LocalControl().descriptors(address());
+    copies = LocalControl().descriptors(here());
   }
   ASSERT_EQ(copies.size(), 2u);
   for (const Fd& copy : copies) EXPECT_TRUE(::fcntl(copy.get(), F_GETFD) & FD_CLOEXEC);
@@ -140,16 +140,16 @@ TEST_F(Control, HandsOutDescriptorsThatKeepTheLock) {
 
 TEST_F(Control, AnswersReleaseWhenTheKeeperHasLetGo) {
   Served served(door_spec());
-  LocalControl().release(address());
+  LocalControl().release(here());
   EXPECT_TRUE(served.last.end);
 }
 
 TEST_F(Control, RefusesWhatItDoesNotUnderstand) {
   Served served(door_spec());
   for (const char* question : {"", "nonsense", "extend", "extend x", "extend -5", "extend 999999999999999999999", "RELEASE"})
-    EXPECT_THROW(ask_keeper(address(), question, 5s), Error) << question;
-  EXPECT_THROW(ask_keeper(address(), std::string(5000, 'x'), 5s), Error);
-  EXPECT_EQ(LocalControl().describe(address()).pid, ::getpid()) << "it still serves";
+    EXPECT_THROW(ask_keeper(here(), question, 5s), Error) << question;
+  EXPECT_THROW(ask_keeper(here(), std::string(5000, 'x'), 5s), Error);
+  EXPECT_EQ(LocalControl().describe(here()).pid, ::getpid()) << "it still serves";
 }
 
 TEST_F(Control, SilentClientsDelayNobody) {
@@ -162,22 +162,22 @@ TEST_F(Control, SilentClientsDelayNobody) {
     std::strncpy(address.sun_path, (directory_ + "/control").c_str(), sizeof address.sun_path - 1);
     ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     silent.push_back(std::move(client));
-    if (i % 10 == 0) { EXPECT_EQ(LocalControl().describe(address()).pid, ::getpid()); }
+    if (i % 10 == 0) { EXPECT_EQ(LocalControl().describe(here()).pid, ::getpid()); }
   }
-  EXPECT_EQ(LocalControl().describe(address()).pid, ::getpid());
+  EXPECT_EQ(LocalControl().describe(here()).pid, ::getpid());
 }
 
 TEST_F(Control, ClosingTheDoorLeavesNothingBehind) {
   { Served served(door_spec()); }
   EXPECT_FALSE(std::filesystem::exists(directory_));
-  EXPECT_THROW(LocalControl().describe(address()), Error);
+  EXPECT_THROW(LocalControl().describe(here()), Error);
 }
 
 TEST_F(Control, ASocketOfAKilledKeeperIsReplaced) {
   ASSERT_EQ(::mkdir(directory_.c_str(), 0700), 0);
   write_file(directory_ + "/control", "stale");
   Served served(door_spec());
-  EXPECT_EQ(LocalControl().describe(address()).pid, ::getpid());
+  EXPECT_EQ(LocalControl().describe(here()).pid, ::getpid());
 }
 
 // What a keeper leaves that is killed before its claim ends.
@@ -289,11 +289,11 @@ class Holder : public Control {
 TEST_F(Holder, HoldsUntilReleased) {
   hold();
   EXPECT_TRUE(is_locked());
-  auto about = LocalControl().describe(address());
+  auto about = LocalControl().describe(here());
   EXPECT_EQ(about.pid, pid_);
   EXPECT_TRUE(about.holder);
   EXPECT_FALSE(about.until);
-  LocalControl().release(address());
+  LocalControl().release(here());
   EXPECT_FALSE(is_locked()) << "a release returns when the lock is free";
   EXPECT_TRUE(ends());
   EXPECT_FALSE(std::filesystem::exists(directory_));
@@ -310,14 +310,14 @@ TEST_F(Holder, IsASessionOfItsOwnWithNothingOfTheCaller) {
   inherited.write.reset();
   char byte;
   EXPECT_EQ(::read(inherited.read.get(), &byte, 1), 0) << "nobody else has the other end";
-  LocalControl().release(address());
+  LocalControl().release(here());
   EXPECT_TRUE(ends());
 }
 
 TEST_F(Holder, SurvivesAHangupAndEndsOnTerm) {
   hold();
   ::kill(pid_, SIGHUP);
-  EXPECT_EQ(LocalControl().describe(address()).pid, pid_);
+  EXPECT_EQ(LocalControl().describe(here()).pid, pid_);
   ::kill(pid_, SIGTERM);
   EXPECT_TRUE(ends());
   EXPECT_FALSE(is_locked());
@@ -331,9 +331,9 @@ TEST_F(Holder, LetsGoAtItsEnd) {
 
 TEST_F(Holder, CanBeExtendedAndShortened) {
   hold({}, now() + 1h);
-  LocalControl().extend(address(), now() + 2h);
+  LocalControl().extend(here(), now() + 2h);
   EXPECT_TRUE(is_locked());
-  LocalControl().extend(address(), now() + 20ms);
+  LocalControl().extend(here(), now() + 20ms);
   EXPECT_TRUE(ends());
 }
 
@@ -444,13 +444,13 @@ TEST_F(Holder, AStoppedOneKeepsItsClaimAndIsToldOf) {
   ::waitpid(pid_, nullptr, WUNTRACED);
   EXPECT_TRUE(is_locked());
   try {
-    ask_keeper(address(), "describe", 100ms);
+    ask_keeper(here(), "describe", 100ms);
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_NE(error.full().find("kill -CONT"), std::string::npos);
   }
   const auto before = std::chrono::steady_clock::now();   // one that ends may take a minute; a stopped one is told of before
-  EXPECT_THROW(ask_keeper(address(), "release", 600s), Error);
+  EXPECT_THROW(ask_keeper(here(), "release", 600s), Error);
   EXPECT_LT(std::chrono::steady_clock::now() - before, 300s);
   ::kill(pid_, SIGCONT);
   EXPECT_TRUE(ends()) << "it obeys when it goes on";
