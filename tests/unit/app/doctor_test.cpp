@@ -150,6 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
         Ailment{"MaskedAll",
                 [](Patient& p) {
                   p.overview.outer.named_by = "CUDA_VISIBLE_DEVICES";
+                  p.overview.outer.variables = {"CUDA_VISIBLE_DEVICES"};
                   p.overview.outer.visible = {false, false};
                 },
                 "CUDA_VISIBLE_DEVICES leaves 0 of 2 GPUs", "unset CUDA_VISIBLE_DEVICES"},
