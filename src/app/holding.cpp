@@ -172,7 +172,8 @@ KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_he
     const OuterClaim* outer = around ? &*around : nullptr;
     const std::vector<KeptClaim> all = kept_claims(search, store, outer);
     std::vector<KeptClaim> found = mine_first(with_id(std::string(part), search, store, outer, all), search.uid);
-    const std::string to_end_all = !outer || !(search.to_release || is_here) ? ""
+    const std::string to_end_all = !outer || !(search.to_release || is_here)
+                                   ? ""
                                    : fmt::format("\nto end all of claim {0}: thole release {0}", outer->id);
     if (found.empty() && is_here) refuse_ended(path, search, list(all, search) + to_end_all);
     if (found.empty() && outer)
@@ -203,7 +204,8 @@ KeptClaim by_word(const std::string& word, const ClaimSearch& search) {
   else if (found = meant_by(word, search, all); found.empty())
     found = with_id(word, search, search.store, nullptr, all);
   const std::string around = here(search.environment);
-  if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word)) refuse_ended(around, search, list(all, search));
+  if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word))
+    refuse_ended(around, search, list(all, search));
   return only_one(mine_first(std::move(found), search.uid), word, search, all);
 }
 
@@ -344,7 +346,9 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   return claim;
 }
 
-bool looks_like_a_claim(std::string_view word) { return is_path(word) || (word.size() >= shortest_beginning && is_hex(word)); }
+bool looks_like_a_claim(std::string_view word) {
+  return is_path(word) || (word.size() >= shortest_beginning && is_hex(word));
+}
 
 KeptClaim claim_with_id(const ClaimSearch& search, const std::string& word) {
   if (is_path(word)) return by_path(word, search, false);

@@ -109,7 +109,8 @@ void tell_left_out(Site& site, const model::Request& request, const std::vector<
 
 }  // namespace
 
-std::vector<std::string> over_its_time(const std::vector<model::Holding>& holdings, WallTime now, const WaysToEnd& ways_to_end) {
+std::vector<std::string> over_its_time(const std::vector<model::Holding>& holdings, WallTime now,
+                                       const WaysToEnd& ways_to_end) {
   for (const model::Holding& holding : holdings) {
     if (!holding.until || *holding.until > now) continue;
     const std::string since = format_local(*holding.until, now);

@@ -75,7 +75,8 @@ ClaimWhy why_claim(const ClaimSearch& search, const KeptClaim& claim, const Over
   answer.sentences.push_back(who_has_it(holdings, answer.gpus, machine));
   if (std::ranges::any_of(holdings, [](const model::Holding& one) { return !one.verified; }))
     answer.sentences.emplace_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
-  for (std::string& sentence : over_its_time(holdings, machine.now, ways_to_end)) answer.sentences.push_back(std::move(sentence));
+  for (std::string& sentence : over_its_time(holdings, machine.now, ways_to_end))
+    answer.sentences.push_back(std::move(sentence));
   // Notes of what is claimed inside are its owner's alone to read.
   if (claim.uid == search.uid)
     for (std::string& sentence : claimed_inside(store, claim, machine)) answer.sentences.push_back(std::move(sentence));

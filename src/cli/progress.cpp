@@ -135,7 +135,8 @@ int show_preview(Context& context) {
     for (const auto& [name, value] : binding->effects.front().set) variables.set[name] = value;
   }
   std::vector<std::string> why;
-  if (const auto* wait = std::get_if<model::Wait>(&preview.decision)) why = why_it_waits(site, context.invocation.request, *wait);
+  if (const auto* wait = std::get_if<model::Wait>(&preview.decision))
+    why = why_it_waits(site, context.invocation.request, *wait);
   const model::Snapshot& snapshot = site.observer.snapshot();
   if (context.invocation.global.json)
     context.print_json(preview_to_json(preview, binding, variables, snapshot, why));

@@ -330,7 +330,8 @@ constexpr Example plan_examples[] = {
 
 constexpr Verb verb_rows[] = {
   {"status", "see", "who has what: one line a GPU", "[GPU...]", status_rows, {}, status_examples, Offer::gpus, 0, 128},
-  {"why", "see", "explain a GPU's state, a claim, or what a job or a request waits for", "[GPU...|JOB...|CLAIM...]", {}, request_rows,
+  {"why", "see", "explain a GPU's state, a claim, or what a job or a request waits for", "[GPU...|JOB...|CLAIM...]", {},
+   request_rows,
    why_examples,
    Offer::gpus, 0, 128},
   {"run", "run", "claim GPUs, wait if needed, run a command", "COMMAND [ARGUMENT...]", run_rows, request_rows, run_examples,

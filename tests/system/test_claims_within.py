@@ -301,7 +301,8 @@ def test_a_refusal_inside_a_claim_names_what_has_put_it_there(box, by_option):
         assert done.returncode == 64 and f"; {by} leaves " in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("words", ["run --no-wait --in CLAIM -- true", "run --wait 300ms --in CLAIM -- true", "run --no-wait true",
+@pytest.mark.parametrize("words", ["run --no-wait --in CLAIM -- true", "run --wait 300ms --in CLAIM -- true",
+                                   "run --no-wait true",
                                    "run --wait 300ms true", "run --dry-run true", "why"])
 def test_who_waits_inside_a_claim_is_told_of_its_gpus_alone(box, words):
     outer = thole(box, "-q", "claim", "-g", "4", "--on", "0-3").stdout.strip()
@@ -318,7 +319,8 @@ def test_who_waits_inside_a_claim_is_told_of_its_gpus_alone(box, words):
 @pytest.mark.parametrize("verb", ["release", "extend", "run"])
 def test_of_an_inner_claim_that_is_not_there_those_are_named_that_are(box, verb):
     outer, inner = outer_and_inner(box)
-    words = {"release": ["release", "CLAIM"], "extend": ["extend", "CLAIM", "1h"], "run": ["run", "--in", "CLAIM", "--", "true"]}
+    words = {"release": ["release", "CLAIM"], "extend": ["extend", "CLAIM", "1h"],
+             "run": ["run", "--in", "CLAIM", "--", "true"]}
     for around, there in ((outer, inner), (inner, "there are none inside it")):
         done = thole(box, *[around + "/nosuch" if word == "CLAIM" else word for word in words[verb]])
         assert done.returncode == 64 and f"no such claim inside claim {around}: {around}/nosuch" in done.stderr, done.stderr
