@@ -12,10 +12,9 @@ import ctypes
 import functools
 import json
 import os
-import re
 from typing import Any, Callable, Mapping, NoReturn
 
-from . import errors
+from . import _option_words, errors
 
 FOR_EVER = -1
 AS_CONFIGURED = -2  # as request.wait of the configuration or THOLE_WAIT says
@@ -109,47 +108,6 @@ def exception(reason: str, message: str, *, code: int, object: str = "", hint: s
     return _KINDS.get(reason, errors.Error)(message, code=code, object=object, hint=hint, errno=errno)
 
 
-# Fields of a request in thole.h that have another name as arguments here.
-_ARGUMENTS = {
-    "memory_mib": "memory",
-    "max_load_percent": "max_load",
-    "max_memory_percent": "max_memory",
-    "not": "not_on",
-    "ranks": "nproc_per_node",
-}
-
-
-def _of_an_argument(message: str) -> str:
-    """The library's "request.memory_mib: …" as it is said of the argument."""
-    field, colon, rest = message.partition(": ")
-    if not colon or not field.startswith("request."):
-        return message
-    name = field[len("request.") :]
-    return f"{_ARGUMENTS.get(name, name)}: {rest}"
-
-
-# What the program's own messages say of its options, where the same is an argument here.
-_OPTIONS = {
-    "--on": "on=",
-    "--not": "not_on=",
-    "--memory": "memory=",
-    "--share": "share=True",
-    "--beside any": 'beside="any"',
-    "--trust-claims": "trust_claims=True",
-    "--ids uuid": 'ids="uuid"',
-    "--machine dgx-a100": "THOLE_MACHINE=dgx-a100",
-}
-
-
-def _in_arguments(text: str) -> str:
-    """ "2 GPUs asked for; --on names 1" as a Python program says it."""
-    if "--" not in text:
-        return text
-    for option, argument in _OPTIONS.items():
-        text = re.sub(rf"(?<![\w-]){option}(?![\w-])", argument, text)
-    return text
-
-
 def raise_from(error: ctypes.c_void_p) -> NoReturn:
     """Raises what a ``thole_error *`` says, and frees it."""
 
@@ -159,10 +117,10 @@ def raise_from(error: ctypes.c_void_p) -> NoReturn:
     try:
         raise exception(
             text("thole_error_reason"),
-            _in_arguments(_of_an_argument(text("thole_error_message"))),
+            _option_words.in_arguments(_option_words.of_field(text("thole_error_message"))),
             code=libthole.thole_error_code(error),
-            object=text("thole_error_object"),
-            hint=_in_arguments(text("thole_error_hint")),
+            object=_option_words.in_arguments(text("thole_error_object")),
+            hint=_option_words.in_arguments(text("thole_error_hint")),
             errno=libthole.thole_error_errno(error),
         )
     finally:

@@ -10,7 +10,7 @@ import json
 import subprocess
 from typing import Any, Iterable, Mapping
 
-from . import _native, errors, words
+from . import _native, _option_words, errors, words
 
 _MiB_OPTIONS = {"memory", "log_limit"}
 _LISTS = {"on", "not_on", "order", "after", "tag", "state", "retry"}
@@ -79,5 +79,7 @@ def answer(command: str, line: Iterable[str], wanted: Iterable[str] = ()) -> Any
     if told["schema"] != "thole/error/1":
         return told
     error = told["error"]
-    fields = {name: error[name] for name in ("object", "hint", "errno") if error[name]}
-    raise _native.exception(error["reason"], error["message"], code=error["exit_status"], **fields)
+    message, about, hint = (_option_words.in_arguments(error[name] or "") for name in ("message", "object", "hint"))
+    raise _native.exception(
+        error["reason"], message, code=error["exit_status"], object=about, hint=hint, errno=error["errno"] or 0
+    )

@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any, Callable, Iterator, Mapping, Union
 
-from . import _native, errors, words
+from . import _native, _option_words, errors, words
 
 # Told of a wait: {"gpus": …, "position": …, "promise": …, "why": ["next in line", "GPU 0: …", …]}.
 OnWait = Callable[[Mapping[str, Any]], object]
@@ -72,7 +72,7 @@ class Patience:
         """Says that a wait has begun."""
         import logging
 
-        lines = list(reason["why"])
+        lines = [_option_words.in_arguments(line) for line in reason["why"]]
         told = {
             "gpus": _native.decoded(request.decode())[0].get("gpus", 1),
             "position": None,

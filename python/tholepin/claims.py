@@ -385,8 +385,7 @@ def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience
     except errors.WrongRequest as error:
         for argument in ("on", "not_on", "order"):
             if error.object and error.object in request.get(_FIELDS[argument][0], ()):
-                error.message = f"{argument}: {error.message}"
-                error.args = (error.message,)
+                error.say(f"{argument}: {error.message}")
                 break
         raise
 

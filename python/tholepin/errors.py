@@ -35,6 +35,11 @@ class Error(RuntimeError):
         self.hint = hint
         self.errno = errno
 
+    def say(self, message: str) -> None:
+        """Puts it in other words."""
+        self.message = message
+        self.args = (message, *self.args[1:])
+
     def __str__(self) -> str:
         text = self.message
         if self.object:
@@ -66,6 +71,10 @@ class WrongRequest(Error, ValueError):
     ValueError."""
 
     default_code = 64
+
+
+class WrongType(WrongRequest, TypeError):
+    """An argument is of a type that it cannot have. Known outside as Error, ValueError and TypeError."""
 
 
 class NoneFree(Error):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from . import _shares, _start, _waiting, process, words
 from ._bell import Bell, new_epoll
-from .errors import Error, NeverPossible, WorkerDied, WorkerNotStarted
+from .errors import Error, NeverPossible, WorkerDied, WorkerNotStarted, WrongRequest, WrongType
 from .policy import Policy, under_those_around
 from .process import ProcessTemplate
 
@@ -85,6 +85,7 @@ class ProcessGroup:
     ) -> None:
         if pmi is not None:
             raise NeverPossible(f"ProcessGroup.pmi: {pmi!r}: no ranks of MPI are started here", hint="thole run mpirun …")
+        words.one_of(policy, Policy, "policy")
         self.name = name
         self._restart = restart
         self._ignore_errors = ignore_error_on_exit
@@ -111,9 +112,9 @@ class ProcessGroup:
             self._shares is None and not self._closed, "add_process: the group is made already; add processes before init()"
         )
         if not isinstance(nproc, int) or nproc < 1:
-            raise ValueError(f"nproc: expected 1 or more, got {nproc!r}")
+            raise WrongRequest(f"nproc: expected 1 or more, got {nproc!r}")
         if not isinstance(template, ProcessTemplate):
-            raise TypeError(f"template: expected a ProcessTemplate, got {template!r}")
+            raise WrongType(f"template: expected a ProcessTemplate, got {template!r}")
         self._templates.append((nproc, template))
 
     def init(self) -> None:

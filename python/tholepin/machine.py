@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
-from . import _native, _program, errors, words
+from . import _native, _option_words, _program, errors, words
 
 
 @dataclass(frozen=True)
@@ -269,15 +270,18 @@ def plan(
         Error: a wrong request.
     """
     request: dict[str, Any] = {"gpus": gpus, "ranks": ranks, "shape": shape, "machine": machine, "allowed": allowed}
-    request.update({name: list(value) for name, value in (("on", on), ("busy", busy), ("order", order)) if value is not None})
+    for name, value in (("on", on), ("busy", busy), ("order", order)):
+        if value is not None:
+            request[name] = words.listed(value, name)
     if bind is not None:
-        request["bind"] = words.binding(bind)
+        request["bind"] = words.binding(bind, "bind")
     asked = {name: value for name, value in request.items() if value is not None}
     answer = _native.call_json("thole_plan_answer", _native.machine(), _native.encoded(asked))
     if "error" in answer:
         refused = answer["error"]
         kind = errors.NeverPossible if refused["code"] == "unsatisfiable" else errors.WrongRequest
-        raise kind(refused["message"], code=64, object="" if refused.get("rank") is None else f"rank {refused['rank']}")
+        said = _option_words.in_arguments(_option_words.of_field(refused["message"], {}))
+        raise kind(said, code=64, object="" if refused.get("rank") is None else f"rank {refused['rank']}")
     return Plan(
         gpus=answer["gpus"],
         ranks=[Rank(one["rank"], one["gpus"], words.cpus(one["cpus"]), one["degraded"], one["why"]) for one in answer["ranks"]],
@@ -347,11 +351,17 @@ def bind(
     for what, number in numbers.items():
         if number is not None:
             words.whole(number, what)
+    if gpus_per_rank < 1:
+        raise errors.WrongRequest(f"gpus_per_rank: expected 1 or more, got {gpus_per_rank}")
     request: dict[str, Any] = {"local_rank": local_rank, "ranks": nproc_per_node, "gpus_per_rank": gpus_per_rank}
     request["on"] = words.gpu_names(on, "on")
     if how is not None:
-        request["bind"] = words.binding(how)
-    told = _native.call_json("thole_bind", _native.machine(), _native.encoded(request))
+        request["bind"] = words.binding(how, "how")
+    try:
+        told = _native.call_json("thole_bind", _native.machine(), _native.encoded(request))
+    except errors.WrongRequest as error:
+        error.say(re.sub(r"^bind(?=[.:])", "how", error.message))
+        raise
     rank = told["binding"]["ranks"][told["rank"]]
     os.environ.update(rank["set"])
     now: set[int] = set()

@@ -11,7 +11,7 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
-from . import _chunks, _crew, _shares, _start, _waiting, _wire, words
+from . import _chunks, _crew, _shares, _start, _waiting, _wire, errors, words
 from .policy import Policy, under_those_around
 from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
 
@@ -27,15 +27,13 @@ PATIENCE = 5.0
 def check_number(name: str, number: int | None, least: int = 1) -> None:
     """Raises ValueError unless an argument is None or a number of ``least`` or more."""
     if number is not None and (not isinstance(number, int) or number < least):
-        raise ValueError(f"{name}: expected a number of {least} or more, got {number!r}")
+        raise errors.WrongRequest(f"{name}: expected a number of {least} or more, got {number!r}")
 
 
 def check_work(initializer: object, initargs: object, retries: int) -> None:
     """Of what workers do, which Pool and Executor are told alike."""
-    if initializer is not None and not callable(initializer):
-        raise TypeError("initializer must be a callable")
-    if not hasattr(initargs, "__iter__"):
-        raise TypeError(f"initargs must be a tuple or a list, got {initargs!r}")
+    words.function(initializer, "initializer")
+    words.listed(initargs, "initargs")
     check_number("retries", retries, 0)
 
 
@@ -55,10 +53,10 @@ def shares_for(
     check_number("processes_per_policy", processes_per_policy)
     if policy is not None and not isinstance(policy, Policy):
         found: Any = policy
-        policy = list(found) if hasattr(found, "__iter__") else [found]
+        policy = list(found) if hasattr(found, "__iter__") and not isinstance(found, str) else [found]
         for one in policy:
             if not isinstance(one, Policy):
-                raise TypeError(f"policy must be a Policy or a list of them, got {one!r}")
+                raise errors.WrongType(f"policy: expected a Policy or a list of them, got {found!r}")
     if policy is not None and gpus is not None:
         raise ValueError("cannot provide both policy and gpus: a policy names its GPUs itself")
     several = gpus is not None or (policy is not None and not isinstance(policy, Policy))

@@ -62,6 +62,7 @@ class ProcessTemplate:
     ) -> None:
         if not callable(target) and kwargs:
             raise WrongRequest("kwargs are for functions; a program has args only")
+        words.one_of(policy, Policy, "policy")
         for name, where in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
             if where == "" and isinstance(where, str):
                 raise ValueError(f"{name}: the path is empty")

@@ -79,6 +79,9 @@ def submit(
         raise errors.WrongRequest(
             "command: a list of words is expected, not one text", hint='["sh", "-c", command] gives it to a shell'
         )
+    line = words.listed(command, "command")
+    if not line and not more.keys() & {"file", "script"}:
+        raise errors.WrongRequest("command: expected a list of words, got an empty one")
     if isinstance(time, str) and time.strip().isdigit():
         raise errors.WrongRequest(
             f"time: {time!r}: seconds, minutes or hours?", hint=f'"{time}s", "{time}m" or "{time}h"; a number is seconds'
@@ -89,7 +92,7 @@ def submit(
         per_gpu=per_gpu, after=after, begin=begin, priority=priority, hold=hold, retry=retry, leave=leave, if_absent=if_absent,
         snapshot=snapshot, directory=None if directory is None else os.fspath(directory), env=env, bind=bind, grid=grid, **more,
     )  # fmt: skip
-    told = _program.answer("submit", _program.options(said), ["--", *command])
+    told = _program.answer("submit", _program.options(said), ["--", *line])
     return int(told["jobs"][0]["job"])
 
 
@@ -137,11 +140,11 @@ def wait(*which: Job, any: bool = False, timeout: words.Duration | None = None) 
         WaitTimeout: the time is over.
         Error: there is no such job.
     """
-    line = _program.options({"any": any, "timeout": _time(timeout)})
+    line = _program.options({"any": any, "timeout": _time(timeout, "timeout")})
     told = _program.answer("wait", line, words.names(which))
     found: list[dict[str, Any]] = told["jobs"]
     return found
 
 
-def _time(duration: words.Duration | None) -> str | None:
-    return None if duration is None else f"{math.ceil(words.seconds(duration))}s"
+def _time(duration: words.Duration | None, what: str = "time") -> str | None:
+    return None if duration is None else f"{math.ceil(words.seconds(duration, what))}s"

@@ -93,6 +93,33 @@ def _mistake(what: str, value: object, expected: str) -> errors.Error:
     return errors.WrongRequest(f"{what}: expected {expected}, got {value!r}")
 
 
+def _wrong_type(what: str, value: object, expected: str) -> errors.Error:
+    return errors.WrongType(f"{what}: expected {expected}, got {value!r}")
+
+
+def listed(values: Any, what: str) -> list[Any]:
+    """The members of what must be a list or the like of it.
+
+    >>> listed(range(2), "on")
+    [0, 1]
+    """
+    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
+        raise _wrong_type(what, values, "a list")
+    return list(values)
+
+
+def function(found: object, what: str) -> None:
+    """Raises WrongType unless it is one, or None."""
+    if found is not None and not callable(found):
+        raise _wrong_type(what, found, "a function")
+
+
+def one_of(found: object, kind: type, what: str) -> None:
+    """Raises WrongType unless it is of this class of ours, or None."""
+    if found is not None and not isinstance(found, kind):
+        raise _wrong_type(what, found, f"a {kind.__name__}")
+
+
 def cpus(text: str | None) -> frozenset[int]:
     """The CPUs of a list as ``taskset -c`` takes it; none for None.
 
@@ -117,12 +144,14 @@ def cpu_list(cpus: Iterable[int]) -> str:
     return ",".join(map(str, sorted(set(cpus))))
 
 
-def binding(bind: Binding) -> dict[str, Any]:
+def binding(bind: Binding, what: str = "bind") -> dict[str, Any]:
     """The JSON of a binding: a mode alone, or the words of a dict.
 
     >>> binding("node"), binding({"mode": "core:4", "smt": "one"})
     ({'mode': 'node'}, {'mode': 'core:4', 'smt': 'one'})
     """
+    if not isinstance(bind, (str, Mapping)):
+        raise _wrong_type(what, bind, "a mode, or a dict of words")
     return {"mode": bind} if isinstance(bind, str) else dict(bind)
 
 
