@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
+#include "base/want.hpp"
 
 namespace thole {
 
@@ -42,7 +43,7 @@ std::string Error::full() const {
   std::string text = what();
   if (!object_.empty()) text += ": " + printable(object_, longest_object);
   if (errno_ != 0) text += std::string(": ") + std::strerror(errno_);
-  if (!hint_.empty()) text += "\n  " + hint_;
+  if (const std::string hint = hint_of(*this); !hint.empty()) text += "\n  " + hint;
   return text;
 }
 

@@ -1,6 +1,12 @@
 #include "base/want.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cerrno>
+
+#include "base/text.hpp"
+#include "base/words.hpp"
 
 namespace thole {
 
@@ -14,7 +20,26 @@ const char* mend_of_want(int sys_errno) {
   }
 }
 
+std::string way_to_raise(int resource, std::uint64_t needed) {
+  const bool files = resource == RLIMIT_NOFILE;
+  const std::string value = needed == RLIM_INFINITY ? "unlimited" : std::to_string(needed);
+  rlimit limit{};
+  const bool soft_alone = ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 && limit.rlim_max >= needed;
+  if (soft_alone) return fmt::format("ulimit -S{} {}", files ? 'n' : 'f', value);
+  const std::string hard = limit.rlim_max == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_max);
+  return fmt::format("the hard limit is {}, too: go on from another shell, or: sudo prlimit --pid {} --{}={}", hard, ::getppid(),
+                     files ? "nofile" : "fsize", value);
+}
+
 bool is_want(int sys_errno) { return *mend_of_want(sys_errno) != '\0'; }
+
+std::string hint_of(const Error& error) {
+  rlimit limit{};
+  const bool limited = error.sys_errno() == EFBIG && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (!limited) return error.hint();
+  return fmt::format("a file may have {} here (ulimit -f); {}", plural(limit.rlim_cur, "byte"),
+                     way_to_raise(RLIMIT_FSIZE, RLIM_INFINITY));
+}
 
 Error not_started(const std::string& what, int sys_errno) {
   return Error(ErrorCode::unavailable, "cannot start " + what).because(sys_errno).hint(mend_of_want(sys_errno));

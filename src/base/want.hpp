@@ -1,6 +1,7 @@
 // A limit, of this user or of the machine, keeps a process or a thread from being started: one text, one hint, one status.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/error.hpp"
@@ -12,6 +13,13 @@ bool is_want(int sys_errno);
 
 // What mends such a want; "" where it is none. Python's _start.py says the same where it meets one itself.
 const char* mend_of_want(int sys_errno);
+
+// How a limit of this process is lifted (RLIMIT_NOFILE, RLIMIT_FSIZE): with the shell's word as far as its hard limit allows,
+// else by root, for the shell that has started us. `needed` may be RLIM_INFINITY.
+std::string way_to_raise(int resource, std::uint64_t needed);
+
+// What mends a failure: where a limit of files' sizes is why (EFBIG), how that is lifted; else the error's own hint.
+std::string hint_of(const Error& error);
 
 // "cannot start {what}: {why}", and what mends it; `unavailable`.
 Error not_started(const std::string& what, int sys_errno);

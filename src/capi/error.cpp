@@ -6,6 +6,7 @@
 #include "base/refusal.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "capi/handles.hpp"
 
 namespace thole::capi {
@@ -24,7 +25,7 @@ thole_error& out_of_memory() {
 
 thole_error* made_from(const Error& error, thole_code code, const char* word) {
   return new thole_error{code, error.sys_errno(), printable_lines(error.full()), printable_lines(error.what()),
-                         printable(error.object(), longest_object), printable_lines(error.hint()), word};
+                         printable(error.object(), longest_object), printable_lines(hint_of(error)), word};
 }
 
 thole_error* made_from(const Error& error) {

@@ -9,6 +9,7 @@
 #include "base/fd.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "cli/output.hpp"
 #include "cli/table.hpp"
 #include "model/json_null.hpp"
@@ -104,7 +105,7 @@ model::Json to_json(const Error& error) {
             {"message", error.what()},
             {"object", model::or_null(error.object())},
             {"errno", error.sys_errno() != 0 ? model::Json(error.sys_errno()) : model::Json(nullptr)},
-            {"hint", model::or_null(error.hint())},
+            {"hint", model::or_null(hint_of(error))},
             {"exit_status", exit_status(error.code())}}}};
 }
 

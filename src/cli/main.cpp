@@ -13,6 +13,7 @@
 #include "base/standard.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
+#include "base/want.hpp"
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "cli/output.hpp"
@@ -96,7 +97,7 @@ void want_descriptors() {
     throw Error(ErrorCode::unavailable,
                 fmt::format("only {} open files are allowed here, and {} are needed",
                             static_cast<unsigned long>(limit.rlim_cur), static_cast<unsigned long>(needed)))
-        .hint("ulimit -n 1024");
+        .hint(way_to_raise(RLIMIT_NOFILE, 1024));
 }
 
 int call(const Invocation& invocation, const wire::Config& config) {

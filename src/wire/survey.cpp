@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/store/file_check.hpp"
 #include "host/store/queue_dir.hpp"
 #include "host/store/turnstile.hpp"
@@ -28,7 +29,7 @@ bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 
 void note(app::Directory& directory, const Error& error) {
   directory.problem = fmt::format("{}: {}", error.what(), error.object());
   if (error.sys_errno() != 0) directory.problem += fmt::format(": {}", std::strerror(error.sys_errno()));
-  directory.fix = error.hint();
+  directory.fix = hint_of(error);
 }
 
 // Every command of the queue writes, or takes a lock that needs a file to write to.

@@ -30,7 +30,8 @@ import tholepin
     (lambda: tholepin.Policy(gpu_affinity=[1.5]), "gpu_affinity: 1.5"),
     (lambda: tholepin.submit("x y"), "a list of words"),
     (lambda: tholepin.submit(["no-such-program-at-all"]), "no-such-program-at-all"),
-    (lambda: tholepin.submit(["true"], gpu=2), 'there is no argument "gpu"\n  GPU 2 by its number: on=2; any one that is free: gpus=1'),
+    (lambda: tholepin.submit(["true"], gpu=2),
+     'there is no argument "gpu"\n  GPU 2 by its number: on=2; any one that is free: gpus=1'),
     (lambda: tholepin.submit(["true"], cores=2), 'there is no argument "cores"\n  see: help(tholepin.submit)'),
     (lambda: tholepin.submit(["true"], gpus="two"), 'gpus: expected a number, got "two"'),
     (lambda: tholepin.submit(["true"], gpus=2, on=[0]), "2 GPUs asked for; on= names 1"),
@@ -88,7 +89,8 @@ def test_what_can_never_be_is_said_in_the_arguments_words(said, says):
 def test_a_pool_names_a_wrong_argument(made, said, says):
     with pytest.raises(TypeError) as caught:                  # an Error of ours, too
         made(1, **said) if "policy" not in said else made(**said)
-    assert says in str(caught.value) and isinstance(caught.value, tholepin.Error) and isinstance(caught.value, ValueError)
+    assert says in str(caught.value)
+    assert isinstance(caught.value, tholepin.Error) and isinstance(caught.value, ValueError)
 
 
 @pytest.mark.parametrize("made", [
