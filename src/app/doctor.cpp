@@ -228,6 +228,7 @@ class Examination {
     if (!all.queue.problem.empty()) return add("queue directory", Result::problem, all.queue.problem, all.queue.fix);
     add("queue directory", Result::ok, where(all.queue, "the first submit"));
     add("queue logs", Result::ok, all.logs);
+    for (const Directory& file : all.queue_files) add("queue files", Result::problem, file.problem, file.fix);
     for (const std::string& caution : all.queue_cautions) add("queue directory", Result::warning, caution);
     for (const std::string& other : all.other_queues)
       add("queue directory", Result::warning, fmt::format("there is another queue of yours, not used here: {}", other),

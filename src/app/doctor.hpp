@@ -30,6 +30,7 @@ struct Directories {
   Directory personal, queue;
   std::string caches, logs;
   std::vector<std::string> queue_cautions, other_queues;
+  std::vector<Directory> queue_files{};   // what cannot be used of those in it
   std::string queue_kept{};   // who keeps it from being written; "" when nobody does
 };
 

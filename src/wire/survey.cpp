@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/queue/queue_files.hpp"
 #include "host/store/file_check.hpp"
 #include "host/store/queue_dir.hpp"
 #include "host/store/turnstile.hpp"
@@ -67,6 +68,8 @@ app::Directories directories(Wire& wire) {
     if (all.queue.there) check_writable(all.queue);
     if (all.queue.there) all.queue_kept = host::turnstile_kept(queue.path, Seconds{2}).value_or("");
     if (all.queue.there && all.queue.problem.empty()) host::check_queue_file(queue.path);
+    if (all.queue.there && all.queue.problem.empty())
+      for (const Error& error : host::QueueFiles(queue.path).troubles()) note(all.queue_files.emplace_back(), error);
     all.logs = queue.path + "/logs";
     all.queue_cautions = queue.cautions;
     all.other_queues = host::other_queues(places);

@@ -1,6 +1,8 @@
 """Something else under the names by which the processes of a queue find each other: each command says so and ends. And the
 claim of a job, which has no keeper that could be asked."""
+import json
 import os
+import subprocess
 
 import pytest
 
@@ -52,6 +54,44 @@ def test_a_wait_ends_at_its_time(queue, name, kind):
     assert done.returncode == 124 and "nothing can be started now" in done.stderr, (done.returncode, done.stderr)
 
 
+def problems(queue):
+    """Of its files, as doctor has them."""
+    checks = json.loads(queue.call("doctor", "--json").stdout)["checks"]
+    return [check for check in checks if check["name"] == "queue files"]
+
+
+@pytest.mark.parametrize("name, kind", [*ODD, ("lanes/0", "directory"), ("lanes/0", "link"), ("lanes/0.life", "file"),
+                                        ("lanes/0.mail", "directory"), ("lanes", "file"), ("logs", "file")])
+def test_the_examination_names_what_lies_there_instead(queue, name, kind):
+    queue.call("submit", "-q", "--hold", "-g", "0", "true")
+    assert problems(queue) == []
+    odd = queue.directory / name
+    odd.parent.mkdir(mode=0o700, exist_ok=True)
+    if odd.is_dir():
+        odd.rmdir()
+    odd.unlink(missing_ok=True)
+    if odd.name.startswith("0."):
+        put(odd.with_name("0"), "file")
+    put(odd, kind)
+    found, = problems(queue)
+    assert found["result"] == "problem" and str(odd) in found["text"], found
+    subprocess.run(["sh", "-c", found["fix"].partition(": ")[2]], check=True, timeout=60)
+    assert problems(queue) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads what has no mode")
+@pytest.mark.parametrize("name", ["lanes", "lanes/0"])
+def test_the_examination_names_what_cannot_be_read(queue, name):
+    queue.call("submit", "-q", "--hold", "-g", "0", "true")
+    (queue.directory / "lanes").mkdir(mode=0o700, exist_ok=True)
+    put(queue.directory / "lanes" / "0", "file")
+    (queue.directory / name).chmod(0)
+    found, = problems(queue)
+    assert str(queue.directory / name) in found["text"] and "Permission denied" in found["text"], found
+    subprocess.run(["sh", "-c", found["fix"].partition(": ")[2]], check=True, timeout=60)
+    assert problems(queue) == []
+
+
 @pytest.mark.parametrize("words", [["release", "0"], ["extend", "0", "1m"], ["run", "--in", "0", "--", "true"]])
 def test_a_job_s_claim_is_named_with_the_job(queue, words):
     gate = queue.folder / "gate"
@@ -82,8 +122,11 @@ def test_one_lane_that_cannot_be_looked_at_keeps_no_other(queue):
     queue.until_ended(second)
     assert queue.states(second) == {"done": 1} and queue.states(first) == {"running": 1}, queue.runner_log()
     assert f"lane 0: cannot open a lane's record: {record}" in queue.runner_log()
+    assert f"move it away: mv {record} {record}.away" in queue.runner_log()
+    problem, = problems(queue)
+    assert problem["text"] == f"this is no file: {record}" and problem["fix"] == f"move it away: mv {record} {record}.away"
     record.rmdir()
     aside.rename(record)
     queue.call("cancel", first)
     queue.until_ended(first)
-    assert queue.states(first) == {"cancelled": 1}
+    assert queue.states(first) == {"cancelled": 1} and problems(queue) == []

@@ -27,6 +27,25 @@ bool is_fifo(const Fd& file) {
 // Whatever else lies under a FIFO's name would look like a living reader, and be ready for ever.
 Fd fifo_or_nothing(Fd file) { return file && is_fifo(file) ? std::move(file) : Fd(); }
 
+std::string move_away(const std::string& path) { return fmt::format("move it away: mv {0} {0}.away", shell_quote(path)); }
+
+std::string fix_of(const std::string& path, int reason) {
+  switch (reason) {
+    case ENOSPC:
+    case EDQUOT: return "make room on that disk";
+    case EACCES:
+    case EPERM: return "give its owner access: chmod u+rwX " + shell_quote(path);
+    case EISDIR:
+    case ENOTDIR:
+    case ELOOP: return move_away(path);
+    default: return is_want(reason) ? mend_of_want(reason) : "thole doctor";
+  }
+}
+
+Error unusable(const char* what, const std::string& path, int reason) {
+  return Error(ErrorCode::unavailable, what).about(path).because(reason).hint(fix_of(path, reason));
+}
+
 void unmap_record(model::LaneRecord* record) {
   if (record) ::munmap(record, sizeof *record);
 }
@@ -35,10 +54,37 @@ void unmap_record(model::LaneRecord* record) {
 
 void QueueFiles::cannot(const char* what, const std::string& name) const {
   const int reason = errno;
-  throw Error(ErrorCode::unavailable, what)
-      .about(directory_ + "/" + name)
-      .because(reason)
-      .hint(reason == ENOSPC || reason == EDQUOT ? "make room on that disk" : "thole doctor");
+  throw unusable(what, directory_ + "/" + name, reason);
+}
+
+std::vector<Error> QueueFiles::troubles() const {
+  std::vector<Error> found;
+  const auto look = [&](const std::string& name, mode_t kind) {
+    const std::string path = directory_ + "/" + name;
+    struct stat about {};
+    const char* expected = kind == S_IFIFO ? "no FIFO" : kind == S_IFDIR ? "no directory" : "no file";
+    const bool absent = (kind == S_IFDIR ? ::stat(path.c_str(), &about) : ::lstat(path.c_str(), &about)) != 0;
+    if (absent) {
+      if (!says_absent(errno)) found.push_back(unusable("cannot be looked at", path, errno));
+    } else if ((about.st_mode & S_IFMT) != kind) {
+      found.push_back(Error(ErrorCode::unavailable, std::string("this is ") + expected).about(path).hint(move_away(path)));
+    } else if (::faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK | (kind == S_IFDIR ? X_OK : 0), AT_EACCESS) != 0) {
+      found.push_back(unusable("cannot be read and written", path, errno));
+    }
+  };
+  look("runner", S_IFREG);
+  look("start", S_IFREG);
+  look("wake", S_IFIFO);
+  look("logs", S_IFDIR);
+  const std::size_t before = found.size();
+  look("lanes", S_IFDIR);
+  if (found.size() > before) return found;
+  for (const unsigned lane : lanes()) {
+    look(lane_name(lane), S_IFREG);
+    look(lane_name(lane) + ".life", S_IFIFO);
+    look(lane_name(lane) + ".mail", S_IFIFO);
+  }
+  return found;
 }
 
 void QueueFiles::make() const {

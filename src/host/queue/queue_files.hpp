@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/same_file.hpp"
 #include "port/lanes.hpp"
@@ -48,6 +49,7 @@ class QueueFiles {
   Fd watch_life(unsigned lane) const;            // reading end only: hangs up at the end
 
   std::vector<unsigned> lanes() const;           // numbers, ascending
+  std::vector<Error> troubles() const;           // what is there and cannot be used, each with its fix; changes nothing
   // Empty when there is none; throws when it cannot be made. `file`: what is mapped.
   port::MappedRecord map_record(unsigned lane, bool make, Fd* file = nullptr) const;
 
