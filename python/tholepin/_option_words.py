@@ -1,7 +1,7 @@
 """What the program and its library say of options of the command line, as it is said of a Python call's arguments.
 
-The rule: an option is an argument of the same name with ``_`` for ``-``, ``name=`` or with its value ``name=value``. Left alone is
-what stands in a command that somebody is told to type ("thole status --list"), and what other programs have.
+The rule: an option is an argument of the same name with ``_`` for ``-``, ``name=`` or with its value ``name=value``. Left alone
+is what stands in a command that somebody is told to type ("thole status --list"), and what other programs have.
 """
 
 from __future__ import annotations

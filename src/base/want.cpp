@@ -27,8 +27,8 @@ std::string way_to_raise(int resource, std::uint64_t needed) {
   const bool soft_alone = ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 && limit.rlim_max >= needed;
   if (soft_alone) return fmt::format("ulimit -S{} {}", files ? 'n' : 'f', value);
   const std::string hard = limit.rlim_max == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_max);
-  return fmt::format("the hard limit is {}, too: go on from another shell, or: sudo prlimit --pid {} --{}={}", hard, ::getppid(),
-                     files ? "nofile" : "fsize", value);
+  return fmt::format("the hard limit is {}, too: go on from another shell, or: sudo prlimit --pid {} --{}={}", hard,
+                     ::getppid(), files ? "nofile" : "fsize", value);
 }
 
 bool is_want(int sys_errno) { return *mend_of_want(sys_errno) != '\0'; }

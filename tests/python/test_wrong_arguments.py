@@ -83,7 +83,8 @@ def test_what_can_never_be_is_said_in_the_arguments_words(said, says):
 @pytest.mark.parametrize("made", [tholepin.Pool, tholepin.Executor])
 @pytest.mark.parametrize("said, says", [
     (dict(policy="x"), "policy: expected a Policy"), (dict(policy=5), "policy: expected a Policy"),
-    (dict(policy=[tholepin.Policy(), None]), "policy: expected a Policy"), (dict(initargs=5), "initargs: expected a list, got 5"),
+    (dict(policy=[tholepin.Policy(), None]), "policy: expected a Policy"),
+    (dict(initargs=5), "initargs: expected a list, got 5"),
     (dict(initializer=5), "initializer: expected a function, got 5"),
 ])
 def test_a_pool_names_a_wrong_argument(made, said, says):
