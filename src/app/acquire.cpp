@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "app/choice.hpp"
+#include "app/inside_another.hpp"
 #include "app/locks_around.hpp"
 #include "app/outer_claim.hpp"
 #include "app/selection.hpp"
@@ -187,6 +188,7 @@ class Acquisition {
         look();
         continue;
       }
+      if (!within_ && !told) refuse_to_wait_for_oneself(site_, request_, choice_.eligible());
       const bool waits = request_.wait != Seconds{0};
       if (std::exchange(told, true) && waits && woken(wait, site_.clock.steady() + settling, false)) continue;
       if (options_.waiting) options_.waiting({site_, wait, site_.observer.snapshot(), site_.observer.units()});
@@ -413,6 +415,8 @@ Preview preview(Site& site, const model::Request& asked) {
     seen.decision = choice(queue, mine, now);
     return model::Refuse{false, "only looking"};
   });
+  const bool waits = std::holds_alternative<model::Wait>(seen.decision);
+  if (waits && !outer) refuse_to_wait_for_oneself(site, request, choice.eligible());
   if (std::holds_alternative<model::Take>(seen.decision)) {
     seen.chosen = numbered(site, request, outer.has_value(), choice.chosen());
     seen.explain = choice.explain();

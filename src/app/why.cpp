@@ -82,9 +82,12 @@ std::string when_unclaimed(const UnitOverview& row) {
 }
 
 // A mask that a claim of this shell has left behind: all that it shows are that claim's.
-bool is_of_ended_claim(const plan::Environment& environment, const std::vector<model::Unit>& units, const plan::Outer& outer) {
+bool is_of_ended_claim(const plan::Environment& environment, const plan::Scene& scene, const plan::Outer& outer) {
+  const std::vector<model::Unit>& units = scene.units;
   const auto claim = environment.find("THOLE_CLAIM"), gpus = environment.find("THOLE_GPUS");
   if (claim == environment.end() || claim->second.empty() || gpus == environment.end()) return false;
+  const std::string outermost = claim->second.substr(0, claim->second.find('/'));   // it lives on where it is another's
+  if (std::ranges::find(scene.holdings, outermost, &model::Holding::id) != scene.holdings.end()) return false;
   for (std::size_t i = 0; i < units.size(); ++i)
     if (outer.visible[i] && gpus->second.find('"' + units[i].key + '"') == std::string::npos) return false;
   return true;
@@ -102,7 +105,7 @@ void tell_left_out(Site& site, const model::Request& request, const std::vector<
     free_ones += std::ranges::find(eligible, unit) == eligible.end() && plan::explain_unit(unit, scene).empty();
   if (free_ones > 0)
     lines.push_back(fmt::format("{} more {} free, left out by {}", free_ones, free_ones == 1 ? "is" : "are", outer.named_by));
-  if (!is_of_ended_claim(site.environment, scene.units, outer)) return;
+  if (!is_of_ended_claim(site.environment, scene, outer)) return;
   lines.emplace_back("this shell still has the variables of a claim that has ended:");
   lines.push_back(unset_claim_in(site.shell));
 }

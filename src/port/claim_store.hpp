@@ -128,6 +128,12 @@ struct InheritedLocks {
   bool ended = false;                  // who took them has ended, as is seen from here
 };
 
+// A unit whose lock is kept by what this process runs inside.
+struct KeptAround {
+  std::string key;
+  bool inherited = false;              // by this process too, so as long as it lives; else by who started it, who may let go
+};
+
 // A unit that a claim would not get although nobody is seen to have it.
 struct OutOfReach {
   std::string key;
@@ -156,6 +162,9 @@ class ClaimStore {
   // Has this process the locks of my own living claim of this id, from who has started it or by that claim?
   virtual bool has_locks(const std::string& id) = 0;
   virtual InheritedLocks copy_locks(const std::string& id) = 0;   // nothing at all where no such claim lives
+  // Those of these units that are not let go before this process has ended, or has returned to who started it: it has inherited
+  // their locks, or who started it has them. `shared`: those that keep sharers out. Ours here is nothing that it has claimed.
+  virtual std::vector<KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) = 0;
   // The living waiters that want one of this claim's units, and should have them when a task of it has ended: who joined the
   // line after this claim did; who was in line before and was passed, only when the claim is old. So a waiter that cannot
   // start, or will not, costs a claim once in a while and not with every task. Without the mutex.

@@ -19,6 +19,9 @@ class LateStore : public port::ClaimStore {
   std::optional<std::uint64_t> own_share(const std::string& id) override { return open_().own_share(id); }
   bool has_locks(const std::string& id) override { return open_().has_locks(id); }
   port::InheritedLocks copy_locks(const std::string& id) override { return open_().copy_locks(id); }
+  std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override {
+    return open_().kept_around(keys, shared);
+  }
   std::vector<pid_t> wanted_by(const port::Claim& claim) override { return open_().wanted_by(claim); }
   void check(const port::Claim& handed, uid_t owner) override { open_().check(handed, owner); }
   bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override {

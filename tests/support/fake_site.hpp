@@ -97,6 +97,13 @@ class FakeStore final : public port::ClaimStore {
   }
   bool has_locks(const std::string&) override { return true; }
   port::InheritedLocks copy_locks(const std::string&) override { return {}; }
+  std::vector<port::KeptAround> around;         // what this process runs inside
+  std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool) override {
+    std::vector<port::KeptAround> found;
+    for (const port::KeptAround& unit : around)
+      if (std::ranges::count(keys, unit.key) > 0) found.push_back(unit);
+    return found;
+  }
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
   void check(const port::Claim&, uid_t) override {}
   bool amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override { return true; }

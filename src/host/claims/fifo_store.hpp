@@ -40,6 +40,7 @@ class FifoStore : public port::ClaimStore {
   std::optional<std::uint64_t> own_share(const std::string& id) override;
   bool has_locks(const std::string& id) override;
   port::InheritedLocks copy_locks(const std::string& id) override;
+  std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override;
   void check(const port::Claim& handed, uid_t owner) override;
   bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
   port::StoreAbout about() const override;

@@ -40,14 +40,6 @@ std::optional<bool> keeps_all(pid_t pid, const std::vector<Fd>& nodes) {
   return all;
 }
 
-std::vector<pid_t> started_by() {
-  std::vector<pid_t> pids;
-  pid_t pid = ::getppid();
-  for (auto process = read_process(pid); process && pid > 0; pid = process->parent, process = read_process(pid))
-    pids.push_back(pid);
-  return pids;
-}
-
 // The claim's process as its own note says, which need not be in this pid namespace: is it there?
 bool is_there(pid_t pid, const Note& note) {
   const auto process = process_state(pid);

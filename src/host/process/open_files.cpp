@@ -79,10 +79,11 @@ bool has_locked_fifo(pid_t pid) {
   return found;
 }
 
-bool has_flock(pid_t pid, const char* fd) {
+bool has_flock(pid_t pid, const char* fd, bool exclusively) {
   const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd)).value_or("");
   const auto at = info.find("lock:");
-  return at != std::string::npos && info.find("FLOCK", at) != std::string::npos;
+  return at != std::string::npos && info.find("FLOCK", at) != std::string::npos &&
+         (!exclusively || info.find("WRITE", at) != std::string::npos);
 }
 
 }  // namespace thole::host

@@ -26,7 +26,7 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
 bool has_open(pid_t pid, int fd);
 
 // Does this descriptor keep a flock?
-bool has_flock(pid_t pid, const char* fd);
+bool has_flock(pid_t pid, const char* fd, bool exclusively = false);
 
 // Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
 std::optional<bool> keeps_lock(pid_t pid, int fd);

@@ -82,6 +82,14 @@ bool environment_has(const std::string& environment, const std::string& beginnin
 
 }  // namespace
 
+std::vector<pid_t> started_by() {
+  std::vector<pid_t> pids;
+  pid_t pid = ::getppid();
+  for (auto process = read_process(pid); process && pid > 0; pid = process->parent, process = read_process(pid))
+    pids.push_back(pid);
+  return pids;
+}
+
 std::vector<pid_t> all_pids() { return numbers_in("/proc"); }
 
 std::optional<uid_t> user_of(pid_t pid) {

@@ -26,6 +26,9 @@ struct ProcessStat {
 std::optional<ProcessStat> read_process(pid_t pid);
 std::optional<ProcessStat> parse_process_stat(const std::string& text);
 
+// Who has started this process, its parent first, as far as they are shown to us.
+std::vector<pid_t> started_by();
+
 // Every process that we are shown, others' too.
 std::vector<pid_t> all_pids();
 

@@ -1,0 +1,72 @@
+"""What runs inside a claim that it cannot claim within never waits for that claim's GPUs: it is told whose they are, with 69."""
+import shutil
+import subprocess
+
+import pytest
+
+import claim_box
+import hostile
+from claim_box import thole
+from run_tools import THOLE, python
+
+# Python hands no descriptors to what it starts.
+FROM_PYTHON = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+NEW_USER_NAMESPACE = ["unshare", "-U", "-r"]
+FROM = pytest.mark.parametrize("start", [[], python(FROM_PYTHON)], ids=["with its locks", "without descriptors"])
+
+
+@pytest.fixture
+def box(tmp_path):
+    with claim_box.made(tmp_path, "2xA100") as environment:
+        yield environment
+
+
+def told(done):
+    return " ".join(done.stderr.split())
+
+
+@FROM
+@pytest.mark.parametrize("surrounding", ["plain", "hidepid"])
+def test_root_inside_anothers_claim_is_told_whose_it_is(surrounding, start):
+    with hostile.make(surrounding, 4) as lab:
+        lab.init()
+        claim = lab.thole("alice", "-q", "claim", "-g", "2", check=True).stdout.strip()
+        for words in (["-g", "1"], ["--no-wait", "-g", "2"], ["--dry-run", "-g", "1"]):
+            done = lab.thole("root", "run", "-q", "--in", claim, "--", *start, lab.program, "run", *words, "--", "true")
+            assert done.returncode == 69, done.stderr
+            assert f"this runs inside claim {claim} of alice, and only its owner claims within it" in told(done)
+            assert "has ended:" not in done.stderr
+        why = lab.thole("root", "run", "-q", "--in", claim, "--", *start, lab.program, "why", "-g", "1")
+        assert f"claim {claim} of alice" in " ".join((why.stdout + why.stderr).split()), why.stdout
+        unset = [f"--unset={name}" for name in ("THOLE_CLAIM", "THOLE_GPUS", "CUDA_VISIBLE_DEVICES")]
+        beside = lab.thole("root", "run", "-q", "--in", claim, "--", *start, "env", *unset, lab.program, "run", "-q",
+                           "--no-wait", "-g", "2", "--", "echo", "beside")
+        assert beside.stdout == "beside\n", beside.stderr
+
+
+def test_in_a_user_namespace_of_ones_own_ones_claim_is_told():
+    if not shutil.which("unshare") or subprocess.run([*NEW_USER_NAMESPACE, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no user namespaces here")
+    with hostile.make("plain", 2) as lab:
+        place = {"THOLE_STATE_DIR": str(lab.folder / "home" / "alice" / "state")}   # /run/thole refuses there whom it does not know
+        inside = [*NEW_USER_NAMESPACE, lab.program, "run", "-g", "1", "--", "true"]
+        done = lab.thole("alice", "run", "-q", "-g", "2", "--", "sh", "-c", 'echo $THOLE_CLAIM; exec "$@"', "sh", *inside, **place)
+        assert done.returncode == 69, done.stderr
+        assert f"this runs inside claim {done.stdout.strip()}, which was made outside of this user namespace" in told(done)
+
+
+def test_a_claim_around_that_nothing_names_is_told(box):
+    done = thole(box, "run", "-q", "-g", "2", "--", "sh", "-c", "echo $THOLE_CLAIM; exec env --unset=THOLE_CLAIM "
+                 f"--unset=CUDA_VISIBLE_DEVICES {THOLE} run -g 1 -- true")
+    assert done.returncode == 69, done.stderr
+    claim = done.stdout.strip()
+    assert f"this runs inside claim {claim}, which THOLE_CLAIM does not name" in told(done)
+    assert f"export THOLE_CLAIM={claim}" in told(done)
+
+
+def test_who_waits_for_another_than_the_claim_around_waits(box):
+    other = thole(box, "-q", "claim", "--on", "1").stdout.strip()
+    inner = f"env --unset=THOLE_CLAIM --unset=CUDA_VISIBLE_DEVICES {THOLE} run -q -g 1"
+    done = thole(box, "run", "-q", "--on", "0", "--", "sh", "-c",
+                 f"{inner} --wait 0.1s -- true; echo $?; {THOLE} release {other} > /dev/null; {inner} -- echo ran")
+    assert done.stdout == "124\nran\n", done.stdout + done.stderr
