@@ -5,10 +5,20 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/want.hpp"
 
 namespace thole {
 
 bool says_absent(int sys_errno) { return sys_errno == ENOENT || sys_errno == ENOTDIR; }
+
+bool says_nothing(int sys_errno) {
+  return sys_errno == EMFILE || sys_errno == ENFILE || sys_errno == ENOMEM || sys_errno == EIO || sys_errno == EINTR;
+}
+
+void refuse_unseen(const std::string& path, int sys_errno) {
+  if (says_nothing(sys_errno))
+    throw Error(ErrorCode::unavailable, "cannot look").about(path).because(sys_errno).hint(mend_of_want(sys_errno));
+}
 
 bool is_there(const std::string& path) {
   struct stat there {};

@@ -9,6 +9,12 @@ namespace thole {
 // Whether this errno says that there is none.
 bool says_absent(int sys_errno);
 
+// Whether it says nothing at all: a want of descriptors or memory, or a disk that does not answer. It passes.
+bool says_nothing(int sys_errno);
+
+// Throws Error(unavailable) for such an errno: nobody can tell what is at that path.
+void refuse_unseen(const std::string& path, int sys_errno);
+
 // Whether something has that name; a link counts as itself. Throws Error(unavailable) where that cannot be seen.
 bool is_there(const std::string& path);
 

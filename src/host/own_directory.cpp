@@ -28,7 +28,7 @@ constexpr int most_attempts = 400;
 std::string plain_name(uid_t uid) { return fmt::format("thole-{}", uid); }
 
 // A passing trouble is no answer: for it a second directory would be made beside the first.
-void refuse_unseen(const std::string& path, int why) {
+void refuse_unknown(const std::string& path, int why) {
   if (!says_absent(why) && why != EACCES)
     throw Error(ErrorCode::unavailable, "cannot see whether your directory is there").about(path).because(why);
 }
@@ -38,7 +38,7 @@ std::vector<std::string> entries(const std::string& path) {
   Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY);
   std::unique_ptr<DIR, int (*)(DIR*)> listing(fd ? ::fdopendir(fd.get()) : nullptr, &::closedir);
   if (!listing) {
-    refuse_unseen(path, errno);
+    refuse_unknown(path, errno);
     return names;
   }
   static_cast<void>(fd.release());
@@ -50,7 +50,7 @@ std::vector<std::string> entries(const std::string& path) {
 bool belongs_to(const std::string& path, uid_t uid, mode_t forbidden) {
   struct stat found;
   if (::lstat(path.c_str(), &found) != 0) {
-    refuse_unseen(path, errno);
+    refuse_unknown(path, errno);
     return false;
   }
   return S_ISDIR(found.st_mode) && found.st_uid == uid && (found.st_mode & forbidden) == 0;

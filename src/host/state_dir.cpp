@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "host/claims/guard.hpp"
 #include "host/path.hpp"
 #include "host/user_namespace.hpp"
@@ -28,9 +29,19 @@ std::string without_trailing_slashes(std::string path) {
   return path;
 }
 
+// Also where what lies on the way is closed to us.
 bool exists(const std::string& path) {
   struct stat found;
-  return ::lstat(path.c_str(), &found) == 0;
+  if (::lstat(path.c_str(), &found) == 0) return true;
+  refuse_unseen(path, errno);
+  return false;
+}
+
+// Of a state directory; empty where it is closed to us (a home of mode 0711).
+Fd open_parent_of(const StateDir& dir) {
+  Fd parent = open_at(dir.fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  if (!parent) refuse_unseen(parent_of(dir.path), errno);
+  return parent;
 }
 
 std::optional<uid_t> owner_of(DirKind kind) {
@@ -65,6 +76,7 @@ void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::s
                                                          : DirKind::named;
   AnyKeeper anybody(guard_of(path), owner_of(kind));
   const Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
+  if (!parent) refuse_unseen(parent_of(path), errno);
   for (unsigned look = 0; look < looks_for_it; ++look) {
     const bool kept = (parent && anybody.guard().is_kept_in(parent.get())) || anybody.lives();
     if (!kept || exists(path)) return;
@@ -234,7 +246,8 @@ const char* refuse_filesystem(long type, const char** caution) {
 
 bool StateDir::current() const {
   struct stat now;
-  if (::lstat(path.c_str(), &now) != 0 || now.st_ino != ino || now.st_dev != dev) return false;
+  if (::lstat(path.c_str(), &now) != 0) return refuse_unseen(path, errno), false;
+  if (now.st_ino != ino || now.st_dev != dev) return false;
   for (const std::string& other : better)
     if (exists(other)) return false;
   return true;
@@ -243,10 +256,11 @@ bool StateDir::current() const {
 std::vector<Fd> StateDir::hold() const {
   std::vector<Fd> locks;
   if (kind == DirKind::system) return locks;
-  Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  Fd parent = open_parent_of(*this);
   struct flock guard = guard_of(path).lock(F_RDLCK);
   // A parent that cannot be read (a home of mode 0711) leaves the claim without this one protection.
   if (parent && ::fcntl(parent.get(), F_OFD_SETLK, &guard) == 0) locks.push_back(std::move(parent));
+  else if (parent) refuse_unseen(parent_of(path), errno);
   // Nobody ages a personal directory, and no container sees it with another parent.
   if (kind == DirKind::personal && !locks.empty()) return locks;
   Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
@@ -260,15 +274,16 @@ std::vector<Fd> StateDir::hold() const {
 }
 
 bool StateDir::unused() const {
-  const Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  const Fd parent = open_parent_of(*this);
   if (parent && guard_of(path).is_kept_in(parent.get())) return false;
   Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
+  if (!self) refuse_unseen(path, errno);
   return self && ::flock(self.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 // A claim's keeper has a lock on a personal directory that is none of a claim in it (inner.hpp).
 bool StateDir::claimed_in(AnyKeeper& anybody) const {
-  const Fd parent = open_at(fd.get(), "..", O_RDONLY | O_DIRECTORY);
+  const Fd parent = open_parent_of(*this);
   const bool kept = kind == DirKind::personal && parent ? anybody.guard().is_kept_in(parent.get()) : !unused();
   return kept || anybody.lives();
 }
@@ -288,7 +303,8 @@ std::string lock_of(const StatePaths& paths) { return paths.system + ".lock"; }
 
 bool was_complete(const StatePaths& paths) {
   struct stat found;
-  return ::lstat(lock_of(paths).c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == paths.system_owner &&
+  if (::lstat(lock_of(paths).c_str(), &found) != 0) return refuse_unseen(lock_of(paths), errno), false;
+  return S_ISREG(found.st_mode) && found.st_uid == paths.system_owner &&
          found.st_size > 0;
 }
 

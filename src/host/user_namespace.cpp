@@ -1,6 +1,9 @@
 #include "host/user_namespace.hpp"
 
+#include <cerrno>
+
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -10,7 +13,7 @@ namespace {
 // The first namespace knows all users: "0 0 4294967295".
 bool all_users_are_known() {
   const auto map = read_file("/proc/self/uid_map", 4096);
-  if (!map) return true;
+  if (!map) return !says_nothing(errno);
   const auto lines = split_lines(*map);
   if (lines.size() != 1) return false;
   std::vector<std::string_view> fields;

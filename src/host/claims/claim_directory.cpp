@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/queue_file.hpp"
 #include "host/claims/who_file.hpp"
@@ -34,7 +35,9 @@ std::string init_of(const StateDir& dir) {
 
 bool missing(int fd, const std::string& name) {
   struct stat found;
-  return ::fstatat(fd, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+  if (::fstatat(fd, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0) return false;
+  refuse_unseen(name, errno);
+  return errno == ENOENT;
 }
 
 }  // namespace
@@ -249,7 +252,8 @@ bool ClaimDirectory::refresh_slots() {
     throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/devices").hint(init_hint);
   std::string text(32768, '\0');
   ssize_t size = ::pread(fd.get(), text.data(), text.size(), 0);
-  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  if (size < 0) throw Error(ErrorCode::unavailable, "cannot read").about(path() + "/devices").because(errno);
+  text.resize(static_cast<std::size_t>(size));
   load_slots(text);
   devices_ = std::move(fd);
   return true;
@@ -301,8 +305,9 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
   refresh_slots();
   const auto is_lost = [&](unsigned slot) {
     struct stat node;
-    return ::fstatat(state_.fd.get(), gpu_names_[slot].c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0 ||
-           !is_node(node) || (slot_nodes_[slot] != 0 && node.st_ino != slot_nodes_[slot]);
+    if (::fstatat(state_.fd.get(), gpu_names_[slot].c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0)
+      return refuse_unseen(path() + "/" + gpu_names_[slot], errno), true;
+    return !is_node(node) || (slot_nodes_[slot] != 0 && node.st_ino != slot_nodes_[slot]);
   };
   bool lost = false;
   for (unsigned slot = 0; slot < keys_.size(); ++slot) {

@@ -11,6 +11,7 @@
 
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/fifo_pass.hpp"
 
@@ -21,6 +22,7 @@ namespace {
 bool somebody_takes_back(const ClaimDirectory& nodes) {
   const Fd file = open_at(nodes.state().fd.get(), taking_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat about;
+  if (!file && says_nothing(errno)) return true;
   if (!file || ::fstat(file.get(), &about) != 0 || about.st_uid != nodes.state().owner) return false;
   struct flock asked = byte_range(F_RDLCK, 0, 1);
   return ::fcntl(file.get(), F_OFD_GETLK, &asked) != 0 || asked.l_type != F_UNLCK;

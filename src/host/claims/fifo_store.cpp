@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/init.hpp"
 #include "host/claims/inner.hpp"
@@ -172,7 +174,9 @@ Fd FifoStore::note(const Note& note, int above) {
 }
 
 NoteBook FifoStore::book_of(int directory) const {
-  return {directory < 0 ? Fd() : Fd(::fcntl(directory, F_DUPFD_CLOEXEC, 3)), number_of(nodes_->state())};
+  Fd own(directory < 0 ? -1 : ::fcntl(directory, F_DUPFD_CLOEXEC, 3));
+  if (directory >= 0 && !own) refuse_unseen(nodes_->path() + "/notes", errno);
+  return {std::move(own), number_of(nodes_->state())};
 }
 
 NoteBook FifoStore::notes() {
@@ -260,7 +264,9 @@ std::unique_ptr<port::ClaimStore> open_claim_store(ClaimStoreOptions options) {
 std::unique_ptr<port::ClaimStore> find_claim_store(ClaimStoreOptions options) {
   for (const bool first : {true, false}) {
     auto directory = find_state_dir(options.location);
-    if (directory && ::faccessat(directory->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+    const bool complete = directory && ::faccessat(directory->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (directory && !complete) refuse_unseen(directory->path + "/queue", errno);
+    if (complete) {
       directory->mine = false;
       return std::make_unique<FifoStore>(std::move(options), std::move(*directory), true);
     }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "base/byte_range.hpp"
 #include "base/fd.hpp"
 #include "base/hash.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/process/open_files.hpp"
@@ -42,6 +44,7 @@ std::optional<std::pair<off_t, off_t>> range_of(std::string_view line) {
 // and may have no line of a lock that is there all the time.
 bool is_kept_by_nobody(const Guard& guard) {
   const LockTable table = lock_table(to_name_holders);
+  if (!table.read) refuse_unseen("/proc/locks", errno);
   if (!table.read || !table.whole || !table.at_once) return false;
   const std::vector<std::string_view> lines = split_lines(table.text);
   return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
@@ -55,12 +58,17 @@ bool is_locked_personal_node(pid_t pid, const OpenFile& open, uid_t owner) {
 
 bool keeps(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {
   bool found = false, locks = !owner;
-  for_each_open_file(pid, [&](const OpenFile& open) {
+  errno = 0;
+  const bool shown = for_each_open_file(pid, [&](const OpenFile& open) {
     locks = locks || is_locked_personal_node(pid, open, *owner);
     if (found || !S_ISDIR(open.mode)) return;
-    const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, open.fd)).value_or("");
+    const std::string path = fmt::format("/proc/{}/fdinfo/{}", pid, open.fd);
+    const std::optional<std::string> told = read_file(path);
+    if (!told) refuse_unseen(path, errno);
+    const std::string info = told.value_or("");
     for (std::string_view line : split_lines(info)) found = found || guard.is_in(line);
   });
+  if (!shown) refuse_unseen(fmt::format("/proc/{}/fd", pid), errno);
   return found && locks;
 }
 
@@ -76,6 +84,13 @@ bool sees_what_we_see(pid_t pid) {
          is_same(fmt::format("/proc/{}/root", pid), "/proc/self/root");
 }
 
+std::vector<pid_t> every_pid() {
+  errno = 0;
+  std::vector<pid_t> pids = all_pids();
+  if (pids.empty()) refuse_unseen("/proc", errno);
+  return pids;
+}
+
 bool is_keeper(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {
   return sees_what_we_see(pid) && keeps(pid, guard, owner);
 }
@@ -86,7 +101,8 @@ struct flock Guard::lock(short type) const { return byte_range(type, begin, leng
 
 bool Guard::is_kept_in(int parent) const {
   struct flock other = byte_range(F_WRLCK, begin, 1);
-  return ::fcntl(parent, F_OFD_GETLK, &other) == 0 && other.l_type != F_UNLCK;
+  if (::fcntl(parent, F_OFD_GETLK, &other) != 0) return refuse_unseen("/proc/locks", errno), false;
+  return other.l_type != F_UNLCK;
 }
 
 bool Guard::is_in(std::string_view lock_line) const {
@@ -103,7 +119,7 @@ Guard guard_of(const std::string& path) {
 std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> owner) {
   std::vector<pid_t> keepers;
   if (is_kept_by_nobody(guard)) return keepers;
-  for (pid_t pid : all_pids())
+  for (pid_t pid : every_pid())
     if (is_keeper(pid, guard, owner)) keepers.push_back(pid);
   return keepers;
 }
@@ -112,7 +128,7 @@ bool AnyKeeper::lives() {
   if (found_ && is_keeper(*found_, guard_, owner_)) return true;
   found_.reset();
   if (is_kept_by_nobody(guard_)) return false;
-  for (pid_t pid : all_pids()) {
+  for (pid_t pid : every_pid()) {
     if (!is_keeper(pid, guard_, owner_)) continue;
     found_ = pid;
     return true;

@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+
+#include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -15,7 +18,8 @@ constexpr std::size_t longest_record = 1 << 20;
 InitRecord read_init_record(int file) {
   std::string text(longest_record, '\0');
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
-  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  if (size < 0) throw Error(ErrorCode::unavailable, "cannot read what init has noted").because(errno);
+  text.resize(static_cast<std::size_t>(size));
   InitRecord record;
   for (std::string_view line : split_lines(text)) {
     const std::vector<std::string_view> words = split(line, ' ');

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "host/entries.hpp"
 
 namespace thole::host {
@@ -42,7 +43,7 @@ bool has_live_note(int directory) {
     struct flock lock = {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
-    if (file && (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK)) return true;
+    if (file ? ::fcntl(file.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK : says_nothing(errno)) return true;
   }
   return false;
 }
@@ -95,7 +96,8 @@ Fd find_own_directory_of(const ClaimStoreOptions& options, const std::string& cl
   try {
     auto own = find_state_dir(inner_location(options, claim_id));
     return own ? std::move(own->fd) : Fd();
-  } catch (const Error&) {   // another's, or open to others: then none
+  } catch (const Error& error) {   // another's, or open to others: then none
+    if (says_nothing(error.sys_errno())) throw;
     return Fd();
   }
 }
@@ -110,8 +112,11 @@ void remove_inner_directory(const std::string& path) {
 
 bool hold_as_keeper(int directory) {
   struct stat found;
-  while (::flock(directory, LOCK_SH) != 0)  // a sweep has it for a moment
-    if (errno != EINTR) return true;        // a file system without locks: nothing is swept there
+  while (::flock(directory, LOCK_SH) != 0) {  // a sweep has it for a moment
+    if (errno == EINTR) continue;
+    refuse_unseen("a claim's directory", errno);
+    return true;                              // a file system without locks: nothing is swept there
+  }
   return ::fstat(directory, &found) == 0 && found.st_nlink != 0;
 }
 

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/byte_range.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
 #include "host/entries.hpp"
@@ -127,7 +128,7 @@ bool find_live(int fd, off_t from, off_t to, unsigned& asks, Allowance& allowanc
 
 bool find_live(int fd, Allowance& allowance, std::vector<unsigned>& live) {
   struct stat file;
-  if (::fstat(fd, &file) != 0) return true;
+  if (::fstat(fd, &file) != 0) return false;
   unsigned asks = locks_looked_at;
   return find_live(fd, 0, std::min<off_t>(file.st_size / record_size, records_of_a_file) * record_size, asks, allowance, live);
 }
@@ -193,7 +194,7 @@ Fd go_live(int directory, const std::string& name, Fd fd, const NoteRecord& reco
 Fd open_notes(const StateDir& state) {
   Fd fd = open_at(state.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;
-  if (!fd || ::fstat(fd.get(), &found) != 0) return Fd();
+  if (!fd || ::fstat(fd.get(), &found) != 0) return refuse_unseen(state.path + "/notes", errno), Fd();
   const bool others_remove = (found.st_mode & 022) != 0 && (found.st_mode & S_ISVTX) == 0;
   if (found.st_uid != state.owner || others_remove) return Fd();
   return fd;
@@ -324,8 +325,11 @@ void NoteBook::collect(const std::vector<std::string>& names, std::chrono::nanos
   std::map<uid_t, std::vector<const std::string*>> by_user;
   for (const std::string& name : names) {
     struct stat file;
-    if (::fstatat(directory_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_note_file(file, file.st_uid))
+    if (::fstatat(directory_.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) {
+      refuse_unseen("notes/" + printable(name, 32), errno);
       continue;
+    }
+    if (!is_note_file(file, file.st_uid)) continue;
     if (file.st_size != 0) by_user[file.st_uid].push_back(&name);
   }
   std::vector<uid_t> first{::geteuid(), 0};
@@ -362,6 +366,7 @@ void NoteBook::collect(const std::string& name, uid_t uid) {
 
 void NoteBook::add(const std::string& name, uid_t uid) {
   Fd fd = open_at(directory_.get(), name.c_str(), only_look);
+  if (!fd) refuse_unseen("notes/" + printable(name, 32), errno);
   if (!fd) {   // EACCES: not opened to readers yet, so not live yet; any other reason hides a note that may be live
     if (errno != ENOENT && errno != EACCES && errno != ELOOP) unread_.insert(uid);
     return;
@@ -395,7 +400,10 @@ bool NoteBook::read(const File& file, const SlotKeys& keys, Allowance& allowance
   for (unsigned index : live) {
     NoteRecord record;
     if (allowance.over()) return false;
-    if (!read_live(file.fd.get(), index, record)) continue;
+    if (!read_live(file.fd.get(), index, record)) {
+      if (write_locked(file.fd.get(), byte_of(index, live_byte))) return false;   // it lives, and cannot be read
+      continue;
+    }
     auto note = decode(record, keys, number_);
     if (!note) continue;
     note->process.uid = file.uid;

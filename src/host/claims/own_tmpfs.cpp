@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -30,12 +31,14 @@ bool in_the_namespace_of_pid_1() {
 
 bool has_its_own(const std::string& directory) {
   struct stat here, above;
-  return ::stat(directory.c_str(), &here) == 0 && ::stat((directory + "/..").c_str(), &above) == 0 &&
-         here.st_dev != above.st_dev;
+  if (::stat(directory.c_str(), &here) != 0 || ::stat((directory + "/..").c_str(), &above) != 0)
+    return refuse_unseen(directory, errno), false;
+  return here.st_dev != above.st_dev;
 }
 
 bool has_locks(const std::string& directory) {
   std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(directory.c_str()), &::closedir);
+  if (!listing) refuse_unseen(directory, errno);
   while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr)
     if (std::string_view(entry->d_name).starts_with("gpu.")) return true;
   return false;

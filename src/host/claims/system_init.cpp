@@ -12,6 +12,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/guard.hpp"
 #include "host/claims/kernel_locks.hpp"
@@ -54,7 +55,7 @@ std::string key_of_gpu_node(std::string_view name) { return name.starts_with("gp
 
 std::uint64_t number_of_filesystem(int fd) {
   struct statfs told;
-  if (::fstatfs(fd, &told) != 0) return 0;
+  if (::fstatfs(fd, &told) != 0) throw Error(ErrorCode::unavailable, "cannot tell the file system").because(errno);
   std::uint64_t number = 0;
   std::memcpy(&number, &told.f_fsid, std::min(sizeof number, sizeof told.f_fsid));
   return number;
@@ -74,12 +75,14 @@ bool has_lost_lock(pid_t pid, bool directory_lost) {
 std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::string>& units, std::string& directory) {
   for (const std::string& path : paths.fallbacks) {
     Fd fallback = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!fallback) refuse_unseen(path, errno);
     if (!fallback) continue;
     for (const std::string& unit : units) {
       struct stat found;
       const std::string node = gpu_node(unit);
       if (::fstatat(fallback.get(), node.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISFIFO(found.st_mode)) continue;
       Fd fd = open_at(fallback.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
+      if (!fd) refuse_unseen(path + "/" + node, errno);
       if (!fd || !stays_locked(fd.get())) continue;
       directory = path;
       return fmt::format("{}: {}", unit, describe_keeper(fd.get()));
@@ -112,13 +115,16 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
 Access SystemInit::access_wanted() const {
   if (wish_.group) return {0660, wish_.group};
   struct stat found;
-  const bool there = ::fstatat(dir_.fd.get(), "alloc", &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(found.st_mode);
+  const bool seen = ::fstatat(dir_.fd.get(), "alloc", &found, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!seen) refuse_unseen(dir_.path + "/alloc", errno);   // or it would be opened to everybody
+  const bool there = seen && S_ISREG(found.st_mode);
   if (!wish_.everybody && there && (found.st_mode & 0006) == 0) return {0660, found.st_gid};
   return {0666, ::getegid()};
 }
 
 InitReport SystemInit::run() {
   if (auto text = read_file(dir_.path + "/devices", 32768)) keys_ = parse_devices(*text);
+  else refuse_unseen(dir_.path + "/devices", errno);
   make_notes();   // first: it may make the space for the rest
   if (!nearly_full(dir_.path).empty())
     for (const std::string& holder : open_though_deleted(dir_.dev))
@@ -206,7 +212,9 @@ void SystemInit::make_notes() {
 }
 
 bool SystemInit::is_there(const std::string& name) const {
-  return ::faccessat(dir_.fd.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  if (::faccessat(dir_.fd.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return true;
+  refuse_unseen(dir_.path + "/" + name, errno);
+  return false;
 }
 
 bool SystemInit::vanished(const std::string& key) const { return std::find(units_.begin(), units_.end(), key) == units_.end(); }
@@ -331,6 +339,7 @@ void SystemInit::complete() {
   std::vector<Fd> locks;   // nobody claims here before the fallbacks were looked at
   for (const std::string& key : keys_) {
     Fd lock = open_at(dir_.fd.get(), gpu_node(key).c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+    if (!key.empty() && !lock) refuse_unseen(gpu_node(key), errno);
     if (!key.empty() && lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) locks.push_back(std::move(lock));
   }
   maker_.replace_file("queue", [this](int fd) {
@@ -357,8 +366,9 @@ void SystemInit::write_record() {
   if (now.nodes.size() > most_missing) now.nodes.erase(now.nodes.begin(), now.nodes.end() - most_missing);
   for (const std::string& name : entries_in(dir_.fd.get())) {
     struct stat node;
-    if (!key_of_gpu_node(name).empty() && ::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0)
-      now.nodes.push_back({name, number_of_filesystem(dir_.fd.get()), node.st_dev, node.st_ino});
+    if (key_of_gpu_node(name).empty()) continue;
+    if (::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0) refuse_unseen(dir_.path + "/" + name, errno);
+    else now.nodes.push_back({name, number_of_filesystem(dir_.fd.get()), node.st_dev, node.st_ino});
   }
   if (!write_init_record(lock_.get(), now))
     report_.cautions.push_back(lock_of(paths_) + " cannot be written: a deleted directory would not be noticed");

@@ -12,6 +12,7 @@
 
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "host/claims/layout.hpp"
@@ -78,7 +79,9 @@ class Uninterrupted {
 };
 
 Fd open_node(int directory, const std::string& name) {
-  return open_at(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  Fd node = open_at(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!node) refuse_unseen(name, errno);
+  return node;
 }
 
 // "still run, and may use GPU-…: pid 12 (python3) of anna, pid 14 (sh) of anna; end them"
@@ -106,7 +109,7 @@ std::vector<std::string> nodes_of(const std::string& unit) {
 
 bool stays_locked(int fd) {
   for (int tries = 0; tries < 5; ++tries) {
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return false;
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return false;
     pause_briefly();
   }
   return true;
@@ -183,7 +186,7 @@ TakeBack::Done TakeBack::node(const std::string& name, const How& how, std::set<
 bool TakeBack::has_got_it_since(pid_t pid, const std::string& name, int node, std::optional<gid_t> group) const {
   const auto before = meant_.find(name);
   const auto user = user_ids_of(pid);
-  if (!user) return false;
+  if (!user) return says_nothing(errno);   // then he is spared
   if (before != meant_.end()) {
     const Meant& meant = before->second;
     if (meant.users.contains(user->real) || meant.users.contains(user->effective)) return false;

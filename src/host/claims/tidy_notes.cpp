@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/delete_for_owner.hpp"
 #include "host/claims/kernel_locks.hpp"
@@ -58,8 +60,9 @@ class HeldByNote {
     const std::string& key = about_.keys[slot];
     const std::string node = place == 0 ? gpu_node(key) : share_node(key, place - 1);
     const Fd fd = open_at(about_.directory, node.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const int error = errno;
     const std::vector<pid_t> lockers = lockers_of(locks_.flocks, fd.get());
-    if (lockers.empty() && !locks_.whole) return true;   // not known: then nothing of his is deleted
+    if ((!fd && says_nothing(error)) || (lockers.empty() && !locks_.whole)) return true;   // not known: then nothing of his is deleted
     const Taker taker = taker_among(lockers);
     if (lockers.empty())   // the list was too long, or changed while it was read
       return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;

@@ -14,9 +14,11 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "base/words.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/control/door.hpp"
@@ -60,7 +62,8 @@ Fd socket_in(const Fd& place, uid_t owner, const port::ClaimAddress& claim) {
   struct stat found;
   if (!node && errno == ENOENT) no_keeper(claim.id, owner);
   if (!node || ::fstat(node.get(), &found) != 0)
-    throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(claim.directory).because(errno);
+    throw Error(ErrorCode::unavailable, "cannot look at the socket of the claim's keeper").about(claim.directory)
+        .because(errno).hint(mend_of_want(errno));
   if (!S_ISSOCK(found.st_mode) || found.st_uid != owner)
     throw Error(ErrorCode::unavailable, "this is not the socket of the claim's owner").about(claim.directory + "/control");
   return node;
@@ -93,7 +96,8 @@ Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
   if (!keeper || ::connect(keeper.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EAGAIN) silent(directory);
     if (errno == ECONNREFUSED) killed(claim.id, owner.st_uid);
-    throw Error(ErrorCode::unavailable, "nobody keeps this claim any more").about(directory).because(errno);
+    throw Error(ErrorCode::unavailable, "cannot reach the claim's keeper").about(directory)
+        .because(errno).hint(mend_of_want(errno));
   }
   ucred peer = {};
   socklen_t size = sizeof peer;
@@ -183,7 +187,7 @@ Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Mi
   if (line.starts_with("no ")) throw Error(ErrorCode::unavailable, printable(line.substr(3)));
   ucred peer = {};
   socklen_t size = sizeof peer;
-  if (answer.text.empty() && ::access((directory + "/control").c_str(), F_OK) != 0 &&
+  if (answer.text.empty() && ::access((directory + "/control").c_str(), F_OK) != 0 && says_absent(errno) &&
       ::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
     no_keeper(claim.id, peer.uid);   // it has let go this moment
   if (!line.starts_with("ok "))

@@ -16,6 +16,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/claims/inner.hpp"
 
 namespace thole::host {
@@ -26,7 +27,7 @@ constexpr std::size_t most_clients = 16;   // the oldest that never asked anythi
 constexpr std::size_t most_descriptors = 250;  // the kernel's SCM_MAX_FD is 253
 
 [[noreturn]] void cannot_open(const std::string& path, int reason) {
-  throw Error(ErrorCode::unavailable, "cannot open the claim's socket").about(path).because(reason);
+  throw Error(ErrorCode::unavailable, "cannot open the claim's socket").about(path).because(reason).hint(mend_of_want(reason));
 }
 
 void must_be_ours(int directory, const std::string& path, mode_t forbidden) {
@@ -111,9 +112,10 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
 Door::~Door() {
   ::unlinkat(directory_.get(), "control", 0);
   directory_ = Fd();
-  if (::rmdir(spec_.directory.c_str()) != 0 && over_) remove_inner_directory(spec_.directory);  // claims were made inside
-  if (!over_ || !spec_.lives) return;
+  const bool removed = ::rmdir(spec_.directory.c_str()) == 0;
   try {
+    if (!removed && over_) remove_inner_directory(spec_.directory);  // claims were made inside
+    if (!over_ || !spec_.lives) return;
     sweep_dead_sockets(spec_.directory.substr(0, spec_.directory.rfind('/')), spec_.lives);
   } catch (const Error&) {  // claims cannot be read now: the next one sweeps
   }

@@ -11,9 +11,23 @@
 #include <string>
 
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
+namespace {
+
+std::optional<std::string> about_descriptor(pid_t pid, const char* fd) {
+  return read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
+}
+
+bool tells_of_flock(const std::string& info, bool exclusively) {
+  const auto at = info.find("lock:");
+  return at != std::string::npos && info.find("FLOCK", at) != std::string::npos &&
+         (!exclusively || info.find("WRITE", at) != std::string::npos);
+}
+
+}  // namespace
 
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);
@@ -22,7 +36,7 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
   while (const dirent* entry = ::readdir(listing.get())) {
     struct statx open;
     if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) {
-      shown = shown && errno != EACCES && errno != EPERM;
+      shown = shown && errno != EACCES && errno != EPERM && !says_nothing(errno);
       continue;
     }
     if (entry->d_name[0] == '.') continue;
@@ -66,11 +80,14 @@ bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
 std::optional<bool> keeps_lock(pid_t pid, int fd) {
   struct stat wanted;
   if (::fstat(fd, &wanted) != 0) return std::nullopt;
-  bool keeps = false;
+  bool keeps = false, unread = false;
   const bool seen = for_each_open_file(pid, [&](const OpenFile& open) {
-    if (!keeps && open.inode == wanted.st_ino && open.device == wanted.st_dev) keeps = has_flock(pid, open.fd);
+    if (keeps || open.inode != wanted.st_ino || open.device != wanted.st_dev) return;
+    const std::optional<std::string> info = about_descriptor(pid, open.fd);
+    unread = unread || (!info && says_nothing(errno));
+    keeps = info && tells_of_flock(*info, false);
   });
-  return seen ? std::optional(keeps) : std::nullopt;
+  return keeps ? std::optional(true) : seen && !unread ? std::optional(false) : std::nullopt;
 }
 
 bool has_locked_fifo(pid_t pid) {
@@ -80,10 +97,8 @@ bool has_locked_fifo(pid_t pid) {
 }
 
 bool has_flock(pid_t pid, const char* fd, bool exclusively) {
-  const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd)).value_or("");
-  const auto at = info.find("lock:");
-  return at != std::string::npos && info.find("FLOCK", at) != std::string::npos &&
-         (!exclusively || info.find("WRITE", at) != std::string::npos);
+  const std::optional<std::string> info = about_descriptor(pid, fd);
+  return info && tells_of_flock(*info, exclusively);
 }
 
 }  // namespace thole::host
