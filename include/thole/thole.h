@@ -167,7 +167,8 @@ THOLE_EXPORT char *thole_bind(thole_machine *machine, const char *request, thole
 THOLE_EXPORT thole_claim *thole_claim_gpus(thole_machine *machine, const char *request, int64_t wait_ms, int cancel_fd,
                                            thole_error **error);
 
-/* The claim as JSON: "id", "gpus" (each "uuid", "index", "model", …), "environment" ("set", "unset"). */
+/* The claim as JSON: "id", "gpus" (each "uuid", "index", "model", …), "environment" ("set", "unset"), "cautions": sentences for
+ * whoever runs the program, as that the locks of a claim around could not be copied. */
 THOLE_EXPORT const char *thole_claim_json(const thole_claim *claim);
 
 /* The claim's name, as `thole status` shows it. */

@@ -106,6 +106,26 @@ def text(lines: list[str]) -> str:
     return said + "\n"
 
 
+_warned: set[str] = set()
+
+
+def warn(cautions: list[str], quiet: bool) -> None:
+    """Says of a claim what its owner should know, once in this program: to its log, or else on stderr."""
+    import logging
+    import textwrap
+
+    log = logging.getLogger("tholepin")
+    for caution in cautions:
+        if caution in _warned:
+            continue
+        _warned.add(caution)
+        if log.hasHandlers():
+            log.warning("%s", caution)
+        elif not quiet and sys.stderr is not None:
+            sys.stderr.write(textwrap.fill("thole: " + caution, _WIDTH, subsequent_indent="  ", break_long_words=False) + "\n")
+            sys.stderr.flush()
+
+
 class Canceller:
     """A descriptor that becomes readable by :meth:`cancel`, or when another one does."""
 

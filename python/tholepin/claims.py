@@ -52,6 +52,7 @@ class Claim(_native.Owner):
         self.id: str = told["id"]
         self.gpus: list[dict[str, Any]] = told["gpus"]
         self.why: str = told["explain"]
+        self._cautions: list[str] = told["cautions"]
         self.env: dict[str, str] = told["environment"]["set"]
         self.unset: list[str] = told["environment"]["unset"]
         self._before: dict[str, str | None] = {}
@@ -381,7 +382,9 @@ def obtained(request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
 def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
     """The same of one machine."""
     try:
-        return Claim(_waited(machine, _native.encoded_request(request), patience), machine)
+        claim = Claim(_waited(machine, _native.encoded_request(request), patience), machine)
+        _waiting.warn(claim._cautions, patience.quiet)
+        return claim
     except errors.WrongRequest as error:
         for argument in ("on", "not_on", "order"):
             if error.object and error.object in request.get(_FIELDS[argument][0], ()):

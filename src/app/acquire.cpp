@@ -381,7 +381,11 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   if (!outer) return acquired;
   acquired.share_mib = outer->share_mib;
   // Not while waiting: that keeps nobody's units.
-  if (options.keeps_around) acquired.around = locks_around(site, around, options.caution);
+  const auto caution = [&](const std::string& text) {
+    acquired.cautions.push_back(text);
+    if (options.caution) options.caution(text);
+  };
+  if (options.keeps_around) acquired.around = locks_around(site, around, caution);
   if (acquired.reused) return acquired;
   acquired.claim.id = outer->id + "/" + acquired.claim.id;
   acquired.inner_store = std::move(outer->store);

@@ -26,6 +26,7 @@ std::vector<std::string> as_entries(const plan::Variables& variables) {
 std::string as_json(const app::Acquired& acquired, const plan::Variables& variables) {
   const model::Json rest = {{"id", acquired.claim.id},
                             {"explain", acquired.explain},
+                            {"cautions", acquired.cautions},
                             {"environment", {{"set", variables.set}, {"unset", variables.unset}}}};
   std::string text = model::dump(rest, -1);
   const auto gpus = variables.set.find("THOLE_GPUS");

@@ -90,6 +90,7 @@ void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::s
 bool make_directory(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), 0700) != 0) return errno == EEXIST;
   Fd made = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!made && errno == ENOENT) return true;   // and gone again: whoever opens it sees that
   return made && ::fchmod(made.get(), mode) == 0;
 }
 
@@ -209,9 +210,11 @@ StateDir open_personal(const StateLocation& location) {
   std::string root = without_trailing_slashes(location.path);
   for (const std::string& path : {root, root + "/" + location.name}) {
     auto dir = open_checked(path, DirKind::personal, 0);
-    if (!dir && !(path == root ? make_directory(path, 0700) : make_guarded(location, path, 0700)))
-      throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno);
-    if (!dir) dir = open_checked(path, DirKind::personal, 0);
+    for (unsigned tries = 0; !dir && tries < looks_for_it; ++tries) {   // a sweep may take it before it is opened
+      if (!(path == root ? make_directory(path, 0700) : make_guarded(location, path, 0700)))
+        throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno);
+      dir = open_checked(path, DirKind::personal, 0);
+    }
     if (dir && path != root) return std::move(*dir);
   }
   throw Error(ErrorCode::unavailable, "the directory vanished").about(root + "/" + location.name);

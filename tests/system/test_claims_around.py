@@ -9,7 +9,7 @@ import pytest
 import claim_box
 import hostile
 from claim_box import thole
-from run_tools import THOLE, Started, children, eventually, gone, python
+from run_tools import BUILD, THOLE, Started, children, eventually, gone, python
 
 KEPT_ALONE = "kept by process {} alone: when it ends they are given to others"
 NOT_SEEN = "nobody who keeps the GPUs of claim {} is seen from here"
@@ -130,6 +130,33 @@ def test_an_ancestor_that_lets_nobody_copy_is_told_of(box, tmp_path):
         said = (tmp_path / "error").read_text()
         assert KEPT_ALONE.format(outer.pid) in " ".join(said.split()), said
         assert said.count("alone") == 1, said
+
+
+LIBRARY_WITHIN = CLOSED + """
+import os, subprocess, sys
+claims = "import tholepin; tholepin.claim(1); tholepin.claim(1)"
+told = "import logging; logging.basicConfig(format='LOGGED %(message)s'); " + claims
+for code in (claims, told):
+    subprocess.run([sys.executable, "-c", code], check=True)
+"""
+
+
+def test_a_library_that_claims_inside_says_once_that_it_keeps_nothing(box):
+    if os.geteuid() == 0:
+        drop = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", "--"]
+        if subprocess.run([*drop, "true"], capture_output=True).returncode != 0:
+            pytest.skip("root may copy from everybody here")
+    else:
+        drop = []
+    library = {"THOLE_LIBRARY": str(BUILD / "libthole.so.0"), "PYTHONPATH": str(pathlib.Path(__file__).parents[2] / "python")}
+    with Started([*drop, THOLE, "run", "-q", "--no-supervisor", "-g", "2", "--on", "0,1", "--", *python(LIBRARY_WITHIN)],
+                 env={**box, **library}) as outer:
+        process = outer.pid
+        assert outer.wait() == 0
+        said = " ".join(outer.process.stderr.read().decode().split())
+    caution = "the GPUs of the claim around are " + KEPT_ALONE.format(process)
+    assert said.count(caution) == 2, said
+    assert said.count("thole: " + caution) == 1 and said.count("LOGGED " + caution) == 1, said
 
 
 ORPHAN = """

@@ -244,6 +244,26 @@ def test_who_keeps_safe_gpus_lock_is_named(lab):
     end(mallory)
 
 
+def status_for(lab, user):
+    done = lab.thole(user, "status")
+    return " ".join((done.stdout + done.stderr).split())
+
+
+@in_one_surrounding
+def test_a_crowd_of_locks_makes_nobody_the_keeper_of_alloc(lab):
+    """Whose descriptors can be seen is named; others are told that it cannot be told, and whose crowd it is."""
+    lab.init()
+    alice = lab.lock("alice", "/run/thole/alloc")
+    mallory = lab.start_python("mallory", MANY_FLOCKS, "100000")
+    for user in ("root", "alice"):
+        said = status_for(lab, user)
+        assert "of alice holds it" in said and "cannot be told" not in said, (user, said)
+    said = status_for(lab, "bob")
+    assert "who holds it cannot be told, for mallory keeps" in said and "alice holds it" not in said, said
+    end(mallory)
+    end(alice)
+
+
 @in_one_surrounding
 def test_a_crowd_of_locks_keeps_no_orphan_from_the_locks_of_its_claim(lab):
     """Its launcher has ended, and the claim has no keeper: the claim's own process is known by its note."""

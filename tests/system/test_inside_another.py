@@ -1,4 +1,4 @@
-"""What runs inside a claim that it cannot claim within never waits for that claim's GPUs: it is told whose they are, with 69."""
+"""What runs inside a claim that it cannot claim within never waits for that claim's GPUs: it is told whose they are (69)."""
 import shutil
 import subprocess
 
@@ -48,9 +48,11 @@ def test_in_a_user_namespace_of_ones_own_ones_claim_is_told():
     if not shutil.which("unshare") or subprocess.run([*NEW_USER_NAMESPACE, "true"], capture_output=True).returncode != 0:
         pytest.skip("no user namespaces here")
     with hostile.make("plain", 2) as lab:
-        place = {"THOLE_STATE_DIR": str(lab.folder / "home" / "alice" / "state")}   # /run/thole refuses there whom it does not know
+        # Of her own: /run/thole refuses there whom it does not know.
+        place = {"THOLE_STATE_DIR": str(lab.folder / "home" / "alice" / "state")}
         inside = [*NEW_USER_NAMESPACE, lab.program, "run", "-g", "1", "--", "true"]
-        done = lab.thole("alice", "run", "-q", "-g", "2", "--", "sh", "-c", 'echo $THOLE_CLAIM; exec "$@"', "sh", *inside, **place)
+        outer = ["run", "-q", "-g", "2", "--", "sh", "-c", 'echo $THOLE_CLAIM; exec "$@"', "sh"]
+        done = lab.thole("alice", *outer, *inside, **place)
         assert done.returncode == 69, done.stderr
         assert f"this runs inside claim {done.stdout.strip()}, which was made outside of this user namespace" in told(done)
 

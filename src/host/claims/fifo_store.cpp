@@ -153,9 +153,8 @@ std::unique_ptr<port::ClaimStore> FifoStore::within(const std::string& claim_id)
   const std::string outer = about().directory;
   sweep_inner_directories(inner, outer, [this](const std::string& id) { return !own_claim(id).empty(); });
   try {
-    StateDir directory = open_state_dir(inner.location);
-    mark_inner_directory(directory, outer);
-    return std::make_unique<FifoStore>(std::move(inner), std::move(directory), false);
+    InnerDirectory own = open_inner_directory(inner.location, outer);
+    return std::make_unique<FifoStore>(std::move(inner), std::move(own.directory), false);
   } catch (const Error&) {
     if (!own_claim(claim_id).empty()) throw;
     throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(claim_id);

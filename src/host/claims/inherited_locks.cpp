@@ -43,7 +43,8 @@ std::optional<bool> keeps_all(pid_t pid, const std::vector<Fd>& nodes) {
 // The claim's process as its own note says, which need not be in this pid namespace: is it there?
 bool is_there(pid_t pid, const Note& note) {
   const auto process = process_state(pid);
-  return process && static_cast<std::uint32_t>(pid) == note.process.pid && process->start == note.process.start;
+  return process && process->state != 'Z' && static_cast<std::uint32_t>(pid) == note.process.pid &&
+         process->start == note.process.start;
 }
 
 bool is_same(const struct stat& file, const OpenFile& open) {
@@ -132,30 +133,33 @@ port::InheritedLocks FifoStore::copy_locks(const std::string& id) {
   port::InheritedLocks found;
   const std::vector<Note> notes = own_notes(id);
   const std::vector<Fd> nodes = lock_nodes(notes);
-  if (nodes.empty()) return found;
+  found.ended = nodes.empty();
+  if (found.ended) return found;
+  const auto keeps = [&](pid_t pid) { return keeps_all(pid, nodes).value_or(is_there(pid, notes.front())); };
   const auto copied_from = [&](pid_t pid) {
+    hook("keeper seen");
     found.copies = copy_locks_of(pid, id, nodes);
-    if (found.copies.empty() && !found.keeper) found.keeper = pid;
-    return !found.copies.empty();
+    if (!found.copies.empty()) return true;
+    const bool keeps_it = keeps(pid);   // or it has ended since it was seen
+    found.ended = found.ended || !keeps_it;
+    if (keeps_it && !found.keeper) found.keeper = pid;
+    return false;
   };
   // An orphan's launcher has ended: then it is the claim's own process. Strangers can make the kernel's list too long to be
   // read to its end, so it comes last.
   std::vector<pid_t> first = started_by();
   if (const auto own = static_cast<pid_t>(notes.front().process.pid); is_there(own, notes.front())) first.push_back(own);
   for (const pid_t pid : first) {
-    const std::optional<bool> keeps = keeps_all(pid, nodes);
-    if (keeps.value_or(is_there(pid, notes.front())) && copied_from(pid)) return found;
+    if (keeps(pid) && copied_from(pid)) return found;
   }
   // Those of other pid namespaces are not named.
   KernelLocks listed = kernel_locks();
   if (!listed.whole) listed = kernel_locks(for_init_to_take);
   const std::vector<pid_t> takers = lockers_of(listed.flocks, nodes.back().get());
-  found.ended = !found.keeper && !takers.empty();
-  for (const pid_t pid : takers) {
-    if (pid == found.keeper || !keeps_all(pid, nodes).value_or(is_there(pid, notes.front()))) continue;
-    found.ended = false;
-    if (copied_from(pid)) return found;
-  }
+  found.ended = found.ended || !takers.empty();
+  for (const pid_t pid : takers)
+    if (pid != found.keeper && keeps(pid) && copied_from(pid)) return found;
+  found.ended = !found.keeper && (found.ended || own_notes(id).empty());
   return found;
 }
 

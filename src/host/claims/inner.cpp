@@ -28,6 +28,19 @@ bool is_claim_id(std::string_view name) {
   return name.size() == 16 && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+void mark(const StateDir& directory, const std::string& outer) {
+  Fd file = open_at(directory.fd.get(), outer_file, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
+  struct stat found;   // empty: new, or its maker was killed before he wrote it; all write the same
+  if (file && ::fstat(file.get(), &found) == 0 && found.st_size == 0) (void)!::write(file.get(), outer.data(), outer.size());
+}
+
+// Has it a mark? One of a maker who was killed before he wrote it is empty.
+bool is_marked(int root, const std::string& name) {
+  struct stat found;
+  if (::fstatat(root, (name + "/" + outer_file).c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0) return found.st_size != 0;
+  return !says_absent(errno);
+}
+
 // What the directory says it lies in; "" when it says nothing.
 std::string outer_of(int root, const std::string& name) {
   Fd file = open_at(root, (name + "/" + outer_file).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -58,9 +71,9 @@ bool is_abandoned(int root, const std::string& root_path, const std::string& nam
 }
 
 // The whole directory; it is ours, and only `notes` in it is another.
-void remove(int root, const std::string& name) {
+bool remove(int root, const std::string& name) {
   Fd directory = open_at(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  if (!directory) return;
+  if (!directory) return false;
   for (const std::string& entry : entries_in(directory.get())) {
     if (entry == outer_file || ::unlinkat(directory.get(), entry.c_str(), 0) == 0 || errno != EISDIR) continue;
     if (Fd inner = open_at(directory.get(), entry.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW))
@@ -68,7 +81,7 @@ void remove(int root, const std::string& name) {
     ::unlinkat(directory.get(), entry.c_str(), AT_REMOVEDIR);
   }
   ::unlinkat(directory.get(), outer_file, 0);  // last: a sweep cut short is finished by the next
-  ::unlinkat(root, name.c_str(), AT_REMOVEDIR);
+  return ::unlinkat(root, name.c_str(), AT_REMOVEDIR) == 0;
 }
 
 }  // namespace
@@ -78,17 +91,22 @@ StateLocation inner_location(const ClaimStoreOptions& options, const std::string
   return StateLocation::personal(personal_root(options), claim_id);
 }
 
-void mark_inner_directory(const StateDir& directory, const std::string& outer) {
-  Fd file = open_at(directory.fd.get(), outer_file, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
-  struct stat found;   // empty: new, or its maker was killed before he wrote it; all write the same
-  if (file && ::fstat(file.get(), &found) == 0 && found.st_size == 0) (void)!::write(file.get(), outer.data(), outer.size());
+InnerDirectory open_inner_directory(const StateLocation& location, const std::string& outer) {
+  for (;;) {
+    StateDir directory = open_state_dir(location);
+    Fd making = open_at(directory.fd.get(), ".", O_RDONLY | O_DIRECTORY);
+    if (!making) throw Error(ErrorCode::unavailable, "cannot open").about(directory.path).because(errno);
+    if (location.step_hook) location.step_hook("inner directory opened");
+    if (!hold_as_keeper(making.get())) continue;   // swept since it was opened
+    mark(directory, outer);
+    return {std::move(directory), std::move(making)};
+  }
 }
 
 Fd note_in_own_directory(const ClaimStoreOptions& options, const StateDir& outer, const Note& note, const SlotKeys& keys,
                          int above) {
-  const StateDir own = open_state_dir(inner_location(options, note.id));
-  mark_inner_directory(own, outer.path);
-  return OwnNotes(own.fd.get(), ::geteuid(), number_of(outer)).put(note, keys, above);
+  const InnerDirectory own = open_inner_directory(inner_location(options, note.id), outer.path);
+  return OwnNotes(own.directory.fd.get(), ::geteuid(), number_of(outer)).put(note, keys, above);
 }
 
 Fd find_own_directory_of(const ClaimStoreOptions& options, const std::string& claim_id) {
@@ -120,20 +138,24 @@ bool hold_as_keeper(int directory) {
   return ::fstat(directory, &found) == 0 && found.st_nlink != 0;
 }
 
-void sweep_dead_sockets(const std::string& root_path, const std::function<bool(const std::string& id)>& lives) {
+void sweep_unmarked(const std::string& root_path, const std::function<bool(const std::string& id)>& lives) {
   Fd root = open_at(AT_FDCWD, root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;
   if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
-  std::vector<std::pair<std::string, Fd>> dead;  // locked: no new keeper comes in before we are done
+  std::vector<std::pair<std::string, Fd>> dead;  // locked: no new keeper or maker comes in before we are done
   for (const std::string& name : entries_in(root.get())) {
-    if (!is_claim_id(name) || ::faccessat(root.get(), (name + "/" + outer_file).c_str(), F_OK, 0) == 0) continue;
+    if (!is_claim_id(name) || is_marked(root.get(), name)) continue;
     Fd directory = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (!directory || ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    if (entries_in(directory.get()) == std::vector<std::string>{"control"}) dead.emplace_back(name, std::move(directory));
+    if (!directory || ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0 || is_marked(root.get(), name)) continue;
+    std::vector<std::string> entries = entries_in(directory.get());
+    std::erase(entries, outer_file);
+    if (entries.empty() || entries == std::vector<std::string>{"control"}) dead.emplace_back(name, std::move(directory));
   }
   for (const auto& [name, directory] : dead) {
-    if (lives(name)) continue;  // its command lives on and may claim inside
+    const bool has_socket = ::faccessat(directory.get(), "control", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (has_socket && lives(name)) continue;  // its command lives on and may claim inside
     ::unlinkat(directory.get(), "control", 0);
+    ::unlinkat(directory.get(), outer_file, 0);
     ::unlinkat(root.get(), name.c_str(), AT_REMOVEDIR);
   }
 }
@@ -144,17 +166,21 @@ void sweep_inner_directories(const ClaimStoreOptions& options, const std::string
   Fd root = open_at(AT_FDCWD, root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;
   if (!root || ::fstat(root.get(), &found) != 0 || found.st_uid != ::geteuid()) return;
-  std::vector<std::string> ours, gone;
-  for (const std::string& name : entries_in(root.get())) {
-    if (!is_claim_id(name)) continue;
-    std::string lies_in = outer_of(root.get(), name);
-    if (lies_in == outer) ours.push_back(name);
-    else if (!lies_in.empty() && ::access(lies_in.c_str(), F_OK) != 0 && errno == ENOENT) gone.push_back(name);
+  // What was claimed within a dead claim is dead once that has gone: until nothing more goes.
+  for (bool removed = true; std::exchange(removed, false);) {
+    std::vector<std::string> ours, dead;
+    for (const std::string& name : entries_in(root.get())) {
+      if (!is_claim_id(name)) continue;
+      std::string lies_in = outer_of(root.get(), name);
+      if (lies_in == outer) ours.push_back(name);
+      else if (!lies_in.empty() && ::access(lies_in.c_str(), F_OK) != 0 && errno == ENOENT) dead.push_back(name);
+    }
+    std::erase_if(ours, lives);
+    dead.insert(dead.end(), ours.begin(), ours.end());
+    for (const std::string& name : dead)   // else somebody inside lives on: next time
+      if (is_abandoned(root.get(), root_path, name)) removed = remove(root.get(), name) || removed;
   }
-  std::erase_if(ours, lives);
-  for (const auto* dead : {&ours, &gone})
-    for (const std::string& name : *dead)
-      if (is_abandoned(root.get(), root_path, name)) remove(root.get(), name);   // else somebody inside lives on: next time
+  sweep_unmarked(root_path, lives);
 }
 
 }  // namespace thole::host

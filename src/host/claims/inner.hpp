@@ -4,8 +4,9 @@
 // makes nothing. The file `outer` in it names the state directory in which the claim itself is held. So whoever opens an inner
 // directory can sweep the others that are dead: those of the same outer directory in which no live note tells of their claim,
 // and those whose outer directory is gone. A directory in which nobody has claimed has no such file, only its
-// keeper's socket (control/door.hpp). The keeper removes it, and after a killed keeper the next one whose own claim ends: each
-// keeps a shared flock on its directory, by which a killed one is known.
+// keeper's socket (control/door.hpp). The keeper removes it, and after a killed keeper the next one whose own claim ends, or
+// that opens an inner directory: each keeps a shared flock on its directory, by which a killed one is known. So does who makes
+// an inner one until it is whole.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,13 @@ namespace thole::host {
 // Throws Error(usage) when the id is not one component of plain characters.
 StateLocation inner_location(const ClaimStoreOptions& options, const std::string& claim_id);
 
-void mark_inner_directory(const StateDir& directory, const std::string& outer);
+// The directory of a claim that is held in `outer`, made where there is none. While `making` is kept no sweep takes it for one
+// that its maker has left.
+struct InnerDirectory {
+  StateDir directory;
+  Fd making;
+};
+InnerDirectory open_inner_directory(const StateLocation& location, const std::string& outer);
 
 // Makes the note of a claim live in the claim's own directory: where the notes of the state directory `outer` take none, those
 // who claim inside find their units there. Throws Error(unavailable) where there can be no such directory; empty when it is
@@ -34,9 +41,9 @@ Fd find_own_directory_of(const ClaimStoreOptions& options, const std::string& cl
 // after a killed keeper, or where somebody inside lives on, the sweep.
 void remove_inner_directory(const std::string& path);
 
-// Removes what killed keepers left in the personal directory `root`: directories with a socket in them and nothing else, which
-// no keeper holds (hold_as_keeper) and whose claim does not live.
-void sweep_dead_sockets(const std::string& root, const std::function<bool(const std::string& id)>& lives);
+// Removes what killed keepers and makers left in the personal directory `root`: directories that nothing marks and nobody holds
+// (hold_as_keeper), with nothing in them, or with a socket and whose claim does not live.
+void sweep_unmarked(const std::string& root, const std::function<bool(const std::string& id)>& lives);
 
 // A keeper's sign of life on its claim's directory; false when the directory was swept before it was given.
 bool hold_as_keeper(int directory);

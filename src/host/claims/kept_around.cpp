@@ -1,4 +1,4 @@
-// What this process runs inside, by the locks alone: for who cannot claim within it, since it is another's, or nothing names it.
+// What this process runs inside, by the locks alone: for who cannot claim within it, as it is another's, or nothing names it.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

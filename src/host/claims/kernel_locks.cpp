@@ -269,8 +269,13 @@ namespace {
 
 // The process whose descriptor keeps it, of those whose descriptors are mine to see.
 std::optional<pid_t> keeper_of(int fd) {
-  for (pid_t pid : all_pids())
-    if (keeps_lock(pid, fd).value_or(false)) return pid;
+  constexpr std::chrono::milliseconds of_one_process{3};   // who makes a crowd of locks has a crowd of descriptors
+  Allowance all(to_name_holders);
+  for (pid_t pid : all_pids()) {
+    if (all.over()) return std::nullopt;
+    Allowance one(of_one_process);
+    if (keeps_lock(pid, fd, [&] { return one.over(); }).value_or(false)) return pid;
+  }
   return std::nullopt;
 }
 
@@ -303,7 +308,10 @@ std::string describe_keeper(int fd) {
   constexpr const char* in_turn = "many have it in turn";
   std::string crowd;
   std::vector<pid_t> pids = listed(crowd);
-  if (pids.empty() && !crowd.empty()) return crowd;
+  if (pids.empty() && !crowd.empty()) {
+    const auto keeper = keeper_of(fd);
+    return keeper ? describe_process(*keeper) + " holds it" : "who holds it cannot be told, for " + crowd;
+  }
   if (pids.empty()) {
     if (!listed(crowd).empty()) return in_turn;
     // Within a pid namespace, who is outside of it and who has ended are both not listed.

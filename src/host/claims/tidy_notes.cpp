@@ -62,7 +62,8 @@ class HeldByNote {
     const Fd fd = open_at(about_.directory, node.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     const int error = errno;
     const std::vector<pid_t> lockers = lockers_of(locks_.flocks, fd.get());
-    if ((!fd && says_nothing(error)) || (lockers.empty() && !locks_.whole)) return true;   // not known: then nothing of his is deleted
+    // Not known: then nothing of his is deleted.
+    if ((!fd && says_nothing(error)) || (lockers.empty() && !locks_.whole)) return true;
     const Taker taker = taker_among(lockers);
     if (lockers.empty())   // the list was too long, or changed while it was read
       return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;

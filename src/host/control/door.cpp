@@ -79,8 +79,11 @@ Fd open_claim_directory(const std::string& path, bool make) {
   Fd parent = open_at(AT_FDCWD, parent_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!parent) cannot_open(parent_path, errno);
   must_be_ours(parent.get(), parent_path, 022);
-  if (make) ::mkdirat(parent.get(), name.c_str(), 0700);
-  Fd directory = open_at(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  Fd directory;
+  do {   // again where a sweep has taken it before it was opened
+    if (make && ::mkdirat(parent.get(), name.c_str(), 0700) != 0 && errno != EEXIST) cannot_open(path, errno);
+    directory = open_at(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  } while (!directory && errno == ENOENT && make);
   if (!directory) cannot_open(path, errno);
   must_be_ours(directory.get(), path, 077);
   struct stat inner, around;
@@ -116,7 +119,7 @@ Door::~Door() {
   try {
     if (!removed && over_) remove_inner_directory(spec_.directory);  // claims were made inside
     if (!over_ || !spec_.lives) return;
-    sweep_dead_sockets(spec_.directory.substr(0, spec_.directory.rfind('/')), spec_.lives);
+    sweep_unmarked(spec_.directory.substr(0, spec_.directory.rfind('/')), spec_.lives);
   } catch (const Error&) {  // claims cannot be read now: the next one sweeps
   }
 }

@@ -29,12 +29,13 @@ bool tells_of_flock(const std::string& info, bool exclusively) {
 
 }  // namespace
 
-bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit) {
+bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const std::function<bool()>& stop) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);
   if (!listing) return false;
   bool shown = true;   // to root without CAP_SYS_PTRACE their numbers are, and no more
   while (const dirent* entry = ::readdir(listing.get())) {
     struct statx open;
+    if (stop && stop()) return false;
     if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) {
       shown = shown && errno != EACCES && errno != EPERM && !says_nothing(errno);
       continue;
@@ -77,7 +78,7 @@ bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
   return false;
 }
 
-std::optional<bool> keeps_lock(pid_t pid, int fd) {
+std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop) {
   struct stat wanted;
   if (::fstat(fd, &wanted) != 0) return std::nullopt;
   bool keeps = false, unread = false;
@@ -86,7 +87,7 @@ std::optional<bool> keeps_lock(pid_t pid, int fd) {
     const std::optional<std::string> info = about_descriptor(pid, open.fd);
     unread = unread || (!info && says_nothing(errno));
     keeps = info && tells_of_flock(*info, false);
-  });
+  }, stop);
   return keeps ? std::optional(true) : seen && !unread ? std::optional(false) : std::nullopt;
 }
 

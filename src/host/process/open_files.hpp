@@ -20,7 +20,9 @@ struct OpenFile {
 };
 
 // Of a process, or of one of its threads. False where its descriptors are not ours to see, or it has ended.
-bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit);
+// `stop` ends it early: anybody can have any number of them.
+bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit,
+                        const std::function<bool()>& stop = {});
 
 // Has the process the file of this descriptor of ours open?
 bool has_open(pid_t pid, int fd);
@@ -29,7 +31,7 @@ bool has_open(pid_t pid, int fd);
 bool has_flock(pid_t pid, const char* fd, bool exclusively = false);
 
 // Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
-std::optional<bool> keeps_lock(pid_t pid, int fd);
+std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop = {});
 
 // Has the process a FIFO open that keeps one, as who has a claim's locks does?
 bool has_locked_fifo(pid_t pid);

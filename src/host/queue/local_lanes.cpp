@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/process/copied.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/local_door.hpp"
@@ -129,8 +130,7 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   runner.removals.reset();
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, lane_process_name);
-  // A job's claim has no door to ask at: what claims inside copies its locks from here, which Yama lets a child do only so.
-  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  (void)let_descendants_copy();   // a job's claim has no door to ask at: what claims inside copies its locks from here
   seat.record->pid = ::getpid();
   int status = 125;
   try {

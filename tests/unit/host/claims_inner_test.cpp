@@ -1,4 +1,5 @@
 // A claim is a smaller machine: those who claim inside it get distinct units of it, by the same protocol.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -128,6 +129,102 @@ TEST_F(Inner, ADirectoryWhoseMakerWasKilledBeforeHeMarkedItIsSweptLikeAnyOther) 
   first.reset();
   store->within(next.id);
   EXPECT_FALSE(has_directory(wanted.id));
+}
+
+TEST_F(Inner, WhatAKilledMakerLeftUnmarkedIsSweptAtOnce) {
+  auto store = machine();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  const std::string personal = folder.path + "/personal/";
+  ASSERT_EQ(::mkdir(personal.substr(0, personal.size() - 1).c_str(), 0700), 0);
+  for (const char* left : {"00000000000000e1", "00000000000000e2", "00000000000000e3", "00000000000000e4"})
+    ASSERT_EQ(::mkdir((personal + left).c_str(), 0700), 0);
+  for (const char* file : {"00000000000000e2/outer", "00000000000000e3/control", "00000000000000e4/control",
+                           "00000000000000e4/outer"})
+    ASSERT_TRUE(open_at(AT_FDCWD, (personal + file).c_str(), O_WRONLY | O_CREAT, 0600));
+  store->within(held->id);
+  for (const char* left : {"00000000000000e1", "00000000000000e2", "00000000000000e3", "00000000000000e4"})
+    EXPECT_FALSE(has_directory(left)) << left;
+  EXPECT_TRUE(has_directory(held->id));
+}
+
+TEST_F(Inner, NoSweepTakesADirectoryThatSomebodyIsMakingNorOneThatHoldsMore) {
+  auto store = machine();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  const std::string personal = folder.path + "/personal", making = personal + "/00000000000000e5";
+  ASSERT_EQ(::mkdir(personal.c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir(making.c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((personal + "/00000000000000e6").c_str(), 0700), 0);
+  ASSERT_TRUE(open_at(AT_FDCWD, (personal + "/00000000000000e6/mine").c_str(), O_WRONLY | O_CREAT, 0600));
+  const Fd maker = open_at(AT_FDCWD, making.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_TRUE(hold_as_keeper(maker.get()));
+  store->within(held->id);
+  EXPECT_TRUE(has_directory("00000000000000e5") && has_directory("00000000000000e6"));
+}
+
+TEST_F(Inner, WhoMakesADirectoryMakesItAgainWhereASweepTookItBeforeHeHeldIt) {
+  const std::string id = "00000000000000e7", path = folder.path + "/personal/" + id;
+  StateLocation location = StateLocation::personal(folder.path + "/personal", id);
+  unsigned taken = 0;
+  location.step_hook = [&](const std::string& step) {
+    if (step != "inner directory opened" || taken++ > 0) return;
+    sweep_unmarked(folder.path + "/personal", [](auto&) { return false; });
+    EXPECT_FALSE(has_directory(id));
+  };
+  const InnerDirectory made = open_inner_directory(location, directory);
+  EXPECT_EQ(taken, 2u);
+  EXPECT_TRUE(std::filesystem::exists(path + "/outer"));
+  sweep_unmarked(folder.path + "/personal", [](auto&) { return false; });
+  EXPECT_TRUE(has_directory(id));
+}
+
+TEST_F(Inner, OneSweepRemovesADeadClaimAndWhatWasClaimedWithinIt) {
+  auto store = machine();
+  auto next = entry({"GPU-1"}), outer = entry({"GPU-0"}), inner = entry({"GPU-0"}), innermost = entry({"GPU-0"});
+  outer.id = "00000000000000f1";
+  inner.id = "00000000000000f2";
+  innermost.id = "00000000000000f0";
+  next.id = "00000000000000f3";
+  auto beside = try_claim(*store, next), first = try_claim(*store, outer);
+  auto within = store->within(outer.id);
+  auto second = try_claim(*within, inner);
+  auto deeper = within->within(inner.id);
+  auto third = try_claim(*deeper, innermost);
+  deeper->within(innermost.id);
+  for (auto* claim : {&third, &second, &first}) claim->reset();
+  store->within(next.id);
+  for (const std::string& id : {outer.id, inner.id, innermost.id}) EXPECT_FALSE(has_directory(id)) << id;
+}
+
+std::function<void()> when_seen;
+
+// The order of looks: it is seen, it ends, its locks are to be copied.
+TEST_F(Inner, AKeeperThatEndsBetweenTheLookAndTheCopyIsSeenToHaveEnded) {
+  Child keeper([&](Child& me) {
+    auto store = machine();
+    auto held = try_claim(*store, entry({"GPU-0"}));
+    me.say('c');
+    me.hear();
+    return 0;
+  });
+  keeper.hear();
+  auto made = options(StateLocation::named(directory));
+  made.step_hook = [](const char* step) {
+    if (std::string(step) == "keeper seen" && when_seen) std::exchange(when_seen, nullptr)();
+  };
+  when_seen = [&] { keeper.kill(SIGKILL), keeper.wait(); };
+  auto store = open_claim_store(made);
+  ASSERT_FALSE(store->own_claim("0123456789abcdef").empty());
+  const port::InheritedLocks found = store->copy_locks("0123456789abcdef");
+  EXPECT_FALSE(when_seen) << "it was seen";
+  EXPECT_TRUE(found.copies.empty());
+  EXPECT_FALSE(found.keeper) << "it keeps nothing any more";
+  EXPECT_TRUE(found.ended);
+  EXPECT_TRUE(store->own_claim("0123456789abcdef").empty());
+}
+
+TEST_F(Inner, AClaimThatHasEndedSinceItWasLookedAtIsSeenToHaveEnded) {
+  auto store = machine();
+  EXPECT_TRUE(store->copy_locks("0123456789abcdef").ended);
 }
 
 TEST_F(Inner, WhoeverComesAfterTheClaimAroundHimHasEndedIsToldSo) {

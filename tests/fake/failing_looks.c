@@ -1,0 +1,70 @@
+// Preloaded into one program: the look at the file system that THOLE_FAILING_LOOK names by its number (from 1) fails with
+// THOLE_FAILING_ERRNO, as where descriptors or memory are short for a moment. How many looks there were is written to the file
+// THOLE_LOOKS at the end. What the program starts looks as usual.
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_long looks;
+static long failing;
+static int why, main_process;
+static char counted[4096];
+
+__attribute__((constructor)) static void begin(void) {
+  const char* at = getenv("THOLE_FAILING_LOOK");
+  const char* with = getenv("THOLE_FAILING_ERRNO");
+  const char* file = getenv("THOLE_LOOKS");
+  failing = at ? atol(at) : 0;
+  why = with ? atoi(with) : EMFILE;
+  if (file) snprintf(counted, sizeof counted, "%s", file);
+  main_process = getpid();
+  unsetenv("LD_PRELOAD");
+  atomic_store(&looks, 0);
+}
+
+__attribute__((destructor)) static void end(void) {
+  if (!*counted || getpid() != main_process) return;
+  const long all = atomic_load(&looks);
+  FILE* out = fopen(counted, "w");
+  if (!out) return;
+  fprintf(out, "%ld\n", all);
+  fclose(out);
+}
+
+static int fails(void) {
+  if (atomic_fetch_add(&looks, 1) + 1 != failing) return 0;
+  errno = why;
+  return 1;
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define MODE(flags) \
+  mode_t mode = 0; \
+  if (flags & (O_CREAT | O_TMPFILE)) { va_list more; va_start(more, flags); mode = va_arg(more, mode_t); va_end(more); }
+
+int open(const char* path, int flags, ...) { MODE(flags) return fails() ? -1 : REAL(open)(path, flags, mode); }
+int open64(const char* path, int flags, ...) { MODE(flags) return fails() ? -1 : REAL(open64)(path, flags, mode); }
+int openat(int in, const char* path, int flags, ...) { MODE(flags) return fails() ? -1 : REAL(openat)(in, path, flags, mode); }
+int openat64(int in, const char* path, int flags, ...) {
+  MODE(flags) return fails() ? -1 : REAL(openat64)(in, path, flags, mode);
+}
+DIR* opendir(const char* path) { return fails() ? NULL : REAL(opendir)(path); }
+DIR* fdopendir(int fd) { return fails() ? NULL : REAL(fdopendir)(fd); }
+int stat(const char* path, struct stat* told) { return fails() ? -1 : REAL(stat)(path, told); }
+int lstat(const char* path, struct stat* told) { return fails() ? -1 : REAL(lstat)(path, told); }
+int fstatat(int in, const char* path, struct stat* told, int flags) {
+  return fails() ? -1 : REAL(fstatat)(in, path, told, flags);
+}
+int statx(int in, const char* path, int flags, unsigned mask, struct statx* told) {
+  return fails() ? -1 : REAL(statx)(in, path, flags, mask, told);
+}
+int access(const char* path, int mode) { return fails() ? -1 : REAL(access)(path, mode); }
+int faccessat(int in, const char* path, int mode, int flags) { return fails() ? -1 : REAL(faccessat)(in, path, mode, flags); }

@@ -1,0 +1,86 @@
+"""One look at the file system that fails for want of descriptors or memory, whichever it is, gives nobody what another has,
+shows nothing as free or ended that is not, and deletes nothing."""
+import errno
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import claim_box
+from claim_box import thole
+from run_tools import BUILD, SANITIZED, THOLE, Started
+
+LOOKS = BUILD / "fake" / "failing_looks.so"
+FALSE_WORDS = ("has ended", "was deleted", "were deleted", "never finished", "nobody keeps", "emptied")
+TRIES = ["run", "--no-wait", "--trust-claims", "--on", "0", "--", "echo", "ran"]
+
+pytestmark = [
+    pytest.mark.skipif(not LOOKS.exists(), reason="no failing_looks in this build"),
+    pytest.mark.skipif(SANITIZED, reason="the sanitizer's library has to come first"),
+]
+
+
+@pytest.fixture
+def box(tmp_path):
+    with claim_box.made(tmp_path, "2xA100") as environment:
+        yield environment
+
+
+def with_each_look_failing(box, tmp_path, why, *words, never=FALSE_WORDS, most=10_000, **more):
+    """The program's end for every look that it makes, which fails alone."""
+    counted = tmp_path / "looks"
+    preload = {"LD_PRELOAD": str(LOOKS), "THOLE_LOOKS": str(counted), "THOLE_FAILING_ERRNO": str(why), **more}
+    thole(box, *words, THOLE_FAILING_LOOK="0", **preload)
+    number = int(counted.read_text())
+    assert number > 20
+    for look in range(1, min(number, most) + 1):
+        done = thole(box, *words, THOLE_FAILING_LOOK=str(look), **preload)
+        for word in never:
+            assert word not in " ".join(done.stderr.split()), (look, done.stderr)
+        yield look, done
+
+
+WHYS = pytest.mark.parametrize("why", [errno.ENFILE, errno.EIO], ids=["ENFILE", "EIO"])
+
+
+@WHYS
+def test_no_failing_look_makes_a_second_owner(box, tmp_path, why):
+    claim = thole(box, "-q", "claim", "--on", "0").stdout.strip()
+    for look, done in with_each_look_failing(box, tmp_path, why, *TRIES):
+        assert done.returncode != 0 and "ran" not in done.stdout, (look, done.stderr)
+    assert thole(box, "release", claim).returncode == 0
+
+
+def test_no_failing_look_makes_a_second_owner_where_the_directory_was_deleted(box, tmp_path):
+    """It is looked for in rounds for half a second: one round will do."""
+    thole(box, "-q", "claim", "--on", "0")
+    subprocess.run(["rm", "-r", box["THOLE_STATE_DIR"]], check=True)
+    for look, done in with_each_look_failing(box, tmp_path, errno.ENFILE, *TRIES, never=(), most=24):
+        assert done.returncode != 0 and "ran" not in done.stdout, (look, done.stderr)
+
+
+@WHYS
+def test_no_failing_look_gives_a_gpu_twice_within_a_claim_or_deletes_its_directory(box, tmp_path, why):
+    with Started([THOLE, "run", "-q", "-g", "2", "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat"], env=box) as outer:
+        claim = outer.line().strip()
+        inside = {"THOLE_CLAIM": claim}
+        inner = Started([THOLE, "run", "-q", "--on", "0", "--", "sh", "-c", "echo up; exec cat"], env={**box, **inside})
+        with inner:
+            assert inner.line() == "up"
+            own = pathlib.Path(box["THOLE_PERSONAL_DIR"]) / claim
+            before = sorted(os.listdir(own))
+            for look, done in with_each_look_failing(box, tmp_path, why, *TRIES, **inside):
+                assert done.returncode != 0 and "ran" not in done.stdout, (look, done.stderr)
+                assert set(os.listdir(own)) >= set(before), look
+            assert thole(box, *TRIES, **inside).returncode == 75
+
+
+@WHYS
+def test_no_failing_look_shows_a_claimed_gpu_as_free(box, tmp_path, why):
+    thole(box, "-q", "claim", "--on", "0")
+    for look, done in with_each_look_failing(box, tmp_path, why, "status", "--json"):
+        if done.returncode == 0:
+            claims = json.loads(done.stdout)["claims"]
+            assert any(claim["held"] for claim in claims), (look, done.stderr)
