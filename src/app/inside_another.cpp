@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/shell_kind.hpp"
 #include "base/text.hpp"
 
 namespace thole::app {
@@ -18,7 +19,7 @@ namespace {
   if (kept.uid != site.uid) {
     whose = fmt::format("{} of {}, and only its owner claims within it", claim,
                         kept.user.empty() ? "another user" : printable(kept.user, 32));
-    hint += "; to claim others beside them:\nunset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES";
+    hint += "; to claim others beside them:\n" + unset_claim_in(site.shell);
   } else if (kept.id == named) {
     whose = claim + ", which was made outside of this user namespace, and is claimed within only from there";
     hint += ", or claim before the namespace is entered";
