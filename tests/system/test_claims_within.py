@@ -360,7 +360,7 @@ def test_why_answers_for_a_claim_by_its_id(box):
 
 
 def test_why_does_not_contradict_itself_about_a_claim_that_is_over(box):
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with Started(["sleep", "600"], env=box) as process:
         claim = thole(box, "-q", "claim", "--on", "0", "--time", "1s", "--pid", str(process.pid)).stdout.strip()
         eventually(lambda: "OVERDUE" in thole(box, "status").stdout, "its time is over")
         for word in ("0", claim):
@@ -368,4 +368,3 @@ def test_why_does_not_contradict_itself_about_a_claim_that_is_over(box):
             assert "no longer claimed by" in told and "keeps nobody from the GPU" in told, told
             assert "but the claim holds" not in told, told
         assert "so anybody can claim it" in thole(box, "why", "0").stdout.replace("\n", " ")
-        process.kill()
