@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/same_file.hpp"
+#include "base/want.hpp"
 #include "host/claims/guard.hpp"
 #include "host/path.hpp"
 #include "host/user_namespace.hpp"
@@ -148,7 +149,7 @@ std::optional<StateDir> open_checked(std::string path, DirKind kind, uid_t syste
       throw Error(ErrorCode::unavailable, "the state directory is a link or a file, put there by somebody").about(dir.path)
           .hint(kind == DirKind::named ? "name the directory itself" : "remove it, or " + std::string(init_hint));
     throw Error(ErrorCode::unavailable, "cannot open the state directory").about(dir.path).because(errno).hint(
-        errno == EMFILE || errno == ENFILE ? "raise the descriptor limit: ulimit -n"
+        is_want(errno) ? mend_of_want(errno)
         : kind == DirKind::named           ? "name a directory that is open to you"   // init makes another one
                                            : init_hint);
   }
@@ -271,7 +272,7 @@ std::vector<Fd> StateDir::hold() const {
     locks.push_back(std::move(self));
   } else if (!self || errno != EWOULDBLOCK) {
     throw Error(ErrorCode::unavailable, "cannot lock the state directory")
-        .about(path).because(errno).hint(errno == EMFILE ? "raise the descriptor limit: ulimit -n" : "");
+        .about(path).because(errno).hint(mend_of_want(errno));
   }
   return locks;
 }

@@ -4,11 +4,13 @@ import errno
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
 
 import claim_box
+import hostile
 from claim_box import thole
 from run_tools import BUILD, SANITIZED, THOLE, Started
 
@@ -82,5 +84,36 @@ def test_no_failing_look_shows_a_claimed_gpu_as_free(box, tmp_path, why):
     thole(box, "-q", "claim", "--on", "0")
     for look, done in with_each_look_failing(box, tmp_path, why, "status", "--json"):
         if done.returncode == 0:
-            claims = json.loads(done.stdout)["claims"]
-            assert any(claim["held"] for claim in claims), (look, done.stderr)
+            assert json.loads(done.stdout)["units"][0]["state"] in ("claimed", "unknown"), (look, done.stdout)
+
+
+@WHYS
+def test_no_failing_look_lets_what_claims_inside_claim_outside(tmp_path, why):
+    with claim_box.made(tmp_path, "2xA100") as box:
+        outer = thole(box, "-q", "claim", "--on", "0", "--share", "--memory", "8G").stdout.strip()
+        inside = {"THOLE_CLAIM": outer}
+        words = ["run", "--no-wait", "--trust-claims", "--on", "1", "--", "echo", "ran"]   # which the claim around has not
+        for look, done in with_each_look_failing(box, tmp_path, why, *words, **inside):
+            assert done.returncode != 0 and "ran" not in done.stdout, (look, done.stderr)
+
+
+@pytest.mark.parametrize("why", [errno.EIO])
+def test_no_failing_look_takes_the_machines_directory_for_deleted(why):
+    with hostile.make("plain", 2) as lab:
+        lab.init()
+        alice = lab.hold("alice", "--on", "0")
+        shutil.copy(LOOKS, lab.folder)
+        counted = f"/tmp/looks-{why}"
+
+        def bob(look):
+            failing = [f"LD_PRELOAD={lab.folder / LOOKS.name}", f"THOLE_FAILING_LOOK={look}", f"THOLE_FAILING_ERRNO={why}",
+                       f"THOLE_LOOKS={counted}"]
+            return lab.run("bob", "env", *failing, lab.program, *TRIES)
+
+        assert bob(0).returncode == 75
+        number = int(lab.run("bob", "cat", counted, check=True).stdout)
+        for look in range(1, number + 1):
+            done = bob(look)
+            assert done.returncode != 0 and "ran" not in done.stdout, (look, done.stderr)
+            assert not [word for word in FALSE_WORDS if word in " ".join(done.stderr.split())], (look, done.stderr)
+        hostile.end(alice)

@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/claims/queue_file.hpp"
 #include "host/claims/who_file.hpp"
 
@@ -84,7 +85,7 @@ std::string ClaimDirectory::group_of(const std::string& name) const {
 
 void ClaimDirectory::cannot_open(const std::string& name, int reason) const {
   std::string hint = init_hint;
-  if (reason == EMFILE || reason == ENFILE) hint = "raise the descriptor limit: ulimit -n";
+  if (is_want(reason)) hint = mend_of_want(reason);
   if (reason == EACCES || reason == EPERM) hint = "ask for membership in " + group_of(name);
   if (reason == EROFS) hint = "the file system is read-only; name another directory (--state-dir)";
   if (reason == ENOENT && state_.kind != DirKind::system)
