@@ -34,10 +34,11 @@ std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<O
   for (const OuterClaim& outer : around) {
     port::ClaimStore& store = outer.claimed_in ? *outer.claimed_in : site.store;
     const std::string own = last_part(outer.id);
-    if (store.has_locks(own)) continue;
-    port::ClaimLocks locks;
+    port::OwnLocks ours = store.own_locks(own);
+    if (ours.for_good) continue;
+    port::ClaimLocks locks = std::move(ours.copies);
     try {
-      locks = site.lend(outer.id);
+      if (locks.empty()) locks = site.lend(outer.id);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
       if (store.own_claim(own).empty()) has_ended(outer.id);

@@ -120,6 +120,12 @@ class Place {
   virtual unsigned progress_by_timeout() const = 0;
 };
 
+// The locks of a claim of ours that this process has itself.
+struct OwnLocks {
+  bool for_good = false;               // inherited from who has started it: they are closed when it ends
+  ClaimLocks copies;                   // else: of those of a claim of its own, or of the copies of another one in it
+};
+
 // The locks of a claim of ours, copied from a process that has them and is found without asking the claim's keeper: one that
 // has started this process, at whatever distance, or took them.
 struct InheritedLocks {
@@ -159,8 +165,7 @@ class ClaimStore {
   virtual std::vector<std::string> own_claim(const std::string& id) = 0;
   // The budget in MiB of my own living claim of this id, where it is a sharer's.
   virtual std::optional<std::uint64_t> own_share(const std::string& id) = 0;
-  // Has this process the locks of my own living claim of this id, from who has started it or by that claim?
-  virtual bool has_locks(const std::string& id) = 0;
+  virtual OwnLocks own_locks(const std::string& id) = 0;          // of my own living claim of this id
   virtual InheritedLocks copy_locks(const std::string& id) = 0;   // nothing at all where no such claim lives
   // Those of these units that are not let go before this process has ended, or has returned to who started it: it has inherited
   // their locks, or who started it has them. `shared`: those that keep sharers out. Ours here is nothing that it has claimed.

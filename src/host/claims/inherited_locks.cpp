@@ -31,24 +31,53 @@ namespace {
 
 // Unknown where its descriptors are not ours to see.
 std::optional<bool> keeps_all(pid_t pid, const std::vector<Fd>& nodes) {
-  bool all = !nodes.empty();
-  for (const Fd& node : nodes) {
-    const std::optional<bool> keeps = keeps_lock(pid, node.get());
-    if (!keeps) return std::nullopt;
-    all = all && *keeps;
-  }
-  return all;
+  for (const Fd& node : nodes)
+    if (const std::optional<bool> keeps = keeps_lock(pid, node.get()); !keeps.value_or(false)) return keeps;
+  return !nodes.empty();
 }
 
-// The claim's process as its own note says, which need not be in this pid namespace: is it there?
-bool is_there(pid_t pid, const Note& note) {
+bool has_ended(const ProcessState& process) { return process.state == 'Z' || process.state == 'X'; }
+
+// Is this the process that a note names? Its number is that of the pid namespace in which the claim was made; its start counts
+// in all of them.
+bool is_of(const Note& note, pid_t pid, std::uint32_t our_namespace) {
   const auto process = process_state(pid);
-  return process && process->state != 'Z' && static_cast<std::uint32_t>(pid) == note.process.pid &&
-         process->start == note.process.start;
+  if (!process || has_ended(*process) || process->start != note.process.start) return false;
+  const bool numbered_here = note.process.pid_namespace == 0 || note.process.pid_namespace == our_namespace;
+  return numbered_here ? static_cast<std::uint32_t>(pid) == note.process.pid : process->uid == note.process.uid;
+}
+
+// Would the claim's own process be among those that we are shown? All are in the first pid namespace.
+bool would_be_seen(const Note& note, std::uint32_t our_namespace) {
+  return note.process.pid_namespace == 0 || note.process.pid_namespace == our_namespace ||
+         our_namespace == first_pid_namespace;
+}
+
+// The claim's own process, here; 0 where there is none.
+pid_t taker_by(const Note& note, std::uint32_t our_namespace) {
+  const auto number = static_cast<pid_t>(note.process.pid);
+  if (is_of(note, number, our_namespace)) return number;
+  for (const pid_t pid : all_pids())
+    if (is_of(note, pid, our_namespace)) return pid;
+  return 0;
 }
 
 bool is_same(const struct stat& file, const OpenFile& open) {
   return file.st_ino == open.inode && file.st_dev == open.device;
+}
+
+// By descriptors that this process has inherited, which nothing in it closes: those that are closed by execve are of its own
+// claims, and end with those.
+bool keeps_all_for_good(const std::vector<Fd>& nodes) {
+  std::vector<bool> kept(nodes.size(), false);
+  for_each_open_file(::getpid(), [&](const OpenFile& open) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      struct stat node;
+      if (kept[i] || ::fstat(nodes[i].get(), &node) != 0 || !is_same(node, open)) continue;
+      kept[i] = (::fcntl(std::atoi(open.fd), F_GETFD) & FD_CLOEXEC) == 0 && has_flock(::getpid(), open.fd);
+    }
+  });
+  return !nodes.empty() && std::ranges::find(kept, false) == kept.end();
 }
 
 struct FileOfPid {
@@ -79,10 +108,14 @@ std::vector<Fd> FifoStore::lock_nodes(const std::vector<Note>& notes) {
   return nodes;
 }
 
-bool FifoStore::has_locks(const std::string& id) {
+port::OwnLocks FifoStore::own_locks(const std::string& id) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
-  return keeps_all(::getpid(), lock_nodes(own_notes(id))).value_or(false);
+  const std::vector<Fd> nodes = lock_nodes(own_notes(id));
+  port::OwnLocks own;
+  own.for_good = keeps_all_for_good(nodes);
+  if (!own.for_good && keeps_all(::getpid(), nodes).value_or(false)) own.copies = copy_locks_of(::getpid(), id, nodes);
+  return own;
 }
 
 port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes) {
@@ -127,6 +160,8 @@ port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, cons
   return keeps_all(::getpid(), nodes).value_or(false) ? port::ClaimLocks(std::move(copies)) : port::ClaimLocks();
 }
 
+// Of who has started this process, at whatever distance; where those have ended, of the claim's own process. What else has
+// inherited them is not asked: in a claim that only such processes keep nothing new begins from elsewhere.
 port::InheritedLocks FifoStore::copy_locks(const std::string& id) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
@@ -135,31 +170,20 @@ port::InheritedLocks FifoStore::copy_locks(const std::string& id) {
   const std::vector<Fd> nodes = lock_nodes(notes);
   found.ended = nodes.empty();
   if (found.ended) return found;
-  const auto keeps = [&](pid_t pid) { return keeps_all(pid, nodes).value_or(is_there(pid, notes.front())); };
-  const auto copied_from = [&](pid_t pid) {
+  const Note& note = notes.front();
+  std::vector<pid_t> from = started_by();
+  if (const pid_t taker = taker_by(note, me_.pid_namespace); taker > 0) from.push_back(taker);
+  const auto keeps = [&](pid_t pid) {
+    return keeps_all(pid, nodes).value_or(is_of(note, pid, me_.pid_namespace));
+  };
+  for (const pid_t pid : from) {
+    if (!keeps(pid)) continue;
     hook("keeper seen");
     found.copies = copy_locks_of(pid, id, nodes);
-    if (!found.copies.empty()) return true;
-    const bool keeps_it = keeps(pid);   // or it has ended since it was seen
-    found.ended = found.ended || !keeps_it;
-    if (keeps_it && !found.keeper) found.keeper = pid;
-    return false;
-  };
-  // An orphan's launcher has ended: then it is the claim's own process. Strangers can make the kernel's list too long to be
-  // read to its end, so it comes last.
-  std::vector<pid_t> first = started_by();
-  if (const auto own = static_cast<pid_t>(notes.front().process.pid); is_there(own, notes.front())) first.push_back(own);
-  for (const pid_t pid : first) {
-    if (keeps(pid) && copied_from(pid)) return found;
+    if (!found.copies.empty()) return found;
+    if (!found.keeper && keeps(pid)) found.keeper = pid;   // or it has ended since it was seen
   }
-  // Those of other pid namespaces are not named.
-  KernelLocks listed = kernel_locks();
-  if (!listed.whole) listed = kernel_locks(for_init_to_take);
-  const std::vector<pid_t> takers = lockers_of(listed.flocks, nodes.back().get());
-  found.ended = found.ended || !takers.empty();
-  for (const pid_t pid : takers)
-    if (pid != found.keeper && keeps(pid) && copied_from(pid)) return found;
-  found.ended = !found.keeper && (found.ended || own_notes(id).empty());
+  found.ended = !found.keeper && (would_be_seen(note, me_.pid_namespace) || own_notes(id).empty());
   return found;
 }
 

@@ -334,6 +334,8 @@ ProcessIdentity own_identity() {
   me.uid = ::geteuid();
   me.pid = static_cast<std::uint32_t>(::getpid());
   if (auto process = process_state(::getpid())) me.start = process->start;
+  struct stat pids;
+  if (::stat("/proc/self/ns/pid", &pids) == 0) me.pid_namespace = static_cast<std::uint32_t>(pids.st_ino);
   me.boot = read_boot_id();
   return me;
 }

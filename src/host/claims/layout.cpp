@@ -134,6 +134,7 @@ NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t director
   record.magic = note_magic;
   put_text(record.id, note.id);
   record.pid = note.process.pid;
+  record.pid_namespace = note.process.pid_namespace;
   record.start = note.process.start;
   std::memcpy(record.boot, note.process.boot.data(), sizeof record.boot);
   record.since_ms = to_ms(note.since);
@@ -167,6 +168,7 @@ std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::
     if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return std::nullopt;
   note.command = text_of(record.command);
   note.process.pid = record.pid;
+  note.process.pid_namespace = record.pid_namespace;
   note.process.start = record.start;
   std::memcpy(note.process.boot.data(), record.boot, sizeof record.boot);
   note.since = from_ms(record.since_ms);

@@ -55,7 +55,7 @@ struct NoteRecord {
   char id[16];
   std::uint64_t start;             // start time of pid, clock ticks since boot
   std::uint32_t pid;
-  std::uint32_t reserved;
+  std::uint32_t pid_namespace;     // whose number `pid` is; 0: not known
   std::uint8_t boot[16];
   std::int64_t since_ms;
   std::int64_t until_ms;           // 0: no declared end
@@ -76,9 +76,11 @@ static_assert(sizeof(WhoMask) == 512);
 // Who a process is, beyond its pid: pids are used again.
 struct ProcessIdentity {
   std::uint32_t uid = 0, pid = 0;
+  std::uint32_t pid_namespace = 0;     // the kernel's number of it; 0: not known
   std::uint64_t start = 0;
   std::array<std::uint8_t, 16> boot{};
 };
+inline constexpr std::uint32_t first_pid_namespace = 0xEFFFFFFC;   // PROC_PID_INIT_INO of linux/proc_ns.h
 
 // A waiter as read from `queue`.
 struct Ticket {
