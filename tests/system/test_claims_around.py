@@ -1,4 +1,5 @@
 """What claims inside a claim whose keeper cannot be asked keeps that claim all the same, or says that it does not."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -214,3 +215,102 @@ def test_a_container_of_the_claim_claims_inside(tmp, kept_by):
             assert done.returncode == 0 and done.stdout.endswith("ran\n"), done.stderr
             told = NOT_SEEN.format(claim) in " ".join(done.stderr.split())
             assert told == (bool(tmp) or kept_by == "run --no-supervisor"), done.stderr
+
+
+def descriptors_of_locks(pid, tmp_path):
+    count = 0
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):     # closed since it was listed
+            count += os.readlink(entry).startswith(f"{tmp_path}/state/gpu.")
+    return count
+
+
+def test_the_end_of_one_claim_inside_takes_nothing_from_another_of_the_same_process(box, tmp_path):
+    claim = thole(box, "-q", "claim", "-g", "2", "--on", "0,1").stdout.strip()
+    script = 'touch "$here/runs.{}"; until [ -e "$here/end" ] || [ -e "$here/end.{}" ]; do sleep 0.1; done'
+    with Started([THOLE, "map", "-q", "-g", "1", "--", "sh", "-c", script, ":::", "first", "second"],
+                 env={**box, "THOLE_CLAIM": claim}) as lanes:
+        eventually(lambda: len(list(tmp_path.glob("runs.*"))) == 2, "both run")
+        assert thole(box, "release", claim).returncode == 69
+        both = descriptors_of_locks(lanes.pid, tmp_path)
+        (tmp_path / "end.first").touch()
+        eventually(lambda: descriptors_of_locks(lanes.pid, tmp_path) < both, "the first lane has let go")
+        assert not is_given(box, 0) and not is_given(box, 1)
+        (tmp_path / "end").touch()
+        assert lanes.wait() == 0
+    eventually(lambda: is_given(box, 0, 1), "all is free")
+
+
+SIDE_BY_SIDE = """
+import os, sys, tholepin
+outside = dict(os.environ)
+first = tholepin.claim(1)
+os.environ.clear(); os.environ.update(outside)       # so the second is none within the first
+second = tholepin.claim(1)
+print("up")
+sys.stdin.readline()
+first.release()
+print("released")
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("outer", ["claim", "library"])
+def test_nor_does_one_claim_of_a_library(outer):
+    with hostile.make("plain", 2) as lab:
+        lab.init()
+        if outer == "claim":
+            claim = lab.thole("alice", "-q", "claim", "-g", "2", check=True).stdout.strip()
+            program = lab.start_python("alice", SIDE_BY_SIDE, THOLE_CLAIM=claim)
+            assert lab.thole("alice", "release", claim).returncode == 69
+        else:
+            outer = 'import tholepin\nouter = tholepin.claim(2)\n'
+            program = lab.start_python("alice", outer + SIDE_BY_SIDE.replace("first.release", "outer.release(); first.release"))
+        program.write("go\n")
+        assert program.line() == "released"
+        taken = ["run", "-q", "--no-wait", "--trust-claims", "--on"]
+        assert [lab.thole("bob", *taken, gpu, "--", "true").returncode for gpu in "01"] == [75, 75]
+        program.process.stdin.close()
+        assert program.wait() == 0
+        assert lab.thole("bob", *taken, "0,1", "--", "true").returncode == 0
+
+
+# The claim's own process (sys.argv[1]: what its parent does when it was killed) has left a child that has inherited the locks,
+# and a command in the claim that has none of them.
+LEFT_BEHIND = """
+import os, signal, subprocess, sys
+program, inside = os.environ["THOLE_PROGRAM"], sys.argv[2:]
+owner = os.fork()
+if owner == 0:
+    import tholepin
+    claim = tholepin.claim(2)
+    if os.fork() == 0:
+        sys.stdin.read()
+        os._exit(0)
+    subprocess.run(["sh", "-c", '(until [ -e /tmp/go ]; do sleep 0.1; done; "$@" > /tmp/said 2>&1; echo $? > /tmp/s; '
+                                'mv /tmp/s /tmp/status) > /dev/null 2>&1 < /dev/null &', "sh", *inside])
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitid(os.P_PID, owner, os.WEXITED | (os.WNOWAIT if sys.argv[1] == "nothing" else 0))
+print("up")
+sys.stdin.read()
+"""
+OF_A_LIBRARY = "import tholepin; tholepin.claim(1, wait=0); print('ran')"
+
+
+@pytest.mark.parametrize("surrounding", ["plain", "hidepid", "container"])
+@pytest.mark.parametrize("parent_does", ["wait", "nothing"])
+@pytest.mark.parametrize("by", ["run", "library"])
+def test_nothing_begins_from_elsewhere_in_a_claim_whose_own_process_has_ended(surrounding, parent_does, by):
+    with hostile.make(surrounding, 2) as lab:
+        lab.init()
+        inside = [lab.program, "run", "--no-wait", "-g", "1", "--", "echo", "ran"]
+        if by == "library":
+            inside = [hostile.interpreter(), "-c", OF_A_LIBRARY]
+        left = lab.start_python("alice", LEFT_BEHIND, parent_does, *inside)
+        lab.run("alice", "touch", "/tmp/go", check=True)
+        status = eventually(lambda: lab.run("alice", "cat", "/tmp/status").stdout, "it has ended").strip()
+        said = lab.run("alice", "cat", "/tmp/said").stdout
+        assert status == ("69" if by == "run" else "1") and "can be asked" in said and "ran" not in said.split(), said
+        assert lab.thole("bob", "run", "-q", "--no-wait", "--trust-claims", "-g", "2", "--", "true").returncode == 75
+        left.process.stdin.close()
+        assert left.wait() == 0
