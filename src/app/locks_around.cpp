@@ -21,7 +21,7 @@ std::optional<std::string> kept_without_us(const Error& why, const port::Inherit
   return whose + ": when it ends they are given to others, though this command runs";
 }
 
-[[noreturn]] void has_ended(const std::string& id) {
+[[noreturn]] void around_has_ended(const std::string& id) {
   throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(id);
 }
 
@@ -41,12 +41,12 @@ std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<O
       if (locks.empty()) locks = site.lend(outer.id);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
-      if (store.own_claim(own).empty()) has_ended(outer.id);
+      if (store.own_claim(own).empty()) around_has_ended(outer.id);
       port::InheritedLocks inherited = store.copy_locks(own);
       locks = std::move(inherited.copies);
       if (locks.empty()) {
         const std::optional<std::string> said = kept_without_us(error, inherited, outer.id);
-        if (store.own_claim(own).empty()) has_ended(outer.id);   // since it was looked at
+        if (store.own_claim(own).empty()) around_has_ended(outer.id);   // since it was looked at
         if (!said) throw;
         if (caution) caution(*said);
       }

@@ -28,7 +28,7 @@ bool is_claim_id(std::string_view name) {
   return name.size() == 16 && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-void mark(const StateDir& directory, const std::string& outer) {
+void mark_inner(const StateDir& directory, const std::string& outer) {
   Fd file = open_at(directory.fd.get(), outer_file, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
   struct stat found;   // empty: new, or its maker was killed before he wrote it; all write the same
   if (file && ::fstat(file.get(), &found) == 0 && found.st_size == 0) (void)!::write(file.get(), outer.data(), outer.size());
@@ -98,7 +98,7 @@ InnerDirectory open_inner_directory(const StateLocation& location, const std::st
     if (!making) throw Error(ErrorCode::unavailable, "cannot open").about(directory.path).because(errno);
     if (location.step_hook) location.step_hook("inner directory opened");
     if (!hold_as_keeper(making.get())) continue;   // swept since it was opened
-    mark(directory, outer);
+    mark_inner(directory, outer);
     return {std::move(directory), std::move(making)};
   }
 }
