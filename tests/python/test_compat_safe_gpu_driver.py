@@ -134,10 +134,10 @@ def forks(device_no):
     child = os.fork()
     if child == 0:
         try:
+            print(os.getpid(), flush=True)      # from here on it is a process of its own, with what it closes closed
             sys.stdin.read()
         finally:
             os._exit(0)
-    print(child, flush=True)
     sys.stdin.read()
 safe_gpu.claim_gpus(1, forks)
 """)
