@@ -15,10 +15,10 @@ namespace thole::app {
 
 namespace {
 
-using Caution = std::function<void(const std::string&)>;
+using TellCaution = std::function<void(const std::string&)>;
 
 // What the claims around a joined one say, and keep, binds what runs in it too.
-void enter_around(const Site& site, const std::string& outer, Acquired& joined, const Caution& caution) {
+void enter_around(const Site& site, const std::string& outer, Acquired& joined, const TellCaution& caution) {
   const std::vector<OuterClaim> around = claims_around(site.store, {{"THOLE_CLAIM", outer}});
   if (around.empty() || around.front().id != outer)
     throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(outer);
@@ -66,7 +66,7 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
 }
 
 // A claim that is kept by somebody of ours, joined by copies of its locks.
-Acquired join_claim(RunPorts& ports, const std::string& word, const Caution& caution) {
+Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution& caution) {
   const KeptClaim kept = claim_named(ports, word);
   Acquired joined;
   ports.site.observer.look(ports.site.patience);
