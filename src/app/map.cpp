@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 
 namespace thole::app {
 
@@ -66,6 +67,13 @@ class Map {
   void close_lane(MapLane& lane);
   void lane_won();
   void start(std::size_t place);
+  void begin(Seat& seat, std::size_t place);
+  void put_off(Seat& seat, std::size_t place);
+  unsigned busy() const {
+    unsigned all = 0;
+    for (const auto& lane : lanes_) all += lane->busy;
+    return all;
+  }
   void handle(const port::PoolEvent& event);
   void handle_quietly(const port::PoolEvent& event);
   void command_ended(std::size_t place, const port::PoolEvent& event);
@@ -107,6 +115,7 @@ class Map {
   std::size_t most_lanes_ = 1;           // this machine has GPUs for; known with the first lane
   bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
   bool no_more_lanes_ = false;           // asking failed while others run
+  bool wants_ = false;                   // what a process needs: an end of what runs gives some back
   bool timed_ = false;                   // some seat has a deadline
   bool telling_ = true;                  // else that may be what has failed
   std::span<const port::PoolEvent> happened_;
@@ -155,7 +164,7 @@ bool Map::next_task(MapTask& task) {
 }
 
 void Map::fill() {
-  while (!idle_.empty()) {
+  while (!idle_.empty() && !wants_) {
     const std::size_t place = idle_.back();
     if (!next_task(seats_[place].task)) break;
     idle_.pop_back();
@@ -241,18 +250,32 @@ void Map::start(std::size_t place) {
   seat.step = 0;
   seat.task.started = ports_.run.site.clock.wall();
   seat.started = now();
+  try {
+    begin(seat, place);
+  } catch (const Error& error) {
+    if (is_want(error.sys_errno()) && busy() > 1) return put_off(seat, place);
+    seat.how.exit_code = exit_status(error.code());
+    seat.took = {};
+    finish(place, error.full());
+  }
+}
+
+// It has not run, and will when the end of another has given back what it wants for.
+void Map::put_off(Seat& seat, std::size_t place) {
+  vacate(seat, place);
+  wants_ = true;
+  --seat.task.tries;
+  again_.push_front(std::move(seat.task));
+}
+
+void Map::begin(Seat& seat, std::size_t place) {
+  MapLane& lane = *seat.lane;
   if (const auto& limit = wanted_.lane.request.time) {
     seat.deadline = seat.started + *limit;
     timed_ = true;
     if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim, seat.task.started + *limit);
   }
-  try {
-    pool_.start(place);
-  } catch (const Error& error) {
-    seat.how.exit_code = exit_status(error.code());
-    seat.took = {};
-    finish(place, error.full());
-  }
+  pool_.start(place);
 }
 
 void Map::handle(const port::PoolEvent& event) {
@@ -311,6 +334,7 @@ void Map::vacate(Seat& seat, std::size_t place) {
   seat.phase = Seat::Phase::idle;
   seat.deadline.reset();
   --lane.busy;
+  wants_ = false;
   if (!lane.leaving && wanted_by_others(lane)) {
     lane.leaving = true;
     std::erase_if(idle_, [&](std::size_t one) { return seats_[one].lane == &lane; });

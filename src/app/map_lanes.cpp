@@ -21,7 +21,7 @@ namespace {
 Fd event_descriptor() {
   Fd fd(above_standard(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   if (!fd)
-    throw Error(ErrorCode::internal, "cannot make a descriptor").because(errno).hint("raise the descriptor limit: ulimit -n");
+    throw not_had("cannot make a descriptor", errno);
   return fd;
 }
 

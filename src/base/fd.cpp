@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
+#include "base/want.hpp"
 
 namespace thole {
 
@@ -34,7 +35,7 @@ std::optional<struct stat> named(int dir_fd, const char* name, int fd) {
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(ErrorCode::internal, "cannot make a pipe").because(errno).hint("raise the descriptor limit: ulimit -n");
+    throw not_had("cannot make a pipe", errno);
   return {Fd(above_standard(ends[0])), Fd(above_standard(ends[1]))};
 }
 

@@ -39,7 +39,7 @@ Fd open_at(int dir_fd, const char* path, int flags, mode_t mode = 0);
 // less: whoever may write a file can add one somewhere.
 std::optional<struct stat> named(int dir_fd, const char* name, int fd);
 
-// A pipe with both ends CLOEXEC; throws Error(internal) when none can be made.
+// A pipe with both ends CLOEXEC; throws where none can be made.
 struct Pipe { Fd read, write; };
 Pipe make_pipe();
 

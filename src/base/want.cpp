@@ -41,6 +41,12 @@ std::string hint_of(const Error& error) {
                      way_to_raise(RLIMIT_FSIZE, RLIM_INFINITY));
 }
 
+Error not_had(const std::string& what, int sys_errno) {
+  return Error(is_want(sys_errno) ? ErrorCode::unavailable : ErrorCode::internal, what)
+      .because(sys_errno)
+      .hint(mend_of_want(sys_errno));
+}
+
 Error not_started(const std::string& what, int sys_errno) {
   return Error(ErrorCode::unavailable, "cannot start " + what).because(sys_errno).hint(mend_of_want(sys_errno));
 }

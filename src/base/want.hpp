@@ -21,6 +21,9 @@ std::string way_to_raise(int resource, std::uint64_t needed);
 // What mends a failure: where a limit of files' sizes is why (EFBIG), how that is lifted; else the error's own hint.
 std::string hint_of(const Error& error);
 
+// "{what}: {why}", of a descriptor that everybody can have; `unavailable` where it is a want.
+Error not_had(const std::string& what, int sys_errno);
+
 // "cannot start {what}: {why}", and what mends it; `unavailable`.
 Error not_started(const std::string& what, int sys_errno);
 

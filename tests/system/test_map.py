@@ -1,6 +1,7 @@
 """`thole map`: items, output, the job log, early ends, and claims that come and go with the work."""
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -426,3 +427,13 @@ def test_without_gpus_no_state_directory_is_needed(box):
     assert (run.returncode, run.stdout) == (0, "fine\n"), run.stderr
     refused = box.map("-g", "1", "echo", ":::", "a")
     assert refused.returncode == 69 and "state" in refused.stderr and refused.stdout == ""
+
+
+@pytest.mark.parametrize("output", [[], ["--line-buffer"], ["-u"]])
+def test_items_that_find_no_descriptor_wait_for_the_end_of_others(tmp_path, output):
+    """More places than there are descriptors for."""
+    few = 64
+    done = Box(tmp_path, gpus=4).map("-g", "4", "--per-gpu", "16", *output, "sh", "-c", "sleep 0.2; echo {}", ":::", *range(80),
+                                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few, few)))
+    assert done.returncode == 0, done.stderr
+    assert sorted(map(int, done.stdout.split())) == list(range(80))

@@ -45,3 +45,15 @@ def test_a_task_of_more_processes_than_the_runner_has_descriptors_is_followed_an
     queue.until_ended(job)
     assert queue.states(job) == {"cancelled": 1} and not queue.commands()
     assert "descriptor" not in queue.runner_log()
+
+
+def test_of_more_tasks_than_there_are_descriptors_for_none_fails(queue):
+    """A lane has what its runner has open, too: the last ones have next to nothing left."""
+    few, many = 64, 60
+    queue.environment["THOLE_CPU_TASKS"] = "40"
+    queue.submit("-g", "0", "--begin", "1000d", "--", "true")   # keeps a runner at work
+    resource.prlimit(eventually(queue.runner, "the runner"), resource.RLIMIT_NOFILE, (few, few))
+    job = queue.submit("-g", "0", "--array", f"0-{many - 1}", "--", "sleep", "1")
+    queue.until_ended(job)
+    assert queue.states(job) == {"done": many}, (queue.tasks(job), queue.runner_log())
+    assert "Too many open files" in queue.runner_log(), "the limit was none"

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
+#include "base/want.hpp"
 
 namespace thole::host {
 
@@ -17,8 +18,7 @@ constexpr std::time_t far_away = 4'000'000'000;
 }  // namespace
 
 TimerAlarm::TimerAlarm() : timer_(above_standard(::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK))) {
-  if (!timer_)
-    throw Error(ErrorCode::internal, "cannot watch the clock").because(errno).hint("raise the descriptor limit: ulimit -n");
+  if (!timer_) throw not_had("cannot watch the clock", errno);
 }
 
 void TimerAlarm::set(std::optional<WallTime> when) {

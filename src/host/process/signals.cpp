@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
+#include "base/want.hpp"
 
 namespace thole::host {
 
@@ -55,7 +56,7 @@ Interruption::Interruption(const InheritedSignals& inherited) {
   if (fd_) return;
   int reason = errno;
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  throw Error(ErrorCode::internal, "cannot watch for signals").because(reason).hint("raise the descriptor limit: ulimit -n");
+  throw not_had("cannot watch for signals", reason);
 }
 
 Interruption::~Interruption() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/standard.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/process/spawn_tables.hpp"
@@ -225,19 +226,28 @@ bool Launch::open_life() {
 
 int Launch::child(void* launch) {
   auto& self = *static_cast<Launch*>(launch);
-  const int up = self.failures_.write ? ::fcntl(self.failures_.write.get(), F_DUPFD_CLOEXEC, self.above_) : -1;
   Failure failure = self.prepare();
   if (failure.stage == Stage::none) {
     if (self.spec_.reached) self.spec_.reached->store(model::TaskPhase::reached);
     failure = {Stage::exec, self.exec_any()};
   }
   self.failure_ = failure;
+  const int up = self.failures_.write.get();
   [[maybe_unused]] ssize_t n = up >= 0 ? ::write(up, &failure, sizeof failure) : 0;
   ::_exit(127);
 }
 
+// Its end for the child is above all that the child places: one that no child could make a copy of could not tell so either.
+void Launch::open_failures() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw not_started("a process", errno);
+  failures_ = {Fd(above_standard(ends[0])), Fd(ends[1])};
+  failures_.write = Fd(copy_above(ends[1], F_DUPFD_CLOEXEC, above_));
+  if (!failures_.read || !failures_.write) throw not_started("a process", errno);
+}
+
 pid_t Launch::start(int cgroup) {
-  failures_ = make_pipe();
+  open_failures();
   pid_t pid = cgroup >= 0 ? fork_into(cgroup) : -1;
   if (pid == 0) child(this);
   if (pid < 0) pid = start_here(nullptr);

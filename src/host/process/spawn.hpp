@@ -44,6 +44,7 @@ class Launch {
   struct Failure { Stage stage; int reason; };
 
   Failure prepare();           // all that comes before exec; async-signal-safe like the next two
+  void open_failures();
   bool place_descriptors();
   bool tie_to_life();          // false: errno says why; the other end may be gone already
   bool open_life();

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
+#include "base/want.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 
@@ -76,10 +77,7 @@ Supervisor::Supervisor(pid_t command, const port::SupervisePolicy& policy, const
   for (int signal = 1; signal <= SIGRTMAX; ++signal)
     if (inherited_.ignores(signal) && signal != SIGCHLD) sigdelset(&watched, signal);  // ignored they stay, here and there
   signals_ = Fd(above_standard(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK)));
-  if (!signals_)
-    throw Error(ErrorCode::internal, "cannot watch over the command")
-        .because(errno)
-        .hint("raise the descriptor limit: ulimit -n");
+  if (!signals_) throw not_had("cannot watch over the command", errno);
   if (policy_.time_limit) deadline_ = steady_clock::now() + *policy_.time_limit;
 }
 

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
+#include "base/want.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -26,10 +27,6 @@ using Kind = port::PoolEvent::Kind;
 constexpr std::size_t kept_in_memory = 64 * 1024;   // a longer text keeps its file
 constexpr std::size_t pipe_room = 64 * 1024;        // what a pipe holds unless somebody made it larger
 constexpr int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
-
-[[noreturn]] void no_descriptor(const char* what) {
-  throw Error(ErrorCode::internal, what).because(errno).hint("raise the descriptor limit: ulimit -n");
-}
 
 port::Ended how_it_ended(const siginfo_t& how) {
   port::Ended ended;
@@ -53,7 +50,7 @@ std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
 
 EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder)
     : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(above_standard(::epoll_create1(EPOLL_CLOEXEC))) {
-  if (!epoll_) no_descriptor("cannot watch over tasks");
+  if (!epoll_) throw not_had("cannot watch over tasks", errno);
   ::signal(SIGCHLD, SIG_DFL);              // ignored, the kernel would keep the tasks' statuses from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   listen_for_children(false);
@@ -66,7 +63,7 @@ void EpollPool::listen(int fd, Source source, std::size_t number) const {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = static_cast<std::uint64_t>(source) << 32 | number;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) no_descriptor("cannot watch over a task");
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw not_had("cannot watch over a task", errno);
 }
 
 // By name: a copy in a child of another thread, before it execs, would keep what is only closed among the watched.
@@ -82,7 +79,7 @@ void EpollPool::listen_for_children(bool on) {
     if (!inherited_.ignores(number)) sigaddset(&set, number);
   if (on) sigaddset(&set, SIGCHLD);
   const int fd = above_standard(::signalfd(signals_.get(), &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (fd < 0) no_descriptor("cannot watch for signals");
+  if (fd < 0) throw not_had("cannot watch for signals", errno);
   if (!signals_) signals_ = Fd(fd);
 }
 
@@ -104,7 +101,7 @@ std::vector<std::string>& EpollPool::words(std::size_t place) { return places_[p
 Fd EpollPool::nameless_file() const {
   Fd file = open_at(AT_FDCWD, folder_.c_str(), O_TMPFILE | O_RDWR | O_APPEND, 0600);
   if (!file) file = Fd(above_standard(::memfd_create("thole-output", MFD_CLOEXEC)));  // a file system without nameless files
-  if (!file) no_descriptor("cannot make a file for a task's output");
+  if (!file) throw not_had("cannot make a file for a task's output", errno);
   return file;
 }
 
@@ -150,11 +147,25 @@ void EpollPool::start(std::size_t number) {
     place.pid = place.launch->start_again(place.end);
   } catch (...) {
     close_theirs();
+    for (Stream* stream : {&place.output, &place.errors}) forget(stream->file);   // others may want for descriptors, too
     throw;
   }
   close_theirs();
   place.spec.bound = nullptr;                    // told once
-  listen(place.end.get(), Source::task, number);
+  listen_for_end(place, number);
+}
+
+// Of whose end we could not know must not run on; what was begun is not to be begun again, so this is no want that passes.
+void EpollPool::listen_for_end(Place& place, std::size_t number) {
+  try {
+    listen(place.end.get(), Source::task, number);
+  } catch (const Error& error) {
+    ::kill(-place.pid, SIGKILL);
+    ::waitpid(place.pid, nullptr, 0);
+    place.pid = 0;
+    place.end.reset();
+    throw Error(error.code(), error.full());
+  }
 }
 
 void EpollPool::signal(std::size_t place, int number) {

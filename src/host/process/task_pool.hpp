@@ -56,6 +56,7 @@ class EpollPool : public port::TaskPool {
 
   void listen(int fd, Source source, std::size_t number) const;
   void forget(Fd& fd) const;
+  void listen_for_end(Place& place, std::size_t number);
   void listen_for_children(bool on);
   void prepare_streams(Place& place, std::size_t number);
   Fd nameless_file() const;

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
+#include "base/want.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/spawn.hpp"
 #include "host/queue/task_processes.hpp"
@@ -40,8 +41,7 @@ LocalKeeper::LocalKeeper(const InheritedSignals& inherited) : inherited_(inherit
   sigemptyset(&watched);
   sigaddset(&watched, SIGCHLD);
   signals_ = Fd(above_standard(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK)));
-  if (!signals_)
-    throw Error(ErrorCode::internal, "cannot watch over tasks").because(errno).hint("raise the descriptor limit: ulimit -n");
+  if (!signals_) throw not_had("cannot watch over tasks", errno);
 }
 
 pid_t LocalKeeper::start(const port::ProcessSpec& spec, const port::TaskRun& run) {

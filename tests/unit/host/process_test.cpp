@@ -1,19 +1,23 @@
 // Looking up programs, their environment, reading /proc, and starting with a mask, a directory and kept descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/process/local_processes.hpp"
 #include "host/process/spawn.hpp"
 #include "host/process/tree.hpp"
@@ -194,6 +198,37 @@ TEST(Start, SaysWhyItCannot) {
     }
     EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << row.name << " left a child";
   }
+}
+
+// The child could not tell of it, and its end would be taken for the command's own.
+TEST(Start, ACommandThatCannotBeStartedForWantOfDescriptorsIsNotTakenForOneThatHasRun) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  LocalProcesses processes;
+  const auto spec = command({"true"});
+  unsigned refused = 0;
+  for (rlim_t room = 3; room < 64; ++room) {
+    const rlimit few{room, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    std::optional<pid_t> pid;
+    std::optional<Error> why;
+    try {
+      pid = processes.start(spec);
+    } catch (const Error& error) {
+      why = error;
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (pid) {
+      const port::Ended ended = processes.supervise(*pid, {});   // which also lets signals in again
+      ASSERT_EQ(ended.exit_code, 0) << room;
+      continue;
+    }
+    ++refused;
+    EXPECT_EQ(why->code(), ErrorCode::unavailable) << room;
+    EXPECT_EQ(why->sys_errno(), EMFILE) << room;
+    EXPECT_EQ(why->hint(), mend_of_want(EMFILE)) << room;
+  }
+  EXPECT_GT(refused, 0u);
 }
 
 TEST(Supervise, TellsHowTheCommandEnded) {
