@@ -44,8 +44,9 @@ class Lane {
     port::TakenTask task;
     port::LogUse log;
     WallTime started{};
+    SteadyTime began{};
     bool paused = false;
-    WallTime paused_at{};
+    SteadyTime paused_at{};
     Millis stood{0};                             // paused, so far: its limit stands still with it
   };
 
@@ -244,6 +245,7 @@ void Lane::begin(const port::TakenTask& taken) {
   running.task = taken;
   running.log = {job_, alone_, seat_.number, taken.place, spec_.log_limit_mib.value_or(default_log_limit_mib)};
   running.started = site_.clock.wall();
+  running.began = site_.clock.steady();
   declare_end(running);
   model::LanePlace& record = place(taken.place);
   record.phase.store(TaskPhase::none);           // the fields below are of nobody while they change
@@ -299,11 +301,12 @@ void Lane::declare(std::optional<WallTime> until) {
 
 void Lane::pause(unsigned number, Running& running, bool paused) {
   keeper_->pause(number, paused);
-  const WallTime now = site_.clock.wall();
+  const SteadyTime now = site_.clock.steady();   // as the limit goes: whoever sets a clock does not move it
   running.paused = paused;
   if (paused) running.paused_at = now;
-  else running.stood += std::max(Millis{0}, now - running.paused_at);
-  place(number).limit_clock = model::limit_clock(paused, now - running.started - running.stood, running.stood);
+  else running.stood += std::chrono::duration_cast<Millis>(now - running.paused_at);
+  const auto ran = std::chrono::duration_cast<Millis>(now - running.began) - running.stood;
+  place(number).limit_clock = model::limit_clock(paused, ran, running.stood);
   if (paused && running.task.time) declare(std::nullopt);
   for (const auto& [place, other] : running_)
     if (!paused) declare_end(other);

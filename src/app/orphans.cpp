@@ -1,7 +1,10 @@
 #include "app/orphans.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <utility>
 
 #include "app/job_names.hpp"
@@ -15,46 +18,103 @@ namespace thole::app {
 namespace {
 
 constexpr Millis killed_again_after{10'000};
+constexpr Millis first_told_again{100}, last_told_again{30'000};
 
 bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
 
+Millis since_boot() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::duration_cast<Millis>(std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec});
+}
+
 }  // namespace
+
+// How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
+void Orphans::take_up(const model::Task& task, std::shared_ptr<model::LaneRecord> record) {
+  Orphan orphan{.task = task, .record = std::move(record)};
+  orphan.run.mark = task_mark(ports_.queue, secret_, task.job, task.index, task.runs);
+  const model::LanePlace* place = place_of(task, orphan.record.get());
+  if (place && std::string_view(orphan.record->boot.data()) == ports_.boot) {
+    orphan.run.command = place->pid;
+    orphan.run.identity = orphan.record->commands[static_cast<std::size_t>(place - orphan.record->places.data())];
+  }
+  orphans_.push_back(std::move(orphan));
+}
 
 // Its lock is looked at first: what nobody has locked changes no more, and what is recorded of it after that is all there is.
 // A child on its way to execve outlives its lane, and has the lock, also of a task that has not begun by its record.
-void Orphans::settle(const model::Task& task, model::LaneRecord* record) {
-  Orphan orphan{.task = task, .lock = std::move(ports_.lanes.look_at(static_cast<unsigned>(task.lane)).end)};
-  const Remains remains = remains_of(task, record, ports_.boot, store_);
+std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
+  orphan.lock = std::move(ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane)).end);
+  Remains remains = remains_of(orphan.task, orphan.record.get(), ports_.boot, store_);
   const auto* unknown = std::get_if<Unknown>(&remains);
-  if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return record_end(task, remains);
-  if (unknown) orphan.processes = living(task);
-  if (orphan.processes.empty() && !orphan.lock) return record_end(task, remains);
-  go_on_counting(orphan, record);
-  orphans_.push_back(std::move(orphan));
+  if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return remains;
+  if (unknown) find_living(orphan);
+  if (!lives(orphan)) return remains;
+  go_on_counting(orphan);
+  orphan.looked_at = true;
+  return std::nullopt;
+}
+
+// What remains of it, when nothing of it lives any more.
+std::optional<Remains> Orphans::look_at(Orphan& orphan) {
+  if (!orphan.looked_at) return first_look_at(orphan);
+  if (any_ended(orphan.processes)) find_living(orphan);
+  if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
+  if (lives(orphan)) return std::nullopt;
+  Remains remains = remains_of(orphan.task, orphan.record.get(), ports_.boot, store_);
+  if (std::holds_alternative<Unknown>(remains)) find_living(orphan);
+  return lives(orphan) ? std::nullopt : std::optional(std::move(remains));
+}
+
+// The lock is the lane's: of several tasks it does not tell which of them has it. One that was seen to live, and is seen no
+// more, has ended where another one explains it.
+bool Orphans::lives(const Orphan& orphan) const {
+  if (!orphan.processes.empty() || !orphan.lock) return !orphan.processes.empty();
+  return !orphan.seen || std::ranges::none_of(orphans_, [&](const Orphan& other) {
+    return &other != &orphan && other.task.lane == orphan.task.lane && !other.processes.empty();
+  });
+}
+
+// What lives of a run: its processes, and of those that have the lane's lock whatever may be of it; a lane that has lost its
+// files, too.
+void Orphans::find_living(Orphan& orphan) {
+  std::vector<Fd> processes = ports_.lanes.bearers(orphan.run);
+  for (Fd& holder : ports_.lanes.holders(static_cast<unsigned>(orphan.task.lane), orphan.run))
+    processes.push_back(std::move(holder));
+  orphan.processes = std::move(processes);
+  orphan.seen = orphan.seen || !orphan.processes.empty();
 }
 
 // Its limit is ours now. Where its lane has noted nothing (somebody has removed that file) nobody knows how long it has stood,
 // and it has no limit any more.
-void Orphans::go_on_counting(Orphan& orphan, model::LaneRecord* record) {
+void Orphans::go_on_counting(Orphan& orphan) {
   orphan.patience = ports_.jobs.spec(orphan.task.job).patience;
   const std::optional<model::Job> job = job_of(ports_.jobs, orphan.task.job);
-  const model::LanePlace* place = place_of(orphan.task, record);
+  const model::LanePlace* place = place_of(orphan.task, orphan.record.get());
   if (!job || !job->terms.time || !place) return;
-  const Millis ran = model::has_run(*place, ports_.clock.wall() - WallTime{Millis{place->started_ms}});
+  const Millis ran = model::has_run(*place, since_start(orphan, *place));
   orphan.limit = std::chrono::steady_clock::now() + (*job->terms.time - ran);
+}
+
+// By what the kernel says of its command, where the lane has noted that: a clock that somebody sets does not move it.
+Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place) const {
+  const std::uint64_t ticks = orphan.run.identity.start_ticks;
+  const Millis since = ticks == 0 ? ports_.clock.wall() - WallTime{Millis{place.started_ms}}
+                                  : since_boot() - Millis{ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK))};
+  return std::max(Millis{0}, since);
 }
 
 // Its record says so too, for the next runner. What is taken up is told anew what the store says of it: while nobody looked
 // after it a pause may have begun or ended, and what has a session of its own stands still where its lane has stopped it.
 void Orphans::pause(Orphan& orphan, bool paused) {
   const SteadyTime now = std::chrono::steady_clock::now();
-  ports_.lanes.signal_bearers(trace_of(orphan.task), paused ? SIGSTOP : SIGCONT);
-  const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane));
-  model::LanePlace* place = place_of(orphan.task, lane.record.get());
+  ports_.lanes.signal_bearers(orphan.run, paused ? SIGSTOP : SIGCONT);
+  model::LanePlace* place = place_of(orphan.task, orphan.record.get());
   if (place && paused != (place->limit_clock < 0)) {
-    const Millis since_start = ports_.clock.wall() - WallTime{Millis{place->started_ms}};
-    const Millis ran = model::has_run(*place, since_start);
-    place->limit_clock = model::limit_clock(paused, ran, since_start - ran);
+    const Millis since = since_start(orphan, *place);
+    const Millis ran = model::has_run(*place, since);
+    place->limit_clock = model::limit_clock(paused, ran, since - ran);
   }
   if (paused && orphan.limit) {
     orphan.left = std::max(Millis{1}, std::chrono::duration_cast<Millis>(*orphan.limit - now));
@@ -63,84 +123,98 @@ void Orphans::pause(Orphan& orphan, bool paused) {
     orphan.limit = now + std::exchange(orphan.left, Millis{0});
   }
   orphan.paused = paused;
+  orphan.told_at = now;
+  orphan.told_again_after = first_told_again;
 }
 
+// Others may let it go on: the kernel, which sends a CONT where the parent of what stands still ends, in a pid namespace of
+// which we see nothing. To what stands already this is nothing.
+void Orphans::tell_again(Orphan& orphan) {
+  ports_.lanes.signal_bearers(orphan.run, SIGSTOP);
+  orphan.told_at = std::chrono::steady_clock::now();
+  orphan.told_again_after = std::min(orphan.told_again_after * 2, last_told_again);
+}
+
+// A step that could not be made is to be made yet.
 void Orphans::next_step_against(Orphan& orphan) {
   static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
-  const int signal = steps[std::min(orphan.step++, 2u)];
-  const port::RunTrace run = trace_of(orphan.task);
-  ports_.lanes.signal_bearers(run, signal);
-  if (signal != SIGKILL) ports_.lanes.signal_bearers(run, SIGCONT);   // a stopped one must run to hear it
+  const int signal = steps[std::min(orphan.step, 2u)];
+  if (ports_.lanes.signal_bearers(orphan.run, signal)) orphan.was_told_to_end = true;
+  if (signal != SIGKILL) ports_.lanes.signal_bearers(orphan.run, SIGCONT);   // a stopped one must run to hear it
+  ++orphan.step;
   orphan.next_step = std::chrono::steady_clock::now() + (signal == SIGKILL ? killed_again_after : orphan.patience);
 }
 
-void Orphans::record_end(const model::Task& task, const Remains& remains, bool over_time) {
+// What people asked of it, and what its limit asks.
+void Orphans::act_on(Orphan& orphan, const std::optional<model::Task>& task) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (orphan.next_step) {
+    if (now >= *orphan.next_step) next_step_against(orphan);
+  } else if (task && task->cancel_asked) {
+    next_step_against(orphan);
+  } else if (orphan.limit && now >= *orphan.limit) {
+    orphan.over_time = true;
+    next_step_against(orphan);
+  } else if (task && task->paused != orphan.paused) {
+    pause(orphan, task->paused);
+  } else if (orphan.paused == true && now >= orphan.told_at + first_told_again) {
+    tell_again(orphan);
+  }
+}
+
+void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
+  const model::Task& task = orphan.task;
   const model::JobSpec spec = ports_.jobs.spec(task.job);
   const WallTime now = ports_.clock.wall();
   port::TaskEnd end = end_of(task, remains, spec.retry, now);
-  if (over_time && std::holds_alternative<Unknown>(remains)) end.reason = "ended at its time limit, after " + end.reason;
+  if (orphan.over_time && orphan.was_told_to_end && std::holds_alternative<Unknown>(remains))
+    end.reason = "ended at its time limit, after " + end.reason;
   ports_.say(fmt::format("job {}.{}: its lane died; {}", task.job, task.index, model::to_string(end.state)));
   const port::Turn turn = ports_.jobs.turn({&end, 1}, std::nullopt, now);
   for (model::JobId job : turn.ended) notify(ports_, job);
 }
 
-// Its mark, and what its lane has noted of its command.
-port::RunTrace Orphans::trace_of(const model::Task& task) {
-  port::RunTrace run{.mark = mark_of(task)};
-  const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(task.lane));
-  const model::LanePlace* place = place_of(task, lane.record.get());
-  if (!place || std::string_view(lane.record->boot.data()) != ports_.boot) return run;
-  run.command = place->pid;
-  run.identity = lane.record->commands[static_cast<std::size_t>(place - lane.record->places.data())];
-  return run;
-}
-
-// What lives of a run of which the lane's files say nothing: its processes, and a lane that has lost its files.
-std::vector<Fd> Orphans::living(const model::Task& task) {
-  std::vector<Fd> processes = ports_.lanes.bearers(trace_of(task));
-  for (Fd& holder : ports_.lanes.holders(static_cast<unsigned>(task.lane))) processes.push_back(std::move(holder));
-  return processes;
-}
-
 void Orphans::look_after() {
-  const SteadyTime now = std::chrono::steady_clock::now();
   for (std::size_t i = orphans_.size(); i-- > 0;) {
     Orphan& orphan = orphans_[i];
     const auto task = ports_.jobs.task(orphan.task.job, orphan.task.index);   // a lane without files may have told its end
-    if (any_ended(orphan.processes)) orphan.processes = living(orphan.task);
-    if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
-    if (orphan.processes.empty() && !orphan.lock) {
-      const port::LaneView lane = ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane));
-      const Remains remains = remains_of(orphan.task, lane.record.get(), ports_.boot, store_);
-      if (std::holds_alternative<Unknown>(remains) && !(orphan.processes = living(orphan.task)).empty()) continue;
-      if (task && task->state == model::TaskState::running && task->runs == orphan.task.runs)
-        record_end(orphan.task, remains, orphan.over_time);
-      orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
-      continue;
+    std::optional<Remains> remains;
+    try {
+      remains = look_at(orphan);
+      if (!remains) act_on(orphan, task);
+      orphan.trouble.over();
+    } catch (const port::NewerFile&) {
+      throw;
+    } catch (const Error& error) {
+      const auto say = [&](const std::string& text) {
+        ports_.say(fmt::format("job {}.{}: its lane died, and what is left of it cannot be told yet: {}", orphan.task.job,
+                               orphan.task.index, text));
+      };
+      orphan.trouble.met(error.full(), say);
     }
-    if (orphan.next_step) {
-      if (now >= *orphan.next_step) next_step_against(orphan);
-    } else if (task && task->cancel_asked) {
-      next_step_against(orphan);
-    } else if (orphan.limit && now >= *orphan.limit) {
-      orphan.over_time = true;
-      next_step_against(orphan);
-    } else if (task && task->paused != orphan.paused) {
-      pause(orphan, task->paused);
-    }
+    if (!remains) continue;
+    if (task && task->state == model::TaskState::running && task->runs == orphan.task.runs) record_end(orphan, *remains);
+    orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
 std::optional<SteadyTime> Orphans::next_look() const {
   std::optional<SteadyTime> next;
-  for (const Orphan& orphan : orphans_)
-    if (const auto& time = orphan.next_step ? orphan.next_step : orphan.limit) next = next ? std::min(*next, *time) : *time;
+  const auto consider = [&next](SteadyTime time) { next = next ? std::min(*next, time) : time; };
+  for (const Orphan& orphan : orphans_) {
+    if (orphan.trouble.is_on()) consider(orphan.trouble.again());
+    else if (orphan.next_step) consider(*orphan.next_step);
+    else if (orphan.limit) consider(*orphan.limit);
+    else if (orphan.paused == true) consider(orphan.told_at + orphan.told_again_after);
+  }
   return next;
 }
 
+// Not of one that cannot be looked at: its descriptors would call for that all the time.
 std::vector<int> Orphans::ends() const {
   std::vector<int> all;
   for (const Orphan& orphan : orphans_) {
+    if (orphan.trouble.is_on()) continue;
     for (const Fd& process : orphan.processes) all.push_back(process.get());
     if (orphan.lock) all.push_back(orphan.lock.get());
   }

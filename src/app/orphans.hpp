@@ -2,12 +2,14 @@
 // ended. The runner does so in the lane's place: `cancel`, `pause`, `continue` and the time limit go on to hold.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/crash_rules.hpp"
 #include "app/queue_ports.hpp"
+#include "app/trouble.hpp"
 
 namespace thole::app {
 
@@ -20,9 +22,11 @@ class Orphans {
     store_ = store;
   }
 
-  // A task that the store says runs in a lane that is dead; `record`: what that one has left, null where it is missing.
-  void settle(const model::Task& task, model::LaneRecord* record);
+  // A task that the store says runs in a lane that is dead; `record`: what that one has left, null where it is missing. The
+  // next look settles it.
+  void take_up(const model::Task& task, std::shared_ptr<model::LaneRecord> record);
 
+  // Throws what the store throws. One that cannot be looked at is no worse for the others.
   void look_after();
   std::optional<SteadyTime> next_look() const;
   std::vector<int> ends() const;                 // descriptors; one that is readable calls for a look
@@ -34,26 +38,36 @@ class Orphans {
  private:
   struct Orphan {
     model::Task task;
+    std::shared_ptr<model::LaneRecord> record;
+    port::RunTrace run{};
+    bool looked_at = false;                      // what follows is known
+    bool seen = false;                           // something of it that lived
     std::vector<Fd> processes{};
     Fd lock{};                                   // hangs up when nothing has the lane's lock; empty: nothing has it
     std::optional<bool> paused{};                // as we have told it; nothing: it has not been told yet
+    SteadyTime told_at{};
+    Millis told_again_after{};                   // a paused one
     std::optional<SteadyTime> limit{};           // when its time is over; nothing while it is paused
     Millis left{0};                              // of that time, while it is paused
     Millis patience{0};
     unsigned step = 0;                           // of its end: INT, TERM, KILL
     std::optional<SteadyTime> next_step{};
-    bool over_time = false;                      // that is why it was ended
+    bool over_time = false;                      // that is why it was to be ended …
+    bool was_told_to_end = false;                // … and something of it lived to hear that
+    Trouble trouble{};
   };
 
-  void go_on_counting(Orphan& orphan, model::LaneRecord* record);
+  std::optional<Remains> look_at(Orphan& orphan);
+  std::optional<Remains> first_look_at(Orphan& orphan);
+  bool lives(const Orphan& orphan) const;
+  void act_on(Orphan& orphan, const std::optional<model::Task>& task);
+  void go_on_counting(Orphan& orphan);
+  Millis since_start(const Orphan& orphan, const model::LanePlace& place) const;
   void pause(Orphan& orphan, bool paused);
+  void tell_again(Orphan& orphan);
   void next_step_against(Orphan& orphan);
-  port::RunTrace trace_of(const model::Task& task);
-  std::vector<Fd> living(const model::Task& task);
-  void record_end(const model::Task& task, const Remains& remains, bool over_time = false);
-  std::string mark_of(const model::Task& task) const {
-    return task_mark(ports_.queue, secret_, task.job, task.index, task.runs);
-  }
+  void find_living(Orphan& orphan);
+  void record_end(const Orphan& orphan, const Remains& remains);
 
   const QueuePorts& ports_;
   HashKey secret_;                               // of the marks of the queue's tasks

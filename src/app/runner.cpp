@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "app/lane.hpp"
 #include "app/notify.hpp"
 #include "app/orphans.hpp"
+#include "app/trouble.hpp"
 #include "base/error.hpp"
 #include "base/poke.hpp"
 #include "base/stream.hpp"
@@ -30,8 +32,16 @@ namespace {
 constexpr Seconds first_back_off{15}, longest_back_off{600};   // of jobs whose GPUs cannot be had at all now
 constexpr Seconds first_pause_after_deaths{1}, first_pause_of_want{1};
 constexpr unsigned deaths_put_up_with = 2;                     // of lanes, one after another, before they had their claim
-constexpr Seconds longest_trouble_pause{30};
 constexpr Seconds between_looks{30};                           // at our files, where nobody tells of their removal
+constexpr Seconds between_looks_at_a_child{1};                 // for whose end there was no descriptor
+
+constexpr std::size_t most_unusable = 16;                      // lanes' files, before we take all for unusable
+
+// Something else lies in its place, or it is not for us. What the file system refuses as a whole, it refuses of others, too.
+bool may_be_of_one_file(int sys_errno) {
+  static constexpr int kinds[] = {0, EISDIR, ENXIO, ELOOP, EACCES, EPERM};
+  return std::ranges::find(kinds, sys_errno) != std::end(kinds);
+}
 
 class Runner {
  public:
@@ -47,7 +57,7 @@ class Runner {
     pid_t child = 0;                             // ours; 0: of a runner before us
     bool of_another_file = false;                // that was set aside: it ends by itself
     pid_t adopted = 0;                           // its number where it is sure
-    Fd end;                                      // readable, or hung up, when its process has ended
+    Fd end;                                      // readable, or hung up, when its process has ended; empty for want of one
     Fd mail;                                     // to tell it
     port::MappedRecord record{nullptr, nullptr};
   };
@@ -61,6 +71,7 @@ class Runner {
   static void send_away(LaneKnown& lane);
   void adopt_lane(port::LaneView view);
   void look_at_unknown();
+  void leave_alone(unsigned number, const std::string& problem);
   void look_after();                             // ends of lanes and of what they left
   enum class LaneLeft { well, refused, wanting, died };
   static LaneLeft left_by(int status);
@@ -84,7 +95,7 @@ class Runner {
   const RunnerOptions& options_;
   port::RunnerSeat seat_;
   std::map<unsigned, LaneKnown> lanes_;
-  std::map<unsigned, port::MappedRecord> unsettled_;   // of dead lanes
+  std::map<unsigned, std::shared_ptr<model::LaneRecord>> unsettled_;   // of dead lanes
   std::set<unsigned> unknown_;                   // lanes that cannot be looked at: neither dead nor living, and not to be used
   bool tasks_unknown_ = false;                   // the store says that tasks run in these
   Orphans orphans_{ports_};
@@ -93,8 +104,7 @@ class Runner {
   std::uint32_t store_ = 0;                      // which file our lanes and tasks are in
   bool anything_to_do_ = true;
   bool keeps_seat_ = true;
-  std::optional<SteadyTime> try_again_;          // the store could not be written
-  Seconds trouble_pause_{0};
+  Trouble trouble_;                              // the store could not be written
 };
 
 // Lanes of runners before us. Tasks that the store says run in a lane of which there are not even files are settled, too.
@@ -106,8 +116,7 @@ void Runner::adopt() {
   for (port::LaneView& view : ports_.lanes.look()) {
     known.insert(view.number);
     if (!view.problem.empty()) {
-      ports_.say(fmt::format("lane {}: {}; it is left alone until that is mended", view.number, view.problem));
-      unknown_.insert(view.number);
+      leave_alone(view.number, view.problem);
     } else if (view.process) {
       adopt_lane(std::move(view));
     } else {
@@ -115,7 +124,7 @@ void Runner::adopt() {
     }
   }
   for (const model::Task& task : ports_.jobs.running())
-    if (!known.contains(task.lane)) unsettled_.emplace(static_cast<unsigned>(task.lane), port::MappedRecord(nullptr, nullptr));
+    if (!known.contains(task.lane)) unsettled_.emplace(static_cast<unsigned>(task.lane), nullptr);
 }
 
 void Runner::look_at_unknown() {
@@ -168,7 +177,8 @@ Runner::LaneLeft Runner::left_by(int status) {
 void Runner::look_after() {
   std::vector<std::pair<unsigned, LaneLeft>> ended;
   for (auto& [number, lane] : lanes_) {
-    if (!is_readable(lane.end.get())) continue;
+    if (!lane.end && lane.child > 0) lane.end = open_pidfd(lane.child);
+    if (lane.end && !is_readable(lane.end.get())) continue;
     int status = 0;
     if (lane.child == 0 && lane.adopted > 0) ::waitpid(lane.adopted, nullptr, WNOHANG);   // ours, from before a set-aside
     if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
@@ -205,12 +215,12 @@ void Runner::back_off(std::uint64_t request_class, Seconds shortest) {
   back_off.until = std::chrono::steady_clock::now() + back_off.pause;
 }
 
-// A dead lane is forgotten when all its tasks are explained; a store without room is asked again.
+// A dead lane is forgotten when all its tasks have been taken up; a store that cannot be read is asked again.
 void Runner::settle() {
   if (unsettled_.empty()) return;
   for (const model::Task& task : ports_.jobs.running()) {
     const auto found = unsettled_.find(static_cast<unsigned>(task.lane));
-    if (found != unsettled_.end() && !orphans_.contains(task)) orphans_.settle(task, found->second.get());
+    if (found != unsettled_.end() && !orphans_.contains(task)) orphans_.take_up(task, found->second);
   }
   unsettled_.clear();
 }
@@ -234,13 +244,27 @@ bool Runner::overlap(std::uint64_t one, std::uint64_t other) {
   return std::ranges::any_of(first, [&](const std::string& key) { return second.contains(key); });
 }
 
-// The lowest number that belongs to no task that has to be explained yet.
+// The lowest number that belongs to no task that has to be explained yet, and whose files can be used.
 port::LaneSeat Runner::free_seat(model::JobId job) {
+  std::map<unsigned, std::string> unusable;
   for (unsigned number = 0;; ++number) {
     if (lanes_.contains(number) || unsettled_.contains(number) || orphans_.have_lane(number) || unknown_.contains(number))
       continue;
-    if (std::optional<port::LaneSeat> seat = ports_.lanes.take(number, job)) return std::move(*seat);
+    try {
+      std::optional<port::LaneSeat> seat = ports_.lanes.take(number, job);
+      if (!seat) continue;
+      for (const auto& [other, problem] : unusable) leave_alone(other, problem);
+      return std::move(*seat);
+    } catch (const Error& error) {
+      if (!may_be_of_one_file(error.sys_errno()) || unusable.size() == most_unusable) throw;
+      unusable.emplace(number, error.full());
+    }
   }
+}
+
+void Runner::leave_alone(unsigned number, const std::string& problem) {
+  ports_.say(fmt::format("lane {}: {}; it is left alone until that is mended", number, problem));
+  unknown_.insert(number);
 }
 
 void Runner::give_way(unsigned number) { send_away(lanes_.at(number)); }
@@ -312,17 +336,22 @@ std::optional<SteadyTime> Runner::next_look() const {
   const auto consider = [&](SteadyTime time) { if (!next || time < *next) next = time; };
   for (const auto& [request_class, back_off] : back_offs_)
     if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
-  if (try_again_) consider(*try_again_);
+  if (trouble_.is_on()) consider(trouble_.again());
   if (!seat_.removals || !unknown_.empty()) consider(std::chrono::steady_clock::now() + between_looks);
-  if (const auto time = orphans_.next_look()) consider(*time);
+  for (const auto& [number, lane] : lanes_)
+    if (!lane.end) consider(std::chrono::steady_clock::now() + between_looks_at_a_child);
+  if (const auto time = orphans_.next_look(); time && !trouble_.is_on()) consider(*time);
   return next;
 }
 
+// In trouble nobody may have looked at what the alarm and the ends of orphans tell of: they would tell of it all the time.
 void Runner::sleep(std::optional<SteadyTime> deadline) {
-  std::vector<pollfd> watched{
-      {seat_.wake.get(), POLLIN, 0}, {alarm_.fd(), POLLIN, 0}, {seat_.removals.get(), POLLIN, 0}};
+  std::vector<pollfd> watched{{seat_.wake.get(), POLLIN, 0}, {seat_.removals.get(), POLLIN, 0}};
   for (const auto& [number, lane] : lanes_) watched.push_back({lane.end.get(), POLLIN, 0});
-  for (const int end : orphans_.ends()) watched.push_back({end, POLLIN, 0});
+  if (!trouble_.is_on()) {
+    watched.push_back({alarm_.fd(), POLLIN, 0});
+    for (const int end : orphans_.ends()) watched.push_back({end, POLLIN, 0});
+  }
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
   if (thole::drain(seat_.wake.get())) tell_the_unreachable();
   if (seat_.removals) thole::drain(seat_.removals.get());
@@ -337,14 +366,11 @@ void Runner::pass() {
     if (!keeps_seat_) return;
     look_after();
     plan();
-    trouble_pause_ = Seconds{0};
-    try_again_.reset();
+    trouble_.over();
   } catch (const port::NewerFile&) {
     throw;
   } catch (const Error& error) {
-    ports_.say(error.full());
-    trouble_pause_ = std::clamp(trouble_pause_ * 2, Seconds{1}, longest_trouble_pause);
-    try_again_ = std::chrono::steady_clock::now() + trouble_pause_;
+    trouble_.met(error.full(), ports_.say);
   }
 }
 
@@ -361,7 +387,7 @@ void Runner::run() {
     }
     const SteadyTime now = std::chrono::steady_clock::now();
     std::optional<SteadyTime> deadline = next_look();
-    if (!idle() || try_again_) {
+    if (!idle() || trouble_.is_on()) {
       busy_until = now;
     } else {
       const SteadyTime leave_at = busy_until + options_.grace;

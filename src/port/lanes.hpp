@@ -84,10 +84,11 @@ class Lanes {
   // What lives of a run, as descriptors that become readable when they end, of many a few: its command, those that carry its
   // mark, and those of which it cannot be told. The last ones get no signal.
   virtual std::vector<Fd> bearers(const RunTrace& run) = 0;
-  virtual void signal_bearers(const RunTrace& run, int signal) = 0;
+  virtual bool signal_bearers(const RunTrace& run, int signal) = 0;   // false: there are none
 
-  // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks.
-  virtual std::vector<Fd> holders(unsigned number) = 0;
+  // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks, but for those
+  // that carry the mark of another run.
+  virtual std::vector<Fd> holders(unsigned number, const RunTrace& run) = 0;
 
   // A command for the shell, in the background and nobody's child; what becomes of it is not known.
   virtual void run_aside(const std::string& command, const std::string& directory,

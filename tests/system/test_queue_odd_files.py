@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from queue_inside import Queue
-from run_tools import eventually
+from run_tools import eventually, gone
 
 
 @pytest.fixture
@@ -130,3 +130,47 @@ def test_one_lane_that_cannot_be_looked_at_keeps_no_other(queue):
     queue.call("cancel", first)
     queue.until_ended(first)
     assert queue.states(first) == {"cancelled": 1} and problems(queue) == []
+
+
+ODD_OF_A_LANE = [("0.life", "file"), ("0", "directory")]
+
+
+def killed_with_odd_files(queue, name, kind):
+    """A job whose lane is dead, and whose lane's files are no more what they were; its process, and what lies there."""
+    job = queue.submit("-g", "1", "--", "sleep", "600")
+    [sleeper] = queue.until_asleep()
+    lanes = queue.lanes()
+    odd = queue.directory / "lanes" / name
+    odd.rename(queue.folder / "away")
+    put(odd, kind)
+    assert queue.kill(lanes) == 1
+    eventually(lambda: gone(lanes[0]), "the lane is dead")
+    return job, sleeper, odd
+
+
+@pytest.mark.parametrize("name, kind", ODD_OF_A_LANE)
+def test_a_dead_lane_that_cannot_be_looked_at_keeps_no_other_job_from_running(queue, name, kind):
+    job, sleeper, odd = killed_with_odd_files(queue, name, kind)
+    eventually(lambda: str(odd) in queue.runner_log(), "what is wrong, and where")
+    other = queue.submit("-g", "1", "--", "true")
+    queue.until_ended(other)
+    assert queue.states(other) == {"done": 1} and queue.states(job) == {"running": 1}, queue.runner_log()
+    odd.rmdir() if kind == "directory" else odd.unlink()
+    (queue.folder / "away").rename(odd)
+    queue.call("cancel", job)
+    queue.until_ended(job)
+    assert queue.states(job) == {"cancelled": 1}, queue.runner_log()
+    eventually(lambda: gone(sleeper), "its process has ended, too")
+
+
+@pytest.mark.parametrize("name, kind", [("0.life", "file"), ("0.mail", "file"), ("0", "directory")])
+def test_a_lane_gets_other_files_where_those_of_a_number_cannot_be_used(queue, name, kind):
+    first = queue.submit("-g", "0", "--", "true")
+    queue.until_ended(first)
+    odd = queue.directory / "lanes" / name
+    odd.unlink()
+    put(odd, kind)
+    second = queue.submit("-g", "0", "--", "true")
+    queue.until_ended(second)
+    assert queue.states(second) == {"done": 1}, queue.runner_log()
+    assert str(odd) in queue.runner_log()

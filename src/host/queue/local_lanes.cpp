@@ -44,14 +44,23 @@ void write_pid(const Fd& lock) {
   if (::ftruncate(lock.get(), 0) == 0) static_cast<void>(::pwrite(lock.get(), pid.data(), pid.size(), 0) > 0);
 }
 
+// A killed process closes its files first. Until it has ended its tasks are its children, and its end sends those of them that
+// stand still by then a HUP and a CONT, as the kernel does with a process group that nobody looks after any more.
+bool is_lane_on_its_way_out(pid_t pid) {
+  const auto process = read_process(pid);
+  return process && process->name == lane_process_name && user_of(pid) == ::geteuid() && is_dying(pid);
+}
+
 // Its number may mean somebody else: to whoever is in another pid namespace, or when it has been used again. Its tasks have no
 // copy of its mail.
 void find_process(port::LaneView& lane, const QueueFiles& files) {
-  if (!lane.mail || !lane.record) return;
+  if (!lane.record) return;
   const pid_t pid = lane.record->pid;
-  if (pid > 0) lane.process = open_pidfd(pid);
-  if (lane.process && has_open(pid, lane.mail.get())) lane.pid = pid;
-  else lane.process = files.reach_lane(lane.number);   // an error of it tells that nobody reads any more
+  Fd process = pid > 0 ? end_of(pid) : Fd();
+  const bool known = process && lane.mail && has_open(pid, lane.mail.get());
+  if (known) lane.pid = pid;
+  if (known || (process && is_lane_on_its_way_out(pid))) lane.process = std::move(process);
+  else if (lane.mail) lane.process = files.reach_lane(lane.number);   // an error of it tells that nobody reads any more
 }
 
 }  // namespace
@@ -150,14 +159,19 @@ std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
   return ends;
 }
 
-void LocalLanes::signal_bearers(const port::RunTrace& run, int signal) { signal_processes_of(run, run.mark + '\0', signal); }
+bool LocalLanes::signal_bearers(const port::RunTrace& run, int signal) {
+  return signal_processes_of(run, run.mark + '\0', signal);
+}
 
 // By their descriptors: the name that a file had says so also when it has been removed, or its directory moved. Where the
 // record is there, whoever has neither that nor the lock open is of a queue that had the same directory before.
-std::vector<Fd> LocalLanes::holders(unsigned number) {
+std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) {
   const std::string of_this_queue = "THOLE_QUEUE_DIR=" + files_.directory();
   Fd life = files_.watch_life(number), record;
   const bool is_there = static_cast<bool>(files_.map_record(number, false, &record));
+  const auto of_another_run = [&](pid_t pid) {
+    return look_for_word(pid, "THOLE_TASK=") == Word::there && !has_word(pid, "THOLE_TASK=" + run.mark);
+  };
   const auto may_be_ours = [&](pid_t pid) {
     return !is_there || has_open(pid, record.get()) || (life && has_open(pid, life.get()));
   };
@@ -165,7 +179,7 @@ std::vector<Fd> LocalLanes::holders(unsigned number) {
   for (pid_t pid : pids_to_look_at())
     if (pid != ::getpid() && looked([&] { return has_own_fifo_open(pid, fmt::format("/{}.life", number)); }) &&
         looked([&] { return may_be_ours(pid); }) &&
-        looked([&] { return has_word(pid, of_this_queue); }))
+        looked([&] { return has_word(pid, of_this_queue); }) && !of_another_run(pid))
       if (Fd end = end_of(pid)) {
         ends.push_back(std::move(end));
         if (ends.size() == most_ends) break;

@@ -19,8 +19,8 @@ class LocalLanes : public port::Lanes {
   bool stands(const port::LaneSeat& seat) override { return files_.stands(seat); }
   bool is_reachable(unsigned number, const Fd& mail) override { return files_.is_mail_of(number, mail); }
   std::vector<Fd> bearers(const port::RunTrace& run) override;
-  void signal_bearers(const port::RunTrace& run, int signal) override;
-  std::vector<Fd> holders(unsigned number) override;
+  bool signal_bearers(const port::RunTrace& run, int signal) override;
+  std::vector<Fd> holders(unsigned number, const port::RunTrace& run) override;
   void run_aside(const std::string& command, const std::string& directory,
                  const std::vector<std::string>& environment) override;
 

@@ -110,7 +110,7 @@ void for_each_process_of(const port::RunTrace& run, const std::string& mark, con
   }
 }
 
-void signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal) {
+bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal) {
   std::set<pid_t> told;
   bool anew = true;
   pid_t group = 0;
@@ -127,6 +127,7 @@ void signal_processes_of(const port::RunTrace& run, const std::string& mark, int
       return true;
     });
   }
+  return !told.empty();
 }
 
 }  // namespace thole::host

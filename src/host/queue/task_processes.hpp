@@ -50,7 +50,8 @@ struct TaskProcess {
 void for_each_process_of(const port::RunTrace& run, const std::string& mark, const std::function<bool(TaskProcess)>& visit);
 inline constexpr std::size_t most_ends = 8;      // the end of any calls for another look
 
-// To the command, with its process group, and to those with the mark. What forks meanwhile is looked for again.
-void signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal);
+// To the command, with its process group, and to those with the mark. What forks meanwhile is looked for again. False: there
+// are none.
+bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal);
 
 }  // namespace thole::host

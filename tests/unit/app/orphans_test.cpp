@@ -1,128 +1,82 @@
 // What a dead lane has left, over the real store: lanes and processes are only told of.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <ctime>
+#include <thread>
 
 #include "app/orphans.hpp"
-#include "host/process/local_binder.hpp"
-#include "host/queue/local_door.hpp"
-#include "host/queue/log_files.hpp"
-#include "unit/host/store/queue_fixture.hpp"
+#include "unit/app/told_of_lanes.hpp"
 
 namespace thole::host {
 namespace {
 
-struct ToldOfLanes : port::Lanes {
-  std::function<Fd()> on_look = [] { return Fd(); };   // returns what hangs up when nobody has the lock any more
-  model::LaneRecord* record = nullptr;
-  bool lives = false;                            // a process of the task
-  std::vector<int> signals;
-
-  std::optional<port::RunnerSeat> sit() override { return std::nullopt; }
-  bool keep(port::RunnerSeat&) override { return true; }
-  std::vector<port::LaneView> look() override { return {}; }
-  std::optional<port::LaneSeat> take(unsigned, model::JobId) override { return std::nullopt; }
-  port::LaneView look_at(unsigned number) override {
-    port::LaneView view;
-    view.number = number;
-    view.end = on_look();
-    view.held = static_cast<bool>(view.end);
-    view.record = port::MappedRecord(record, [](model::LaneRecord*) {});
-    return view;
-  }
-  bool stands(const port::LaneSeat&) override { return true; }
-  bool is_reachable(unsigned, const Fd&) override { return true; }
-  pid_t fork(port::LaneSeat, port::RunnerSeat&, const std::function<int(port::LaneSeat&)>&) override { return -1; }
-  std::vector<Fd> bearers(const port::RunTrace&) override {
-    std::vector<Fd> ends;
-    if (lives) ends.emplace_back(::eventfd(0, EFD_CLOEXEC));
-    return ends;
-  }
-  void signal_bearers(const port::RunTrace&, int signal) override { signals.push_back(signal); }
-  std::vector<Fd> holders(unsigned) override { return {}; }
-  void run_aside(const std::string&, const std::string&, const std::vector<std::string>&) override {}
-};
-
-struct ClockOfOrphans : port::Clock {
-  WallTime wall() const override { return at(100); }
-  SteadyTime steady() const override { return {}; }
-};
-
-class OrphansTest : public QueueTest {
+class OrphansTest : public LanesTest {
  protected:
-  OrphansTest() {
-    record.magic = model::lane_magic;
-    boot.copy(record.boot.data(), boot.size());
-    lanes.record = &record;
-    orphans.of_queue(store->secret(), 0);
-  }
+  OrphansTest() { orphans.of_queue(store->secret(), 0); }
 
-  // Its one task runs in a lane that has died; `ran` and `phase`: what the lane has noted.
-  model::Task left_running(const port::Submission& submission, model::TaskPhase phase, std::int32_t limit_clock = 0) {
+  // Its tasks run in a lane that has died; `phase` and `limit_clock`: what the lane has noted.
+  std::vector<model::Task> left_running(const port::Submission& submission, model::TaskPhase phase,
+                                        std::int32_t limit_clock = 0) {
     const model::JobId id = submit(submission);
-    take(id);
-    const model::Task task = store->running().at(0);
-    model::LanePlace& place = record.places[0];
-    place.job = task.job;
-    place.task = task.index;
-    place.runs = task.runs;
-    place.limit_clock = limit_clock;
-    place.started_ms = std::chrono::duration_cast<Millis>(at(1).time_since_epoch()).count();
-    place.phase.store(phase);
-    return task;
+    take(id, static_cast<unsigned>(submission.tasks));
+    const std::vector<model::Task> tasks = store->running();
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      model::LanePlace& place = record.places[i];
+      place.job = tasks[i].job;
+      place.task = tasks[i].index;
+      place.runs = tasks[i].runs;
+      place.limit_clock = limit_clock;
+      place.started_ms = std::chrono::duration_cast<Millis>(at(1).time_since_epoch()).count();
+      place.phase.store(phase);
+    }
+    return tasks;
+  }
+  model::Task one_left_running(const port::Submission& submission, model::TaskPhase phase, std::int32_t limit_clock = 0) {
+    return left_running(submission, phase, limit_clock).at(0);
+  }
+  static port::Submission limited(std::uint64_t tasks = 1) {
+    port::Submission submission = job(tasks);
+    submission.terms.time = Seconds{3600};
+    return submission;
+  }
+  void settle(const model::Task& task) {
+    orphans.take_up(task, std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}));
+    orphans.look_after();
   }
   bool runs_in_store() { return !store->running().empty(); }
+  std::string reason(const model::Task& task) { return store->task(task.job, task.index)->reason; }
 
-  const std::string boot = "this boot";
-  model::LaneRecord record{};
-  ToldOfLanes lanes;
-  ClockOfOrphans clock;
-  LocalDoor door{directory, {}};
-  LogFiles logs{directory + "/logs"};
-  LocalBinder binder;
-  app::QueuePorts ports{.site = {},
-                        .jobs = *store,
-                        .lanes = lanes,
-                        .door = door,
-                        .logs = logs,
-                        .keeper = {},
-                        .bind = {binder},
-                        .clock = clock,
-                        .carry = {},
-                        .queue = directory,
-                        .host = "host",
-                        .boot = boot,
-                        .say = [](const std::string&) {}};
   app::Orphans orphans{ports};
 };
 
 TEST_F(OrphansTest, ACommandThatIsReachedAndClosesTheLockDuringTheLookIsNotLost) {
-  const model::Task task = left_running(job(), model::TaskPhase::taken);
+  const model::Task task = one_left_running(job(), model::TaskPhase::taken);
   lanes.on_look = [&] {
     record.places[0].phase.store(model::TaskPhase::reached);
-    lanes.lives = true;
+    lanes.begin(task);
     return Fd();
   };
-  orphans.settle(task, &record);
+  settle(task);
   EXPECT_TRUE(orphans.contains(task));
   EXPECT_TRUE(runs_in_store());
 }
 
 TEST_F(OrphansTest, WhatNeverBeganAndNobodyHasTheLockOfIsQueuedAgain) {
-  const model::Task task = left_running(job(), model::TaskPhase::taken);
-  orphans.settle(task, &record);
+  const model::Task task = one_left_running(job(), model::TaskPhase::taken);
+  settle(task);
   EXPECT_FALSE(orphans.contains(task));
   EXPECT_EQ(count(task.job, model::TaskState::queued), 1u);
 }
 
 TEST_F(OrphansTest, WhatWasStoppedByARunnerBeforeIsContinuedWhenTheStoreDoesNotSayPaused) {
-  port::Submission limited = job();
-  limited.terms.time = Seconds{3600};
-  const model::Task task = left_running(limited, model::TaskPhase::reached, -1 - 30);
-  lanes.lives = true;
-  orphans.settle(task, &record);
-  orphans.look_after();
+  const model::Task task = one_left_running(limited(), model::TaskPhase::reached, -1 - 30);
+  lanes.begin(task);
+  settle(task);
   EXPECT_EQ(lanes.signals, std::vector<int>{SIGCONT});
   EXPECT_EQ(record.places[0].limit_clock, 99 - 30) << "it has run for 30 s, and stood for the rest";
   EXPECT_TRUE(orphans.next_look());
@@ -131,16 +85,136 @@ TEST_F(OrphansTest, WhatWasStoppedByARunnerBeforeIsContinuedWhenTheStoreDoesNotS
 }
 
 TEST_F(OrphansTest, WhatTheStoreSaysIsPausedIsStoppedAndItsLimitStandsStill) {
-  port::Submission limited = job();
-  limited.terms.time = Seconds{3600};
-  const model::Task task = left_running(limited, model::TaskPhase::reached);
-  lanes.lives = true;
+  const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
+  lanes.begin(task);
   alter(task.job, port::Verb::pause);
-  orphans.settle(store->running().at(0), &record);
-  orphans.look_after();
+  settle(store->running().at(0));
   EXPECT_EQ(lanes.signals, std::vector<int>{SIGSTOP});
   EXPECT_EQ(record.places[0].limit_clock, -1 - 99);
-  EXPECT_FALSE(orphans.next_look());
+}
+
+// Somebody may have let it go on: a CONT of the kernel.
+TEST_F(OrphansTest, WhatIsPausedIsToldSoAgainAndAgainInPausesThatGrow) {
+  const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
+  lanes.begin(task);
+  alter(task.job, port::Verb::pause);
+  settle(store->running().at(0));
+  std::vector<Millis> pauses;
+  for (int i = 0; i < 3; ++i) {
+    const auto next = orphans.next_look();
+    ASSERT_TRUE(next);
+    std::this_thread::sleep_until(*next);        // as the runner does
+    orphans.look_after();
+    ASSERT_EQ(lanes.signals, std::vector<int>(static_cast<std::size_t>(i) + 2, SIGSTOP));
+    pauses.push_back(std::chrono::ceil<Millis>(*orphans.next_look() - *next));
+  }
+  EXPECT_GT(pauses.back(), pauses.front());
+  alter(task.job, port::Verb::proceed);
+  orphans.look_after();
+  EXPECT_EQ(lanes.signals.back(), SIGCONT);
+}
+
+TEST_F(OrphansTest, ALimitGoesByTheStartOfTheCommandAndNotByTheClock) {
+  const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  const std::int64_t ticks = ::sysconf(_SC_CLK_TCK), half_a_second = ticks / 2;
+  const std::int64_t started = now.tv_sec * ticks + now.tv_nsec * ticks / 1'000'000'000 - 30 * ticks - half_a_second;
+  if (started <= 0) GTEST_SKIP() << "this machine has been up for less than 31 s";
+  record.commands[0].start_ticks = static_cast<std::uint64_t>(started);
+  lanes.begin(task);
+  alter(task.job, port::Verb::pause);
+  settle(store->running().at(0));
+  EXPECT_LE(record.places[0].limit_clock, -1 - 30);
+  EXPECT_GT(record.places[0].limit_clock, -1 - 90) << "99 s by the clock";
+}
+
+// Of two tasks of a lane the lock is one.
+TEST_F(OrphansTest, OneThatHasEndedDoesNotWaitForItsNeighbourNorIsItCalledEndedAtItsLimit) {
+  const Fd lock(::eventfd(0, EFD_CLOEXEC));
+  lanes.on_look = [&] { return Fd(::fcntl(lock.get(), F_DUPFD_CLOEXEC, 3)); };
+  const std::vector<model::Task> tasks = left_running(limited(2), model::TaskPhase::reached);
+  ASSERT_EQ(tasks.size(), 2u);
+  for (const model::Task& task : tasks) lanes.begin(task);
+  for (const model::Task& task : tasks) settle(task);
+  lanes.end(tasks[0]);
+  orphans.look_after();
+  EXPECT_FALSE(orphans.contains(tasks[0]));
+  EXPECT_TRUE(orphans.contains(tasks[1]));
+  EXPECT_EQ(count(tasks[0].job, model::TaskState::lost), 1u);
+  EXPECT_THAT(reason(tasks[0]), testing::Not(testing::HasSubstr("time limit")));
+  lanes.end(tasks[1]);
+  orphans.look_after();
+  EXPECT_TRUE(orphans.contains(tasks[1])) << "something has the lock, and it may be of this one";
+  ::eventfd_write(lock.get(), 1);
+  orphans.look_after();
+  EXPECT_TRUE(orphans.empty());
+}
+
+TEST_F(OrphansTest, WhatIsGoneWhenItsTimeIsOverWasNotEndedForThat) {
+  Fd lock(::eventfd(0, EFD_CLOEXEC));
+  lanes.on_look = [&] { return Fd(::fcntl(lock.get(), F_DUPFD_CLOEXEC, 3)); };
+  port::Submission submission = job();
+  submission.terms.time = Seconds{50};           // it began 99 s ago
+  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
+  settle(task);
+  EXPECT_EQ(lanes.signals.at(0), SIGINT) << "for what it cannot see";
+  ::eventfd_write(lock.get(), 1);
+  orphans.look_after();
+  EXPECT_TRUE(orphans.empty());
+  EXPECT_THAT(reason(task), testing::Not(testing::HasSubstr("time limit")));
+}
+
+TEST_F(OrphansTest, WhatWasEndedAtItsLimitIsToldSo) {
+  port::Submission submission = job();
+  submission.terms.time = Seconds{50};
+  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
+  lanes.begin(task);
+  settle(task);
+  lanes.end(task);
+  orphans.look_after();
+  EXPECT_THAT(reason(task), testing::HasSubstr("time limit"));
+}
+
+TEST_F(OrphansTest, AStepOfItsEndThatCouldNotBeMadeIsMadeLater) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  lanes.begin(task);
+  settle(task);
+  alter(task.job, port::Verb::cancel);
+  lanes.signals.clear();
+  lanes.cannot_be_signalled = true;
+  for (int i = 0; i < 3; ++i) orphans.look_after();
+  EXPECT_EQ(said.size(), 1u) << "it is told once";
+  EXPECT_TRUE(orphans.ends().empty()) << "they would call for a look all the time";
+  ASSERT_TRUE(orphans.next_look());
+  EXPECT_GT(*orphans.next_look(), std::chrono::steady_clock::now());
+  lanes.cannot_be_signalled = false;
+  orphans.look_after();
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT}));
+  EXPECT_FALSE(orphans.ends().empty());
+}
+
+TEST_F(OrphansTest, OneThatCannotBeLookedAtIsNoReasonToLeaveTheOthersAlone) {
+  const std::vector<model::Task> tasks = left_running(job(2), model::TaskPhase::reached);
+  lanes.on_look = []() -> Fd { throw Error(ErrorCode::unavailable, "this is no FIFO"); };
+  lanes.begin(tasks.at(0));
+  EXPECT_NO_THROW(settle(tasks[0]));
+  lanes.on_look = [] { return Fd(); };
+  orphans.take_up(tasks.at(1), std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}));
+  lanes.on_look = [first = true]() mutable -> Fd {   // the last one is looked at first
+    if (std::exchange(first, false)) return Fd();
+    throw Error(ErrorCode::unavailable, "this is no FIFO");
+  };
+  orphans.look_after();
+  EXPECT_FALSE(orphans.contains(tasks[1])) << "it was lost";
+  EXPECT_TRUE(orphans.contains(tasks[0]));
+  EXPECT_TRUE(orphans.have_lane(static_cast<unsigned>(tasks[0].lane))) << "nobody else gets its files";
+  EXPECT_EQ(std::ranges::count_if(said, [](const auto& text) { return text.find("no FIFO") != text.npos; }), 1);
+  lanes.on_look = [] { return Fd(); };
+  orphans.look_after();
+  lanes.end(tasks[0]);
+  orphans.look_after();
+  EXPECT_FALSE(runs_in_store());
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_F(QueueSeats, WhoCannotBeLookedAtIsNotCountedAsGone) {
       {"lanes", [&] { lanes.look(); }},
       {"a lane", [&] { lanes.look_at(0); }},
       {"bearers", [&] { lanes.bearers({"no such mark"}); }},
-      {"holders", [&] { lanes.holders(0); }},
+      {"holders", [&] { lanes.holders(0, {"no such mark"}); }},
       {"the seat", [&] { look_at_seat(directory_ + "/runner"); }},
       {"the boot", [] { known_boot_id(); }},
   };
@@ -76,6 +76,28 @@ TEST_F(QueueSeats, ARunnerThatWasKilledAndCannotEndKeepsNobody) {
 }
 
 // It would have left, and those who have told it something would have nobody.
+// It closes its files first, and its tasks are its children until it has ended.
+TEST_F(QueueSeats, AKilledLaneIsThereUntilItHasEnded) {
+  LocalLanes lanes(directory_);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_NAME, lane_process_name);
+    become_undead();
+  }
+  auto seat = lanes.take(0, 1);
+  ASSERT_TRUE(seat);
+  seat->record->pid = child;
+  seat.reset();
+  while (!is_dying(child)) std::this_thread::yield();
+  const auto dying = lanes.look_at(0);
+  ASSERT_TRUE(dying.process);
+  EXPECT_FALSE(is_readable(dying.process.get()));
+  ::kill(child, SIGKILL);
+  EXPECT_TRUE(is_ended_by(dying.process, std::nullopt));
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(lanes.look_at(0).process);
+}
+
 TEST_F(QueueSeats, WhoFindsTheSeatWithADyingRunnerListensToNobodyAndTakesItAfterwards) {
   const pid_t undead = undead_runner(directory_);
   const pid_t next = ::fork();

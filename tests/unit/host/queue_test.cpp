@@ -172,9 +172,10 @@ TEST_F(QueueSeats, AStrangersProcessBearsNoMarkAndHasNoLane) {
   while (lanes.bearers({"1.0.1@" + directory_}).size() < 2 && all_run()) {}
   while (!has_word(stranger, "THOLE_QUEUE_DIR=" + directory_) && all_run()) {}
   EXPECT_EQ(lanes.bearers({"1.0.1@" + directory_}).size(), 2u);
-  EXPECT_TRUE(lanes.holders(7).empty()) << "a FIFO of a stranger";
-  EXPECT_TRUE(lanes.holders(8).empty()) << "one that anybody may open";
-  EXPECT_EQ(lanes.holders(9).size(), 1u);
+  const port::RunTrace run{.mark = "1.0.1@" + directory_};
+  EXPECT_TRUE(lanes.holders(7, run).empty()) << "a FIFO of a stranger";
+  EXPECT_TRUE(lanes.holders(8, run).empty()) << "one that anybody may open";
+  EXPECT_EQ(lanes.holders(9, run).size(), 1u);
   for (const pid_t child : {stranger, in_the_open, ours}) {
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);

@@ -1,0 +1,100 @@
+// The runner over the real store, with lanes that are only told of.
+#include "app/runner.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "app/lane.hpp"
+#include "base/poke.hpp"
+#include "base/stream.hpp"
+#include "unit/app/told_of_lanes.hpp"
+
+namespace thole::host {
+namespace {
+
+struct NoAlarm : port::WallAlarm {
+  void set(std::optional<WallTime>) override {}
+  int fd() const override { return -1; }
+};
+
+// One that forks lanes which end at once, and has no descriptor to be had then until its next pass.
+struct LanesWithoutDescriptors : ToldOfLanes {
+  std::function<void()> on_fork, on_end;
+  rlimit before{};
+  Fd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::atomic<bool> given_up = false;
+  bool sat = false;
+
+  LanesWithoutDescriptors() { ::getrlimit(RLIMIT_NOFILE, &before); }
+
+  std::optional<port::RunnerSeat> sit() override {
+    if (std::exchange(sat, true)) return std::nullopt;
+    port::RunnerSeat seat;
+    seat.wake = Fd(::fcntl(wake.get(), F_DUPFD_CLOEXEC, 3));
+    return seat;
+  }
+  bool keep(port::RunnerSeat&) override {
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    return !given_up;
+  }
+  std::optional<port::LaneSeat> take(unsigned number, model::JobId) override {
+    port::LaneSeat seat;
+    seat.number = number;
+    seat.record = port::MappedRecord(record, [](model::LaneRecord*) {});
+    return seat;
+  }
+  pid_t fork(port::LaneSeat, port::RunnerSeat&, const std::function<int(port::LaneSeat&)>&) override {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(static_cast<int>(app::LaneEnd::nothing_to_do));
+    on_fork();
+    const rlimit none{0, before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    return child;
+  }
+};
+
+class RunnerTest : public LanesTest {
+ protected:
+  LanesWithoutDescriptors starved;
+  app::QueuePorts starved_ports = [this] {
+    starved.record = &record;
+    return app::QueuePorts{.site = {}, .jobs = *store, .lanes = starved, .door = door, .logs = logs, .keeper = {},
+                           .bind = {binder}, .clock = clock, .carry = {}, .queue = directory, .host = "host", .boot = boot,
+                           .say = [](const std::string&) {}};
+  }();
+  NoAlarm alarm;
+};
+
+TEST_F(RunnerTest, ALaneForWhoseEndThereWasNoDescriptorIsSeenToEnd) {
+  port::Submission submission = job();
+  submission.spec.request.gpus = 0;
+  const model::JobId id = submit(submission);
+  starved.on_fork = [&] { alter(id, port::Verb::cancel); };   // then nothing is left to do but to see its end
+  app::RunnerOptions options;
+  options.grace = Millis{0};
+  std::mutex mutex;
+  std::condition_variable done;
+  bool left = false;
+  std::jthread watch([&] {
+    std::unique_lock lock(mutex);
+    if (done.wait_for(lock, Seconds{60}, [&] { return left; })) return;
+    starved.given_up = true;
+    poke(starved.wake.get());
+  });
+  EXPECT_NO_THROW(app::run_runner(starved_ports, alarm, options));
+  {
+    const std::lock_guard lock(mutex);
+    left = true;
+  }
+  done.notify_one();
+  watch.join();
+  EXPECT_FALSE(starved.given_up) << "the runner waited for a lane that had ended";
+}
+
+}  // namespace
+}  // namespace thole::host

@@ -1,0 +1,105 @@
+// A queue's ports over the real store: of lanes and of processes they only tell.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/queue_ports.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "host/process/local_binder.hpp"
+#include "host/queue/local_door.hpp"
+#include "host/queue/log_files.hpp"
+#include "unit/host/store/queue_fixture.hpp"
+
+namespace thole::host {
+
+struct ToldOfLanes : port::Lanes {
+  std::function<Fd()> on_look = [] { return Fd(); };   // returns what hangs up when nobody has the lock any more
+  model::LaneRecord* record = nullptr;
+  std::vector<int> signals;
+  bool cannot_be_signalled = false;
+
+  // A process of the task.
+  void begin(const model::Task& task) { living_[run_of(task)] = Fd(::eventfd(0, EFD_CLOEXEC)); }
+  void end(const model::Task& task) {
+    ::eventfd_write(living_.at(run_of(task)).get(), 1);   // as its descriptors tell
+    living_.erase(run_of(task));
+  }
+
+  std::optional<port::RunnerSeat> sit() override { return std::nullopt; }
+  bool keep(port::RunnerSeat&) override { return true; }
+  std::vector<port::LaneView> look() override { return {}; }
+  std::optional<port::LaneSeat> take(unsigned, model::JobId) override { return std::nullopt; }
+  port::LaneView look_at(unsigned number) override {
+    port::LaneView view;
+    view.number = number;
+    view.end = on_look();
+    view.held = static_cast<bool>(view.end);
+    view.record = port::MappedRecord(record, [](model::LaneRecord*) {});
+    return view;
+  }
+  bool stands(const port::LaneSeat&) override { return true; }
+  bool is_reachable(unsigned, const Fd&) override { return true; }
+  pid_t fork(port::LaneSeat, port::RunnerSeat&, const std::function<int(port::LaneSeat&)>&) override { return -1; }
+  std::vector<Fd> bearers(const port::RunTrace& run) override {
+    std::vector<Fd> ends;
+    for (const auto& [mark, end] : living_)
+      if (run.mark.starts_with(mark)) ends.emplace_back(::fcntl(end.get(), F_DUPFD_CLOEXEC, 3));
+    return ends;
+  }
+  bool signal_bearers(const port::RunTrace& run, int signal) override {
+    if (cannot_be_signalled) throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(EMFILE);
+    signals.push_back(signal);
+    return !bearers(run).empty();
+  }
+  std::vector<Fd> holders(unsigned, const port::RunTrace&) override { return {}; }
+  void run_aside(const std::string&, const std::string&, const std::vector<std::string>&) override {}
+
+ private:
+  static std::string run_of(const model::Task& task) { return fmt::format("{}.{}.{}.", task.job, task.index, task.runs); }
+  std::map<std::string, Fd> living_;
+};
+
+struct ClockOfLanes : port::Clock {
+  WallTime wall() const override { return at(100); }
+  SteadyTime steady() const override { return {}; }
+};
+
+class LanesTest : public QueueTest {
+ protected:
+  LanesTest() {
+    record.magic = model::lane_magic;
+    boot.copy(record.boot.data(), boot.size());
+    lanes.record = &record;
+  }
+
+  const std::string boot = "this boot";
+  model::LaneRecord record{};
+  ToldOfLanes lanes;
+  ClockOfLanes clock;
+  LocalDoor door{directory, {}};
+  LogFiles logs{directory + "/logs"};
+  LocalBinder binder;
+  std::vector<std::string> said;
+  app::QueuePorts ports{.site = {},
+                        .jobs = *store,
+                        .lanes = lanes,
+                        .door = door,
+                        .logs = logs,
+                        .keeper = {},
+                        .bind = {binder},
+                        .clock = clock,
+                        .carry = {},
+                        .queue = directory,
+                        .host = "host",
+                        .boot = boot,
+                        .say = [this](const std::string& text) { said.push_back(text); }};
+};
+
+}  // namespace thole::host
