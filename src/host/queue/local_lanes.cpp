@@ -169,8 +169,8 @@ std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) 
   const std::string of_this_queue = "THOLE_QUEUE_DIR=" + files_.directory();
   Fd life = files_.watch_life(number), record;
   const bool is_there = static_cast<bool>(files_.map_record(number, false, &record));
-  const auto of_another_run = [&](pid_t pid) {
-    return look_for_word(pid, "THOLE_TASK=") == Word::there && !has_word(pid, "THOLE_TASK=" + run.mark);
+  const auto may_be_of_run = [&](pid_t pid) {
+    return look_for_word(pid, "THOLE_TASK=") != Word::there || has_word(pid, "THOLE_TASK=" + run.mark);
   };
   const auto may_be_ours = [&](pid_t pid) {
     return !is_there || has_open(pid, record.get()) || (life && has_open(pid, life.get()));
@@ -179,7 +179,7 @@ std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) 
   for (pid_t pid : pids_to_look_at())
     if (pid != ::getpid() && looked([&] { return has_own_fifo_open(pid, fmt::format("/{}.life", number)); }) &&
         looked([&] { return may_be_ours(pid); }) &&
-        looked([&] { return has_word(pid, of_this_queue); }) && !of_another_run(pid))
+        looked([&] { return has_word(pid, of_this_queue); }) && looked([&] { return may_be_of_run(pid); }))
       if (Fd end = end_of(pid)) {
         ends.push_back(std::move(end));
         if (ends.size() == most_ends) break;

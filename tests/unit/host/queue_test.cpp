@@ -176,6 +176,7 @@ TEST_F(QueueSeats, AStrangersProcessBearsNoMarkAndHasNoLane) {
   EXPECT_TRUE(lanes.holders(7, run).empty()) << "a FIFO of a stranger";
   EXPECT_TRUE(lanes.holders(8, run).empty()) << "one that anybody may open";
   EXPECT_EQ(lanes.holders(9, run).size(), 1u);
+  EXPECT_TRUE(lanes.holders(9, {.mark = "1.1.1@" + directory_}).empty()) << "it is of another run";
   for (const pid_t child : {stranger, in_the_open, ours}) {
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
