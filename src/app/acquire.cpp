@@ -113,6 +113,7 @@ port::Entry entry_for(const Site& site, const model::Request& request, const Acq
   entry.time = request.time;
   entry.leave = request.leave;
   entry.command = options.command;
+  entry.needs_note = !options.keeps_around;
   entry.cancel = options.cancel;
   entry.caution = options.caution;
   return entry;

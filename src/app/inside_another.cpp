@@ -46,7 +46,7 @@ void refuse_to_wait_for_oneself(const Site& site, const model::Request& request,
   std::optional<model::Holding> first;
   for (const model::Holding& holding : site.store.holdings()) {
     const auto kept = std::ranges::find(around, holding.key, &port::KeptAround::key);
-    if (kept == around.end() || !(kept->inherited || (!named.empty() && holding.id == named))) continue;
+    if (kept == around.end() || !(kept->to_the_end || (!named.empty() && holding.id == named))) continue;
     never.insert(kept->key);
     if (!first || (first->id != named && holding.id == named)) first = holding;
   }

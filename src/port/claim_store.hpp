@@ -84,6 +84,7 @@ struct Entry {
   std::optional<Seconds> time;         // declared length; recorded as `until` when the claim starts
   unsigned leave = 0;                  // units that stay free for others
   std::string command;                 // for people, cut to fit
+  bool needs_note = false;             // nothing of it runs: it is found, and released, by its note alone
   bool only_looks = false;             // one step that takes nothing: it waits for nobody
   std::vector<int> cancel;             // descriptors whose becoming readable ends every wait: Error(interrupted)
   std::function<void(const std::string&)> caution;   // told at once what keeps others from it; may be empty
@@ -137,7 +138,7 @@ struct InheritedLocks {
 // A unit whose lock is kept by what this process runs inside.
 struct KeptAround {
   std::string key;
-  bool inherited = false;              // by this process too, so as long as it lives; else by who started it, who may let go
+  bool to_the_end = false;             // of this process; else by a claim of who started it, who may let go before
 };
 
 // A unit that a claim would not get although nobody is seen to have it.

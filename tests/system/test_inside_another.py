@@ -57,10 +57,21 @@ def test_in_a_user_namespace_of_ones_own_ones_claim_is_told():
         assert f"this runs inside claim {done.stdout.strip()}, which was made outside of this user namespace" in told(done)
 
 
-def test_a_claim_around_that_nothing_names_is_told(box):
-    done = thole(box, "run", "-q", "-g", "2", "--", "sh", "-c", "echo $THOLE_CLAIM; exec env --unset=THOLE_CLAIM "
-                 f"--unset=CUDA_VISIBLE_DEVICES {THOLE} run -g 1 -- true")
-    assert done.returncode == 69, done.stderr
+CLOSING = "import os, sys; os.closerange(3, 1000); os.execvp(sys.argv[1], sys.argv[1:])"    # as tcsh does
+
+
+@pytest.mark.parametrize("start", [[], python(FROM_PYTHON), python(CLOSING), python(CLOSING) + python(FROM_PYTHON)],
+                         ids=["with its locks", "from Python", "from a shell that closes all", "from Python in that"])
+@pytest.mark.parametrize("outer", ["run", "map"])
+def test_a_claim_around_that_nothing_names_is_told(box, outer, start):
+    inside = ["sh", "-c", 'echo $THOLE_CLAIM; exec env --unset=THOLE_CLAIM --unset=CUDA_VISIBLE_DEVICES "$@"', "sh", *start,
+              THOLE, "run", "-g", "1", "--", "true"]
+    if outer == "run":
+        done = thole(box, "run", "-q", "-g", "2", "--", *inside)
+        assert done.returncode == 69, done.stderr
+    else:
+        done = thole(box, "map", "-q", "-g", "2", "--", *inside, ":::", "")
+        assert done.returncode == 1, done.stderr
     claim = done.stdout.strip()
     assert f"this runs inside claim {claim}, which THOLE_CLAIM does not name" in told(done)
     assert f"export THOLE_CLAIM={claim}" in told(done)

@@ -79,3 +79,6 @@ def test_without_room_for_a_file_a_claim_is_made_and_its_command_has_its_signal(
     file = tmp_path / "file"
     done = run(tmp_path, {resource.RLIMIT_FSIZE: 0}, "run", "-g", "1", "--", "sh", "-c", f"exec cat /etc/passwd > {file}")
     assert done.returncode != 0 and file.stat().st_size == 0, "the command is ended by SIGXFSZ as it would be without thole"
+    done = run(tmp_path, {resource.RLIMIT_FSIZE: 0}, "claim", "-g", "1")
+    assert done.returncode == 69 and "found" not in done.stdout, "nothing could release it"
+    assert "a file may have 0 bytes here (ulimit -f)" in " ".join(done.stderr.split()), done.stderr

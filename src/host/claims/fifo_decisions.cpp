@@ -143,8 +143,11 @@ void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::v
   } else if (entry_.shared) {
     throw Error(ErrorCode::unavailable, "no note can be made of this claim, and nothing is shared without one")
         .about(pass.nodes.path() + "/notes").because(errno).hint("claim without --share; thole doctor says what is wrong");
+  } else if (entry_.needs_note) {
+    throw Error(ErrorCode::unavailable, "no note can be made of this claim, and nothing would find it by its id")
+        .about(pass.nodes.path() + "/notes").because(errno).hint("thole doctor says what is wrong");
   } else {
-    caution("no note could be made of this claim: what claims inside it is refused");
+    caution("no note could be made of this claim: what claims inside it is refused, and it is not found by its id");
   }
   shared_.clear();
   for (std::size_t i = 0; i < decision.slots.size() && entry_.shared; ++i) shared_.push_back({decision.slots[i], places[i]});

@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <optional>
+#include <charconv>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/text.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
@@ -15,19 +18,38 @@
 namespace thole::host {
 namespace {
 
-// Our own claims are closed by execve: what is not was there before this program.
-bool is_inherited(const OpenFile& open) { return (::fcntl(std::atoi(open.fd), F_GETFD) & FD_CLOEXEC) == 0; }
+// A program's own claims are closed by execve: what is not was there before it, and it does not know of it.
+bool is_inherited(pid_t pid, const char* fd) {
+  const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd)).value_or("");
+  for (std::string_view line : split_lines(info))
+    if (line.starts_with("flags:")) {
+      line.remove_prefix(std::min(line.find_first_not_of(" \t", sizeof "flags:" - 1), line.size()));
+      unsigned flags = O_CLOEXEC;
+      std::from_chars(line.data(), line.data() + line.size(), flags, 8);
+      return (flags & O_CLOEXEC) == 0;
+    }
+  return false;
+}
 
-using Locked = std::vector<std::pair<dev_t, ino_t>>;
+// A supervisor, a lane or a map: it lets go of no claim before what it has started in that has ended.
+bool is_thole(pid_t pid) {
+  const auto process = read_process(pid);
+  return process && (process->name == "thole" || process->name.starts_with("thole-"));
+}
 
-// The FIFOs that a process has locked; nothing where its descriptors are not ours to see.
-Locked locked_by(pid_t pid, bool exclusively) {
-  Locked locked;
+struct Locked {
+  std::pair<dev_t, ino_t> file;
+  bool to_the_end;                     // it is not let go while what that process has started runs
+};
+
+// Adds the FIFOs that a process has locked; nothing where its descriptors are not ours to see.
+void add_locked_by(pid_t pid, bool exclusively, std::vector<Locked>& locked) {
+  const bool me = pid == ::getpid(), thole = !me && is_thole(pid);
   for_each_open_file(pid, [&](const OpenFile& open) {
-    if (!S_ISFIFO(open.mode) || (pid == ::getpid() && !is_inherited(open))) return;
-    if (has_flock(pid, open.fd, exclusively)) locked.emplace_back(open.device, open.inode);
+    if (!S_ISFIFO(open.mode) || !has_flock(pid, open.fd, exclusively)) return;
+    const bool inherited = is_inherited(pid, open.fd);
+    if (!me || inherited) locked.push_back({{open.device, open.inode}, inherited || thole});
   });
-  return locked;
 }
 
 }  // namespace
@@ -36,10 +58,9 @@ std::vector<port::KeptAround> FifoStore::kept_around(const std::vector<std::stri
   adopt_after_fork();
   std::lock_guard lock(threads_);
   nodes_->refresh_slots();
-  const Locked inherited = locked_by(::getpid(), shared);
-  Locked around;
-  for (const pid_t pid : started_by())
-    for (const auto& file : locked_by(pid, shared)) around.push_back(file);
+  std::vector<Locked> around;
+  add_locked_by(::getpid(), shared, around);
+  for (const pid_t pid : started_by()) add_locked_by(pid, shared, around);
   std::vector<port::KeptAround> kept;
   for (const std::string& key : keys) {
     const auto slot = nodes_->slot_of(key);
@@ -47,8 +68,9 @@ std::vector<port::KeptAround> FifoStore::kept_around(const std::vector<std::stri
     const Fd lock_of_unit = slot ? nodes_->open_gpu(*slot, O_PATH) : Fd();
     if (!lock_of_unit || ::fstat(lock_of_unit.get(), &node) != 0) continue;
     const std::pair file(node.st_dev, node.st_ino);
-    const bool ours = std::ranges::find(inherited, file) != inherited.end();
-    if (ours || std::ranges::find(around, file) != around.end()) kept.push_back({key, ours});
+    const auto is_it = [&](const Locked& locked) { return locked.file == file; };
+    const bool to_the_end = std::ranges::any_of(around, [&](const Locked& locked) { return is_it(locked) && locked.to_the_end; });
+    if (std::ranges::any_of(around, is_it)) kept.push_back({key, to_the_end});
   }
   return kept;
 }
