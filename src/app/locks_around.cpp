@@ -15,10 +15,11 @@ namespace {
 std::optional<std::string> kept_without_us(const Error& why, const port::InheritedLocks& inherited, const std::string& id) {
   const auto* nobody = dynamic_cast<const port::NobodyToAsk*>(&why);
   if (!nobody || (!inherited.keeper && (nobody->killed || inherited.ended))) return std::nullopt;
-  const std::string whose = inherited.keeper
-      ? fmt::format("the GPUs of the claim around are kept by process {} alone", *inherited.keeper)
-      : fmt::format("nobody who keeps the GPUs of claim {} is seen from here", id);
-  return whose + ": when it ends they are given to others, though this command runs";
+  return inherited.keeper
+      ? fmt::format("the GPUs of the claim around are kept by process {} alone: when it ends they are given to others, though "
+                    "this command runs", *inherited.keeper)
+      : fmt::format("nobody who keeps the GPUs of claim {} is seen from here: when who keeps them ends they are given to others, "
+                    "though this command runs", id);
 }
 
 [[noreturn]] void around_has_ended(const std::string& id) {
@@ -34,9 +35,7 @@ std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<O
   for (const OuterClaim& outer : around) {
     port::ClaimStore& store = outer.claimed_in ? *outer.claimed_in : site.store;
     const std::string own = last_part(outer.id);
-    port::OwnLocks ours = store.own_locks(own);
-    if (ours.for_good) continue;
-    port::ClaimLocks locks = std::move(ours.copies);
+    port::ClaimLocks locks = store.own_locks(own);
     try {
       if (locks.empty()) locks = site.lend(outer.id);
     } catch (const Error& error) {

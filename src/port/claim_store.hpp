@@ -121,12 +121,6 @@ class Place {
   virtual unsigned progress_by_timeout() const = 0;
 };
 
-// The locks of a claim of ours that this process has itself.
-struct OwnLocks {
-  bool for_good = false;               // inherited from who has started it: they are closed when it ends
-  ClaimLocks copies;                   // else: of those of a claim of its own, or of the copies of another one in it
-};
-
 // The locks of a claim of ours, copied from a process that has them and is found without asking the claim's keeper: one that
 // has started this process, at whatever distance, or took them.
 struct InheritedLocks {
@@ -166,7 +160,9 @@ class ClaimStore {
   virtual std::vector<std::string> own_claim(const std::string& id) = 0;
   // The budget in MiB of my own living claim of this id, where it is a sharer's.
   virtual std::optional<std::uint64_t> own_share(const std::string& id) = 0;
-  virtual OwnLocks own_locks(const std::string& id) = 0;          // of my own living claim of this id
+  // Copies of the locks of my own living claim of this id, where this process has them: inherited, by that claim, or for another
+  // claim within it. Any of those may be closed before what asks has ended.
+  virtual ClaimLocks own_locks(const std::string& id) = 0;
   virtual InheritedLocks copy_locks(const std::string& id) = 0;   // nothing at all where no such claim lives
   // Those of these units that are not let go before this process has ended, or has returned to who started it: it has inherited
   // their locks, or who started it has them. `shared`: those that keep sharers out. Ours here is nothing that it has claimed.

@@ -95,7 +95,7 @@ class FakeStore final : public port::ClaimStore {
       if (claim.id == id && claim.uid == me) return claim.shares_mib;
     return std::nullopt;
   }
-  port::OwnLocks own_locks(const std::string&) override { return {true, {}}; }
+  port::ClaimLocks own_locks(const std::string&) override { return {}; }
   port::InheritedLocks copy_locks(const std::string&) override { return {}; }
   std::vector<port::KeptAround> around;         // what this process runs inside
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool) override {

@@ -38,7 +38,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
   std::vector<std::string> own_claim(const std::string& id) override;
   std::optional<std::uint64_t> own_share(const std::string& id) override;
-  port::OwnLocks own_locks(const std::string& id) override;
+  port::ClaimLocks own_locks(const std::string& id) override;
   port::InheritedLocks copy_locks(const std::string& id) override;
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override;
   void check(const port::Claim& handed, uid_t owner) override;

@@ -36,13 +36,11 @@ std::optional<bool> keeps_all(pid_t pid, const std::vector<Fd>& nodes) {
   return !nodes.empty();
 }
 
-bool has_ended(const ProcessState& process) { return process.state == 'Z' || process.state == 'X'; }
-
 // Is this the process that a note names? Its number is that of the pid namespace in which the claim was made; its start counts
 // in all of them.
 bool is_of(const Note& note, pid_t pid, std::uint32_t our_namespace) {
   const auto process = process_state(pid);
-  if (!process || has_ended(*process) || process->start != note.process.start) return false;
+  if (!process || process->state == 'Z' || process->state == 'X' || process->start != note.process.start) return false;
   const bool numbered_here = note.process.pid_namespace == 0 || note.process.pid_namespace == our_namespace;
   return numbered_here ? static_cast<std::uint32_t>(pid) == note.process.pid : process->uid == note.process.uid;
 }
@@ -66,28 +64,17 @@ bool is_same(const struct stat& file, const OpenFile& open) {
   return file.st_ino == open.inode && file.st_dev == open.device;
 }
 
-// By descriptors that this process has inherited, which nothing in it closes: those that are closed by execve are of its own
-// claims, and end with those.
-bool keeps_all_for_good(const std::vector<Fd>& nodes) {
-  std::vector<bool> kept(nodes.size(), false);
-  for_each_open_file(::getpid(), [&](const OpenFile& open) {
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      struct stat node;
-      if (kept[i] || ::fstat(nodes[i].get(), &node) != 0 || !is_same(node, open)) continue;
-      kept[i] = (::fcntl(std::atoi(open.fd), F_GETFD) & FD_CLOEXEC) == 0 && has_flock(::getpid(), open.fd);
-    }
-  });
-  return !nodes.empty() && std::ranges::find(kept, false) == kept.end();
-}
-
 struct FileOfPid {
   std::string fd;
   std::uint64_t device, inode;
 };
 
-// Checked once it is ours: meanwhile the number may have become another file's.
-Fd copy_of(int process, const FileOfPid& file, bool locked) {
-  Fd fd(above_standard(static_cast<int>(::syscall(SYS_pidfd_getfd, process, std::atoi(file.fd.c_str()), 0))));
+// Checked once it is ours: meanwhile the number may have become another file's. One's own are copied without asking the kernel
+// for another's, which it may refuse (containers' seccomp rules).
+Fd copy_of(pid_t pid, int process, const FileOfPid& file, bool locked) {
+  const int number = std::atoi(file.fd.c_str());
+  Fd fd(pid == ::getpid() ? ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                          : above_standard(static_cast<int>(::syscall(SYS_pidfd_getfd, process, number, 0))));
   struct stat copied;
   if (!fd || ::fstat(fd.get(), &copied) != 0 || copied.st_ino != file.inode || copied.st_dev != file.device) return Fd();
   return !locked || has_flock(::getpid(), std::to_string(fd.get()).c_str()) ? std::move(fd) : Fd();
@@ -108,14 +95,12 @@ std::vector<Fd> FifoStore::lock_nodes(const std::vector<Note>& notes) {
   return nodes;
 }
 
-port::OwnLocks FifoStore::own_locks(const std::string& id) {
+port::ClaimLocks FifoStore::own_locks(const std::string& id) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
   const std::vector<Fd> nodes = lock_nodes(own_notes(id));
-  port::OwnLocks own;
-  own.for_good = keeps_all_for_good(nodes);
-  if (!own.for_good && keeps_all(::getpid(), nodes).value_or(false)) own.copies = copy_locks_of(::getpid(), id, nodes);
-  return own;
+  if (!keeps_all(::getpid(), nodes).value_or(false)) return {};
+  return copy_locks_of(::getpid(), id, nodes);
 }
 
 port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes) {
@@ -146,13 +131,13 @@ port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, cons
   std::vector<Fd> copies;
   int highest = 2;   // of the standard ones
   for (const FileOfPid& file : locks) {
-    Fd copy = copy_of(process.get(), file, true);
+    Fd copy = copy_of(pid, process.get(), file, true);
     if (!copy) return {};
     highest = std::max(highest, copy.get());
     copies.push_back(std::move(copy));
   }
   for (const FileOfPid& file : notes) {
-    const Fd copy = copy_of(process.get(), file, false);
+    const Fd copy = copy_of(pid, process.get(), file, false);
     if (!copy || !keeps_note(copy.get(), id, nodes_->slots(), number_of(nodes_->state()))) continue;
     copies.emplace_back(::fcntl(copy.get(), F_DUPFD_CLOEXEC, highest + 1));   // notes.hpp: above all its other locks
     break;

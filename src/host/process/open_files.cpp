@@ -13,12 +13,38 @@
 #include "base/fd.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
 
+// Where /proc has a process's files. Our own are in a /proc of another pid namespace, too.
+std::string directory_of(pid_t pid) {
+  return pid == ::getpid() ? "/proc/thread-self" : "/proc/" + std::to_string(pid);
+}
+
 std::optional<std::string> about_descriptor(pid_t pid, const char* fd) {
-  return read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
+  auto info = read_file(fmt::format("{}/fdinfo/{}", directory_of(pid), fd));
+  if (info || says_nothing(errno) || pid == ::getpid()) return info;
+  const pid_t thread = thread_behind_ended_first(pid);
+  return thread == 0 ? info : read_file(fmt::format("/proc/{}/task/{}/fdinfo/{}", pid, thread, fd));
+}
+
+using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+// The descriptors of a process. Those of one whose first thread has ended are with its living ones.
+Listing descriptors_of(pid_t pid) {
+  Listing listing(::opendir((directory_of(pid) + "/fd").c_str()), &::closedir);
+  if (!listing || pid == ::getpid()) return listing;
+  while (const dirent* entry = ::readdir(listing.get()))
+    if (entry->d_name[0] != '.') {
+      ::rewinddir(listing.get());
+      return listing;
+    }
+  ::rewinddir(listing.get());
+  const pid_t thread = thread_behind_ended_first(pid);
+  if (thread != 0) listing.reset(::opendir(fmt::format("/proc/{}/task/{}/fd", pid, thread).c_str()));
+  return listing;
 }
 
 bool tells_of_flock(const std::string& info, bool exclusively) {
@@ -30,7 +56,7 @@ bool tells_of_flock(const std::string& info, bool exclusively) {
 }  // namespace
 
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const std::function<bool()>& stop) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);
+  const Listing listing = descriptors_of(pid);
   if (!listing) return false;
   bool shown = true;   // to root without CAP_SYS_PTRACE their numbers are, and no more
   while (const dirent* entry = ::readdir(listing.get())) {
@@ -60,7 +86,7 @@ bool has_open(pid_t pid, int fd) {
 
 bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
   constexpr std::string_view removed = " (deleted)";
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), &::closedir);
+  const Listing listing = descriptors_of(pid);
   while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
     char target[4096];
     const ssize_t n = ::readlinkat(::dirfd(listing.get()), entry->d_name, target, sizeof target);

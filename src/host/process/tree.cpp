@@ -48,8 +48,13 @@ std::string program_of(pid_t pid) {
          read_file(path + "/cmdline", 1u << 20).value_or("") + '\0' + read_file(path + "/auxv", 1u << 16).value_or("");
 }
 
-std::string environment_of(pid_t pid) {
-  return read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20).value_or("");
+// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended: its
+// living threads tell. Empty where there is nothing to be told, unset (errno) where it is not ours to be.
+std::optional<std::string> environment_of(pid_t pid) {
+  auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
+  if (!environment || !environment->empty()) return environment;
+  const pid_t thread = thread_behind_ended_first(pid);
+  return thread == 0 ? environment : read_file(fmt::format("/proc/{}/task/{}/environ", pid, thread), 4u << 20);
 }
 
 // What /proc does not show of our children.
@@ -117,7 +122,7 @@ bool carries_mark(pid_t pid, const std::string& mark) {
 bool has_word(pid_t pid, const std::string& word) { return look_for_word(pid, word + '\0') == Word::there; }
 
 Word look_for_word(pid_t pid, const std::string& beginning) {
-  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
+  const auto environment = environment_of(pid);
   if (!environment) return errno == EACCES || errno == EPERM ? Word::untold : Word::missing;
   return environment_has(*environment, beginning) ? Word::there : Word::missing;
 }
@@ -130,7 +135,7 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
   std::vector<ProcessStat> found;
   for (const pid_t pid : all_pids()) {
     if (user_of(pid) != user) continue;
-    const std::string environment = environment_of(pid);
+    const std::string environment = environment_of(pid).value_or("");
     if (!std::ranges::any_of(split(environment, '\0'), is_within)) continue;
     if (auto process = read_process(pid); process && process->state != 'Z') found.push_back(std::move(*process));
   }
@@ -176,12 +181,39 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text) {
   auto parent = parse_u64(fields[1]), group = parse_u64(fields[2]), start = parse_u64(fields[19]);
   if (!parent || !start) return std::nullopt;
   return ProcessStat{static_cast<pid_t>(*pid), static_cast<pid_t>(*parent), static_cast<pid_t>(group.value_or(0)), fields[0][0],
-                     parse_u64(fields[6]).value_or(0), *start, text.substr(open + 1, close - open - 1)};
+                     parse_u64(fields[6]).value_or(0), *start, text.substr(open + 1, close - open - 1), false,
+                     static_cast<unsigned>(parse_u64(fields[17]).value_or(1))};
 }
 
-std::optional<ProcessStat> read_process(pid_t pid) {
-  auto text = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+namespace {
+
+bool has_ended(char state) { return state == 'Z' || state == 'X'; }
+
+std::optional<ProcessStat> read_stat(const std::string& directory) {
+  auto text = read_file(directory + "/stat", 4096);
   return text ? parse_process_stat(*text) : std::nullopt;
+}
+
+std::optional<ProcessStat> living_thread_of(pid_t pid) {
+  for (const pid_t thread : threads_of(pid))
+    if (auto found = read_stat(fmt::format("/proc/{}/task/{}", pid, thread)); found && !has_ended(found->state)) return found;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ProcessStat> read_process(pid_t pid) {
+  std::optional<ProcessStat> process = read_stat(fmt::format("/proc/{}", pid));
+  if (process && has_ended(process->state) && process->threads > 1)
+    if (const auto thread = living_thread_of(pid)) process->state = thread->state;
+  return process;
+}
+
+pid_t thread_behind_ended_first(pid_t pid) {
+  const std::optional<ProcessStat> first = read_stat(fmt::format("/proc/{}", pid));
+  if (!first || !has_ended(first->state) || first->threads < 2) return 0;
+  const auto thread = living_thread_of(pid);
+  return thread ? thread->pid : 0;
 }
 
 std::optional<std::vector<pid_t>> listed_children() {

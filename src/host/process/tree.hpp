@@ -15,16 +15,21 @@ namespace thole::host {
 
 struct ProcessStat {
   pid_t pid = 0, parent = 0, group = 0;
-  char state = '?';                  // as ps shows it; 'Z' has ended and waits for its parent
+  char state = '?';                  // as ps shows it; 'Z' has ended, with all its threads, and waits for its parent
   std::uint64_t flags = 0;           // PF_… of the kernel
   std::uint64_t start_ticks = 0;     // with the pid it names a process for good
   std::string name;                  // the kernel's short name; a stranger's text
   bool hidden = false;               // a child of ours that /proc does not show: only its pid, group and state are known
+  unsigned threads = 1;
 };
 
 // The parts used here of /proc/PID/stat; nothing when there is no such process.
 std::optional<ProcessStat> read_process(pid_t pid);
 std::optional<ProcessStat> parse_process_stat(const std::string& text);
+
+// A living thread of a process whose first one has ended, which /proc/PID shows as a zombie without files and environment;
+// 0 where that is not so.
+pid_t thread_behind_ended_first(pid_t pid);
 
 // Who has started this process, its parent first, as far as they are shown to us.
 std::vector<pid_t> started_by();
