@@ -160,8 +160,8 @@ class ClaimStore {
   virtual std::vector<std::string> own_claim(const std::string& id) = 0;
   // The budget in MiB of my own living claim of this id, where it is a sharer's.
   virtual std::optional<std::uint64_t> own_share(const std::string& id) = 0;
-  // Copies of the locks of my own living claim of this id, where this process has them: inherited, by that claim, or for another
-  // claim within it. Any of those may be closed before what asks has ended.
+  // Copies of the locks of my own living claim of this id, where this process has them: inherited, by that claim, or for
+  // another claim within it. Any of those may be closed before what asks has ended.
   virtual ClaimLocks own_locks(const std::string& id) = 0;
   virtual InheritedLocks copy_locks(const std::string& id) = 0;   // nothing at all where no such claim lives
   // Those of these units that are not let go before this process has ended, or has returned to who started it: it has inherited

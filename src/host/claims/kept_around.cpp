@@ -69,8 +69,8 @@ std::vector<port::KeptAround> FifoStore::kept_around(const std::vector<std::stri
     if (!lock_of_unit || ::fstat(lock_of_unit.get(), &node) != 0) continue;
     const std::pair file(node.st_dev, node.st_ino);
     const auto is_it = [&](const Locked& locked) { return locked.file == file; };
-    const bool to_the_end = std::ranges::any_of(around, [&](const Locked& locked) { return is_it(locked) && locked.to_the_end; });
-    if (std::ranges::any_of(around, is_it)) kept.push_back({key, to_the_end});
+    const auto stays = [&](const Locked& locked) { return is_it(locked) && locked.to_the_end; };
+    if (std::ranges::any_of(around, is_it)) kept.push_back({key, std::ranges::any_of(around, stays)});
   }
   return kept;
 }

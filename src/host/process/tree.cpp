@@ -48,8 +48,8 @@ std::string program_of(pid_t pid) {
          read_file(path + "/cmdline", 1u << 20).value_or("") + '\0' + read_file(path + "/auxv", 1u << 16).value_or("");
 }
 
-// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended: its
-// living threads tell. Empty where there is nothing to be told, unset (errno) where it is not ours to be.
+// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
+// its living threads tell. Empty where there is nothing to be told, unset (errno) where it is not ours to be.
 std::optional<std::string> environment_of(pid_t pid) {
   auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
   if (!environment || !environment->empty()) return environment;
