@@ -247,9 +247,9 @@ import os, sys, tholepin
 outside = dict(os.environ)
 first = tholepin.claim(1)
 os.environ.clear(); os.environ.update(outside)       # so the second is none within the first
-second = tholepin.claim(1)
 print("up")
 sys.stdin.readline()
+second = tholepin.claim(1)
 first.release()
 print("released")
 sys.stdin.read()
