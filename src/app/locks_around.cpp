@@ -18,8 +18,8 @@ std::optional<std::string> kept_without_us(const Error& why, const port::Inherit
   return inherited.keeper
       ? fmt::format("the GPUs of the claim around are kept by process {} alone: when it ends they are given to others, though "
                     "this command runs", *inherited.keeper)
-      : fmt::format("nobody who keeps the GPUs of claim {} is seen from here: when who keeps them ends they are given to others, "
-                    "though this command runs", id);
+      : fmt::format("nobody who keeps the GPUs of claim {} is seen from here: when who keeps them ends they are given to "
+                    "others, though this command runs", id);
 }
 
 [[noreturn]] void around_has_ended(const std::string& id) {
