@@ -1,7 +1,9 @@
 """Something else under the names by which the processes of a queue find each other: each command says so and ends. And the
 claim of a job, which has no keeper that could be asked."""
+import contextlib
 import json
 import os
+import pathlib
 import subprocess
 
 import pytest
@@ -60,10 +62,21 @@ def problems(queue):
     return [check for check in checks if check["name"] == "queue files"]
 
 
+def without_processes(queue):
+    """Its runner has nothing to do and leaves after a while; until then it makes anew what is taken away."""
+    mark, left = f"THOLE_QUEUE_DIR={queue.directory}".encode(), 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if mark in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                left += queue.kill([int(pid)])
+    return left == 0
+
+
 @pytest.mark.parametrize("name, kind", [*ODD, ("lanes/0", "directory"), ("lanes/0", "link"), ("lanes/0.life", "file"),
                                         ("lanes/0.mail", "directory"), ("lanes", "file"), ("logs", "file")])
 def test_the_examination_names_what_lies_there_instead(queue, name, kind):
     queue.call("submit", "-q", "--hold", "-g", "0", "true")
+    eventually(lambda: without_processes(queue), "its runner has ended")
     assert problems(queue) == []
     odd = queue.directory / name
     odd.parent.mkdir(mode=0o700, exist_ok=True)
