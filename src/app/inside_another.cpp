@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,19 +35,31 @@ namespace {
 }  // namespace
 
 void refuse_to_wait_for_oneself(const Site& site, const model::Request& request, const std::vector<std::size_t>& eligible) {
-  std::vector<std::string> keys;
-  for (std::size_t unit : eligible) keys.push_back(site.observer.units()[unit].key);
-  const std::vector<port::KeptAround> around = site.store.kept_around(keys, request.share);
-  if (keys.size() - around.size() >= request.gpus) return;
+  std::set<std::string> keys;
+  for (std::size_t unit : eligible) keys.insert(site.observer.units()[unit].key);
+  std::vector<std::string> all;   // also others: a map has several claims, and only one of them is that of what started us
+  for (const model::Unit& unit : site.observer.units()) all.push_back(unit.key);
+  const std::vector<port::KeptAround> around = site.store.kept_around(all, request.share);
+  const auto wanted = std::ranges::count_if(around, [&](const port::KeptAround& kept) { return keys.contains(kept.key); });
+  if (keys.size() - static_cast<std::size_t>(wanted) >= request.gpus) return;
   const auto in_environment = site.environment.find("THOLE_CLAIM");
   const std::string inside = in_environment == site.environment.end() ? "" : in_environment->second;
   const std::string named = inside.substr(0, inside.find('/'));
+  const std::vector<model::Holding> holdings = site.store.holdings();
+  const auto kept_unit = [&](const model::Holding& holding) {
+    return std::ranges::find(around, holding.key, &port::KeptAround::key);
+  };
+  std::map<pid_t, std::set<std::string>> claims_of;
+  for (const model::Holding& holding : holdings)
+    if (const auto kept = kept_unit(holding); kept != around.end()) claims_of[kept->launcher].insert(holding.id);
   // Who started us may let go of a claim before we end, but not of one whose command we are.
   std::set<std::string> never;
   std::optional<model::Holding> first;
-  for (const model::Holding& holding : site.store.holdings()) {
-    const auto kept = std::ranges::find(around, holding.key, &port::KeptAround::key);
-    if (kept == around.end() || !(kept->to_the_end || (!named.empty() && holding.id == named))) continue;
+  for (const model::Holding& holding : holdings) {
+    const auto kept = kept_unit(holding);
+    if (kept == around.end() || !keys.contains(holding.key)) continue;
+    const bool is_ours = kept->launcher != 0 && claims_of[kept->launcher].size() == 1;
+    if (!kept->to_the_end && !is_ours && (named.empty() || holding.id != named)) continue;
     never.insert(kept->key);
     if (!first || (first->id != named && holding.id == named)) first = holding;
   }

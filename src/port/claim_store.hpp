@@ -133,6 +133,7 @@ struct InheritedLocks {
 struct KeptAround {
   std::string key;
   bool to_the_end = false;             // of this process; else by a claim of who started it, who may let go before
+  pid_t launcher = 0;                  // ours (run, map, a lane) that has claimed it and has started this process; 0: none has
 };
 
 // A unit that a claim would not get although nobody is seen to have it.

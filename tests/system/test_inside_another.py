@@ -1,4 +1,5 @@
 """What runs inside a claim that it cannot claim within never waits for that claim's GPUs: it is told whose they are (69)."""
+import json
 import shutil
 import subprocess
 
@@ -7,7 +8,7 @@ import pytest
 import claim_box
 import hostile
 from claim_box import thole
-from run_tools import THOLE, python
+from run_tools import THOLE, Started, eventually, python
 
 # Python hands no descriptors to what it starts.
 FROM_PYTHON = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
@@ -83,3 +84,28 @@ def test_who_waits_for_another_than_the_claim_around_waits(box):
     done = thole(box, "run", "-q", "--on", "0", "--", "sh", "-c",
                  f"{inner} --wait 0.1s -- true; echo $?; {THOLE} release {other} > /dev/null; {inner} -- echo ran")
     assert done.stdout == "124\nran\n", done.stdout + done.stderr
+
+
+def test_who_lost_the_claim_of_a_map_waits_for_its_other_lanes(box, tmp_path):
+    script = (f'if [ {{}} = b ]; then touch {tmp_path}/b; until [ -e {tmp_path}/end ]; do sleep 0.05; done; exit 0; fi; '
+              f'until [ -e {tmp_path}/b ]; do sleep 0.05; done; other=$((1 - CUDA_VISIBLE_DEVICES)); '
+              f'env --unset=THOLE_CLAIM --unset=CUDA_VISIBLE_DEVICES {THOLE} run -q --on $other --wait 0.1s -- true; '
+              f'echo $? > {tmp_path}/status; touch {tmp_path}/end')
+    done = thole(box, "map", "-q", "-g", "1", "--on", "0,1", "--", "sh", "-c", script, ":::", "a", "b")
+    assert done.returncode == 0 and (tmp_path / "status").read_text() == "124\n", done.stderr
+
+
+def test_a_job_that_is_submitted_inside_waits_in_line_for_the_claim_around(box, tmp_path):
+    """Its runner was started inside, too, but nobody waits for that."""
+    def log():
+        return "".join(path.read_text() for path in (tmp_path / "queue").glob("runner.log"))
+
+    submits = f"{THOLE} submit -q -g 2 true; exec cat"
+    with Started([THOLE, "run", "-q", "--on", "0", "--", "sh", "-c", submits], env=box) as outer:
+        assert outer.line() == "1"
+        eventually(lambda: json.loads(thole(box, "status", "--json").stdout)["queue"],
+                   lambda: "it is in line\n" + log())
+        outer.process.stdin.close()
+        assert outer.wait() == 0
+    assert thole(box, "wait", "1").returncode == 0
+    assert "this runs inside" not in log()

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,38 +17,43 @@
 namespace thole::host {
 namespace {
 
-// A program's own claims are closed by execve: what is not was there before it, and it does not know of it.
-bool is_inherited(pid_t pid, const char* fd) {
-  const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd)).value_or("");
-  for (std::string_view line : split_lines(info))
-    if (line.starts_with("flags:")) {
-      line.remove_prefix(std::min(line.find_first_not_of(" \t", sizeof "flags:" - 1), line.size()));
-      unsigned flags = O_CLOEXEC;
-      std::from_chars(line.data(), line.data() + line.size(), flags, 8);
-      return (flags & O_CLOEXEC) == 0;
-    }
-  return false;
-}
-
-// A supervisor, a lane or a map: it lets go of no claim before what it has started in that has ended.
-bool is_thole(pid_t pid) {
-  const auto process = read_process(pid);
-  return process && (process->name == "thole" || process->name.starts_with("thole-"));
+// `run`, `map` or a lane, by its program: anybody can have any name.
+bool is_launcher(pid_t pid) {
+  char program[4096];
+  const ssize_t n = ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), program, sizeof program);
+  std::string_view path(program, n > 0 ? static_cast<std::size_t>(n) : 0);
+  constexpr std::string_view replaced = " (deleted)";
+  if (path.ends_with(replaced)) path.remove_suffix(replaced.size());
+  return path.ends_with("/thole");
 }
 
 struct Locked {
   std::pair<dev_t, ino_t> file;
-  bool to_the_end;                     // it is not let go while what that process has started runs
+  bool inherited;                      // by that process, which does not know of it
+  pid_t launcher;                      // that process, where it is one
 };
 
-// Adds the FIFOs that a process has locked; nothing where its descriptors are not ours to see.
+// Adds the FIFOs that a process has locked; nothing where its descriptors are not ours to see. A program's own claims are
+// closed by execve: what is not was there before it.
 void add_locked_by(pid_t pid, bool exclusively, std::vector<Locked>& locked) {
-  const bool me = pid == ::getpid(), thole = !me && is_thole(pid);
+  const bool me = pid == ::getpid();
+  const pid_t launcher = !me && is_launcher(pid) ? pid : 0;
   for_each_open_file(pid, [&](const OpenFile& open) {
     if (!S_ISFIFO(open.mode) || !has_flock(pid, open.fd, exclusively)) return;
-    const bool inherited = is_inherited(pid, open.fd);
-    if (!me || inherited) locked.push_back({{open.device, open.inode}, inherited || thole});
+    const bool inherited = stays_open_over_exec(pid, open.fd);
+    if (!me || inherited) locked.push_back({{open.device, open.inode}, inherited, launcher});
   });
+}
+
+// Nobody waits for the queue's runner: what it has started does not end before who has started it.
+std::vector<pid_t> waited_for_by() {
+  std::vector<pid_t> pids = started_by();
+  const auto is_runner = [](pid_t pid) {
+    const auto process = read_process(pid);
+    return process && process->name == runner_name;
+  };
+  pids.erase(std::ranges::find_if(pids, is_runner), pids.end());
+  return pids;
 }
 
 }  // namespace
@@ -60,7 +64,7 @@ std::vector<port::KeptAround> FifoStore::kept_around(const std::vector<std::stri
   nodes_->refresh_slots();
   std::vector<Locked> around;
   add_locked_by(::getpid(), shared, around);
-  for (const pid_t pid : started_by()) add_locked_by(pid, shared, around);
+  for (const pid_t pid : waited_for_by()) add_locked_by(pid, shared, around);
   std::vector<port::KeptAround> kept;
   for (const std::string& key : keys) {
     const auto slot = nodes_->slot_of(key);
@@ -68,9 +72,15 @@ std::vector<port::KeptAround> FifoStore::kept_around(const std::vector<std::stri
     const Fd lock_of_unit = slot ? nodes_->open_gpu(*slot, O_PATH) : Fd();
     if (!lock_of_unit || ::fstat(lock_of_unit.get(), &node) != 0) continue;
     const std::pair file(node.st_dev, node.st_ino);
-    const auto is_it = [&](const Locked& locked) { return locked.file == file; };
-    const auto stays = [&](const Locked& locked) { return is_it(locked) && locked.to_the_end; };
-    if (std::ranges::any_of(around, is_it)) kept.push_back({key, std::ranges::any_of(around, stays)});
+    port::KeptAround unit{key};
+    bool found = false;
+    for (const Locked& locked : around) {
+      if (locked.file != file) continue;
+      found = true;
+      unit.to_the_end = unit.to_the_end || locked.inherited;
+      if (!locked.inherited && locked.launcher != 0) unit.launcher = locked.launcher;
+    }
+    if (found) kept.push_back(unit);
   }
   return kept;
 }

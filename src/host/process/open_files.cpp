@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/fd.hpp"
 #include "base/same_file.hpp"
@@ -121,6 +123,18 @@ bool has_locked_fifo(pid_t pid) {
   bool found = false;
   for_each_open_file(pid, [&](const OpenFile& open) { found = found || (S_ISFIFO(open.mode) && has_flock(pid, open.fd)); });
   return found;
+}
+
+bool stays_open_over_exec(pid_t pid, const char* fd) {
+  const std::string info = about_descriptor(pid, fd).value_or("");
+  for (std::string_view line : split_lines(info)) {
+    if (!line.starts_with("flags:")) continue;
+    const std::string_view digits = trim(line.substr(sizeof "flags:" - 1));
+    unsigned flags = O_CLOEXEC;
+    std::from_chars(digits.data(), digits.data() + digits.size(), flags, 8);
+    return (flags & O_CLOEXEC) == 0;
+  }
+  return false;
 }
 
 bool has_flock(pid_t pid, const char* fd, bool exclusively) {

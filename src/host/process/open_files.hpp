@@ -30,6 +30,9 @@ bool has_open(pid_t pid, int fd);
 // Does this descriptor keep a flock?
 bool has_flock(pid_t pid, const char* fd, bool exclusively = false);
 
+// Is it one that execve does not close? False where that cannot be told.
+bool stays_open_over_exec(pid_t pid, const char* fd);
+
 // Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
 std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop = {});
 
