@@ -116,7 +116,7 @@ def test_who_grabs_with_old_descriptors_what_was_held_is_named_by_init(lab, how)
     assert "mallory, who is no member, has gpu." in done.stderr, done.stderr
     assert claims_one(lab, "alice").returncode == 75
     end(mallory)
-    assert "held" not in lab.init().stdout
+    eventually(lambda: "held" not in lab.init().stdout, "her child, which has them, has ended too")
     assert claims_one(lab, "alice", "-g", "4").returncode == 0
     assert access(lab) == {(0o660, SITE_GID)}
 
