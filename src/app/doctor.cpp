@@ -18,6 +18,9 @@ class Examination {
   explicit Examination(const Findings& findings) : findings_(findings) {}
 
   std::vector<Check> checks() {
+    if (findings_.want)
+      add("open files", Result::problem, std::string(findings_.want->what()) + "; what cannot be looked at is said below",
+          findings_.want->hint());
     check_drivers();
     check_observations();
     check_gpus();

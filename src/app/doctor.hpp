@@ -47,6 +47,7 @@ struct Findings {
   std::string state_dir{};                // asked for by name; "" when it was not
   std::optional<pid_t> stopped_runner{};  // of the queue
   AskShell shell{};
+  std::optional<Error> want{};            // this process may have too little of something to look at everything
 };
 
 // In the order in which to mend them.

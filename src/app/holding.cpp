@@ -175,7 +175,8 @@ KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_he
     const std::string to_end_all = !outer || !(search.to_release || is_here)
                                    ? ""
                                    : fmt::format("\nto end all of claim {0}: thole release {0}", outer->id);
-    if (found.empty() && is_here) refuse_ended(path, search, list(all, search) + to_end_all);
+    if (found.empty() && is_here)
+      refuse_ended(path, search, (all.empty() && outer ? "there are none inside it" : list(all, search)) + to_end_all);
     if (found.empty() && outer)
       throw Error(ErrorCode::usage, fmt::format("no such claim inside claim {}", outer->id))
           .about(printable(path, 60)).hint((all.empty() ? "there are none inside it" : list(all, search)) + to_end_all);

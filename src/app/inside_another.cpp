@@ -1,8 +1,9 @@
 #include "app/inside_another.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,11 +11,13 @@
 #include "base/error.hpp"
 #include "base/shell_kind.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 
 namespace thole::app {
 namespace {
 
-[[noreturn]] void refuse(const Site& site, const model::Holding& kept, const std::string& named) {
+[[noreturn]] void refuse(const Site& site, const model::Holding& kept, std::size_t has, unsigned wanted,
+                         const std::string& named) {
   const std::string claim = kept.id.empty() ? "a claim" : "claim " + printable(kept.id, 16);
   std::string whose, hint = "use its GPUs as they are";
   if (kept.uid != site.uid) {
@@ -26,7 +29,9 @@ namespace {
     hint += ", or claim before the namespace is entered";
   } else {
     whose = claim + ", which THOLE_CLAIM does not name";
-    if (!kept.id.empty()) hint = "to claim within it: export THOLE_CLAIM=" + printable(kept.id, 16);
+    if (!kept.id.empty())
+      hint = fmt::format("to claim {}within it: export THOLE_CLAIM={}",
+                         has < wanted ? fmt::format("at most {} ", plural(has, "GPU")) : "", printable(kept.id, 16));
   }
   throw Error(ErrorCode::unavailable, fmt::format("this runs inside {}: its GPUs are not free before this has ended", whose))
       .hint(hint);
@@ -63,7 +68,12 @@ void refuse_to_wait_for_oneself(const Site& site, const model::Request& request,
     never.insert(kept->key);
     if (!first || (first->id != named && holding.id == named)) first = holding;
   }
-  if (first && keys.size() - never.size() < request.gpus) refuse(site, *first, named);
+  if (first && keys.size() - never.size() < request.gpus) {
+    std::set<std::string> its;
+    for (const model::Holding& holding : holdings)
+      if (holding.id == first->id && holding.uid == first->uid) its.insert(holding.key);
+    refuse(site, *first, its.size(), request.gpus, named);
+  }
 }
 
 }  // namespace thole::app

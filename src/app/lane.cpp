@@ -8,6 +8,7 @@
 
 #include "app/going_on.hpp"
 #include "app/notify.hpp"
+#include "app/task_clock.hpp"
 #include "app/task_end.hpp"
 #include "app/task_text.hpp"
 #include "base/error.hpp"
@@ -44,10 +45,7 @@ class Lane {
     port::TakenTask task;
     port::LogUse log;
     WallTime started{};
-    SteadyTime began{};
-    bool paused = false;
-    SteadyTime paused_at{};
-    Millis stood{0};                             // paused, so far: its limit stands still with it
+    TaskClock clock{};                           // its limit goes by it
   };
 
   std::optional<model::Job> job_for_claim(const model::Job& first);
@@ -245,7 +243,7 @@ void Lane::begin(const port::TakenTask& taken) {
   running.task = taken;
   running.log = {job_, alone_, seat_.number, taken.place, spec_.log_limit_mib.value_or(default_log_limit_mib)};
   running.started = site_.clock.wall();
-  running.began = site_.clock.steady();
+  running.clock = TaskClock(site_.clock.steady());
   declare_end(running);
   model::LanePlace& record = place(taken.place);
   record.phase.store(TaskPhase::none);           // the fields below are of nobody while they change
@@ -288,8 +286,9 @@ void Lane::leave(const std::string& why) {
 // Others plan with the end of the claim, and that moves on with each task. A task's worth of it was told with the claim. As
 // long as a task of it is paused nobody knows its end.
 void Lane::declare_end(const Running& running) {
-  if (!running.task.time || std::ranges::any_of(running_, [](const auto& other) { return other.second.paused; })) return;
-  const WallTime until = running.started + *running.task.time + running.stood;
+  const auto is_paused = [](const auto& other) { return other.second.clock.paused(); };
+  if (!running.task.time || std::ranges::any_of(running_, is_paused)) return;
+  const WallTime until = running.started + *running.task.time + running.clock.stood();
   if (!declared_) declared_ = until;
   else if (until - *declared_ >= Seconds{1}) declare(until);
 }
@@ -301,12 +300,9 @@ void Lane::declare(std::optional<WallTime> until) {
 
 void Lane::pause(unsigned number, Running& running, bool paused) {
   keeper_->pause(number, paused);
-  const SteadyTime now = site_.clock.steady();   // as the limit goes: whoever sets a clock does not move it
-  running.paused = paused;
-  if (paused) running.paused_at = now;
-  else running.stood += std::chrono::duration_cast<Millis>(now - running.paused_at);
-  const auto ran = std::chrono::duration_cast<Millis>(now - running.began) - running.stood;
-  place(number).limit_clock = model::limit_clock(paused, ran, running.stood);
+  const SteadyTime now = site_.clock.steady();
+  running.clock.pause(paused, now);
+  place(number).limit_clock = running.clock.for_record(now);
   if (paused && running.task.time) declare(std::nullopt);
   for (const auto& [place, other] : running_)
     if (!paused) declare_end(other);
@@ -410,7 +406,7 @@ void Lane::read_orders() {
     const std::optional<model::Task> task = ports_.jobs.task(running.task.job, running.task.index);
     if (!task || task->runs != running.task.runs) continue;
     if (task->cancel_asked) keeper_->stop(number);
-    else if (task->paused != running.paused) pause(number, running, task->paused);
+    else if (task->paused != running.clock.paused()) pause(number, running, task->paused);
   }
 }
 

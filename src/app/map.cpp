@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "app/map_lanes.hpp"
+#include "app/map_rest.hpp"
 #include "base/error.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
@@ -26,6 +27,7 @@ struct MapLane {
   std::vector<std::size_t> places;
   unsigned busy = 0;
   bool leaving = false;                  // takes no further task
+  LaneRest rest;
 
   bool holds() const { return !gain.acquired.claim.locks.empty(); }
 };
@@ -64,6 +66,7 @@ class Map {
   void fill();
   void claim_or_give_back();
   void open_lane(LaneGain gain);
+  bool is_left(MapLane& lane);
   void close_lane(MapLane& lane);
   void lane_won();
   void start(std::size_t place);
@@ -85,6 +88,7 @@ class Map {
   void deadlines_passed();
   void next_step(Seat& seat, std::size_t place);
   bool wanted_by_others(MapLane& lane);
+  void take_no_more(MapLane& lane);
   std::optional<SteadyTime> next_deadline() const;
   SteadyTime now() const { return ports_.run.site.clock.steady(); }
   port::ClaimStore& store_of(MapLane& lane) {
@@ -177,7 +181,7 @@ void Map::claim_or_give_back() {
   look_ahead();
   const bool waiting = stop_ == Stop::no && (!again_.empty() || ahead_);
   for (std::size_t i = lanes_.size(); i-- > 0;)
-    if (MapLane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting)) close_lane(lane);
+    if (MapLane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting) && is_left(lane)) close_lane(lane);
   if (!waiting) {
     if (claims_.asked()) claims_.withdraw();
     return;
@@ -222,6 +226,20 @@ void Map::open_lane(LaneGain gain) {
   }
   idle_.insert(idle_.end(), lane->places.rbegin(), lane->places.rend());
   lanes_.push_back(std::move(lane));
+}
+
+// By all that its tasks have started: only then may others have its GPUs.
+bool Map::is_left(MapLane& lane) {
+  const auto tell = telling_ ? events_.claims.left_behind : LaneRest::Tell();
+  if (lane.rest.is_over(pool_, lane.gain.acquired.claim.id, busy() == 0, now(), wanted_.patience, tell)) return true;
+  take_no_more(lane);
+  timed_ = true;
+  return false;
+}
+
+void Map::take_no_more(MapLane& lane) {
+  lane.leaving = true;
+  std::erase_if(idle_, [&](std::size_t one) { return seats_[one].lane == &lane; });
 }
 
 void Map::close_lane(MapLane& lane) {
@@ -335,10 +353,7 @@ void Map::vacate(Seat& seat, std::size_t place) {
   seat.deadline.reset();
   --lane.busy;
   wants_ = false;
-  if (!lane.leaving && wanted_by_others(lane)) {
-    lane.leaving = true;
-    std::erase_if(idle_, [&](std::size_t one) { return seats_[one].lane == &lane; });
-  }
+  if (!lane.leaving && wanted_by_others(lane)) take_no_more(lane);
   if (!lane.leaving) idle_.push_back(place);
 }
 
@@ -362,6 +377,8 @@ void Map::signalled(int number) {
   if (!again) outcome_.interrupted = number;
   stop_ = Stop::now;
   end_tasks(again ? SIGKILL : SIGTERM);
+  for (const auto& lane : lanes_)
+    if (again) lane->rest.hurry(now());
 }
 
 void Map::end_tasks(int signal) {
@@ -388,9 +405,7 @@ void Map::asked_at_door(MapLane& lane) {
     seat.how.released = true;
     next_step(seat, place);
   }
-  if (!order.end) return;
-  lane.leaving = true;
-  std::erase_if(idle_, [&](std::size_t one) { return seats_[one].lane == &lane; });
+  if (order.end) take_no_more(lane);
 }
 
 std::optional<SteadyTime> Map::next_deadline() const {
@@ -398,6 +413,8 @@ std::optional<SteadyTime> Map::next_deadline() const {
   if (!timed_) return first;
   for (const Seat& seat : seats_)
     if (seat.deadline && (!first || *seat.deadline < *first)) first = seat.deadline;
+  for (const auto& lane : lanes_)
+    if (const auto next = lane->rest.deadline(); next && (!first || *next < *first)) first = next;
   return first;
 }
 
@@ -434,10 +451,6 @@ MapOutcome Map::run() {
     while (const auto event = next_event()) handle(*event);
     deadlines_passed();
   }
-  if (const auto strays = pool_.strays(); !strays.empty()) {
-    if (events_.claims.left_behind) events_.claims.left_behind(strays);
-    pool_.end_strays(wanted_.patience);
-  }
   return outcome_;
 }
 
@@ -453,7 +466,10 @@ void Map::end_everything() {
     while (const auto event = next_event()) handle_quietly(*event);
     deadlines_passed();
   }
-  while (!lanes_.empty()) close_lane(*lanes_.back());
+  while (!lanes_.empty()) {
+    if (is_left(*lanes_.back())) close_lane(*lanes_.back());
+    else happened_ = pool_.wait(next_deadline());
+  }
 }
 
 void Map::handle_quietly(const port::PoolEvent& event) {

@@ -66,7 +66,7 @@ void LaneClaims::ask() {
   try {
     thread_ = std::thread(work);
   } catch (const std::system_error& refused) {
-    failure_ = std::make_exception_ptr(not_started("a thread", refused.code().value()));
+    failure_ = std::make_exception_ptr(thread_not_started(refused.code().value()));
     raise(ready_);
   }
 }

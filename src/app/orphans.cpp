@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
 #include <utility>
 
 #include "app/job_names.hpp"
 #include "app/notify.hpp"
 #include "base/error.hpp"
+#include "base/machine_clocks.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 
@@ -19,13 +19,21 @@ namespace {
 
 constexpr Millis killed_again_after{10'000};
 constexpr Millis first_told_again{100}, last_told_again{30'000};
+constexpr int end_steps[] = {SIGINT, SIGTERM, SIGKILL};
+constexpr unsigned last_step = 2;
+
+Millis after_step(unsigned steps, Millis patience) { return steps > last_step ? killed_again_after : patience; }
+
+model::EndingOfOrphan* ending_of(const model::Task& task, model::LaneRecord* record) {
+  const model::LanePlace* place = place_of(task, record);
+  return place ? &record->endings[static_cast<std::size_t>(place - record->places.data())] : nullptr;
+}
 
 bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
 
-Millis since_boot() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return std::chrono::duration_cast<Millis>(std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec});
+// By the machine's clock: the next runner may be in another time namespace.
+Millis for_all(SteadyTime time) {
+  return std::chrono::floor<Millis>(time.time_since_epoch() - clocks_ahead().monotonic);
 }
 
 }  // namespace
@@ -36,6 +44,7 @@ void Orphans::take_up(const model::Task& task, std::shared_ptr<model::LaneRecord
   orphan.run.mark = task_mark(ports_.queue, secret_, task.job, task.index, task.runs);
   const model::LanePlace* place = place_of(task, orphan.record.get());
   if (place && std::string_view(orphan.record->boot.data()) == ports_.boot) {
+    orphan.run.pid_namespace = orphan.record->pid_namespace;
     orphan.run.command = place->pid;
     orphan.run.identity = orphan.record->commands[static_cast<std::size_t>(place - orphan.record->places.data())];
   }
@@ -52,6 +61,7 @@ std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
   if (unknown) find_living(orphan);
   if (!lives(orphan)) return remains;
   go_on_counting(orphan);
+  go_on_ending(orphan);
   orphan.looked_at = true;
   return std::nullopt;
 }
@@ -135,14 +145,41 @@ void Orphans::tell_again(Orphan& orphan) {
   orphan.told_again_after = std::min(orphan.told_again_after * 2, last_told_again);
 }
 
-// A step that could not be made is to be made yet.
+// A step that could not be made is to be made yet. Its record says so too, for the next runner: it would begin with INT again.
 void Orphans::next_step_against(Orphan& orphan) {
-  static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
-  const int signal = steps[std::min(orphan.step, 2u)];
+  const int signal = end_steps[std::min(orphan.step, last_step)];
   if (ports_.lanes.signal_bearers(orphan.run, signal)) orphan.was_told_to_end = true;
   if (signal != SIGKILL) ports_.lanes.signal_bearers(orphan.run, SIGCONT);   // a stopped one must run to hear it
-  ++orphan.step;
-  orphan.next_step = std::chrono::steady_clock::now() + (signal == SIGKILL ? killed_again_after : orphan.patience);
+  const SteadyTime now = std::chrono::steady_clock::now();
+  orphan.step = std::min(orphan.step, last_step) + 1;
+  orphan.next_step = now + after_step(orphan.step, orphan.patience);
+  model::EndingOfOrphan* ending = ending_of(orphan.task, orphan.record.get());
+  if (!ending) return;
+  ending->steps.store(0);
+  ending->job = orphan.task.job;
+  ending->task = orphan.task.index;
+  ending->runs = orphan.task.runs;
+  ending->run = model::run_seal(*place_of(orphan.task, orphan.record.get()), orphan.run.mark);
+  ending->told_ms = for_all(now).count();
+  ending->flags = (orphan.over_time ? model::ending_for_limit : 0) | (orphan.was_told_to_end ? model::ending_was_heard : 0);
+  ending->steps.store(orphan.step);
+}
+
+// What a runner that has ended has begun, at the time at which that one would have gone on.
+void Orphans::go_on_ending(Orphan& orphan) {
+  const model::EndingOfOrphan* ending = ending_of(orphan.task, orphan.record.get());
+  const unsigned steps = ending ? ending->steps.load() : 0;
+  if (steps == 0 || steps > last_step + 1 || ending->job != orphan.task.job || ending->task != orphan.task.index ||
+      ending->runs != orphan.task.runs ||
+      ending->run != model::run_seal(*place_of(orphan.task, orphan.record.get()), orphan.run.mark))
+    return;
+  orphan.step = steps;
+  orphan.over_time = (ending->flags & model::ending_for_limit) != 0;
+  orphan.was_told_to_end = (ending->flags & model::ending_was_heard) != 0;
+  const Millis wait = after_step(orphan.step, orphan.patience);
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const Millis ago = for_all(now) - Millis{ending->told_ms};
+  orphan.next_step = now - std::max(Millis{0}, ago) + wait;
 }
 
 // What people asked of it, and what its limit asks.
@@ -174,6 +211,22 @@ void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
   for (model::JobId job : turn.ended) notify(ports_, job);
 }
 
+// Neither ended nor called lost: it would run twice. A person who cancels it knows, where nothing has its lane's lock any more,
+// that it is over; nothing begins again by that.
+std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen) {
+  const auto say = [&](const std::string& text) {
+    ports_.say(fmt::format("job {0}.{1}: its lane died, and what is left of it is not seen from here, so that it counts as "
+                           "running: {2}; if it has ended: thole cancel {0}.{1}", orphan.task.job, orphan.task.index, text));
+  };
+  orphan.unseen = true;
+  orphan.trouble.met(fmt::format("{} (try: {})", unseen.what(), unseen.hint()), say);
+  if (!task || !task->cancel_asked || orphan.lock) return std::nullopt;
+  Ended cancelled;
+  cancelled.ending.cancelled = true;
+  cancelled.at = ports_.clock.wall();
+  return cancelled;
+}
+
 void Orphans::look_after() {
   for (std::size_t i = orphans_.size(); i-- > 0;) {
     Orphan& orphan = orphans_[i];
@@ -183,8 +236,11 @@ void Orphans::look_after() {
       remains = look_at(orphan);
       if (!remains) act_on(orphan, task);
       orphan.trouble.over();
+      orphan.unseen = false;
     } catch (const port::NewerFile&) {
       throw;
+    } catch (const port::Unseen& unseen) {
+      remains = of_unseen(orphan, task, unseen);
     } catch (const Error& error) {
       const auto say = [&](const std::string& text) {
         ports_.say(fmt::format("job {}.{}: its lane died, and what is left of it cannot be told yet: {}", orphan.task.job,

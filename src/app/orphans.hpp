@@ -2,6 +2,7 @@
 // ended. The runner does so in the lane's place: `cancel`, `pause`, `continue` and the time limit go on to hold.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@ class Orphans {
   std::vector<int> ends() const;                 // descriptors; one that is readable calls for a look
 
   bool empty() const { return orphans_.empty(); }
+  bool none_is_seen() const { return std::ranges::all_of(orphans_, &Orphan::unseen); }   // another runner may see more
   bool contains(const model::Task& task) const;
   bool have_lane(unsigned number) const;
 
@@ -50,22 +52,25 @@ class Orphans {
     std::optional<SteadyTime> limit{};           // when its time is over; nothing while it is paused
     Millis left{0};                              // of that time, while it is paused
     Millis patience{0};
-    unsigned step = 0;                           // of its end: INT, TERM, KILL
+    unsigned step = 0;                           // of its end: INT, TERM, KILL; its record has it, too
     std::optional<SteadyTime> next_step{};
     bool over_time = false;                      // that is why it was to be ended …
     bool was_told_to_end = false;                // … and something of it lived to hear that
+    bool unseen = false;                         // what lives of it would not be seen from here
     Trouble trouble{};
   };
 
   std::optional<Remains> look_at(Orphan& orphan);
   std::optional<Remains> first_look_at(Orphan& orphan);
   bool lives(const Orphan& orphan) const;
+  std::optional<Remains> of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen);
   void act_on(Orphan& orphan, const std::optional<model::Task>& task);
   void go_on_counting(Orphan& orphan);
   Millis since_start(const Orphan& orphan, const model::LanePlace& place) const;
   void pause(Orphan& orphan, bool paused);
   void tell_again(Orphan& orphan);
   void next_step_against(Orphan& orphan);
+  void go_on_ending(Orphan& orphan);
   void find_living(Orphan& orphan);
   void record_end(const Orphan& orphan, const Remains& remains);
 

@@ -5,6 +5,7 @@
 #include "app/holding.hpp"
 #include "app/locks_around.hpp"
 #include "app/outer_claim.hpp"
+#include "app/taken_back.hpp"
 #include "app/task_text.hpp"
 #include "base/error.hpp"
 #include "base/printable_lines.hpp"
@@ -14,6 +15,9 @@
 namespace thole::app {
 
 namespace {
+
+constexpr const char* unseen_rest = "what the command left running is neither named nor ended: /proc is that of another pid "
+                                    "namespace (unshare -p --mount-proc gives one its own)";
 
 using TellCaution = std::function<void(const std::string&)>;
 
@@ -139,6 +143,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   policy.time_limit = wanted.request.time;
   policy.linger = wanted.linger;
   policy.on_left_behind = events.left_behind;
+  policy.on_unseen = [&] { if (events.caution) events.caution(unseen_rest); };
   policy.on_out_of_reach = [&](const auto& which) { if (events.caution) events.caution(out_of_reach_text(which)); };
   if (door) {
     policy.control = door->fd();
@@ -147,6 +152,8 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   }
   const pid_t child = ports.processes.start(spec);
   port::Ended ended = ports.processes.supervise(child, policy);
+  if (events.caution)
+    for (const std::string& text : taken_back(acquired)) events.caution(text);
   acquired.claim.locks.clear();              // free before anybody is told so
   acquired.around.clear();
   if (door) door->let_go();

@@ -85,7 +85,9 @@ class Runner {
   bool overlap(std::uint64_t one, std::uint64_t other);
   void learn_class(const model::Job& job);
   port::LaneSeat free_seat(model::JobId job);
-  bool idle() const { return lanes_.empty() && unsettled_.empty() && orphans_.empty() && !anything_to_do_ && !tasks_unknown_; }
+  bool idle() const {
+    return lanes_.empty() && unsettled_.empty() && orphans_.none_is_seen() && !anything_to_do_ && !tasks_unknown_;
+  }
   void sleep(std::optional<SteadyTime> deadline);
   std::optional<SteadyTime> next_look() const;
   void pass();

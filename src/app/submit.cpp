@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <span>
 
@@ -90,7 +91,10 @@ void check_possible(SubmitSite& site, const JobSpec& spec) {
   const auto refused = [&](const Observer& observer) -> std::optional<Error> {
     const plan::Outer outer = plan::outer_allotment(observer.snapshot(), observer.units(), as_map(spec.environment));
     try {
-      plan::eligible(spec.request, observer.snapshot(), observer.units(), outer);
+      const plan::Selection could = plan::eligible(spec.request, observer.snapshot(), observer.units(), outer);
+      if (!spec.request.share && could.units.size() < std::size_t{could.count} + spec.leave)
+        throw Error(ErrorCode::usage, fmt::format("--leave {} of the {} that would do leaves fewer than the {} asked for",
+                                                  spec.leave, plural(could.units.size(), "GPU"), could.count));
       return std::nullopt;
     } catch (const Error& error) {
       return error;

@@ -115,7 +115,12 @@ void tell_left_out(Site& site, const model::Request& request, const std::vector<
 std::vector<std::string> over_its_time(const std::vector<model::Holding>& holdings, WallTime now,
                                        const WaysToEnd& ways_to_end) {
   for (const model::Holding& holding : holdings) {
-    if (!holding.until || *holding.until > now) continue;
+    if (!holding.until || *holding.until > now) {
+      // Let go of by who kept it: released, or that one was killed.
+      const bool let_go = holding.held && !holding.overdue && holding.pid <= 0 && !holding.id.empty();
+      if (let_go && ways_to_end && !ways_to_end(holding.id, holding.uid).empty()) return kept_by_commands(holding, ways_to_end);
+      continue;
+    }
     const std::string since = format_local(*holding.until, now);
     if (holding.overdue)
       return {fmt::format("its time is over since {}; what it was claimed for still runs, and keeps nobody from the GPU "

@@ -9,6 +9,13 @@ namespace thole {
 
 namespace {
 constexpr std::size_t longest_object = 4096;  // a path
+// Each line of a hint below its message; what is indented in it already stays where it is.
+std::string indented(const std::string& hint) {
+  std::string text;
+  for (const std::string_view line : split(hint, '\n')) text += (line.starts_with(' ') ? "\n" : "\n  ") + std::string(line);
+  return text;
+}
+
 }  // namespace
 
 int exit_status(ErrorCode code) {
@@ -43,7 +50,7 @@ std::string Error::full() const {
   std::string text = what();
   if (!object_.empty()) text += ": " + printable(object_, longest_object);
   if (errno_ != 0) text += std::string(": ") + std::strerror(errno_);
-  if (const std::string hint = hint_of(*this); !hint.empty()) text += "\n  " + hint;
+  if (const std::string hint = hint_of(*this); !hint.empty()) text += indented(hint);
   return text;
 }
 

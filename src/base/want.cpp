@@ -1,5 +1,6 @@
 #include "base/want.hpp"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -31,6 +32,16 @@ std::string way_to_raise(int resource, std::uint64_t needed) {
                      ::getppid(), files ? "nofile" : "fsize", value);
 }
 
+std::optional<Error> too_few_descriptors() {
+  constexpr rlim_t needed = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return std::nullopt;
+  return Error(ErrorCode::unavailable, fmt::format("only {} open files are allowed here, and {} are needed",
+                                                   static_cast<unsigned long>(limit.rlim_cur),
+                                                   static_cast<unsigned long>(needed)))
+      .hint(way_to_raise(RLIMIT_NOFILE, 1024));
+}
+
 bool is_want(int sys_errno) { return *mend_of_want(sys_errno) != '\0'; }
 
 std::string hint_of(const Error& error) {
@@ -50,5 +61,17 @@ Error not_had(const std::string& what, int sys_errno) {
 Error not_started(const std::string& what, int sys_errno) {
   return Error(ErrorCode::unavailable, "cannot start " + what).because(sys_errno).hint(mend_of_want(sys_errno));
 }
+
+Error thread_not_started(int sys_errno) {
+  constexpr std::size_t usual_stack = 8u << 20;
+  if (sys_errno == EAGAIN) {
+    void* room = ::mmap(nullptr, usual_stack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) sys_errno = errno;
+    else ::munmap(room, usual_stack);
+  }
+  return not_started("a thread", sys_errno);
+}
+
+Error out_of_memory() { return not_had("cannot go on", ENOMEM); }
 
 }  // namespace thole

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/error.hpp"
@@ -18,6 +19,10 @@ const char* mend_of_want(int sys_errno);
 // else by root, for the shell that has started us. `needed` may be RLIM_INFINITY.
 std::string way_to_raise(int resource, std::uint64_t needed);
 
+// Fewer open files are allowed here than most commands need: what the driver's library, a claim's locks and a line's watches
+// take at least. Less would look like sickness somewhere below.
+std::optional<Error> too_few_descriptors();
+
 // What mends a failure: where a limit of files' sizes is why (EFBIG), how that is lifted; else the error's own hint.
 std::string hint_of(const Error& error);
 
@@ -26,5 +31,11 @@ Error not_had(const std::string& what, int sys_errno);
 
 // "cannot start {what}: {why}", and what mends it; `unavailable`.
 Error not_started(const std::string& what, int sys_errno);
+
+// The same of a thread: without room for its stack it is refused in the words for too many processes, so that is looked at.
+Error thread_not_started(int sys_errno);
+
+// For a std::bad_alloc: `unavailable`.
+Error out_of_memory();
 
 }  // namespace thole

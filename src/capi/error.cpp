@@ -19,7 +19,8 @@ static_assert(THOLE_CANCELLED == 130, "ErrorCode::interrupted has this exit stat
 
 // There may be no memory for an error that says so.
 thole_error& out_of_memory() {
-  static thole_error error{THOLE_INTERNAL, ENOMEM, "out of memory", "out of memory", "", "", name(ErrorCode::internal)};
+  static thole_error error{THOLE_UNAVAILABLE, ENOMEM, "out of memory", "out of memory", "", mend_of_want(ENOMEM),
+                           name(ErrorCode::unavailable)};
   return error;
 }
 

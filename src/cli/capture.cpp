@@ -3,6 +3,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/result_place.hpp"
 #include "wire/import.hpp"
 
 namespace thole::cli {
@@ -46,7 +47,7 @@ int capture(Context& context) {
   if (options.output.empty() || options.output == "-") {
     context.copy(text);
   } else {
-    context.write_result(options.output, text);
+    write_result(result_place(options.output), text);
     context.note(fmt::format("{} GPU{} written; try it: thole --machine {} status", machine.gpus.size(),
                              machine.gpus.size() == 1 ? "" : "s", shell_quote(options.output)));
   }

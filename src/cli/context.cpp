@@ -1,12 +1,9 @@
 #include "cli/context.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
-#include "base/fd.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -58,15 +55,6 @@ void Context::copy(std::string_view bytes) const {
 }
 
 void Context::print_json(const model::Json& json, int indent) const { copy(model::dump(json, indent) + "\n"); }
-
-void Context::write_result(const std::string& path, std::string_view text) const {
-  if (path == "-") return copy(text);
-  struct stat about {};
-  if (::stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode)) return write_file(path, text);
-  if (S_ISDIR(about.st_mode)) throw Error(ErrorCode::unavailable, "cannot write").about(path).because(EISDIR);
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));  // renaming a new file over /dev/null would replace it
-  if (!file || !write_all(file.get(), text)) throw Error(ErrorCode::unavailable, "cannot write").about(path).because(errno);
-}
 
 void Context::note(std::string_view text) const {
   if (!invocation.global.quiet) say(invocation, "note", text);

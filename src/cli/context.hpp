@@ -23,8 +23,6 @@ struct Context {
   void draw(const Screen& now, std::string_view text, bool first) const;   // … over the frame before
   void copy(std::string_view bytes) const;         // … as it is: what a job has written, text for another program
   void print_json(const model::Json& json, int indent = 2) const;  // … as one document
-  // … into a file, whole or not at all; "-" is stdout, and a device or a pipe is written to as it is.
-  void write_result(const std::string& path, std::string_view text) const;
   void note(std::string_view text) const;          // on stderr, as a line or an event; not under -q
   void detail(std::string_view text) const;        // only under -v
   void warn(std::string_view text) const;          // always

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
@@ -93,7 +94,8 @@ int doctor(Context& context) {
                                                   .config_mistakes = context.config.mistakes,
                                                   .state_dir = context.wire.settings().state_dir,
                                                   .stopped_runner = stopped_runner(context),
-                                                  .shell = wire::shell_above});
+                                                  .shell = wire::shell_above,
+                                                  .want = too_few_descriptors()});
   if (context.invocation.global.json)
     context.print_json(checks_to_json(checks, store ? store->directory : "", directories));
   else

@@ -68,16 +68,17 @@ std::vector<model::Task> tasks_of(Context& context, port::JobReader& jobs) {
   return all;
 }
 
+model::Json tasks_to_json(const std::vector<model::Task>& tasks, WallTime now) {
+  model::Json json = {{"schema", "thole/tasks/1"}, {"taken_at", format_iso(now)}, {"tasks", model::Json::array()}};
+  for (const model::Task& task : tasks) json["tasks"].push_back(to_json(task));
+  return json;
+}
+
 int show_tasks(Context& context, port::JobReader& jobs) {
   const std::vector<model::Task> tasks = tasks_of(context, jobs);
   const WallTime now = context.wire.clock().wall();
-  if (!context.invocation.global.json) {
-    context.print(render_tasks(tasks, now, context.screen));
-    return 0;
-  }
-  model::Json json = {{"schema", "thole/tasks/1"}, {"taken_at", format_iso(now)}, {"tasks", model::Json::array()}};
-  for (const model::Task& task : tasks) json["tasks"].push_back(to_json(task));
-  context.print_json(json);
+  if (context.invocation.global.json) context.print_json(tasks_to_json(tasks, now));
+  else context.print(render_tasks(tasks, now, context.screen));
   return 0;
 }
 
@@ -131,6 +132,7 @@ void stay(Context& context, port::JobReader& jobs) {
   std::optional<std::uint64_t> ended_first;
   WallTime first{};
   bool times_go_on = false;
+  const bool of_tasks = context.invocation.queue.jobs.tasks;
   do {
     const app::JobList list = look(context, jobs);
     if (!ended_first) {
@@ -140,13 +142,14 @@ void stay(Context& context, port::JobReader& jobs) {
     const Screen screen = watched.screen();
     times_go_on = screen.terminal() && something_runs(list);
     if (context.invocation.global.json) {
-      context.print_json(jobs_to_json(list), -1);
+      context.print_json(of_tasks ? tasks_to_json(tasks_of(context, jobs), list.now) : jobs_to_json(list), -1);
     } else {
       const std::string rate = end_rate(list, first, *ended_first);
       const std::string head =
           fmt::format("thole jobs, {}{}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ", rate,
                       when_over(list), screen.terminal() ? "; q ends it" : "");
-      watched.show(head + render_jobs(list, screen), screen);
+      watched.show(head + (of_tasks ? render_tasks(tasks_of(context, jobs), list.now, screen) : render_jobs(list, screen)),
+                   screen);
     }
   } while (wait_for_news(context, watched, news, times_go_on));
 }
@@ -176,11 +179,11 @@ int jobs(Context& context) {
     store = &queue_of(context).store;
   }
   keep_going(context);
-  if (context.invocation.queue.jobs.tasks) return show_tasks(context, *store);
   if (context.invocation.queue.jobs.watch) {
     stay(context, *store);
     return 0;
   }
+  if (context.invocation.queue.jobs.tasks) return show_tasks(context, *store);
   const app::JobList list = look(context, *store);
   if (context.invocation.global.json) context.print_json(jobs_to_json(list));
   else context.print(render_jobs(list, context.screen));

@@ -1,11 +1,11 @@
 // The program: reads the command line, calls one command, and ends as documented (docs/commands.md, "Exit status").
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -89,17 +89,6 @@ void give_to_eval(int status) {
   if (!::isatty(STDOUT_FILENO)) cli::put_bytes(STDOUT_FILENO, fmt::format("/bin/sh -c 'exit {}';\n", status));
 }
 
-// What the driver's library, a claim's locks and a line's watches take at least; less would look like sickness somewhere below.
-void want_descriptors() {
-  constexpr rlim_t needed = 64;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed)
-    throw Error(ErrorCode::unavailable,
-                fmt::format("only {} open files are allowed here, and {} are needed",
-                            static_cast<unsigned long>(limit.rlim_cur), static_cast<unsigned long>(needed)))
-        .hint(way_to_raise(RLIMIT_NOFILE, 1024));
-}
-
 int call(const Invocation& invocation, const wire::Config& config) {
   wire::Wire wire(config.settings);
   std::signal(SIGXFSZ, SIG_IGN);   // noted by Wire before: a job finds it as it was; for us a full file is an error like others
@@ -144,7 +133,8 @@ int main_of(const std::vector<std::string_view>& arguments) {
       return cli::put_text(STDOUT_FILENO, help) ? 0 : 125;
     }
     const std::string_view verb = verb_of(invocation);
-    want_descriptors();
+    if (verb != "doctor")   // tells it among other things
+      if (const auto want = too_few_descriptors()) throw *want;
     if (verb == "__probe") return wire::run_probe(invocation.words);
     if (verb == "__runner") wire::become_runner_process();
     if (verb == "__placeholder") return wire::run_placeholder(invocation.words);
@@ -159,6 +149,10 @@ int main_of(const std::vector<std::string_view>& arguments) {
   } catch (const Error& error) {
     report(error, read ? *read : cli::as_far_as_read(arguments));
     return exit_status(error.code());
+  } catch (const std::bad_alloc&) {   // what was made is free again
+    const Error error = out_of_memory();
+    report(error, read ? *read : cli::as_far_as_read(arguments));
+    return exit_status(error.code());
   }
 }
 
@@ -170,7 +164,9 @@ int main(int argc, char** argv) {
   int status = exit_status(ErrorCode::internal);
   try {
     status = main_of(arguments);
-  } catch (const std::exception& bug) {  // out of memory, or a mistake of ours
+  } catch (const std::bad_alloc&) {  // nor can it be said
+    status = exit_status(ErrorCode::unavailable);
+  } catch (const std::exception& bug) {  // a mistake of ours
     cli::tell(fmt::format("internal error: {}", bug.what()));
   }
   if (status != 0 && is_for_eval(arguments)) give_to_eval(status);

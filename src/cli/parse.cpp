@@ -87,11 +87,14 @@ class Parser {
     refuse_dash(word);
     result_.words.emplace_back(word);
     if (result_.verb->offer != Offer::command) return;
-    if (const auto ours = own_option_among(rest_))
+    if (const auto ours = is_thole(word) ? std::nullopt : own_option_among(rest_))
       result_.remarks.push_back(fmt::format("{} goes to the command; thole's own options stand before it: thole {} {} … {}",
                                             *ours, result_.verb->name, *ours, printable(word, 40)));
     read_remaining_words();
   }
+
+  // What follows is a line of its own, here or on another host.
+  static bool is_thole(std::string_view word) { return word.substr(word.find_last_of('/') + 1) == "thole"; }
 
   // Words after the command are the command's. One that hardly any program but this has, or with a value as only this takes
   // it, was meant for us. Before "--" and after it nobody is in doubt.
@@ -99,7 +102,7 @@ class Parser {
     static constexpr std::string_view rare[] = {"gpus", "share", "beside", "no-wait", "dry-run", "grid", "array", "at-most",
                                                 "if-absent", "trust-claims", "linger", "no-bind", "per-gpu"};
     for (std::size_t i = 0; i < words.size(); ++i) {
-      if (words[i] == "--") break;
+      if (words[i] == "--" || is_thole(words[i])) break;
       const std::string_view typed = words[i].substr(0, words[i].find('='));
       const std::string_view value = typed.size() < words[i].size() ? words[i].substr(typed.size() + 1)
                                      : i + 1 < words.size()         ? words[i + 1]
@@ -249,6 +252,7 @@ class Parser {
     if (!result_.verb->request.empty()) check_request();
     check_run();
     if (result_.verb->name == "bind") check_bind();
+    if (result_.verb->name == "why") check_why();
   }
 
   void check_words(const Verb& verb) const {
@@ -295,6 +299,15 @@ class Parser {
     if (bind.local_rank && bind.ranks && *bind.local_rank >= *bind.ranks)
       throw Error(ErrorCode::usage,
                   fmt::format("--local-rank {} of --ranks {}: ranks count from 0", *bind.local_rank, *bind.ranks));
+  }
+
+  void check_why() const {
+    if (result_.words.empty()) return;
+    for (const Option& option : result_.verb->request)
+      if (given(option.name))
+        throw Error(ErrorCode::usage, fmt::format("why: --{} is of a request, and {} names what there is: one or the other",
+                                                  option.name, in_quotes(result_.words.front())))
+            .hint(fmt::format("such as: thole why {}, or: thole why -g 2", printable(result_.words.front(), 40)));
   }
 
   // The words that say which GPUs: not how long it may last or wait.

@@ -1,16 +1,15 @@
 #include "app/run.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
+#include <fcntl.h>
 
-#include <cerrno>
+#include <csignal>
 
-#include "base/fd.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
 #include "cli/render_run.hpp"
+#include "cli/result_place.hpp"
 
 namespace thole::cli {
 
@@ -19,21 +18,16 @@ namespace {
 // Before hours in line and at work. What lies there from an earlier run stays: who waits for the file must not find it empty.
 void try_status_file(const Context& context) {
   const std::string& path = context.invocation.run.status_file;
-  if (path.empty()) return;
-  struct stat about{};
-  if (::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode))
-    throw Error(ErrorCode::unavailable, "cannot write").about(path).because(EISDIR);
-  const std::string beside = path + fmt::format(".{}", ::getpid());
-  write_file(beside, "");
-  ::unlink(beside.c_str());
+  if (!path.empty()) try_result(result_place(path));
 }
 
 // The command's own status is worth more than this file.
 void write_status(const Context& context, const model::Json& ended) {
   const std::string& path = context.invocation.run.status_file;
   if (path.empty()) return;
+  ::signal(SIGPIPE, SIG_IGN);                // nor does the end of who reads it end us
   try {
-    write_file(path, model::dump(ended) + "\n");
+    write_result(result_place(path), model::dump(ended) + "\n", O_NONBLOCK);   // a pipe that nobody reads keeps nobody
   } catch (const Error& error) {
     context.warn("--status-file: " + in_one_line(error.full()));
   }

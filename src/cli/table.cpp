@@ -111,7 +111,7 @@ constexpr Option run_rows[] = {
    [](I& i, const W&) { i.run.linger = true; }},
   {0, "no-supervisor", "", "become the command instead of staying beside it",
    [](I& i, const W&) { i.run.no_supervisor = true; }},
-  {0, "status-file", "FILE", "write to FILE, as JSON, who ended and why",
+  {0, "status-file", "FILE", "write to FILE, as JSON, who ended and why (- is stdout)",
    [](I& i, const W& w) { i.run.status_file = text_of(w); }, Offer::files},
 };
 

@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
 #include "cli/render.hpp"
+#include "cli/result_place.hpp"
 #include "cli/terminal.hpp"
 #include "cli/topo.hpp"
 
@@ -35,7 +36,7 @@ int topo(Context& context) {
   } else if (context.invocation.global.json) {
     context.print_json(status_to_json(overview));
   } else if (!options.svg.empty()) {
-    context.write_result(options.svg, render_topo_svg(overview));
+    write_result(result_place(options.svg), render_topo_svg(overview));
   } else {
     context.print(render_topo(overview, context.screen));
   }

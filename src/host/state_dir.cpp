@@ -8,13 +8,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/same_file.hpp"
+#include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/claims/guard.hpp"
+#include "host/entries.hpp"
 #include "host/path.hpp"
 #include "host/user_namespace.hpp"
 
@@ -221,9 +225,32 @@ StateDir open_personal(const StateLocation& location) {
   throw Error(ErrorCode::unavailable, "the directory vanished").about(root + "/" + location.name);
 }
 
+// Thousands of files are made in it: not among those of somebody else (--state-dir /etc). Before the first of ours, `alloc`,
+// it is empty, or has nothing but what a mounted disk has.
+void refuse_of_others(const StateDir& dir) {
+  const auto is_begun = [&] { return ::faccessat(dir.fd.get(), "alloc", F_OK, AT_SYMLINK_NOFOLLOW) == 0; };
+  if (is_begun()) return;
+  constexpr std::string_view ours[] = {"queue", "who", "devices", "notes", "lost+found"};
+  constexpr std::string_view begin_so[] = {"gpu.", "share.", "turn."};
+  const auto is_ours = [&](std::string_view name) {
+    return std::ranges::find(ours, name) != std::end(ours) ||
+           std::ranges::any_of(begin_so, [&](std::string_view begin) { return name.starts_with(begin); });
+  };
+  for (const std::string& name : entries_in(dir.fd.get()))
+    if (!is_ours(name) && !is_begun())   // somebody else may have begun it since
+      throw Error(ErrorCode::unavailable, "this directory has other files than thole's (" + printable(name, 40) + ")")
+          .about(dir.path).hint("name an empty directory, or one that is yet to be made");
+}
+
+std::optional<StateDir> find_named(const StateLocation& location) {
+  auto dir = open_checked(without_trailing_slashes(location.path), DirKind::named, 0);
+  if (dir) refuse_of_others(*dir);
+  return dir;
+}
+
 StateDir open_named(const StateLocation& location) {
   std::string path = without_trailing_slashes(location.path);
-  if (auto dir = open_checked(path, DirKind::named, 0)) return std::move(*dir);
+  if (auto dir = find_named(location)) return std::move(*dir);
   if (!make_guarded(location, path, 0755))
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(path).because(errno).hint(
         "name a directory that you can write to");
@@ -277,12 +304,14 @@ std::vector<Fd> StateDir::hold() const {
   return locks;
 }
 
-bool StateDir::unused() const {
+Fd StateDir::lock_unused() const {
   const Fd parent = open_parent_of(*this);
-  if (parent && guard_of(path).is_kept_in(parent.get())) return false;
+  const auto is_kept = [&] { return parent && guard_of(path).is_kept_in(parent.get()); };
+  if (is_kept()) return Fd();
   Fd self = open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
   if (!self) refuse_unseen(path, errno);
-  return self && ::flock(self.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!self || ::flock(self.get(), LOCK_EX | LOCK_NB) != 0 || is_kept()) return Fd();   // since the first look, maybe
+  return self;
 }
 
 // A claim's keeper has a lock on a personal directory that is none of a claim in it (inner.hpp).
@@ -327,8 +356,7 @@ StateDir make_system_dir(const StatePaths& paths) {
 
 std::optional<StateDir> find_state_dir(const StateLocation& location) {
   switch (location.kind) {
-    case StateLocation::Kind::named:
-      return open_checked(without_trailing_slashes(location.path), DirKind::named, 0);
+    case StateLocation::Kind::named: return find_named(location);
     case StateLocation::Kind::personal:
       return open_checked(without_trailing_slashes(location.path) + "/" + location.name, DirKind::personal, 0);
     case StateLocation::Kind::common: break;

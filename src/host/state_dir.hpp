@@ -83,7 +83,9 @@ struct StateDir {
 
   // True when nobody holds the directory, neither a living claim nor a claim's keeper. For whoever wants to delete it, or make
   // lock nodes anew.
-  bool unused() const;
+  bool unused() const { return static_cast<bool>(lock_unused()); }
+  // Who wants to delete it keeps this lock until it is deleted; empty where somebody holds the directory.
+  Fd lock_unused() const;
 
   // Throws, saying `what`, when living claims belong to a directory of this path, be it this one or one that is lost: lock
   // nodes made now would give second owners.

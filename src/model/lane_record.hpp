@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 namespace thole::model {
 
@@ -28,7 +29,7 @@ enum class TaskPhase : std::uint32_t { none, taken, reached, ended };
 
 // Which process a pid means, as long as the machine is up: a pid is used again. 0: not known.
 struct ProcessIdentity {
-  std::uint64_t start_ticks = 0;             // of /proc/PID/stat
+  std::uint64_t start_ticks = 0;             // of /proc/PID/stat, as in the first time namespace
   std::uint64_t number = 0;                  // of its pidfd, from Linux 6.9: told where /proc hides it, too
 };
 
@@ -65,6 +66,20 @@ inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled =
 
 inline constexpr unsigned lane_places = 64;
 
+// How far the end of a task is whose lane is dead. Runners end, too: the next one goes on where this one was. It names its run
+// itself, since a lane of an earlier build leaves it as it is: also by the mark and the start, since the first job of another
+// queue's file in the same directory has the same number.
+struct EndingOfOrphan {
+  std::uint64_t job, task;
+  std::uint32_t runs;
+  std::atomic<std::uint32_t> steps;          // told so far: 1 INT, 2 TERM, 3 KILL; 0: the rest is of nobody
+  std::int64_t told_ms;                      // the last of them, by the machine's steady clock
+  std::uint32_t flags;                       // ending_… below
+  std::uint32_t run;                         // run_seal()
+};
+
+inline constexpr std::uint32_t ending_for_limit = 1, ending_was_heard = 2;
+
 struct LaneRecord {
   std::uint64_t magic;                       // lane_magic, or nobody has used this file
   std::array<char, 40> boot;                 // of the kernel under which it was written, as /proc names it
@@ -74,19 +89,33 @@ struct LaneRecord {
   std::uint32_t store;                       // which file of the queue its jobs are in (JobWork::origin); 0: not known
   std::atomic<std::uint64_t> job;            // whose tasks it runs
   std::array<LanePlace, lane_places> places;
-  // Of the commands of these places. Behind all that earlier builds know: their records end here, and are made longer with 0.
-  std::array<ProcessIdentity, lane_places> commands;
+  // Behind all that earlier builds know: their records end here, or after the next, and are made longer with 0.
+  std::array<ProcessIdentity, lane_places> commands;   // of these places
+  std::array<EndingOfOrphan, lane_places> endings;     // by the runner
+  std::uint64_t pid_namespace;               // of the lane, by the kernel's number of it; 0: not known
 };
+
+inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
+
+inline std::uint32_t sealed(std::uint32_t hash, std::uint64_t value) {
+  for (int byte = 0; byte < 8; ++byte, value >>= 8) hash = (hash ^ static_cast<std::uint32_t>(value & 0xff)) * 16777619u;
+  return hash;
+}
 
 // Of whom this is the end, and which. The record is memory that nobody syncs: after a loss of power its sectors may be of
 // different moments, and only an end with its seal is one that was written.
 inline std::uint32_t end_seal(const LanePlace& place) {
-  std::uint32_t hash = 2166136261u;
-  const auto add = [&hash](std::uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte, value >>= 8) hash = (hash ^ static_cast<std::uint32_t>(value & 0xff)) * 16777619u;
-  };
-  add(place.job), add(place.task), add(place.runs), add(place.flags), add(static_cast<std::uint64_t>(place.ended_ms));
-  add(static_cast<std::uint32_t>(place.exit_code)), add(static_cast<std::uint32_t>(place.signal));
+  std::uint32_t hash = seal_of_nothing;
+  for (const std::uint64_t value : {place.job, place.task, std::uint64_t{place.runs}, std::uint64_t{place.flags},
+                                    static_cast<std::uint64_t>(place.ended_ms)})
+    hash = sealed(hash, value);
+  return sealed(sealed(hash, static_cast<std::uint32_t>(place.exit_code)), static_cast<std::uint32_t>(place.signal));
+}
+
+// Which run this is, of all the queues that a directory has had. `mark`: THOLE_TASK of it.
+inline std::uint32_t run_seal(const LanePlace& place, std::string_view mark) {
+  std::uint32_t hash = sealed(seal_of_nothing, static_cast<std::uint64_t>(place.started_ms));
+  for (const char character : mark) hash = sealed(hash, static_cast<unsigned char>(character));
   return hash;
 }
 

@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/time.hpp"
 #include "model/job.hpp"
@@ -54,6 +56,13 @@ struct RunTrace {
   std::string mark;                              // THOLE_TASK in their environment
   pid_t command = 0;                             // as its lane has noted it; 0: it has not
   model::ProcessIdentity identity{};
+  std::uint64_t pid_namespace = 0;               // of its lane; 0: not known
+};
+
+// What lives of a run would not be seen from here: /proc, or this process, is of another pid namespace. It is neither gone nor
+// to be signalled.
+struct Unseen : Error {
+  explicit Unseen(Error error) : Error(std::move(error)) {}
 };
 
 class Lanes {

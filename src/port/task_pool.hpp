@@ -48,6 +48,14 @@ struct PoolEvent {
   std::string_view bytes;                        // until the next wait()
 };
 
+// What tasks have left behind.
+struct Strays {
+  std::vector<std::string> told;                 // "pid command", not yet printable
+  bool others = false;                           // also some of whom that cannot be said, or that no look finds
+
+  bool none() const { return told.empty() && !others; }
+};
+
 // While it lives all signals are blocked in the thread that made it, and in threads made since.
 class TaskPool {
  public:
@@ -80,10 +88,10 @@ class TaskPool {
   // Stops this process as Ctrl-Z would, and its tasks with it, until it is continued.
   virtual void stop_all() = 0;
 
-  // Processes that tasks have left behind outside of their groups; call it when no other child of ours is left. end_strays
-  // sends them TERM, and KILL when `patience` is over; it returns when they are gone, or cannot be made to.
-  virtual std::vector<std::string> strays() = 0;
-  virtual void end_strays(Millis patience) = 0;
+  // What tasks have left behind outside of their groups, and what is below that: of those that were started in this claim
+  // (THOLE_CLAIM, or within it); with `all` (no task runs) of all. wait() wakes at their ends as long as there are any.
+  virtual Strays strays(const std::string& claim, bool all) = 0;
+  virtual void end_strays(const std::string& claim, bool all, int signal) = 0;   // TERM or KILL
 };
 
 }  // namespace thole::port

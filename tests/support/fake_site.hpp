@@ -57,6 +57,7 @@ class FakeStore final : public port::ClaimStore {
     std::vector<std::string> keys;
     uid_t uid = 0;
     std::optional<std::uint64_t> shares_mib = {};   // a sharer's budget
+    pid_t pid = 0;
   };
   std::vector<std::string> slots;
   std::vector<Held> held;
@@ -79,6 +80,7 @@ class FakeStore final : public port::ClaimStore {
         holding.id = claim.id;
         holding.held = holding.verified = true;
         holding.uid = claim.uid;
+        holding.pid = claim.pid;
         all.push_back(holding);
       }
     return all;

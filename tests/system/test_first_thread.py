@@ -1,5 +1,6 @@
 """A process whose first thread has ended while another works is no zombie, though /proc/PID shows it as one."""
 import os
+import shutil
 import sys
 
 import pytest
@@ -71,3 +72,19 @@ def test_it_claims_inside_its_claim(box, tmp_path):
         f'os._exit(subprocess.run(["{THOLE}", "run", "-q", "-g", "1", "--", "true"]).returncode)']))
     done = thole(box, "run", "-q", "--no-supervisor", "-g", "2", "--", sys.executable, "-c", inside)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("lost", ["state", "parent"])
+def test_what_is_lost_under_its_claim_gets_no_second_owner(box, tmp_path, lost):
+    """Its locks are seen by its descriptors, which are with its living thread."""
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    place = {**box, "THOLE_STATE_DIR": str(parent / "state")}
+    with Started([THOLE, "run", "-q", "--no-supervisor", "-g", "2", "--", sys.executable, "-c", WORKS_ON], env=place) as job:
+        eventually(lambda: (tmp_path / "pid").exists() and state_of(job.pid) == "Z", "its first thread has ended")
+        shutil.rmtree(parent / "state" if lost == "state" else parent)
+        parent.mkdir(exist_ok=True)
+        done = thole(place, "run", "-q", "--no-wait", "--trust-claims", "-g", "1", "--", "true")
+        assert done.returncode == 69, done.stderr
+        os.kill(job.pid, 9)
+    eventually(lambda: thole(place, "run", "-q", "--no-wait", "-g", "2", "--", "true").returncode == 0, "its claim has ended")

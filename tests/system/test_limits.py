@@ -1,4 +1,5 @@
 """What a process may do is limited: thole says so, and blames no GPU."""
+import json
 import os
 import re
 import resource
@@ -7,14 +8,14 @@ import subprocess
 
 import pytest
 
-from run_tools import THOLE, Started
+from run_tools import SANITIZED, THOLE, Started
 
 
-def run(tmp_path, limits, *words):
+def run(tmp_path, limits, *words, env=os.environ):
     def limit():
         for what, most in limits.items():
             resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
-    env = {**os.environ, "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_STATE_DIR": str(tmp_path / "state")}
+    env = {**env, "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_STATE_DIR": str(tmp_path / "state")}
     return subprocess.run([THOLE, "--machine", "8xA100", *words], capture_output=True, text=True, env=env, timeout=60,
                           preexec_fn=limit)
 
@@ -82,3 +83,53 @@ def test_without_room_for_a_file_a_claim_is_made_and_its_command_has_its_signal(
     done = run(tmp_path, {resource.RLIMIT_FSIZE: 0}, "claim", "-g", "1")
     assert done.returncode == 69 and "found" not in done.stdout, "nothing could release it"
     assert "a file may have 0 bytes here (ulimit -f)" in " ".join(done.stderr.split()), done.stderr
+
+
+@pytest.mark.parametrize("most", [8, 40])
+def test_doctor_says_what_it_cannot_look_at_and_goes_on(tmp_path, most):
+    done = run(tmp_path, {resource.RLIMIT_NOFILE: most}, "doctor", "--json")
+    assert done.returncode == 0, done.stderr
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert f"only {most} open files" in checks["open files"]["text"] and checks["open files"]["result"] == "problem"
+    assert checks["open files"]["fix"] == "ulimit -Sn 1024" and {"CPUs", "state directory", "personal directory"} <= set(checks)
+
+
+def queue_command(tmp_path, limits, *words):
+    env = {**os.environ, "THOLE_QUEUE_DIR": str(tmp_path / "queue")}
+    return run(tmp_path, limits, *words, env=env)
+
+
+@pytest.mark.parametrize("words", ["submit -q -g 0 --hold true", "drain", "resume 1", "cancel 1", "hold 1", "retry 1"])
+def test_a_limit_of_files_is_named_and_no_disk_where_there_is_a_queue(tmp_path, words):
+    assert queue_command(tmp_path, {}, *"submit -q -g 0 --hold true".split()).returncode == 0
+    done = queue_command(tmp_path, {resource.RLIMIT_FSIZE: 0}, *words.split())
+    assert done.returncode in (0, 69), done.stderr      # 0: there was nothing to do
+    if done.returncode == 69 or words in ("drain", "resume 1", "cancel 1") or words.startswith("submit"):
+        assert done.returncode == 69, done.stderr
+        assert "(ulimit -f)" in done.stderr and "the disk" not in done.stderr, done.stderr
+
+
+def test_a_wait_that_cannot_write_its_ticket_names_the_limit(tmp_path):
+    env = {**os.environ, "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_STATE_DIR": str(tmp_path / "state"),
+           "THOLE_MACHINE": "8xA100"}
+    with Started([THOLE, "run", "-g", "8", "sh", "-c", "echo up; exec cat"], env=env) as holder:
+        assert holder.line() == "up"
+        done = run(tmp_path, {resource.RLIMIT_FSIZE: 0}, "run", "--wait", "1s", "true")
+    assert done.returncode == 124, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "waiting without order: a file may have 0 bytes here (ulimit -f)" in said and "disk" not in said, said
+
+
+@pytest.mark.skipif(SANITIZED, reason="the sanitizer's own memory is in the limit")
+def test_too_little_memory_is_named_and_is_69(tmp_path):
+    seen = []
+    for most in range(8_000, 34_000, 1_000):
+        done = run(tmp_path, {resource.RLIMIT_AS: most << 10}, "map", "-g", "0", "true", ":::", "1")
+        if done.returncode < 0 or done.returncode == 127:
+            continue   # not even the program's libraries have room
+        assert done.returncode in (0, 69), (most, done.stderr)
+        assert "ulimit -u" not in done.stderr and "bad_alloc" not in done.stderr, (most, done.stderr)
+        if done.returncode == 69:
+            assert "memory is short: end something, or see the limit: ulimit -v" in done.stderr, (most, done.stderr)
+        seen.append(done.returncode)
+    assert 69 in seen, seen

@@ -1,9 +1,14 @@
 """A want of processes, memory or descriptors: what cannot be started for it is queued again, not failed."""
+import fcntl
 import os
+import pathlib
 import resource
+import struct
+import sys
+import termios
 
 from queue_inside import name_of, queue  # noqa: F401 (queue: a fixture)
-from run_tools import eventually, open_gate
+from run_tools import eventually, open_gate, state_of
 
 
 def test_tasks_that_find_no_descriptor_run_in_a_lane_that_has_some(queue):
@@ -45,6 +50,59 @@ def test_a_task_of_more_processes_than_the_runner_has_descriptors_is_followed_an
     queue.until_ended(job)
     assert queue.states(job) == {"cancelled": 1} and not queue.commands()
     assert "descriptor" not in queue.runner_log()
+
+
+def open_numbers(pid):
+    return {int(number) for number in os.listdir(f"/proc/{pid}/fd")}
+
+
+def processes_open_in(pid):
+    """Whose ends it waits for."""
+    found = set()
+    for number in open_numbers(pid):
+        try:
+            lines = pathlib.Path(f"/proc/{pid}/fdinfo/{number}").read_text().splitlines()
+        except FileNotFoundError:
+            continue
+        found.update(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
+    return found
+
+
+def waiting_in(fifo):
+    return struct.unpack("i", fcntl.ioctl(fifo, termios.FIONREAD, bytes(4)))[0]
+
+
+LISTENS = """import signal, sys
+seen = open(sys.argv[1], "a", buffering=1)
+for number in signal.SIGINT, signal.SIGTERM:
+    signal.signal(number, lambda number, _: print(signal.Signals(number).name, file=seen))
+print("ready", file=seen)
+while True:
+    signal.pause()
+"""
+
+
+def test_a_task_without_a_lane_that_cannot_be_looked_at_for_a_while_is_ended_in_order_after_it(queue):
+    seen = queue.folder / "seen"
+    seen.touch()
+    job = queue.submit("-g", "0", "--patience", "1s", "--", sys.executable, "-c", LISTENS, seen)
+    eventually(lambda: seen.read_text() == "ready\n", "it runs")
+    [command] = queue.commands()
+    queue.kill(queue.lanes())
+    runner = eventually(queue.runner, "the runner")
+    eventually(lambda: command in processes_open_in(runner) and state_of(runner) == "S", "it waits for the end of the command")
+    before = resource.prlimit(runner, resource.RLIMIT_NOFILE)
+    free = min(set(range(before[0])) - open_numbers(runner))   # so much of its own it keeps, and gets nothing more
+    resource.prlimit(runner, resource.RLIMIT_NOFILE, (free, before[1]))
+    wake = os.open(queue.directory / "wake", os.O_RDONLY | os.O_NONBLOCK)
+    queue.call("cancel", job)
+    eventually(lambda: waiting_in(wake) == 0 and state_of(runner) == "S", "it has tried; its log takes a descriptor, too")
+    os.close(wake)
+    assert seen.read_text() == "ready\n" and queue.states(job) == {"running": 1}
+    resource.prlimit(runner, resource.RLIMIT_NOFILE, before)
+    queue.until_ended(job)
+    assert seen.read_text().split() == ["ready", "SIGINT", "SIGTERM"], queue.runner_log()
+    assert queue.states(job) == {"cancelled": 1} and not queue.commands()
 
 
 def test_of_more_tasks_than_there_are_descriptors_for_none_fails(queue):

@@ -43,3 +43,18 @@ def test_what_still_runs_in_a_claim_that_was_taken_back_is_named(lab):
     assert "bob" not in said, said
     end(alice)
     end(bob)
+
+
+@in_one_surrounding
+def test_who_had_a_gpu_that_was_taken_back_is_told_at_the_end(lab):
+    """By what his own descriptor says. The status is the command's own, and whose lock was not replaced is told nothing."""
+    lab.init()
+    alice, bob = (lab.hold(user, "--on", gpu) for user, gpu in (("alice", "0"), ("bob", "1")))
+    assert "is taken back; " in lab.init("--take-back", "0").stderr
+    assert claims_one(lab, "bob", "--on", "0").returncode == 0
+    assert [started.process.stdin.close() or started.wait() for started in (alice, bob)] == [0, 0]
+    told = " ".join(alice.process.stderr.read().decode().split())
+    assert told.count("GPU 0 was taken back by root: others may have claimed it since") == 1, told
+    assert "taken back" not in bob.process.stderr.read().decode()
+    for started in (alice, bob):
+        started.__exit__()

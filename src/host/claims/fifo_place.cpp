@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/stream.hpp"
+#include "base/want.hpp"
 #include "host/claims/fifo_pass.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 
@@ -143,6 +144,13 @@ FifoPlace::Outcome FifoPlace::step_in_order(Pass& pass, const model::Rule& rule,
   return Outcome::done;
 }
 
+namespace {
+std::string not_written(int why) {
+  const std::string limit = hint_of(Error(ErrorCode::unavailable, "").because(why));
+  return "waiting without order: " + (limit.empty() ? "the disk is full" : limit);
+}
+}  // namespace
+
 void FifoPlace::look_at_queue(Pass& pass) {
   pass.queue.read();
   if (turn_) {
@@ -151,7 +159,7 @@ void FifoPlace::look_at_queue(Pass& pass) {
     bool same = mine && mine->place == turn_->ticket.place && mine->pid == turn_->ticket.pid &&
                 mine->view.eligible == eligible_;
     // Somebody has overwritten my ticket: it goes back to its place, with its number.
-    if (!same && !pass.queue.write(turn_->ticket)) caution("the disk is full: waiting without order");
+    if (!same && !pass.queue.write(turn_->ticket)) caution(not_written(errno));
     excused_ = excused_ || !same;
   }
   pass.wanted = eligible_;
@@ -235,7 +243,7 @@ void FifoPlace::join(Pass& pass) {
       Ticket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, place, first_ticket_->view.since)
                                     : my_ticket(pass.queue.next_number(), place, pass.now);
       if (!pass.queue.write(ticket)) {
-        caution("the disk is full: waiting without order");
+        caution(not_written(errno));
         return;
       }
       first_ticket_ = ticket;

@@ -75,6 +75,9 @@ void FifoStore::open_again() {
     if (!directory) throw Error(ErrorCode::unavailable, "the state directory was deleted").about(nodes_->path());
     directory->mine = false;
     open_directory(std::move(*directory));
+  } else if (!options_.outer.empty()) {
+    InnerDirectory own = open_inner_directory(options_.location, options_.outer);
+    open_directory(std::move(own.directory));
   } else {
     open_directory(open_state_dir(options_.location));
   }
@@ -150,10 +153,10 @@ std::unique_ptr<port::ClaimStore> FifoStore::within(const std::string& claim_id)
   }();
   inner.location = inner_location(inner, claim_id);
   inner.units.clear();  // those of the claim: each is added by the first who enters for it
-  const std::string outer = about().directory;
-  sweep_inner_directories(inner, outer, [this](const std::string& id) { return !own_claim(id).empty(); });
+  inner.outer = about().directory;
+  sweep_inner_directories(inner, inner.outer, [this](const std::string& id) { return !own_claim(id).empty(); });
   try {
-    InnerDirectory own = open_inner_directory(inner.location, outer);
+    InnerDirectory own = open_inner_directory(inner.location, inner.outer);
     return std::make_unique<FifoStore>(std::move(inner), std::move(own.directory), false);
   } catch (const Error&) {
     if (!own_claim(claim_id).empty()) throw;
@@ -234,9 +237,11 @@ Section::Section(FifoStore& store, AllocBudget& budget, const Said& stuck, std::
     try {
       alloc_.emplace(store.nodes().alloc(), store.nodes().path(), budget.left(begin), stuck, cancel);
       budget.spend(std::chrono::duration_cast<Millis>(now() - begin));
+      kept_ = keep_from_sweeps(store.nodes().state());
       if (!store.nodes().replaced()) break;
       alloc_.reset();  // others meet in the new one already; every place in line is in the new queue too
     } catch (const AllocHeld& held) {
+      kept_ = keep_from_sweeps(store.nodes().state());
       if (!store.nodes().replaced()) {
         budget.give_up(now());
         why_ = held.what() + (": " + held.object());

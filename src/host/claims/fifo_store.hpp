@@ -106,6 +106,7 @@ class Section {
  private:
   std::lock_guard<std::mutex> threads_;
   std::optional<AllocLock> alloc_;
+  Fd kept_;                            // from sweeps (inner.hpp)
   std::string why_;
 };
 

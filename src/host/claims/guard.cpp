@@ -45,7 +45,7 @@ std::optional<std::pair<off_t, off_t>> range_of(std::string_view line) {
 bool is_kept_by_nobody(const Guard& guard) {
   const LockTable table = lock_table(to_name_holders);
   if (!table.read) refuse_unseen("/proc/locks", errno);
-  if (!table.read || !table.whole || !table.at_once) return false;
+  if (!table.names_all()) return false;
   const std::vector<std::string_view> lines = split_lines(table.text);
   return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
 }
@@ -62,9 +62,8 @@ bool keeps(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {
   const bool shown = for_each_open_file(pid, [&](const OpenFile& open) {
     locks = locks || is_locked_personal_node(pid, open, *owner);
     if (found || !S_ISDIR(open.mode)) return;
-    const std::string path = fmt::format("/proc/{}/fdinfo/{}", pid, open.fd);
-    const std::optional<std::string> told = read_file(path);
-    if (!told) refuse_unseen(path, errno);
+    const std::optional<std::string> told = about_descriptor(pid, open.fd);
+    if (!told) refuse_unseen(fmt::format("/proc/{}/fdinfo/{}", pid, open.fd), errno);
     const std::string info = told.value_or("");
     for (std::string_view line : split_lines(info)) found = found || guard.is_in(line);
   });
@@ -80,8 +79,12 @@ bool is_same(const std::string& one, const char* other) {
 }
 
 bool sees_what_we_see(pid_t pid) {
-  return is_same(fmt::format("/proc/{}/ns/mnt", pid), "/proc/self/ns/mnt") &&
-         is_same(fmt::format("/proc/{}/root", pid), "/proc/self/root");
+  const auto does = [](const std::string& directory) {
+    return is_same(directory + "/ns/mnt", "/proc/self/ns/mnt") && is_same(directory + "/root", "/proc/self/root");
+  };
+  if (does(fmt::format("/proc/{}", pid))) return true;
+  const std::string thread = directory_behind_ended_first(pid);
+  return !thread.empty() && does(thread);
 }
 
 std::vector<pid_t> every_pid() {

@@ -36,26 +36,29 @@ std::optional<bool> keeps_all(pid_t pid, const std::vector<Fd>& nodes) {
   return !nodes.empty();
 }
 
-// Is this the process that a note names? Its number is that of the pid namespace in which the claim was made; its start counts
-// in all of them.
+// The number of a claim's own process is that of the pid namespace in which it was made; its start counts in all of them.
+bool is_numbered_here(const Note& note, std::uint32_t our_namespace) {
+  return note.process.pid_namespace == 0 || note.process.pid_namespace == our_namespace;
+}
+
+// Is this the process that a note names?
 bool is_of(const Note& note, pid_t pid, std::uint32_t our_namespace) {
   const auto process = process_state(pid);
-  if (!process || process->state == 'Z' || process->state == 'X' || process->start != note.process.start) return false;
-  const bool numbered_here = note.process.pid_namespace == 0 || note.process.pid_namespace == our_namespace;
-  return numbered_here ? static_cast<std::uint32_t>(pid) == note.process.pid : process->uid == note.process.uid;
+  if (!process || is_ended_state(process->state) || process->start != note.process.start) return false;
+  return is_numbered_here(note, our_namespace) ? static_cast<std::uint32_t>(pid) == note.process.pid
+                                               : process->uid == note.process.uid;
 }
 
 // Would the claim's own process be among those that we are shown? All are in the first pid namespace.
 bool would_be_seen(const Note& note, std::uint32_t our_namespace) {
-  return note.process.pid_namespace == 0 || note.process.pid_namespace == our_namespace ||
-         our_namespace == first_pid_namespace;
+  return is_numbered_here(note, our_namespace) || our_namespace == first_pid_namespace;
 }
 
 // The claim's own process, here; 0 where there is none.
 pid_t taker_by(const Note& note, std::uint32_t our_namespace) {
-  const auto number = static_cast<pid_t>(note.process.pid);
-  if (is_of(note, number, our_namespace)) return number;
-  for (const pid_t pid : all_pids())
+  const bool by_number = is_numbered_here(note, our_namespace);
+  const auto candidates = by_number ? std::vector<pid_t>{static_cast<pid_t>(note.process.pid)} : all_pids();
+  for (const pid_t pid : candidates)
     if (is_of(note, pid, our_namespace)) return pid;
   return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/same_file.hpp"
+#include "base/want.hpp"
 #include "host/entries.hpp"
 
 namespace thole::host {
@@ -61,19 +62,19 @@ bool has_live_note(int directory) {
   return false;
 }
 
-// Nobody claims in it, and it is kept neither by a keeper nor by a note. Their locks are seen from everywhere; the claim itself
-// is not where it is held in a directory that this process does not see (another mount namespace).
-bool is_abandoned(int root, const std::string& root_path, const std::string& name) {
+// Locked, where nobody claims in it, and it is kept neither by a keeper nor by a note. Their locks are seen from everywhere;
+// the claim itself is not where it is held in a directory that this process does not see (another mount namespace).
+Fd lock_abandoned(int root, const std::string& root_path, const std::string& name) {
   StateDir directory;
   directory.path = root_path + "/" + name;
   directory.fd = open_at(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  return directory.fd && directory.unused() && !has_live_note(directory.fd.get());
+  Fd lock = directory.fd ? directory.lock_unused() : Fd();
+  if (!lock || has_live_note(lock.get()) || !named(root, name.c_str(), lock.get())) return Fd();
+  return lock;
 }
 
-// The whole directory; it is ours, and only `notes` in it is another.
-bool remove(int root, const std::string& name) {
-  Fd directory = open_at(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  if (!directory) return false;
+// The whole directory, locked until it is gone; it is ours, and only `notes` in it is another.
+bool remove(int root, const std::string& name, const Fd& directory) {
   for (const std::string& entry : entries_in(directory.get())) {
     if (entry == outer_file || ::unlinkat(directory.get(), entry.c_str(), 0) == 0 || errno != EISDIR) continue;
     if (Fd inner = open_at(directory.get(), entry.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW))
@@ -125,7 +126,8 @@ void remove_inner_directory(const std::string& path) {
   if (slash == std::string::npos || !is_claim_id(path.substr(slash + 1))) return;
   Fd root = open_at(AT_FDCWD, path.substr(0, slash).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   const std::string name = path.substr(slash + 1);
-  if (root && is_abandoned(root.get(), path.substr(0, slash), name)) remove(root.get(), name);
+  if (!root) return;
+  if (const Fd directory = lock_abandoned(root.get(), path.substr(0, slash), name)) remove(root.get(), name, directory);
 }
 
 bool hold_as_keeper(int directory) {
@@ -138,6 +140,14 @@ bool hold_as_keeper(int directory) {
   return ::fstat(directory, &found) == 0 && found.st_nlink != 0;
 }
 
+Fd keep_from_sweeps(const StateDir& directory) {
+  if (directory.kind != DirKind::personal) return Fd();
+  Fd self = open_at(directory.fd.get(), ".", O_RDONLY | O_DIRECTORY);
+  if (!self) throw Error(ErrorCode::unavailable, "cannot open").about(directory.path).because(errno).hint(mend_of_want(errno));
+  hold_as_keeper(self.get());
+  return self;
+}
+
 void sweep_unmarked(const std::string& root_path, const std::function<bool(const std::string& id)>& lives) {
   Fd root = open_at(AT_FDCWD, root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;
@@ -147,6 +157,7 @@ void sweep_unmarked(const std::string& root_path, const std::function<bool(const
     if (!is_claim_id(name) || is_marked(root.get(), name)) continue;
     Fd directory = open_at(root.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (!directory || ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0 || is_marked(root.get(), name)) continue;
+    if (!named(root.get(), name.c_str(), directory.get())) continue;   // made anew since it was opened
     std::vector<std::string> entries = entries_in(directory.get());
     std::erase(entries, outer_file);
     if (entries.empty() || entries == std::vector<std::string>{"control"}) dead.emplace_back(name, std::move(directory));
@@ -178,7 +189,10 @@ void sweep_inner_directories(const ClaimStoreOptions& options, const std::string
     std::erase_if(ours, lives);
     dead.insert(dead.end(), ours.begin(), ours.end());
     for (const std::string& name : dead)   // else somebody inside lives on: next time
-      if (is_abandoned(root.get(), root_path, name)) removed = remove(root.get(), name) || removed;
+      if (const Fd directory = lock_abandoned(root.get(), root_path, name)) {
+        if (options.step_hook) options.step_hook("abandoned");
+        removed = remove(root.get(), name, directory) || removed;
+      }
   }
   sweep_unmarked(root_path, lives);
 }

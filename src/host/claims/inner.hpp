@@ -21,6 +21,10 @@ namespace thole::host {
 // Throws Error(usage) when the id is not one component of plain characters.
 StateLocation inner_location(const ClaimStoreOptions& options, const std::string& claim_id);
 
+// Nobody else deletes a personal directory while this is kept: by who claims in it, from alloc on until the claim holds it.
+// Asked afterwards whether it is still there. Empty for other directories, which no sweep takes.
+Fd keep_from_sweeps(const StateDir& directory);
+
 // The directory of a claim that is held in `outer`, made where there is none. While `making` is kept no sweep takes it for one
 // that its maker has left.
 struct InnerDirectory {

@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/text.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
@@ -19,12 +17,8 @@ namespace {
 
 // `run`, `map` or a lane, by its program: anybody can have any name.
 bool is_launcher(pid_t pid) {
-  char program[4096];
-  const ssize_t n = ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), program, sizeof program);
-  std::string_view path(program, n > 0 ? static_cast<std::size_t>(n) : 0);
-  constexpr std::string_view replaced = " (deleted)";
-  if (path.ends_with(replaced)) path.remove_suffix(replaced.size());
-  return path.ends_with("/thole");
+  const std::string program = executable_of(pid);
+  return program.ends_with("/thole") || program.ends_with("/thole (deleted)");
 }
 
 struct Locked {

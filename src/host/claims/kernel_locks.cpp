@@ -117,7 +117,7 @@ Most most_of_open_files(const std::set<std::string_view>& files) {
       const std::string file =
           fmt::format("{:02x}:{:02x}:{}", gnu_dev_major(open.device), gnu_dev_minor(open.device), open.inode);
       if (!files.contains(file) || allowance.over()) return;
-      const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, open.fd)).value_or("");
+      const std::string info = about_descriptor(pid, open.fd).value_or("");
       for (std::string_view line : split_lines(info)) locks += line.find("OFDLCK") != std::string_view::npos;
     });
     if (const auto uid = locks > 0 ? user_of(pid) : std::nullopt) of_user[*uid] += locks;
@@ -224,7 +224,7 @@ std::optional<ProcessState> process_state(pid_t pid) {
   struct stat owner;
   auto process = read_process(pid);
   if (!process || ::stat(("/proc/" + std::to_string(pid)).c_str(), &owner) != 0) return std::nullopt;
-  return ProcessState{process->start_ticks, process->state, owner.st_uid, std::move(process->name)};
+  return ProcessState{start_for_all(*process), process->state, owner.st_uid, std::move(process->name)};
 }
 
 namespace {
@@ -333,7 +333,7 @@ ProcessIdentity own_identity() {
   ProcessIdentity me;
   me.uid = ::geteuid();
   me.pid = static_cast<std::uint32_t>(::getpid());
-  if (auto process = process_state(::getpid())) me.start = process->start;
+  if (auto process = read_self()) me.start = start_for_all(*process);
   struct stat pids;
   if (::stat("/proc/self/ns/pid", &pids) == 0) me.pid_namespace = static_cast<std::uint32_t>(pids.st_ino);
   me.boot = read_boot_id();

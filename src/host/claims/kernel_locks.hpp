@@ -33,6 +33,8 @@ struct KernelLocks {
   bool whole = true;                   // to its end
   bool steady = true;                  // read at once, or twice alike
   bool names_all() const { return whole && steady; }   // who is not in it holds nothing
+  // `lockers`: who has some lock, by this. Nobody is an answer only of a list that names all.
+  bool tells_of(const std::vector<pid_t>& lockers) const { return !lockers.empty() || names_all(); }
   std::string crowd;                   // who has how many of those that were read, where they are too many; "" where not
 };
 constexpr std::chrono::milliseconds to_name_holders{100}, under_alloc{1};
@@ -43,6 +45,7 @@ struct LockTable {
   std::string text;
   bool read = false, whole = true;
   bool at_once = true;   // else what others give back between two pages moves what follows, and a line may be missed
+  bool names_all() const { return read && whole && at_once; }
 };
 LockTable lock_table(std::chrono::nanoseconds limit);
 KernelLocks join_tables(const std::function<LockTable()>& read, std::chrono::nanoseconds limit);

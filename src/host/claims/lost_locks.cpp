@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "host/claims/kernel_locks.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
@@ -20,10 +19,8 @@ const RecordedNode* node_with(const std::vector<RecordedNode>& nodes, std::uint6
 
 }  // namespace
 
-std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner) {
+std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner, const KernelLocks& listed) {
   std::vector<NodeLock> found;
-  if (nodes.empty()) return found;
-  const KernelLocks listed = kernel_locks(for_init_to_take);
   std::set<const RecordedNode*> explained;
   for (pid_t pid : all_pids())
     for (pid_t thread : threads_of(pid))   // each may have descriptors of its own, and the first may have ended

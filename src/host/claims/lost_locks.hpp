@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/claims/init_record.hpp"
+#include "host/claims/kernel_locks.hpp"
 
 namespace thole::host {
 
@@ -21,6 +22,6 @@ struct NodeLock {
 // descriptor is on its way to one. What is seen with that number and is no FIFO of `owner` explains it. What `thole init`
 // itself has deleted is no claim (NodeMaker::give_up). No path is believed: anybody can make one of any text in a mount
 // namespace of his own.
-std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner);
+std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner, const KernelLocks& listed);
 
 }  // namespace thole::host

@@ -105,7 +105,7 @@ bool lives(const Note& note) {
 // Ended, and its parent has not asked yet: in a container often for good.
 bool is_zombie(pid_t pid) {
   const auto process = read_process(pid);
-  return process && process->state == 'Z';
+  return process && is_ended_state(process->state);
 }
 
 // Where the kernel's list could not be read to its end: the process that a note names, if its descriptors can be seen, has the
@@ -144,7 +144,7 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   holding.shared = lock.place != 0;
   const std::vector<pid_t> lockers = lockers_of(known.locks.flocks, lock.node.get());
   Taker taker = taker_among(lockers);
-  const bool certain = !lockers.empty() || known.locks.names_all();   // does the kernel really name nobody?
+  const bool certain = known.locks.tells_of(lockers);   // does the kernel really name nobody?
   const std::vector<const Note*> all = notes.naming(lock.slot, lock.place);
   const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
   // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen

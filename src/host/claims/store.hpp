@@ -19,6 +19,7 @@ struct ClaimStoreOptions {
   std::vector<std::string> units;     // keys of all units of the machine: its directory gets nodes for them
   std::optional<gid_t> group;         // the site's, for the system's directory where root's own claim has to make it
   std::function<std::string()> personal_root;   // where the directories of claims lie, made if need be; throws Error
+  std::string outer;                  // of a directory inside a claim: the directory that the claim is held in
   std::vector<std::string> neighbours;  // lock files of safe-gpu, held while choosing (safe_gpu_lock.hpp)
   AllocPatience patience;             // of who claims
   AllocPatience look_patience{Millis{800}, Millis{800}};   // of who only looks

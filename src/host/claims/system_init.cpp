@@ -251,7 +251,8 @@ void SystemInit::forget_vanished() {
 void SystemInit::add_units() {
   std::vector<RecordedNode> missing = before_.nodes;
   std::erase_if(missing, [this](const RecordedNode& node) { return is_there(node.name); });
-  const std::vector<NodeLock> lost = node_locks(missing, paths_.system_owner);
+  std::vector<NodeLock> lost;
+  if (!missing.empty()) lost = node_locks(missing, paths_.system_owner, kernel_locks(for_init_to_take));
   for (const std::string& key : units_) {
     if (!is_key(key)) {
       report_.cautions.push_back(printable(key, 64) + " is left out: this is not the name of a unit");

@@ -91,7 +91,7 @@ std::string still_run(const std::string& unit, const std::set<pid_t>& processes)
   for (pid_t pid : processes) {
     if (told == most_listed) break;
     const auto process = process_state(pid);
-    if (!process || process->state == 'Z') continue;
+    if (!process || is_ended_state(process->state)) continue;
     named += (told++ == 0 ? "" : ", ") + describe_process(pid);
   }
   if (told == 0) return "";

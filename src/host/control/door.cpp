@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -114,8 +115,10 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
 
 Door::~Door() {
   ::unlinkat(directory_.get(), "control", 0);
+  // Not under who makes it that of a claim inside this moment: he has it locked, too.
+  const bool in_use = ::flock(directory_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const bool removed = !in_use && ::rmdir(spec_.directory.c_str()) == 0;
   directory_ = Fd();
-  const bool removed = ::rmdir(spec_.directory.c_str()) == 0;
   try {
     if (!removed && over_) remove_inner_directory(spec_.directory);  // claims were made inside
     if (!over_ || !spec_.lives) return;

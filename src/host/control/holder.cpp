@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "base/error.hpp"
@@ -169,6 +170,9 @@ void Holder::wait_for_overdue(Fd note) {
     ::_exit(0);
   } catch (const Error& error) {
     const std::string record = failure_record(error);
+    ::send(caller.get(), record.data(), record.size(), MSG_NOSIGNAL);
+  } catch (const std::bad_alloc&) {
+    const std::string record = failure_record(out_of_memory());
     ::send(caller.get(), record.data(), record.size(), MSG_NOSIGNAL);
   } catch (const std::exception& error) {
     const std::string record = failure_record(Error(ErrorCode::internal, error.what()));

@@ -34,6 +34,7 @@
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/probe/channel.hpp"
+#include "host/process/helpers.hpp"
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
 
@@ -128,10 +129,12 @@ std::optional<std::string> ProbeRunner::start() {
   if (lock) ::posix_spawn_file_actions_adddup2(&t.actions, lock.get(), lock_fd_in_probe);
   std::vector<std::string> words{options_.program};
   words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
+  StartingHelper starting;
   if (int error = ::posix_spawn(&pid_, options_.program.c_str(), &t.actions, &t.attributes, pointers(words).data(), environ)) {
     pid_ = 0;
     return no_probe(error);
   }
+  starting.started(pid_);
   channel_ = std::move(ours);
   buffer_.clear();
   return std::nullopt;
@@ -226,7 +229,7 @@ void ProbeRunner::discard() {
   ::kill(pid, SIGKILL);
   pollfd p{alive.get(), POLLIN, 0};
   if (alive) ::poll(&p, 1, kill_patience_ms);
-  if (::waitpid(pid, nullptr, WNOHANG) != 0) return;       // reaped, or somebody else's SIGCHLD handling did
+  if (::waitpid(pid, nullptr, WNOHANG) != 0) return helper_ended(pid);   // reaped, or somebody else's SIGCHLD handling did
   // Abandoned: it keeps the lock by its own copy. Ours is closed, so that we do not unlock it, and is opened anew next time.
   if (!lock_) return;
   std::string note = "abandoned " + std::to_string(pid) + " " + format_iso(wall_now()) + "\n";
@@ -245,7 +248,7 @@ std::string ProbeRunner::describe_end() {
     discard();
     return "it closed its output";
   }
-  pid_ = 0;
+  helper_ended(std::exchange(pid_, 0));
   channel_.reset();
   if (reaped < 0) return "it ended";
   if (WIFSIGNALED(status)) return "it was killed by signal " + std::to_string(WTERMSIG(status));

@@ -10,6 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
@@ -75,6 +77,20 @@ void sweep(int parent) {
   }
 }
 
+// A runner that the command has started, or a lane of it: what it runs is not the command's.
+bool has_a_queue(int directory) {
+  const Fd list = open_at(directory, "cgroup.procs", O_RDONLY);
+  std::string text;
+  char bytes[4096];
+  for (ssize_t n; (n = ::read(list.get(), bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<std::size_t>(n));
+  for (std::string_view line : split_lines(text))
+    if (const auto pid = parse_u64(line); pid && is_of_a_queue(static_cast<pid_t>(*pid))) return true;
+  return std::ranges::any_of(groups_in(directory), [&](const std::string& name) {
+    const Fd below = open_at(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    return below && has_a_queue(below.get());
+  });
+}
+
 // A process that has been waited for leaves its cgroup a moment later. The kernel tells of it by POLLPRI on cgroup.events.
 void wait_until_empty(int directory) {
   const Fd events = open_at(directory, "cgroup.events", O_RDONLY);
@@ -119,14 +135,14 @@ JobCgroup::JobCgroup(const std::string& root) {
 }
 
 void JobCgroup::kill() {
-  if (!directory_) return;
+  if (!directory_ || has_a_queue(directory_.get())) return;   // the tree is ended one by one
   Fd all = open_at(directory_.get(), "cgroup.kill", O_WRONLY);
   if (all) static_cast<void>(write_all(all.get(), "1"));
 }
 
 void JobCgroup::remove() {
   if (!parent_) return;
-  if (directory_) wait_until_empty(directory_.get());
+  if (directory_ && !has_a_queue(directory_.get())) wait_until_empty(directory_.get());
   directory_.reset();
   remove_tree(parent_.get(), name_);
   parent_.reset();

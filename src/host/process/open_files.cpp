@@ -25,13 +25,6 @@ std::string directory_of(pid_t pid) {
   return pid == ::getpid() ? "/proc/thread-self" : "/proc/" + std::to_string(pid);
 }
 
-std::optional<std::string> about_descriptor(pid_t pid, const char* fd) {
-  auto info = read_file(fmt::format("{}/fdinfo/{}", directory_of(pid), fd));
-  if (info || says_nothing(errno) || pid == ::getpid()) return info;
-  const pid_t thread = thread_behind_ended_first(pid);
-  return thread == 0 ? info : read_file(fmt::format("/proc/{}/task/{}/fdinfo/{}", pid, thread, fd));
-}
-
 using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
 
 // The descriptors of a process. Those of one whose first thread has ended are with its living ones.
@@ -44,8 +37,8 @@ Listing descriptors_of(pid_t pid) {
       return listing;
     }
   ::rewinddir(listing.get());
-  const pid_t thread = thread_behind_ended_first(pid);
-  if (thread != 0) listing.reset(::opendir(fmt::format("/proc/{}/task/{}/fd", pid, thread).c_str()));
+  const std::string thread = directory_behind_ended_first(pid);
+  if (!thread.empty()) listing.reset(::opendir((thread + "/fd").c_str()));
   return listing;
 }
 
@@ -56,6 +49,13 @@ bool tells_of_flock(const std::string& info, bool exclusively) {
 }
 
 }  // namespace
+
+std::optional<std::string> about_descriptor(pid_t pid, const char* fd) {
+  auto info = read_file(fmt::format("{}/fdinfo/{}", directory_of(pid), fd));
+  if (info || says_nothing(errno) || pid == ::getpid()) return info;
+  const std::string thread = directory_behind_ended_first(pid);
+  return thread.empty() ? info : read_file(fmt::format("{}/fdinfo/{}", thread, fd));
+}
 
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const std::function<bool()>& stop) {
   const Listing listing = descriptors_of(pid);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace thole::host {
@@ -23,6 +24,9 @@ struct OpenFile {
 // `stop` ends it early: anybody can have any number of them.
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit,
                         const std::function<bool()>& stop = {});
+
+// What fdinfo tells of one of them: its flags, its locks. Unset (errno) where it is not ours to see, or is no more.
+std::optional<std::string> about_descriptor(pid_t pid, const char* fd);
 
 // Has the process the file of this descriptor of ours open?
 bool has_open(pid_t pid, int fd);

@@ -47,6 +47,11 @@ void OutOfReach::tell(const std::vector<ProcessStat>& processes, const Tell& tel
   if (tell && !words.empty()) tell(words);
 }
 
+void freeze(const std::function<std::vector<ProcessStat>()>& look) {
+  Stopping stopping;
+  for (int looks = 0; looks < 10 && !stopping.look(look()); ++looks) {}
+}
+
 bool Stopping::look(const std::vector<ProcessStat>& picture) {
   const auto is_stopped = [](const ProcessStat& process) { return process.state == 'T' || process.state == 't'; };
   // Whoever waits in vfork() for a stopped child cannot stop itself, and cannot go on either.

@@ -34,6 +34,9 @@ class Stopping {
   bool were_stopped_ = false;                       // all of the picture before
 };
 
+// Stops what each look finds, for at most ten looks: what can be stopped has stopped then, and can be killed.
+void freeze(const std::function<std::vector<ProcessStat>()>& look);
+
 // Those that the kernel does not let us signal, each told of once.
 class OutOfReach {
  public:

@@ -47,6 +47,7 @@ class Supervisor {
   void look_at_rest();                  // is anything left of the tree?
   bool is_childless() const;
   void name_rest();
+  void leave_unseen();
   void next_step_against_rest();
   void kill_rest();
   std::vector<ProcessStat> tree() const;
@@ -56,7 +57,7 @@ class Supervisor {
   const pid_t command_;
   const port::SupervisePolicy& policy_;
   const InheritedSignals& inherited_;
-  const std::vector<pid_t>& strangers_;
+  std::vector<pid_t> strangers_;         // children that were there before the command, until they have ended
   Fd signals_;
   Witness& witness_;
   JobCgroup& cgroup_;
@@ -130,6 +131,7 @@ void Supervisor::reap() {
     siginfo_t how = {};
     if (::waitid(P_ALL, 0, &how, WEXITED | WSTOPPED | WNOHANG) != 0 || how.si_pid == 0) break;
     const bool exited = how.si_code == CLD_EXITED || how.si_code == CLD_KILLED || how.si_code == CLD_DUMPED;
+    if (exited) std::erase(strangers_, how.si_pid);   // another process may have its number next
     if (how.si_pid == command_) {
       if (exited) command_ended(how);
       else if (how.si_code == CLD_STOPPED) follow_stop(how.si_status);
@@ -159,7 +161,7 @@ void Supervisor::follow_stop(int signal) {
   const bool lent = terminal && its_group > 0 && its_group != our_group && ::tcgetpgrp(terminal.get()) == its_group;
   if (lent) ::tcsetpgrp(terminal.get(), our_group);
   if (!stop_self(signal)) return;
-  auto command = read_process(command_);
+  auto command = proc_numbers_are_ours() ? read_process(command_) : std::nullopt;
   if (command && command->state != 'T') return;  // the group was continued, and it with it (or /proc hides it: once more)
   if (lent && ::tcgetpgrp(terminal.get()) == our_group) ::tcsetpgrp(terminal.get(), its_group);
   ::kill(its_group != our_group && its_group > 0 ? -its_group : command_, SIGCONT);
@@ -219,7 +221,7 @@ void Supervisor::next_step_against_command() {
 
 void Supervisor::say_ending(pid_t pid, std::optional<SteadyTime> killed) const {
   if (!policy_.on_ending) return;
-  const auto process = read_process(pid);
+  const auto process = proc_numbers_are_ours() ? read_process(pid) : std::nullopt;
   policy_.on_ending({pid, process ? process->name : std::string(), killed});
 }
 
@@ -236,21 +238,34 @@ void Supervisor::look_at_rest() {
 // Whoever lives below us has a child of ours above it, for orphans become ours; and only we take a child off this list, by
 // waiting for it. (A search of /proc may miss all of what forks and ends faster than it is read.)
 bool Supervisor::is_childless() const {
+  siginfo_t any = {};
+  if (!proc_numbers_are_ours()) return ::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
   const auto children = listed_children();
   if (!children) return tree().empty();
   return std::ranges::all_of(*children, [&](pid_t child) {
-    return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end() || is_runner(child);
+    return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end() || is_of_a_queue(child);
   });
 }
 
 void Supervisor::name_rest() {
   if (is_childless()) { phase_ = Phase::over; return; }
+  if (!proc_numbers_are_ours()) return leave_unseen();
   const std::vector<ProcessStat> rest = tree();
   for (const auto& process : rest) ended_.left_behind.push_back(describe_process(process));
   if (policy_.linger && !rest.empty()) say_ending(rest.front().pid, std::nullopt);
   if (policy_.on_left_behind && !ended_.left_behind.empty()) policy_.on_left_behind(ended_.left_behind);
   phase_ = policy_.linger ? Phase::lingering : Phase::ending;
   if (phase_ == Phase::ending) next_step_against_rest();
+}
+
+// Another pid namespace's numbers name strangers: nothing is looked for by them.
+void Supervisor::leave_unseen() {
+  if (witness_.pid() > 0) {   // dismissed, and not gone yet
+    deadline_ = steady_clock::now() + port::settling_time;
+    return;
+  }
+  if (policy_.on_unseen) policy_.on_unseen();
+  phase_ = policy_.linger ? Phase::lingering : Phase::over;
 }
 
 void Supervisor::next_step_against_rest() {
@@ -273,8 +288,7 @@ void Supervisor::next_step_against_rest() {
 // What is not in the cgroup is frozen first, so that nothing can fork while it is being found.
 void Supervisor::kill_rest() {
   cgroup_.kill();
-  Stopping freeze;
-  for (int looks = 0; looks < 10 && !freeze.look(tree()); ++looks) {}
+  freeze([this] { return tree(); });
   signal_these(tree(), SIGKILL);
 }
 

@@ -12,11 +12,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
+#include "host/process/helpers.hpp"
+#include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -34,10 +38,6 @@ port::Ended how_it_ended(const siginfo_t& how) {
   else ended.signal = how.si_status;
   ended.core = how.si_code == CLD_DUMPED;
   return ended;
-}
-
-void reap_all() {
-  for (siginfo_t how{}; ::waitid(P_ALL, 0, &how, WEXITED | WNOHANG) == 0 && how.si_pid != 0;) how = {};
 }
 
 std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
@@ -305,7 +305,7 @@ void EpollPool::look_at_groups() {
     if (!place || !place->left_group || group_lives(place->pid)) continue;
     place->left_group = false;
     place->pid = 0;
-    if (--groups_left_ == 0) listen_for_children(false);
+    if (--groups_left_ == 0) listen_for_children(strays_left_);
     port::PoolEvent event;
     event.kind = Kind::alone;
     event.place = number;
@@ -328,30 +328,68 @@ void EpollPool::stop_all() {
     if (place && place->pid > 0) ::kill(-place->pid, SIGCONT);
 }
 
-std::vector<std::string> EpollPool::strays() {
-  reap_all();
-  return describe(our_descendants());
+// Children that are no command of a place; those that have ended are waited for here, but for our own helpers. Whoever lives
+// below us has a child of ours above it, which may have ended since: so only a list without any proves that there is nobody.
+bool EpollPool::has_other_children() {
+  const auto is_command = [&](pid_t child) {
+    return std::ranges::any_of(places_, [child](const auto& place) { return place && place->end && place->pid == child; });
+  };
+  for (int looks = 0; looks < 16; ++looks) {
+    std::optional<std::vector<pid_t>> children = listed_children();
+    if (!children || is_helper_starting()) return true;
+    std::erase_if(*children, [&](pid_t child) { return is_command(child) || is_helper(child) || is_of_a_queue(child); });
+    if (children->empty()) return false;
+    bool others = false;
+    for (const pid_t child : *children) {
+      siginfo_t how{};
+      const bool lives = ::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG) == 0 && how.si_pid == 0;
+      if (!lives) std::erase(strangers_, child);   // another may have its number next
+      others = others || (lives && std::ranges::find(strangers_, child) == strangers_.end());
+    }
+    if (others) return true;
+    if (std::ranges::all_of(*children, [&](pid_t child) { return std::ranges::find(strangers_, child) != strangers_.end(); }))
+      return false;
+  }
+  return true;
 }
 
-void EpollPool::end_strays(Millis patience) {
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  for (const int signal : {SIGTERM, SIGKILL}) {
-    const SteadyTime deadline = std::chrono::steady_clock::now() + patience;
-    for (const ProcessStat& process : our_descendants()) {
-      ::kill(process.pid, signal);
-      ::kill(process.pid, SIGCONT);
-    }
-    for (;;) {
-      reap_all();
-      if (our_descendants().empty()) return;
-      const auto left = std::chrono::ceil<Millis>(deadline - std::chrono::steady_clock::now());
-      if (left <= Millis{0}) break;
-      const timespec timeout{left.count() / 1000, left.count() % 1000 * 1'000'000};
-      ::sigtimedwait(&child, nullptr, &timeout);
-    }
+// Of the claim: who shows it. Others: who shows none, which a program may have wiped out. Who shows another is that one's.
+EpollPool::Below EpollPool::left_behind(const std::string& claim, bool all) const {
+  Below below;
+  std::map<pid_t, bool> of_tasks;                // parents come before children
+  for (auto& process : our_descendants()) {
+    const auto runs = [&](const auto& place) {
+      return place && place->pid > 0 && (process.pid == place->pid || process.group == place->pid);
+    };
+    const bool of_task = of_tasks[process.parent] || std::ranges::any_of(places_, runs) ||
+                         std::ranges::find(strangers_, process.pid) != strangers_.end();
+    of_tasks[process.pid] = of_task;
+    if (of_task) continue;
+    const std::string shown = all ? std::string() : claim_of(process.pid);
+    if (all || (!claim.empty() && (shown == claim || shown.starts_with(claim + "/")))) below.its.push_back(std::move(process));
+    else below.others = below.others || shown.empty();
   }
+  return below;
+}
+
+port::Strays EpollPool::strays(const std::string& claim, bool all) {
+  port::Strays strays;
+  if (has_other_children()) {
+    const Below below = left_behind(claim, all);
+    strays.told = describe(below.its);
+    strays.others = below.others || (strays.told.empty() && all && listed_children() && has_other_children());
+  }
+  const bool left = !strays.none();
+  if (left != std::exchange(strays_left_, left)) listen_for_children(left || groups_left_ > 0);
+  return strays;
+}
+
+// What may fork meanwhile is stopped before it is killed.
+void EpollPool::end_strays(const std::string& claim, bool all, int signal) {
+  if (is_helper_starting()) return;
+  const auto look = [&] { return left_behind(claim, all).its; };
+  if (signal == SIGKILL) freeze(look);
+  signal_all(look(), signal);
 }
 
 }  // namespace thole::host

@@ -13,6 +13,7 @@
 
 #include "host/process/signals.hpp"
 #include "host/process/spawn.hpp"
+#include "host/process/tree.hpp"
 #include "port/task_pool.hpp"
 
 namespace thole::host {
@@ -35,8 +36,8 @@ class EpollPool : public port::TaskPool {
   void unwatch(int fd) override;
   std::span<const port::PoolEvent> wait(std::optional<SteadyTime> deadline) override;
   void stop_all() override;
-  std::vector<std::string> strays() override;
-  void end_strays(Millis patience) override;
+  port::Strays strays(const std::string& claim, bool all) override;
+  void end_strays(const std::string& claim, bool all, int signal) override;
 
  private:
   // One of a task's two streams.
@@ -67,6 +68,12 @@ class EpollPool : public port::TaskPool {
   void read_signals();
   void look_at_groups();
   bool group_lives(pid_t group) const;
+  bool has_other_children();
+  struct Below {
+    std::vector<ProcessStat> its;
+    bool others = false;
+  };
+  Below left_behind(const std::string& claim, bool all) const;
 
   const InheritedSignals& inherited_;
   AllSignalsBlocked blocked_;
@@ -76,6 +83,9 @@ class EpollPool : public port::TaskPool {
   std::vector<std::unique_ptr<Place>> places_;   // null: closed
   std::vector<port::PoolEvent> events_;
   std::size_t groups_left_ = 0;
+  bool strays_left_ = false;
+  // Children that were there before: those of a shell that has become us by exec.
+  std::vector<pid_t> strangers_ = listed_children().value_or(std::vector<pid_t>{});
 };
 
 }  // namespace thole::host

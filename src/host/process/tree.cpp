@@ -9,12 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/machine_clocks.hpp"
 #include "base/text.hpp"
+#include "host/process/helpers.hpp"
 
 namespace thole::host {
 namespace {
@@ -41,11 +44,9 @@ std::vector<ProcessStat> all_processes() {
 // What a fork has in common with its parent. The auxiliary vector has where the kernel has put the program, its stack and its
 // AT_RANDOM: copied by a fork, new after each exec, so that `bash` within `bash` is another shell.
 std::string program_of(pid_t pid) {
-  char program[4096];
   const std::string path = "/proc/" + std::to_string(pid);
-  const ssize_t n = ::readlink((path + "/exe").c_str(), program, sizeof program);
-  return std::string(program, n > 0 ? static_cast<std::size_t>(n) : 0) + '\0' +
-         read_file(path + "/cmdline", 1u << 20).value_or("") + '\0' + read_file(path + "/auxv", 1u << 16).value_or("");
+  return executable_of(pid) + '\0' + read_file(path + "/cmdline", 1u << 20).value_or("") + '\0' +
+         read_file(path + "/auxv", 1u << 16).value_or("");
 }
 
 // Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
@@ -53,9 +54,12 @@ std::string program_of(pid_t pid) {
 std::optional<std::string> environment_of(pid_t pid) {
   auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
   if (!environment || !environment->empty()) return environment;
-  const pid_t thread = thread_behind_ended_first(pid);
-  return thread == 0 ? environment : read_file(fmt::format("/proc/{}/task/{}/environ", pid, thread), 4u << 20);
+  const std::string thread = directory_behind_ended_first(pid);
+  return thread.empty() ? environment : read_file(thread + "/environ", 4u << 20);
 }
+
+// By the number that it has for us.
+std::optional<ProcessStat> shown_child(pid_t child) { return proc_numbers_are_ours() ? read_process(child) : std::nullopt; }
 
 // What /proc does not show of our children.
 std::vector<ProcessStat> hidden_children(std::span<const pid_t> known) {
@@ -65,8 +69,8 @@ std::vector<ProcessStat> hidden_children(std::span<const pid_t> known) {
   std::vector<ProcessStat> hidden;
   for (const pid_t child : children) {
     siginfo_t ended{}, stopped{};
-    if (read_process(child) || ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
-    if (ended.si_pid != 0 || is_runner(child)) continue;
+    if (shown_child(child) || ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
+    if (ended.si_pid != 0 || is_of_a_queue(child) || is_helper(child)) continue;
     ::waitid(P_PID, static_cast<id_t>(child), &stopped, WSTOPPED | WNOHANG | WNOWAIT);
     ProcessStat process;
     process.pid = child;
@@ -87,15 +91,37 @@ bool environment_has(const std::string& environment, const std::string& beginnin
 
 }  // namespace
 
+bool proc_numbers_are_ours() {
+  char text[32];
+  const ssize_t size = ::readlink("/proc/self", text, sizeof text);
+  if (std::string_view(text, size > 0 ? static_cast<std::size_t>(size) : 0) != std::to_string(::getpid())) return false;
+  const std::string status = read_file("/proc/self/status", 4096).value_or("");
+  for (std::string_view line : split_lines(status))   // one number for each namespace, from that of /proc to ours
+    if (line.starts_with("NSpid:")) return split(trim(line.substr(6)), '\t').size() == 1;
+  return true;
+}
+
+std::uint64_t pid_namespace() {
+  struct stat about {};
+  return ::stat("/proc/self/ns/pid", &about) == 0 ? static_cast<std::uint64_t>(about.st_ino) : 0;
+}
+
 std::vector<pid_t> started_by() {
   std::vector<pid_t> pids;
-  pid_t pid = ::getppid();
+  const auto self = read_self();
+  pid_t pid = self ? self->parent : 0;
   for (auto process = read_process(pid); process && pid > 0; pid = process->parent, process = read_process(pid))
     pids.push_back(pid);
   return pids;
 }
 
 std::vector<pid_t> all_pids() { return numbers_in("/proc"); }
+
+std::string executable_of(pid_t pid) {
+  char path[4096];
+  const ssize_t n = ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), path, sizeof path);
+  return std::string(path, n > 0 ? static_cast<std::size_t>(n) : 0);
+}
 
 std::optional<uid_t> user_of(pid_t pid) {
   struct stat about;
@@ -121,6 +147,14 @@ bool carries_mark(pid_t pid, const std::string& mark) {
 
 bool has_word(pid_t pid, const std::string& word) { return look_for_word(pid, word + '\0') == Word::there; }
 
+std::string claim_of(pid_t pid) {
+  constexpr std::string_view name = "THOLE_CLAIM=";
+  const std::string environment = environment_of(pid).value_or("");
+  for (std::string_view word : split(environment, '\0'))
+    if (word.starts_with(name)) return std::string(word.substr(name.size()));
+  return "";
+}
+
 Word look_for_word(pid_t pid, const std::string& beginning) {
   const auto environment = environment_of(pid);
   if (!environment) return errno == EACCES || errno == EPERM ? Word::untold : Word::missing;
@@ -137,7 +171,7 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
     if (user_of(pid) != user) continue;
     const std::string environment = environment_of(pid).value_or("");
     if (!std::ranges::any_of(split(environment, '\0'), is_within)) continue;
-    if (auto process = read_process(pid); process && process->state != 'Z') found.push_back(std::move(*process));
+    if (auto process = read_process(pid); process && !is_ended_state(process->state)) found.push_back(std::move(*process));
   }
   return found;
 }
@@ -156,6 +190,7 @@ std::string known_boot_id() {
 
 pid_t calling_shell() {
   pid_t shell = ::getppid();
+  if (!proc_numbers_are_ours()) return shell;
   const std::string like = program_of(shell);
   for (auto process = read_process(shell); process && process->parent > 1; process = read_process(shell)) {
     if (program_of(process->parent) != like) break;
@@ -166,8 +201,7 @@ pid_t calling_shell() {
 
 // By its program: the short name of a login shell has a dash.
 ShellKind kind_of_shell(pid_t shell) {
-  const std::string program = program_of(shell);
-  const std::string_view path = program.c_str();
+  const std::string path = executable_of(shell);
   return path.ends_with("csh") ? ShellKind::c : path.ends_with("/fish") ? ShellKind::fish : ShellKind::posix;
 }
 
@@ -185,18 +219,30 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text) {
                      static_cast<unsigned>(parse_u64(fields[17]).value_or(1))};
 }
 
-namespace {
+bool is_ended_state(char state) { return state == 'Z' || state == 'X'; }
 
-bool has_ended(char state) { return state == 'Z' || state == 'X'; }
+namespace {
 
 std::optional<ProcessStat> read_stat(const std::string& directory) {
   auto text = read_file(directory + "/stat", 4096);
   return text ? parse_process_stat(*text) : std::nullopt;
 }
 
-std::optional<ProcessStat> living_thread_of(pid_t pid) {
-  for (const pid_t thread : threads_of(pid))
-    if (auto found = read_stat(fmt::format("/proc/{}/task/{}", pid, thread)); found && !has_ended(found->state)) return found;
+// A living thread of a process whose first one has ended. Where threads take each other's place faster than they are read, the
+// process lives all the same: the kernel counts the first one alone once it has ended.
+std::optional<ProcessStat> behind_ended(ProcessStat first) {
+  for (int looks = 0; is_ended_state(first.state) && first.threads > 1; ++looks) {
+    for (const pid_t thread : threads_of(first.pid))
+      if (auto found = read_stat(fmt::format("/proc/{}/task/{}", first.pid, thread)); found && !is_ended_state(found->state))
+        return found;
+    if (looks == 4) {
+      first.state = 'R';
+      return first;
+    }
+    const auto now = read_stat(fmt::format("/proc/{}", first.pid));
+    if (!now) return std::nullopt;
+    first = *now;
+  }
   return std::nullopt;
 }
 
@@ -204,21 +250,31 @@ std::optional<ProcessStat> living_thread_of(pid_t pid) {
 
 std::optional<ProcessStat> read_process(pid_t pid) {
   std::optional<ProcessStat> process = read_stat(fmt::format("/proc/{}", pid));
-  if (process && has_ended(process->state) && process->threads > 1)
-    if (const auto thread = living_thread_of(pid)) process->state = thread->state;
+  const auto thread = process ? behind_ended(*process) : std::nullopt;
+  if (thread) process->state = thread->state;
   return process;
 }
 
-pid_t thread_behind_ended_first(pid_t pid) {
+std::optional<ProcessStat> read_self() { return read_stat("/proc/self"); }
+
+std::uint64_t start_for_all(const ProcessStat& process) {
+  const long long per_second = ::sysconf(_SC_CLK_TCK);
+  const std::chrono::nanoseconds ahead = clocks_ahead().boottime;
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(ahead);
+  return process.start_ticks - static_cast<std::uint64_t>(seconds.count() * per_second +
+                                                          (ahead - seconds).count() * per_second / 1'000'000'000);
+}
+
+std::string directory_behind_ended_first(pid_t pid) {
   const std::optional<ProcessStat> first = read_stat(fmt::format("/proc/{}", pid));
-  if (!first || !has_ended(first->state) || first->threads < 2) return 0;
-  const auto thread = living_thread_of(pid);
-  return thread ? thread->pid : 0;
+  const auto thread = first ? behind_ended(*first) : std::nullopt;
+  return thread ? fmt::format("/proc/{}/task/{}", pid, thread->pid) : "";
 }
 
 std::optional<std::vector<pid_t>> listed_children() {
   std::vector<pid_t> children;
   bool any_list = false;
+  if (!proc_numbers_are_ours()) return std::nullopt;
   for (const pid_t thread : threads_of(::getpid())) {
     const auto text = read_file(fmt::format("/proc/self/task/{}/children", thread), 1u << 20);
     if (!text) continue;
@@ -233,22 +289,24 @@ std::vector<pid_t> threads_of(pid_t pid) { return numbers_in("/proc/" + std::to_
 
 // Of all that one process is told of another, hidden or not, only the scheduler's policy has a bit that this one can choose,
 // that its children do not inherit, and that changes nothing for it: they would lose a negative nice value.
-void be_known_as_runner() {
-  ::prctl(PR_SET_NAME, runner_name);
+void be_known_as(const char* name) {
+  ::prctl(PR_SET_NAME, name);
   const sched_param none{};
   const int policy = ::sched_getscheduler(0);
   if (policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE)
     ::sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none);
 }
 
-bool is_runner(pid_t child) {
-  if (const auto process = read_process(child)) return process->name == runner_name;
+bool is_of_a_queue(const ProcessStat& process) { return process.name == runner_name || process.name == lane_process_name; }
+
+bool is_of_a_queue(pid_t child) {
+  if (const auto process = shown_child(child)) return is_of_a_queue(*process);
   const int policy = ::sched_getscheduler(child);
   return policy >= 0 && (policy & SCHED_RESET_ON_FORK) != 0;
 }
 
 std::vector<ProcessStat> our_descendants(std::span<const pid_t> known) {
-  auto all = all_processes();
+  const auto all = proc_numbers_are_ours() ? all_processes() : std::vector<ProcessStat>();
   std::vector<ProcessStat> tree = hidden_children(known);
   std::vector<pid_t> parents{::getpid()};
   for (const ProcessStat& child : tree) parents.push_back(child.pid);
@@ -256,9 +314,9 @@ std::vector<ProcessStat> our_descendants(std::span<const pid_t> known) {
     for (const auto& process : all) {
       if (process.parent != parents[i] || process.pid == process.parent) continue;
       if (std::ranges::find(parents, process.pid) != parents.end()) continue;  // a reused pid in a torn picture
-      if (process.name == runner_name) continue;
+      if (is_of_a_queue(process) || is_helper(process.pid)) continue;
       parents.push_back(process.pid);
-      if (process.state != 'Z' && process.state != 'X') tree.push_back(process);
+      if (!is_ended_state(process.state)) tree.push_back(process);
     }
   return tree;
 }

@@ -27,15 +27,34 @@ struct ProcessStat {
 std::optional<ProcessStat> read_process(pid_t pid);
 std::optional<ProcessStat> parse_process_stat(const std::string& text);
 
-// A living thread of a process whose first one has ended, which /proc/PID shows as a zombie without files and environment;
-// 0 where that is not so.
-pid_t thread_behind_ended_first(pid_t pid);
+bool is_ended_state(char state);
 
-// Who has started this process, its parent first, as far as they are shown to us.
+// Where /proc tells of a process whose first thread alone has ended: in the directory of a living one, "/proc/PID/task/TID".
+// Its own shows a zombie without files, environment and root. Empty where that is not so.
+std::string directory_behind_ended_first(pid_t pid);
+
+// Whether /proc numbers processes as this one does. One that was mounted outside of our pid namespace (`unshare -p` without
+// --mount-proc) has other processes under our numbers, and ours under others.
+bool proc_numbers_are_ours();
+
+// The kernel's number of our pid namespace; 0 where it tells none. The first one of the machine has the same everywhere.
+std::uint64_t pid_namespace();
+inline constexpr std::uint64_t first_of_pid_namespaces = 0xEFFFFFFC;   // PROC_PID_INIT_INO of linux/proc_ns.h
+
+// Ourselves, whatever our number is there.
+std::optional<ProcessStat> read_self();
+
+// When it started, in ticks that are the same in every time namespace: each is told the start by its own clock.
+std::uint64_t start_for_all(const ProcessStat& process);
+
+// Who has started this process, as /proc numbers them, its parent first, as far as they are shown to us.
 std::vector<pid_t> started_by();
 
 // Every process that we are shown, others' too.
 std::vector<pid_t> all_pids();
+
+// The path of its program, with " (deleted)" behind it where that is gone; empty where it is not ours to see.
+std::string executable_of(pid_t pid);
 
 // The effective uid of a process.
 std::optional<uid_t> user_of(pid_t pid);
@@ -54,6 +73,9 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user);
 
 // Whether it was started with this word ("NAME=value") in its environment.
 bool has_word(pid_t pid, const std::string& word);
+
+// The claim in which it was started (THOLE_CLAIM); empty where it shows none.
+std::string claim_of(pid_t pid);
 
 // The same of a word that begins so. `untold`: it lives, and its environment is closed to us.
 enum class Word { there, missing, untold };
@@ -74,14 +96,16 @@ std::vector<pid_t> threads_of(pid_t pid);
 inline constexpr const char* runner_name = "thole-runner";
 inline constexpr const char* lane_process_name = "thole-lane";   // and a lane of it
 
-// From here on this process is known as the runner of a queue, also to those whom /proc does not show it to.
-void be_known_as_runner();
+// From here on this process is known as one of these, also to those whom /proc does not show it to.
+void be_known_as(const char* name);
 
-// Whether this child of ours is a runner that somebody below has started (`thole submit` in a job).
-bool is_runner(pid_t child);
+// Whether this child of ours is a runner that somebody below has started (`thole submit` in a job), or a lane that such a
+// runner has left to us.
+bool is_of_a_queue(pid_t child);
+bool is_of_a_queue(const ProcessStat& process);
 
-// All living descendants of this process (no zombies), parents before children. A runner that somebody below started and what
-// runs for it are no part of them.
+// All living descendants of this process (no zombies), parents before children. A runner that somebody below started, its
+// lanes and what runs for them are no part of them.
 //
 // How this works. /proc may hide a process from its own user and its parent: mounted with hidepid=2 it shows only those whose
 // groups, capabilities and memory are open to us (not after `sg`, nor a program with a file capability or without r). The

@@ -120,7 +120,7 @@ void become_runner_process() {
     static_cast<void>(write_all(pid_is_told_at, std::to_string(pid) + "\n"));   // untold it is waited for a little longer
     ::_exit(0);
   }
-  be_known_as_runner();
+  be_known_as(runner_name);
   Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
   for (int standard = 0; standard <= 2; ++standard)
     if (null) ::dup2(null.get(), standard);
@@ -210,7 +210,7 @@ std::optional<pid_t> LocalDoor::start_runner() const {
 std::optional<pid_t> LocalDoor::process_of_lane(unsigned lane) const {
   const Fd mail = files_.reach_lane(lane);
   const port::MappedRecord record = files_.map_record(lane, false);
-  const bool sure = mail && record && record->pid > 0 && has_open(record->pid, mail.get());
+  const bool sure = mail && record && record->pid > 0 && proc_numbers_are_ours() && has_open(record->pid, mail.get());
   return sure ? std::optional(record->pid) : std::nullopt;
 }
 
@@ -266,8 +266,14 @@ std::vector<std::string> LocalDoor::left_of(const model::Task& task) {
     run.command = place.pid;
     run.identity = record->commands[i];
   }
+  run.pid_namespace = record->pid_namespace;
   std::vector<std::string> left;
   const std::string mark = fmt::format("{}.{}.{}.", task.job, task.index, task.runs);
+  try {
+    refuse_elsewhere(run);
+  } catch (const port::Unseen& unseen) {
+    return {fmt::format("what is not seen from here: {} (try: {})", unseen.what(), unseen.hint())};
+  }
   for_each_process_of(run, mark, [&](const TaskProcess& one) {
     const auto seen = read_process(one.pid);
     left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", one.pid),

@@ -14,6 +14,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
+#include "host/process/helpers.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/spawn.hpp"
 #include "host/queue/task_processes.hpp"
@@ -167,8 +168,7 @@ void LocalKeeper::next_step_against_command(Kept& task) {
 }
 
 void LocalKeeper::look_at_rest(Kept& task) {
-  if (is_childless()) { task.phase = Phase::over; return; }
-  if (task.phase != Phase::settling && tree(task).empty()) task.phase = Phase::over;
+  if (is_gone(task, task.phase != Phase::settling)) task.phase = Phase::over;
 }
 
 // The group only as long as its number is the command's for sure.
@@ -177,18 +177,31 @@ void LocalKeeper::signal_these(Kept& task, const std::vector<ProcessStat>& proce
   task.out_of_reach.tell(signal_all(processes, signal, whole), task.run.on_out_of_reach);
 }
 
-// No child but the commands themselves: almost always so, and then /proc need not be searched.
-bool LocalKeeper::is_childless() const {
-  const auto children = listed_children();
-  if (!children) return false;
-  return std::ranges::all_of(*children, [&](pid_t child) {
-    return std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == child; });
+// No other task is left, so that whatever is below us is this one's.
+bool LocalKeeper::is_alone(const Kept& task) const {
+  return std::ranges::all_of(tasks_, [&](const auto& entry) {
+    return &entry.second == &task || entry.second.phase == Phase::over;
   });
 }
 
+// No child but the commands themselves: almost always so, and then /proc need not be searched. A child that no picture of
+// /proc shows is one all the same: it forks and ends faster than that is read, or we have no descriptor to look with.
+bool LocalKeeper::is_gone(const Kept& task, bool settled) const {
+  siginfo_t any{};
+  if (::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return true;
+  const auto children = listed_children();
+  const bool is_childless = children && std::ranges::all_of(*children, [&](pid_t child) {
+    return is_of_a_queue(child) || is_helper(child) ||
+           std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == child; });
+  });
+  if (is_childless) return true;
+  if (is_alone(task) && kernel_lists_children_) return false;
+  return settled && tree(task).empty();
+}
+
 void LocalKeeper::name_rest(Kept& task, SteadyTime now) {
+  if (is_gone(task, true)) { task.phase = Phase::over; return; }
   const auto rest = tree(task);
-  if (rest.empty()) { task.phase = Phase::over; return; }
   for (const auto& process : rest) task.result.ended.left_behind.push_back(describe_process(process));
   task.phase = task.run.linger ? Phase::lingering : Phase::ending;
   if (task.phase == Phase::ending) next_step_against_rest(task, now);
@@ -197,15 +210,16 @@ void LocalKeeper::name_rest(Kept& task, SteadyTime now) {
 void LocalKeeper::next_step_against_rest(Kept& task, SteadyTime now) {
   const bool first = task.step++ == 0;
   if (!first && !task.give_up) task.give_up = now + task.run.patience;
+  if (!first) freeze([&] { return tree(task); });
   signal_these(task, tree(task), first ? SIGTERM : SIGKILL);
   task.deadline = now + (first ? task.run.patience : killed_again_after);
   if (task.give_up && now >= *task.give_up) task.phase = Phase::over;
 }
 
 // By its process group, its mark, or for want of any other task. What shows no mark and has left the group is nobody's, as long
-// as several tasks run.
+// as several tasks are there: the last one's.
 bool LocalKeeper::is_of(const Kept& task, const ProcessStat& left_to_us) const {
-  return tasks_.size() == 1 || left_to_us.group == task.group || carries_mark(left_to_us.pid, task.run.mark);
+  return is_alone(task) || left_to_us.group == task.group || carries_mark(left_to_us.pid, task.run.mark);
 }
 
 // Below the command, and what was left to us.

@@ -54,7 +54,8 @@ class LocalKeeper : public port::TaskKeeper {
   void next_step_against_command(Kept& task);
   void next_step_against_rest(Kept& task, SteadyTime now);
   void look_at_rest(Kept& task);
-  bool is_childless() const;
+  bool is_alone(const Kept& task) const;
+  bool is_gone(const Kept& task, bool settled) const;
   bool is_of(const Kept& task, const ProcessStat& left_to_us) const;
   static void signal_these(Kept& task, const std::vector<ProcessStat>& processes, int signal);
   void name_rest(Kept& task, SteadyTime now);
@@ -63,6 +64,7 @@ class LocalKeeper : public port::TaskKeeper {
   const InheritedSignals& inherited_;
   AllSignalsBlocked blocked_;
   Fd signals_;
+  const bool kernel_lists_children_ = listed_children().has_value();
   std::map<unsigned, Kept> tasks_;               // by place
 };
 

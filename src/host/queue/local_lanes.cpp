@@ -27,7 +27,9 @@ namespace {
 void begin_record(model::LaneRecord& record, model::JobId job) {
   for (auto& place : record.places) place.phase.store(model::TaskPhase::none);
   record.commands.fill({});
+  for (auto& ending : record.endings) ending.steps.store(0);
   record.pid = 0;
+  record.pid_namespace = 0;
   record.claimed.store(0);
   record.yield.store(0);
   record.store = 0;
@@ -57,7 +59,7 @@ void find_process(port::LaneView& lane, const QueueFiles& files) {
   if (!lane.record) return;
   const pid_t pid = lane.record->pid;
   Fd process = pid > 0 ? end_of(pid) : Fd();
-  const bool known = process && lane.mail && has_open(pid, lane.mail.get());
+  const bool known = process && lane.mail && proc_numbers_are_ours() && has_open(pid, lane.mail.get());
   if (known) lane.pid = pid;
   if (known || (process && is_lane_on_its_way_out(pid))) lane.process = std::move(process);
   else if (lane.mail) lane.process = files.reach_lane(lane.number);   // an error of it tells that nobody reads any more
@@ -138,8 +140,9 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   runner.wake.reset();
   runner.removals.reset();
   ::setpgid(0, 0);
-  ::prctl(PR_SET_NAME, lane_process_name);
+  be_known_as(lane_process_name);
   (void)let_descendants_copy();   // a job's claim has no door to ask at: what claims inside copies its locks from here
+  seat.record->pid_namespace = pid_namespace();
   seat.record->pid = ::getpid();
   int status = 125;
   try {
@@ -166,11 +169,12 @@ bool LocalLanes::signal_bearers(const port::RunTrace& run, int signal) {
 // By their descriptors: the name that a file had says so also when it has been removed, or its directory moved. Where the
 // record is there, whoever has neither that nor the lock open is of a queue that had the same directory before.
 std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) {
+  refuse_elsewhere(run);
   const std::string of_this_queue = "THOLE_QUEUE_DIR=" + files_.directory();
   Fd life = files_.watch_life(number), record;
   const bool is_there = static_cast<bool>(files_.map_record(number, false, &record));
   const auto may_be_of_run = [&](pid_t pid) {
-    return look_for_word(pid, "THOLE_TASK=") != Word::there || has_word(pid, "THOLE_TASK=" + run.mark);
+    return look_for_word(pid, "THOLE_TASK=") != Word::there || carries_mark(pid, run.mark);
   };
   const auto may_be_ours = [&](pid_t pid) {
     return !is_there || has_open(pid, record.get()) || (life && has_open(pid, life.get()));

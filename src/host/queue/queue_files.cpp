@@ -50,6 +50,21 @@ void unmap_record(model::LaneRecord* record) {
   if (record) ::munmap(record, sizeof *record);
 }
 
+// Of an earlier build, on a disk that has no room for the rest: what there is of the file, and behind it memory that nobody
+// else sees. What the lane has noted is there; a note behind its end is one of ours alone.
+void* map_what_there_is(const Fd& file, off_t length) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t reached = (static_cast<std::size_t>(length) + page - 1) / page * page;
+  constexpr int access = PROT_READ | PROT_WRITE;
+  void* memory = ::mmap(nullptr, sizeof(model::LaneRecord), access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return memory;
+  if (::mmap(memory, reached, access, MAP_SHARED | MAP_FIXED, file.get(), 0) != MAP_FAILED) return memory;
+  const int reason = errno;
+  ::munmap(memory, sizeof(model::LaneRecord));
+  errno = reason;
+  return MAP_FAILED;
+}
+
 }  // namespace
 
 void QueueFiles::cannot(const char* what, const std::string& name) const {
@@ -168,12 +183,11 @@ port::MappedRecord QueueFiles::map_record(unsigned lane, bool make, Fd* file_kep
   const off_t length = ::fstat(file.get(), &about) == 0 ? about.st_size : 0;
   const bool whole = length >= static_cast<off_t>(sizeof(model::LaneRecord));
   if (!make && length < static_cast<off_t>(offsetof(model::LaneRecord, commands))) return record;
-  // Its room is on the disk before it is mapped: a full one would end us by SIGBUS later. Also that of an earlier build.
-  if ((make || !whole) && (errno = ::posix_fallocate(file.get(), 0, sizeof(model::LaneRecord))) != 0) {
-    if (!make) return record;
-    cannot("cannot make a lane's record", name);
-  }
-  void* memory = ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  // Its room is on the disk before it is mapped: a full one would end us by SIGBUS later.
+  const bool has_room = (!make && whole) || (errno = ::posix_fallocate(file.get(), 0, sizeof(model::LaneRecord))) == 0;
+  if (!has_room && make) cannot("cannot make a lane's record", name);
+  void* memory = has_room ? ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0)
+                          : map_what_there_is(file, length);
   if (memory == MAP_FAILED) cannot("cannot map a lane's record", name);
   record.reset(static_cast<model::LaneRecord*>(memory));
   if (file_kept) *file_kept = std::move(file);

@@ -30,17 +30,23 @@ std::uint64_t number_of(const Fd& process) {
   return ::fstat(process.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_ino) : 0;
 }
 
+// A time namespace whose clock is ahead by a part of a tick is told some starts a tick later.
+bool began_at(const ProcessStat& process, std::uint64_t ticks) {
+  const std::uint64_t start = start_for_all(process);
+  return start + 1 >= ticks && start <= ticks + 1;
+}
+
 // The command where it lives. One that /proc hides from us, on an older kernel, is told by its process group alone: it was made
 // the leader of one.
 std::optional<TaskProcess> command_of(const port::RunTrace& run) {
-  if (run.command <= 0) return std::nullopt;
+  if (run.command <= 0 || (run.pid_namespace != 0 && run.pid_namespace != pid_namespace())) return std::nullopt;
   TaskProcess found{run.command, TaskProcess::command, end_of(run.command)};
   if (!found.end || is_readable(found.end.get())) return std::nullopt;
   const std::uint64_t number = number_of(found.end);
   const auto seen = read_process(run.command);
   bool same = ::getpgid(run.command) == run.command;
   if (run.identity.number != 0 && number != 0) same = run.identity.number == number;
-  else if (run.identity.start_ticks != 0 && seen) same = run.identity.start_ticks == seen->start_ticks;
+  else if (run.identity.start_ticks != 0 && seen) same = began_at(*seen, run.identity.start_ticks);
   return same ? std::optional(std::move(found)) : std::nullopt;
 }
 
@@ -48,7 +54,7 @@ std::optional<TaskProcess> command_of(const port::RunTrace& run) {
 // of a login), or of one that shows no mark. Our own session is that of lanes, too.
 bool is_anothers(pid_t pid, const std::string& word) {
   const auto process = read_process(pid);
-  if (!process || process->state == 'Z') return true;
+  if (!process || is_ended_state(process->state)) return true;
   const pid_t session = ::getsid(pid);
   if (session <= 0 || session == pid || session == ::getsid(0) || !read_process(session)) return false;
   return user_of(session) != ::geteuid() || look_for_word(session, word) == Word::missing;
@@ -61,7 +67,7 @@ std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid
     case Word::untold: break;
   }
   const auto process = read_process(pid);
-  const bool later = process && run.identity.start_ticks != 0 && process->start_ticks >= run.identity.start_ticks;
+  const bool later = process && run.identity.start_ticks != 0 && start_for_all(*process) + 1 >= run.identity.start_ticks;
   return later && !is_anothers(pid, word) ? std::optional(TaskProcess::untold) : std::nullopt;
 }
 
@@ -70,6 +76,18 @@ std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid
 void refuse_unlooked() {
   if (is_want(errno))
     throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(errno).hint(mend_of_want(errno));
+}
+
+// The first pid namespace has the processes of all others, too, and shows them where it hides none.
+void refuse_elsewhere(const port::RunTrace& run) {
+  if (!proc_numbers_are_ours())
+    throw port::Unseen(
+        Error(ErrorCode::unavailable, "/proc is that of another pid namespace").hint("mount -t proc proc /proc"));
+  const std::uint64_t ours = pid_namespace();
+  if (run.pid_namespace == 0 || run.pid_namespace == ours) return;
+  if (ours == first_of_pid_namespaces && user_of(1)) return;
+  throw port::Unseen(Error(ErrorCode::unavailable, "it was started in another pid namespace (a container)")
+                         .hint("any thole command in there, or outside of all containers"));
 }
 
 std::vector<pid_t> pids_to_look_at() {
@@ -86,12 +104,13 @@ Fd end_of(pid_t pid) {
 
 model::ProcessIdentity identity_of(pid_t pid) {
   const auto process = read_process(pid);
-  return {process ? process->start_ticks : 0, number_of(open_pidfd(pid))};
+  return {process ? start_for_all(*process) : 0, number_of(open_pidfd(pid))};
 }
 
 // Of our own processes alone: anybody can write any mark into the environment of his.
 void for_each_process_of(const port::RunTrace& run, const std::string& mark, const std::function<bool(TaskProcess)>& visit) {
   const std::string word = "THOLE_TASK=" + mark;
+  refuse_elsewhere(run);
   pid_t known = 0;
   if (auto command = command_of(run)) {
     known = command->pid;

@@ -27,6 +27,9 @@ std::vector<pid_t> pids_to_look_at();
 Fd end_of(pid_t pid);
 void refuse_unlooked();
 
+// Throws port::Unseen where what lives of the run would not be seen from here.
+void refuse_elsewhere(const port::RunTrace& run);
+
 template <class Question>
 bool looked(const Question& question) {
   errno = 0;

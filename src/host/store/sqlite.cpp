@@ -1,5 +1,7 @@
 #include "host/store/sqlite.hpp"
 
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <new>
 
@@ -10,10 +12,25 @@ namespace thole::host {
 
 namespace {
 
+// Why the kernel refused. Of what was written beside the file itself SQLite does not keep that: it is a limit of files' sizes,
+// if there is one.
+int reason_of(sqlite3* db) {
+  if (!db) return 0;
+  if (const int kept = sqlite3_system_errno(db)) return kept;
+  rlimit limit{};
+  const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  switch (sqlite3_extended_errcode(db)) {
+    case SQLITE_IOERR_WRITE:
+    case SQLITE_IOERR_TRUNCATE:
+    case SQLITE_IOERR_SHMSIZE: return limited ? EFBIG : 0;
+    default: return 0;
+  }
+}
+
 [[noreturn]] void fail(sqlite3* db, int code) {
   const char* name = db ? sqlite3_db_filename(db, nullptr) : nullptr;
   const std::string file = name ? name : "the queue's file";
-  const int system = db ? sqlite3_system_errno(db) : 0;
+  const int system = reason_of(db);
   const int kind = code & 0xff;
   if (kind == SQLITE_FULL || (kind == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT)))
     throw Error(ErrorCode::unavailable, "the queue cannot be written").about(file)

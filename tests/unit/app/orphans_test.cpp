@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <optional>
 #include <thread>
 
 #include "app/orphans.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 class OrphansTest : public LanesTest {
  protected:
-  OrphansTest() { orphans.of_queue(store->secret(), 0); }
+  OrphansTest() { orphans->of_queue(store->secret(), 0); }
 
   // Its tasks run in a lane that has died; `phase` and `limit_clock`: what the lane has noted.
   std::vector<model::Task> left_running(const port::Submission& submission, model::TaskPhase phase,
@@ -45,13 +46,19 @@ class OrphansTest : public LanesTest {
     return submission;
   }
   void settle(const model::Task& task) {
-    orphans.take_up(task, std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}));
-    orphans.look_after();
+    orphans->take_up(task, std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}));
+    orphans->look_after();
+  }
+  // The runner has been killed, and this much later another one takes up what it has looked after.
+  void by_another_runner(const model::Task& task, Millis later = Millis{0}) {
+    record.endings[0].told_ms -= later.count();
+    orphans.emplace(ports).of_queue(store->secret(), 0);
+    settle(task);
   }
   bool runs_in_store() { return !store->running().empty(); }
   std::string reason(const model::Task& task) { return store->task(task.job, task.index)->reason; }
 
-  app::Orphans orphans{ports};
+  std::optional<app::Orphans> orphans{ports};
 };
 
 TEST_F(OrphansTest, ACommandThatIsReachedAndClosesTheLockDuringTheLookIsNotLost) {
@@ -62,14 +69,14 @@ TEST_F(OrphansTest, ACommandThatIsReachedAndClosesTheLockDuringTheLookIsNotLost)
     return Fd();
   };
   settle(task);
-  EXPECT_TRUE(orphans.contains(task));
+  EXPECT_TRUE(orphans->contains(task));
   EXPECT_TRUE(runs_in_store());
 }
 
 TEST_F(OrphansTest, WhatNeverBeganAndNobodyHasTheLockOfIsQueuedAgain) {
   const model::Task task = one_left_running(job(), model::TaskPhase::taken);
   settle(task);
-  EXPECT_FALSE(orphans.contains(task));
+  EXPECT_FALSE(orphans->contains(task));
   EXPECT_EQ(count(task.job, model::TaskState::queued), 1u);
 }
 
@@ -79,8 +86,8 @@ TEST_F(OrphansTest, WhatWasStoppedByARunnerBeforeIsContinuedWhenTheStoreDoesNotS
   settle(task);
   EXPECT_EQ(lanes.signals, std::vector<int>{SIGCONT});
   EXPECT_EQ(record.places[0].limit_clock, 99 - 30) << "it has run for 30 s, and stood for the rest";
-  EXPECT_TRUE(orphans.next_look());
-  orphans.look_after();
+  EXPECT_TRUE(orphans->next_look());
+  orphans->look_after();
   EXPECT_EQ(lanes.signals.size(), 1u) << "once";
 }
 
@@ -101,16 +108,16 @@ TEST_F(OrphansTest, WhatIsPausedIsToldSoAgainAndAgainInPausesThatGrow) {
   settle(store->running().at(0));
   std::vector<Millis> pauses;
   for (int i = 0; i < 3; ++i) {
-    const auto next = orphans.next_look();
+    const auto next = orphans->next_look();
     ASSERT_TRUE(next);
     std::this_thread::sleep_until(*next);        // as the runner does
-    orphans.look_after();
+    orphans->look_after();
     ASSERT_EQ(lanes.signals, std::vector<int>(static_cast<std::size_t>(i) + 2, SIGSTOP));
-    pauses.push_back(std::chrono::ceil<Millis>(*orphans.next_look() - *next));
+    pauses.push_back(std::chrono::ceil<Millis>(*orphans->next_look() - *next));
   }
   EXPECT_GT(pauses.back(), pauses.front());
   alter(task.job, port::Verb::proceed);
-  orphans.look_after();
+  orphans->look_after();
   EXPECT_EQ(lanes.signals.back(), SIGCONT);
 }
 
@@ -138,17 +145,17 @@ TEST_F(OrphansTest, OneThatHasEndedDoesNotWaitForItsNeighbourNorIsItCalledEndedA
   for (const model::Task& task : tasks) lanes.begin(task);
   for (const model::Task& task : tasks) settle(task);
   lanes.end(tasks[0]);
-  orphans.look_after();
-  EXPECT_FALSE(orphans.contains(tasks[0]));
-  EXPECT_TRUE(orphans.contains(tasks[1]));
+  orphans->look_after();
+  EXPECT_FALSE(orphans->contains(tasks[0]));
+  EXPECT_TRUE(orphans->contains(tasks[1]));
   EXPECT_EQ(count(tasks[0].job, model::TaskState::lost), 1u);
   EXPECT_THAT(reason(tasks[0]), testing::Not(testing::HasSubstr("time limit")));
   lanes.end(tasks[1]);
-  orphans.look_after();
-  EXPECT_TRUE(orphans.contains(tasks[1])) << "something has the lock, and it may be of this one";
+  orphans->look_after();
+  EXPECT_TRUE(orphans->contains(tasks[1])) << "something has the lock, and it may be of this one";
   ::eventfd_write(lock.get(), 1);
-  orphans.look_after();
-  EXPECT_TRUE(orphans.empty());
+  orphans->look_after();
+  EXPECT_TRUE(orphans->empty());
 }
 
 TEST_F(OrphansTest, WhatIsGoneWhenItsTimeIsOverWasNotEndedForThat) {
@@ -160,8 +167,8 @@ TEST_F(OrphansTest, WhatIsGoneWhenItsTimeIsOverWasNotEndedForThat) {
   settle(task);
   EXPECT_EQ(lanes.signals.at(0), SIGINT) << "for what it cannot see";
   ::eventfd_write(lock.get(), 1);
-  orphans.look_after();
-  EXPECT_TRUE(orphans.empty());
+  orphans->look_after();
+  EXPECT_TRUE(orphans->empty());
   EXPECT_THAT(reason(task), testing::Not(testing::HasSubstr("time limit")));
 }
 
@@ -172,8 +179,73 @@ TEST_F(OrphansTest, WhatWasEndedAtItsLimitIsToldSo) {
   lanes.begin(task);
   settle(task);
   lanes.end(task);
-  orphans.look_after();
+  orphans->look_after();
   EXPECT_THAT(reason(task), testing::HasSubstr("time limit"));
+}
+
+// Whoever keeps killing runners does not keep it alive.
+TEST_F(OrphansTest, AnotherRunnerGoesOnWithTheEndThatOneHasBegun) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  const Millis patience = store->spec(task.job).patience;
+  lanes.begin(task);
+  alter(task.job, port::Verb::cancel);
+  settle(task);
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT}));
+  lanes.signals.clear();
+  by_another_runner(task, patience / 2);
+  EXPECT_THAT(lanes.signals, testing::IsEmpty()) << "it has been told, and has half of its time yet";
+  ASSERT_TRUE(orphans->next_look());
+  EXPECT_LE(*orphans->next_look(), std::chrono::steady_clock::now() + patience / 2);
+  by_another_runner(task, patience / 2);
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGTERM, SIGCONT}));
+  lanes.signals.clear();
+  by_another_runner(task, patience);
+  EXPECT_EQ(lanes.signals, std::vector<int>{SIGKILL});
+  by_another_runner(task);
+  EXPECT_EQ(lanes.signals, std::vector<int>{SIGKILL}) << "KILL, too, is told again after its time only";
+}
+
+TEST_F(OrphansTest, WhatOneRunnerHasEndedAtItsLimitTheNextOneTellsSo) {
+  port::Submission submission = job();
+  submission.terms.time = Seconds{50};           // it began 99 s ago
+  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
+  lanes.begin(task);
+  settle(task);
+  by_another_runner(task);
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "by the first one";
+  lanes.end(task);
+  orphans->look_after();
+  EXPECT_THAT(reason(task), testing::HasSubstr("time limit"));
+}
+
+// A lane of an earlier build leaves in its file how another task's end went that had this place.
+TEST_F(OrphansTest, HowTheEndOfAnotherRunWentSaysNothing) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  model::EndingOfOrphan& ending = record.endings[0];
+  ending.job = task.job, ending.task = task.index, ending.runs = task.runs + 1;
+  ending.steps.store(3);
+  lanes.begin(task);
+  alter(task.job, port::Verb::cancel);
+  settle(task);
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT}));
+}
+
+// Another queue's file has had this directory: its first job is job 1, too.
+TEST_F(OrphansTest, HowTheEndOfARunWentThatHadTheSameNumberSaysNothing) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  lanes.begin(task);
+  alter(task.job, port::Verb::cancel);
+  settle(task);
+  ASSERT_EQ(record.endings[0].steps.load(), 1u);
+  record.places[0].started_ms += 1;
+  lanes.signals.clear();
+  by_another_runner(task, Millis{3'600'000});
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "and not TERM";
+  lanes.signals.clear();
+  orphans.emplace(ports).of_queue(HashKey{1, 2}, 0);
+  record.endings[0].told_ms -= 3'600'000;
+  settle(task);
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "of another secret";
 }
 
 TEST_F(OrphansTest, AStepOfItsEndThatCouldNotBeMadeIsMadeLater) {
@@ -183,15 +255,48 @@ TEST_F(OrphansTest, AStepOfItsEndThatCouldNotBeMadeIsMadeLater) {
   alter(task.job, port::Verb::cancel);
   lanes.signals.clear();
   lanes.cannot_be_signalled = true;
-  for (int i = 0; i < 3; ++i) orphans.look_after();
+  for (int i = 0; i < 3; ++i) orphans->look_after();
   EXPECT_EQ(said.size(), 1u) << "it is told once";
-  EXPECT_TRUE(orphans.ends().empty()) << "they would call for a look all the time";
-  ASSERT_TRUE(orphans.next_look());
-  EXPECT_GT(*orphans.next_look(), std::chrono::steady_clock::now());
+  EXPECT_TRUE(orphans->ends().empty()) << "they would call for a look all the time";
+  ASSERT_TRUE(orphans->next_look());
+  EXPECT_GT(*orphans->next_look(), std::chrono::steady_clock::now());
   lanes.cannot_be_signalled = false;
-  orphans.look_after();
+  orphans->look_after();
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT}));
-  EXPECT_FALSE(orphans.ends().empty());
+  EXPECT_FALSE(orphans->ends().empty());
+}
+
+// In another pid namespace, without its lane's lock.
+TEST_F(OrphansTest, WhatIsNotSeenFromHereIsLeftAloneUntilSomebodyCancelsIt) {
+  port::Submission submission = job();
+  submission.terms.time = Seconds{50};           // it began 99 s ago
+  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
+  lanes.begin(task);
+  lanes.unseen = true;
+  EXPECT_TRUE(orphans->none_is_seen());
+  for (int i = 0; i < 3; ++i) settle(task);
+  EXPECT_TRUE(runs_in_store()) << "it is not lost";
+  EXPECT_THAT(lanes.signals, testing::IsEmpty());
+  EXPECT_TRUE(orphans->none_is_seen()) << "the runner may leave for one that sees it";
+  EXPECT_THAT(said, testing::Contains(testing::HasSubstr("not seen from here")));
+  alter(task.job, port::Verb::cancel);
+  orphans->look_after();
+  EXPECT_EQ(count(task.job, model::TaskState::cancelled), 1u);
+  EXPECT_THAT(lanes.signals, testing::IsEmpty());
+}
+
+TEST_F(OrphansTest, WhatIsNotSeenFromHereAndHasTheLockIsNotOverByCancel) {
+  lanes.on_look = [] { return Fd(::eventfd(0, EFD_CLOEXEC)); };
+  lanes.unseen = true;
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  alter(task.job, port::Verb::cancel);
+  settle(task);
+  EXPECT_TRUE(runs_in_store());
+  lanes.unseen = false;
+  lanes.begin(task);
+  orphans->look_after();
+  EXPECT_FALSE(orphans->none_is_seen());
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "by one that sees it";
 }
 
 TEST_F(OrphansTest, OneThatCannotBeLookedAtIsNoReasonToLeaveTheOthersAlone) {
@@ -200,20 +305,20 @@ TEST_F(OrphansTest, OneThatCannotBeLookedAtIsNoReasonToLeaveTheOthersAlone) {
   lanes.begin(tasks.at(0));
   EXPECT_NO_THROW(settle(tasks[0]));
   lanes.on_look = [] { return Fd(); };
-  orphans.take_up(tasks.at(1), std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}));
+  orphans->take_up(tasks.at(1), std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}));
   lanes.on_look = [first = true]() mutable -> Fd {   // the last one is looked at first
     if (std::exchange(first, false)) return Fd();
     throw Error(ErrorCode::unavailable, "this is no FIFO");
   };
-  orphans.look_after();
-  EXPECT_FALSE(orphans.contains(tasks[1])) << "it was lost";
-  EXPECT_TRUE(orphans.contains(tasks[0]));
-  EXPECT_TRUE(orphans.have_lane(static_cast<unsigned>(tasks[0].lane))) << "nobody else gets its files";
+  orphans->look_after();
+  EXPECT_FALSE(orphans->contains(tasks[1])) << "it was lost";
+  EXPECT_TRUE(orphans->contains(tasks[0]));
+  EXPECT_TRUE(orphans->have_lane(static_cast<unsigned>(tasks[0].lane))) << "nobody else gets its files";
   EXPECT_EQ(std::ranges::count_if(said, [](const auto& text) { return text.find("no FIFO") != text.npos; }), 1);
   lanes.on_look = [] { return Fd(); };
-  orphans.look_after();
+  orphans->look_after();
   lanes.end(tasks[0]);
-  orphans.look_after();
+  orphans->look_after();
   EXPECT_FALSE(runs_in_store());
 }
 

@@ -24,6 +24,7 @@ struct ToldOfLanes : port::Lanes {
   model::LaneRecord* record = nullptr;
   std::vector<int> signals;
   bool cannot_be_signalled = false;
+  bool unseen = false;                           // what lives is of another pid namespace
 
   // A process of the task.
   void begin(const model::Task& task) { living_[run_of(task)] = Fd(::eventfd(0, EFD_CLOEXEC)); }
@@ -49,6 +50,7 @@ struct ToldOfLanes : port::Lanes {
   pid_t fork(port::LaneSeat, port::RunnerSeat&, const std::function<int(port::LaneSeat&)>&) override { return -1; }
   std::vector<Fd> bearers(const port::RunTrace& run) override {
     std::vector<Fd> ends;
+    if (unseen) throw port::Unseen(Error(ErrorCode::unavailable, "it is elsewhere"));
     for (const auto& [mark, end] : living_)
       if (run.mark.starts_with(mark)) ends.emplace_back(::fcntl(end.get(), F_DUPFD_CLOEXEC, 3));
     return ends;

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/byte_range.hpp"
+#include "base/text.hpp"
 #include "host/claims/init.hpp"
 #include "host/claims/layout.hpp"
 #include "unit/host/claims_fixture.hpp"
@@ -420,6 +421,25 @@ TEST_F(Faults, InitRecyclesTheSlotsOfVanishedUnitsThatNobodyHolds) {
   EXPECT_EQ(report.slots, 3u);
   EXPECT_TRUE(try_claim(*store, entry({"GPU-9"})));
   EXPECT_FALSE(try_claim(*store, entry({"GPU-1"})));
+}
+
+// One that is merely locked is known by its node, should it come back; a claim without its slot could not be released.
+TEST_F(Faults, WhereNoSlotIsFreeAClaimOnAVanishedUnitKeepsItsOwn) {
+  const StatePaths paths{folder.path + "/run", {folder.path + "/lock", folder.path + "/tmp"}, ::geteuid()};
+  const StateLocation machine = StateLocation::common(paths);
+  units.clear();
+  for (std::size_t number = 0; number < model::max_slots; ++number) units.push_back(fmt::format("GPU-{}", number));
+  init_claims(machine, units);
+  auto claimed = try_claim(*open_claim_store(options(machine)), entry({"GPU-0"}));
+  ASSERT_TRUE(claimed);
+  const Fd locked = open_at(AT_FDCWD, (paths.system + "/gpu.GPU-1").c_str(), O_RDWR | O_NONBLOCK);
+  ASSERT_EQ(::flock(locked.get(), LOCK_EX | LOCK_NB), 0);
+  units.erase(units.begin(), units.begin() + 2);
+  units.push_back("GPU-new");
+  init_claims(machine, units);
+  const auto store = open_claim_store(options(machine));
+  EXPECT_EQ(store->own_claim(claimed->id), claimed->keys);
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-new"})));
 }
 
 }  // namespace

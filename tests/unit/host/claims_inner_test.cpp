@@ -1,5 +1,6 @@
 // A claim is a smaller machine: those who claim inside it get distinct units of it, by the same protocol.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -193,6 +194,87 @@ TEST_F(Inner, OneSweepRemovesADeadClaimAndWhatWasClaimedWithinIt) {
   for (auto* claim : {&third, &second, &first}) claim->reset();
   store->within(next.id);
   for (const std::string& id : {outer.id, inner.id, innermost.id}) EXPECT_FALSE(has_directory(id)) << id;
+}
+
+// What a test does once, at the step of the protocol with this name.
+struct AtStep {
+  AtStep(const char* name, std::function<void()> act) { step = name, todo = std::move(act); }
+  ~AtStep() { todo = nullptr; }
+  static void hook(const char* name) {
+    if (todo && step == name) std::exchange(todo, nullptr)();
+  }
+  static bool is_done() { return !todo; }
+  static inline std::string step;
+  static inline std::function<void()> todo;
+};
+
+struct Swept : Inner {
+  Swept() {
+    auto made = options(StateLocation::named(directory));
+    made.step_hook = AtStep::hook;
+    store = open_claim_store(made);
+    auto wanted = entry({"GPU-0"}), living = entry({"GPU-1"});
+    wanted.id = dead, living.id = next;
+    around = try_claim(*store, wanted), beside = try_claim(*store, living);
+  }
+  ino_t directory_of_dead() const {
+    struct stat found;
+    return ::stat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+  }
+  const std::string dead = "00000000000000d1", next = "00000000000000a1", path = folder.path + "/personal/" + dead;
+  std::unique_ptr<port::ClaimStore> store;
+  std::optional<port::Claim> around, beside;
+};
+
+TEST_F(Swept, TheDirectoryOfADeadClaimIsLockedUntilItIsGone) {
+  store->within(dead);
+  around.reset();
+  bool is_free = true;
+  AtStep sweep("abandoned", [&] {
+    const Fd claimer = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY);
+    is_free = ::flock(claimer.get(), LOCK_SH | LOCK_NB) == 0;
+  });
+  store->within(next);
+  EXPECT_TRUE(AtStep::is_done());
+  EXPECT_FALSE(is_free) << "who claims inside waits until the sweep has ended";
+  EXPECT_FALSE(has_directory(dead));
+}
+
+TEST_F(Swept, NoSweepTakesADirectoryUnderWhoIsClaimingInIt) {
+  for (const char* step : {"locked", "slots locked"}) {
+    auto inside = store->within(dead);
+    const ino_t before = directory_of_dead();
+    std::optional<port::Claim> end = std::exchange(around, std::nullopt);
+    AtStep claiming(step, [&] {
+      end.reset();
+      machine()->within(next);
+      EXPECT_EQ(directory_of_dead(), before) << step;
+    });
+    auto claim = try_claim(*inside, entry({"GPU-0"}));
+    EXPECT_TRUE(AtStep::is_done() && claim) << step;
+    EXPECT_EQ(directory_of_dead(), before) << step;
+    claim.reset();
+    machine()->within(next);
+    EXPECT_FALSE(has_directory(dead)) << step;
+    auto wanted = entry({"GPU-0"});
+    wanted.id = dead;
+    around = try_claim(*store, wanted);
+  }
+}
+
+TEST_F(Swept, WhoClaimsInADirectoryThatWasSweptMakesItAnewAndTheNextSweepTakesThat) {
+  auto inside = store->within(dead);
+  around.reset();
+  machine()->within(next);
+  ASSERT_FALSE(has_directory(dead));
+  auto claim = try_claim(*inside, entry({"GPU-0"}));
+  EXPECT_TRUE(claim);
+  EXPECT_TRUE(has_directory(dead));
+  machine()->within(next);
+  EXPECT_TRUE(has_directory(dead)) << "somebody claims in it";
+  claim.reset();
+  machine()->within(next);
+  EXPECT_FALSE(has_directory(dead));
 }
 
 std::function<void()> when_seen;

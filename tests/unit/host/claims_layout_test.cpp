@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
+#include "host/claims/lost_locks.hpp"
 #include "host/claims/queue_file.hpp"
 #include "unit/host/claims_fixture.hpp"
 
@@ -219,6 +220,35 @@ TEST(KernelLocks, AListThatNeverReadsTwiceAlikeIsJoinedAndProvesNothing) {
   EXPECT_TRUE(locks.whole);
   EXPECT_FALSE(locks.names_all());
   EXPECT_EQ(locks.flocks.front().pid, 1) << "who was seen last is named first";
+}
+
+// Else who holds a lock that was missed would be nobody.
+TEST(KernelLocks, OnlyAListThatNamesAllSaysThatNobodyHasALock) {
+  EXPECT_TRUE((LockTable{"", true, true, true}.names_all()));
+  EXPECT_FALSE((LockTable{"", false, true, true}.names_all()));
+  EXPECT_FALSE((LockTable{"", true, false, true}.names_all()));
+  EXPECT_FALSE((LockTable{"", true, true, false}.names_all())) << "of several pages";
+  KernelLocks locks;
+  EXPECT_TRUE(locks.tells_of({}));
+  locks.steady = false;
+  EXPECT_FALSE(locks.tells_of({}));
+  EXPECT_TRUE(locks.tells_of({7}));
+  locks.steady = true;
+  locks.whole = false;
+  EXPECT_FALSE(locks.tells_of({}));
+  EXPECT_TRUE(locks.tells_of({7}));
+}
+
+// A unit whose node was deleted, and whose holder nobody sees, is given to another only where there really is none.
+TEST(KernelLocks, ADeletedNodeThatAListMayHaveMissedIsSomebodys) {
+  const std::vector<RecordedNode> nodes{{"gpu.GPU-0", 0, ~std::uint64_t{0}, ~std::uint64_t{0}}};
+  KernelLocks listed;
+  EXPECT_TRUE(node_locks(nodes, ::geteuid(), listed).empty());
+  listed.steady = false;
+  EXPECT_EQ(node_locks(nodes, ::geteuid(), listed).size(), 1u);
+  listed.steady = true;
+  listed.whole = false;
+  EXPECT_EQ(node_locks(nodes, ::geteuid(), listed).size(), 1u);
 }
 
 TEST(KernelLocks, AListThatCannotBeReadProvesNothing) {

@@ -133,6 +133,15 @@ TEST_F(StateDirTest, OneDeletedUnderALivingClaimIsNotMadeAnew) {
   EXPECT_EQ(open().path, paths.fallbacks[0]);
 }
 
+TEST_F(StateDirTest, OneWhoseParentWasMovedUnderALivingClaimIsNotMadeAnew) {
+  const StateLocation location = StateLocation::named(folder.path + "/up/state");
+  auto claim = open_state_dir(location).hold();
+  std::filesystem::rename(folder.path + "/up", folder.path + "/aside");
+  EXPECT_NE(trouble([&] { open_state_dir(location); }).find("deleted"), std::string::npos);
+  claim.clear();
+  EXPECT_TRUE(open_state_dir(location).current());
+}
+
 // Two who come first at the same time: one has found no directory, the other makes it and claims in it before the first goes
 // on.
 TEST_F(StateDirTest, OneThatAnotherMakesAndClaimsInMeanwhileWasNotDeleted) {
@@ -237,6 +246,36 @@ TEST_F(StateDirTest, AKeeperOfALostDirectoryIsFoundAsLongAsThereIsAny) {
     EXPECT_EQ(child->wait(), 0);
   }
   EXPECT_FALSE(anybody.lives());
+}
+
+// Who keeps the byte alone claims nothing, nor does who has a locked FIFO that is no node: root sees the descriptors of all.
+TEST_F(StateDirTest, AKeeperOfAPersonalDirectoryHasALockedNodeOfItsOwner) {
+  const std::string path = folder.path + "/state";
+  const Guard guard = guard_of(path);
+  Child keeper([&](Child& self) {
+    const Fd parent = open_at(AT_FDCWD, folder.path.c_str(), O_RDONLY | O_DIRECTORY);
+    struct flock byte = guard.lock(F_RDLCK);
+    const std::string pipe = folder.path + "/pipe";
+    if (::fcntl(parent.get(), F_OFD_SETLK, &byte) != 0 || ::mkfifo(pipe.c_str(), 0600) != 0) return 1;
+    self.say('b'), self.hear();
+    const Fd fifo = open_at(AT_FDCWD, pipe.c_str(), O_RDWR);
+    if (::flock(fifo.get(), LOCK_EX) != 0) return 1;
+    self.say('p'), self.hear();
+    if (::fchmod(fifo.get(), S_ISVTX | 0600) != 0) return 1;
+    self.say('n'), self.hear();
+    return 0;
+  });
+  const std::vector<pid_t> nobody, it{keeper.pid()};
+  ASSERT_EQ(keeper.hear(), 'b');
+  EXPECT_EQ(keepers_anywhere(guard), it);
+  EXPECT_EQ(keepers_anywhere(guard, ::geteuid()), nobody);
+  keeper.say('!');
+  ASSERT_EQ(keeper.hear(), 'p');
+  EXPECT_EQ(keepers_anywhere(guard, ::geteuid()), nobody) << "a pipe, such as anybody may be handed";
+  keeper.say('!');
+  ASSERT_EQ(keeper.hear(), 'n');
+  EXPECT_EQ(keepers_anywhere(guard, ::geteuid()), it);
+  EXPECT_EQ(keepers_anywhere(guard, ::geteuid() + 1), nobody);
 }
 
 TEST(StateDirFilesystem, OnlyThoseWhoseLocksHoldAreUsed) {

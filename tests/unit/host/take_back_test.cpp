@@ -149,6 +149,50 @@ TEST_F(TakingBack, WhoseProcessHasTheNumberOfOneThatEndedIsNotMeant) {
   EXPECT_NE(said[0].find("has got it just now"), std::string::npos) << said[0];
 }
 
+// Root takes it from who had it when he asked: also where another process of that user holds it by now …
+TEST_F(TakingBack, AnotherProcessOfTheUserWhoHadItKeepsItNot) {
+  const auto holder = [&](Child& self) {
+    self.hear();
+    const Fd node = locked();
+    self.say('l'), self.hear();
+    return 0;
+  };
+  Child first(holder), second(holder);
+  first.say('!');
+  ASSERT_EQ(first.hear(), 'l');
+  TakeBack asked(directory.get(), units);
+  first.say('!');
+  ASSERT_EQ(first.wait(), 0);
+  second.say('!');
+  ASSERT_EQ(second.hear(), 'l');
+  std::vector<std::string> said;
+  EXPECT_TRUE(asked.of("GPU-0", {maker, {}, "", {}}, said)) << said.at(0);
+}
+
+// … and where he has handed it on to another user, who is the one whom the kernel names then.
+TEST_F(TakingBack, WhoWasHandedTheLockOfOneWhoHasItStillKeepsItNot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: processes of two users";
+  constexpr uid_t another = 1;    // one that has an account
+  Child holder([&](Child& self) {
+    const Fd node = locked();
+    self.say('l'), self.hear();
+    Child handed([&](Child& his) {
+      become(another);
+      const bool named = ::flock(node.get(), LOCK_SH | LOCK_NB) == 0 && ::flock(node.get(), LOCK_EX | LOCK_NB) == 0;
+      his.say(named ? 'n' : 'f'), his.hear();
+      return 0;
+    });
+    self.say(handed.hear()), self.hear();
+    return 0;
+  });
+  ASSERT_EQ(holder.hear(), 'l');
+  TakeBack asked(directory.get(), units);
+  holder.say('!');
+  ASSERT_EQ(holder.hear(), 'n');
+  std::vector<std::string> said;
+  EXPECT_TRUE(asked.of("GPU-0", {maker, {}, "", {}}, said)) << said.at(0);
+}
+
 // Whoever interrupts init finds no node marked, which nobody could claim from then on.
 const TakingBack* interrupted = nullptr;
 std::atomic<int> times_interrupted{0}, times_marked{0};

@@ -39,7 +39,7 @@ constexpr Seconds come_up_within{60};                      // for a driver that 
 constexpr unsigned most_gpus = 256;
 
 struct Step {
-  enum class Kind { begin, identity, use, accounts, unlisted, listen } kind;
+  enum class Kind { begin, identity, use, accounts, unlisted } kind;
   std::uint32_t gpu = 0;                                   // of accounts: position in the request
 };
 
@@ -67,9 +67,7 @@ class Serving {
     {
       std::lock_guard guard(mutex_);
       request_ = ProbeRequest::parse(line);
-      const bool to_listen = !steps_.empty() && steps_.front().kind == Step::Kind::listen;   // nobody got to it yet
       steps_ = {{Step::Kind::begin}};
-      if (to_listen) steps_.push_front({Step::Kind::listen});
       late_steps_.clear();
       listed_.clear();
       unfinished_ = 1;
@@ -116,9 +114,10 @@ class Serving {
 
   void work() {
     while (auto step = take()) {
-      do_step(*step);
+      const bool to_listen = do_step(*step);
       std::uint64_t one = 1;
       (void)!::write(progress_.get(), &one, sizeof one);
+      if (to_listen) source_->listen();          // after all of the answer, and whatever is asked meanwhile
     }
   }
 
@@ -131,26 +130,26 @@ class Serving {
     return step;
   }
 
-  void do_step(Step step) {
+  // True: the answer is whole, and events are to be listened for.
+  bool do_step(Step step) {
     switch (step.kind) {
       case Step::Kind::begin: begin(); break;
       case Step::Kind::identity: identity(step.gpu); break;
       case Step::Kind::use: use(step.gpu); break;
       case Step::Kind::accounts: accounts(request_.accounts_of[step.gpu]); break;
       case Step::Kind::unlisted: unlisted(); break;
-      case Step::Kind::listen: return source_->listen();
     }
     std::lock_guard guard(mutex_);
     --unfinished_;
-    if (unfinished_ > 0) return;
-    if (step.kind == Step::Kind::unlisted) {
-      channel_.end_answer();
-      finished_ = true;
-      if (source_ && request_.events && request_.accounts_of.empty()) steps_.push_back({Step::Kind::listen});
-    } else {
+    if (unfinished_ > 0) return false;
+    if (step.kind != Step::Kind::unlisted) {
       ++unfinished_;
       steps_.push_back({Step::Kind::unlisted});
+      return false;
     }
+    channel_.end_answer();
+    finished_ = true;
+    return source_ && request_.events && request_.accounts_of.empty();
   }
 
   void begin() {

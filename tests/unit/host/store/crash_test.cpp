@@ -1,9 +1,13 @@
 // What a loss of power, a full disk, another version of the file and its damage do to the queue.
 #include <gmock/gmock.h>
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include "base/error.hpp"
 #include "unit/host/store/disk_of_tests.hpp"
@@ -304,6 +308,18 @@ TEST_F(Versions, AnotherProgramsFileIsNoQueue) {
 
 using SetAside = QueueTest;
 
+// Is told of each file that comes to where none was.
+std::function<void(const char*)> before_placing;
+
+}  // namespace thole::host
+
+extern "C" int renameat2(int from, const char* old, int to, const char* name, unsigned flags) noexcept {
+  if (thole::host::before_placing) thole::host::before_placing(name);
+  return static_cast<int>(::syscall(SYS_renameat2, from, old, to, name, flags));
+}
+
+namespace thole::host {
+
 TEST_F(SetAside, WhoHasTheOldFileOpenWritesToItNoMoreAndTheNewOneIsSound) {
   const auto id = submit(3);
   take(id);
@@ -350,6 +366,29 @@ TEST_F(SetAside, ALogThatIsLeftIsNotTakenForTheNewFiles) {
   EXPECT_EQ(another.jobs({}).size(), 1u);
   expect_sound(another, directory);
   EXPECT_TRUE(std::filesystem::exists(directory + "/queue.db-wal.old"));
+}
+
+// A log names no file: SQLite would put what is in it into whatever lies beside it.
+TEST_F(SetAside, NorIsOneThatIsPutBackWhileTheNewFileComes) {
+  submit(50);
+  const std::string path = directory + "/queue.db", kept = directory + "/kept";
+  std::filesystem::copy_file(path + "-wal", kept);
+  ASSERT_GT(std::filesystem::file_size(kept), 0u);
+  std::filesystem::rename(path, path + ".damaged");
+  unsigned placed = 0;
+  before_placing = [&](const char* name) {
+    if (name != path) return;
+    ++placed;
+    std::filesystem::copy_file(kept, path + "-wal", std::filesystem::copy_options::overwrite_existing);
+  };
+  SqliteJobStore another(JobStoreOptions{.directory = directory});
+  const port::Submission one = job(1, "new");
+  another.submit({&one, 1}, at(5));
+  before_placing = nullptr;
+  EXPECT_EQ(placed, 1u);
+  ASSERT_EQ(another.jobs({}).size(), 1u);
+  EXPECT_EQ(another.jobs({}).at(0).name, "new");
+  expect_sound(another, directory);
 }
 
 TEST_F(SetAside, AnEmptyFileAndAJournalThatWereLeftAreNoQueue) {

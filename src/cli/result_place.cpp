@@ -1,0 +1,148 @@
+#include "cli/result_place.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "base/words.hpp"
+#include "cli/output.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+constexpr int most_links = 40;   // as the kernel's
+
+Error not_written(const std::string& name, int reason) {
+  return Error(ErrorCode::unavailable, "cannot write").about(name).because(reason);
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string real_path(const std::string& path) {
+  char real[PATH_MAX];
+  return ::realpath(path.c_str(), real) ? real : "";
+}
+
+// In /proc a link may lead to what has no name: a pipe, a socket, a file that was deleted.
+bool stands_in_proc(const std::string& folder) {
+  struct statfs about {};
+  return ::statfs(folder.c_str(), &about) == 0 && about.f_type == PROC_SUPER_MAGIC;
+}
+
+// The number where the path names a descriptor of this process. Opened anew it would be written from its beginning, over what
+// the command has written there.
+int own_descriptor(const std::string& path, const std::string& folder) {
+  const std::string real = real_path(folder);
+  if (real.empty() || (real != real_path("/proc/self/fd") && real != real_path("/proc/thread-self/fd"))) return -1;
+  const std::string name = path.substr(path.rfind('/') + 1);
+  if (name.empty() || name.size() > 9 || name.find_first_not_of("0123456789") != std::string::npos) return -1;
+  return std::atoi(name.c_str());
+}
+
+// What the link says. As the kernel has it with fs.protected_symlinks: of one that a neighbour has put into /tmp nothing comes.
+std::optional<std::string> target_of(const std::string& path, const std::string& folder) {
+  const Fd link = open_at(AT_FDCWD, path.c_str(), O_PATH | O_NOFOLLOW);
+  struct stat about {}, around {};
+  if (!link || ::fstat(link.get(), &about) != 0 || ::stat(folder.c_str(), &around) != 0) return std::nullopt;
+  const bool for_all = (around.st_mode & S_ISVTX) && (around.st_mode & S_IWOTH);
+  if (for_all && about.st_uid != ::geteuid() && about.st_uid != around.st_uid) {
+    errno = EACCES;
+    return std::nullopt;
+  }
+  char target[PATH_MAX];
+  const ssize_t length = ::readlinkat(link.get(), "", target, sizeof target);
+  if (length < 0) return std::nullopt;
+  return std::string(target, static_cast<std::size_t>(length));
+}
+
+// False where the place is known by now.
+bool follow(ResultPlace& place) {
+  const std::string folder = folder_of(place.path);
+  if (stands_in_proc(folder)) {
+    place.descriptor = own_descriptor(place.path, folder);
+    return false;
+  }
+  struct stat about {};
+  if (::lstat(place.path.c_str(), &about) != 0) {
+    if (errno != ENOENT) throw not_written(place.name, errno);
+    place.is_file = true;
+    return false;
+  }
+  if (S_ISDIR(about.st_mode)) throw not_written(place.name, EISDIR);
+  if (!S_ISLNK(about.st_mode)) {
+    place.is_file = S_ISREG(about.st_mode);
+    if (about.st_uid == ::geteuid()) place.mode = about.st_mode & 0777;
+    return false;
+  }
+  const std::optional<std::string> target = target_of(place.path, folder);
+  if (!target) throw not_written(place.name, errno);
+  place.path = target->starts_with('/') ? *target : folder + "/" + *target;
+  return true;
+}
+
+// Those that we have opened ourselves are no place for a result, whatever number was guessed.
+void check_descriptor(const ResultPlace& place) {
+  const int flags = ::fcntl(place.descriptor, F_GETFD), access = ::fcntl(place.descriptor, F_GETFL);
+  if (flags < 0 || access < 0 || (flags & FD_CLOEXEC) || (access & O_ACCMODE) == O_RDONLY)
+    throw not_written(place.name, EBADF);
+}
+
+}  // namespace
+
+ResultPlace result_place(const std::string& name) {
+  ResultPlace place;
+  place.name = place.path = name;
+  if (name == "-") {
+    place.descriptor = STDOUT_FILENO;
+    return place;
+  }
+  for (int links = 0; follow(place); ++links)
+    if (links == most_links) throw not_written(name, ELOOP);
+  return place;
+}
+
+void try_result(const ResultPlace& place) {
+  if (place.descriptor >= 0) return check_descriptor(place);
+  if (!place.is_file) return;
+  const std::string beside = place.path + fmt::format(".{}", ::getpid());
+  try {
+    write_file(beside, "");
+  } catch (const Error& error) {   // of a name that nobody has typed
+    throw not_written(place.name, error.sys_errno());
+  }
+  ::unlink(beside.c_str());
+}
+
+void write_result(const ResultPlace& place, std::string_view text, int open_flags) {
+  if (place.descriptor >= 0) {
+    check_descriptor(place);
+    if (!put_bytes(place.descriptor, text)) throw not_written(place.name, errno);
+    return;
+  }
+  if (place.is_file) {
+    try {
+      return write_file(place.path, text, place.mode);
+    } catch (const Error& error) {
+      throw not_written(place.name, error.sys_errno());
+    }
+  }
+  const Fd file = open_at(AT_FDCWD, place.path.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | open_flags);
+  if (!file || !write_all(file.get(), text)) throw not_written(place.name, errno);
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,28 @@
+// Where a result goes that somebody has named: a file, what a link leads to, or what is open or written to as it is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+namespace thole::cli {
+
+struct ResultPlace {
+  std::string name;                // as it was typed
+  std::string path;                // of a file: without the links that led to it
+  bool is_file = false;            // it is written anew beside it and renamed; else it is a device, a pipe or the like
+  int descriptor = -1;             // one of our own that the path means ("-", /dev/stdout, /dev/fd/5); -1: none
+  mode_t mode = 0644;              // an existing file of ours keeps its own
+};
+
+// Follows the links by hand: a rename would replace the first of them. Throws Error(unavailable) of what cannot be written to.
+ResultPlace result_place(const std::string& name);
+
+// Before hours of work: throws what write_result() would, as far as it can be known. What lies there stays as it is.
+void try_result(const ResultPlace& place);
+
+// A file whole or not at all; else as it comes. `open_flags`: of what is no file.
+void write_result(const ResultPlace& place, std::string_view text, int open_flags = 0);
+
+}  // namespace thole::cli

@@ -1,0 +1,165 @@
+"""Nobody gets a GPU before what was started on it has ended, and nothing else is ended with it."""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from queue_inside import ENDED, Queue
+from run_tools import THOLE, Started, eventually, gone, python
+
+# Starts what a claim does not see by its locks: a session of its own, descriptors closed, and with `-i` no word of the claim.
+DAEMON = """
+import os, subprocess, sys
+child = subprocess.Popen(["sleep", "1000"], start_new_session=True, env=dict() if "-i" in sys.argv else None,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+with open("daemon.new", "w") as file: file.write(str(child.pid))
+os.rename("daemon.new", "daemon")
+"""
+
+# Forks on without end, each child ended before /proc is read, and keeps a lock on the file "chain" while it goes on.
+CHAIN = """
+import fcntl, os, signal
+lock = os.open("chain", os.O_CREAT | os.O_RDWR)
+fcntl.flock(lock, fcntl.LOCK_EX)
+os.closerange(lock + 1, 64)
+if os.fork(): os._exit(0)
+os.setsid()
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
+while True:
+    if os.fork(): os._exit(0)
+"""
+
+
+@pytest.fixture
+def queue(tmp_path):
+    queue = Queue(tmp_path, machine="2xA100")
+    yield queue
+    queue.end_everything()
+
+
+@contextlib.contextmanager
+def killed_at_the_end(path):
+    yield
+    with contextlib.suppress(OSError, ValueError):
+        os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+def text_of(path):
+    return eventually(lambda: path.exists() and path.read_text(), f"{path.name} is there")
+
+
+@pytest.mark.parametrize("environment", ["kept", "empty"])
+def test_a_lane_of_map_gives_its_gpu_back_after_what_has_left_its_group(queue, tmp_path, environment):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    task = DAEMON + "open('gate').read()\n"
+    words = ["-i"] if environment == "empty" else []
+    with killed_at_the_end(tmp_path / "daemon"), \
+            Started([THOLE, "map", "-q", "--on", "0", *python(task), *words, ":::", "1", "2"], env=queue.environment,
+                    cwd=tmp_path) as job:
+        daemon = text_of(tmp_path / "daemon")
+        alive = f"kill -0 {daemon} 2> /dev/null && echo two || echo one; kill -9 {daemon} 2> /dev/null; true"
+        with Started([THOLE, "run", "-q", "--trust-claims", "--on", "0", "--", "sh", "-c", alive],
+                     env=queue.environment) as other:
+            eventually(lambda: len(json.loads(queue.call("status", "--json").stdout)["queue"]) == 1, "the other waits")
+            gate.write_text("")
+            assert other.line() == "one"
+            other.wait()
+        job.kill(signal.SIGKILL)
+
+
+def test_another_lane_s_task_is_not_ended_with_a_lane(queue, tmp_path):
+    """What shows another lane's claim goes on; what left the group of the lane that ends does not."""
+    for name in ("first", "second"):
+        os.mkfifo(tmp_path / name)
+        (tmp_path / f"of-{name}").mkdir()
+    task = "import os, sys; os.chdir('of-' + sys.argv[1])\n" + DAEMON + "open('../' + sys.argv[1]).read()\n"
+    daemons = {name: tmp_path / f"of-{name}" / "daemon" for name in ("first", "second")}
+    with killed_at_the_end(daemons["first"]), killed_at_the_end(daemons["second"]), \
+            Started([THOLE, "map", "-q", *python(task), ":::", "first", "second"], env=queue.environment, cwd=tmp_path) as job:
+        pids = {name: int(text_of(path)) for name, path in daemons.items()}
+        (tmp_path / "first").write_text("")
+        eventually(lambda: gone(pids["first"]), "what the first left behind has ended")
+        assert not gone(pids["second"])
+        (tmp_path / "second").write_text("")
+        assert job.wait() == 0
+        assert gone(pids["second"])
+
+
+@pytest.mark.parametrize("how", ["run", "map"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_goes_on_whose_runner_was_started_below_and_killed(queue, tmp_path, how, number):
+    """Its lane is left to the supervisor, and is no part of what the command has left behind."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    inside = f"{THOLE} submit -q --on 1 -- sh -c 'echo > begun; cat gate; echo > done'"
+    words = ["run", "--on", "0", "--", "sh", "-c", inside + "; read line"] if how == "run" else \
+        ["map", "--on", "0", "sh", "-c", inside + "; cat go", "sh", ":::", "1"]
+    os.mkfifo(tmp_path / "go")
+    with Started([THOLE, *words], env=queue.environment, cwd=tmp_path) as outer:
+        eventually((tmp_path / "begun").exists, "the job runs")
+        runner = queue.runner()
+        os.kill(runner, number)
+        eventually(lambda: gone(runner), "the runner has ended")
+        if how == "run": outer.write("\n")
+        else: (tmp_path / "go").write_text("")
+        assert outer.wait() == 0
+    assert queue.states(1) == {"running": 1}
+    gate.write_text("")
+    eventually((tmp_path / "done").exists, "the job has done its work")
+    eventually(lambda: queue.call("jobs").stdout and queue.states(1) == {"done": 1}, "and says so")
+
+
+@pytest.mark.parametrize("how", ["run", "map", "submit"])
+def test_what_forks_without_end_is_ended_first(queue, tmp_path, how):
+    end = [":::", "1"] if how == "map" else []
+    began = subprocess.run([THOLE, how, "-q", "--on", "0", *python(CHAIN), *end], env=queue.environment, cwd=tmp_path,
+                           timeout=120, stdin=subprocess.DEVNULL)
+    assert began.returncode == 0
+    if how == "submit": queue.until_ended(1)
+    assert subprocess.run(["flock", "-n", str(tmp_path / "chain"), "true"]).returncode == 0
+
+
+NUMBERED = """
+import os, subprocess
+stranger = int(open("stranger").read())
+open("gate", "w").close()
+while os.path.exists(f"/proc/{stranger}"): pass
+for tries in range(20):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as last: last.write(str(stranger - 1))
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    if child.pid == stranger: break
+    child.kill()
+    child.wait()
+else: raise SystemExit("no process got that number")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to choose the number of a process")
+def test_who_has_the_number_of_a_child_that_was_there_before_is_ended_all_the_same(queue, tmp_path):
+    os.mkfifo(tmp_path / "gate")
+    (tmp_path / "task").write_text(NUMBERED)
+    run = f'(cat gate & echo $! > stranger; exec {THOLE} run -q --on 0 -- {sys.executable} task)'
+    lives = 'kill -0 "$(cat stranger)" 2> /dev/null && echo lives || echo ended'
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c"]
+    if subprocess.run([*words, "test -w /proc/sys/kernel/ns_last_pid"]).returncode != 0:
+        pytest.skip("the number of the next process cannot be chosen here")
+    done = subprocess.run([*words, f"{run} && {lives}"], cwd=tmp_path, env=queue.environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+
+
+def test_what_the_shell_has_started_before_map_feeds_it_to_the_end(queue, tmp_path):
+    """`bash -c 'map < <(…)'` becomes map by exec, and what feeds it is map's own child then."""
+    os.mkfifo(tmp_path / "more")
+    feed = f"exec {THOLE} map -q --on 0 sh -c 'echo got $1' sh < <(echo one; cat more)"
+    with Started(["bash", "-c", feed], env=queue.environment, cwd=tmp_path) as job:
+        assert job.line() == "got one"
+        eventually(lambda: not json.loads(queue.call("status", "--json").stdout)["claims"], "the GPU is given back meanwhile")
+        (tmp_path / "more").write_text("two\n")
+        assert job.line() == "got two"
+        assert job.wait() == 0

@@ -1,0 +1,58 @@
+"""A pid namespace of its own with the /proc of another one, whose numbers name other processes (`unshare -p` alone)."""
+import shlex
+import subprocess
+
+import pytest
+
+import claim_box
+from run_tools import THOLE
+
+# The older /proc is that of a container of the test's own: what can be mistaken there is the child of its first process.
+AROUND = ["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c"]
+RUN = f"{shlex.quote(str(THOLE))} run -q -g 1 -- "
+UNSEEN = "what the command left running is neither named nor ended: /proc is that of another pid namespace"
+
+
+@pytest.fixture
+def box(tmp_path):
+    probe = subprocess.run([*AROUND, "true"], capture_output=True)
+    if probe.returncode != 0:
+        pytest.skip("no namespaces of one's own can be made here")
+    with claim_box.made(tmp_path, "2xA100") as environment:
+        yield environment
+
+
+def in_older_proc(box, script):
+    """Beside a process that has the parent 1 there. Prints what the script does, and whether that process still lives."""
+    done = subprocess.run([*AROUND, "sleep 4711 & stranger=$!; " + script + "; kill -0 $stranger && echo lives"], env=box,
+                          capture_output=True, text=True, timeout=60)
+    return done.stdout.split(), " ".join(done.stderr.split())
+
+
+def test_strangers_with_our_numbers_are_neither_named_nor_ended(box):
+    out, told = in_older_proc(box, f"unshare -p -f {RUN} true; echo $?")
+    assert out == ["0", "lives"] and told == "", told
+
+
+def test_what_is_left_there_is_said_to_be_unseen(box):
+    script = shlex.quote(RUN + "sh -c 'sleep 4712 & exit 3'; echo $?")
+    out, told = in_older_proc(box, f"unshare -p -f sh -c {script}")
+    assert out == ["3", "lives"] and told.count(UNSEEN) == 1 and "4711" not in told, told
+
+
+AHEAD = ["unshare", "-T", "--boottime", "100000", "-f"]
+
+
+@pytest.mark.parametrize("claims, enters", [(AHEAD, []), ([], AHEAD)], ids=["from outside", "from within"])
+def test_a_claim_of_another_time_namespace_that_nobody_keeps_is_entered(box, claims, enters):
+    """Each namespace is told another start of the process that has the locks."""
+    if subprocess.run([*AHEAD, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no time namespaces can be made here")
+    with subprocess.Popen([*claims, THOLE, "run", "-q", "--no-supervisor", "-g", "2", "--", "sh", "-c",
+                           "echo $THOLE_CLAIM; cat"],
+                          env=box, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as outer:
+        inside = {**box, "THOLE_CLAIM": outer.stdout.readline().strip()}
+        done = subprocess.run([*enters, THOLE, "run", "-q", "-g", "1", "--", "echo", "ran"], env=inside, capture_output=True,
+                              text=True, timeout=60)
+        outer.stdin.close()
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr

@@ -1,0 +1,65 @@
+// Tasks of one lane: what is left behind where nobody can say by whom.
+#include "host/queue/local_keeper.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <fstream>
+#include <vector>
+
+#include "base/stream.hpp"
+#include "base/text.hpp"
+#include "unit/host/claims_fixture.hpp"
+
+namespace thole::host {
+namespace {
+
+TEST(LocalKeeper, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
+  const claim_tests::TemporaryFolder folder;
+  const std::string gate = folder.path + "/gate", number = folder.path + "/number";
+  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  {
+    LocalKeeper keeper(InheritedSignals::capture());
+    port::ProcessSpec spec;
+    const auto start = [&](unsigned place, const std::string& code) {
+      spec.argv = {"sh", "-c", code + "read line < " + gate};
+      spec.own_group = true;
+      port::TaskRun run;
+      run.place = place;
+      run.mark = "of this test " + std::to_string(place);
+      return keeper.start(spec, run);
+    };
+    const std::string daemon = "echo $$ > " + number + ".new; mv " + number + ".new " + number + "; exec sleep 1000";
+    const std::vector<pid_t> tasks{
+        start(0, ""), start(1, "env -i PATH=\"$PATH\" setsid sh -c '" + daemon + "' > /dev/null 2>&1 < /dev/null & ")};
+    std::optional<std::uint64_t> left;
+    while (!left) left = parse_u64(trim(read_file(number).value_or("")));
+    {
+      const Fd open = open_at(AT_FDCWD, gate.c_str(), O_WRONLY);
+      ASSERT_TRUE(write_all(open.get(), "on\non\n"));
+    }
+    for (const pid_t task : tasks) {
+      siginfo_t ended{};
+      ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(task), &ended, WEXITED | WNOWAIT), 0);
+    }
+    std::size_t over = 0;
+    bool named = false;
+    while (over < tasks.size())
+      for (const port::TaskOver& task : keeper.wait({}, std::nullopt)) {
+        ++over;
+        named = named || !task.ended.left_behind.empty();
+      }
+    EXPECT_TRUE(named);
+    EXPECT_EQ(::kill(static_cast<pid_t>(*left), 0), -1);
+    EXPECT_EQ(errno, ESRCH);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+}  // namespace
+}  // namespace thole::host
