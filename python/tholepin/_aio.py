@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Generic, Mapping, TypeVar
 
-from . import _start, _waiting
+from . import _start, _waiting, words
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -103,6 +103,8 @@ def opening(
     make: Callable[[int, _waiting.OnWait | None], Result], on_wait: _waiting.OnWait | None, end: Callable[[Result], object]
 ) -> Opening[Result]:
     """What ``make`` gives in a thread, told of its descriptor and callback; it is left by its ``__aexit__``."""
+
+    words.function(on_wait, "on_wait")
 
     async def made() -> Result:
         told = in_loop(on_wait)

@@ -108,8 +108,9 @@ def exception(reason: str, message: str, *, code: int, object: str = "", hint: s
     return _KINDS.get(reason, errors.Error)(message, code=code, object=object, hint=hint, errno=errno)
 
 
-def raise_from(error: ctypes.c_void_p) -> NoReturn:
-    """Raises what a ``thole_error *`` says, and frees it."""
+def raise_from(error: ctypes.c_void_p, *arguments: Any) -> NoReturn:
+    """Raises what a ``thole_error *`` says of these arguments, and frees it."""
+    said = [word for one in arguments if isinstance(one, bytes) for word in _option_words.texts_in(json.loads(one))]
 
     def text(name: str) -> str:
         return str(getattr(libthole, name)(error).decode(errors="replace"))
@@ -117,10 +118,10 @@ def raise_from(error: ctypes.c_void_p) -> NoReturn:
     try:
         raise exception(
             text("thole_error_reason"),
-            _option_words.in_arguments(_option_words.of_field(text("thole_error_message"))),
+            _option_words.in_arguments(_option_words.of_field(text("thole_error_message")), said),
             code=libthole.thole_error_code(error),
-            object=_option_words.in_arguments(text("thole_error_object")),
-            hint=_option_words.in_arguments(text("thole_error_hint")),
+            object=_option_words.in_arguments(text("thole_error_object"), said),
+            hint=_option_words.in_arguments(text("thole_error_hint"), said),
             errno=libthole.thole_error_errno(error),
         )
     finally:
@@ -133,7 +134,7 @@ def call(name: str, *arguments: Any) -> int:
     result = getattr(libthole, name)(*arguments, ctypes.byref(error))
     if result:
         return int(result)
-    raise_from(error)
+    raise_from(error, *arguments)
 
 
 def call_json(name: str, *arguments: Any) -> Any:

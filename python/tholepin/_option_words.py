@@ -7,7 +7,7 @@ is what stands in a command that somebody is told to type ("thole status --list"
 from __future__ import annotations
 
 import re
-from typing import Mapping
+from typing import Any, Iterable, Iterator, Mapping
 
 # Options that have another name here, and those that are variables.
 _NAMES = {"not": "not_on", "ranks": "nproc_per_node"}
@@ -40,16 +40,37 @@ def of_field(message: str, names: Mapping[str, str] = FIELDS) -> str:
     return names.get(field[1], field[1]) + message[field.end() :].replace("; null when", "; None when")
 
 
-def in_arguments(text: str) -> str:
-    """A message or a hint in the words of a call.
+def texts_in(said: Any) -> Iterator[str]:
+    """Every text within what was said in a call: lists and dicts of texts, in any depth.
+
+    >>> list(texts_in({"on": ["0", "GPU-1"], "gpus": 2}))
+    ['0', 'GPU-1']
+    """
+    if isinstance(said, str):
+        yield said
+    elif isinstance(said, (list, tuple)):
+        for one in said:
+            yield from texts_in(one)
+    elif isinstance(said, Mapping):
+        yield from texts_in(list(said.values()))
+
+
+def in_arguments(text: str, said: Iterable[str] = ()) -> str:
+    """A message or a hint in the words of a call. What the caller ``said`` itself stays as it is.
 
     >>> in_arguments("2 GPUs asked for; --on names 1"), in_arguments("--share --memory 8G")
     ('2 GPUs asked for; on= names 1', 'share=True, memory="8G"')
     >>> in_arguments("thole status --list names them")
     'thole status --list names them'
+    >>> in_arguments('no such GPU "--help"; --on names it', ["--help"])
+    'no such GPU "--help"; on= names it'
     """
     if "-" not in text:
         return text
+    own = sorted({word for word in said if _OPTION.search(word) or "-g" in word}, key=len, reverse=True)
+    if own:  # longest first
+        parts = re.split("(" + "|".join(map(re.escape, own)) + ")", text)
+        return "".join(part if number % 2 else in_arguments(part) for number, part in enumerate(parts))
     text = re.sub(r"\bsee: thole (\w+) --help", r"see: help(tholepin.\1)", text)
     text = re.sub(r'^\w+: unknown option "--([\w-]+)"', lambda found: f'there is no argument "{_name(found[1])}"', text)
     text = re.sub(r"--([\w-]+) takes no value, got", lambda found: f"{_name(found[1])}: expected True or False, got", text)

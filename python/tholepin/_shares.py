@@ -159,7 +159,8 @@ def for_policies(policies: Sequence[Policy], patience: _waiting.Patience, bind: 
 
 def for_gpus(gpus: Gpus, each: int, patience: _waiting.Patience, bind: words.Binding | None = None) -> Shares:
     """``each`` shares for every one of this many GPUs, or of all that are free."""
-    if gpus == "free":
+    gpus = words.own(gpus)
+    if isinstance(gpus, str) and gpus == "free":
         claim = _free(patience)
     elif isinstance(gpus, int) and not isinstance(gpus, bool) and gpus > 0:
         claim = _claimed({"gpus": gpus}, patience)

@@ -237,5 +237,10 @@ def start_thread(what: str, run: Callable[[], None], name: str) -> threading.Thr
     try:
         thread.start()
     except RuntimeError:
-        raise not_started(what, OSError(errno.EAGAIN, ""), "") from None
+        raise thread_not_started(what) from None
     return thread
+
+
+def thread_not_started(what: str) -> WorkerNotStarted:
+    """What is raised where Python says no more than that it cannot start a thread."""
+    return not_started(what, OSError(errno.EAGAIN, ""), "")

@@ -45,8 +45,7 @@ class Patience:
     ) -> None:
         self.milliseconds = _native.AS_CONFIGURED if wait is None else words.milliseconds(wait)
         self._cancel = None if cancel is None else _descriptor(cancel)
-        if on_wait is not None and not callable(on_wait):
-            raise errors.WrongRequest(f"on_wait: expected a function, got {on_wait!r}")
+        words.function(on_wait, "on_wait")
         self._on_wait = on_wait
         self.quiet = os.environ.get("THOLE_QUIET", "0") not in ("", "0") if quiet is None else words.flag(quiet, "quiet")
 
@@ -202,7 +201,7 @@ def _end_of_the_program() -> None:
 
 def _descriptor(cancel: Cancel) -> int:
     fd = cancel if isinstance(cancel, int) else getattr(cancel, "fileno", lambda: None)()
-    if not isinstance(fd, int) or isinstance(fd, bool) or fd < 0:
+    if not isinstance(fd, int) or isinstance(fd, bool) or not 0 <= fd < 2**31:
         raise errors.WrongRequest(
             f"cancel: expected a descriptor or what has one (an eventfd, a pipe, a socket), got {cancel!r}"
         )

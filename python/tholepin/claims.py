@@ -240,6 +240,7 @@ def claim(
         DriverError: the driver does not answer, or a GPU asked for cannot be used.
         Error: a wrong request; the state directory cannot be used.
     """
+    gpus = words.own(gpus)
     sure = _late.check(gpus)
     request = request_for(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside,
@@ -275,7 +276,9 @@ def aclaim(
     """
     from . import _aio
 
+    gpus = words.own(gpus)
     asked = request_for(gpus=gpus, **request)
+    _waiting.Patience(wait, None, on_wait, quiet)  # what is wrong is said at once
 
     async def made() -> Claim:
         told = _aio.in_loop(on_wait)
@@ -367,7 +370,7 @@ def request_for(**said: Any) -> dict[str, Any]:
     for name, value in said.items():
         if name not in _FIELDS:
             raise TypeError(f"there is no word {name!r} about claims; see help(tholepin.claim)")
-        if value is None or value == ():
+        if value is None or (isinstance(value, tuple) and not value):
             continue
         field, checked = _FIELDS[name]
         request[field] = checked(value, name)
@@ -433,7 +436,11 @@ def _waited_in_line(machine: object, request: bytes, patience: _waiting.Patience
                 patience.tell(request, reason[0])
                 done.acquire()
                 break
-    except BaseException:
+    except BaseException as problem:
+        if not started and isinstance(problem, RuntimeError) and not isinstance(problem, errors.Error):
+            from . import _start
+
+            raise _start.thread_not_started("a thread that waits") from None
         if started:
             canceller.cancel()
             _ended_whatever_comes(done, outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Mapping, TypeVar, cast
+from typing import Any, Callable, TypeVar, cast
 
 from . import _waiting, claims, errors, words
 
@@ -14,7 +14,7 @@ def on_gpu(
     gpus: int = 1,
     *,
     wait: words.Duration | None = None,
-    bind: Mapping[str, Any] | None = None,
+    bind: words.Binding | None = None,
     on_wait: _waiting.OnWait | None = None,
     quiet: bool | None = None,
     **request: Any,
@@ -38,7 +38,8 @@ def on_gpu(
 
     Args:
         gpus, wait, on_wait, quiet, request: what to claim, in the words of :func:`claim`.
-        bind: how the process is bound: "mode", "smt", "nic", … (docs/binding.md); as ``thole run`` does if not given.
+        bind: how the process is bound: a mode, or a dict with "mode", "smt", "nic", … (docs/binding.md); as ``thole run``
+            does if not given.
 
     Raises:
         WorkerDied: when called: the process was killed.
@@ -46,10 +47,15 @@ def on_gpu(
             raised, with its traceback there as ``__cause__``.
     """
     if callable(gpus):
-        raise errors.WrongRequest("on_gpu: how many GPUs?", code=64, hint="write @tholepin.on_gpu(1), with parentheses")
+        raise errors.WrongRequest("gpus: how many GPUs?", code=64, hint="write @tholepin.on_gpu(1), with parentheses")
     asked, patience = claims.request_for(gpus=gpus, **request), _waiting.Patience(wait, None, on_wait, quiet)
 
+    if bind is not None:
+        words.binding(bind)
+
     def decorate(function: Function) -> Function:
+        if not callable(function):
+            raise errors.WrongType(f"on_gpu: expected a function, got {function!r}")
         # What a class has in its __dict__ is the class's: its methods, which a function does not have.
         @functools.wraps(function, updated=() if isinstance(function, type) else functools.WRAPPER_UPDATES)
         def owner(*args: Any, **kwargs: Any) -> Any:

@@ -56,9 +56,10 @@ class Executor(_Executor):
         on_wait: _waiting.OnWait | None = None,
         quiet: bool | None = None,
     ) -> None:
-        pool.check_number("max_workers", max_workers)
-        pool.check_number("max_tasks_per_child", max_tasks_per_child)
-        pool.check_work(initializer, initargs, retries)
+        if max_workers is not None:
+            max_workers = words.count(words.whole(max_workers, "max_workers"), "max_workers")
+        max_tasks_per_child = words.count(max_tasks_per_child, "max_tasks_per_child")
+        retries = pool.check_work(initializer, initargs, retries)
         patience = _waiting.Patience(wait, cancel, on_wait, quiet)
         shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, patience, bind)
         self._crew = _crew.crew_over(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)
@@ -72,7 +73,7 @@ class Executor(_Executor):
 
     def wait_until_ready(self, timeout: float | None = None) -> bool:
         """As :meth:`tholepin.Pool.wait_until_ready`."""
-        return self._crew.wait_until_ready(timeout)
+        return self._crew.wait_until_ready(words.timeout(timeout))
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         """Schedules ``fn(*args, **kwargs)`` and returns its future."""
@@ -89,8 +90,11 @@ class Executor(_Executor):
         **kwargs: Any,
     ) -> Iterator[Result]:
         """As ``ProcessPoolExecutor.map``: results in order; TimeoutError when one is not there ``timeout`` seconds from now."""
-        if chunksize < 1:
-            raise ValueError("chunksize must be >= 1.")
+        pool.check_function(fn, "fn")
+        chunksize = words.count(0 if chunksize is None else chunksize, "chunksize")
+        timeout = words.timeout(timeout)
+        for one in iterables:
+            words.iterable(one, "iterables")
         if kwargs:  # buffersize of Python 3.14
             return super().map(fn, *iterables, timeout=timeout, chunksize=chunksize, **kwargs)
         end = None if timeout is None else time.monotonic() + timeout
@@ -107,7 +111,7 @@ class Executor(_Executor):
             if self._crew.broken is not None:
                 raise _broken(self._crew.broken)
             if work:
-                function = pool.function_for(work[0][1], self._functions)
+                function = pool.function_for(work[0][1], self._functions, "fn")
                 self._crew.submit([_FutureChunk(kind, function, given, future) for kind, _, given, future in work])
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

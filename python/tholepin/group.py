@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from . import _shares, _start, _waiting, process, words
 from ._bell import Bell, new_epoll
-from .errors import Error, NeverPossible, WorkerDied, WorkerNotStarted, WrongRequest, WrongType
+from .errors import Error, NeverPossible, WorkerDied, WorkerNotStarted
 from .policy import Policy, under_those_around
 from .process import ProcessTemplate
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 IDLE, RUNNING, ERROR = "IDLE", "RUNNING", "ERROR"
+_LONGEST_POLL_S = 1e6  # epoll counts milliseconds in 32 bits
 _FIRST_STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -86,12 +87,17 @@ class ProcessGroup:
         if pmi is not None:
             raise NeverPossible(f"ProcessGroup.pmi: {pmi!r}: no ranks of MPI are started here", hint="thole run mpirun …")
         words.one_of(policy, Policy, "policy")
+        if name is not None:
+            words.text(name, "name")
+        if bind is not None:
+            words.binding(bind)
+        words.flag(critical, "critical")
         self.name = name
-        self._restart = restart
-        self._ignore_errors = ignore_error_on_exit
+        self._restart = words.flag(restart, "restart")
+        self._ignore_errors = words.flag(ignore_error_on_exit, "ignore_error_on_exit")
         self._walltime = None if walltime is None else words.seconds(walltime, "walltime")
         self._policy = under_those_around(policy) or Policy()
-        self._patience = patience
+        self._patience = words.patience(patience)
         self._waiting = _waiting.Patience(wait, cancel, on_wait, quiet)
         self._bind = bind
         self._templates: list[tuple[int, ProcessTemplate]] = []
@@ -102,7 +108,7 @@ class ProcessGroup:
         self._watch: _Watch | None = None
         self._exits: list[tuple[int, int | None]] = []
         self._failed: list[tuple[int, int | None]] = []
-        self._restarting = restart
+        self._restarting = self._restart
 
     # ---- Before the start ----
 
@@ -111,10 +117,8 @@ class ProcessGroup:
         self._check(
             self._shares is None and not self._closed, "add_process: the group is made already; add processes before init()"
         )
-        if not isinstance(nproc, int) or nproc < 1:
-            raise WrongRequest(f"nproc: expected 1 or more, got {nproc!r}")
-        if not isinstance(template, ProcessTemplate):
-            raise WrongType(f"template: expected a ProcessTemplate, got {template!r}")
+        nproc = words.count(words.whole(nproc, "nproc"), "nproc")
+        words.this_one(template, ProcessTemplate, "template")
         self._templates.append((nproc, template))
 
     def init(self) -> None:
@@ -182,6 +186,7 @@ class ProcessGroup:
             TimeoutError: they have not in ``timeout`` seconds; the group runs on. 0 only looks.
             WorkerDied: one has failed; the others may still run.
         """
+        timeout = words.timeout(timeout)
         with self._changed:
             over = self._changed.wait_for(lambda: self._watch is None or self.in_error_state, timeout)
         if self.in_error_state:
@@ -191,6 +196,7 @@ class ProcessGroup:
 
     def send_signal(self, sig: int, hide_stderr: bool = False) -> None:
         """Sends a signal to every process and its children. ``hide_stderr`` is Dragon's: what they say of it is shown here."""
+        sig = words.signal_number(sig, "sig")
         self._running("send_signal").signal_all(sig)
 
     def stop_restart(self) -> None:
@@ -208,6 +214,7 @@ class ProcessGroup:
 
     def stop(self, patience: float = 5.0) -> None:
         """Ends all and waits for it: SIGINT, ``patience`` seconds later SIGTERM, after as many again SIGKILL."""
+        patience = words.patience(patience)
         self._check(not self._closed, "stop: the group is closed")
         watch = self._watch
         if watch is not None:
@@ -217,6 +224,7 @@ class ProcessGroup:
 
     def close(self, patience: float = 5.0) -> None:
         """Stops what runs and gives the GPUs back; a second time does nothing. After it nothing can be started."""
+        patience = words.patience(patience)
         if self._closed:
             return
         self.stop(patience)
@@ -351,7 +359,7 @@ class _Watch:
 
     def _turn(self) -> None:
         deadline = min((one for one in (self._walltime_ends, self._next_step) if one is not None), default=None)
-        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        timeout = None if deadline is None else min(_LONGEST_POLL_S, max(0.0, deadline - time.monotonic()))
         for fd, _ in self._epoll.poll(timeout):
             if fd == self._bell.fd:
                 self._bell.clear()

@@ -167,12 +167,12 @@ def why(*what: words.Name, **request: Any) -> dict[str, Any]:
     Raises:
         Error: there is no such GPU or job.
     """
-    named = [word for name in what for word in str(name).split()]
+    named = [word for name in words.names(what, "what") for word in name.split()]
     told: dict[str, Any] = _program.answer("why", _program.options(request), named)
     return told
 
 
-def topo(form: str = "text") -> str:
+def topo(form: words.Form = "text") -> str:
     """The machine drawn: which cores and memory are near which GPU and NIC, how the GPUs are joined, who has them.
 
     >>> import tholepin
@@ -183,9 +183,7 @@ def topo(form: str = "text") -> str:
         form: "text" (80 columns wide), "svg" (a picture), "matrix" (as ``nvidia-smi topo -m``).
     """
     words_of: dict[str, list[str]] = {"text": [], "svg": ["--svg", "-"], "matrix": ["--matrix"]}
-    if form not in words_of:
-        raise errors.WrongRequest(f"topo: {form!r} is not one of text, svg, matrix")
-    return _program.text("topo", words_of[form])
+    return _program.text("topo", words_of[words.choice(form, "form")])
 
 
 @dataclass(frozen=True)
@@ -238,9 +236,9 @@ def plan(
     gpus: int | None = None,
     *,
     ranks: int | None = None,
-    on: Iterable[int] | None = None,
-    busy: Iterable[int] | None = None,
-    order: Iterable[int] | None = None,
+    on: Iterable[words.Name] | words.Name | None = None,
+    busy: Iterable[words.Name] | words.Name | None = None,
+    order: Iterable[words.Name] | words.Name | None = None,
     shape: str | None = None,
     bind: words.Binding | None = None,
     machine: str | Mapping[str, Any] | None = None,
@@ -258,7 +256,7 @@ def plan(
     Args:
         gpus: how many; all of ``on`` or one for each rank if not given.
         ranks: processes; one with all the GPUs if not given.
-        on: only these, by index. busy: others have these. order: these first.
+        on: only these, by index: [0, 1], or "0-1". busy: others have these. order: these first.
         shape: "collective", "pairwise", "independent".
         bind: how they are bound; as ``thole run`` does if not given.
         machine: a machine file's path, a name ("dgx-a100"), a shorthand ("8xA100"), or a machine as a dict; this one if not
@@ -272,15 +270,15 @@ def plan(
     request: dict[str, Any] = {"gpus": gpus, "ranks": ranks, "shape": shape, "machine": machine, "allowed": allowed}
     for name, value in (("on", on), ("busy", busy), ("order", order)):
         if value is not None:
-            request[name] = words.listed(value, name)
+            request[name] = words.gpu_numbers(value, name)
     if bind is not None:
         request["bind"] = words.binding(bind, "bind")
-    asked = {name: value for name, value in request.items() if value is not None}
+    asked = {name: words.plain(value, name) for name, value in request.items() if value is not None}
     answer = _native.call_json("thole_plan_answer", _native.machine(), _native.encoded(asked))
     if "error" in answer:
         refused = answer["error"]
         kind = errors.NeverPossible if refused["code"] == "unsatisfiable" else errors.WrongRequest
-        said = _option_words.in_arguments(_option_words.of_field(refused["message"], {}))
+        said = _option_words.in_arguments(_option_words.of_field(refused["message"], {}), _option_words.texts_in(asked))
         raise kind(said, code=64, object="" if refused.get("rank") is None else f"rank {refused['rank']}")
     return Plan(
         gpus=answer["gpus"],
@@ -348,12 +346,10 @@ def bind(
         Error: a wrong request; none of the CPUs near the GPUs may be used; with {"strict": True} anything less than asked for.
     """
     numbers = {"local_rank": local_rank, "nproc_per_node": nproc_per_node, "gpus_per_rank": gpus_per_rank}
-    for what, number in numbers.items():
-        if number is not None:
-            words.whole(number, what)
-    if gpus_per_rank < 1:
-        raise errors.WrongRequest(f"gpus_per_rank: expected 1 or more, got {gpus_per_rank}")
-    request: dict[str, Any] = {"local_rank": local_rank, "ranks": nproc_per_node, "gpus_per_rank": gpus_per_rank}
+    request: dict[str, Any] = {what: None if number is None else words.whole(number, what) for what, number in numbers.items()}
+    if request["gpus_per_rank"] == 0:
+        raise errors.WrongRequest("gpus_per_rank: expected 1 or more, got 0")
+    request["ranks"] = request.pop("nproc_per_node")
     request["on"] = words.gpu_names(on, "on")
     if how is not None:
         request["bind"] = words.binding(how, "how")

@@ -9,6 +9,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from . import errors
+
 if TYPE_CHECKING:
     from typing import Protocol
 
@@ -27,6 +29,8 @@ def load_ipython_extension(shell: Shell) -> None:
     >>> load_ipython_extension(Shell())
     no GPU is held: tholepin.claim(1) in the first cell takes one, or choose a kernel made by `thole jupyter install`
     """
+    if not hasattr(shell, "register_magic_function"):
+        raise errors.WrongType(f"shell: expected IPython's, got {shell!r}")
     shell.register_magic_function(lambda line: print(held()), "line", "thole")
     print(held())
 

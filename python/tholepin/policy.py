@@ -8,7 +8,8 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any, Mapping, Sequence, Union
 
-from .errors import NeverPossible, WrongRequest
+from . import words
+from .errors import NeverPossible, WrongRequest, WrongType
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,14 +74,16 @@ class Policy:
     refcounted: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "placement", self.Placement(self.placement))
-        object.__setattr__(self, "distribution", self.Distribution(self.distribution))
-        object.__setattr__(self, "wait_mode", self.WaitMode(self.wait_mode))
+        for name, kind in (("placement", self.Placement), ("distribution", self.Distribution), ("wait_mode", self.WaitMode)):
+            object.__setattr__(self, name, _member(kind, getattr(self, name), f"Policy.{name}"))
+        for name in ("host_name", "gpu_env_str"):
+            words.text(getattr(self, name), f"Policy.{name}")
+        object.__setattr__(self, "host_id", words.own(self.host_id))
+        if not isinstance(self.host_id, int):
+            raise WrongType(f"Policy.host_id: expected a number, got {self.host_id!r}")
+        object.__setattr__(self, "refcounted", words.flag(self.refcounted, "Policy.refcounted"))
         for name in ("cpu_affinity", "gpu_affinity"):
-            value = getattr(self, name)
-            if isinstance(value, (str, bytes, int)) or not hasattr(value, "__iter__"):
-                raise WrongRequest(f"Policy.{name}: expected a list, got {value!r}")
-            object.__setattr__(self, name, tuple(value))
+            object.__setattr__(self, name, tuple(map(words.own, words.listed(getattr(self, name), f"Policy.{name}"))))
         for cpu in self.cpu_affinity:
             if not isinstance(cpu, int) or isinstance(cpu, bool) or cpu < 0:
                 raise WrongRequest(f"Policy.cpu_affinity: {cpu!r} is no CPU's number")
@@ -133,7 +136,11 @@ class Policy:
     @classmethod
     def from_sdict(cls, sdict: Mapping[str, Any]) -> Policy:
         """What :meth:`get_sdict` gave."""
-        return cls(**sdict)
+        values = words.mapping(sdict, "sdict")
+        unknown = values.keys() - {field.name for field in fields(cls)}
+        if unknown:
+            raise WrongRequest(f"sdict: a Policy has no {', '.join(sorted(unknown))}")
+        return cls(**values)
 
     def __repr__(self) -> str:
         said = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
@@ -147,6 +154,8 @@ class Policy:
         >>> tholepin.Policy.merge(tholepin.Policy(gpu_affinity=[1]), tholepin.Policy(cpu_affinity=[0])).gpu_affinity
         (1,)
         """
+        words.this_one(low, Policy, "low")
+        words.this_one(high, Policy, "high")
         said = {field.name: getattr(high, field.name) for field in fields(cls) if getattr(high, field.name) != field.default}
         return cls(**{**{field.name: getattr(low, field.name) for field in fields(cls)}, **said})
 
@@ -157,6 +166,13 @@ _in_force: contextvars.ContextVar[tuple[Policy, ...]] = contextvars.ContextVar("
 def under_those_around(policy: Policy | None) -> Policy | None:
     """A policy, and what it leaves to the ``with`` statements around; None where nobody says anything."""
     return Policy.merge(Policy.thread_policy(), policy or Policy()) if _in_force.get() else policy
+
+
+def _member(kind: type[enum.IntEnum], value: Any, what: str) -> enum.IntEnum:
+    try:
+        return kind(value)
+    except (ValueError, TypeError):
+        raise WrongRequest(f"{what}: expected {', '.join(str(one) for one in kind.__members__)}, got {value!r}") from None
 
 
 def _written(value: object) -> str:

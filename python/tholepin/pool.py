@@ -24,17 +24,13 @@ Result = TypeVar("Result")
 PATIENCE = 5.0
 
 
-def check_number(name: str, number: int | None, least: int = 1) -> None:
-    """Raises ValueError unless an argument is None or a number of ``least`` or more."""
-    if number is not None and (not isinstance(number, int) or number < least):
-        raise errors.WrongRequest(f"{name}: expected a number of {least} or more, got {number!r}")
-
-
-def check_work(initializer: object, initargs: object, retries: int) -> None:
-    """Of what workers do, which Pool and Executor are told alike."""
+def check_work(initializer: object, initargs: object, retries: Any) -> int:
+    """The retries; of what workers do, which Pool and Executor are told alike."""
     words.function(initializer, "initializer")
     words.listed(initargs, "initargs")
-    check_number("retries", retries, 0)
+    if retries is None:
+        raise errors.WrongType("retries: expected a number of 0 or more, got None")
+    return int(words.count(retries, "retries", 0))
 
 
 def shares_for(
@@ -49,8 +45,12 @@ def shares_for(
     from . import _worker
 
     _worker.stop_import_of_main()
-    check_number("processes", processes)
-    check_number("processes_per_policy", processes_per_policy)
+    if processes is not None:
+        processes = words.count(words.whole(processes, "processes"), "processes")
+    if processes_per_policy is not None:
+        processes_per_policy = words.count(words.whole(processes_per_policy, "processes_per_policy"), "processes_per_policy")
+    if bind is not None:
+        words.binding(bind)
     if policy is not None and not isinstance(policy, Policy):
         found: Any = policy
         policy = list(found) if hasattr(found, "__iter__") and not isinstance(found, str) else [found]
@@ -136,8 +136,8 @@ class Pool:
         on_wait: _waiting.OnWait | None = None,
         quiet: bool | None = None,
     ) -> None:
-        check_number("maxtasksperchild", maxtasksperchild)
-        check_work(initializer, initargs, retries)
+        maxtasksperchild = words.count(maxtasksperchild, "maxtasksperchild")
+        retries = check_work(initializer, initargs, retries)
         shares = shares_for(
             processes, policy, processes_per_policy, gpus, _waiting.Patience(wait, cancel, on_wait, quiet), bind
         )
@@ -164,7 +164,7 @@ class Pool:
 
         Work can be given to a pool at once; this is for who wants to know before. Raises what made it impossible.
         """
-        return self._crew.wait_until_ready(timeout)
+        return self._crew.wait_until_ready(words.timeout(timeout))
 
     def apply(self, func: Callable[..., Result], args: Iterable[Any] = (), kwds: Mapping[str, Any] | None = None) -> Result:
         """Calls ``func(*args, **kwds)`` in a worker and waits for the result."""
@@ -180,8 +180,9 @@ class Pool:
     ) -> AsyncResult[Result]:
         """The same without waiting. The callbacks are called in a thread of the pool."""
         self._check_open()
+        _check_callbacks(callback, error_callback)
         result: AsyncResult[Result] = AsyncResult(callback, error_callback)
-        given = (tuple(args), dict(kwds or {}))
+        given = (tuple(words.listed(args, "args")), words.mapping(kwds, "kwds"))
         self._crew.submit([_chunks.Chunk(_wire.CALL, self._function(func), given, result.chunk_done)])
         return result
 
@@ -252,6 +253,7 @@ class Pool:
 
     def terminate(self, patience: float = PATIENCE) -> None:
         """Ends the workers and their children now: SIGTERM, and ``patience`` seconds later SIGKILL. What is not done fails."""
+        patience = words.patience(patience)
         self._open = False
         self._crew.terminate(patience)
 
@@ -267,6 +269,9 @@ class Pool:
         Raises:
             TimeoutError: that is not so in ``timeout`` seconds.
         """
+        timeout = words.timeout(timeout)
+        if patience is not None:
+            patience = words.patience(patience)
         if self._open:
             raise ValueError("the pool is still open: close() or terminate() it first")
         if patience is not None and not self._crew.join(patience):
@@ -326,11 +331,11 @@ class Pool:
         progress: Progress | None,
     ) -> AsyncResult[list[Any]]:
         self._check_open()
+        _check_callbacks(callback, error_callback)
+        chunksize = _check_map(func, iterable, chunksize, progress)
         items = iterable if isinstance(iterable, (list, tuple, range)) else list(iterable)
         if chunksize is None:
             chunksize = max(1, math.ceil(len(items) / (self.size * 4)))
-        elif chunksize < 1:
-            raise ValueError(f"chunksize: expected 1 or more, got {chunksize!r}")
         result = MapResult(len(items), chunksize, callback, error_callback, progress)
         if not len(items):
             return result
@@ -347,8 +352,7 @@ class Pool:
         self, ordered: bool, func: Callable[[Any], Result], iterable: Iterable[Any], chunksize: int, progress: Progress | None
     ) -> Iterator[Result]:
         self._check_open()
-        if chunksize < 1:
-            raise ValueError(f"chunksize: expected 1 or more, got {chunksize!r}")
+        chunksize = _check_map(func, iterable, 0 if chunksize is None else chunksize, progress)
         function, crew = self._function(func), self._crew
         known = iterable if isinstance(iterable, (list, tuple, range)) else None
         results = Results(ordered, progress, None if known is None else len(known))
@@ -372,10 +376,29 @@ class Pool:
         return results
 
 
-def function_for(func: Callable[..., Any], known: dict[Any, _chunks.Function]) -> _chunks.Function:
-    """``func`` pickled; the same again where it is one that is found by name."""
+def _check_callbacks(callback: Callback | None, error_callback: Callback | None) -> None:
+    words.function(callback, "callback")
+    words.function(error_callback, "error_callback")
+
+
+def _check_map(func: object, iterable: object, chunksize: int | None, progress: Progress | None) -> Any:
+    """The chunksize."""
+    check_function(func, "func")
+    words.iterable(iterable, "iterable")
+    if progress is not None and not isinstance(progress, bool):
+        words.function(progress, "progress")
+    return words.count(chunksize, "chunksize")
+
+
+def check_function(func: object, what: str) -> None:
+    """Raises unless it can be called."""
     if not callable(func):
-        raise TypeError(f"expected a function, got {func!r}")
+        raise errors.WrongType(f"{what}: expected a function, got {func!r}")
+
+
+def function_for(func: Callable[..., Any], known: dict[Any, _chunks.Function], what: str = "func") -> _chunks.Function:
+    """``func`` pickled; the same again where it is one that is found by name."""
+    check_function(func, what)
     try:
         found = known.get(func)
     except TypeError:  # not hashable

@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Sequence, Union
 
 from . import _pickling, _shares, _start, _waiting, _wire, words
-from .errors import Error, WrongRequest
+from .errors import Error, WrongRequest, WrongType
 from .policy import Policy, under_those_around
 
 if TYPE_CHECKING:
@@ -60,24 +60,35 @@ class ProcessTemplate:
         policy: Policy | None = None,
         options: object = None,
     ) -> None:
+        if not callable(target) and not words.path(target, "target"):
+            raise WrongRequest(f"target: expected a function or a program, got {target!r}")
         if not callable(target) and kwargs:
             raise WrongRequest("kwargs are for functions; a program has args only")
         words.one_of(policy, Policy, "policy")
         for name, where in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
-            if where == "" and isinstance(where, str):
-                raise ValueError(f"{name}: the path is empty")
-        if stdin == self.STDOUT or stdout == self.STDOUT:
-            raise ValueError("STDOUT is for stderr")
+            _check_stream(name, where)
         self.target = target
-        self.args = tuple(args or ())
-        self.kwargs = dict(kwargs or {})
-        self.cwd = cwd
-        self.env = dict(env or {})
+        self.args = tuple(words.listed(() if args is None else args, "args"))
+        self.kwargs = words.mapping(kwargs, "kwargs")
+        self.cwd = os.fsdecode(words.path(cwd, "cwd"))
+        self.env = words.variables(env, "env")
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self.policy = policy
 
     def __repr__(self) -> str:
         return f"<tholepin.ProcessTemplate {getattr(self.target, '__qualname__', self.target)}>"
+
+
+def _check_stream(name: str, where: Any) -> None:
+    if isinstance(where, (str, os.PathLike)):
+        if not words.path(where, name):
+            raise WrongRequest(f"{name}: the path is empty")
+        return
+    if where == ProcessTemplate.STDOUT and isinstance(where, int) and name != "stderr":
+        raise WrongRequest(f"{name}: STDOUT is for stderr")
+    number = isinstance(where, int) and not isinstance(where, bool) and ProcessTemplate.DEVNULL <= where < 2**31
+    if where is not None and not number and not hasattr(where, "fileno"):
+        raise WrongType(f"{name}: expected PIPE, DEVNULL, a file or a path, got {where!r}")
 
 
 class Started:
@@ -254,6 +265,8 @@ class Process:
         options: object = None,
         wait: words.Duration | None = None,
     ) -> None:
+        if ident is not None and not isinstance(ident, (int, str)):
+            raise WrongType(f"ident: expected a name or a number, got {ident!r}")
         self.ident = ident
         self._template = ProcessTemplate(target, args, kwargs, cwd, env, stdin, stdout, stderr, policy)
         self._policy = under_those_around(policy)
@@ -276,6 +289,7 @@ class Process:
         >>> process.join()
         0
         """
+        words.this_one(template, ProcessTemplate, "template")
         made = cls(template.target, ident=ident, wait=wait)
         made._template = template
         made._policy = under_those_around(template.policy)
@@ -311,6 +325,7 @@ class Process:
 
     def join(self, timeout: float | None = None) -> int | None:
         """Sleeps until it has ended, at most ``timeout`` seconds; its exit status, None where it still runs."""
+        timeout = words.timeout(timeout)
         child = self._started()
         if child.wait(timeout) and self._shares is not None:
             self._shares.release()
@@ -341,6 +356,7 @@ class Process:
 
     def send_signal(self, sig: int) -> None:
         """Sends a signal to it, not to its children; nothing where it has ended."""
+        sig = words.signal_number(sig, "sig")
         self._started().send_signal(sig)
 
     def terminate(self) -> None:

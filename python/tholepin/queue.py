@@ -59,7 +59,8 @@ def submit(
         time: how long a task may take, seconds or "8h"; it is ended then, and others can plan with it.
         name, tag: what to call it, and marks to find it by.
         on, not_on, model, memory: which GPUs, as for :func:`claim`.
-        grid: a task for each combination of these values. array: a task for each number, "0-99" or "0-99%4".
+        grid: a task for each combination of these values: a list, or a text as on the command line ("0..4").
+        array: a task for each number, "0-99" or "0-99%4".
         at_most: at most this many of its tasks at once. per_gpu: this many on the GPUs of one.
         after: jobs that must have succeeded before; "12:any" ended, "12:fail" failed.
         begin: not before: "22:00", "2h". priority: higher ones first. hold: keep it until ``thole resume``.
@@ -80,19 +81,26 @@ def submit(
             "command: a list of words is expected, not one text", hint='["sh", "-c", command] gives it to a shell'
         )
     line = words.listed(command, "command")
+    line = [os.fsdecode(word) if isinstance(word, bytes) else words.value(word, "command") for word in line]
     if not line and not more.keys() & {"file", "script"}:
         raise errors.WrongRequest("command: expected a list of words, got an empty one")
     if isinstance(time, str) and time.strip().isdigit():
         raise errors.WrongRequest(
             f"time: {time!r}: seconds, minutes or hours?", hint=f'"{time}s", "{time}m" or "{time}h"; a number is seconds'
         )
+    for what, said_text in (("name", name), ("model", model), ("array", array), ("begin", begin), ("bind", bind)):
+        if said_text is not None:
+            words.text(said_text, what)
+    if directory is not None:
+        words.path(directory, "directory")
     said = dict(
         gpus=gpus, time=_time(time), name=name, tag=tag, on=on, not_on=not_on, model=model, memory=memory, array=array,
         at_most=at_most,
         per_gpu=per_gpu, after=after, begin=begin, priority=priority, hold=hold, retry=retry, leave=leave, if_absent=if_absent,
-        snapshot=snapshot, directory=None if directory is None else os.fspath(directory), env=env, bind=bind, grid=grid, **more,
+        snapshot=snapshot, directory=None if directory is None else os.fsdecode(directory), bind=bind, grid=grid,
+        env=words.variables({key: words.value(one, "env") for key, one in words.mapping(env, "env").items()}, "env"), **more,
     )  # fmt: skip
-    told = _program.answer("submit", _program.options(said), ["--", *line])
+    told = _program.answer("submit", _program.options(said), line)
     return int(told["jobs"][0]["job"])
 
 
@@ -116,7 +124,7 @@ def jobs(
     Raises:
         Error: there is no such job.
     """
-    told = _program.answer("jobs", _program.options({"all": all, "state": state, "tag": tag}), words.names(which))
+    told = _program.answer("jobs", _program.options({"all": all, "state": state, "tag": tag}), words.names(which, "which"))
     found: list[dict[str, Any]] = told["jobs"]
     return found
 
@@ -141,10 +149,15 @@ def wait(*which: Job, any: bool = False, timeout: words.Duration | None = None) 
         Error: there is no such job.
     """
     line = _program.options({"any": any, "timeout": _time(timeout, "timeout")})
-    told = _program.answer("wait", line, words.names(which))
+    told = _program.answer("wait", line, words.names(which, "which"))
     found: list[dict[str, Any]] = told["jobs"]
     return found
 
 
 def _time(duration: words.Duration | None, what: str = "time") -> str | None:
-    return None if duration is None else f"{math.ceil(words.seconds(duration, what))}s"
+    if duration is None:
+        return None
+    value = words.seconds(duration, what)
+    if value == math.inf:
+        raise errors.WrongRequest(f"{what}: expected a time that ends, got {duration!r}", hint="None is without an end")
+    return f"{math.ceil(value)}s"

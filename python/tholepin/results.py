@@ -7,6 +7,8 @@ import threading
 from collections import deque
 from typing import Any, Callable, Generic, Iterator, TypeVar, Union
 
+from . import words
+
 Result = TypeVar("Result")
 Callback = Callable[[Any], object]
 # A function that is called with (done, all), or True for a bar on stderr.
@@ -62,7 +64,7 @@ class AsyncResult(Generic[Result]):
 
     def wait(self, timeout: float | None = None) -> None:
         """Sleeps until it is done, at most ``timeout`` seconds."""
-        self._done.wait(timeout)
+        self._done.wait(words.timeout(timeout))
 
     def get(self, timeout: float | None = None) -> Result:
         """The result, or the exception that the function raised, whose ``__cause__`` is its traceback in the worker.
@@ -71,7 +73,7 @@ class AsyncResult(Generic[Result]):
             TimeoutError: it is not done in ``timeout`` seconds (also a ``multiprocessing.TimeoutError``).
             WorkerDied: its workers died, again and again.
         """
-        if not self._done.wait(timeout):
+        if not self._done.wait(words.timeout(timeout)):
             raise timeout_error()
         if self._succeeded:
             result: Result = self._value
@@ -184,7 +186,7 @@ class Results(Iterator[Any]):
     def next(self, timeout: float | None = None) -> Any:
         """The next result; raises TimeoutError when there is none in ``timeout`` seconds."""
         if not self._values:
-            self._take_chunk(timeout)
+            self._take_chunk(words.timeout(timeout))
         self._bar.advance(1)
         return self._values.popleft()
 

@@ -36,7 +36,7 @@ class Node:
     def __init__(self, ident: str | int = 0) -> None:
         self.name = self.hostname = os.uname().nodename
         if ident not in (0, self.name, self.name.split(".")[0], "localhost"):
-            raise WrongRequest(f"there is no host {ident!r}", hint=f"only this host is known here: {self.name}, 0")
+            raise WrongRequest(f"ident: there is no host {ident!r}", hint=f"only this host is known here: {self.name}, 0")
         self.h_uid = 0
         self.is_primary = True
         self.cpus = sorted(os.sched_getaffinity(0))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+import operator
+import os
 import re
 from typing import TYPE_CHECKING, Any, Iterable, Literal, Mapping, Union, get_args
 
@@ -28,18 +32,43 @@ Shape = Literal["collective", "pairwise", "independent"]
 ShareWith = Literal["user", "any"]
 Beside = Literal["none", "mine", "any"]
 Ids = Literal["auto", "uuid", "index"]
+Form = Literal["text", "svg", "matrix"]
 CHOICES = {
     "pick": get_args(Pick),
     "shape": get_args(Shape),
     "share_with": get_args(ShareWith),
     "beside": get_args(Beside),
     "ids": get_args(Ids),
+    "form": get_args(Form),
 }
 
 _SECONDS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _MOST = 65536  # of GPUs and of ranks
 _FOR_EVER_S = 1e12  # 30,000 years
+_LONGEST_S = 2e6  # 23 days: what poll() can count in milliseconds
+_LARGEST_MIB = 2**40
+_SIGNALS = 64
 _MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
+
+
+def own(found: Any) -> Any:
+    """A number of another library, such as numpy's, as Python's own; anything else as it is.
+
+    >>> import decimal
+    >>> own(decimal.Decimal("0.5")), own(3), own("3")
+    (0.5, 3, '3')
+    """
+    if isinstance(found, (int, float, str, bytes)):
+        return found
+    try:
+        if type(found).__name__ in ("bool", "bool_") and hasattr(found, "dtype"):
+            return bool(found)
+        if hasattr(found, "__index__"):
+            return operator.index(found)
+    except (TypeError, ValueError):  # numpy's arrays have the method, and most of them no single number
+        pass
+    several_or_time = hasattr(found, "__iter__") or "time" in type(found).__name__
+    return found if several_or_time or not hasattr(found, "__float__") else float(found)
 
 
 def seconds(duration: Duration, what: str = "time") -> float:
@@ -48,8 +77,9 @@ def seconds(duration: Duration, what: str = "time") -> float:
     >>> seconds("1h30m"), seconds(2.5), seconds("200ms")
     (5400.0, 2.5, 0.2)
     """
+    duration = own(duration)
     if isinstance(duration, (int, float)) and not isinstance(duration, bool):
-        value = float(duration)
+        value = max(-1.0, min(duration, math.inf)) if abs(duration) > _FOR_EVER_S else float(duration)
     elif isinstance(duration, str):
         parts = re.findall(r"(\d+(?:\.\d+)?)(ms|[smhd]|$)", duration)
         if not parts or "".join(n + unit for n, unit in parts) != duration or (len(parts) > 1 and parts[-1][1] == ""):
@@ -80,12 +110,15 @@ def mebibytes(size: Size, what: str = "memory") -> int:
     >>> mebibytes("20G"), mebibytes(512), mebibytes("1.5GiB")
     (20480, 512, 1536)
     """
-    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
+    size = own(size)
+    if isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= _LARGEST_MIB:
         return size
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?)(?:i?b)?", size.strip().lower()) if isinstance(size, str) else None
     if not found:
         raise _mistake(what, size, 'MiB, or a text such as "20G", "512MiB"')
     mib = float(found[1]) * _MIB[found[2]]
+    if mib > _LARGEST_MIB:
+        raise _mistake(what, size, f"at most {_LARGEST_MIB} MiB")
     return int(-(-mib // 1))
 
 
@@ -95,6 +128,12 @@ def _mistake(what: str, value: object, expected: str) -> errors.Error:
 
 def _wrong_type(what: str, value: object, expected: str) -> errors.Error:
     return errors.WrongType(f"{what}: expected {expected}, got {value!r}")
+
+
+def iterable(values: object, what: str) -> None:
+    """Raises WrongType unless one can go over it."""
+    if not hasattr(values, "__iter__") and not hasattr(values, "__getitem__"):
+        raise _wrong_type(what, values, "what can be iterated over")
 
 
 def listed(values: Any, what: str) -> list[Any]:
@@ -116,8 +155,117 @@ def function(found: object, what: str) -> None:
 
 def one_of(found: object, kind: type, what: str) -> None:
     """Raises WrongType unless it is of this class of ours, or None."""
-    if found is not None and not isinstance(found, kind):
+    if found is not None:
+        this_one(found, kind, what)
+
+
+def this_one(found: object, kind: type, what: str) -> None:
+    """Raises WrongType unless it is of this class of ours."""
+    if not isinstance(found, kind):
         raise _wrong_type(what, found, f"a {kind.__name__}")
+
+
+def mapping(found: Any, what: str) -> dict[str, Any]:
+    """The entries of a dict with texts as keys; none for None."""
+    if found is not None and not (isinstance(found, Mapping) and all(isinstance(key, str) for key in found)):
+        raise _wrong_type(what, found, "a dict with texts as keys")
+    return dict(found or {})
+
+
+def variables(found: Any, what: str) -> dict[str, str | None]:
+    """Variables of the environment; None as a value removes one."""
+    values = mapping(found, what)
+    for name, value in values.items():
+        if value is not None and not isinstance(value, str):
+            raise _wrong_type(what, value, f"a text for {name}, or None")
+        if not name or "=" in name or "\0" in name + (value or ""):
+            raise _mistake(what, {name: value}, "names and values that an environment can have")
+    return values
+
+
+def path(found: Any, what: str) -> Any:
+    """A file's or a directory's path."""
+    if not isinstance(found, (str, bytes, os.PathLike)):
+        raise _wrong_type(what, found, "a path")
+    if b"\0" in os.fsencode(found):
+        raise _mistake(what, found, "a path")
+    return found
+
+
+def count(number: Any, what: str, least: int = 1) -> Any:
+    """A whole number, ``least`` or more, or None."""
+    number = own(number)
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not least <= number < 2**31):
+        raise _mistake(what, number, f"a number of {least} or more")
+    return number
+
+
+def timeout(duration: Any, what: str = "timeout") -> Any:
+    """Seconds for which is waited, as all of Python has them: None is for ever, and less than 0 is 0."""
+    duration = own(duration)
+    if duration is not None and (isinstance(duration, bool) or not isinstance(duration, (int, float)) or duration != duration):
+        raise _wrong_type(what, duration, "seconds, or None")
+    return None if duration is None or duration > _LONGEST_S else duration
+
+
+def patience(duration: Any, what: str = "patience") -> Any:
+    """A number of seconds."""
+    limited = timeout(duration, what)
+    if limited is None or limited < 0:
+        raise _mistake(what, duration, "seconds, 0 or more")
+    return limited
+
+
+def signal_number(number: Any, what: str) -> int:
+    """A signal's number."""
+    number = own(number)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _SIGNALS:
+        raise _mistake(what, number, f"a signal, 0 to {_SIGNALS}")
+    return number
+
+
+def value(found: Any, what: str) -> str:
+    """One that a command line can have: a text, a number, a path.
+
+    >>> import decimal
+    >>> value(0.5, "lr"), value(decimal.Decimal("0.10"), "lr")
+    ('0.5', '0.10')
+    """
+    number = own(found)
+    if not isinstance(number, (str, int, float, os.PathLike)):
+        raise _wrong_type(what, found, "a text or a number")
+    said = os.fsdecode(found) if isinstance(found, os.PathLike) else str(found if _is_number(str(found)) else number)
+    try:
+        os.fsencode(said)
+    except UnicodeEncodeError:
+        raise _mistake(what, found, "a text of whole characters") from None
+    if "\0" in said:
+        raise _mistake(what, found, "a text without null characters")
+    return said
+
+
+def _is_number(said: str) -> bool:
+    # numpy's numbers of less than 64 bits know how to say themselves: 0.1, and not 0.10000000149011612.
+    try:
+        return float(said) == float(said)
+    except ValueError:
+        return False
+
+
+def plain(value: Any, what: str) -> Any:
+    """What JSON can hold; what it should be, the library knows."""
+    try:
+        told = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_own_number)
+        told.encode()
+    except (TypeError, ValueError, RecursionError):
+        raise _wrong_type(what, value, "numbers, texts, lists and dicts of them") from None
+    return json.loads(told)
+
+
+def _own_number(found: Any) -> Any:
+    if own(found) is found:
+        raise TypeError
+    return own(found)
 
 
 def cpus(text: str | None) -> frozenset[int]:
@@ -152,12 +300,33 @@ def binding(bind: Binding, what: str = "bind") -> dict[str, Any]:
     """
     if not isinstance(bind, (str, Mapping)):
         raise _wrong_type(what, bind, "a mode, or a dict of words")
-    return {"mode": bind} if isinstance(bind, str) else dict(bind)
+    return {"mode": text(bind, what)} if isinstance(bind, str) else dict(plain(mapping(bind, what), what))
 
 
-def names(words: Iterable[Name] | Name) -> list[str]:
-    """GPUs, jobs or others, each by a word; one alone need not be in a list."""
-    return [str(word) for word in ([words] if isinstance(words, (int, str)) else words)]
+def names(words: Iterable[Name] | Name, what: str) -> list[str]:
+    """GPUs, jobs or others, each by a word; one alone need not be in a list.
+
+    >>> names(3, "after"), names(["sweep", 4], "after")
+    (['3'], ['sweep', '4'])
+    """
+    one = own(words)
+    found = [one] if isinstance(one, (int, str)) else [own(word) for word in listed(words, what)]
+    for word in found:
+        if isinstance(word, bool) or not isinstance(word, (int, str)):
+            raise _wrong_type(what, word, "a name or a number")
+        if word == "":
+            raise _mistake(what, word, "a name or a number")
+        text(str(word), what)
+    return [str(word) for word in found]
+
+
+def gpu_numbers(words: Iterable[Name] | Name, what: str) -> list[Name]:
+    """GPUs by their numbers, as a list, alone, or as the command line takes them.
+
+    >>> gpu_numbers("0-1", "on"), gpu_numbers(3, "on"), gpu_numbers([2, "5"], "on")
+    ([0, 1], [3], [2, 5])
+    """
+    return [int(word) if word.isdecimal() else word for word in gpu_names(words, what)]
 
 
 def gpu_names(words: Iterable[Name] | Name, what: str) -> list[str]:
@@ -174,7 +343,7 @@ def gpu_names(words: Iterable[Name] | Name, what: str) -> list[str]:
     if not hasattr(listed, "__iter__"):
         listed = [listed]
     found = []
-    for word in listed:
+    for word in map(own, listed):
         if isinstance(word, bool) or not (isinstance(word, str) and word.strip() or isinstance(word, int) and word >= 0):
             raise _mistake(what, word if isinstance(word, (int, float, str)) else words, "GPUs by their numbers or names")
         found += _range(text(str(word).strip(), what), what)
@@ -198,6 +367,7 @@ def whole(number: int, what: str) -> int:
     >>> whole(2, "gpus")
     2
     """
+    number = own(number)
     if isinstance(number, bool) or not isinstance(number, int):
         raise _mistake(what, number, "a whole number")
     if number < 0:
@@ -209,6 +379,7 @@ def whole(number: int, what: str) -> int:
 
 def percent(number: float, what: str) -> float:
     """A share of 100."""
+    number = own(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 100:
         raise _mistake(what, number, "percent, 0 to 100")
     return number
@@ -222,6 +393,8 @@ def text(word: str, what: str) -> str:
         word.encode()
     except UnicodeEncodeError:
         raise _mistake(what, word, "a text of whole characters") from None
+    if "\0" in word:
+        raise _mistake(what, word, "a text of whole characters")
     return word
 
 
@@ -239,6 +412,7 @@ def choice(word: str, what: str) -> str:
 
 def flag(value: bool, what: str) -> bool:
     """Yes or no."""
+    value = own(value)
     if not isinstance(value, (bool, int)) or value not in (0, 1):
         raise _mistake(what, value, "True or False")
     return bool(value)

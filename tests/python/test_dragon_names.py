@@ -72,7 +72,7 @@ def test_a_policy_is_a_dict_and_back():
     sdict = policy.get_sdict()
     assert json.loads(json.dumps(sdict)) == sdict and type(sdict["placement"]) is int
     assert Policy.from_sdict(sdict) == policy
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="sdict: a Policy has no no_such_field"):
         Policy.from_sdict({"no_such_field": 1})
 
 

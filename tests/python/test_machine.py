@@ -70,7 +70,7 @@ def test_topo_draws_text_pictures_and_tables():
     assert max(map(len, tholepin.topo().splitlines())) <= 80
     assert "</svg>" in tholepin.topo("svg")
     assert tholepin.topo("matrix").startswith("\tGPU0")
-    with pytest.raises(tholepin.Error, match="text, svg, matrix"):
+    with pytest.raises(tholepin.Error, match="form: expected text, svg or matrix"):
         tholepin.topo("html")
 
 

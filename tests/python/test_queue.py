@@ -76,3 +76,56 @@ def test_control_c_ends_the_wait_and_not_the_job(tmp_path):
         tholepin.wait(job)
     thread.join()
     assert tholepin.jobs(job)[0]["state"] == "running"
+
+
+class One:
+    """As numpy's whole numbers are: no int, but one by its index."""
+
+    def __index__(self):
+        return 1
+
+
+class Half:
+    def __float__(self):
+        return 0.5
+
+
+def test_numbers_of_other_libraries_are_numbers():
+    one, half = One(), Half()
+    job = tholepin.submit(["true", one], gpus=one, priority=one, on=[one], grid={"a": [one, half]}, time=half, hold=True)
+    assert job == 1 and tholepin.jobs(one)[0]["tasks"] == 2
+    assert tholepin.why(one)["units"] and tholepin.plan(one, on=[one]).gpus == [1]
+    with tholepin.claim(one, on=one, max_load=half, wait=one) as claim:
+        assert claim.indices == [1]
+    with tholepin.Pool(one) as pool:
+        assert pool.map(abs, [-1, -2], chunksize=one) == [1, 2]
+
+
+def test_a_value_of_a_list_is_one_value():
+    job = tholepin.submit(["true"], gpus=0, hold=True, grid={"a": ["x,y", "z"], "b": ["1..3", 'q"', ""]})
+    assert tholepin.jobs(job)[0]["tasks"] == 6
+
+
+@pytest.mark.parametrize("wrong", [
+    {"time": 10**400}, {"name": "\ud800"}, {"notify": "\ud800"}, {"env": {"A=B": "1"}}, {"dry_run": True}, {"help": True},
+])
+def test_what_no_job_can_have_is_a_wrong_request(wrong):
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.submit(["true"], gpus=0, hold=True, **wrong)
+    assert caught.value.code == 64
+
+
+def test_words_that_no_one_can_say_and_times_without_end():
+    for call in (tholepin.why, tholepin.jobs, tholepin.wait):
+        with pytest.raises(tholepin.Error):
+            call("\ud800")
+    with pytest.raises(tholepin.Error):
+        tholepin.why(help=True)
+    tholepin.claim(1, wait=10**400).release()
+    tholepin.ProcessGroup(walltime=10**400)
+
+
+def test_the_words_of_the_caller_are_told_as_they_are():
+    with pytest.raises(tholepin.Error) as caught:
+        tholepin.why("--help")
+    assert "--help" in str(caught.value)

@@ -53,8 +53,11 @@ import tholepin
     (lambda: tholepin.bind(how={"x": 1}), 'how: no such field "x"'),
     (lambda: tholepin.bind(how=3), "how: expected a mode"),
     (lambda: tholepin.plan(ranks="8"), "ranks: expected a whole number, 0 or more; None when it is unknown"),
-    (lambda: tholepin.plan(on=3), "on: expected a list, got 3"),
+    (lambda: tholepin.plan(on=3.5), "on: expected GPUs by their numbers or names, got 3.5"),
+    (lambda: tholepin.plan(on="3-1"), "on: expected a range such as 0-3"),
     (lambda: tholepin.plan(busy=["x"]), "busy[0]: expected a whole number"),
+    (lambda: tholepin.submit(["true"], time=float("inf")), "time: expected a time that ends"),
+    (lambda: tholepin.why("--help"), "no such GPU"),
     (lambda: tholepin.plan(bind="x"), 'bind.mode: "x" is not one of'),
     (lambda: tholepin.plan(bind=3), "bind: expected a mode"),
     (lambda: tholepin.submit(["true"], time="8"), '"8s", "8m" or "8h"; a number is seconds'),
@@ -64,7 +67,7 @@ def test_a_wrong_argument_is_named_and_is_a_value_error(call, says):
     with pytest.raises(ValueError) as caught:
         call()
     assert isinstance(caught.value, tholepin.Error) and says in str(caught.value)
-    text = re.sub(r"thole [^;\n]*", "", str(caught.value))     # what is to be typed
+    text = re.sub(r"thole [^;\n]*|: --help", "", str(caught.value))     # what is to be typed, and what was said
     assert "--" not in text and not text.startswith("request."), text
 
 
@@ -108,6 +111,12 @@ def test_what_takes_one_policy_takes_nothing_else(made, policy):
 def test_a_range_of_gpus_is_what_the_command_line_takes():
     with tholepin.claim(2, on="0-1") as claim:
         assert len(claim.gpus) == 2
+
+
+@pytest.mark.parametrize("on", ["0-1", "0,1", [0, 1], range(2), ["0", "1"]])
+def test_a_plan_takes_gpus_as_a_claim_does(on):
+    assert tholepin.plan(on=on).gpus == [0, 1]
+    assert tholepin.plan(busy="0-2", on=3).gpus == [3]
 
 
 def test_a_number_is_seconds():
