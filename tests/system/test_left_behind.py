@@ -147,10 +147,68 @@ def test_who_has_the_number_of_a_child_that_was_there_before_is_ended_all_the_sa
     run = f'(cat gate & echo $! > stranger; exec {THOLE} run -q --on 0 -- {sys.executable} task)'
     lives = 'kill -0 "$(cat stranger)" 2> /dev/null && echo lives || echo ended'
     words = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c"]
-    if subprocess.run([*words, "test -w /proc/sys/kernel/ns_last_pid"]).returncode != 0:
+    if not numbers_can_be_chosen():
         pytest.skip("the number of the next process cannot be chosen here")
     done = subprocess.run([*words, f"{run} && {lives}"], cwd=tmp_path, env=queue.environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+
+
+# The leader L of group N ends at once. C stays in N below M, which has left it; C ends at TERM, and N is free then.
+ENDED_GROUP = """
+import os, signal
+group = os.getpid()
+ready, told = os.pipe()
+if os.fork() == 0:
+    member = os.fork()
+    if member == 0:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+        os.write(told, b"x")
+        while True: signal.pause()
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(told, b"x")
+    os.waitpid(member, 0)
+    with open("free.new", "w") as file: file.write(str(group))
+    os.rename("free.new", "free")
+    while True: signal.pause()
+for _ in range(2): os.read(ready, 1)
+"""
+
+# Takes N for a process group of its own as soon as it is free, then ends map in haste.
+STRANGER = """
+import os, signal, subprocess, sys, time
+job = subprocess.Popen(sys.argv[1:])
+until = time.monotonic() + 60
+while not os.path.exists("free"):
+    if job.poll() is not None or time.monotonic() > until: raise SystemExit("the group has not ended")
+group = int(open("free").read())
+for tries in range(20):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as last: last.write(str(group - 1))
+    stranger = subprocess.Popen(["sleep", "1000"], process_group=0)
+    if stranger.pid == group: break
+    stranger.kill()
+    stranger.wait()
+else: raise SystemExit("no process got that number")
+job.send_signal(signal.SIGINT)
+job.send_signal(signal.SIGTERM)
+while job.poll() is None and stranger.poll() is None: os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+print("ended by", -stranger.poll() if stranger.poll() is not None else None)
+"""
+
+
+def numbers_can_be_chosen():
+    return subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "test", "-w", "/proc/sys/kernel/ns_last_pid"],
+                          capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to choose the number of a process")
+def test_who_has_the_number_of_a_task_s_ended_group_is_not_signalled(queue, tmp_path):
+    if not numbers_can_be_chosen():
+        pytest.skip("the number of the next process cannot be chosen here")
+    job = [THOLE, "map", "-q", "--on", "0", *python(ENDED_GROUP), ":::", "1"]
+    done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *python(STRANGER), *job], cwd=tmp_path,
+                          env=queue.environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "ended by None\n", done.stderr
 
 
 def test_what_the_shell_has_started_before_map_feeds_it_to_the_end(queue, tmp_path):

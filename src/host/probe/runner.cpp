@@ -226,7 +226,7 @@ void ProbeRunner::discard() {
   pid_t pid = std::exchange(pid_, 0);
   channel_.reset();
   const Fd alive = open_pidfd(pid);
-  ::kill(pid, SIGKILL);
+  kill_child(pid);
   pollfd p{alive.get(), POLLIN, 0};
   if (alive) ::poll(&p, 1, kill_patience_ms);
   if (::waitpid(pid, nullptr, WNOHANG) != 0) return helper_ended(pid);   // reaped, or somebody else's SIGCHLD handling did

@@ -1,8 +1,11 @@
 #include "host/process/helpers.hpp"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 
 namespace thole::host {
 namespace {
@@ -32,5 +35,10 @@ bool is_helper(pid_t pid) {
 }
 
 bool is_helper_starting() { return starting > 0; }
+
+void kill_child(pid_t pid) {
+  siginfo_t any{};
+  if (::waitid(P_PID, static_cast<id_t>(pid), &any, WEXITED | WNOHANG | WNOWAIT) == 0) ::kill(pid, SIGKILL);
+}
 
 }  // namespace thole::host

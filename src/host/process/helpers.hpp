@@ -22,4 +22,7 @@ void helper_ended(pid_t pid);   // reaped
 bool is_helper(pid_t pid);
 bool is_helper_starting();
 
+// Nothing where it is no child of ours any more: the program that we are in has waited for it, and its number may be another's.
+void kill_child(pid_t pid);
+
 }  // namespace thole::host

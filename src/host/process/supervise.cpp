@@ -164,7 +164,8 @@ void Supervisor::follow_stop(int signal) {
   auto command = proc_numbers_are_ours() ? read_process(command_) : std::nullopt;
   if (command && command->state != 'T') return;  // the group was continued, and it with it (or /proc hides it: once more)
   if (lent && ::tcgetpgrp(terminal.get()) == our_group) ::tcsetpgrp(terminal.get(), its_group);
-  ::kill(its_group != our_group && its_group > 0 ? -its_group : command_, SIGCONT);
+  // Who has joined another's group may have left it meanwhile, and the number be a stranger's.
+  ::kill(its_group != our_group && its_group == command_ ? -command_ : command_, SIGCONT);
 }
 
 bool Supervisor::stop_self(int signal) {

@@ -244,7 +244,8 @@ void EpollPool::happened(Source source, std::size_t number) {
 void EpollPool::ended(std::size_t number) {
   Place& place = *places_[number];
   siginfo_t how{};
-  if (!place.end || ::waitid(P_PID, static_cast<id_t>(place.pid), &how, WEXITED | WNOHANG) != 0 || how.si_pid == 0) return;
+  const auto pid = static_cast<id_t>(place.pid);
+  if (!place.end || ::waitid(P_PID, pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == 0) return;
   forget(place.end);
   if (to_ == port::OutputTo::pipes) {
     read_stream(number, false, true);
@@ -255,7 +256,7 @@ void EpollPool::ended(std::size_t number) {
   event.place = number;
   event.how = how_it_ended(how);
   event.left_group = place.left_group = group_lives(place.pid);
-  if (!place.left_group) place.pid = 0;
+  if (!place.left_group) let_go_of_group(place);
   else if (groups_left_++ == 0) listen_for_children(true);
   events_.push_back(std::move(event));
 }
@@ -300,11 +301,12 @@ void EpollPool::read_signals() {
 }
 
 void EpollPool::look_at_groups() {
+  reap_members();
   for (std::size_t number = 0; number < places_.size(); ++number) {
     Place* place = places_[number].get();
     if (!place || !place->left_group || group_lives(place->pid)) continue;
     place->left_group = false;
-    place->pid = 0;
+    let_go_of_group(*place);
     if (--groups_left_ == 0) listen_for_children(strays_left_);
     port::PoolEvent event;
     event.kind = Kind::alone;
@@ -313,11 +315,31 @@ void EpollPool::look_at_groups() {
   }
 }
 
-// What has outlived its parent is our child now and stays in its group until it is reaped.
+// What has outlived its parent is our child now. WSTOPPED alone does not see who has ended: ECHILD, and nobody lives of it. A
+// member that still has another parent is below a process that has left the group: it is left behind with that one.
 bool EpollPool::group_lives(pid_t group) const {
+  siginfo_t any{};
+  return ::waitid(P_PGID, static_cast<id_t>(group), &any, WSTOPPED | WNOHANG | WNOWAIT) == 0;
+}
+
+// Only now the kernel may give its number to strangers: nothing is signalled by it any more.
+void EpollPool::let_go_of_group(Place& place) const {
   siginfo_t how{};
-  while (::waitid(P_PGID, static_cast<id_t>(group), &how, WEXITED | WNOHANG) == 0 && how.si_pid != 0) how = {};
-  return ::kill(-group, 0) == 0 || errno == EPERM;
+  while (::waitid(P_PGID, static_cast<id_t>(place.pid), &how, WEXITED | WNOHANG) == 0 && how.si_pid != 0) how = {};
+  place.pid = 0;
+}
+
+bool EpollPool::is_command(pid_t child) const {
+  return std::ranges::any_of(places_, [child](const auto& place) { return place && place->pid == child; });
+}
+
+// Members of a group that its command has left, which have ended; the command itself keeps the number.
+void EpollPool::reap_members() const {
+  for (const pid_t child : listed_children().value_or(std::vector<pid_t>{})) {
+    const pid_t group = ::getpgid(child);
+    siginfo_t how{};
+    if (group != child && is_command(group)) ::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG);
+  }
 }
 
 void EpollPool::stop_all() {
@@ -331,9 +353,6 @@ void EpollPool::stop_all() {
 // Children that are no command of a place; those that have ended are waited for here, but for our own helpers. Whoever lives
 // below us has a child of ours above it, which may have ended since: so only a list without any proves that there is nobody.
 bool EpollPool::has_other_children() {
-  const auto is_command = [&](pid_t child) {
-    return std::ranges::any_of(places_, [child](const auto& place) { return place && place->end && place->pid == child; });
-  };
   for (int looks = 0; looks < 16; ++looks) {
     std::optional<std::vector<pid_t>> children = listed_children();
     if (!children || is_helper_starting()) return true;

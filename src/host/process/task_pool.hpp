@@ -3,7 +3,8 @@
 // How it works. Each place has a Launch that is used again and again, so that a task costs what vfork, exec and exit cost and
 // little else: its end is told by a pidfd in one epoll set, what it writes goes to a file of its place that is used again as
 // long as it stays empty. Its process group is its own, so that a signal reaches all of it; we are the subreaper, so that what
-// outlives the command becomes our child and its end is told too.
+// outlives the command becomes our child and its end is told too. A command that has ended is not waited for before its group
+// has: until then no stranger can be given the number by which the group is signalled.
 // SIGCHLD is listened to only while there is something like that.
 #pragma once
 
@@ -48,7 +49,7 @@ class EpollPool : public port::TaskPool {
   struct Place {
     port::ProcessSpec spec;
     std::unique_ptr<Launch> launch;              // made by the first start
-    pid_t pid = 0;                               // of the task, and its group; 0: idle
+    pid_t pid = 0;                               // of the task, and its group; not waited for yet. 0: idle
     Fd end;
     Stream output, errors;
     bool left_group = false;                     // the command has ended, its group has not
@@ -68,6 +69,9 @@ class EpollPool : public port::TaskPool {
   void read_signals();
   void look_at_groups();
   bool group_lives(pid_t group) const;
+  void let_go_of_group(Place& place) const;
+  bool is_command(pid_t child) const;
+  void reap_members() const;
   bool has_other_children();
   struct Below {
     std::vector<ProcessStat> its;

@@ -71,6 +71,13 @@ std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid
   return later && !is_anothers(pid, word) ? std::optional(TaskProcess::untold) : std::nullopt;
 }
 
+// Its group, by what the kernel knows it by (Linux 6.9): a number is used again when the last of it has ended.
+bool signal_group_of(const TaskProcess& leader, int signal) {
+  constexpr unsigned whole_group = 1u << 2;      // PIDFD_SIGNAL_PROCESS_GROUP
+  if (::syscall(SYS_pidfd_send_signal, leader.end.get(), signal, nullptr, whole_group) == 0) return true;
+  return errno == EINVAL && !is_readable(leader.end.get()) && ::kill(-leader.pid, signal) == 0;
+}
+
 }  // namespace
 
 void refuse_unlooked() {
@@ -141,7 +148,7 @@ bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int
       const pid_t its_group = ::getpgid(process.pid);
       if (group > 0 && its_group == group) return true;
       const bool leads = process.how == TaskProcess::command && its_group == process.pid;
-      if (leads && ::kill(-its_group, signal) == 0) group = its_group;
+      if (leads && signal_group_of(process, signal)) group = its_group;
       else ::syscall(SYS_pidfd_send_signal, process.end.get(), signal, nullptr, 0);
       return true;
     });

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <optional>
 #include <vector>
 
 #include "base/error.hpp"
@@ -38,6 +41,35 @@ TEST(TaskPool, AStreamThatCannotBeMadeLeavesNoDescriptorOpen) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
     pool.close(place);
     EXPECT_EQ(numbers(true), before);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// What happens to the pool's one place, until it is of this kind.
+port::PoolEvent until(EpollPool& pool, port::PoolEvent::Kind kind) {
+  for (;;)
+    for (const port::PoolEvent& event : pool.wait(std::nullopt))
+      if (event.kind == kind) return event;
+}
+
+TEST(TaskPool, AGroupKeepsItsNumberUntilNothingIsSignalledByIt) {
+  {
+    EpollPool pool(InheritedSignals::capture(), port::OutputTo::ours, "/tmp");
+    port::ProcessSpec spec;
+    spec.argv = {"sh", "-c", "sleep 1000 & exit 3"};
+    const std::size_t place = pool.open(spec);
+    pool.start(place);
+    const port::PoolEvent end = until(pool, port::PoolEvent::Kind::ended);
+    EXPECT_EQ(end.how.exit_code, 3);
+    ASSERT_TRUE(end.left_group);
+    siginfo_t command{};
+    ASSERT_EQ(::waitid(P_ALL, 0, &command, WEXITED | WNOHANG | WNOWAIT), 0);
+    EXPECT_GT(command.si_pid, 0) << "not waited for: the kernel gives its number to nobody";
+    EXPECT_EQ(pool.group(place).size(), 1u);
+    pool.signal(place, SIGKILL);
+    until(pool, port::PoolEvent::Kind::alone);
+    EXPECT_EQ(::waitid(P_ALL, 0, &command, WEXITED | WNOHANG | WNOWAIT), -1) << "nobody is left";
+    pool.close(place);
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

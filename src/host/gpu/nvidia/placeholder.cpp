@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
+#include "host/process/helpers.hpp"
 #include "host/process/spawn_tables.hpp"
 
 namespace thole::host {
@@ -95,7 +96,7 @@ void NvidiaPlaceholder::end() {
   const pid_t pid = std::exchange(pid_, 0);
   Fd alive = open_pidfd(pid);
   channel_.reset();
-  ::kill(pid, SIGKILL);
+  kill_child(pid);
   pollfd watched{alive.get(), POLLIN, 0};
   if (alive) ::poll(&watched, 1, end_patience_ms);
   ::waitpid(pid, nullptr, WNOHANG);
