@@ -42,6 +42,10 @@ NEWER = re.compile(
     r"sem_clockwait|twalk_r|arc4random\w*|strlc(py|at)|execveat|mount_setattr|fsopen|move_mount|process_(madvise|mrelease)|"
     r"_Fork)\("
 )
+# Who signals by a number that was read somewhere may hit another: these two have none but what is held, or a child.
+NO_SIGNALS = ("app", "host/queue")
+SIGNALS = re.compile(r"::(kill|killpg|tgkill|sigqueue|pthread_kill)\(|SYS_(pidfd_send_signal|kill|tkill|tgkill)|signal_process\(")
+SIGNALLER = "host/process/signal_process.hpp"
 OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  # the last: between fork and exec
 VENDORS = ("nvidia", "amd", "intel")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -77,6 +81,8 @@ def problems(root):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if PRINTS.search(line) and "/".join(parts) != DOOR:
                 yield f"{path.relative_to(root)}:{number}: only src/{DOOR} writes to stdout and stderr"
+            if "/".join(parts).startswith(NO_SIGNALS) and SIGNALS.search(line):
+                yield f"{path.relative_to(root)}:{number}: the queue signals by src/{SIGNALLER} alone"
             if module != "cli" and "/".join(parts) not in OPENS_ITSELF and OPENS.search(line) and "#include" not in line:
                 yield f"{path.relative_to(root)}:{number}: a descriptor that may be 0 to 2: base/standard.hpp, above_standard()"
             if newer := NEWER.search(line):

@@ -260,7 +260,7 @@ void Lane::begin(const port::TakenTask& taken) {
     std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
     port::ProcessSpec spec = spec_for(running, std::move(argv));
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
-    port::TaskRun run{taken.place, task_mark(ports_.queue, secret_, taken.job, taken.index, taken.runs), taken.time,
+    port::TaskRun run{taken.place, task_mark(secret_, taken.job, taken.index, taken.runs), taken.time,
                       spec_.patience, spec_.linger,
                       [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); },
                       &seat_.record->commands[taken.place]};
@@ -330,7 +330,8 @@ port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string
   port::ProcessSpec spec = spec_with(acquired_, variables_, ports_.carry);
   spec.argv = std::move(argv);
   spec.base = &spec_.environment;
-  spec.set["THOLE_TASK"] = task_mark(ports_.queue, secret_, running.task.job, running.task.index, running.task.runs);
+  // The path is for programs of earlier builds, which look for the whole word.
+  spec.set["THOLE_TASK"] = task_mark(secret_, running.task.job, running.task.index, running.task.runs) + ports_.queue;
   spec.set["THOLE_JOB"] = std::to_string(running.task.job);
   spec.set["THOLE_TASK_INDEX"] = std::to_string(running.task.index);
   spec.set["THOLE_RUN"] = std::to_string(running.task.tries);
@@ -491,9 +492,9 @@ LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, const model::Job
   }
 }
 
-std::string task_mark(const std::string& queue, HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs) {
+std::string task_mark(HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs) {
   const std::string start = fmt::format("{}.{}.{}", job, task, runs);
-  return fmt::format("{}.{:016x}@{}", start, keyed_hash(secret, start), queue);
+  return fmt::format("{}.{:016x}@", start, keyed_hash(secret, start));
 }
 
 }  // namespace thole::app

@@ -41,7 +41,7 @@ Millis for_all(SteadyTime time) {
 // How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
 void Orphans::take_up(const model::Task& task, std::shared_ptr<model::LaneRecord> record) {
   Orphan orphan{.task = task, .record = std::move(record)};
-  orphan.run.mark = task_mark(ports_.queue, secret_, task.job, task.index, task.runs);
+  orphan.run.mark = task_mark(secret_, task.job, task.index, task.runs);
   const model::LanePlace* place = place_of(task, orphan.record.get());
   if (place && std::string_view(orphan.record->boot.data()) == ports_.boot) {
     orphan.run.pid_namespace = orphan.record->pid_namespace;
@@ -170,9 +170,12 @@ void Orphans::go_on_ending(Orphan& orphan) {
   const model::EndingOfOrphan* ending = ending_of(orphan.task, orphan.record.get());
   const unsigned steps = ending ? ending->steps.load() : 0;
   if (steps == 0 || steps > last_step + 1 || ending->job != orphan.task.job || ending->task != orphan.task.index ||
-      ending->runs != orphan.task.runs ||
-      ending->run != model::run_seal(*place_of(orphan.task, orphan.record.get()), orphan.run.mark))
+      ending->runs != orphan.task.runs)
     return;
+  const auto is_of = [&](const std::string& mark) {
+    return ending->run == model::run_seal(*place_of(orphan.task, orphan.record.get()), mark);
+  };
+  if (!is_of(orphan.run.mark) && !is_of(orphan.run.mark + ports_.queue)) return;   // the latter: by an earlier build
   orphan.step = steps;
   orphan.over_time = (ending->flags & model::ending_for_limit) != 0;
   orphan.was_told_to_end = (ending->flags & model::ending_was_heard) != 0;

@@ -27,14 +27,15 @@ struct QueuePorts {
   BindSite bind;
   const port::Clock& clock;
   std::map<std::string, std::string> carry;      // variables by which a job's own thole finds the same machine and queue
-  std::string queue;                             // the directory of the queue, in the marks of its tasks
+  std::string queue;                             // the directory of the queue, said by its tasks
   std::string host;                              // the machine's name, for people
   std::string boot;                              // the kernel's boot id
   std::function<void(const std::string&)> say;   // into the runner's own log
 };
 
-// The mark of one start of a task, in its environment and that of all it starts (THOLE_TASK). It ends what bears it and keeps a
-// task running, so its word can be known only from the queue's own file (`secret`) or from this very start of the task.
-std::string task_mark(const std::string& queue, HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs);
+// The mark of one start of a task, with which the word begins in its environment and that of all it starts (THOLE_TASK). It ends
+// what bears it and keeps a task running, so it can be known only from the queue's own file (`secret`) or from this very start
+// of the task. The path of the queue is no part of it: it has several, by links and mounts.
+std::string task_mark(HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs);
 
 }  // namespace thole::app

@@ -112,7 +112,7 @@ inline std::uint32_t end_seal(const LanePlace& place) {
   return sealed(sealed(hash, static_cast<std::uint32_t>(place.exit_code)), static_cast<std::uint32_t>(place.signal));
 }
 
-// Which run this is, of all the queues that a directory has had. `mark`: THOLE_TASK of it.
+// Which run this is, of all the queues that a directory has had. `mark`: with which THOLE_TASK of it begins.
 inline std::uint32_t run_seal(const LanePlace& place, std::string_view mark) {
   std::uint32_t hash = sealed(seal_of_nothing, static_cast<std::uint64_t>(place.started_ms));
   for (const char character : mark) hash = sealed(hash, static_cast<unsigned char>(character));

@@ -53,7 +53,7 @@ struct LaneView {
 
 // How the processes of one start of a task are found when its lane is dead.
 struct RunTrace {
-  std::string mark;                              // THOLE_TASK in their environment
+  std::string mark;                              // with which THOLE_TASK in their environment begins
   pid_t command = 0;                             // as its lane has noted it; 0: it has not
   model::ProcessIdentity identity{};
   std::uint64_t pid_namespace = 0;               // of its lane; 0: not known

@@ -15,7 +15,7 @@ namespace thole::port {
 
 struct TaskRun {
   unsigned place = 0;
-  std::string mark;                              // its THOLE_TASK
+  std::string mark;                              // with which its THOLE_TASK begins
   std::optional<Seconds> time_limit;             // INT, then TERM, then KILL, `patience` apart
   Millis patience{10'000};
   bool linger = false;                           // wait for what it leaves behind instead of ending it

@@ -1,12 +1,14 @@
 """A runner of a build from before the record lock lives on while the program is replaced: a flock of `runner` is all it has."""
 import fcntl
+import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
 from queue_inside import queue  # noqa: F401 (queue: a fixture)
-from run_tools import eventually, gone
+from run_tools import THOLE, eventually, gone
 
 # It hears and does nothing: what is told to it alone is never done.
 OLDER = """
@@ -56,3 +58,28 @@ def test_somebody_else_with_the_flock_keeps_no_runner_from_its_seat(queue):
     with open(queue.directory / "runner", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         queue.until_ended(queue.submit("-g", "0", "--", "true"))
+
+
+# Somebody has the number there that the older runner has here, and /proc is that of here.
+NUMBERED = f"""
+echo "$1" > /proc/sys/kernel/ns_last_pid
+sleep 600 &
+echo "$!"
+{THOLE} submit -q -g 0 -- true && {THOLE} wait --timeout 60s > /dev/null 2>&1
+kill -0 "$!" && echo lives
+"""
+
+
+def test_nobody_else_is_killed_for_it_in_another_pid_namespace(queue, older):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to choose a process id")
+    inner = ["unshare", "-m", "-p", "-f", "--kill-child"]
+    if subprocess.run([*inner, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no namespaces of one's own can be made here")
+    pid = older.pid
+    assert pathlib.Path(f"/proc/{pid}/comm").read_text() == "thole-runner\n"
+    told = subprocess.run([*inner, "sh", "-c", NUMBERED, "sh", str(pid - 1)], env=queue.environment, cwd=queue.folder,
+                          capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    assert told.stdout.split()[0] == str(pid), told.stderr
+    assert told.stdout.split()[-1] == "lives", told.stderr
+    assert older.poll() is None

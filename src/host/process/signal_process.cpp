@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/fd.hpp"
+#include "base/stream.hpp"
 
 namespace thole::host {
 
@@ -20,6 +20,38 @@ bool signal_process(const ProcessStat& process, int signal) {
   const long sent = fd ? ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) : ::kill(process.pid, signal);
   return sent == 0 || errno != EPERM;
 }
+
+bool signal_held(const Fd& process, int signal) {
+  return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
+}
+
+bool signal_group_of_held(const Fd& leader, pid_t number, int signal) {
+  constexpr unsigned to_its_group = 1u << 2;     // PIDFD_SIGNAL_PROCESS_GROUP, from Linux 6.9
+  if (::syscall(SYS_pidfd_send_signal, leader.get(), signal, nullptr, to_its_group) == 0) return true;
+  if (errno != EINVAL || !leader) return false;
+  if (is_readable(leader.get())) {               // its number may be free for others
+    errno = ESRCH;
+    return false;
+  }
+  return ::kill(-number, signal) == 0;
+}
+
+Fd signal_found(pid_t number, const std::function<bool()>& is_it, int signal) {
+  if (number <= 0 || number == ::getpid() || !proc_numbers_are_ours()) return Fd();
+  Fd process = open_pidfd(number);
+  if (!process || !is_it() || !signal_held(process, signal)) return Fd();
+  return process;
+}
+
+void signal_child(pid_t child, int signal) {
+  if (child > 0) ::kill(child, signal);
+}
+
+void signal_group_of_child(pid_t child, int signal) {
+  if (child > 0) ::kill(-child, signal);
+}
+
+bool is_any_process(pid_t number) { return ::kill(number, 0) == 0 || errno != ESRCH; }
 
 std::vector<ProcessStat> signal_all(const std::vector<ProcessStat>& picture, int signal, pid_t whole) {
   std::set<pid_t> groups;

@@ -1,4 +1,5 @@
-// A signal to one process of a picture of /proc, and to no other.
+// A signal to one process, and to no other. A number that was read somewhere may be another's by now, and in another pid
+// namespace it always was: what the queue signals, it signals from here (tests/dependencies.py).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fd.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -15,6 +17,24 @@ namespace thole::host {
 // Through a pidfd, so that a pid reused since the picture was taken is not hit. False: the kernel does not let us (a process
 // of another user: sudo).
 bool signal_process(const ProcessStat& process, int signal);
+
+// To the process that is held by this pidfd. False, with errno: it has ended, or the kernel does not let us.
+bool signal_held(const Fd& process, int signal);
+
+// The same to the process group of its number, which it leads: with older kernels only while it lives.
+bool signal_group_of_held(const Fd& leader, pid_t number, int signal);
+
+// By a number that was read somewhere. Nobody is signalled whom `is_it` has not found to be meant while he was held, nor where
+// /proc is that of another pid namespace: what is read there of the number is not about the one who would get the signal.
+// The pidfd of the one who got it; else empty.
+Fd signal_found(pid_t number, const std::function<bool()>& is_it, int signal);
+
+// A child of ours that has not been waited for, or the group that it was made the leader of: nobody else has that number.
+void signal_child(pid_t child, int signal);
+void signal_group_of_child(pid_t child, int signal);
+
+// Whether any process has this number now; nobody is signalled. It may be another than it was.
+bool is_any_process(pid_t number);
 
 // A signal to all of a picture, and CONT after it: a stopped process must run to hear it. A process group that was made below
 // us gets it as one, for the sake of members that /proc hides: those of hidden children, and `whole` (0: none), the group of a

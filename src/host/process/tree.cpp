@@ -142,18 +142,19 @@ std::optional<UserIds> user_ids_of(pid_t pid) {
 }
 
 bool carries_mark(pid_t pid, const std::string& mark) {
-  return has_word(pid, "THOLE_TASK=" + mark);
+  return look_for_word(pid, "THOLE_TASK=" + mark) == Word::there;
 }
 
 bool has_word(pid_t pid, const std::string& word) { return look_for_word(pid, word + '\0') == Word::there; }
 
-std::string claim_of(pid_t pid) {
-  constexpr std::string_view name = "THOLE_CLAIM=";
+std::string word_of(pid_t pid, std::string_view name) {
   const std::string environment = environment_of(pid).value_or("");
   for (std::string_view word : split(environment, '\0'))
     if (word.starts_with(name)) return std::string(word.substr(name.size()));
   return "";
 }
+
+std::string claim_of(pid_t pid) { return word_of(pid, "THOLE_CLAIM="); }
 
 Word look_for_word(pid_t pid, const std::string& beginning) {
   const auto environment = environment_of(pid);

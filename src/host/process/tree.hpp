@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/shell_kind.hpp"
@@ -65,7 +66,7 @@ struct UserIds {
 };
 std::optional<UserIds> user_ids_of(pid_t pid);
 
-// Whether the process was started as part of a task of the queue, or by one that was: THOLE_TASK says which in its environment.
+// Whether the process was started as part of a task of the queue, or by one that was: THOLE_TASK in its environment begins so.
 bool carries_mark(pid_t pid, const std::string& mark);
 
 // Processes of this user that were started within this claim: THOLE_CLAIM says so in their environment.
@@ -73,6 +74,9 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user);
 
 // Whether it was started with this word ("NAME=value") in its environment.
 bool has_word(pid_t pid, const std::string& word);
+
+// What it was told by that name ("NAME="); empty where it shows none.
+std::string word_of(pid_t pid, std::string_view name);
 
 // The claim in which it was started (THOLE_CLAIM); empty where it shows none.
 std::string claim_of(pid_t pid);

@@ -19,6 +19,7 @@
 #include "host/process/inherited_descriptors.hpp"
 #include "host/process/memory_policy.hpp"
 #include "host/process/open_files.hpp"
+#include "host/process/signal_process.hpp"
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/code_copy.hpp"
@@ -98,7 +99,7 @@ std::optional<pid_t> run_detached(const RunnerCommand& command) {
   // Its first process may be kept by what it asks: the user's manager, a directory that does not answer.
   const Fd end = open_pidfd(pid);
   if (end && !is_ended_by(end, std::chrono::steady_clock::now() + patience_with_starters)) {
-    ::kill(pid, SIGKILL);
+    signal_child(pid, SIGKILL);
     throw Error(ErrorCode::unavailable, "this does not get started")
         .about(printable(join(command.argv, " "), 200))
         .because(ETIMEDOUT);

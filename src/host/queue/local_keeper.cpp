@@ -73,7 +73,7 @@ void LocalKeeper::pause(unsigned place, bool paused) {
   const auto now = steady_clock::now();
   if (paused) {
     task.halt = Halt{{}, first_look_pause, now};
-    ::kill(-task.group, SIGSTOP);                // also those of it that /proc hides
+    signal_group_of_child(task.group, SIGSTOP);  // also those of it that /proc hides
     stop_more(task, now);
   } else {
     task.halt.reset();

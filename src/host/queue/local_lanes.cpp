@@ -65,6 +65,16 @@ void find_process(port::LaneView& lane, const QueueFiles& files) {
   else if (lane.mail) lane.process = files.reach_lane(lane.number);   // an error of it tells that nobody reads any more
 }
 
+// Of a queue in this directory; by another path, too.
+bool is_told_of(const std::string& directory, pid_t pid) {
+  constexpr std::string_view name = "THOLE_QUEUE_DIR=";
+  const std::string path = word_of(pid, name);
+  if (path == directory) return true;
+  struct stat theirs {}, ours {};
+  return !path.empty() && ::stat(path.c_str(), &theirs) == 0 && ::stat(directory.c_str(), &ours) == 0 &&
+         theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+}
+
 }  // namespace
 
 // The FIFO is opened before the seat is taken: whoever finds somebody there may trust that he gets to know (LocalDoor::told).
@@ -155,7 +165,7 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
 // Not by their parents, who may be gone, nor by their descriptors, which may be closed.
 std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
   std::vector<Fd> ends;
-  for_each_process_of(run, run.mark + '\0', [&](TaskProcess process) {
+  for_each_process_of(run, run.mark, [&](TaskProcess process) {
     ends.push_back(std::move(process.end));
     return ends.size() < most_ends;
   });
@@ -163,27 +173,27 @@ std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
 }
 
 bool LocalLanes::signal_bearers(const port::RunTrace& run, int signal) {
-  return signal_processes_of(run, run.mark + '\0', signal);
+  return signal_processes_of(run, run.mark, signal);
 }
 
 // By their descriptors: the name that a file had says so also when it has been removed, or its directory moved. Where the
-// record is there, whoever has neither that nor the lock open is of a queue that had the same directory before.
+// record is there, whoever has neither that nor the lock open is of a queue that had the same directory before. Where it is
+// not, the directory tells: by the path that the process was told, or another one that leads there.
 std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) {
   refuse_elsewhere(run);
-  const std::string of_this_queue = "THOLE_QUEUE_DIR=" + files_.directory();
   Fd life = files_.watch_life(number), record;
   const bool is_there = static_cast<bool>(files_.map_record(number, false, &record));
   const auto may_be_of_run = [&](pid_t pid) {
     return look_for_word(pid, "THOLE_TASK=") != Word::there || carries_mark(pid, run.mark);
   };
   const auto may_be_ours = [&](pid_t pid) {
-    return !is_there || has_open(pid, record.get()) || (life && has_open(pid, life.get()));
+    if (has_open(pid, record.get()) || (life && has_open(pid, life.get()))) return true;
+    return !is_there && is_told_of(files_.directory(), pid);
   };
   std::vector<Fd> ends;
   for (pid_t pid : pids_to_look_at())
     if (pid != ::getpid() && looked([&] { return has_own_fifo_open(pid, fmt::format("/{}.life", number)); }) &&
-        looked([&] { return may_be_ours(pid); }) &&
-        looked([&] { return has_word(pid, of_this_queue); }) && looked([&] { return may_be_of_run(pid); }))
+        looked([&] { return may_be_ours(pid); }) && looked([&] { return may_be_of_run(pid); }))
       if (Fd end = end_of(pid)) {
         ends.push_back(std::move(end));
         if (ends.size() == most_ends) break;

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/process/open_files.hpp"
+#include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -86,8 +86,10 @@ std::optional<pid_t> locker_of(const Fd& file) {
   return std::max(lock.l_pid, 0);
 }
 
-// A runner that has the flock and no record lock: its text says who it is, its descriptor that it has.
+// A runner that has the flock and no record lock: its text says who it is, its descriptor that it has. By the /proc of another
+// pid namespace nobody is known: there that number is another process' than here.
 std::optional<pid_t> older_runner(const Fd& file) {
+  if (!proc_numbers_are_ours()) return std::nullopt;
   char text[32];
   const ssize_t n = ::pread(file.get(), text, sizeof text, 0);
   const auto number = parse_u64(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0)));
@@ -107,9 +109,8 @@ void take_flock(const Fd& file) {
   for (Backoff pause; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; pause.rest()) {
     if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() > give_up) return;
     if (ending) continue;
-    const std::optional<pid_t> older = older_runner(file);
-    if (older) ending = open_pidfd(*older);
-    if (ending && older_runner(file) == older) ::syscall(SYS_pidfd_send_signal, ending.get(), SIGKILL, nullptr, 0);
+    if (const std::optional<pid_t> older = older_runner(file))
+      ending = signal_found(*older, [&] { return older_runner(file) == older; }, SIGKILL);
   }
 }
 
@@ -117,7 +118,7 @@ void take_flock(const Fd& file) {
 bool has_ended(pid_t pid) {
   const Fd end = open_pidfd(pid);
   if (end) return is_readable(end.get());
-  return ::kill(pid, 0) != 0 && errno == ESRCH;   // no pidfd: an old kernel, or no descriptor to look with
+  return !is_any_process(pid);                   // no pidfd: an old kernel, or no descriptor to look with
 }
 
 }  // namespace

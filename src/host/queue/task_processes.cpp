@@ -1,8 +1,6 @@
 #include "host/queue/task_processes.hpp"
 
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
+#include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -37,7 +36,8 @@ bool began_at(const ProcessStat& process, std::uint64_t ticks) {
 }
 
 // The command where it lives. One that /proc hides from us, on an older kernel, is told by its process group alone: it was made
-// the leader of one.
+// the leader of one. Where its lane has noted neither who it is nor in which pid namespace (an earlier build), that number may
+// be anybody's who leads a group: such a one may be of it, and is not signalled.
 std::optional<TaskProcess> command_of(const port::RunTrace& run) {
   if (run.command <= 0 || (run.pid_namespace != 0 && run.pid_namespace != pid_namespace())) return std::nullopt;
   TaskProcess found{run.command, TaskProcess::command, end_of(run.command)};
@@ -47,6 +47,7 @@ std::optional<TaskProcess> command_of(const port::RunTrace& run) {
   bool same = ::getpgid(run.command) == run.command;
   if (run.identity.number != 0 && number != 0) same = run.identity.number == number;
   else if (run.identity.start_ticks != 0 && seen) same = began_at(*seen, run.identity.start_ticks);
+  if (run.pid_namespace == 0 && run.identity.number == 0 && run.identity.start_ticks == 0) found.how = TaskProcess::untold;
   return same ? std::optional(std::move(found)) : std::nullopt;
 }
 
@@ -69,13 +70,6 @@ std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid
   const auto process = read_process(pid);
   const bool later = process && run.identity.start_ticks != 0 && start_for_all(*process) + 1 >= run.identity.start_ticks;
   return later && !is_anothers(pid, word) ? std::optional(TaskProcess::untold) : std::nullopt;
-}
-
-// Its group, by what the kernel knows it by (Linux 6.9): a number is used again when the last of it has ended.
-bool signal_group_of(const TaskProcess& leader, int signal) {
-  constexpr unsigned whole_group = 1u << 2;      // PIDFD_SIGNAL_PROCESS_GROUP
-  if (::syscall(SYS_pidfd_send_signal, leader.end.get(), signal, nullptr, whole_group) == 0) return true;
-  return errno == EINVAL && !is_readable(leader.end.get()) && ::kill(-leader.pid, signal) == 0;
 }
 
 }  // namespace
@@ -121,6 +115,8 @@ void for_each_process_of(const port::RunTrace& run, const std::string& mark, con
   pid_t known = 0;
   if (auto command = command_of(run)) {
     known = command->pid;
+    const bool shows_it = user_of(known) == ::geteuid() && looked([&] { return look_for_word(known, word) == Word::there; });
+    if (command->how == TaskProcess::untold && shows_it) command->how = TaskProcess::command;
     if (!visit(std::move(*command))) return;
   }
   for (const pid_t pid : pids_to_look_at()) {
@@ -148,8 +144,8 @@ bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int
       const pid_t its_group = ::getpgid(process.pid);
       if (group > 0 && its_group == group) return true;
       const bool leads = process.how == TaskProcess::command && its_group == process.pid;
-      if (leads && signal_group_of(process, signal)) group = its_group;
-      else ::syscall(SYS_pidfd_send_signal, process.end.get(), signal, nullptr, 0);
+      if (leads && signal_group_of_held(process.end, its_group, signal)) group = its_group;
+      else signal_held(process.end, signal);
       return true;
     });
   }

@@ -49,7 +49,7 @@ struct TaskProcess {
 };
 
 // Visits one after another, the command first, until `visit` says false. A task may have more processes than we may have
-// descriptors: whoever keeps any keeps a few. `mark`: what the value of THOLE_TASK begins with; a whole one ends with '\0'.
+// descriptors: whoever keeps any keeps a few. `mark`: what the value of THOLE_TASK begins with.
 void for_each_process_of(const port::RunTrace& run, const std::string& mark, const std::function<bool(TaskProcess)>& visit);
 inline constexpr std::size_t most_ends = 8;      // the end of any calls for another look
 

@@ -144,6 +144,43 @@ TEST_F(QueueSeats, ProcessesAreFoundByTheMarkOfTheirTask) {
   ::waitpid(child, nullptr, 0);
 }
 
+// The path of the queue, with which earlier builds look for the word, is no part of it: there are several.
+TEST_F(QueueSeats, AMarkIsFoundByWhateverPathItsTaskWasStarted) {
+  LocalLanes lanes(directory_);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char word[] = "THOLE_TASK=1.0.1.0123456789abcdef@/by/another/path";
+    char* environment[] = {word, nullptr};
+    ::execle("/bin/sleep", "sleep", "600", nullptr, environment);
+    ::_exit(127);
+  }
+  while (!carries_mark(child, "1.0.1.0123456789abcdef@") && ::waitpid(child, nullptr, WNOHANG) == 0) {}
+  EXPECT_EQ(lanes.bearers({"1.0.1.0123456789abcdef@"}).size(), 1u);
+  EXPECT_TRUE(lanes.bearers({"1.0.1.0123456789abcde0@"}).empty());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+// Its number may have been that of another, in the pid namespace of its lane.
+TEST_F(QueueSeats, ANumberOfWhichNothingElseIsKnownIsWaitedForAndNotSignalled) {
+  LocalLanes lanes(directory_);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setpgid(0, 0);
+    ::pause();
+    ::_exit(0);
+  }
+  ::setpgid(child, child);
+  port::RunTrace run{.mark = "1.0.1.of-nobody@", .command = child};
+  EXPECT_EQ(lanes.bearers(run).size(), 1u);
+  EXPECT_FALSE(lanes.signal_bearers(run, SIGKILL));
+  EXPECT_FALSE(is_dying(child));
+  run.pid_namespace = pid_namespace();
+  EXPECT_TRUE(lanes.signal_bearers(run, SIGKILL));
+  EXPECT_TRUE(is_dying(child));
+  ::waitpid(child, nullptr, 0);
+}
+
 TEST_F(QueueSeats, AStrangersProcessBearsNoMarkAndHasNoLane) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
   LocalLanes lanes(directory_);
