@@ -12,6 +12,7 @@
 #include "app/task_end.hpp"
 #include "app/task_text.hpp"
 #include "base/error.hpp"
+#include "base/printable_lines.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -271,7 +272,7 @@ void Lane::begin(const port::TakenTask& taken) {
     record.phase.store(TaskPhase::taken);        // whatever was forked for it has ended without an execve
     wants_ = true;
     leave("nothing can be started now: " + error.full());
-    ports_.logs.end(running.log, fmt::format("# not started, queued again: {}\n", error.full()));
+    ports_.logs.end(running.log, fmt::format("# not started, queued again: {}\n", in_one_line(error.full())));
     give_back(taken);
   }
 }
@@ -321,8 +322,8 @@ void Lane::could_not_begin(Running& running, const Error& error) {
   record.phase.store(TaskPhase::ended);
   const plan::TaskEnding ending{.exit_code = exit_code};
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
-  end.reason = error.full();
-  end.log_length = ports_.logs.end(running.log, fmt::format("# not started: {}\n", error.full()));
+  end.reason = in_one_line(error.full());
+  end.log_length = ports_.logs.end(running.log, fmt::format("# not started: {}\n", end.reason));
   ends_.push_back(std::move(end));
 }
 

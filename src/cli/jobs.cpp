@@ -11,6 +11,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/low_screen.hpp"
 #include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/render_jobs.hpp"
@@ -148,7 +149,9 @@ void stay(Context& context, port::JobReader& jobs) {
       const std::string head =
           fmt::format("thole jobs, {}{}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ", rate,
                       when_over(list), screen.terminal() ? "; q ends it" : "");
-      watched.show(head + (of_tasks ? render_tasks(tasks_of(context, jobs), list.now, screen) : render_jobs(list, screen)),
+      const std::size_t most = screen.terminal() ? std::max<std::size_t>(screen.rows, 4) - 2 : 0;   // the head, and the last row
+      watched.show(head + (of_tasks ? tasks_in_lines(tasks_of(context, jobs), list.now, screen, most)
+                                    : jobs_in_lines(list, screen, most)),
                    screen);
     }
   } while (wait_for_news(context, watched, news, times_go_on));

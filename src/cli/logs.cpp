@@ -38,14 +38,17 @@ class Shower {
       if (task.index > last) break;
       if (task.log.empty()) continue;
       any = true;
-      if (options_.path) context_.print(path_of(task) + "\n");
-      else show_once(task);
+      if (!options_.path) show_once(task);
+      else if (context_.invocation.global.json) paths_.push_back({{"job", job.id}, {"task", task.index}, {"path", path_of(task)}});
+      else context_.print(path_of(task) + "\n");
     }
-    if (!any)
+    if (!any && !context_.invocation.global.json)
       context_.note(
           fmt::format("{} has no output{}: {}", task_name(job.id, first, first == last ? job.tasks : 1),
                       job.counts.ended() == job.tasks ? "" : " yet", why_not(job)));
   }
+
+  model::Json paths_to_json() const { return {{"schema", "thole/logs/1"}, {"logs", paths_}}; }
 
  private:
   std::string path_of(const Task& task) const { return queue_.door.log_path(task.log); }
@@ -115,6 +118,7 @@ class Shower {
   app::Queue queue_;
   app::GoingOn going_on_;
   const LogsOptions& options_;
+  model::Json paths_ = model::Json::array();                   // where they are asked for as JSON
   std::optional<std::map<model::JobId, std::string>> waits_;   // what each job waits for, or how it ended
 };
 
@@ -127,12 +131,15 @@ int logs(Context& context) {
   if (context.invocation.global.json && !context.invocation.queue.logs.path)
     throw Error(ErrorCode::usage, "logs are text; --json goes with --path")
         .hint("thole jobs --tasks --json tells how tasks ended");
+  if (context.invocation.queue.logs.path && context.invocation.queue.logs.follow)
+    throw Error(ErrorCode::usage, "--path tells where a log is, --follow shows it: one of the two");
   Shower shower(context, queue);
   for (const port::Selection& one : app::selections(queue.store, words))
     for (const model::Job& job : app::jobs_of(queue.store, {one})) {
       const auto [first, last] = one.tasks.value_or(std::pair<model::TaskIndex, model::TaskIndex>{0, job.tasks - 1});
       shower.show(job, first, last);
     }
+  if (context.invocation.global.json) context.print_json(shower.paths_to_json());
   return 0;
 }
 

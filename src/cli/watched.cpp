@@ -79,9 +79,16 @@ void Watched::show(const std::string& text, const Screen& screen) {
   drawn_ = true;
 }
 
+// A reader that has gone (`| head -1`) ends this as it ends any program that writes, though nothing is to be written now.
+void Watched::end_with_its_reader() {
+  ::raise(SIGPIPE);
+  throw Error(ErrorCode::internal, "cannot write the result").because(EPIPE);   // who started us ignores the signal
+}
+
 bool Watched::wait(std::initializer_list<int> fds, Millis patience) {
   const SteadyTime end = std::chrono::steady_clock::now() + patience;
-  std::vector<pollfd> polled{{interruption_, POLLIN, 0}, {before_ ? STDIN_FILENO : -1, POLLIN, 0}, {stops_.get(), POLLIN, 0}};
+  std::vector<pollfd> polled{{interruption_, POLLIN, 0}, {before_ ? STDIN_FILENO : -1, POLLIN, 0}, {stops_.get(), POLLIN, 0},
+                             {STDOUT_FILENO, 0, 0}};
   for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
   for (;;) {
     const int ready = ::poll(polled.data(), polled.size(), poll_timeout(end, std::chrono::steady_clock::now()));
@@ -89,6 +96,7 @@ bool Watched::wait(std::initializer_list<int> fds, Millis patience) {
     if (ready == 0) return true;
     if (ready < 0) continue;
     if (polled[0].revents != 0) throw Error(ErrorCode::interrupted, "interrupted");
+    if (polled[3].revents != 0) end_with_its_reader();
     if (polled[2].revents != 0) {
       obey_stop();
       return true;
@@ -98,7 +106,7 @@ bool Watched::wait(std::initializer_list<int> fds, Millis patience) {
       if (::read(STDIN_FILENO, &key, 1) <= 0) polled[1].fd = -1;  // its other end has gone: no more keys
       else if (key == 'q' || key == 'Q') return false;
     }
-    if (std::any_of(polled.begin() + 3, polled.end(), [](const pollfd& one) { return one.revents != 0; })) return true;
+    if (std::any_of(polled.begin() + 4, polled.end(), [](const pollfd& one) { return one.revents != 0; })) return true;
   }
 }
 

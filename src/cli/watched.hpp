@@ -29,13 +29,14 @@ class Watched {
   bool is_blank() const { return on_terminal_ && !drawn_; }   // nothing was shown yet, or since it goes on after a stop
 
   // Waits for one of `fds`, as long as that, or until it goes on after a stop: false when q was typed. Throws
-  // Error(interrupted) for Ctrl-C and TERM.
+  // Error(interrupted) for Ctrl-C and TERM; ends the program by SIGPIPE once nobody reads what it writes.
   bool wait(std::initializer_list<int> fds, Millis patience);
 
  private:
   void enter();
   void leave();
   void obey_stop();
+  [[noreturn]] void end_with_its_reader();
 
   Context& context_;
   int interruption_;

@@ -186,8 +186,10 @@ def test_a_wait_in_another_thread_gets_its_turn(everything_taken):
     assert got[0].gpus
 
 
-def interrupt_when_waiting(number):
+def interrupt_when_waiting(number, told=None):
     def send():
+        if told:  # the try that comes before a wait is in line, too, for a moment
+            assert told.wait(200)
         eventually(waiting)
         os.kill(os.getpid(), number)
 
@@ -213,8 +215,9 @@ def test_a_handler_that_returns_does_not_cost_the_place_in_line(everything_taken
 
     before = signal.signal(signal.SIGUSR1, handler)
     try:
-        thread = interrupt_when_waiting(signal.SIGUSR1)
-        with tholepin.claim(1, wait=200):
+        told = threading.Event()
+        thread = interrupt_when_waiting(signal.SIGUSR1, told)
+        with tholepin.claim(1, wait=200, on_wait=lambda why: told.set()):
             pass
         thread.join()
     finally:

@@ -1,6 +1,9 @@
 """A pid namespace of its own with the /proc of another one, whose numbers name other processes (`unshare -p` alone)."""
+import contextlib
+import json
 import shlex
 import subprocess
+import sys
 
 import pytest
 
@@ -56,3 +59,31 @@ def test_a_claim_of_another_time_namespace_that_nobody_keeps_is_entered(box, cla
                               text=True, timeout=60)
         outer.stdin.close()
     assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+
+
+AHEAD_BY_PART = """
+import ctypes, os, sys
+assert ctypes.CDLL(None).unshare(0x80) == 0                    # CLONE_NEWTIME
+open("/proc/self/timens_offsets", "w").write("boottime 1 4700000\\n")
+pid = os.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_claim_of_a_time_namespace_ahead_by_part_of_a_tick_has_its_owner(box):
+    """It is told its start in ticks that are cut elsewhere than ours: of seven one at least is told another one."""
+    ahead = [sys.executable, "-c", AHEAD_BY_PART]
+    if subprocess.run([*ahead, "/bin/true"], capture_output=True).returncode != 0:
+        pytest.skip("no time namespaces can be made here")
+    with contextlib.ExitStack() as all_of_them:
+        for _ in range(7):
+            outer = all_of_them.enter_context(
+                subprocess.Popen([*ahead, THOLE, "run", "-q", "--", "sh", "-c", "echo up; cat"], env={**box, "THOLE_MACHINE": "8xA100"},
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            assert outer.stdout.readline() == "up\n"
+        status = json.loads(subprocess.run([THOLE, "status", "--json"], env={**box, "THOLE_MACHINE": "8xA100"}, capture_output=True,
+                                           text=True, timeout=60).stdout)
+        holders = status["claims"]
+        assert len(holders) == 7 and all(one["verified"] and one["id"] for one in holders), holders

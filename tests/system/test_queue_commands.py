@@ -311,6 +311,11 @@ def test_logs_show_the_end_and_the_place(queue):
     assert len(queue("logs", "--lines", "5", number).splitlines()) == 5
 
 
+def test_a_log_is_shown_or_its_place_told(queue):
+    done = queue.run("logs", "--path", "--follow")
+    assert done.returncode == 64 and "one of the two" in done.stderr, done.stderr
+
+
 def test_logs_of_what_has_not_started_say_why(queue):
     queue.drain()
     number = queue.submit("true")

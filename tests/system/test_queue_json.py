@@ -80,6 +80,9 @@ def test_jobs_in_every_state_and_with_every_reason_to_wait(queue):
         assert {"line", "jobs", "held", "begin", "dependency", "at-most", "retry"} <= kinds, kinds
         tasks = checked(queue("--json", "jobs", "--tasks", "all"), "tasks")["tasks"]
         assert {"running", "done", "failed", "queued"} <= {task["state"] for task in tasks}
+        logs = checked(queue("--json", "logs", "--path", "all"), "logs")["logs"]
+        assert logs and all(pathlib.Path(one["path"]).is_file() for one in logs)
+        assert {(one["job"], one["task"]) for one in logs} <= {(task["job"], task["task"]) for task in tasks}
         checked(queue("--json", "drain"), "drained")
         assert "drain" in {job["waits"]["kind"] for job in checked(queue("--json", "jobs"), "jobs")["jobs"] if job["waits"]}
 

@@ -14,6 +14,7 @@
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/fifo_pass.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
@@ -248,7 +249,7 @@ bool FifoPlace::behind_is_stopped(Pass& pass, const model::Wait& decision) {
 
 bool FifoPlace::stands_still(std::uint32_t pid, std::uint64_t start) {
   const auto process = process_state(static_cast<pid_t>(pid));
-  return process && process->start == start && host::is_stopped(*process);
+  return process && is_same_start(process->start, start) && host::is_stopped(*process);
 }
 
 bool FifoPlace::is_stopped(const model::TicketView& ticket) {

@@ -44,7 +44,7 @@ bool is_numbered_here(const Note& note, std::uint32_t our_namespace) {
 // Is this the process that a note names?
 bool is_of(const Note& note, pid_t pid, std::uint32_t our_namespace) {
   const auto process = process_state(pid);
-  if (!process || is_ended_state(process->state) || process->start != note.process.start) return false;
+  if (!process || is_ended_state(process->state) || !is_same_start(process->start, note.process.start)) return false;
   return is_numbered_here(note, our_namespace) ? static_cast<std::uint32_t>(pid) == note.process.pid
                                                : process->uid == note.process.uid;
 }

@@ -23,6 +23,7 @@
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
 #include "host/entries.hpp"
+#include "host/process/tree.hpp"
 #include "host/user_namespace.hpp"
 
 namespace thole::host {
@@ -430,13 +431,20 @@ const Note* NoteBook::believed(unsigned slot, unsigned place, uid_t me) const {
 const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned place, const Taker& taker) {
   const std::vector<const Note*> all = notes.naming(slot, place);
   if (!taker.uid) return all.size() == 1 && notes.all_read_but_of(all.front()->process.uid) ? all.front() : nullptr;
-  // A number can be used again; a number and a start time cannot, nor can anybody write in another's name.
-  const auto is_his = [&](const Note* note) {
+  // A number can be used again; a number and a start time cannot, nor can anybody write in another's name. What started within
+  // the same tick or the next one may be him only where nobody is exactly.
+  using Same = bool (*)(std::uint64_t, std::uint64_t);
+  const auto is_his = [&](const Note* note, Same same_start) {
     if (note->process.uid != *taker.uid) return false;
-    return taker.start ? note->process.start == *taker.start : note->process.pid == static_cast<std::uint32_t>(taker.pid);
+    return taker.start ? same_start(note->process.start, *taker.start)
+                       : note->process.pid == static_cast<std::uint32_t>(taker.pid);
   };
-  const auto his = std::find_if(all.begin(), all.end(), is_his);
-  return his == all.end() ? nullptr : *his;
+  const auto exactly = [](std::uint64_t one, std::uint64_t other) { return one == other; };
+  for (const Same same_start : {Same{exactly}, Same{is_same_start}}) {
+    const auto his = std::ranges::find_if(all, [&](const Note* note) { return is_his(note, same_start); });
+    if (his != all.end()) return *his;
+  }
+  return nullptr;
 }
 
 }  // namespace thole::host

@@ -99,7 +99,7 @@ void tell(model::Holding& holding, const Note& note) {
 // Does the process that a note names live? Its number may be another's by now, or of another pid namespace.
 bool lives(const Note& note) {
   const auto process = process_state(static_cast<pid_t>(note.process.pid));
-  return process && process->start == note.process.start && process->uid == note.process.uid;
+  return process && is_same_start(process->start, note.process.start) && process->uid == note.process.uid;
 }
 
 // Ended, and its parent has not asked yet: in a container often for good.
@@ -218,12 +218,12 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
       const Taker process = taker_among({static_cast<pid_t>(note.process.pid)});
       if (process.pid == 0) continue;                                  // it has ended
       if (process.uid && *process.uid != note.process.uid) continue;   // he speaks of another's process
-      if (process.start && *process.start != note.process.start) continue;   // ... or of one that has ended
+      if (process.start && !is_same_start(*process.start, note.process.start)) continue;   // ... or of one that has ended
       model::Holding holding;
       holding.key = key;
       tell(holding, note);
       holding.overdue = true;
-      holding.verified = process.uid && process.start == note.process.start;
+      holding.verified = process.uid && process.start && is_same_start(*process.start, note.process.start);
       holdings.push_back(std::move(holding));
     }
   }
@@ -233,7 +233,7 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
 // that ends. A number that is used again has another start time; and whose descriptors can be seen has the lock or has not.
 Taker taker_of(const Ticket& ticket, int turn, const KernelLocks& locks) {
   const Taker taker = taker_among(lockers_of(locks.flocks, turn));
-  if (taker.start ? *taker.start != ticket.start : static_cast<std::uint32_t>(taker.pid) != ticket.pid) return {};
+  if (taker.start ? !is_same_start(*taker.start, ticket.start) : static_cast<std::uint32_t>(taker.pid) != ticket.pid) return {};
   if (taker.uid && !keeps_lock(taker.pid, turn).value_or(true)) return {};
   return taker;
 }

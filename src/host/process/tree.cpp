@@ -266,6 +266,8 @@ std::uint64_t start_for_all(const ProcessStat& process) {
                                                           (ahead - seconds).count() * per_second / 1'000'000'000);
 }
 
+bool is_same_start(std::uint64_t one, std::uint64_t other) { return one - other + 1 <= 2; }   // also where that wraps round
+
 std::string directory_behind_ended_first(pid_t pid) {
   const std::optional<ProcessStat> first = read_stat(fmt::format("/proc/{}", pid));
   const auto thread = first ? behind_ended(*first) : std::nullopt;

@@ -48,6 +48,9 @@ std::optional<ProcessStat> read_self();
 // When it started, in ticks that are the same in every time namespace: each is told the start by its own clock.
 std::uint64_t start_for_all(const ProcessStat& process);
 
+// Whether two such are the start of one process. In a time namespace that is ahead by a part of a tick they differ by one.
+bool is_same_start(std::uint64_t one, std::uint64_t other);
+
 // Who has started this process, as /proc numbers them, its parent first, as far as they are shown to us.
 std::vector<pid_t> started_by();
 

@@ -243,6 +243,13 @@ TEST(Supervise, TellsHowTheCommandEnded) {
   EXPECT_FALSE(ended.time_limit);
 }
 
+TEST(Processes, AStartIsTheSameWithinATick) {
+  for (const std::uint64_t start : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{4711}, ~std::uint64_t{0}}) {
+    EXPECT_TRUE(is_same_start(start, start) && is_same_start(start, start + 1) && is_same_start(start + 1, start));
+    EXPECT_FALSE(is_same_start(start, start + 2) || is_same_start(start + 2, start) || is_same_start(start, start / 2 + 9));
+  }
+}
+
 TEST(Supervise, LeavesChildrenFromBeforeAlone) {
   Pipe end = make_pipe();
   pid_t stranger = ::fork();

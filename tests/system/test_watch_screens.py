@@ -1,0 +1,49 @@
+"""What is watched ends with its reader, and shows what runs on a screen that is too low for the rest."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+from run_tools import THOLE, Terminal
+
+
+@pytest.fixture
+def env(tmp_path):
+    return {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8", "THOLE_MACHINE": "3xA100",
+            "THOLE_STATE_DIR": str(tmp_path / "state")}
+
+
+def thole(env, *words):
+    return subprocess.run([THOLE, *words], env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("words", [["jobs", "--watch"], ["jobs", "--tasks", "--watch"], ["status", "--watch=1h"]])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_watch_ends_with_its_reader(env, words, ignored):
+    reader, writer = os.pipe()
+    restored = not ignored                       # Python starts programs with SIGPIPE as it should be, else ignored
+    watch = subprocess.Popen([THOLE, *words], env=env, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE,
+                             text=True, restore_signals=restored)
+    os.close(writer)
+    assert os.read(reader, 1)
+    os.close(reader)
+    told = watch.communicate()[1]
+    assert watch.returncode == (125 if ignored else -signal.SIGPIPE), told
+    assert ("cannot write the result: Broken pipe" in told) == ignored, told
+
+
+@pytest.mark.parametrize("tasks", [[], ["--tasks"]])
+def test_a_watch_on_a_low_screen_keeps_what_runs(env, tasks):
+    for _ in range(12):
+        assert thole(env, "submit", "-g", "0", "true").returncode == 0
+    assert thole(env, "wait", "all").returncode == 0
+    assert thole(env, "submit", "-g", "0", "--name", "long", "--", "sleep", "600").returncode == 0
+    assert thole(env, "submit", "--hold", "--array", "0-7", "--", "true").returncode == 0
+    with Terminal([THOLE, "jobs", *tasks, "--watch"], env={**env, "TERM": "xterm"}) as terminal:
+        terminal.resize(9, 80)
+        terminal.expect("running")
+        terminal.expect(r"\(\d+ more that ended.*: the screen is too low\)")
+        terminal.send("q")
+        assert terminal.wait() == 0
+    assert thole(env, "cancel", "all").returncode == 0
