@@ -222,8 +222,9 @@ model::TaskCounts counts_of(const Job& job) {
   return counts;
 }
 
-std::string state_of(const Job& job) {
-  const model::TaskCounts counts = counts_of(job);
+std::string state_of(const Job& job) { return state_of(counts_of(job)); }
+
+std::string state_of(const model::TaskCounts& counts) {
   for (const TaskState state : {TaskState::running, TaskState::queued, TaskState::held})
     if (counts[state] > 0) return to_string(state);
   return outcome_of(counts);
@@ -260,6 +261,7 @@ std::optional<WallTime> expected_end(const Job& job, WallTime now) {
 }
 
 JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListWish& wish, WallTime now) {
+  const auto moment = jobs.one_moment();          // else a job that ends meanwhile stands in both halves
   JobList list;
   list.now = now;
   list.draining = jobs.draining();

@@ -58,6 +58,7 @@ std::vector<model::Task> tasks_of(port::JobReader& jobs, const model::Job& job, 
 
 // One word for a job as a whole, and for one that has ended: the worst that became of a task of it.
 std::string state_of(const model::Job& job);
+std::string state_of(const model::TaskCounts& counts);
 std::string outcome_of(const model::TaskCounts& counts);
 
 // What people call the unit of this key; the key itself where the machine is not known, or has it no more.

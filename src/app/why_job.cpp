@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
@@ -20,12 +22,13 @@ namespace {
 
 constexpr std::uint64_t most_named = 5;          // tasks that are named one by one
 
-std::string name_of(const Job& job) {
-  return job.name.empty() ? std::to_string(job.id) : fmt::format("{} ({})", job.id, printable(job.name, 60));
-}
+using Tasks = std::pair<model::TaskIndex, model::TaskIndex>;   // from, to
 
-std::string task_name(const Job& job, const Task& task) {
-  return job.tasks == 1 ? "it" : fmt::format("{}.{}", job.id, task.index);
+std::string name_of(const Job& job, const std::optional<Tasks>& tasks = std::nullopt) {
+  std::string name = std::to_string(job.id);
+  if (tasks) name += fmt::format(".{}", tasks->first);
+  if (tasks && tasks->second > tasks->first) name += fmt::format("-{}", tasks->second);
+  return job.name.empty() ? name : fmt::format("{} ({})", name, printable(job.name, 60));
 }
 
 std::string labels_of(const Task& task, const Overview& machine) {
@@ -40,11 +43,23 @@ std::string ending_of(const Task& task) {
   return task.exit_code ? fmt::format("exit status {}", *task.exit_code) : to_string(task.state);
 }
 
-// Says everything about one job.
+model::TaskCounts counts_among(Queue queue, const Job& job, const Tasks& tasks) {
+  model::TaskCounts counts;
+  std::uint64_t told = 0;
+  for (const Task& task : tasks_of(queue.store, job, tasks.first, tasks.second, {})) ++counts[task.state], ++told;
+  counts[job.terms.held ? TaskState::held : TaskState::queued] += tasks.second - tasks.first + 1 - told;
+  return counts;
+}
+
+// Says everything about one job, or about some of its tasks.
 class Account {
  public:
-  Account(Queue queue, const Job& job, const JobLine* line, const Overview& machine)
-      : queue_(queue), job_(job), line_(line), machine_(machine), now_(queue.clock.wall()) {}
+  Account(Queue queue, const Job& job, const std::optional<Tasks>& tasks, const JobLine* line, const Overview& machine)
+      : queue_(queue), job_(job), tasks_(tasks.value_or(Tasks{0, job.tasks - 1})),
+        counts_(tasks ? counts_among(queue, job, *tasks) : counts_of(job)), line_(line), machine_(machine),
+        now_(queue.clock.wall()) {}
+
+  std::string state() const { return state_of(counts_); }
 
   std::vector<std::string> tell() {
     waiting();
@@ -56,12 +71,23 @@ class Account {
  private:
   void say(std::string sentence) { said_.push_back(std::move(sentence)); }
 
+  std::uint64_t all() const { return tasks_.second - tasks_.first + 1; }
+
+  std::string name(const Task& task) const { return all() == 1 ? "it" : fmt::format("{}.{}", job_.id, task.index); }
+
+  // The first few of those.
+  std::vector<Task> in(TaskState state) const {
+    std::vector<Task> some = queue_.store.tasks(job_.id, tasks_.first, most_named, {state});
+    std::erase_if(some, [&](const Task& task) { return task.index > tasks_.second; });
+    return some;
+  }
+
   void waiting() {
-    const std::uint64_t open = job_.counts[TaskState::queued] + job_.counts[TaskState::held];
+    const std::uint64_t open = counts_[TaskState::queued] + counts_[TaskState::held];
     if (open == 0) return;
     if (!line_ || !line_->wait) return;
     const JobWait& wait = *line_->wait;
-    say(job_.tasks == 1 ? "it waits: " + wait.text : fmt::format("{} of {} tasks wait: {}", open, job_.tasks, wait.text));
+    say(all() == 1 ? "it waits: " + wait.text : fmt::format("{} of {} tasks wait: {}", open, all(), wait.text));
     if (const auto runner = queue_.door.stopped_runner())
       say(fmt::format("nothing of the queue starts: its runner is stopped; kill -CONT {} lets it go on", *runner));
     if (wait.kind == "dependency") dependencies();
@@ -106,20 +132,20 @@ class Account {
 
   std::set<pid_t> stopped_lanes() {
     std::set<pid_t> stopped;
-    for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {TaskState::running}))
+    for (const Task& task : in(TaskState::running))
       if (const auto lane = queue_.door.stopped_lane(task.lane)) stopped.insert(*lane);
     return stopped;
   }
 
   void running() {
-    const std::uint64_t count = job_.counts[TaskState::running];
+    const std::uint64_t count = counts_[TaskState::running];
     if (count == 0) return;
-    for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {TaskState::running}))
-      say(fmt::format("{} {}{}, {}", task_name(job_, task), task.paused ? "is paused; it runs" : "runs",
+    for (const Task& task : in(TaskState::running))
+      say(fmt::format("{} {}{}, {}", name(task), task.paused ? "is paused; it runs" : "runs",
                       task.started ? " since " + format_local(*task.started, now_) : "", labels_of(task, machine_)));
     for (const pid_t lane : stopped_lanes())
       say(fmt::format("its supervisor is stopped, and neither sees its end nor hears thole cancel: kill -CONT {}", lane));
-    for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {TaskState::running}))
+    for (const Task& task : in(TaskState::running))
       if (const std::vector<std::string> left = queue_.door.left_of(task); !left.empty()) {
         std::vector<std::string> words;
         for (const std::string& process : left) words.push_back(printable(process, 120));
@@ -127,36 +153,42 @@ class Account {
                         fmt::format("{}.{}", job_.id, task.index), join(some_of(std::move(words)), "; ")));
       }
     if (count > most_named) say(fmt::format("{} more run", count - most_named));
-    if (const auto end = expected_end(job_, now_))
+    if (const auto end = all() == job_.tasks ? expected_end(job_, now_) : std::nullopt)
       say("if it goes on so, the last task ends about " + format_local(*end, now_));
   }
 
   void ended() {
     for (const TaskState state : {TaskState::failed, TaskState::lost, TaskState::cancelled, TaskState::skipped}) {
-      const std::uint64_t count = job_.counts[state];
+      const std::uint64_t count = counts_[state];
       if (count == 0) continue;
       if (state == TaskState::skipped) {
         say(fmt::format("{} skipped: a job it was to wait for did not end as asked",
-                        job_.tasks == 1 ? "it was" : fmt::format("{} tasks were", count)));
+                        all() == 1 ? "it was" : fmt::format("{} tasks were", count)));
         continue;
       }
-      for (const Task& task : queue_.store.tasks(job_.id, 0, most_named, {state}))
-        say(fmt::format("{} {}{}: {}{}", task_name(job_, task),
+      const std::vector<Task> some = in(state);
+      for (const Task& task : some)
+        say(fmt::format("{} {}{}: {}{}", name(task),
                         state == TaskState::failed ? "failed"
                         : state == TaskState::lost ? "was lost"
                                                    : "was cancelled",
                         task.ended ? " " + format_local(*task.ended, now_) : "", ending_of(task),
                         task.runs > 1 ? fmt::format(", run {} times", task.runs) : ""));
-      if (count > most_named)
-        say(fmt::format("{} more {}: thole jobs {} --tasks", count - most_named, to_string(state), job_.id));
+      if (some.empty())                          // many at once, which had not begun
+        say(fmt::format("{} {} before {} began", all() == 1 ? "it was" : fmt::format("{} tasks were", count),
+                        to_string(state), count == 1 ? "it" : "they"));
+      else if (count > some.size())
+        say(fmt::format("{} more {}: thole jobs {} --tasks", count - some.size(), to_string(state), job_.id));
     }
-    if (job_.counts.ended() == job_.tasks && job_.counts[TaskState::done] == job_.tasks)
-      say(fmt::format("{}{}", job_.tasks == 1 ? "it succeeded" : fmt::format("all {} tasks succeeded", job_.tasks),
+    if (counts_.ended() == all() && counts_[TaskState::done] == all())
+      say(fmt::format("{}{}", all() == 1 ? "it succeeded" : fmt::format("all {} tasks succeeded", all()),
                       job_.ended ? ", " + format_local(*job_.ended, now_) : ""));
   }
 
   Queue queue_;
   const Job& job_;
+  Tasks tasks_;
+  model::TaskCounts counts_;                     // of these
   const JobLine* line_;                          // as the list has it
   const Overview& machine_;
   WallTime now_;
@@ -173,9 +205,15 @@ std::vector<JobWhy> why_jobs(Queue queue, const std::vector<port::Selection>& wh
   for (const JobLine& line : list.lines) lines[line.job.id] = &line;
   std::vector<JobWhy> all;
   for (const Job& job : jobs_of(queue.store, which)) {
+    std::vector<std::optional<Tasks>> parts;     // the whole of it says what its parts would
+    for (const port::Selection& one : which)
+      if (one.first <= job.id && job.id <= one.last) parts.push_back(one.tasks);
+    if (std::ranges::any_of(parts, [](const auto& part) { return !part; })) parts = {std::nullopt};
     const auto line = lines.find(job.id);
-    all.push_back({job.id, name_of(job), state_of(job),
-                   Account(queue, job, line == lines.end() ? nullptr : line->second, machine).tell()});
+    for (const std::optional<Tasks>& part : parts) {
+      Account account(queue, job, part, line == lines.end() ? nullptr : line->second, machine);
+      all.push_back({job.id, name_of(job, part), account.state(), account.tell()});
+    }
   }
   return all;
 }

@@ -1,10 +1,12 @@
 // claim, release, extend: a claim without a command.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/holding.hpp"
@@ -118,7 +120,11 @@ int release(Context& context) {
   app::ClaimSearch to_release = claim_search(context);
   to_release.to_release = true;
   std::vector<app::KeptClaim> claims;       // all must exist before one is released
-  for (const std::string& word : words) claims.push_back(app::find_claim(to_release, word));
+  for (const std::string& word : words) {
+    app::KeptClaim found = app::find_claim(to_release, word);
+    const bool is_named_twice = std::ranges::find(claims, found.id, &app::KeptClaim::id) != claims.end();   // by two GPUs of it
+    if (!is_named_twice) claims.push_back(std::move(found));
+  }
   model::Json released = model::Json::array();
   for (const app::KeptClaim& claim : claims) {
     {

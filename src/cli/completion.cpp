@@ -131,7 +131,8 @@ int completion(const Invocation& invocation) {
   const std::string& shell = invocation.words.front();
   const std::string_view script = completion_script(shell);
   if (script.empty()) throw_unknown("completion: unknown shell", shell, {"bash", "zsh", "fish"}, "one of bash, zsh, fish");
-  return put_bytes(STDOUT_FILENO, script) ? 0 : 125;
+  give_bytes(script);
+  return 0;
 }
 
 int complete(const Invocation& invocation, const wire::Config& config) {
@@ -151,7 +152,8 @@ int complete(const Invocation& invocation, const wire::Config& config) {
       here.settings.queue_dir = words[i].substr(12);
   for (const std::vector<Candidate>& some : {candidates(line), Here(line, here).candidates()})
     for (const Candidate& candidate : some) text += fmt::format("{}\t{}\n", candidate.text, candidate.says);
-  return put_bytes(STDOUT_FILENO, text) ? 0 : 125;
+  give_bytes(text);
+  return 0;
 }
 
 }  // namespace thole::cli

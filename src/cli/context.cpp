@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -36,23 +34,19 @@ bool speaks_ascii_only(const plan::Environment& environment) {
   return false;
 }
 
-[[noreturn]] void cannot_write() { throw Error(ErrorCode::internal, "cannot write the result").because(errno); }
-
 }  // namespace
 
 void Context::print(std::string_view text) const {
   const bool ascii = speaks_ascii_only(wire.settings().environment);
-  if (!put_text(STDOUT_FILENO, ascii ? in_ascii(std::string(text)) : text, screen.colors)) cannot_write();
+  give_text(ascii ? in_ascii(std::string(text)) : text, screen.colors);
 }
 
 void Context::draw(const Screen& now, std::string_view text, bool first) const {
   const bool ascii = speaks_ascii_only(wire.settings().environment);
-  if (!put_frame(STDOUT_FILENO, ascii ? in_ascii(std::string(text)) : text, now.colors, now.rows, first)) cannot_write();
+  give_frame(ascii ? in_ascii(std::string(text)) : text, now.colors, now.rows, first);
 }
 
-void Context::copy(std::string_view bytes) const {
-  if (!put_bytes(STDOUT_FILENO, bytes)) cannot_write();
-}
+void Context::copy(std::string_view bytes) const { give_bytes(bytes); }
 
 void Context::print_json(const model::Json& json, int indent) const { copy(model::dump(json, indent) + "\n"); }
 

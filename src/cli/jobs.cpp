@@ -149,7 +149,7 @@ void stay(Context& context, port::JobReader& jobs) {
       const std::string head =
           fmt::format("thole jobs, {}{}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ", rate,
                       when_over(list), screen.terminal() ? "; q ends it" : "");
-      const std::size_t most = screen.terminal() ? std::max<std::size_t>(screen.rows, 4) - 2 : 0;   // the head, and the last row
+      const std::size_t most = screen.terminal() ? std::max<std::size_t>(screen.rows, 4) - 2 : 0;   // without head and last row
       watched.show(head + (of_tasks ? tasks_in_lines(tasks_of(context, jobs), list.now, screen, most)
                                     : jobs_in_lines(list, screen, most)),
                    screen);

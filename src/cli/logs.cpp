@@ -39,8 +39,8 @@ class Shower {
       if (task.log.empty()) continue;
       any = true;
       if (!options_.path) show_once(task);
-      else if (context_.invocation.global.json) paths_.push_back({{"job", job.id}, {"task", task.index}, {"path", path_of(task)}});
-      else context_.print(path_of(task) + "\n");
+      else if (!context_.invocation.global.json) context_.print(path_of(task) + "\n");
+      else paths_.push_back({{"job", job.id}, {"task", task.index}, {"path", path_of(task)}});
     }
     if (!any && !context_.invocation.global.json)
       context_.note(

@@ -126,11 +126,15 @@ int main_of(const std::vector<std::string_view>& arguments) {
   try {
     // Read once for what needs no configuration, and again on top of the configured defaults.
     Invocation& invocation = read.emplace(cli::parse(arguments));
-    if (invocation.global.version) return cli::put_text(STDOUT_FILENO, fmt::format("thole {}\n", version)) ? 0 : 125;
+    if (invocation.global.version) {
+      cli::give_text(fmt::format("thole {}\n", version));
+      return 0;
+    }
     if (invocation.global.help) {
       const std::size_t columns = std::min(cli::screen_of(STDOUT_FILENO, true).columns, cli::page_width);
       const std::string help = invocation.verb ? cli::help_of(*invocation.verb, columns) : cli::general_help(columns);
-      return cli::put_text(STDOUT_FILENO, help) ? 0 : 125;
+      cli::give_text(help);
+      return 0;
     }
     const std::string_view verb = verb_of(invocation);
     if (verb != "doctor")   // tells it among other things

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <span>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
@@ -39,6 +41,16 @@ std::string for_terminal(std::string_view text, bool colors) {
 
 bool put_text(int fd, std::string_view text, bool colors) { return write_all(fd, for_terminal(text, colors)); }
 
+namespace {
+void must_be_written(bool is_written) {
+  if (!is_written) throw Error(ErrorCode::internal, "cannot write the result").because(errno);
+}
+}  // namespace
+
+void give_text(std::string_view text, bool colors) { must_be_written(put_text(STDOUT_FILENO, text, colors)); }
+
+void give_bytes(std::string_view bytes) { must_be_written(put_bytes(STDOUT_FILENO, bytes)); }
+
 bool tell(std::string_view text, std::string_view object) {
   const std::string said = printable_lines(fmt::format("thole: {}", text));
   const std::size_t columns = columns_of_terminal(STDERR_FILENO);
@@ -54,8 +66,8 @@ std::string frame_of(std::string_view text, bool colors, std::size_t rows, bool 
   return frame + "\x1b[J";
 }
 
-bool put_frame(int fd, std::string_view text, bool colors, std::size_t rows, bool first) {
-  return write_all(fd, frame_of(text, colors, rows, first));
+void give_frame(std::string_view text, bool colors, std::size_t rows, bool first) {
+  must_be_written(put_bytes(STDOUT_FILENO, frame_of(text, colors, rows, first)));
 }
 
 bool put_bytes(int fd, std::string_view bytes) { return write_all(fd, bytes); }

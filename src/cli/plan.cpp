@@ -45,8 +45,7 @@ class Lines {
   void answer(const std::string& text) { answers_ += text + "\n"; }
 
   void flush() {
-    if (!answers_.empty() && !put_bytes(STDOUT_FILENO, answers_))
-      throw Error(ErrorCode::internal, "cannot write the answers").about("stdout").because(errno);
+    give_bytes(answers_);
     answers_.clear();
   }
 

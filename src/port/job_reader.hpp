@@ -41,9 +41,17 @@ class JobWatch {
 };
 enum class Changes { any, job_ended };             // job_ended: only when the last task of some job has ended
 
+// While it lives, all that its reader reads is of one moment: what several calls tell agrees. Not for long: the file cannot be
+// tidied up meanwhile.
+class OneMoment {
+ public:
+  virtual ~OneMoment() = default;
+};
+
 class JobReader {
  public:
   virtual ~JobReader() = default;
+  virtual std::unique_ptr<OneMoment> one_moment() = 0;
   virtual std::vector<model::Job> jobs(const JobQuery& query) = 0;   // in order of id
   virtual model::JobSpec spec(model::JobId job) = 0;   // with the terms' time; throws Error(usage) for no such job
   // Tasks that left the plain queued state, in order, from `from` on; `states` empty = any.

@@ -312,6 +312,7 @@ def test_logs_show_the_end_and_the_place(queue):
 
 
 def test_a_log_is_shown_or_its_place_told(queue):
+    queue.submit("-g0", "true")
     done = queue.run("logs", "--path", "--follow")
     assert done.returncode == 64 and "one of the two" in done.stderr, done.stderr
 
@@ -328,6 +329,22 @@ def test_the_newest_job_s_logs_are_the_default(queue):
     queue.submit("-g0", "echo", "new")
     queue.run("wait")
     assert "new" in queue("logs") and "old" not in queue("logs")
+
+
+def test_why_of_a_task_is_of_that_task(queue):
+    number = queue.submit("-g0", "--array", "0-3", "sh", "-c", "exit $THOLE_TASK_INDEX")
+    queue.run("wait", number)
+    told = lambda task: queue("why", "job", f"{number}.{task}").splitlines()
+    assert told(0)[0] == f"job {number}.0: done" and "it succeeded" in told(0)[1], told(0)
+    assert told(2)[0] == f"job {number}.2: failed" and "exit status 2" in told(2)[1] and len(told(2)) == 2, told(2)
+    assert len(told("1-2")) == 3 and told("1-2")[0] == f"job {number}.1-2: failed"
+    assert queue("why", "job", number).splitlines()[0] == f"job {number}: failed"
+    queue.drain()
+    waits = queue.submit("-g0", "--array", "0-9", "true")
+    assert "it waits: the queue is drained" in queue("why", "job", f"{waits}.7")
+    queue("cancel", waits)
+    assert "10 tasks were cancelled before they began" in queue("why", "job", waits)
+    assert "it was cancelled before it began" in queue("why", "job", f"{waits}.7")
 
 
 def test_why_explains_a_job(queue):

@@ -259,7 +259,7 @@ void JobDatabase::make_durable(Durable durable, int pages) {
 
 JobDatabase::Reading::~Reading() {
   try {
-    if (db_.in_transaction()) db_.run("COMMIT");
+    if (!within_ && db_.in_transaction()) db_.run("COMMIT");
   } catch (const Error&) {   // nothing was changed, so nothing is lost
   }
 }

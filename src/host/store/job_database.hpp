@@ -14,6 +14,7 @@
 #include "host/store/sqlite.hpp"
 #include "host/store/turnstile.hpp"
 #include "host/store/watch.hpp"
+#include "port/job_reader.hpp"
 
 namespace thole::host {
 
@@ -41,16 +42,19 @@ class JobDatabase {
   // Closes it for a moment: the next to open it, in whatever process, need not read the log again.
   void rest();
 
-  // Several queries that see one state of the queue.
-  class Reading {
+  // Several queries that see one state of the queue; within another one, that one's.
+  class Reading : public port::OneMoment {
    public:
-    explicit Reading(Database& db) : db_(db) { db_.run("BEGIN"); }
-    ~Reading();
+    explicit Reading(Database& db) : db_(db), within_(db.in_transaction()) {
+      if (!within_) db_.run("BEGIN");
+    }
+    ~Reading() override;
     Reading(const Reading&) = delete;
     Reading& operator=(const Reading&) = delete;
 
    private:
     Database& db_;
+    bool within_;
   };
 
   // A change: nothing is stored unless it is committed. `pages`: of the log, beyond which it is brought home.

@@ -22,6 +22,7 @@ class SqliteJobStore : public port::JobStore {
       : file_(options.directory, options.vfs, options.steps, options.kept) {}
 
   // JobReader
+  std::unique_ptr<port::OneMoment> one_moment() override;
   std::vector<model::Job> jobs(const port::JobQuery& query) override;
   model::JobSpec spec(model::JobId job) override;
   std::vector<model::Task> tasks(model::JobId job, model::TaskIndex from, std::uint64_t limit,

@@ -84,6 +84,10 @@ std::optional<JobRow> find_row(Database& db, JobId job) {
 
 }  // namespace
 
+std::unique_ptr<port::OneMoment> SqliteJobStore::one_moment() {
+  return std::make_unique<JobDatabase::Reading>(file_.database());
+}
+
 std::vector<model::Job> SqliteJobStore::jobs(const port::JobQuery& query) {
   Database& db = file_.database();
   const JobDatabase::Reading reading(db);

@@ -254,25 +254,67 @@ TEST_F(Actions, EditOfWhatHasStartedIsRefusedAndChangesNothing) {
               HasSubstr("has ended"));
 }
 
-// A queue in which one more job ends, in order, each time somebody has looked.
-class EndingOneByOne : public port::JobReader {
+// A reader that reads through another one.
+class Through : public port::JobReader {
  public:
-  EndingOneByOne(port::JobStore& store, std::function<void(model::JobId)> end) : store_(store), end_(std::move(end)) {}
-  unsigned looks = 0;                            // for jobs that have not ended
-  std::uint64_t read = 0;                        // jobs in all
-
-  std::vector<model::Job> jobs(const port::JobQuery& query) override {
-    looks += query.unended_only;
-    std::vector<model::Job> found = store_.jobs(query);
-    read += found.size();
-    return found;
-  }
+  explicit Through(port::JobReader& store) : store_(store) {}
+  std::unique_ptr<port::OneMoment> one_moment() override { return store_.one_moment(); }
+  std::vector<model::Job> jobs(const port::JobQuery& query) override { return store_.jobs(query); }
   model::JobSpec spec(model::JobId job) override { return store_.spec(job); }
   std::vector<model::Task> tasks(model::JobId job, model::TaskIndex from, std::uint64_t limit,
                                  const std::set<TaskState>& states) override { return store_.tasks(job, from, limit, states); }
   std::optional<model::Task> task(model::JobId job, model::TaskIndex index) override { return store_.task(job, index); }
   std::vector<std::string> cells(model::JobId job, std::uint64_t item) override { return store_.cells(job, item); }
   bool draining() override { return store_.draining(); }
+  std::unique_ptr<port::JobWatch> watch(port::Changes what) override { return store_.watch(what); }
+
+ private:
+  port::JobReader& store_;
+};
+
+// ... beside a lane: whenever jobs have been read, something has happened.
+class BesideALane : public Through {
+ public:
+  BesideALane(port::JobReader& store, std::function<void()> happens) : Through(store), happens_(std::move(happens)) {}
+  std::vector<model::Job> jobs(const port::JobQuery& query) override {
+    std::vector<model::Job> found = Through::jobs(query);
+    happens_();
+    return found;
+  }
+
+ private:
+  std::function<void()> happens_;
+};
+
+TEST_F(Actions, AListIsOfOneMoment) {
+  SqliteJobStore own({.directory = directory});
+  const auto ends = submit(1), pauses = submit(1);
+  take(ends);
+  take(pauses);
+  BesideALane reader(own, [&] {
+    finish(ends, 0, TaskState::done);
+    finish(pauses, 0, TaskState::failed, at(2), at(500));   // queued again
+  });
+  const app::JobList list = app::list_jobs(reader, nullptr, {}, at(3));
+  std::vector<std::string> told;
+  for (const app::JobLine& line : list.lines) told.push_back(fmt::format("{} {}", line.job.id, line.state));
+  EXPECT_THAT(told, ElementsAre("1 running", "2 running"));
+  EXPECT_EQ(look(ends).counts[TaskState::done], 1u) << "it has happened meanwhile";
+}
+
+// A queue in which one more job ends, in order, each time somebody has looked.
+class EndingOneByOne : public Through {
+ public:
+  EndingOneByOne(port::JobStore& store, std::function<void(model::JobId)> end) : Through(store), end_(std::move(end)) {}
+  unsigned looks = 0;                            // for jobs that have not ended
+  std::uint64_t read = 0;                        // jobs in all
+
+  std::vector<model::Job> jobs(const port::JobQuery& query) override {
+    looks += query.unended_only;
+    std::vector<model::Job> found = Through::jobs(query);
+    read += found.size();
+    return found;
+  }
   std::unique_ptr<port::JobWatch> watch(port::Changes) override { return std::make_unique<Always>(*this); }
 
  private:
@@ -283,7 +325,6 @@ class EndingOneByOne : public port::JobReader {
     EndingOneByOne& queue;
     Fd ready;
   };
-  port::JobStore& store_;
   std::function<void(model::JobId)> end_;
   model::JobId ended_ = 0;
 };
