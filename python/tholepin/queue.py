@@ -142,22 +142,23 @@ def wait(*which: Job, any: bool = False, timeout: words.Duration | None = None) 
         timeout: at most this long, seconds or "30m".
 
     Returns:
-        A dict for each: "job", "state", "tasks", "done" (how many tasks succeeded).
+        A dict for each: "job", "which" (as it was named: "12", "12.3", "12.1-4"), and of these "state", "tasks", "done" (how
+        many tasks succeeded).
 
     Raises:
         WaitTimeout: the time is over.
         Error: there is no such job.
     """
-    line = _program.options({"any": any, "timeout": _time(timeout, "timeout")})
+    line = _program.options({"any": any, "timeout": _time(timeout, "timeout", whole=False)})
     told = _program.answer("wait", line, words.names(which, "which"))
     found: list[dict[str, Any]] = told["jobs"]
     return found
 
 
-def _time(duration: words.Duration | None, what: str = "time") -> str | None:
+def _time(duration: words.Duration | None, what: str = "time", whole: bool = True) -> str | None:
     if duration is None:
         return None
     value = words.seconds(duration, what)
     if value == math.inf:
         raise errors.WrongRequest(f"{what}: expected a time that ends, got {duration!r}", hint="None is without an end")
-    return f"{math.ceil(value)}s"
+    return f"{math.ceil(value)}s" if whole else f"{math.ceil(value * 1000)}ms"

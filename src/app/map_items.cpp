@@ -22,9 +22,9 @@ bool may_block(int fd) {
   return ::fstat(fd, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode);
 }
 
-std::string read_to_the_end(int fd) {
+std::string read_to_the_end(int fd, const std::string& name) {
   std::optional<std::string> text = read_all(fd, std::numeric_limits<std::size_t>::max());
-  if (!text) throw Error(ErrorCode::unavailable, "cannot read the items").because(errno);
+  if (!text) throw Error(ErrorCode::unavailable, "cannot read the items").about(name).because(errno);
   return *std::move(text);
 }
 
@@ -50,7 +50,8 @@ ItemSource::Next TableItems::next(std::vector<std::string>& cells) {
   return Next::item;
 }
 
-ItemLines::ItemLines(Fd file, char ends_by) : file_(std::move(file)), ends_by_(ends_by), waits_(may_block(file_.get())) {}
+ItemLines::ItemLines(Fd file, std::string name, char ends_by)
+    : file_(std::move(file)), name_(std::move(name)), ends_by_(ends_by), waits_(may_block(file_.get())) {}
 
 ItemSource::Next ItemLines::next(std::vector<std::string>& cells) {
   for (;;) {
@@ -65,7 +66,7 @@ ItemSource::Next ItemLines::next(std::vector<std::string>& cells) {
     ssize_t n;
     do { n = ::read(file_.get(), buffer_.data() + used, one_read); } while (n < 0 && errno == EINTR);
     buffer_.resize(used + (n > 0 ? static_cast<std::size_t>(n) : 0));
-    if (n < 0 && errno != EAGAIN) throw Error(ErrorCode::unavailable, "cannot read the items").because(errno);
+    if (n < 0 && errno != EAGAIN) throw Error(ErrorCode::unavailable, "cannot read the items").about(name_).because(errno);
     over_ = n == 0;
   }
 }
@@ -97,7 +98,7 @@ bool ItemLines::take_line(std::vector<std::string>& cells) {
 }
 
 std::unique_ptr<ItemSource> csv_items(const Fd& file, const std::string& name, std::vector<std::string>& columns) {
-  plan::ReadItems read = plan::parse_csv(read_to_the_end(file.get()), name);
+  plan::ReadItems read = plan::parse_csv(read_to_the_end(file.get(), name), name);
   columns = std::move(read.columns);
   return std::make_unique<TableItems>(std::move(read.items));
 }

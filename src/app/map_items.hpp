@@ -46,7 +46,7 @@ class TableItems : public ItemSource {
 // zero every text that a zero byte ends is an item, as find -print0 writes them.
 class ItemLines : public ItemSource {
  public:
-  ItemLines(Fd file, char ends_by);
+  ItemLines(Fd file, std::string name, char ends_by);   // the name is for messages
   Next next(std::vector<std::string>& cells) override;
   int fd() const override { return waits_ ? file_.get() : -1; }
 
@@ -54,6 +54,7 @@ class ItemLines : public ItemSource {
   bool take_line(std::vector<std::string>& cells);
 
   Fd file_;
+  std::string name_;
   char ends_by_;
   bool waits_;                         // a pipe or a terminal: reading it may block
   bool over_ = false;

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <map>
 #include <span>
 
 #include "app/job_names.hpp"
 #include "app/run.hpp"
 #include "base/error.hpp"
+#include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "plan/submission.hpp"
@@ -49,11 +51,14 @@ void add_sweep(Submission& made, const SubmitWish& wish) {
 void note_unused(const Submission& made, std::vector<std::string>& notes) {
   const JobSpec& spec = made.spec;
   const auto named = plan::places_in(spec.argv);
-  std::vector<std::string> unused;
+  const bool names_any = std::ranges::any_of(spec.sweep.grid, [&](const model::GridVariable& variable) {
+    return named.contains(variable.name);
+  });
   for (const model::GridVariable& variable : spec.sweep.grid)
-    if (variable.name != "index" && !named.contains(variable.name)) unused.push_back(variable.name);
-  for (const std::string& name : unused)
-    notes.push_back(fmt::format("the command does not name {{{}}}: tasks differ by THOLE_TASK_INDEX alone", name));
+    if (variable.name != "index" && !named.contains(variable.name))
+      notes.push_back(fmt::format("the command does not name {{{}}}{}", variable.name,
+                                  names_any ? ": its values make no difference to it"
+                                            : ": tasks differ by THOLE_TASK_INDEX alone"));
   std::vector<std::string> columns;
   for (const std::string& column : spec.sweep.columns) {
     // A line stands in {} too, where check_command has put it if the command had no place.
@@ -88,23 +93,23 @@ plan::Environment as_map(const std::vector<std::string>& environment) {
 // drivers are asked; one that does not answer now may do so when the job's turn comes.
 void check_possible(SubmitSite& site, const JobSpec& spec) {
   if (spec.request.gpus == 0 && spec.request.on.empty()) return;
-  const auto refused = [&](const Observer& observer) -> std::optional<Error> {
+  const auto refused = [&](const Observer& observer) -> std::exception_ptr {
     const plan::Outer outer = plan::outer_allotment(observer.snapshot(), observer.units(), as_map(spec.environment));
     try {
       const plan::Selection could = plan::eligible(spec.request, observer.snapshot(), observer.units(), outer);
       if (!spec.request.share && could.units.size() < std::size_t{could.count} + spec.leave)
-        throw Error(ErrorCode::usage, fmt::format("--leave {} of the {} that would do leaves fewer than the {} asked for",
-                                                  spec.leave, plural(could.units.size(), "GPU"), could.count));
-      return std::nullopt;
-    } catch (const Error& error) {
-      return error;
+        throw_refusal(true, fmt::format("--leave {} of the {} that would do leaves fewer than the {} asked for", spec.leave,
+                                        plural(could.units.size(), "GPU"), could.count));
+      return nullptr;
+    } catch (const Error&) {
+      return std::current_exception();           // as it is: NeverPossible stays that
     }
   };
   if (!refused(site.glance)) return;
   site.observer.look(site.patience);
   const auto& observations = site.observer.snapshot().observations;
   if (std::any_of(observations.begin(), observations.end(), [](const auto& one) { return !one.answered; })) return;
-  if (const std::optional<Error> error = refused(site.observer)) throw *error;
+  if (const std::exception_ptr error = refused(site.observer)) std::rethrow_exception(error);
 }
 
 // A command that cannot run is said now and not in the morning. What a task's values make of it is not known yet, and what

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
+#include "app/job_parts.hpp"
 #include "app/why.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -22,13 +21,8 @@ namespace {
 
 constexpr std::uint64_t most_named = 5;          // tasks that are named one by one
 
-using Tasks = std::pair<model::TaskIndex, model::TaskIndex>;   // from, to
-
-std::string name_of(const Job& job, const std::optional<Tasks>& tasks = std::nullopt) {
-  std::string name = std::to_string(job.id);
-  if (tasks) name += fmt::format(".{}", tasks->first);
-  if (tasks && tasks->second > tasks->first) name += fmt::format("-{}", tasks->second);
-  return job.name.empty() ? name : fmt::format("{} ({})", name, printable(job.name, 60));
+std::string name_of(const Job& job, const std::string& number) {
+  return job.name.empty() ? number : fmt::format("{} ({})", number, printable(job.name, 60));
 }
 
 std::string labels_of(const Task& task, const Overview& machine) {
@@ -43,23 +37,12 @@ std::string ending_of(const Task& task) {
   return task.exit_code ? fmt::format("exit status {}", *task.exit_code) : to_string(task.state);
 }
 
-model::TaskCounts counts_among(Queue queue, const Job& job, const Tasks& tasks) {
-  model::TaskCounts counts;
-  std::uint64_t told = 0;
-  for (const Task& task : tasks_of(queue.store, job, tasks.first, tasks.second, {})) ++counts[task.state], ++told;
-  counts[job.terms.held ? TaskState::held : TaskState::queued] += tasks.second - tasks.first + 1 - told;
-  return counts;
-}
-
 // Says everything about one job, or about some of its tasks.
 class Account {
  public:
-  Account(Queue queue, const Job& job, const std::optional<Tasks>& tasks, const JobLine* line, const Overview& machine)
-      : queue_(queue), job_(job), tasks_(tasks.value_or(Tasks{0, job.tasks - 1})),
-        counts_(tasks ? counts_among(queue, job, *tasks) : counts_of(job)), line_(line), machine_(machine),
+  Account(Queue queue, const JobPart& part, const JobLine* line, const Overview& machine)
+      : queue_(queue), job_(part.job), part_(part), counts_(part.counts), line_(line), machine_(machine),
         now_(queue.clock.wall()) {}
-
-  std::string state() const { return state_of(counts_); }
 
   std::vector<std::string> tell() {
     waiting();
@@ -71,14 +54,15 @@ class Account {
  private:
   void say(std::string sentence) { said_.push_back(std::move(sentence)); }
 
-  std::uint64_t all() const { return tasks_.second - tasks_.first + 1; }
+  std::uint64_t all() const { return part_.size(); }
 
   std::string name(const Task& task) const { return all() == 1 ? "it" : fmt::format("{}.{}", job_.id, task.index); }
 
   // The first few of those.
   std::vector<Task> in(TaskState state) const {
-    std::vector<Task> some = queue_.store.tasks(job_.id, tasks_.first, most_named, {state});
-    std::erase_if(some, [&](const Task& task) { return task.index > tasks_.second; });
+    const auto [first, last] = part_.range();
+    std::vector<Task> some = queue_.store.tasks(job_.id, first, most_named, {state});
+    std::erase_if(some, [last = last](const Task& task) { return task.index > last; });
     return some;
   }
 
@@ -103,7 +87,8 @@ class Account {
       const auto others = jobs_of(queue_.store, {{one.job, one.job, std::nullopt}});
       if (others.empty()) continue;
       const Job& other = others.front();
-      say(fmt::format("it waits for job {} to {}; that one is {}, {} of {} tasks ended", name_of(other),
+      const std::string its_name = name_of(other, std::to_string(other.id));
+      say(fmt::format("it waits for job {} to {}; that one is {}, {} of {} tasks ended", its_name,
                       one.when == model::After::ok     ? "succeed"
                       : one.when == model::After::fail ? "fail"
                                                        : "end",
@@ -187,8 +172,8 @@ class Account {
 
   Queue queue_;
   const Job& job_;
-  Tasks tasks_;
-  model::TaskCounts counts_;                     // of these
+  const JobPart& part_;
+  const model::TaskCounts& counts_;
   const JobLine* line_;                          // as the list has it
   const Overview& machine_;
   WallTime now_;
@@ -204,16 +189,10 @@ std::vector<JobWhy> why_jobs(Queue queue, const std::vector<port::Selection>& wh
   std::map<model::JobId, const JobLine*> lines;
   for (const JobLine& line : list.lines) lines[line.job.id] = &line;
   std::vector<JobWhy> all;
-  for (const Job& job : jobs_of(queue.store, which)) {
-    std::vector<std::optional<Tasks>> parts;     // the whole of it says what its parts would
-    for (const port::Selection& one : which)
-      if (one.first <= job.id && job.id <= one.last) parts.push_back(one.tasks);
-    if (std::ranges::any_of(parts, [](const auto& part) { return !part; })) parts = {std::nullopt};
-    const auto line = lines.find(job.id);
-    for (const std::optional<Tasks>& part : parts) {
-      Account account(queue, job, part, line == lines.end() ? nullptr : line->second, machine);
-      all.push_back({job.id, name_of(job, part), account.state(), account.tell()});
-    }
+  for (const JobPart& part : parts_of(queue.store, which)) {
+    const auto line = lines.find(part.job.id);
+    all.push_back({part.job.id, name_of(part.job, part.name()), state_of(part.counts),
+                   Account(queue, part, line == lines.end() ? nullptr : line->second, machine).tell()});
   }
   return all;
 }

@@ -78,10 +78,11 @@ MapInput input_of(const Context& context, MapWords& words) {
   const bool from_stdin = map.file.empty() || map.file == "-";
   if (from_stdin && ::isatty(STDIN_FILENO)) context.note("reading items from the terminal; Ctrl-D ends them");
   Fd file(from_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ::open(map.file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) throw Error(ErrorCode::unavailable, "cannot read the items").about(from_stdin ? "stdin" : map.file).because(errno);
-  if (!map.csv) return {std::make_unique<app::ItemLines>(std::move(file), map.zero ? '\0' : '\n'), {}, 1};
+  const std::string name = from_stdin ? "stdin" : map.file;
+  if (!file) throw Error(ErrorCode::unavailable, "cannot read the items").about(name).because(errno);
+  if (!map.csv) return {std::make_unique<app::ItemLines>(std::move(file), name, map.zero ? '\0' : '\n'), {}, 1};
   MapInput input;
-  input.items = app::csv_items(file, from_stdin ? "stdin" : map.file, input.columns);
+  input.items = app::csv_items(file, name, input.columns);
   input.cells = input.columns.size();
   return input;
 }

@@ -39,7 +39,7 @@ void say_how_it_ended(const Context& context, const port::Ended& ended) {
   const auto& time = context.invocation.request.time;
   if (ended.time_limit)
     context.warn("the command was ended: its time is over" +
-                 (time ? fmt::format(" (--time {})", format_duration(*time)) : std::string()));
+                 (time ? fmt::format(" (--time {}, or thole extend)", format_duration(*time)) : std::string()));
   if (ended.released) context.warn("the command was ended: its claim was released");
 }
 

@@ -49,7 +49,7 @@ constexpr Option submit[] = {
    [](I& i, const W& w) { i.queue.submit.spec.leave = count_of(w); }},
   {0, "linger", "", "when a task's command ends, wait for the processes it leaves behind instead of ending them",
    [](I& i, const W&) { i.queue.submit.spec.linger = true; }},
-  {0, "log-limit", "SIZE", "keep the beginning and the end of a log that grows beyond SIZE",
+  {0, "log-limit", "SIZE", "keep the beginning and the end of a log that grows beyond SIZE (1M at least)",
    [](I& i, const W& w) { i.queue.submit.spec.log_limit_mib = size_mib_of(w); }},
   {0, "notify", "COMMAND", "run COMMAND with sh once the job has ended (THOLE_JOB and THOLE_JOB_STATE say which and how)",
    [](I& i, const W& w) { i.queue.submit.spec.notify = text_of(w); }},

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <iterator>
 
+#include "app/job_list.hpp"
 #include "app/job_names.hpp"
+#include "app/job_parts.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/queue_site.hpp"
@@ -12,27 +15,39 @@ namespace {
 
 constexpr int not_all_done = 1;
 
-bool is_done(const model::Job& job) { return job.counts[model::TaskState::done] == job.tasks; }
+bool has_ended(const app::JobPart& part) { return part.counts.ended() == part.size(); }
+
+bool is_done(const app::JobPart& part) { return part.counts[model::TaskState::done] == part.size(); }
 
 // One task ends the wait with its own status, as if it had been started here; of several it is 0 when all of them are done.
-int status_of(port::JobReader& jobs, const std::vector<model::Job>& ended, const std::vector<port::Selection>& which) {
-  const bool one_task = which.size() == 1 && which.front().tasks && which.front().tasks->first == which.front().tasks->second;
-  if (ended.size() == 1 && (ended.front().tasks == 1 || one_task)) {
-    const auto task = jobs.task(ended.front().id, one_task ? which.front().tasks->first : 0);
+int status_of(port::JobReader& jobs, const std::vector<app::JobPart>& ended) {
+  if (ended.size() == 1 && ended.front().size() == 1) {
+    const auto task = jobs.task(ended.front().job.id, ended.front().range().first);
     if (!task || task->state == model::TaskState::done) return 0;
     if (task->signal) return 128 + *task->signal;
     return task->exit_code && *task->exit_code != 0 ? *task->exit_code : not_all_done;
   }
-  return std::all_of(ended.begin(), ended.end(), is_done) ? 0 : not_all_done;
+  return std::ranges::all_of(ended, is_done) ? 0 : not_all_done;
 }
 
-void tell(const Context& context, const std::vector<model::Job>& jobs) {
-  for (const model::Job& job : jobs) {
-    if (is_done(job) || job.counts.ended() < job.tasks) continue;
-    const std::uint64_t done = job.counts[model::TaskState::done];
-    context.note(fmt::format("job {}: {}{}", job.id, app::state_of(job),
-                             job.tasks > 1 ? fmt::format(" ({} of {} tasks done)", done, job.tasks) : ""));
+void tell(const Context& context, const std::vector<app::JobPart>& ended) {
+  for (const app::JobPart& part : ended) {
+    if (is_done(part) || !has_ended(part)) continue;
+    const std::uint64_t done = part.counts[model::TaskState::done];
+    context.note(fmt::format("job {}: {}{}", part.name(), app::state_of(part.counts),
+                             part.size() > 1 ? fmt::format(" ({} of {} tasks done)", done, part.size()) : ""));
   }
+}
+
+model::Json to_json(const std::vector<app::JobPart>& ended) {
+  model::Json json = {{"schema", "thole/waited/1"}, {"jobs", model::Json::array()}};
+  for (const app::JobPart& part : ended)
+    json["jobs"].push_back({{"job", part.job.id},
+                            {"which", part.name()},
+                            {"state", app::state_of(part.counts)},
+                            {"tasks", part.size()},
+                            {"done", part.counts[model::TaskState::done]}});
+  return json;
 }
 
 }  // namespace
@@ -53,18 +68,13 @@ int wait(Context& context) {
   if (awaited.why == app::Awaited::Why::interrupted) throw Error(ErrorCode::interrupted, "the wait was interrupted");
   if (awaited.why == app::Awaited::Why::timed_out)
     throw Error(ErrorCode::timed_out, fmt::format("not over after {}", format_duration(*options.timeout)));
-  std::vector<model::Job> ended = awaited.jobs;
-  if (options.any) std::erase_if(ended, [](const model::Job& job) { return job.counts.ended() < job.tasks; });
-  if (context.invocation.global.json) {
-    model::Json json = {{"schema", "thole/waited/1"}, {"jobs", model::Json::array()}};
-    for (const model::Job& job : ended)
-      json["jobs"].push_back(
-          {{"job", job.id}, {"state", app::state_of(job)}, {"tasks", job.tasks}, {"done", job.counts[model::TaskState::done]}});
-    context.print_json(json);
-  } else {
-    tell(context, ended);
-  }
-  return status_of(queue.store, ended, which);
+  std::vector<app::JobPart> ended;
+  if (which.empty()) std::ranges::transform(awaited.jobs, std::back_inserter(ended), app::whole);
+  else ended = app::parts_of(queue.store, which);
+  if (options.any) std::erase_if(ended, [](const app::JobPart& part) { return !has_ended(part); });
+  if (context.invocation.global.json) context.print_json(to_json(ended));
+  else tell(context, ended);
+  return status_of(queue.store, ended);
 }
 
 }  // namespace thole::cli

@@ -104,7 +104,8 @@ void make_parents(const std::string& path) {
   if (parent == "/" || parent == "." || exists(parent)) return;
   make_parents(parent);
   if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST)
-    throw Error(ErrorCode::unavailable, "cannot make the state directory").about(parent).because(errno);
+    throw Error(ErrorCode::unavailable, "cannot make the state directory").about(parent).because(errno).hint(
+        "name a directory that you can write to");
 }
 
 // The same for a directory of which claims keep the guard.

@@ -129,3 +129,23 @@ def test_the_words_of_the_caller_are_told_as_they_are():
     with pytest.raises(tholepin.Error) as caught:
         tholepin.why("--help")
     assert "--help" in str(caught.value)
+
+
+@pytest.mark.parametrize("wanted", [{"gpus": 99}, {"memory": "9T"}, {"model": "H1000"}, {"leave": 99}], ids=str)
+def test_what_a_machine_never_gives_is_said_as_such(wanted):
+    with pytest.raises(tholepin.NeverPossible):
+        tholepin.submit(["true"], **wanted)
+
+
+def test_a_wait_for_a_task_tells_of_that_task():
+    job = tholepin.submit(["sh", "-c", "exit $THOLE_TASK_INDEX"], gpus=0, array="0-1")
+    assert [(one["which"], one["state"], one["tasks"], one["done"]) for one in tholepin.wait(f"{job}.0", f"{job}.1")] == [
+        (f"{job}.0", "done", 1, 1), (f"{job}.1", "failed", 1, 0)]
+    assert [(one["which"], one["state"], one["tasks"], one["done"]) for one in tholepin.wait(job)] == [
+        (str(job), "failed", 2, 1)]
+
+
+def test_a_wait_lasts_as_long_as_it_says():
+    job = tholepin.submit(["true"], gpus=0, hold=True)
+    with pytest.raises(tholepin.WaitTimeout, match="not over after 0.2s"):
+        tholepin.wait(job, timeout=0.2)

@@ -74,16 +74,15 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 def test_a_claim_of_a_time_namespace_ahead_by_part_of_a_tick_has_its_owner(box):
     """It is told its start in ticks that are cut elsewhere than ours: of seven one at least is told another one."""
-    ahead = [sys.executable, "-c", AHEAD_BY_PART]
+    ahead, eight = [sys.executable, "-c", AHEAD_BY_PART], {**box, "THOLE_MACHINE": "8xA100"}
     if subprocess.run([*ahead, "/bin/true"], capture_output=True).returncode != 0:
         pytest.skip("no time namespaces can be made here")
     with contextlib.ExitStack() as all_of_them:
         for _ in range(7):
             outer = all_of_them.enter_context(
-                subprocess.Popen([*ahead, THOLE, "run", "-q", "--", "sh", "-c", "echo up; cat"], env={**box, "THOLE_MACHINE": "8xA100"},
+                subprocess.Popen([*ahead, THOLE, "run", "-q", "--", "sh", "-c", "echo up; cat"], env=eight,
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
             assert outer.stdout.readline() == "up\n"
-        status = json.loads(subprocess.run([THOLE, "status", "--json"], env={**box, "THOLE_MACHINE": "8xA100"}, capture_output=True,
-                                           text=True, timeout=60).stdout)
-        holders = status["claims"]
+        status = subprocess.run([THOLE, "status", "--json"], env=eight, capture_output=True, text=True, timeout=60)
+        holders = json.loads(status.stdout)["claims"]
         assert len(holders) == 7 and all(one["verified"] and one["id"] for one in holders), holders

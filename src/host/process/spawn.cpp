@@ -377,7 +377,8 @@ void Launch::report_exec(int reason) const {
   if (!bare && reason == ENOENT && ::stat(program.c_str(), &found) == 0)
     throw Error(ErrorCode::not_found, "the interpreter named in the first line of the script does not exist")
         .about(printable(program));
-  Error error = Error(ErrorCode::not_found, "no such command").about(printable(program)).because(bare ? 0 : reason);
+  const std::string name = program.empty() ? "\"\"" : printable(program);
+  Error error = Error(ErrorCode::not_found, "no such command").about(name).because(bare ? 0 : reason);
   if (const std::string better = hint_for(program); !better.empty()) throw std::move(error).hint(better);
   auto guess = bare ? nearest(program, programs_in(path_of(environment_))) : std::nullopt;
   if (guess) throw std::move(error).hint("did you mean " + printable(*guess) + "?");

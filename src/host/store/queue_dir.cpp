@@ -204,10 +204,14 @@ bool belongs_to(const std::string& path, uid_t uid) {
 
 // The first that holds a queue. Whose it is comes before what is in it: what others have put somewhere is not looked at. What
 // was named by hand is looked at in any case, and refused where it must be.
+// One that is named and cannot be looked into may hold the queue: that is not the same as none.
 const Candidate* existing(const std::vector<Candidate>& all, uid_t uid) {
-  for (const Candidate& candidate : all)
-    if ((candidate.kind == CandidateKind::named || belongs_to(candidate.root, uid)) && is_there(candidate.path() + "/queue.db"))
-      return &candidate;
+  for (const Candidate& candidate : all) {
+    const bool is_named = candidate.kind == CandidateKind::named;
+    if (!is_named && !belongs_to(candidate.root, uid)) continue;
+    if (is_there(candidate.path() + "/queue.db")) return &candidate;
+    if (is_named && errno == EACCES) cannot(candidate.path(), "the queue's directory cannot be looked into", EACCES);
+  }
   return nullptr;
 }
 

@@ -28,7 +28,7 @@ std::vector<std::string> all(ItemSource& source) {
 }
 
 std::vector<std::string> lines_of(std::string_view text, char ends_by = '\n') {
-  ItemLines lines(file_of(text), ends_by);
+  ItemLines lines(file_of(text), "items", ends_by);
   return all(lines);
 }
 
@@ -73,7 +73,7 @@ TEST(MapItems, ManyLinesComeWholeAcrossReads) {
 
 TEST(MapItems, ALineIsThereBeforeTheNextIsWritten) {
   Pipe pipe = make_pipe();
-  ItemLines lines(std::move(pipe.read), '\n');
+  ItemLines lines(std::move(pipe.read), "stdin", '\n');
   std::vector<std::string> cells;
   EXPECT_EQ(lines.next(cells), Next::later);
   EXPECT_GE(lines.fd(), 0);
