@@ -44,7 +44,9 @@ NEWER = re.compile(
 )
 # Who signals by a number that was read somewhere may hit another: these two have none but what is held, or a child.
 NO_SIGNALS = ("app", "host/queue")
-SIGNALS = re.compile(r"::(kill|killpg|tgkill|sigqueue|pthread_kill)\(|SYS_(pidfd_send_signal|kill|tkill|tgkill)|signal_process\(")
+SIGNALS = re.compile(
+    r"::(kill|killpg|tgkill|sigqueue|pthread_kill)\(|SYS_(pidfd_send_signal|kill|tkill|tgkill)|signal_process\("
+)
 SIGNALLER = "host/process/signal_process.hpp"
 OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  # the last: between fork and exec
 VENDORS = ("nvidia", "amd", "intel")

@@ -33,9 +33,9 @@ struct QueuePorts {
   std::function<void(const std::string&)> say;   // into the runner's own log
 };
 
-// The mark of one start of a task, with which the word begins in its environment and that of all it starts (THOLE_TASK). It ends
-// what bears it and keeps a task running, so it can be known only from the queue's own file (`secret`) or from this very start
-// of the task. The path of the queue is no part of it: it has several, by links and mounts.
+// The mark of one start of a task, with which the word begins in its environment and that of all it starts (THOLE_TASK). It
+// ends what bears it and keeps a task running, so it can be known only from the queue's own file (`secret`) or from this very
+// start of the task. The path of the queue is no part of it: it has several, by links and mounts.
 std::string task_mark(HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs);
 
 }  // namespace thole::app

@@ -77,7 +77,7 @@ def test_nobody_else_is_killed_for_it_in_another_pid_namespace(queue, older):
     if subprocess.run([*inner, "true"], capture_output=True).returncode != 0:
         pytest.skip("no namespaces of one's own can be made here")
     pid = older.pid
-    assert pathlib.Path(f"/proc/{pid}/comm").read_text() == "thole-runner\n"
+    assert pathlib.Path(f"/proc/{pid}/comm").read_text(errors="replace") == "thole-runner\n"
     told = subprocess.run([*inner, "sh", "-c", NUMBERED, "sh", str(pid - 1)], env=queue.environment, cwd=queue.folder,
                           capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert told.stdout.split()[0] == str(pid), told.stderr

@@ -54,7 +54,8 @@ def test_what_lives_is_not_lost_where_the_queue_is_reached_by_another_path(linke
     assert queue.states(job) == {"running": 1}
     assert (queue.folder / "begun").read_text() == "1"
     queue.kill(queue.commands())
-    eventually(lambda: (queue.folder / "begun").read_text() == "12", lambda: f"it begins again once it is gone: {queue.runner_log()}")
+    eventually(lambda: (queue.folder / "begun").read_text() == "12",
+               lambda: f"it begins again once it is gone: {queue.runner_log()}")
 
 
 @pytest.mark.parametrize("how", ["cancel", "--time"])
