@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import claim_box
-from run_tools import THOLE
+from run_tools import THOLE, eventually
 
 # The older /proc is that of a container of the test's own: what can be mistaken there is the child of its first process.
 AROUND = ["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c"]
@@ -59,6 +59,26 @@ def test_a_claim_of_another_time_namespace_that_nobody_keeps_is_entered(box, cla
                               text=True, timeout=60)
         outer.stdin.close()
     assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+
+
+def test_a_claim_from_before_the_zero_of_a_time_namespace_is_entered(box):
+    """There the kernel tells a start that its clock never reaches."""
+    uptime = lambda: int(float(open("/proc/uptime").read().split()[0]))
+    with subprocess.Popen([THOLE, "run", "-q", "--no-supervisor", "-g", "2", "--", "sh", "-c", "echo $THOLE_CLAIM; cat"],
+                          env=box, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as outer:
+        inside, begun = {**box, "THOLE_CLAIM": outer.stdout.readline().strip()}, uptime()
+        eventually(lambda: uptime() > begun, "a whole second since it began")
+        behind = ["unshare", "-T", "--boottime", str(-uptime()), "-f"]
+        if subprocess.run([*behind, "true"], capture_output=True).returncode != 0:
+            outer.stdin.close()
+            pytest.skip("no time namespaces can be made here")
+        done = subprocess.run([*behind, THOLE, "run", "-q", "-g", "1", "--", "echo", "ran"], env=inside, capture_output=True,
+                              text=True, timeout=60)
+        owners = [one["verified"] for one in json.loads(subprocess.run([*behind, THOLE, "status", "--json"], env=box, text=True,
+                                                                       capture_output=True, timeout=60).stdout)["claims"]]
+        outer.stdin.close()
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+    assert owners == [True, True]
 
 
 AHEAD_BY_PART = """

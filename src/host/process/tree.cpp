@@ -262,8 +262,12 @@ std::uint64_t start_for_all(const ProcessStat& process) {
   const long long per_second = ::sysconf(_SC_CLK_TCK);
   const std::chrono::nanoseconds ahead = clocks_ahead().boottime;
   const auto seconds = std::chrono::floor<std::chrono::seconds>(ahead);
-  return process.start_ticks - static_cast<std::uint64_t>(seconds.count() * per_second +
-                                                          (ahead - seconds).count() * per_second / 1'000'000'000);
+  const std::uint64_t start = process.start_ticks - static_cast<std::uint64_t>(seconds.count() * per_second +
+                                                                               (ahead - seconds).count() * per_second /
+                                                                                   1'000'000'000);
+  // What has begun before our clock's zero: the kernel's 64 bits of nanoseconds have gone round, to what no clock reaches.
+  const std::uint64_t round = ~std::uint64_t{0} / (1'000'000'000 / static_cast<std::uint64_t>(per_second)) + 1;
+  return process.start_ticks > round / 2 ? start - round : start;
 }
 
 bool is_same_start(std::uint64_t one, std::uint64_t other) { return one - other + 1 <= 2; }   // also where that wraps round
