@@ -247,3 +247,22 @@ def test_every_line_of_a_hint_is_indented(env):
     told = thole(env, "release", THOLE_CLAIM=f"{claim}/0123456789abcdef").stderr.splitlines()
     assert len(told) == 3 and not told[0].startswith(" ") and all(line.startswith("  ") for line in told[1:]), told
     assert thole(env, "release", claim).returncode == 0
+
+
+def test_a_file_here_is_no_name_of_a_machine(env, tmp_path):
+    (tmp_path / "runs.csv").write_text("")
+    done = thole(env, "--machine", "runs.csv", "status", cwd=tmp_path)
+    assert done.returncode == 64 and "the file here: ./runs.csv" in done.stderr, done.stderr
+
+
+def test_a_full_stdout_is_told(env):
+    for words in (["--help"], ["--version"], ["help", "run"], ["completion", "bash"], ["status"], ["topo", "--json"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([THOLE, *words], env=env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert done.returncode == 125 and "cannot write the result" in done.stderr, (words, done.stderr)
+
+
+def test_two_gpus_of_one_claim_are_one_claim_to_release(env):
+    shell = "exec 2>&1; $1 claim -g 2 -q >/dev/null; $1 release 0 1 0; echo $?"
+    done = subprocess.run(["sh", "-c", shell, "sh", str(THOLE)], env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout.count("released") == 1 and done.stdout.endswith("\n0\n"), done.stdout

@@ -1,5 +1,7 @@
 #include "host/gpu/file/machine_file.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -19,6 +21,7 @@ namespace {
 [[noreturn]] void refuse_unknown(const std::string& name, const std::vector<std::string>& directories) {
   std::vector<std::string> known = shipped_machines(directories);
   std::string hint;
+  if (::access(name.c_str(), F_OK) == 0) hint = fmt::format("the file here: ./{}; ", printable(name, 80));
   if (auto near = nearest(name, known)) hint = "nearest: " + *near + "; ";
   hint += known.empty() ? std::string("no shipped machines were found beside the program: ")
                         : "shipped: " + join(known, ", ") + "; or ";
