@@ -1,6 +1,9 @@
 #include "app/going_on.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/stream.hpp"
@@ -12,14 +15,30 @@ namespace {
 constexpr Seconds between_looks_for_files{30};
 constexpr Seconds first_rest{1}, longest_rest{30};   // between starts
 
+// Where what has not started yet would be started.
+std::vector<std::string> places_of_waiting(port::JobReader& jobs) {
+  std::set<std::string> places;
+  port::JobQuery query;
+  query.unended_only = true;
+  for (const model::Job& job : jobs.jobs(query))
+    if (job.counts[model::TaskState::queued] + job.counts[model::TaskState::held] > 0)
+      places.insert(jobs.spec(job.id).directory);
+  return {places.begin(), places.end()};
+}
+
 }  // namespace
 
-bool has_work(port::JobWork& jobs, WallTime now) {
-  return !jobs.candidates(now, 1).empty() || jobs.next_due(now) || !jobs.running().empty();
+bool has_queued(port::JobWork& jobs, WallTime now) { return !jobs.candidates(now, 1).empty() || jobs.next_due(now); }
+
+bool has_work(port::JobWork& jobs, WallTime now) { return has_queued(jobs, now) || !jobs.running().empty(); }
+
+void relieve(Queue queue) {
+  queue.door.relieve([&] { return places_of_waiting(queue.store); });
 }
 
 void keep_going(Queue queue) {
-  if (!queue.door.runner_end() && has_work(queue.store, queue.clock.wall())) queue.door.stir();
+  if (queue.door.runner_end()) relieve(queue);
+  else if (has_work(queue.store, queue.clock.wall())) queue.door.stir();
 }
 
 void GoingOn::look() {
@@ -28,6 +47,13 @@ void GoingOn::look() {
   if (!gone && now < next_look_) return;
   end_ = queue_.door.runner_end();
   next_look_ = now + between_looks_for_files;
+  if (end_ && relieves_) {
+    try {
+      relieve(queue_);
+    } catch (const Error&) {                     // the next look finds none, and tells why
+    }
+    end_ = queue_.door.runner_end();
+  }
   if (!end_ && has_work(queue_.store, queue_.clock.wall())) start(now);
 }
 

@@ -11,10 +11,15 @@
 
 namespace thole::app {
 
-// Whether a runner would have anything to do now or at a time that is known.
+// Whether a runner would have anything to do now or at a time that is known; has_queued: but for what runs.
+bool has_queued(port::JobWork& jobs, WallTime now);
 bool has_work(port::JobWork& jobs, WallTime now);
 
-// Starts a runner where there is work and none lives. Throws Error(unavailable) when none can be started.
+// Has a runner that lives, and does not see all that would be seen from here, relieved by one that does.
+void relieve(Queue queue);
+
+// Starts a runner where there is work and none lives, or one that does not see all that would be seen from here. Throws
+// Error(unavailable) when none can be started.
 void keep_going(Queue queue);
 
 // How this works. A living runner is a descriptor that becomes readable when it has gone; so nobody looks for it again and
@@ -23,7 +28,9 @@ void keep_going(Queue queue);
 class GoingOn {
  public:
   using Caution = std::function<void(const std::string&)>;   // is told, once, why no runner can be started
-  GoingOn(Queue queue, Caution caution) : queue_(queue), caution_(std::move(caution)) {}
+  // `relieves`: a runner that does not see what one from here would is relieved, too.
+  GoingOn(Queue queue, Caution caution, bool relieves = false)
+      : queue_(queue), caution_(std::move(caution)), relieves_(relieves) {}
 
   void look();                                   // before each sleep
   int fd() const { return end_.get(); }          // ends the sleep when readable; -1: there is nothing to watch
@@ -34,6 +41,7 @@ class GoingOn {
 
   Queue queue_;
   Caution caution_;
+  bool relieves_;
   Fd end_;                                       // of the runner that lives
   SteadyTime next_look_{}, not_before_{};        // before that none is started
   Seconds pause_{0};

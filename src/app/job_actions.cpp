@@ -31,6 +31,31 @@ Caution told(const std::function<void()>& tell) {
   }
 }
 
+constexpr std::size_t most_unseen = 5;           // tasks that are named
+
+// Of whom the store was told something that the runner cannot do.
+Caution of_unseen(Queue queue, const std::vector<port::Altered>& jobs) {
+  std::vector<std::string> names;
+  std::string why;
+  for (const port::Altered& job : jobs)
+    for (const model::Task& task : job.running) {
+      const auto unseen = names.size() <= most_unseen ? queue.door.unseen(task) : std::nullopt;
+      if (!unseen) continue;
+      names.push_back(fmt::format("{}.{}", task.job, task.index));
+      if (why.empty()) why = unseen->why;
+    }
+  if (names.empty()) return "";
+  if (names.size() > most_unseen) names.back() = "…";
+  return fmt::format("{}: the lane died, and the queue's runner does not see what is left: {}\n"
+                     "  the first runner that sees it does what was asked; if it is over: thole cancel --force {}",
+                     join(names, ", "), why, names.front());
+}
+
+void append(Caution& all, const Caution& one) {
+  if (!all.empty() && !one.empty()) all += "\n";
+  all += one;
+}
+
 }  // namespace
 
 Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb) {
@@ -46,11 +71,34 @@ Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::V
     if (!caution.empty()) altered.caution = std::move(caution);
   }
   Caution caution = told([&] {
-    if (changed) queue.door.stir();
-    else keep_going(queue);
+    if (!changed) return keep_going(queue);
+    relieve(queue);
+    queue.door.stir();
   });
   if (!caution.empty()) altered.caution = std::move(caution);
+  if (verb != port::Verb::give_up) append(altered.caution, of_unseen(queue, altered.jobs));
   return altered;
+}
+
+Alteration give_up(Queue queue, const std::vector<port::Selection>& which) {
+  keep_going(queue);                             // for one that sees more
+  for (const Job& job : jobs_of(queue.store, which))
+    for (const port::Selection& one : which) {
+      if (job.id < one.first || job.id > one.last) continue;
+      const auto tasks = one.tasks.value_or(std::pair(model::TaskIndex{0}, job.tasks - 1));
+      for (const model::Task& task : queue.store.tasks(job.id, tasks.first, job.tasks, {TaskState::running})) {
+        if (task.index > tasks.second) break;
+        const auto unseen = queue.door.unseen(task);
+        const std::string name = fmt::format("{}.{}", task.job, task.index);
+        if (!unseen)
+          throw Error(ErrorCode::usage, fmt::format("task {} is seen from here, and runs: nothing has to be forced", name))
+              .hint(fmt::format("thole cancel {} ends it", name));
+        if (unseen->locked)
+          throw Error(ErrorCode::usage,
+                      fmt::format("task {} is not over: something of it has its lane's lock ({})", name, unseen->why));
+      }
+    }
+  return alter(queue, which, port::Verb::give_up);
 }
 
 namespace {

@@ -29,6 +29,10 @@ struct Alteration {
 };
 Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb);
 
+// cancel, of what the queue's runner does not see by the word of who asks: it is not looked whether it has ended. Throws
+// Error(usage), and nothing is changed, where one of these tasks is seen, or something has its lane's lock.
+Alteration give_up(Queue queue, const std::vector<port::Selection>& which);
+
 // Throws Error(usage) where nothing is left to be changed: every task of the job has started, or the job has ended.
 Caution edit(Queue queue, const std::vector<model::Job>& jobs, const port::TermsChange& change);
 

@@ -214,16 +214,21 @@ void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
   for (model::JobId job : turn.ended) notify(ports_, job);
 }
 
-// Neither ended nor called lost: it would run twice. A person who cancels it knows, where nothing has its lane's lock any more,
-// that it is over; nothing begins again by that.
+// Neither ended nor called lost: it would run twice. Who cancels it is obeyed by the first runner that sees it. That it is over
+// a person may know (`cancel --force`), where nothing has its lane's lock any more; nothing begins again by that.
 std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen) {
   const auto say = [&](const std::string& text) {
     ports_.say(fmt::format("job {0}.{1}: its lane died, and what is left of it is not seen from here, so that it counts as "
-                           "running: {2}; if it has ended: thole cancel {0}.{1}", orphan.task.job, orphan.task.index, text));
+                           "running: {2}; if it is over: thole cancel --force {0}.{1}", orphan.task.job, orphan.task.index,
+                           text));
   };
-  orphan.unseen = true;
-  orphan.trouble.met(fmt::format("{} (try: {})", unseen.what(), unseen.hint()), say);
-  if (!task || !task->cancel_asked || orphan.lock) return std::nullopt;
+  const bool is_open = task && task->state == model::TaskState::running && task->runs == orphan.task.runs;
+  if (!is_open) return NeverBegan{};             // somebody else has told its end
+  const std::string why = fmt::format("{} (try: {})", unseen.what(), unseen.hint());
+  orphan.unseen = port::UnseenRun{orphan.task.job, orphan.task.index, orphan.task.runs, orphan.run.pid_namespace,
+                                  unseen.by_user_namespace, static_cast<bool>(orphan.lock), why};
+  orphan.trouble.met(why, say);
+  if (!task->given_up || orphan.lock) return std::nullopt;
   Ended cancelled;
   cancelled.ending.cancelled = true;
   cancelled.at = ports_.clock.wall();
@@ -239,7 +244,7 @@ void Orphans::look_after() {
       remains = look_at(orphan);
       if (!remains) act_on(orphan, task);
       orphan.trouble.over();
-      orphan.unseen = false;
+      orphan.unseen.reset();
     } catch (const port::NewerFile&) {
       throw;
     } catch (const port::Unseen& unseen) {
@@ -255,6 +260,13 @@ void Orphans::look_after() {
     if (task && task->state == model::TaskState::running && task->runs == orphan.task.runs) record_end(orphan, *remains);
     orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
+}
+
+std::vector<port::UnseenRun> Orphans::unseen() const {
+  std::vector<port::UnseenRun> runs;
+  for (const Orphan& orphan : orphans_)
+    if (orphan.unseen) runs.push_back(*orphan.unseen);
+  return runs;
 }
 
 std::optional<SteadyTime> Orphans::next_look() const {

@@ -33,7 +33,10 @@ class Orphans {
   std::vector<int> ends() const;                 // descriptors; one that is readable calls for a look
 
   bool empty() const { return orphans_.empty(); }
-  bool none_is_seen() const { return std::ranges::all_of(orphans_, &Orphan::unseen); }   // another runner may see more
+  std::vector<port::UnseenRun> unseen() const;   // by the last look: another runner may see more
+  bool none_is_seen() const {
+    return std::ranges::all_of(orphans_, [](const Orphan& orphan) { return orphan.unseen.has_value(); });
+  }
   bool contains(const model::Task& task) const;
   bool have_lane(unsigned number) const;
 
@@ -56,7 +59,7 @@ class Orphans {
     std::optional<SteadyTime> next_step{};
     bool over_time = false;                      // that is why it was to be ended …
     bool was_told_to_end = false;                // … and something of it lived to hear that
-    bool unseen = false;                         // what lives of it would not be seen from here
+    std::optional<port::UnseenRun> unseen{};     // what lives of it would not be seen from here
     Trouble trouble{};
   };
 

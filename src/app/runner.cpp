@@ -48,7 +48,8 @@ class Runner {
   Runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOptions& options, port::RunnerSeat seat)
       : ports_(ports), alarm_(alarm), options_(options), seat_(std::move(seat)) {}
 
-  void run();
+  enum class Left { well, unseeing, relieved };   // unseeing: all that is left is what it does not see
+  Left run();
 
  private:
   // A lane that lives.
@@ -106,6 +107,8 @@ class Runner {
   std::uint32_t store_ = 0;                      // which file our lanes and tasks are in
   bool anything_to_do_ = true;
   bool keeps_seat_ = true;
+  std::optional<std::vector<port::UnseenRun>> told_unseen_;   // to all; nothing: nothing has been told yet
+  bool asked_to_leave_ = false;                  // by one who would see that
   Trouble trouble_;                              // the store could not be written
 };
 
@@ -190,6 +193,10 @@ void Runner::look_after() {
   look_at_unknown();
   settle();
   orphans_.look_after();
+  if (std::vector<port::UnseenRun> unseen = orphans_.unseen(); unseen != told_unseen_) {
+    ports_.lanes.tell_unseen(unseen);
+    told_unseen_ = std::move(unseen);
+  }
 }
 
 // Whatever kills lanes before they have their claim (want of memory, a limit) would do so to any number of them at once.
@@ -355,7 +362,9 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
     for (const int end : orphans_.ends()) watched.push_back({end, POLLIN, 0});
   }
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
-  if (thole::drain(seat_.wake.get())) tell_the_unreachable();
+  const Poked poked = pokes_of(seat_.wake.get());
+  if (poked.at_all) tell_the_unreachable();
+  asked_to_leave_ = asked_to_leave_ || poked.to_leave;
   if (seat_.removals) thole::drain(seat_.removals.get());
 }
 
@@ -376,24 +385,31 @@ void Runner::pass() {
   }
 }
 
-void Runner::run() {
+Runner::Left Runner::run() {
+  thole::drain(seat_.wake.get());                // what the one before was told: all there is to do is in the store
   adopt();
   SteadyTime busy_until = std::chrono::steady_clock::now();
   for (;;) {
     pass();
-    if (!keeps_seat_) return;                    // somebody has removed the lock's file, and another runner begun
+    if (!keeps_seat_) return Left::well;         // somebody has removed the lock's file, and another runner begun
     if (ports_.jobs.replaced()) {                // by whoever has set it aside, or removed it
       for (const auto& [number, lane] : lanes_) give_way(number);
       ports_.say("the queue's file was set aside or removed; what runs goes on to its end");
-      return;
+      return Left::well;
     }
+    const bool sees_all = orphans_.unseen().empty();
+    if (asked_to_leave_ && !sees_all) {
+      ports_.say("another runner is started that sees what this one does not; its lanes go on");
+      return Left::relieved;
+    }
+    asked_to_leave_ = false;
     const SteadyTime now = std::chrono::steady_clock::now();
     std::optional<SteadyTime> deadline = next_look();
     if (!idle() || trouble_.is_on()) {
       busy_until = now;
     } else {
       const SteadyTime leave_at = busy_until + options_.grace;
-      if (now >= leave_at) return;
+      if (now >= leave_at) return sees_all ? Left::well : Left::unseeing;
       deadline = deadline ? std::min(*deadline, leave_at) : leave_at;
     }
     sleep(deadline);
@@ -408,7 +424,8 @@ void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOpt
   for (;;) {
     std::optional<port::RunnerSeat> seat = ports.lanes.sit();
     if (!seat) return;
-    Runner(ports, alarm, options, std::move(*seat)).run();
+    const Runner::Left left = Runner(ports, alarm, options, std::move(*seat)).run();
+    if (left == Runner::Left::relieved) return;
     if (ports.jobs.replaced()) {
       if (ports.jobs.renew()) continue;
       return;                                    // whoever makes a new one starts a runner
@@ -416,7 +433,7 @@ void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOpt
     const WallTime now = ports.clock.wall();
     for (model::JobId job : ports.jobs.prune(options.keep, now)) ports.door.forget_logs(job);
     settle_code(ports.jobs, ports.door);
-    const bool more = has_work(ports.jobs, now);
+    const bool more = left == Runner::Left::unseeing ? has_queued(ports.jobs, now) : has_work(ports.jobs, now);
     ports.jobs.rest();
     if (!more) return;
   }

@@ -130,13 +130,18 @@ class Account {
                       task.started ? " since " + format_local(*task.started, now_) : "", labels_of(task, machine_)));
     for (const pid_t lane : stopped_lanes())
       say(fmt::format("its supervisor is stopped, and neither sees its end nor hears thole cancel: kill -CONT {}", lane));
-    for (const Task& task : in(TaskState::running))
-      if (const std::vector<std::string> left = queue_.door.left_of(task); !left.empty()) {
+    for (const Task& task : in(TaskState::running)) {
+      const std::string name = fmt::format("{}.{}", job_.id, task.index);
+      if (const auto unseen = queue_.door.unseen(task)) {
+        say(fmt::format("the supervisor of {} was killed, and the queue's runner does not see what is left: {}; if it is over: "
+                        "thole cancel --force {}", name, printable(unseen->why, 300), name));
+      } else if (const std::vector<std::string> left = queue_.door.left_of(task); !left.empty()) {
         std::vector<std::string> words;
         for (const std::string& process : left) words.push_back(printable(process, 120));
         say(fmt::format("the supervisor of {} was killed: its status will not be known; it is over when this has ended: {}",
-                        fmt::format("{}.{}", job_.id, task.index), join(some_of(std::move(words)), "; ")));
+                        name, join(some_of(std::move(words)), "; ")));
       }
+    }
     if (count > most_named) say(fmt::format("{} more run", count - most_named));
     if (const auto end = all() == job_.tasks ? expected_end(job_, now_) : std::nullopt)
       say("if it goes on so, the last task ends about " + format_local(*end, now_));

@@ -5,6 +5,16 @@ namespace thole {
 
 // One byte into a FIFO that is open for writing, without waiting. One that is full is as good. False where nobody reads it;
 // that its reader may go between its opening and this does not end us by SIGPIPE, as a plain write would.
-bool poke(int fifo);
+bool poke(int fifo, char what = '!');
+
+// What a runner is told so (`wake`); any other byte makes it look again, as this one does in earlier builds.
+inline constexpr char ask_to_leave = 'L';
+
+// Takes what there is, as drain() does (base/stream.hpp).
+struct Poked {
+  bool at_all = false;
+  bool to_leave = false;                         // ask_to_leave was among it
+};
+Poked pokes_of(int fifo);
 
 }  // namespace thole

@@ -63,7 +63,8 @@ class WarnLast {
 int alter(Context& context, const Saying& saying) {
   const app::Queue queue = existing_queue(context);
   const auto which = app::selections(queue.store, context.invocation.words);
-  const app::Alteration alteration = app::alter(queue, which, saying.verb);
+  const bool given_up = saying.verb == port::Verb::give_up;
+  const app::Alteration alteration = given_up ? app::give_up(queue, which) : app::alter(queue, which, saying.verb);
   const std::vector<port::Altered>& altered = alteration.jobs;
   const WarnLast warn_last(context, alteration.caution);
   if (context.invocation.global.json) {
@@ -76,6 +77,7 @@ int alter(Context& context, const Saying& saying) {
   std::vector<port::Altered> changed;            // jobs with nothing to do are not named: "cancel all" says what it did
   std::ranges::copy_if(altered, std::back_inserter(changed), [](const port::Altered& job) { return job.changed > 0; });
   if (changed.empty()) context.note(saying.nothing);
+  else if (given_up) context.note("what still runs of it is not ended by this, and may have its GPUs");
   for (std::size_t i = 0; i < changed.size() && (i < most_told || changed.size() == most_told + 1); ++i)
     context.note(tell(changed[i], saying));
   if (changed.size() > most_told + 1) context.note(tell_rest(std::span(changed).subspan(most_told), saying));
@@ -112,7 +114,11 @@ port::TermsChange change_of(const Context& context, port::JobReader& jobs) {
 
 }  // namespace
 
-int cancel(Context& context) { return alter(context, {port::Verb::cancel, "cancelled", "nothing left to cancel"}); }
+int cancel(Context& context) {
+  if (!context.invocation.queue.cancel_force)
+    return alter(context, {port::Verb::cancel, "cancelled", "nothing left to cancel"});
+  return alter(context, {port::Verb::give_up, "cancelled, without a look whether it is over", "nothing left to give up"});
+}
 int retry(Context& context) {
   return alter(context,
                {port::Verb::retry, "queued again", "nothing to run again: what has not succeeded, or a task by its number"});

@@ -54,6 +54,7 @@ struct QueueOptions {
   WaitOptions wait;
   EditOptions edit;
   bool drain_off = false;
+  bool cancel_force = false;
 };
 
 }  // namespace thole::cli

@@ -22,7 +22,7 @@ app::Queue existing_queue(Context& context) {
 }
 
 app::GoingOn going_on(Context& context) {
-  return {queue_of(context), [&context](const std::string& why) { context.warn("nothing can be started now: " + why); }};
+  return {queue_of(context), [&context](const std::string& why) { context.warn("nothing can be started now: " + why); }, true};
 }
 
 void keep_going(Context& context) { going_on(context).look(); }

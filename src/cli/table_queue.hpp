@@ -90,6 +90,11 @@ constexpr Option wait[] = {
    [](I& i, const W& w) { i.queue.wait.timeout = duration_of(w); }},
 };
 
+constexpr Option cancel[] = {
+  {0, "force", "", "end what the queue's runner does not see (a killed lane's, in a container) without a look if it is over",
+   [](I& i, const W&) { i.queue.cancel_force = true; }},
+};
+
 constexpr Option drain[] = {
   {0, "off", "", "start tasks again", [](I& i, const W&) { i.queue.drain_off = true; }},
 };
@@ -127,6 +132,7 @@ constexpr Example wait_examples[] = {
 constexpr Example cancel_examples[] = {
   {"thole cancel 12", "the queued tasks of job 12, and the running ones with INT, TERM, KILL"},
   {"thole cancel 12.5-9", "these tasks only"},
+  {"thole cancel --force 12", "it runs where nobody sees it, and you know that it is over"},
 };
 constexpr Example retry_examples[] = {
   {"thole retry 12", "what failed, was lost, cancelled or skipped of job 12"},

@@ -144,6 +144,7 @@ struct Task {
   TaskState state = TaskState::queued;
   bool paused = false;                           // stopped while running
   bool cancel_asked = false;                     // running, and somebody wants it to end
+  bool given_up = false;                         // … and says that it is over, should its runner not see it
   unsigned runs = 0;                             // how often it was started; tries: since somebody queued it
   unsigned tries = 0;
   std::uint64_t lane = 0;                        // whose claim it runs in, as the runner numbers them

@@ -28,8 +28,9 @@ struct Submitted {
 };
 
 // hold keeps queued tasks (or a whole job) from starting, resume undoes it; pause and proceed mark running tasks as stopped or
-// not; retry queues what failed, was lost, cancelled or skipped (of a task selection: done, too) once more.
-enum class Verb { cancel, hold, resume, pause, proceed, retry };
+// not; retry queues what failed, was lost, cancelled or skipped (of a task selection: done, too) once more. give_up cancels,
+// and ends what the runner does not see without its end having been seen.
+enum class Verb { cancel, hold, resume, pause, proceed, retry, give_up };
 
 // What a verb did to one job.
 struct Altered {

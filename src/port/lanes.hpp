@@ -59,10 +59,23 @@ struct RunTrace {
   std::uint64_t pid_namespace = 0;               // of its lane; 0: not known
 };
 
-// What lives of a run would not be seen from here: /proc, or this process, is of another pid namespace. It is neither gone nor
-// to be signalled.
+// What lives of a run would not be seen from here: /proc, or this process, is of another pid namespace, or the kernel lets it
+// neither be told nor signalled from here (a user namespace). It is neither gone nor to be signalled.
 struct Unseen : Error {
-  explicit Unseen(Error error) : Error(std::move(error)) {}
+  explicit Unseen(Error error, bool user_namespace = false) : Error(std::move(error)), by_user_namespace(user_namespace) {}
+  bool by_user_namespace;
+};
+
+// A run of which the runner sees nothing, as it tells all who look at the queue.
+struct UnseenRun {
+  model::JobId job = 0;
+  model::TaskIndex task = 0;
+  unsigned runs = 0;
+  std::uint64_t pid_namespace = 0;               // of its lane; 0: not known
+  bool by_user_namespace = false;
+  bool locked = false;                           // something has its lane's lock: it is not over
+  std::string why{};                             // and what to do
+  bool operator==(const UnseenRun&) const = default;
 };
 
 class Lanes {
@@ -98,6 +111,9 @@ class Lanes {
   // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks, but for those
   // that carry the mark of another run.
   virtual std::vector<Fd> holders(unsigned number, const RunTrace& run) = 0;
+
+  // Tells whoever looks at the queue what its runner does not see. None: it sees everything.
+  virtual void tell_unseen(const std::vector<UnseenRun>& runs) = 0;
 
   // A command for the shell, in the background and nobody's child; what becomes of it is not known.
   virtual void run_aside(const std::string& command, const std::string& directory,

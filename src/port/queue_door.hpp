@@ -14,6 +14,7 @@
 
 #include "base/fd.hpp"
 #include "model/job.hpp"
+#include "port/lanes.hpp"
 
 namespace thole::port {
 
@@ -36,6 +37,16 @@ class QueueDoor {
 
   // What a running task waits for whose lane was killed: "process 1234 python train.py"; nothing where its lane lives.
   virtual std::vector<std::string> left_of(const model::Task& task) = 0;
+
+  // A running task whose lane was killed, and of which the queue's runner sees nothing; nothing where its lane lives, or it is
+  // seen. Where no runner lives, or it has not looked yet: what this process would see.
+  virtual std::optional<UnseenRun> unseen(const model::Task& task) = 0;
+
+  // Where the runner that lives does not see what one would that is started from here, it is asked to leave its seat, and one
+  // is started; its lanes go on. Not where something waits that is to be started in one of these directories and may find other
+  // files here (`places` is asked then). Throws Error(unavailable) when none can be started.
+  using Places = std::function<std::vector<std::string>()>;
+  virtual void relieve(const Places& places) = 0;
 
   virtual std::optional<model::JobId> job_of_lane(pid_t pid) = 0;   // the job that this process works for as a lane
 

@@ -1,4 +1,5 @@
 """A runner in another pid namespace than the task that a dead lane has left: it does not see it, and leaves it alone."""
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -30,7 +31,7 @@ def test_what_is_not_seen_from_there_is_neither_lost_nor_run_twice(queue, proc):
     job = queue.submit("-g", "0", "--retry", "1,lost", "--", sys.executable, "-c", WITHOUT_THE_LOCK)
     eventually(lambda: begun.exists() and begun.read_text() == "1", "it runs")
     [task] = queue.commands()
-    killed = [queue.runner(), *queue.lanes()]
+    killed = [*queue.lanes(), queue.runner()]   # a lane would start another runner
     queue.kill(killed)
     eventually(lambda: all(map(gone, killed)), "they are gone")
     with subprocess.Popen([*ELSEWHERE, *proc, "sh", "-c", f"{THOLE} jobs; exec sleep 600"], env=queue.environment,
@@ -45,6 +46,124 @@ def test_what_is_not_seen_from_there_is_neither_lost_nor_run_twice(queue, proc):
     eventually(lambda: begun.read_text() == "12", lambda: f"whoever sees that it is gone begins it again: {queue.runner_log()}")
 
 
+def need(*command):
+    if subprocess.run([*command, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no namespaces of one's own can be made here")
+
+
+def left_running(queue, *words):
+    """A job's number, and the process that is left of it."""
+    job = queue.submit("-g", "0", *words, "--", sys.executable, "-c", WITHOUT_THE_LOCK)
+    eventually(lambda: (queue.folder / "begun").exists() and (queue.folder / "begun").read_text() == "1", "it runs")
+    [task] = queue.commands()
+    killed = [*queue.lanes(), queue.runner()]   # a lane would start another runner
+    queue.kill(killed)
+    eventually(lambda: all(map(gone, killed)), "they are gone")
+    return job, task
+
+
+@contextlib.contextmanager
+def there(queue, script):
+    """In namespaces of its own, which end with this; its words come through a pipe."""
+    with subprocess.Popen([*ELSEWHERE, "--mount-proc", "sh", "-c", script], env=queue.environment, cwd=queue.folder,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as shell:
+        try:
+            yield shell
+        finally:
+            shell.kill()
+
+
+def test_what_is_not_seen_is_not_cancelled_but_given_up_by_who_knows(queue):
+    need(*ELSEWHERE, "--mount-proc")
+    job, task = left_running(queue)
+    with there(queue, f"{THOLE} cancel {job}; echo told; {THOLE} why job {job}; echo told; read line; "
+                      f"{THOLE} cancel --force {job}; echo told; read line") as shell:
+        def words():
+            return "".join(iter(shell.stdout.readline, "told\n"))
+        cancelled, why = words(), words()
+        for told in cancelled, why:
+            assert "does not see" in told and "another pid namespace" in told, told
+            assert f"thole cancel --force {job}.0" in " ".join(told.split()), told
+        os.kill(task, 0)
+        assert queue.states(job) == {"running": 1}
+        shell.stdin.write("\n")
+        shell.stdin.flush()
+        assert "not ended by this" in words()
+        eventually(lambda: queue.states(job) == {"cancelled": 1}, queue.runner_log)
+    os.kill(task, 0)
+    queue.kill([task])
+
+
+def test_what_is_seen_is_not_given_up(queue):
+    job, task = left_running(queue)
+    refused = queue.call("cancel", "--force", job, check=False)
+    assert refused.returncode == 64 and f"thole cancel {job}.0 ends it" in refused.stderr
+    os.kill(task, 0)
+    assert queue.states(job) == {"running": 1}
+
+
+@pytest.mark.parametrize("how", ["cancel", "--time"])
+def test_a_runner_elsewhere_that_has_work_of_its_own_leaves_for_one_that_sees_more(queue, how):
+    need(*ELSEWHERE, "--mount-proc")
+    job, task = left_running(queue, "--patience", "100ms", *(["--time", "1s"] if how == "--time" else []))
+    os.mkfifo(queue.folder / "gate")
+    with there(queue, f"{THOLE} submit -q -g 0 -- sh -c 'echo > theirs; cat gate'; read line"):
+        eventually((queue.folder / "theirs").exists, "it has work of its own")
+        eventually(lambda: "not seen from here" in queue.runner_log(), "and does not see ours")
+        if how == "cancel":
+            queue.call("cancel", job)
+        queue.call("wait", job, check=False)
+        assert gone(task)
+        assert queue.states(job) == ({"cancelled": 1} if how == "cancel" else {"lost": 1})
+        assert queue.states(job + 1) == {"running": 1}, "its lane goes on"
+        (queue.folder / "gate").write_text("")
+        queue.until_ended(job + 1)
+        assert queue.states(job + 1) == {"done": 1}
+
+
+USER = 41611
+AS_USER = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
+
+
+def test_a_runner_of_a_user_namespace_says_that_it_sees_nothing_and_leaves(queue):
+    """Apptainer, bubblewrap, podman --pid=host: the processes of the user are there, and nothing is told of them."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become another user")
+    need(*AS_USER, "unshare", "-r")
+    os.chown(queue.folder, USER, USER)
+    for parent in queue.folder.parents:
+        if parent.stat().st_uid == 0 and parent.is_relative_to("/tmp") and parent != pathlib.Path("/tmp"):
+            os.chmod(parent, 0o755)
+
+    for path in THOLE, "/usr/bin/python3":
+        if subprocess.run([*AS_USER, "test", "-x", path, "-a", "-w", queue.folder]).returncode != 0:
+            pytest.skip(f"that user has no {path}, or no {queue.folder}")
+
+    def call(*words, within=()):
+        return subprocess.run([*AS_USER, *within, THOLE, *map(str, words)], env=queue.environment, cwd=queue.folder,
+                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+
+    began = call("submit", "-q", "-g", "0", "--patience", "100ms", "--", "/usr/bin/python3", "-c",
+                 "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True).wait()",
+                 "/usr/bin/python3", "-c", WITHOUT_THE_LOCK)
+    assert began.returncode == 0, began.stderr
+    job = int(began.stdout.split()[-1])
+    eventually(lambda: (queue.folder / "begun").exists() and len(queue.commands()) == 2, "it runs")
+    living = queue.commands()
+    [launcher] = [pid for pid in living if b"Popen" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+    killed = [*queue.lanes(), queue.runner(), launcher]
+    queue.kill(killed)
+    eventually(lambda: all(map(gone, killed)), "they are gone")
+    [worker] = queue.commands()
+    told = call("cancel", job, within=["unshare", "-r"])
+    assert "user namespace" in told.stderr, told.stderr
+    eventually(lambda: "user namespace" in queue.runner_log(), lambda: f"it says why: {queue.runner_log()}")
+    eventually(lambda: queue.runner() is None, "it leaves")
+    assert queue.states(job) == {"running": 1} and not gone(worker)
+    call("wait", job)
+    assert gone(worker) and queue.states(job) == {"cancelled": 1}
+
+
 AHEAD = ["unshare", "-T", "--boottime", "100000", "--monotonic", "100000", "-f"]
 
 
@@ -54,7 +173,7 @@ def test_a_limit_is_not_over_for_a_runner_of_a_time_namespace(queue):
     job = queue.submit("-g", "0", "--time", "10h", "--", sys.executable, "-c", WITHOUT_THE_LOCK)
     eventually(lambda: (queue.folder / "begun").exists(), "it runs")
     [task] = queue.commands()
-    killed = [queue.runner(), *queue.lanes()]
+    killed = [*queue.lanes(), queue.runner()]   # a lane would start another runner
     queue.kill(killed)
     eventually(lambda: all(map(gone, killed)), "they are gone")
     subprocess.run([*AHEAD, THOLE, "pause", str(job)], env=queue.environment, cwd=queue.folder, check=True, timeout=60)

@@ -36,7 +36,7 @@ def left_running(queue, *words):
     """The number of a job of which only the worker lives."""
     job = queue.submit("-g", "0", "--patience", "100ms", *words, "--", sys.executable, "-c", LAUNCHER)
     eventually(lambda: (queue.folder / "begun").exists() and len(queue.commands()) == 2, "it runs")
-    killed = [queue.runner(), *queue.lanes()]
+    killed = [*queue.lanes(), queue.runner()]   # a lane would start another runner
     queue.kill(killed)
     eventually(lambda: all(map(gone, killed)), "they are gone")
     return job

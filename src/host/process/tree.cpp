@@ -106,6 +106,17 @@ std::uint64_t pid_namespace() {
   return ::stat("/proc/self/ns/pid", &about) == 0 ? static_cast<std::uint64_t>(about.st_ino) : 0;
 }
 
+std::uint64_t user_namespace() {
+  struct stat about {};
+  return ::stat("/proc/self/ns/user", &about) == 0 ? static_cast<std::uint64_t>(about.st_ino) : 0;
+}
+
+bool in_first_user_namespace() {
+  constexpr std::uint64_t first = 0xEFFFFFFD;    // PROC_USER_INIT_INO of linux/proc_ns.h
+  const std::uint64_t ours = user_namespace();
+  return ours == first || ours == 0;             // 0: a kernel without
+}
+
 std::vector<pid_t> started_by() {
   std::vector<pid_t> pids;
   const auto self = read_self();

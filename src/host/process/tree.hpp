@@ -42,6 +42,10 @@ bool proc_numbers_are_ours();
 std::uint64_t pid_namespace();
 inline constexpr std::uint64_t first_of_pid_namespaces = 0xEFFFFFFC;   // PROC_PID_INIT_INO of linux/proc_ns.h
 
+// The same of the user namespace. In another one than the first the kernel tells nothing of a user's own processes outside.
+std::uint64_t user_namespace();
+bool in_first_user_namespace();
+
 // Ourselves, whatever our number is there.
 std::optional<ProcessStat> read_self();
 

@@ -4,9 +4,12 @@
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -27,6 +30,7 @@
 #include "host/queue/runner_place.hpp"
 #include "host/queue/runner_seat.hpp"
 #include "host/queue/task_processes.hpp"
+#include "host/queue/unseen_note.hpp"
 #include "host/surroundings/logout.hpp"
 
 namespace thole::host {
@@ -65,6 +69,46 @@ std::string what_is_in(const Pipe& pipe) {
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   const ssize_t n = ::read(pipe.read.get(), text, sizeof text);
   return std::string(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0)));
+}
+
+// Of which its command was reached; nothing of another boot.
+std::optional<port::RunTrace> trace_in(const model::LaneRecord& record, const model::Task& task) {
+  if (boot_id() != record.boot.data()) return std::nullopt;
+  port::RunTrace run;
+  for (std::size_t i = 0; i < record.places.size(); ++i) {
+    const model::LanePlace& place = record.places[i];
+    if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
+    if (place.runs != task.runs) continue;
+    run.command = place.pid;
+    run.identity = record.commands[i];
+  }
+  run.pid_namespace = record.pid_namespace;
+  return run;
+}
+
+// Without what the queue's own file alone tells: for people.
+std::string mark_without_word(const model::Task& task) { return fmt::format("{}.{}.{}.", task.job, task.index, task.runs); }
+
+// Whether it sees what we see. A runner that is not shown to us is elsewhere.
+bool is_of_our_namespaces(pid_t runner) {
+  if (runner <= 0 || !proc_numbers_are_ours()) return false;
+  return std::ranges::all_of(std::array{"pid", "user"}, [&](const char* kind) {
+    struct stat theirs {}, ours {};
+    return ::stat(fmt::format("/proc/{}/ns/{}", runner, kind).c_str(), &theirs) == 0 &&
+           ::stat(fmt::format("/proc/self/ns/{}", kind).c_str(), &ours) == 0 && theirs.st_ino == ours.st_ino;
+  });
+}
+
+// Whether what is to be started there finds the same here.
+bool finds_same_files(pid_t runner, const std::vector<std::string>& places) {
+  if (places.empty()) return true;
+  if (runner <= 0) return false;
+  try {
+    check_same_files(runner, places);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // It has nothing to do any more but to end; in a frozen cgroup, or within a disk that does not answer, it cannot.
@@ -196,7 +240,9 @@ bool LocalDoor::sits_down(std::optional<pid_t> started) const {
 
 std::string LocalDoor::says_why() const { return "it says why in " + files_.directory() + "/runner.log"; }
 
+// What the one before has not seen says nothing of the new one, also before that one has come to remove it.
 std::optional<pid_t> LocalDoor::start_runner() const {
+  ::unlink(files_.unseen_file().c_str());
   if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
     try {
       return run_detached(under_user_manager(command_));
@@ -253,29 +299,74 @@ std::optional<pid_t> LocalDoor::stopped_lane(std::uint64_t lane) {
   return process && is_stopped(*process, lane_process_name) ? process : std::nullopt;
 }
 
+bool LocalDoor::lane_works(unsigned lane) const {
+  const std::optional<pid_t> process = process_of_lane(lane);
+  return process ? !is_dying(*process) : static_cast<bool>(files_.reach_lane(lane));
+}
+
+// What the runner says of it counts for as long as that one sits.
+std::optional<port::UnseenRun> LocalDoor::unseen(const model::Task& task) {
+  const auto lane = static_cast<unsigned>(task.lane);
+  if (lane_works(lane)) return std::nullopt;
+  if (const SeatLook seat = look_at_seat(files_.runner_file()); seat.state == SeatLook::kept) {
+    const auto note = read_unseen(files_.unseen_file());
+    const auto is_it = [&](const auto& run) { return run.job == task.job && run.task == task.index && run.runs == task.runs; };
+    if (const auto found = note ? std::ranges::find_if(note->runs, is_it) : decltype(note->runs.begin()){};
+        note && found != note->runs.end())
+      return *found;
+    if (note || !is_of_our_namespaces(seat.pid)) return std::nullopt;
+  }
+  const port::MappedRecord record = files_.map_record(lane, false);
+  const std::optional<port::RunTrace> run = record ? trace_in(*record, task) : std::nullopt;
+  if (!run || run->command == 0) return std::nullopt;
+  try {
+    static_cast<void>(living_of(*run, mark_without_word(task)));
+    return std::nullopt;
+  } catch (const port::Unseen& why) {
+    return port::UnseenRun{task.job, task.index, task.runs, run->pid_namespace, why.by_user_namespace, false,
+                           fmt::format("{} (try: {})", why.what(), why.hint())};
+  }
+}
+
+bool LocalDoor::would_see_more() const {
+  const auto note = read_unseen(files_.unseen_file());
+  return note && std::ranges::any_of(note->runs, [&](const auto& run) { return is_seen_here(*note, run); });
+}
+
+// Whoever else would start a runner waits meanwhile for the one that we start (`start`): one that waits where the old one was
+// would bring that back.
+void LocalDoor::relieve(const Places& places) {
+  const SeatLook other = look_at_seat(files_.runner_file());
+  if (other.state != SeatLook::kept || !would_see_more() || !finds_same_files(other.pid, places())) return;
+  const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
+  const Fd start = files_.open_start();
+  for (Backoff pause; ::flock(start.get(), LOCK_EX | LOCK_NB) != 0; pause.rest())
+    if (std::chrono::steady_clock::now() > give_up) return;
+  if (!would_see_more() || !files_.ask_runner_to_leave()) return;
+  for (Backoff pause;; pause.rest()) {
+    const SeatLook seat = look_at_seat(files_.runner_file());
+    if (seat.state == SeatLook::dying) ends_by(seat.pid, give_up);
+    if (seat.state == SeatLook::empty || seat.state == SeatLook::missing) break;
+    if (std::chrono::steady_clock::now() > give_up) return;   // an earlier build's hears nothing of that
+  }
+  check_seat(files_.runner_file());
+  static_cast<void>(files_.open_wake());
+  static_cast<void>(sits_down(start_runner()));
+}
+
 std::vector<std::string> LocalDoor::left_of(const model::Task& task) {
   const auto lane = static_cast<unsigned>(task.lane);
   const port::MappedRecord record = files_.map_record(lane, false);
-  const std::optional<pid_t> process = process_of_lane(lane);
-  const bool works = process ? !is_dying(*process) : static_cast<bool>(files_.reach_lane(lane));
-  if (!record || works || boot_id() != record->boot.data()) return {};
-  port::RunTrace run;
-  for (std::size_t i = 0; i < record->places.size(); ++i) {
-    const model::LanePlace& place = record->places[i];
-    if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
-    if (place.runs != task.runs) continue;
-    run.command = place.pid;
-    run.identity = record->commands[i];
-  }
-  run.pid_namespace = record->pid_namespace;
+  const std::optional<port::RunTrace> run = record && !lane_works(lane) ? trace_in(*record, task) : std::nullopt;
+  if (!run) return {};
   std::vector<std::string> left;
-  const std::string mark = fmt::format("{}.{}.{}.", task.job, task.index, task.runs);
+  const std::string mark = mark_without_word(task);
   try {
-    refuse_elsewhere(run);
+    refuse_elsewhere(*run);
   } catch (const port::Unseen& unseen) {
     return {fmt::format("what is not seen from here: {} (try: {})", unseen.what(), unseen.hint())};
   }
-  for_each_process_of(run, mark, [&](const TaskProcess& one) {
+  for_each_process_of(*run, mark, [&](const TaskProcess& one) {
     const auto seen = read_process(one.pid);
     left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", one.pid),
                                one.how == TaskProcess::untold ? ", which may be of it: its environment is closed" : ""));

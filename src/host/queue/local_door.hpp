@@ -31,6 +31,8 @@ class LocalDoor : public port::QueueDoor {
   std::optional<pid_t> stopped_runner() override;
   std::optional<pid_t> stopped_lane(std::uint64_t lane) override;
   std::vector<std::string> left_of(const model::Task& task) override;
+  std::optional<port::UnseenRun> unseen(const model::Task& task) override;
+  void relieve(const Places& places) override;
   std::optional<model::JobId> job_of_lane(pid_t pid) override;
   Fd runner_end() override;
   std::string surroundings(const std::vector<std::string>& files) override;
@@ -45,6 +47,8 @@ class LocalDoor : public port::QueueDoor {
   std::string says_why() const;
 
   std::optional<pid_t> process_of_lane(unsigned lane) const;   // where it lives and its number is sure
+  bool lane_works(unsigned lane) const;
+  bool would_see_more() const;                   // than the runner that lives
 
   QueueFiles files_;
   RunnerCommand command_;

@@ -19,6 +19,7 @@
 #include "host/queue/local_door.hpp"
 #include "host/queue/runner_seat.hpp"
 #include "host/queue/task_processes.hpp"
+#include "host/queue/unseen_note.hpp"
 
 namespace thole::host {
 namespace {
@@ -86,6 +87,7 @@ std::optional<port::RunnerSeat> LocalLanes::sit() {
     seat.wake = files_.open_wake();
     if (take_seat(files_.runner_file(), seat.lock)) {
       write_pid(seat.lock);
+      ::unlink(files_.unseen_file().c_str());    // what the one before has said
       seat.removals = files_.watch_removals();
       return seat;
     }
@@ -164,12 +166,7 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
 
 // Not by their parents, who may be gone, nor by their descriptors, which may be closed.
 std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
-  std::vector<Fd> ends;
-  for_each_process_of(run, run.mark, [&](TaskProcess process) {
-    ends.push_back(std::move(process.end));
-    return ends.size() < most_ends;
-  });
-  return ends;
+  return living_of(run, run.mark);
 }
 
 bool LocalLanes::signal_bearers(const port::RunTrace& run, int signal) {
@@ -200,6 +197,8 @@ std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) 
       }
   return ends;
 }
+
+void LocalLanes::tell_unseen(const std::vector<port::UnseenRun>& runs) { write_unseen(files_.unseen_file(), runs); }
 
 void LocalLanes::run_aside(const std::string& command, const std::string& directory,
                            const std::vector<std::string>& environment) {

@@ -21,6 +21,7 @@ class LocalLanes : public port::Lanes {
   std::vector<Fd> bearers(const port::RunTrace& run) override;
   bool signal_bearers(const port::RunTrace& run, int signal) override;
   std::vector<Fd> holders(unsigned number, const port::RunTrace& run) override;
+  void tell_unseen(const std::vector<port::UnseenRun>& runs) override;
   void run_aside(const std::string& command, const std::string& directory,
                  const std::vector<std::string>& environment) override;
 

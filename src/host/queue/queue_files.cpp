@@ -128,6 +128,11 @@ Fd QueueFiles::open_fifo(const std::string& name) const {
   return fifo;
 }
 
+bool QueueFiles::ask_runner_to_leave() const {
+  const Fd fifo = open_to_tell("wake");
+  return fifo && poke(fifo.get(), ask_to_leave);
+}
+
 // Empty when nobody reads.
 Fd QueueFiles::open_to_tell(const std::string& name) const {
   Fd file = open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);

@@ -3,6 +3,7 @@
 //   runner        record lock: the one runner (runner_seat.hpp); its text, for people, is the runner's pid
 //   start         flock: whoever starts a runner, until that one sits
 //   wake          FIFO: a byte makes the runner look again. Others may read it for a moment: who has it says `runner` alone
+//   unseen        what the runner does not see of what dead lanes have left (unseen_note.hpp)
 //   lanes/N       a lane's record (model/lane_record.hpp)
 //   lanes/N.life  FIFO, flocked by the lane; copies lie with its tasks. When the last one closes, the lock is free and whoever
 //                 polls the other end is woken, in this order
@@ -36,6 +37,8 @@ class QueueFiles {
   // false when nobody reads. All throw where no descriptor is to be had: nobody is counted as gone for that.
   Fd open_wake() const { return open_fifo("wake"); }
   bool tell_runner() const { return tell("wake"); }
+  std::string unseen_file() const { return directory_ + "/unseen"; }
+  bool ask_runner_to_leave() const;              // for one that sees more; it does so only where there is something unseen
   Fd open_start() const;                         // locked by whoever starts a runner; made when missing; throws
   Fd watch_runner() const { return open_to_tell("wake"); }   // polls as an error once nobody reads; empty where nobody does
   bool is_wake(const Fd& wake) const { return is_at(directory_ + "/wake", wake.get()); }

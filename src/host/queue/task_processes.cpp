@@ -68,7 +68,8 @@ std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid
     case Word::untold: break;
   }
   const auto process = read_process(pid);
-  const bool later = process && run.identity.start_ticks != 0 && start_for_all(*process) + 1 >= run.identity.start_ticks;
+  const std::uint64_t start = run.identity.start_ticks;
+  const bool later = process && (start != 0 ? start_for_all(*process) + 1 >= start : !in_first_user_namespace());
   return later && !is_anothers(pid, word) ? std::optional(TaskProcess::untold) : std::nullopt;
 }
 
@@ -90,6 +91,21 @@ void refuse_elsewhere(const port::RunTrace& run) {
   throw port::Unseen(Error(ErrorCode::unavailable, "it was started in another pid namespace (a container)")
                          .hint("any thole command in there, or outside of all containers"));
 }
+
+namespace {
+
+[[noreturn]] void refuse_untold() {
+  if (in_first_user_namespace())
+    throw port::Unseen(Error(ErrorCode::unavailable, "the kernel lets nothing of it be signalled by this user")
+                           .hint("end it as the user that it has become: sudo kill"));
+  throw port::Unseen(Error(ErrorCode::unavailable,
+                           "in a user namespace (unshare -r, a rootless container) what is outside of it can be neither told "
+                           "apart nor signalled")
+                         .hint("any thole command outside of that namespace"),
+                     true);
+}
+
+}  // namespace
 
 std::vector<pid_t> pids_to_look_at() {
   std::vector<pid_t> pids;
@@ -132,23 +148,46 @@ void for_each_process_of(const port::RunTrace& run, const std::string& mark, con
   }
 }
 
+// Of whom nothing is told, in a user namespace, that one may be whatever lives of it.
+std::vector<Fd> living_of(const port::RunTrace& run, const std::string& mark) {
+  std::vector<Fd> ends;
+  bool known = false;
+  const bool all_are_told = in_first_user_namespace();
+  for_each_process_of(run, mark, [&](TaskProcess process) {
+    known = known || process.how != TaskProcess::untold;
+    if (ends.size() < most_ends) ends.push_back(std::move(process.end));
+    return ends.size() < most_ends || (!known && !all_are_told);
+  });
+  if (!ends.empty() && !known && !all_are_told) refuse_untold();
+  return ends;
+}
+
 bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal) {
   std::set<pid_t> told;
+  bool reached = false, refused = false, untold = false;
+  const auto note = [&](bool sent) {
+    reached = reached || sent || errno != EPERM;
+    refused = refused || (!sent && errno == EPERM);
+    return sent;
+  };
   bool anew = true;
   pid_t group = 0;
   for (unsigned look = 0; anew && look < looks_for_processes; ++look) {
     anew = false;
     for_each_process_of(run, mark, [&](const TaskProcess& process) {
+      untold = untold || process.how == TaskProcess::untold;
       if (process.how == TaskProcess::untold || !told.insert(process.pid).second) return true;
       anew = true;
       const pid_t its_group = ::getpgid(process.pid);
       if (group > 0 && its_group == group) return true;
       const bool leads = process.how == TaskProcess::command && its_group == process.pid;
-      if (leads && signal_group_of_held(process.end, its_group, signal)) group = its_group;
-      else signal_held(process.end, signal);
+      if (leads && note(signal_group_of_held(process.end, its_group, signal))) group = its_group;
+      else note(signal_held(process.end, signal));
       return true;
     });
   }
+  if (reached) return true;
+  if (refused || (untold && !in_first_user_namespace())) refuse_untold();
   return !told.empty();
 }
 

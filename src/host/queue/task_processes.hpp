@@ -53,8 +53,12 @@ struct TaskProcess {
 void for_each_process_of(const port::RunTrace& run, const std::string& mark, const std::function<bool(TaskProcess)>& visit);
 inline constexpr std::size_t most_ends = 8;      // the end of any calls for another look
 
+// What lives of it, as descriptors that become readable when they end, of many a few. Throws port::Unseen where that cannot be
+// told from here.
+std::vector<Fd> living_of(const port::RunTrace& run, const std::string& mark);
+
 // To the command, with its process group, and to those with the mark. What forks meanwhile is looked for again. False: there
-// are none.
+// are none. Throws port::Unseen where none of them may be signalled from here.
 bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal);
 
 }  // namespace thole::host

@@ -29,7 +29,8 @@ class Alteration {
   Altered carry_out(Verb verb) {
     if (first_ > last_) return altered_;
     switch (verb) {
-      case Verb::cancel: cancel(); break;
+      case Verb::cancel: cancel(2); break;
+      case Verb::give_up: cancel(2 | 4); break;
       case Verb::hold: hold(); break;
       case Verb::resume: resume(); break;
       case Verb::pause: mark_running(1, true); break;
@@ -81,11 +82,11 @@ class Alteration {
     count(from, to, made);
   }
 
-  void cancel() {
+  void cancel(int flags) {
     move(TaskState::queued, TaskState::cancelled);
     move(TaskState::held, TaskState::cancelled);
     move_plain(TaskState::queued, TaskState::cancelled);
-    mark_running(2, true);
+    mark_running(flags, true);
   }
 
   void hold() {
@@ -139,12 +140,12 @@ class Alteration {
     }
   }
 
-  void mark_running(int flag, bool on) {
+  void mark_running(int flag, bool on) {          // on: with several of them, those that lack any
     std::uint64_t changed;
     if (on) {
       changed = db_.run(
           "UPDATE task SET flags = flags | ?4 WHERE state = 2 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3 "
-          "AND flags & ?4 = 0",
+          "AND flags & ?4 <> ?4",
           row_.job.id, first_, last_, flag);
     } else {
       changed = db_.run(
@@ -242,7 +243,7 @@ std::vector<Altered> SqliteJobStore::alter(std::span<const port::Selection> whic
   JobDatabase::Writing writing(file_, Durable::now);
   Ledger ledger(db, now);
   std::vector<Altered> all;
-  if (verb == Verb::cancel)                      // before the ledger knows any of them
+  if (verb == Verb::cancel || verb == Verb::give_up)   // before the ledger knows any of them
     for (const port::Selection& selection : which)
       std::ranges::move(cancel_untouched(db, selection, now), std::back_inserter(all));
   const bool some_ended = !all.empty();

@@ -97,6 +97,7 @@ model::Task task_row(const Rows& rows) {
   task.state = static_cast<TaskState>(rows.integer(task_state));
   task.paused = (rows.integer(task_flags) & 1) != 0;
   task.cancel_asked = (rows.integer(task_flags) & 2) != 0;
+  task.given_up = (rows.integer(task_flags) & 4) != 0;
   task.runs = static_cast<unsigned>(rows.integer(task_runs));
   task.tries = static_cast<unsigned>(rows.integer(task_tries));
   task.lane = rows.count(task_lane);

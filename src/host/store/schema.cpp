@@ -66,7 +66,7 @@ CREATE TABLE place(id INTEGER PRIMARY KEY, gpus TEXT NOT NULL UNIQUE);
 
 CREATE TABLE task(
   job INTEGER NOT NULL, idx INTEGER NOT NULL,
-  state INTEGER NOT NULL, flags INTEGER NOT NULL DEFAULT 0,      -- 1: paused, 2: asked to end
+  state INTEGER NOT NULL, flags INTEGER NOT NULL DEFAULT 0,      -- 1: paused, 2: asked to end, 4: given up
   runs INTEGER NOT NULL DEFAULT 0, tries INTEGER NOT NULL DEFAULT 0, lane INTEGER NOT NULL DEFAULT 0,
   lane_place INTEGER NOT NULL DEFAULT 0,
   started INTEGER, ended INTEGER,

@@ -267,31 +267,41 @@ TEST_F(OrphansTest, AStepOfItsEndThatCouldNotBeMadeIsMadeLater) {
 }
 
 // In another pid namespace, without its lane's lock.
-TEST_F(OrphansTest, WhatIsNotSeenFromHereIsLeftAloneUntilSomebodyCancelsIt) {
+TEST_F(OrphansTest, WhatIsNotSeenFromHereIsLeftAloneUntilSomebodyGivesItUp) {
   port::Submission submission = job();
   submission.terms.time = Seconds{50};           // it began 99 s ago
   const model::Task task = one_left_running(submission, model::TaskPhase::reached);
   lanes.begin(task);
   lanes.unseen = true;
   EXPECT_TRUE(orphans->none_is_seen());
-  for (int i = 0; i < 3; ++i) settle(task);
+  settle(task);
+  for (int i = 0; i < 2; ++i) orphans->look_after();
   EXPECT_TRUE(runs_in_store()) << "it is not lost";
   EXPECT_THAT(lanes.signals, testing::IsEmpty());
   EXPECT_TRUE(orphans->none_is_seen()) << "the runner may leave for one that sees it";
   EXPECT_THAT(said, testing::Contains(testing::HasSubstr("not seen from here")));
   alter(task.job, port::Verb::cancel);
   orphans->look_after();
+  EXPECT_TRUE(runs_in_store()) << "it may live, and the first runner that sees it ends it";
+  ASSERT_EQ(orphans->unseen().size(), 1u);
+  EXPECT_EQ(orphans->unseen()[0].job, task.job);
+  EXPECT_THAT(orphans->unseen()[0].why, testing::HasSubstr("elsewhere"));
+  EXPECT_FALSE(orphans->unseen()[0].locked);
+  alter(task.job, port::Verb::give_up);
+  orphans->look_after();
   EXPECT_EQ(count(task.job, model::TaskState::cancelled), 1u);
   EXPECT_THAT(lanes.signals, testing::IsEmpty());
+  EXPECT_TRUE(orphans->unseen().empty());
 }
 
-TEST_F(OrphansTest, WhatIsNotSeenFromHereAndHasTheLockIsNotOverByCancel) {
+TEST_F(OrphansTest, WhatIsNotSeenFromHereAndHasTheLockIsNotOverByBeingGivenUp) {
   lanes.on_look = [] { return Fd(::eventfd(0, EFD_CLOEXEC)); };
   lanes.unseen = true;
   const model::Task task = one_left_running(job(), model::TaskPhase::reached);
-  alter(task.job, port::Verb::cancel);
+  alter(task.job, port::Verb::give_up);
   settle(task);
   EXPECT_TRUE(runs_in_store());
+  EXPECT_TRUE(orphans->unseen().at(0).locked);
   lanes.unseen = false;
   lanes.begin(task);
   orphans->look_after();

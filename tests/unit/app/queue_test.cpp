@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "app/abandoned_code.hpp"
+#include "app/going_on.hpp"
 #include "app/job_actions.hpp"
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
@@ -40,6 +41,11 @@ struct SilentDoor : port::QueueDoor {
   std::optional<pid_t> stopped_runner() override { return std::nullopt; }
   std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
   std::vector<std::string> left_of(const model::Task&) override { return {}; }
+  std::optional<port::UnseenRun> unseen(const model::Task& task) override {
+    const auto found = std::ranges::find(not_seen, task.index, &port::UnseenRun::task);
+    return found == not_seen.end() ? std::nullopt : std::optional(*found);
+  }
+  void relieve(const Places& places) override { asked_for_places.push_back(places()); }
   std::optional<model::JobId> job_of_lane(pid_t) override { return std::nullopt; }
   Fd runner_end() override { return Fd(::dup(end)); }
   std::string log_path(const std::string& name) const override { return name; }
@@ -50,6 +56,8 @@ struct SilentDoor : port::QueueDoor {
   bool broken = false;                           // nobody can be told
   int end = -1;                                  // of a runner that is said to live
   unsigned stirred = 0;
+  std::vector<port::UnseenRun> not_seen;
+  std::vector<std::vector<std::string>> asked_for_places;
   std::vector<std::string> copies;
   std::vector<std::optional<model::JobId>> settled;
   std::vector<std::uint64_t> nudged;
@@ -218,6 +226,47 @@ TEST_F(Actions, CancelTellsTheLanesOfWhatRunsOnce) {
   EXPECT_EQ(altered[0].running.size(), 3u);
   EXPECT_THAT(door.nudged, ElementsAre(7));
   EXPECT_EQ(door.stirred, 1u);
+}
+
+TEST_F(Actions, WhoAsksSomethingOfWhatTheRunnerDoesNotSeeIsToldSo) {
+  const auto id = submit(2);
+  take(id, 2);
+  door.not_seen.push_back({.job = id, .task = 1, .why = "it is in a container"});
+  const app::Alteration cancelled = app::alter(queue(), {{id, id, std::nullopt}}, port::Verb::cancel);
+  EXPECT_THAT(cancelled.caution, AllOf(HasSubstr("1.1: "), HasSubstr("it is in a container"), HasSubstr("cancel --force 1.1")));
+}
+
+TEST_F(Actions, OnlyWhatIsNotSeenIsGivenUp) {
+  const auto id = submit(2);
+  take(id, 2);
+  const auto is_given_up = [&](model::TaskIndex task) { return store->task(id, task)->given_up; };
+  const auto give_up = [&](model::TaskIndex task) {
+    return said([&] { app::give_up(queue(), {{id, id, std::pair(task, task)}}); });
+  };
+  door.not_seen = {{.job = id, .task = 1, .locked = true, .why = "it is in a container"}};
+  EXPECT_THAT(give_up(0), HasSubstr("is seen from here"));
+  EXPECT_THAT(give_up(1), HasSubstr("its lane's lock"));
+  EXPECT_FALSE(is_given_up(0) || is_given_up(1) || store->task(id, 0)->cancel_asked);
+  door.not_seen[0].locked = false;
+  alter(id, port::Verb::cancel);                 // before
+  EXPECT_EQ(app::give_up(queue(), {{id, id, std::pair(model::TaskIndex{1}, model::TaskIndex{1})}}).jobs.at(0).changed, 1u);
+  EXPECT_TRUE(is_given_up(1) && !is_given_up(0));
+}
+
+TEST_F(Actions, ARunnerIsRelievedByWhoSeesMoreAndToldWhereWhatWaitsIsToStart) {
+  const Pipe living = make_pipe();
+  door.end = living.read.get();
+  port::Submission one = job(1);
+  one.spec.directory = "/somewhere";
+  submit(one);
+  app::keep_going(queue());
+  ASSERT_EQ(door.asked_for_places.size(), 1u);
+  EXPECT_THAT(door.asked_for_places[0], ElementsAre("/somewhere"));
+  app::GoingOn(queue(), {}).look();
+  EXPECT_EQ(door.asked_for_places.size(), 1u) << "a lane only sees to it that there is one";
+  app::GoingOn(queue(), {}, true).look();
+  EXPECT_EQ(door.asked_for_places.size(), 2u);
+  EXPECT_EQ(door.stirred, 0u);
 }
 
 TEST_F(Actions, WhatIsStoredWhenNobodyCanBeToldIsNoFailure) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct ToldOfLanes : port::Lanes {
   model::LaneRecord* record = nullptr;
   std::vector<int> signals;
   bool cannot_be_signalled = false;
+  std::optional<std::vector<port::UnseenRun>> told_unseen;
   bool unseen = false;                           // what lives is of another pid namespace
 
   // A process of the task.
@@ -61,6 +63,7 @@ struct ToldOfLanes : port::Lanes {
     return !bearers(run).empty();
   }
   std::vector<Fd> holders(unsigned, const port::RunTrace&) override { return {}; }
+  void tell_unseen(const std::vector<port::UnseenRun>& runs) override { told_unseen = runs; }
   void run_aside(const std::string&, const std::string&, const std::vector<std::string>&) override {}
 
  private:

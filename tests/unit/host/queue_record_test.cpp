@@ -1,4 +1,6 @@
 // Records of lanes that are shorter than ours, on a disk that has no room for the rest.
+#include "base/poke.hpp"
+#include "host/queue/unseen_note.hpp"
 #include "unit/host/queue_fixture.hpp"
 
 namespace thole::host::queue_tests {
@@ -74,6 +76,44 @@ TEST_F(QueueFileTest, WhatWasStartedInAnotherPidNamespaceIsNotTakenForGone) {
   EXPECT_THROW(lanes.bearers(run), port::Unseen);
   EXPECT_THROW(lanes.holders(0, run), port::Unseen);
   EXPECT_THROW(lanes.signal_bearers(run, SIGCONT), port::Unseen);
+}
+
+TEST_F(QueueFileTest, WhatARunnerDoesNotSeeIsToldUntilTheNextOneSits) {
+  LocalLanes lanes(directory_);
+  const std::string note = directory_ + "/unseen";
+  auto seat = lanes.sit();
+  EXPECT_FALSE(read_unseen(note));
+  const std::vector<port::UnseenRun> runs = {{1, 2, 3, 4, true, false, "it is\nelsewhere"}, {5, 6, 7, 0, false, true, ""}};
+  lanes.tell_unseen(runs);
+  auto told = read_unseen(note);
+  ASSERT_TRUE(told);
+  ASSERT_EQ(told->runs.size(), 2u);
+  EXPECT_THAT(told->runs[0].why, testing::AllOf(testing::HasSubstr("it is"), testing::HasSubstr("elsewhere")));
+  told->runs[0].why = runs[0].why;
+  EXPECT_EQ(told->runs, runs);
+  EXPECT_FALSE(is_seen_here(*told, told->runs[1])) << "the runner is where we are";
+  told->user_namespace += 1;
+  EXPECT_TRUE(is_seen_here(*told, told->runs[1]));
+  std::ofstream(note, std::ios::app) << "of one that is being written";
+  EXPECT_FALSE(read_unseen(note));
+  lanes.tell_unseen({});
+  EXPECT_TRUE(read_unseen(note)->runs.empty());
+  seat.reset();
+  EXPECT_TRUE(lanes.sit());
+  EXPECT_FALSE(read_unseen(note));
+}
+
+TEST_F(QueueFileTest, ARunnerIsAskedToLeaveByAByteOfItsOwn) {
+  const QueueFiles files(directory_);
+  EXPECT_FALSE(files.ask_runner_to_leave()) << "nobody reads";
+  const Fd wake = files.open_wake();
+  EXPECT_FALSE(pokes_of(wake.get()).at_all);
+  EXPECT_TRUE(files.tell_runner());
+  Poked poked = pokes_of(wake.get());
+  EXPECT_TRUE(poked.at_all && !poked.to_leave);
+  EXPECT_TRUE(files.tell_runner() && files.ask_runner_to_leave() && files.tell_runner());
+  poked = pokes_of(wake.get());
+  EXPECT_TRUE(poked.at_all && poked.to_leave);
 }
 
 }  // namespace
