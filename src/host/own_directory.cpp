@@ -17,6 +17,7 @@
 #include "base/fd.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/path.hpp"
 
 namespace thole::host {
 
@@ -24,6 +25,7 @@ namespace {
 
 constexpr const char* settled = "settled";
 constexpr int most_attempts = 400;
+constexpr std::size_t digits = 8;
 
 std::string plain_name(uid_t uid) { return fmt::format("thole-{}", uid); }
 
@@ -60,14 +62,19 @@ bool is_settled(const std::string& path) {
   return ::faccessat(AT_FDCWD, (path + "/" + settled).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 || !entries(path).empty();
 }
 
+// "thole-1000" of "thole-1000-0123abcd"; "" of what has no such number.
+std::string_view before_number(std::string_view name) {
+  if (name.size() <= digits || name[name.size() - digits - 1] != '-' ||
+      name.find_first_not_of("0123456789abcdef", name.size() - digits) != std::string_view::npos)
+    return "";
+  return name.substr(0, name.size() - digits - 1);
+}
+
 // The names with a number behind, sorted.
 std::vector<std::string> numbered(const std::string& base, uid_t uid) {
-  const std::string start = plain_name(uid) + "-";
   std::vector<std::string> paths;
   for (const std::string& name : entries(base))
-    if (name.size() == start.size() + 8 && name.starts_with(start) &&
-        name.find_first_not_of("0123456789abcdef", start.size()) == std::string::npos)
-      paths.push_back(base + "/" + name);
+    if (before_number(name) == plain_name(uid)) paths.push_back(base + "/" + name);
   std::ranges::sort(paths);
   return paths;
 }
@@ -89,12 +96,19 @@ void refuse_open_to_others(const std::string& path) {
   throw Error(ErrorCode::unavailable, "others can look into your directory").about(path).hint("chmod 700 " + shell_quote(path));
 }
 
+// What cannot be listed may have one of ours, of a name that we do not know.
+void refuse_unlisted(const std::string& base, const std::string& hint) {
+  if (!open_at(AT_FDCWD, base.c_str(), O_RDONLY | O_DIRECTORY) && errno == EACCES)
+    throw Error(ErrorCode::unavailable, "cannot see whether your directory is there").about(base).because(EACCES).hint(hint);
+}
+
 // Makes an empty one; "" when another process of this user is about to.
 std::string make_one(const std::string& base, uid_t uid, const std::string& hint) {
   std::string path = base + "/" + plain_name(uid);
   if (::mkdir(path.c_str(), 0700) == 0) return path;
   if (errno == EEXIST) {
     if (belongs_to(path, uid, 0)) return "";
+    refuse_unlisted(base, hint);
     path += fmt::format("-{:08x}", random_number());
     if (::mkdir(path.c_str(), 0700) == 0) return path;
     if (errno == EEXIST) return "";
@@ -124,6 +138,20 @@ bool settle(const std::string& path, const Fd& held, const std::string& base, ui
 
 }  // namespace
 
+std::string without_number(const std::string& path) {
+  constexpr std::string_view start = "thole-";
+  const std::string_view all = path, plain = before_number(all.substr(all.rfind('/') + 1));
+  if (plain.size() <= start.size() || !plain.starts_with(start) ||
+      plain.find_first_not_of("0123456789", start.size()) != std::string_view::npos)
+    return path;
+  return path.substr(0, path.size() - digits - 1);
+}
+
+std::optional<std::string> base_of_own_directory(const std::string& path, uid_t uid) {
+  if (without_number(path).substr(path.rfind('/') + 1) != plain_name(uid)) return std::nullopt;
+  return parent_of(path);
+}
+
 std::vector<std::string> own_directories(const std::string& base, uid_t uid) {
   std::vector<std::string> paths = numbered(base, uid);
   paths.insert(paths.begin(), base + "/" + plain_name(uid));
@@ -135,8 +163,11 @@ std::optional<std::string> find_own_directory(const std::string& base, uid_t uid
   const std::string plain = base + "/" + plain_name(uid);
   if (belongs_to(plain, uid, 077) && is_settled(plain)) return plain;
   if (belongs_to(plain, uid, 0) && !belongs_to(plain, uid, 077)) refuse_open_to_others(plain);
-  for (const std::string& path : numbered(base, uid))
-    if (belongs_to(path, uid, 077) && is_settled(path)) return path;
+  for (const std::string& path : numbered(base, uid)) {
+    if (!belongs_to(path, uid, 0) || !is_settled(path)) continue;
+    if (!belongs_to(path, uid, 077)) refuse_open_to_others(path);
+    return path;
+  }
   return std::nullopt;
 }
 

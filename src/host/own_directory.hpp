@@ -6,7 +6,10 @@
 //   * one with anything in it is settled, and whoever looks takes it;
 //   * whoever makes one locks it and lists again. Alone, he puts the file `settled` into it; beside another of this user he
 //     removes his own and looks again. Of two makers at least one sees the other, so only one directory is ever settled;
-//   * an empty one that nobody has locked was left by a dead maker and is removed.
+//   * an empty one that nobody has locked was left by a dead maker and is removed;
+//   * where the names cannot be listed, or one is open to others, none is made beside what may be there.
+// One that is deleted or moved under living claims is followed by another, of whatever name: what keeps their GPUs then is the
+// guard of what was in it, which is the same for all of a user's directories (claims/guard.hpp).
 // Nobody else can open these directories (0700), so nobody else can hold their locks.
 #pragma once
 
@@ -17,6 +20,14 @@
 #include <vector>
 
 namespace thole::host {
+
+inline constexpr const char* name_another = "name a directory of your own: THOLE_PERSONAL_DIR";
+
+// BASE/thole-UID for each of the names that it may have; any other path as it is. By its text.
+std::string without_number(const std::string& path);
+
+// BASE, where this is the path of such a directory of this user.
+std::optional<std::string> base_of_own_directory(const std::string& path, uid_t uid);
 
 // Every directory of this name that belongs to the user alone, the settled one among them.
 std::vector<std::string> own_directories(const std::string& base, uid_t uid);

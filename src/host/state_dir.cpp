@@ -19,6 +19,7 @@
 #include "base/want.hpp"
 #include "host/claims/guard.hpp"
 #include "host/entries.hpp"
+#include "host/own_directory.hpp"
 #include "host/path.hpp"
 #include "host/user_namespace.hpp"
 
@@ -49,6 +50,16 @@ Fd open_parent_of(const StateDir& dir) {
   return parent;
 }
 
+// Of a path; empty where there is none, and where a stranger's is in the place of a personal one, who can have any lock there.
+Fd open_parent_of(const std::string& path, DirKind kind) {
+  const bool personal = kind == DirKind::personal;
+  Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | (personal ? O_NOFOLLOW : 0));
+  if (!parent) refuse_unseen(parent_of(path), errno);
+  struct stat found;
+  if (parent && personal && (::fstat(parent.get(), &found) != 0 || found.st_uid != ::geteuid())) parent.reset();
+  return parent;
+}
+
 std::optional<uid_t> owner_of(DirKind kind) {
   return kind == DirKind::personal ? std::optional(::geteuid()) : std::nullopt;
 }
@@ -59,7 +70,10 @@ std::optional<uid_t> owner_of(DirKind kind) {
   for (pid_t pid : keepers_anywhere(guard_of(path), owner_of(kind)))
     pids += (pids.empty() ? "pid " : ", ") + std::to_string(pid);
   if (pids.empty()) pids = "their processes show as readers of " + parent_of(path) + " in lslocks";
-  throw Error(ErrorCode::unavailable, what).about(path).hint(
+  std::string lost = path;
+  if (kind == DirKind::personal)   // it may have had any number
+    lost = without_number(parent_of(path)) + path.substr(path.rfind('/'));
+  throw Error(ErrorCode::unavailable, what).about(lost).hint(
       "wait until those claims have ended (" + pids + ")" +
       (kind == DirKind::fallback ? std::string(", or ") + init_hint : ""));
 }
@@ -79,12 +93,13 @@ void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::s
   const DirKind kind = location.kind == Kind::common     ? DirKind::fallback
                        : location.kind == Kind::personal ? DirKind::personal
                                                          : DirKind::named;
+  // What a stranger has put there is none of ours.
+  const auto is_made = [&] { return kind == DirKind::personal ? find_state_dir(location).has_value() : exists(path); };
   AnyKeeper anybody(guard_of(path), owner_of(kind));
-  const Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
-  if (!parent) refuse_unseen(parent_of(path), errno);
+  const Fd parent = open_parent_of(path, kind);
   for (unsigned look = 0; look < looks_for_it; ++look) {
     const bool kept = (parent && anybody.guard().is_kept_in(parent.get())) || anybody.lives();
-    if (!kept || exists(path)) return;
+    if (!kept || is_made()) return;
     if (location.step_hook) location.step_hook("kept");
     pause_between_looks();
   }
@@ -212,18 +227,33 @@ StateDir open_common(const StateLocation& location) {
       .hint(init_hint);
 }
 
+// The root of personal directories as all processes of the user find it now: the one that was found when this process began
+// may have been lost since, and be another's, and a new one be settled. Nothing where there is none.
+std::optional<std::string> find_root(const StateLocation& location) {
+  const std::string root = without_trailing_slashes(location.path);
+  const auto base = base_of_own_directory(root, ::geteuid());
+  return base ? find_own_directory(*base, ::geteuid()) : root;
+}
+
+// The same, made where there is none.
+std::string open_root(const StateLocation& location) {
+  const std::string root = without_trailing_slashes(location.path);
+  if (const auto base = base_of_own_directory(root, ::geteuid())) return open_own_directory(*base, name_another);
+  if (!open_checked(root, DirKind::personal, 0) && !make_directory(root, 0700))
+    throw Error(ErrorCode::unavailable, "cannot make the directory").about(root).because(errno);
+  return root;
+}
+
 StateDir open_personal(const StateLocation& location) {
-  std::string root = without_trailing_slashes(location.path);
-  for (const std::string& path : {root, root + "/" + location.name}) {
-    auto dir = open_checked(path, DirKind::personal, 0);
-    for (unsigned tries = 0; !dir && tries < looks_for_it; ++tries) {   // a sweep may take it before it is opened
-      if (!(path == root ? make_directory(path, 0700) : make_guarded(location, path, 0700)))
-        throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno);
-      dir = open_checked(path, DirKind::personal, 0);
-    }
-    if (dir && path != root) return std::move(*dir);
+  for (unsigned tries = 0; tries < looks_for_it; ++tries) {   // a sweep may take it before it is opened
+    const std::string root = open_root(location), path = root + "/" + location.name;
+    if (!open_checked(root, DirKind::personal, 0)) continue;
+    if (auto dir = open_checked(path, DirKind::personal, 0)) return std::move(*dir);
+    if (!make_guarded(location, path, 0700) && errno != ENOENT)   // the root is gone again
+      throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno);
+    if (auto dir = open_checked(path, DirKind::personal, 0)) return std::move(*dir);
   }
-  throw Error(ErrorCode::unavailable, "the directory vanished").about(root + "/" + location.name);
+  throw Error(ErrorCode::unavailable, "the directory vanished").about(location.path + "/" + location.name);
 }
 
 // Thousands of files are made in it: not among those of somebody else (--state-dir /etc). Before the first of ours, `alloc`,
@@ -358,8 +388,10 @@ StateDir make_system_dir(const StatePaths& paths) {
 std::optional<StateDir> find_state_dir(const StateLocation& location) {
   switch (location.kind) {
     case StateLocation::Kind::named: return find_named(location);
-    case StateLocation::Kind::personal:
-      return open_checked(without_trailing_slashes(location.path) + "/" + location.name, DirKind::personal, 0);
+    case StateLocation::Kind::personal: {
+      const auto root = find_root(location);
+      return root ? open_checked(*root + "/" + location.name, DirKind::personal, 0) : std::nullopt;
+    }
     case StateLocation::Kind::common: break;
   }
   auto system = open_checked(location.paths.system, DirKind::system, location.paths.system_owner);
@@ -370,7 +402,8 @@ std::optional<StateDir> find_state_dir(const StateLocation& location) {
 void refuse_if_lost(const StateLocation& location) {
   std::vector<std::string> paths = location.paths.fallbacks;
   if (location.kind == StateLocation::Kind::named) paths = {without_trailing_slashes(location.path)};
-  if (location.kind == StateLocation::Kind::personal) paths = {without_trailing_slashes(location.path) + "/" + location.name};
+  if (location.kind == StateLocation::Kind::personal)
+    paths = {find_root(location).value_or(without_trailing_slashes(location.path)) + "/" + location.name};
   if (location.step_hook) location.step_hook("absent");
   for (const std::string& path : paths) refuse_if_deleted_under_a_claim(location, path);
   const auto dir = find_state_dir(location);

@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* base = "/tmp";
-constexpr const char* another = "name a directory of your own: THOLE_PERSONAL_DIR";
 
 bool is_directory_itself(const std::string& path) {
   struct stat status{};
@@ -72,12 +71,14 @@ Places::Places(const Settings& settings)
 }
 
 std::string Places::personal() const {
-  return personal_dir_.empty() ? host::open_own_directory(base, another) : host::open_named_directory(personal_dir_, another);
+  return personal_dir_.empty() ? host::open_own_directory(base, host::name_another)
+                               : host::open_named_directory(personal_dir_, host::name_another);
 }
 
 std::optional<std::string> Places::find_personal() const {
   if (personal_dir_.empty()) return host::find_own_directory(base, uid_);
-  return is_directory_itself(personal_dir_) ? std::optional(host::open_named_directory(personal_dir_, another)) : std::nullopt;
+  if (!is_directory_itself(personal_dir_)) return std::nullopt;
+  return host::open_named_directory(personal_dir_, host::name_another);
 }
 
 std::string Places::expected_personal() const {

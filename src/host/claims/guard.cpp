@@ -17,6 +17,7 @@
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
+#include "host/own_directory.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
@@ -30,6 +31,8 @@ std::string plain(const std::string& path) {
   const bool is_plain = path.starts_with('/') && path.find("//") == std::string::npos && path.find("/.") == std::string::npos;
   return is_plain ? path : std::filesystem::absolute(path).lexically_normal().string();
 }
+
+off_t length_of(const std::string& path) { return static_cast<off_t>(1 + fnv1a(path) % longest); }
 
 // The last two words: "… READ -1 fe:00:246947 3540750043037027823 3540750043037040167".
 std::optional<std::pair<off_t, off_t>> range_of(std::string_view line) {
@@ -62,10 +65,7 @@ bool keeps(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {
   const bool shown = for_each_open_file(pid, [&](const OpenFile& open) {
     locks = locks || is_locked_personal_node(pid, open, *owner);
     if (found || !S_ISDIR(open.mode)) return;
-    const std::optional<std::string> told = about_descriptor(pid, open.fd);
-    if (!told) refuse_unseen(fmt::format("/proc/{}/fdinfo/{}", pid, open.fd), errno);
-    const std::string info = told.value_or("");
-    for (std::string_view line : split_lines(info)) found = found || guard.is_in(line);
+    found = keeps_guard(pid, open.fd, guard);
   });
   if (!shown) refuse_unseen(fmt::format("/proc/{}/fd", pid), errno);
   return found && locks;
@@ -111,12 +111,24 @@ bool Guard::is_kept_in(int parent) const {
 bool Guard::is_in(std::string_view lock_line) const {
   if (lock_line.find("OFDLCK") == std::string_view::npos) return false;
   const auto range = range_of(lock_line);
-  return range && range->first == begin && range->second == begin + length - 1;
+  return range && range->first == begin &&
+         (range->second == begin + length - 1 || range->second == begin + length_as_written - 1);
+}
+
+bool keeps_guard(pid_t pid, const char* fd, const Guard& guard) {
+  const std::optional<std::string> told = about_descriptor(pid, fd);
+  if (!told) refuse_unseen(fmt::format("/proc/{}/fdinfo/{}", pid, fd), errno);
+  const std::string info = told.value_or("");
+  const std::vector<std::string_view> lines = split_lines(info);
+  return std::any_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
 }
 
 Guard guard_of(const std::string& path) {
   const std::uint64_t name = fnv1a(path.substr(path.rfind('/') + 1));
-  return {static_cast<off_t>(name >> 2), static_cast<off_t>(1 + fnv1a(plain(path)) % longest)};
+  const std::string written = plain(path);
+  const std::size_t slash = written.rfind('/');
+  const std::string of_any_number = without_number(written.substr(0, slash)) + written.substr(slash);
+  return {static_cast<off_t>(name >> 2), length_of(of_any_number), length_of(written)};
 }
 
 std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> owner) {

@@ -1,7 +1,9 @@
 // The guard of a state directory: a read lock (OFD) that every claim in it keeps on its PARENT, where it outlives the
 // directory.
 //
-// How this works. The lock begins at a byte made of the directory's name and is as long as a number made of its path. The byte
+// How this works. The lock begins at a byte made of the directory's name and is as long as a number made of its path, in which
+// all the names that a user's own directory may have are one (own_directory.hpp): the directory that follows a lost one may
+// have any of them, by what strangers have put in /tmp meanwhile, and a claim in either is a claim of the same. The byte
 // answers whoever makes the directory anew in the same parent, with one F_OFD_GETLK. Where the parent itself was removed, moved
 // or mounted over, the lock is on another directory: then the kernel's table (/proc/locks, which shows such locks to everybody)
 // says whether there is one of this beginning and length, and the descriptors of the processes that this user can see say
@@ -20,11 +22,15 @@ namespace thole::host {
 
 struct Guard {
   off_t begin = 0, length = 1;
+  off_t length_as_written = length;                      // of the path with its number: older versions' claims keep it so
 
   struct flock lock(short type) const;
   bool is_kept_in(int parent) const;                     // by anybody
   bool is_in(std::string_view lock_line) const;          // one of /proc/locks or fdinfo, to its last number
 };
+
+// Does this descriptor keep it?
+bool keeps_guard(pid_t pid, const char* fd, const Guard& guard);
 
 // By the text of the path; a relative one counts from here.
 Guard guard_of(const std::string& path);

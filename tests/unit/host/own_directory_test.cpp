@@ -8,10 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -94,6 +97,54 @@ TEST_F(OwnDirectory, ThatIsOpenToOthersIsRefusedWithACureThatHelps) {
   }
   ::chmod(plain.c_str(), 0700);
   EXPECT_EQ(open(), plain);
+}
+
+TEST_F(OwnDirectory, WithANumberThatIsOpenToOthersIsRefusedLikeOneWithout) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of somebody else";
+  plant();
+  const std::string made = open();
+  ::chmod(made.c_str(), 0755);
+  for (const auto& look : std::vector<std::function<void()>>{[&] { open(); }, [&] { find_own_directory(base, ::geteuid()); }})
+    try {
+      look();
+      ADD_FAILURE() << "another beside it";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.hint(), "chmod 700 " + made);
+    }
+  ::chmod(made.c_str(), 0700);
+  EXPECT_EQ(open(), made);
+}
+
+TEST_F(OwnDirectory, IsNotMadeWhereOneOfAnotherNameCouldNotBeSeen) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of somebody else";
+  plain = base + "/thole-" + std::to_string(somebody + 1);
+  plant();
+  ::chmod(base.c_str(), 01733);
+  const pid_t user = ::fork();
+  if (user == 0) {
+    if (::setresuid(somebody + 1, somebody + 1, somebody + 1) != 0) ::_exit(1);
+    try {
+      open();
+    } catch (const Error& error) {
+      ::_exit(error.sys_errno() == EACCES && error.object() == base ? 0 : 2);
+    }
+    ::_exit(3);
+  }
+  int status = -1;
+  ::waitpid(user, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(own_directories(base, somebody + 1), IsEmpty());
+}
+
+TEST_F(OwnDirectory, IsKnownByItsNameWithANumberAndWithout) {
+  EXPECT_EQ(without_number("/tmp/thole-1000-0123abcd"), "/tmp/thole-1000");
+  for (const char* other : {"/tmp/thole-1000", "/tmp/thole-1000-0123abc", "/tmp/thole-1000-0123ABCD", "/tmp/thole--0123abcd",
+                            "/tmp/thole-mine-0123abcd", "/tmp/mine-1000-0123abcd", "/tmp/thole-1000-0123abcd/machine", "", "/"})
+    EXPECT_EQ(without_number(other), other);
+  EXPECT_EQ(base_of_own_directory("/tmp/thole-1000", 1000), "/tmp");
+  EXPECT_EQ(base_of_own_directory("/var/tmp/thole-1000-0123abcd", 1000), "/var/tmp");
+  EXPECT_FALSE(base_of_own_directory("/tmp/thole-1000-0123abcd", 100));
+  EXPECT_FALSE(base_of_own_directory("/tmp/thole-own/0123abcd", 1000));
 }
 
 TEST_F(OwnDirectory, ThatADeadMakerLeftEmptyIsNobodys) {

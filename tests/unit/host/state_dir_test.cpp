@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "base/text.hpp"
 #include "host/claims/guard.hpp"
 #include "unit/host/claims_fixture.hpp"
 
@@ -220,6 +221,36 @@ TEST_F(StateDirTest, UnusedMeansThatNoClaimHoldsIt) {
   }
 }
 
+// The root is lost, and a stranger's file is in its place: the next one has another name, here and for who knew the lost one.
+TEST_F(StateDirTest, ALostRootIsFollowedByOneInWhichNothingIsClaimedTwice) {
+  const std::string plain = folder.path + "/thole-" + std::to_string(::geteuid());
+  const StateLocation location = StateLocation::personal(plain, "machine");
+  ASSERT_EQ(open_state_dir(location).path, plain + "/machine");
+  Child holder([&](Child& self) {
+    const StateDir dir = open_state_dir(location);
+    const auto guard = dir.hold();
+    const bool made = ::mkfifoat(dir.fd.get(), "node", 0600) == 0 && ::fchmodat(dir.fd.get(), "node", S_ISVTX | 0600, 0) == 0;
+    const Fd node = open_at(dir.fd.get(), "node", O_RDWR);
+    self.say(made && !guard.empty() && ::flock(node.get(), LOCK_EX) == 0 ? 'h' : 'n');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(holder.hear(), 'h');
+  std::filesystem::remove_all(plain);
+  { std::ofstream strangers(plain); }
+  const std::string pid = "pid " + std::to_string(holder.pid());
+  for (int times = 0; times < 2; ++times) EXPECT_NE(trouble([&] { open_state_dir(location); }).find(pid), std::string::npos);
+  EXPECT_NE(trouble([&] { refuse_if_lost(location); }).find(pid), std::string::npos);
+  EXPECT_FALSE(find_state_dir(location));
+  holder.say('!');
+  EXPECT_EQ(holder.wait(), 0);
+  const StateDir made = open_state_dir(location);
+  EXPECT_TRUE(made.path.starts_with(plain + "-")) << made.path;
+  EXPECT_EQ(find_state_dir(location)->path, made.path);
+  std::filesystem::remove(plain);
+  EXPECT_EQ(open_state_dir(location).path, made.path) << "and stays where it is when the name is given back";
+}
+
 // Who was found is asked first the next time; when he has ended another is looked for.
 TEST_F(StateDirTest, AKeeperOfALostDirectoryIsFoundAsLongAsThereIsAny) {
   const std::string path = folder.path + "/up/state";
@@ -246,6 +277,24 @@ TEST_F(StateDirTest, AKeeperOfALostDirectoryIsFoundAsLongAsThereIsAny) {
     EXPECT_EQ(child->wait(), 0);
   }
   EXPECT_FALSE(anybody.lives());
+}
+
+// All names that it may have are one (own_directory.hpp), and what older versions keep is that of the name as it is.
+TEST(GuardOfAPath, IsTheSameForEveryNumberOfAUsersDirectory) {
+  const auto line = [](const Guard& guard) {
+    return fmt::format("1: OFDLCK ADVISORY  READ -1 00:21:7 {} {}", guard.begin, guard.begin + guard.length - 1);
+  };
+  const Guard plain = guard_of("/tmp/thole-1000/machine"), one = guard_of("/tmp/thole-1000-0123abcd/machine"),
+              other = guard_of("/tmp/thole-1000-00000000/machine");
+  for (const Guard& guard : {plain, one, other})
+    for (const Guard& kept : {plain, one, other}) EXPECT_TRUE(guard.is_in(line(kept)));
+  for (const char* not_it : {"/tmp/thole-1000-0123abcd/machine2", "/tmp/thole-1001/machine", "/var/tmp/thole-1000/machine",
+                             "/tmp/thole-1000-0123abcd-0123abcd/machine", "/tmp/thole-1000/mine/machine"})
+    EXPECT_FALSE(plain.is_in(line(guard_of(not_it)))) << not_it;
+
+  const Guard older{one.begin, one.length_as_written};
+  EXPECT_TRUE(one.is_in(line(older)));
+  EXPECT_FALSE(other.is_in(line(older)));
 }
 
 // Who keeps the byte alone claims nothing, nor does who has a locked FIFO that is no node: root sees the descriptors of all.
