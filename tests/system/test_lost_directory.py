@@ -4,6 +4,7 @@ claim has ended. The machine's own directory is in test_hostile_units.py."""
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ import pytest
 
 from hostile import end, lab  # noqa: F401 (lab: a fixture)
 from init_tools import CHURN, claims_one, guard_byte, in_one_surrounding, key_of
-from run_tools import THOLE, Started, eventually
+from run_tools import THOLE, Started, eventually, state_of
 
 # DIR: the state directory, UP: the one that it lies in, ASIDE: a folder for what is moved.
 WAYS = {
@@ -87,6 +88,29 @@ def test_what_is_lost_under_a_claim_gets_no_second_owner(tmp_path, kind, way):
         for done in machine.at_once(CLAIM, CLAIM, ("init", "--state-dir", machine.directory)):
             assert done.stdout == "" and done.returncode == 69, (way, done.stdout, done.stderr)
         assert machine.claim().returncode == 69, "init has made no way in"
+
+
+# Claims inside, by no descriptor that was inherited: the locks around are copied from here.
+CLAIMS_INSIDE = "import subprocess, sys; subprocess.run(sys.argv[1:])"
+
+
+@pytest.mark.parametrize("way", ["deleted", "emptied", "its parent deleted"])
+@pytest.mark.parametrize("kind", ["named", "personal"])
+def test_what_is_lost_under_copied_locks_gets_no_second_owner(tmp_path, kind, way):
+    """Whose own process was killed, and what claims inside keeps its GPU."""
+    machine = Machine(tmp_path, kind)
+    inside = (THOLE, "run", "-q", "--", "sh", "-c", "echo up; exec cat")
+    with Started([THOLE, "run", "-q", "--no-supervisor", "--", sys.executable, "-c", CLAIMS_INSIDE, *inside],
+                 env=machine.environment) as holder:
+        assert holder.line() == "up"
+        os.kill(holder.pid, signal.SIGKILL)
+        eventually(lambda: state_of(holder.pid) in ("Z", None), "it has ended")
+        assert machine.claim().returncode == 75
+        machine.lose(way)
+        done = machine.claim()
+        assert done.stdout == "" and done.returncode == 69, (done.stdout, done.stderr)
+        holder.process.stdin.close()
+        eventually(lambda: machine.claim().returncode == 0, "what claims inside has ended")
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in ("FIFOs deleted",)])

@@ -18,6 +18,7 @@
 #include "base/fd.hpp"
 #include "base/standard.hpp"
 #include "host/claims/fifo_store.hpp"
+#include "host/claims/guard.hpp"
 #include "host/claims/inner.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
@@ -72,15 +73,21 @@ struct FileOfPid {
   std::uint64_t device, inode;
 };
 
+// A lock of a claim, or the guard of the directory that it is in.
+bool keeps_any(pid_t pid, const char* fd, mode_t mode, const Guard& guard) {
+  return has_flock(pid, fd) || (S_ISDIR(mode) && keeps_guard(pid, fd, guard));
+}
+
 // Checked once it is ours: meanwhile the number may have become another file's. One's own are copied without asking the kernel
-// for another's, which it may refuse (containers' seccomp rules).
-Fd copy_of(pid_t pid, int process, const FileOfPid& file, bool locked) {
+// for another's, which it may refuse (containers' seccomp rules). `guard_or_lock`: it has to keep this one, or a lock.
+Fd copy_of(pid_t pid, int process, const FileOfPid& file, const Guard* guard_or_lock) {
   const int number = std::atoi(file.fd.c_str());
   Fd fd(pid == ::getpid() ? ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
                           : above_standard(static_cast<int>(::syscall(SYS_pidfd_getfd, process, number, 0))));
   struct stat copied;
   if (!fd || ::fstat(fd.get(), &copied) != 0 || copied.st_ino != file.inode || copied.st_dev != file.device) return Fd();
-  return !locked || has_flock(::getpid(), std::to_string(fd.get()).c_str()) ? std::move(fd) : Fd();
+  if (!guard_or_lock) return fd;
+  return keeps_any(::getpid(), std::to_string(fd.get()).c_str(), copied.st_mode, *guard_or_lock) ? std::move(fd) : Fd();
 }
 
 }  // namespace
@@ -114,12 +121,13 @@ port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, cons
     if (struct stat file; ::fstat(node.get(), &file) == 0) wanted.emplace_back(file, false);
   for (const char* own : {".", ".."})   // the directory's own locks
     if (struct stat file; ::fstatat(nodes_->state().fd.get(), own, &file, 0) == 0) wanted.emplace_back(file, false);
+  const Guard guard = guard_of(nodes_->state().path);
   const Fd own = find_own_directory_of(options_, id);
   std::optional<std::set<std::pair<dev_t, ino_t>>> for_notes;
   for_each_open_file(pid, [&](const OpenFile& open) {
     const FileOfPid file{open.fd, open.device, open.inode};
     for (auto& [about, found] : wanted) {
-      if (found || !is_same(about, open) || !has_flock(pid, open.fd)) continue;
+      if (found || !is_same(about, open) || !keeps_any(pid, open.fd, open.mode, guard)) continue;
       found = true;
       locks.push_back(file);
     }
@@ -134,13 +142,13 @@ port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, cons
   std::vector<Fd> copies;
   int highest = 2;   // of the standard ones
   for (const FileOfPid& file : locks) {
-    Fd copy = copy_of(pid, process.get(), file, true);
+    Fd copy = copy_of(pid, process.get(), file, &guard);
     if (!copy) return {};
     highest = std::max(highest, copy.get());
     copies.push_back(std::move(copy));
   }
   for (const FileOfPid& file : notes) {
-    const Fd copy = copy_of(pid, process.get(), file, false);
+    const Fd copy = copy_of(pid, process.get(), file, nullptr);
     if (!copy || !keeps_note(copy.get(), id, nodes_->slots(), number_of(nodes_->state()))) continue;
     copies.emplace_back(::fcntl(copy.get(), F_DUPFD_CLOEXEC, highest + 1));   // notes.hpp: above all its other locks
     break;
