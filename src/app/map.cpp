@@ -7,7 +7,7 @@
 #include <deque>
 
 #include "app/map_lanes.hpp"
-#include "app/map_rest.hpp"
+#include "app/map_seats.hpp"
 #include "base/error.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
@@ -20,30 +20,6 @@ namespace {
 using Kind = port::PoolEvent::Kind;
 
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
-
-struct MapLane {
-  LaneGain gain;
-  std::unique_ptr<port::ClaimDoor> door;
-  std::vector<std::size_t> places;
-  unsigned busy = 0;
-  bool leaving = false;                  // takes no further task
-  LaneRest rest;
-
-  bool holds() const { return !gain.acquired.claim.locks.empty(); }
-};
-
-// A place of the pool and the task on it.
-struct Seat {
-  enum class Phase { idle, running, settling, ending_rest };
-  MapLane* lane = nullptr;
-  MapTask task;
-  Phase phase = Phase::idle;
-  SteadyTime started{};
-  std::chrono::nanoseconds took{};
-  port::Ended how;
-  std::optional<SteadyTime> deadline;    // of the next step
-  int step = 0;                          // signals sent so far
-};
 
 class Map {
  public:
@@ -66,12 +42,12 @@ class Map {
   void fill();
   void claim_or_give_back();
   void open_lane(LaneGain gain);
-  bool is_left(MapLane& lane);
+  bool is_left(MapLane& lane, std::optional<RestLook>& look);
   void close_lane(MapLane& lane);
   void lane_won();
   void start(std::size_t place);
-  void begin(Seat& seat, std::size_t place);
-  void put_off(Seat& seat, std::size_t place);
+  void begin(MapSeat& seat, std::size_t place);
+  void put_off(MapSeat& seat, std::size_t place);
   unsigned busy() const {
     unsigned all = 0;
     for (const auto& lane : lanes_) all += lane->busy;
@@ -81,12 +57,12 @@ class Map {
   void handle_quietly(const port::PoolEvent& event);
   void command_ended(std::size_t place, const port::PoolEvent& event);
   void finish(std::size_t place, std::string problem = {});
-  void vacate(Seat& seat, std::size_t place);
+  void vacate(MapSeat& seat, std::size_t place);
   void signalled(int number);
   void asked_at_door(MapLane& lane);
   void end_tasks(int signal);
   void deadlines_passed();
-  void next_step(Seat& seat, std::size_t place);
+  void next_step(MapSeat& seat, std::size_t place);
   bool wanted_by_others(MapLane& lane);
   void take_no_more(MapLane& lane);
   std::optional<SteadyTime> next_deadline() const;
@@ -109,7 +85,7 @@ class Map {
   port::TaskPool& pool_;
   LaneClaims claims_;
   std::vector<std::unique_ptr<MapLane>> lanes_;
-  std::vector<Seat> seats_;              // by place
+  std::vector<MapSeat> seats_;              // by place
   std::vector<std::size_t> idle_;
   std::deque<MapTask> again_;
   std::optional<MapTask> ahead_;         // the next item, read already
@@ -124,6 +100,8 @@ class Map {
   bool telling_ = true;                  // else that may be what has failed
   std::span<const port::PoolEvent> happened_;
   Stop stop_ = Stop::no;
+  NobodysRest nobodys_;
+  std::vector<std::string> given_up_;    // claims of lanes that have gone and left somebody behind all the same
   MapOutcome outcome_;
 };
 
@@ -180,8 +158,9 @@ void Map::fill() {
 void Map::claim_or_give_back() {
   look_ahead();
   const bool waiting = stop_ == Stop::no && (!again_.empty() || ahead_);
+  std::optional<RestLook> look;
   for (std::size_t i = lanes_.size(); i-- > 0;)
-    if (MapLane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting) && is_left(lane)) close_lane(lane);
+    if (MapLane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting) && is_left(lane, look)) close_lane(lane);
   if (!waiting) {
     if (claims_.asked()) claims_.withdraw();
     return;
@@ -229,9 +208,16 @@ void Map::open_lane(LaneGain gain) {
 }
 
 // By all that its tasks have started: only then may others have its GPUs.
-bool Map::is_left(MapLane& lane) {
-  const auto tell = telling_ ? events_.claims.left_behind : LaneRest::Tell();
-  if (lane.rest.is_over(pool_, lane.gain.acquired.claim.id, busy() == 0, now(), wanted_.patience, tell)) return true;
+bool Map::is_left(MapLane& lane, std::optional<RestLook>& look) {
+  if (!look) {
+    look.emplace();
+    look->claims = given_up_;
+    for (const auto& one : lanes_) look->claims.push_back(one->gain.acquired.claim.id);
+    look->left = pool_.strays(look->claims);
+  }
+  const RestTurn turn{pool_, look->left, now(), wanted_.patience, telling_ ? events_.claims.left_behind : nullptr};
+  if (!look->by_nobodys) look->by_nobodys = nobodys_.is_over(look->claims, busy() > 0, turn);
+  if (lane.rest.is_over(lane.gain.acquired.claim.id, turn) && *look->by_nobodys) return true;
   take_no_more(lane);
   timed_ = true;
   return false;
@@ -249,6 +235,7 @@ void Map::close_lane(MapLane& lane) {
     pool_.close(place);
   }
   if (lane.door) pool_.unwatch(lane.door->fd());
+  if (lane.rest.given_up()) given_up_.push_back(lane.gain.acquired.claim.id);
   lane.gain.acquired.claim.locks.clear();        // free before anybody is told so
   lane.gain.acquired.around.clear();
   if (lane.door) lane.door->let_go();
@@ -257,13 +244,13 @@ void Map::close_lane(MapLane& lane) {
 }
 
 void Map::start(std::size_t place) {
-  Seat& seat = seats_[place];
+  MapSeat& seat = seats_[place];
   MapLane& lane = *seat.lane;
   seat.task.place = place + 1;
   ++seat.task.tries;
   ++lane.busy;
   ports_.command.fill({seat.task.cells, seat.task.number, seat.task.place}, pool_.words(place));
-  seat.phase = Seat::Phase::running;
+  seat.phase = MapSeat::Phase::running;
   seat.how = {};
   seat.step = 0;
   seat.task.started = ports_.run.site.clock.wall();
@@ -279,14 +266,14 @@ void Map::start(std::size_t place) {
 }
 
 // It has not run, and will when the end of another has given back what it wants for.
-void Map::put_off(Seat& seat, std::size_t place) {
+void Map::put_off(MapSeat& seat, std::size_t place) {
   vacate(seat, place);
   wants_ = true;
   --seat.task.tries;
   again_.push_front(std::move(seat.task));
 }
 
-void Map::begin(Seat& seat, std::size_t place) {
+void Map::begin(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
   if (const auto& limit = wanted_.lane.request.time) {
     seat.deadline = seat.started + *limit;
@@ -300,7 +287,7 @@ void Map::handle(const port::PoolEvent& event) {
   switch (event.kind) {
     case Kind::ended: return command_ended(event.place, event);
     case Kind::alone:
-      if (seats_[event.place].phase != Seat::Phase::idle) finish(event.place);
+      if (seats_[event.place].phase != MapSeat::Phase::idle) finish(event.place);
       return;
     case Kind::text:
       if (events_.text) events_.text(seats_[event.place].task, event.errors, event.bytes);
@@ -314,20 +301,20 @@ void Map::handle(const port::PoolEvent& event) {
 }
 
 void Map::command_ended(std::size_t place, const port::PoolEvent& event) {
-  Seat& seat = seats_[place];
+  MapSeat& seat = seats_[place];
   seat.took = now() - seat.started;
   seat.how.exit_code = event.how.exit_code;
   seat.how.signal = event.how.signal;
   seat.how.core = event.how.core;
   if (!event.left_group) return finish(place);
-  seat.phase = Seat::Phase::settling;
+  seat.phase = MapSeat::Phase::settling;
   seat.step = 0;
   seat.deadline = now() + port::settling_time;
   timed_ = true;
 }
 
 void Map::finish(std::size_t place, std::string problem) {
-  Seat& seat = seats_[place];
+  MapSeat& seat = seats_[place];
   MapEnd end{seat.how, std::move(problem), seat.took, pool_.take_output(place), pool_.words(place), seat.lane->gain.acquired};
   const bool succeeded = end.succeeded();
   vacate(seat, place);                   // first: what is told may fail
@@ -347,9 +334,9 @@ void Map::finish(std::size_t place, std::string problem) {
   }
 }
 
-void Map::vacate(Seat& seat, std::size_t place) {
+void Map::vacate(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
-  seat.phase = Seat::Phase::idle;
+  seat.phase = MapSeat::Phase::idle;
   seat.deadline.reset();
   --lane.busy;
   wants_ = false;
@@ -369,7 +356,7 @@ void Map::signalled(int number) {
   if (number == SIGTSTP) {
     const SteadyTime before = now();
     pool_.stop_all();
-    for (Seat& seat : seats_)
+    for (MapSeat& seat : seats_)
       if (seat.deadline) *seat.deadline += now() - before;
     return;
   }
@@ -379,12 +366,13 @@ void Map::signalled(int number) {
   end_tasks(again ? SIGKILL : SIGTERM);
   for (const auto& lane : lanes_)
     if (again) lane->rest.hurry(now());
+  if (again) nobodys_.hurry(now());
 }
 
 void Map::end_tasks(int signal) {
   for (std::size_t place = 0; place < seats_.size(); ++place) {
-    Seat& seat = seats_[place];
-    if (seat.phase == Seat::Phase::idle) continue;
+    MapSeat& seat = seats_[place];
+    if (seat.phase == MapSeat::Phase::idle) continue;
     pool_.signal(place, signal);
     seat.step = 2;                       // what comes next is KILL
     seat.deadline = now() + wanted_.patience;
@@ -395,8 +383,8 @@ void Map::end_tasks(int signal) {
 void Map::asked_at_door(MapLane& lane) {
   const port::Order order = lane.door->serve();
   for (const std::size_t place : lane.places) {
-    Seat& seat = seats_[place];
-    if (seat.phase != Seat::Phase::running || seat.step > 0) continue;
+    MapSeat& seat = seats_[place];
+    if (seat.phase != MapSeat::Phase::running || seat.step > 0) continue;
     if (order.until) {
       seat.deadline = now() + (*order.until - ports_.run.site.clock.wall());
       timed_ = true;
@@ -411,10 +399,12 @@ void Map::asked_at_door(MapLane& lane) {
 std::optional<SteadyTime> Map::next_deadline() const {
   std::optional<SteadyTime> first;
   if (!timed_) return first;
-  for (const Seat& seat : seats_)
-    if (seat.deadline && (!first || *seat.deadline < *first)) first = seat.deadline;
-  for (const auto& lane : lanes_)
-    if (const auto next = lane->rest.deadline(); next && (!first || *next < *first)) first = next;
+  const auto consider = [&](std::optional<SteadyTime> next) {
+    if (next && (!first || *next < *first)) first = next;
+  };
+  for (const MapSeat& seat : seats_) consider(seat.deadline);
+  for (const auto& lane : lanes_) consider(lane->rest.deadline());
+  if (!lanes_.empty()) consider(nobodys_.deadline());
   return first;
 }
 
@@ -422,19 +412,19 @@ void Map::deadlines_passed() {
   if (!timed_) return;
   const SteadyTime time = now();
   for (std::size_t place = 0; place < seats_.size(); ++place) {
-    Seat& seat = seats_[place];
-    if (seat.phase == Seat::Phase::idle || !seat.deadline || *seat.deadline > time) continue;
-    if (seat.phase == Seat::Phase::running && seat.step == 0) seat.how.time_limit = true;
-    if (seat.phase == Seat::Phase::settling) {
+    MapSeat& seat = seats_[place];
+    if (seat.phase == MapSeat::Phase::idle || !seat.deadline || *seat.deadline > time) continue;
+    if (seat.phase == MapSeat::Phase::running && seat.step == 0) seat.how.time_limit = true;
+    if (seat.phase == MapSeat::Phase::settling) {
       if (telling_ && events_.claims.left_behind) events_.claims.left_behind(pool_.group(place));
-      seat.phase = Seat::Phase::ending_rest;
+      seat.phase = MapSeat::Phase::ending_rest;
       seat.step = 1;                     // no INT: TERM, then KILL
     }
     next_step(seat, place);
   }
 }
 
-void Map::next_step(Seat& seat, std::size_t place) {
+void Map::next_step(MapSeat& seat, std::size_t place) {
   static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
   pool_.signal(place, steps[std::min(seat.step++, 2)]);
   seat.deadline = now() + wanted_.patience;
@@ -466,18 +456,21 @@ void Map::end_everything() {
     while (const auto event = next_event()) handle_quietly(*event);
     deadlines_passed();
   }
-  while (!lanes_.empty()) {
-    if (is_left(*lanes_.back())) close_lane(*lanes_.back());
-    else happened_ = pool_.wait(next_deadline());
+  for (;;) {
+    std::optional<RestLook> look;
+    for (std::size_t i = lanes_.size(); i-- > 0;)
+      if (is_left(*lanes_[i], look)) close_lane(*lanes_[i]);
+    if (lanes_.empty()) break;
+    happened_ = pool_.wait(next_deadline());
   }
 }
 
 void Map::handle_quietly(const port::PoolEvent& event) {
   if (event.kind == Kind::signal) return signalled(event.number);
   const bool over = event.kind == Kind::alone || (event.kind == Kind::ended && !event.left_group);
-  Seat* seat = over ? &seats_[event.place] : nullptr;   // TERM has reached who is left of a group, KILL will
-  if (!seat || seat->phase == Seat::Phase::idle) return;
-  seat->phase = Seat::Phase::idle;
+  MapSeat* seat = over ? &seats_[event.place] : nullptr;   // TERM has reached who is left of a group, KILL will
+  if (!seat || seat->phase == MapSeat::Phase::idle) return;
+  seat->phase = MapSeat::Phase::idle;
   seat->deadline.reset();
   --seat->lane->busy;
 }

@@ -11,43 +11,64 @@ constexpr Millis kill_again{100};
 
 }  // namespace
 
-bool LaneRest::is_over(port::TaskPool& pool, const std::string& claim, bool all, SteadyTime now, Millis patience,
-                       const Tell& tell) {
-  const port::Strays rest = pool.strays(claim, all);
-  if (rest.none()) return true;
-  if (rest.told.empty() && !all) {       // another's, or ours: they end, or the last task does
-    deadline_ = now + kill_again;
-    return false;
+bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn) {
+  if (left.empty()) {
+    deadline_.reset();
+    return true;
   }
-  if (step_ != Step::none && deadline_ && now < *deadline_) return false;
+  if (deadline_ && turn.now < *deadline_) return false;
   switch (step_) {
     case Step::none:
       step_ = Step::settling;
-      deadline_ = now + port::settling_time;
+      deadline_ = turn.now + port::settling_time;
       return false;
     case Step::settling:
-      if (tell) tell(rest.told.empty() ? std::vector<std::string>{"(processes that end and begin faster than they are read)"}
-                                       : rest.told);
-      pool.end_strays(claim, all, SIGTERM);
+      if (turn.tell) turn.tell(left);
+      turn.pool.end_strays(whose, SIGTERM);
       step_ = Step::asked;
-      deadline_ = now + patience;
+      deadline_ = turn.now + turn.patience;
       return false;
     case Step::asked:
       step_ = Step::killed;
-      give_up_ = now + std::max(patience, killed_end);
+      give_up_ = turn.now + std::max(turn.patience, killed_end);
       [[fallthrough]];
     case Step::killed:
-      pool.end_strays(claim, all, SIGKILL);
-      deadline_ = now + kill_again;
-      return now >= *give_up_;
+      turn.pool.end_strays(whose, SIGKILL);
+      deadline_ = turn.now + kill_again;
+      if (turn.now < *give_up_) return false;
+      step_ = Step::given_up;
+      deadline_.reset();
+      return true;
+    case Step::given_up: return true;
   }
   return false;
 }
 
-void LaneRest::hurry(SteadyTime now) {
-  if (step_ == Step::none || step_ == Step::killed) return;
+void RestEnd::wait(SteadyTime now) {
+  begin_anew();
+  deadline_ = now + kill_again;
+}
+
+void RestEnd::hurry(SteadyTime now) {
+  if (step_ != Step::settling && step_ != Step::asked) return;
   step_ = Step::asked;
   deadline_ = now;
+}
+
+bool LaneRest::is_over(const std::string& claim, const RestTurn& turn) {
+  const auto its = turn.left.of.find(claim);
+  return end_.is_over({claim}, its == turn.left.of.end() ? std::vector<std::string>() : its->second, turn);
+}
+
+bool NobodysRest::is_over(const std::vector<std::string>& lanes, bool tasks_run, const RestTurn& turn) {
+  if (tasks_run) {
+    if (turn.left.unknown) end_.wait(turn.now);  // another task's, or ours: they end, or the last task does
+    else end_.begin_anew();
+    return !turn.left.unknown;
+  }
+  std::vector<std::string> left = turn.left.nobodys;
+  if (left.empty() && turn.left.unknown) left.emplace_back("(processes that end and begin faster than they are read)");
+  return end_.is_over({"", lanes}, left, turn);
 }
 
 }  // namespace thole::app

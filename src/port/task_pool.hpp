@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,12 +49,19 @@ struct PoolEvent {
   std::string_view bytes;                        // until the next wait()
 };
 
-// What tasks have left behind.
-struct Strays {
-  std::vector<std::string> told;                 // "pid command", not yet printable
-  bool others = false;                           // also some of whom that cannot be said, or that no look finds
+// Those that were started in this claim (THOLE_CLAIM, or within it). Without one: those that show none of `apart`.
+struct Whose {
+  std::string claim;
+  std::vector<std::string> apart = {};
+};
 
-  bool none() const { return told.empty() && !others; }
+// What tasks have left behind, as one look has found it: "pid command", not yet printable.
+struct Strays {
+  std::map<std::string, std::vector<std::string>> of;   // by the claims that were asked for; who has left none is not in it
+  std::vector<std::string> nobodys;              // they show none of these
+  bool unknown = false;                          // of these some that show none at all; or nobody was found, and there are some
+
+  bool none() const { return of.empty() && nobodys.empty() && !unknown; }
 };
 
 // While it lives all signals are blocked in the thread that made it, and in threads made since.
@@ -88,10 +96,10 @@ class TaskPool {
   // Stops this process as Ctrl-Z would, and its tasks with it, until it is continued.
   virtual void stop_all() = 0;
 
-  // What tasks have left behind outside of their groups, and what is below that: of those that were started in this claim
-  // (THOLE_CLAIM, or within it); with `all` (no task runs) of all. wait() wakes at their ends as long as there are any.
-  virtual Strays strays(const std::string& claim, bool all) = 0;
-  virtual void end_strays(const std::string& claim, bool all, int signal) = 0;   // TERM or KILL
+  // What tasks have left behind outside of their groups, and what is below that. wait() wakes at their ends as long as there
+  // are any of whomever.
+  virtual Strays strays(const std::vector<std::string>& claims) = 0;
+  virtual void end_strays(const Whose& whose, int signal) = 0;   // TERM or KILL
 };
 
 }  // namespace thole::port

@@ -90,6 +90,51 @@ def test_another_lane_s_task_is_not_ended_with_a_lane(queue, tmp_path):
         assert gone(pids["second"])
 
 
+# Leaves a process behind that tells of TERM. "late" then lives on, and tells again after half of the time that it has before
+# KILL; the other one saves its work as soon as that one is no more.
+SAVES = """
+import os, select, signal, subprocess, sys, time
+if sys.argv[1] == "daemon":
+    def told(*_):
+        open(sys.argv[2] + ".told", "w").close()
+        if sys.argv[2] == "late":
+            time.sleep(5)
+            open("half.new", "w").close()
+            os.rename("half.new", "half")
+            while True: signal.pause()
+        end = os.pidfd_open(int(open("late.pid").read()))
+        select.select([end], [], [])
+        open("saved", "w").close()
+        os._exit(0)
+    signal.signal(signal.SIGTERM, told)
+    print(flush=True)
+    while True: signal.pause()
+name = sys.argv[1]
+child = subprocess.Popen([sys.executable, "task", "daemon", name], start_new_session=True, stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+child.stdout.readline()
+open(name + ".pid", "w").write(str(child.pid))
+open(name).read()
+"""
+
+
+def test_what_is_left_of_the_last_task_has_its_own_time_to_save_its_work(queue, tmp_path):
+    """Though what an earlier lane has left behind gets KILL meanwhile."""
+    (tmp_path / "task").write_text(SAVES)
+    for name in ("late", "work"):
+        os.mkfifo(tmp_path / name)
+    with killed_at_the_end(tmp_path / "late.pid"), killed_at_the_end(tmp_path / "work.pid"), \
+            Started([THOLE, "map", "-q", sys.executable, "task", ":::", "late", "work"], env=queue.environment,
+                    cwd=tmp_path) as job:
+        for name in ("late", "work"):
+            text_of(tmp_path / f"{name}.pid")
+        (tmp_path / "late").write_text("")
+        eventually((tmp_path / "half").exists, "the first one has been told")
+        (tmp_path / "work").write_text("")
+        assert job.wait() == 0
+        assert (tmp_path / "saved").exists()
+
+
 @pytest.mark.parametrize("how", ["run", "map"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_goes_on_whose_runner_was_started_below_and_killed(queue, tmp_path, how, number):

@@ -46,6 +46,11 @@ std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
   return words;
 }
 
+// The claim itself, or one that was made inside it.
+bool is_within(const std::string& shown, const std::string& claim) {
+  return !claim.empty() && (shown == claim || shown.starts_with(claim + "/"));
+}
+
 }  // namespace
 
 EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder)
@@ -372,10 +377,11 @@ bool EpollPool::has_other_children() {
   return true;
 }
 
-// Of the claim: who shows it. Others: who shows none, which a program may have wiped out. Who shows another is that one's.
-EpollPool::Below EpollPool::left_behind(const std::string& claim, bool all) const {
-  Below below;
+// Whoever shows no claim, which a program may have wiped out, is of the one that its parent is of.
+std::vector<EpollPool::Stray> EpollPool::left_behind() const {
+  std::vector<Stray> left;
   std::map<pid_t, bool> of_tasks;                // parents come before children
+  std::map<pid_t, std::string> claims;
   for (auto& process : our_descendants()) {
     const auto runs = [&](const auto& place) {
       return place && place->pid > 0 && (process.pid == place->pid || process.group == place->pid);
@@ -384,29 +390,42 @@ EpollPool::Below EpollPool::left_behind(const std::string& claim, bool all) cons
                          std::ranges::find(strangers_, process.pid) != strangers_.end();
     of_tasks[process.pid] = of_task;
     if (of_task) continue;
-    const std::string shown = all ? std::string() : claim_of(process.pid);
-    if (all || (!claim.empty() && (shown == claim || shown.starts_with(claim + "/")))) below.its.push_back(std::move(process));
-    else below.others = below.others || shown.empty();
+    std::string claim = claim_of(process.pid);
+    if (claim.empty()) claim = claims[process.parent];
+    claims[process.pid] = claim;
+    left.push_back({std::move(process), std::move(claim)});
   }
-  return below;
+  return left;
 }
 
-port::Strays EpollPool::strays(const std::string& claim, bool all) {
+port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
   port::Strays strays;
-  if (has_other_children()) {
-    const Below below = left_behind(claim, all);
-    strays.told = describe(below.its);
-    strays.others = below.others || (strays.told.empty() && all && listed_children() && has_other_children());
+  bool left = has_other_children();
+  if (left) {
+    const std::vector<Stray> found = left_behind();
+    for (const Stray& stray : found) {
+      const auto its = std::ranges::find_if(claims, [&](const std::string& claim) { return is_within(stray.claim, claim); });
+      (its == claims.end() ? strays.nobodys : strays.of[*its]).push_back(describe_process(stray.process));
+      strays.unknown = strays.unknown || stray.claim.empty();
+    }
+    if (found.empty() && groups_left_ == 0 && listed_children()) strays.unknown = left = has_other_children();
   }
-  const bool left = !strays.none();
   if (left != std::exchange(strays_left_, left)) listen_for_children(left || groups_left_ > 0);
   return strays;
 }
 
 // What may fork meanwhile is stopped before it is killed.
-void EpollPool::end_strays(const std::string& claim, bool all, int signal) {
+void EpollPool::end_strays(const port::Whose& whose, int signal) {
   if (is_helper_starting()) return;
-  const auto look = [&] { return left_behind(claim, all).its; };
+  const auto look = [&] {
+    std::vector<ProcessStat> its;
+    for (Stray& stray : left_behind()) {
+      const auto shows = [&](const std::string& claim) { return is_within(stray.claim, claim); };
+      if (whose.claim.empty() ? std::ranges::none_of(whose.apart, shows) : shows(whose.claim))
+        its.push_back(std::move(stray.process));
+    }
+    return its;
+  };
   if (signal == SIGKILL) freeze(look);
   signal_all(look(), signal);
 }

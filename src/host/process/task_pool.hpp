@@ -37,8 +37,8 @@ class EpollPool : public port::TaskPool {
   void unwatch(int fd) override;
   std::span<const port::PoolEvent> wait(std::optional<SteadyTime> deadline) override;
   void stop_all() override;
-  port::Strays strays(const std::string& claim, bool all) override;
-  void end_strays(const std::string& claim, bool all, int signal) override;
+  port::Strays strays(const std::vector<std::string>& claims) override;
+  void end_strays(const port::Whose& whose, int signal) override;
 
  private:
   // One of a task's two streams.
@@ -73,11 +73,11 @@ class EpollPool : public port::TaskPool {
   bool is_command(pid_t child) const;
   void reap_members() const;
   bool has_other_children();
-  struct Below {
-    std::vector<ProcessStat> its;
-    bool others = false;
+  struct Stray {
+    ProcessStat process;
+    std::string claim;                           // that it shows, or its parent does; empty: none
   };
-  Below left_behind(const std::string& claim, bool all) const;
+  std::vector<Stray> left_behind() const;
 
   const InheritedSignals& inherited_;
   AllSignalsBlocked blocked_;

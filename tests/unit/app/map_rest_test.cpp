@@ -15,8 +15,8 @@ class LeftBehind : public port::TaskPool {
   port::Strays left;
   std::vector<int> signals;
 
-  port::Strays strays(const std::string&, bool) override { return left; }
-  void end_strays(const std::string&, bool, int signal) override { signals.push_back(signal); }
+  port::Strays strays(const std::vector<std::string>&) override { return left; }
+  void end_strays(const port::Whose&, int signal) override { signals.push_back(signal); }
 
   std::size_t open(port::ProcessSpec) override { return 0; }
   void close(std::size_t) override {}
@@ -37,18 +37,25 @@ class LeftBehind : public port::TaskPool {
 
 class MapRest : public testing::Test {
  protected:
-  bool is_over(bool all = false) {
-    return rest_.is_over(pool_, "claim", all, now_, seconds(10), [this](const std::vector<std::string>& told) {
-      told_.insert(told_.end(), told.begin(), told.end());
-    });
+  RestTurn turn() {
+    return {pool_, pool_.left, now_, seconds(10), [this](const std::vector<std::string>& told) {
+              told_.insert(told_.end(), told.begin(), told.end());
+            }};
   }
-  bool at_the_deadline(bool all = false) {
+  bool is_over() { return rest_.is_over("claim", turn()); }
+  bool at_the_deadline() {
     now_ = rest_.deadline().value();
-    return is_over(all);
+    return is_over();
+  }
+  bool nobodys_is_over(bool tasks_run) { return nobodys_.is_over({"claim"}, tasks_run, turn()); }
+  bool at_nobodys_deadline(bool tasks_run) {
+    now_ = nobodys_.deadline().value();
+    return nobodys_is_over(tasks_run);
   }
 
   LeftBehind pool_;
   LaneRest rest_;
+  NobodysRest nobodys_;
   SteadyTime now_{};
   std::vector<std::string> told_;
 };
@@ -59,18 +66,18 @@ TEST_F(MapRest, WhereNothingIsLeftNothingIsToBeDone) {
 }
 
 TEST_F(MapRest, HasAMomentToEndByItself) {
-  pool_.left.told = {"77 sleep"};
+  pool_.left.of["claim"] = {"77 sleep"};
   EXPECT_FALSE(is_over());
   now_ += Millis{1};
   EXPECT_FALSE(is_over());
-  pool_.left.told.clear();
+  pool_.left.of.clear();
   EXPECT_TRUE(is_over());
   EXPECT_TRUE(told_.empty());
   EXPECT_TRUE(pool_.signals.empty());
 }
 
 TEST_F(MapRest, IsNamedOnceAndToldToEndAndThenKilledUntilItIsGivenUp) {
-  pool_.left.told = {"77 sleep"};
+  pool_.left.of["claim"] = {"77 sleep"};
   EXPECT_FALSE(is_over());
   EXPECT_FALSE(at_the_deadline());
   EXPECT_EQ(told_, std::vector<std::string>{"77 sleep"});
@@ -89,7 +96,7 @@ TEST_F(MapRest, IsNamedOnceAndToldToEndAndThenKilledUntilItIsGivenUp) {
 }
 
 TEST_F(MapRest, WhoWaitsMayHurry) {
-  pool_.left.told = {"77 sleep"};
+  pool_.left.of["claim"] = {"77 sleep"};
   EXPECT_FALSE(is_over());
   EXPECT_FALSE(at_the_deadline());
   rest_.hurry(now_);
@@ -98,25 +105,58 @@ TEST_F(MapRest, WhoWaitsMayHurry) {
 }
 
 TEST_F(MapRest, WhatMayBeAnothersIsWaitedForAndNotEnded) {
-  pool_.left.others = true;
-  for (int looks = 0; looks < 1000; ++looks) {
-    EXPECT_FALSE(is_over());
-    EXPECT_FALSE(at_the_deadline());
-  }
+  pool_.left = {{}, {"77 sleep"}, true};
+  EXPECT_FALSE(nobodys_is_over(true));
+  for (int looks = 0; looks < 1000; ++looks) EXPECT_FALSE(at_nobodys_deadline(true));
   EXPECT_TRUE(pool_.signals.empty());
-  pool_.left.told = {"77 sleep"};                // no other task runs any more: it is told of
-  pool_.left.others = false;
-  EXPECT_FALSE(at_the_deadline(true));
-  EXPECT_FALSE(at_the_deadline(true));
+  EXPECT_FALSE(at_nobodys_deadline(false));      // no other task runs any more
+  EXPECT_FALSE(at_nobodys_deadline(false));
+  EXPECT_EQ(told_, std::vector<std::string>{"77 sleep"});
   EXPECT_EQ(pool_.signals, std::vector<int>{SIGTERM});
 }
 
+TEST_F(MapRest, WhoShowsAnotherClaimIsNotWaitedForAsLongAsTasksRun) {
+  pool_.left = {{}, {"77 sleep"}, false};
+  EXPECT_TRUE(nobodys_is_over(true));
+  EXPECT_FALSE(nobodys_.deadline());
+  EXPECT_FALSE(nobodys_is_over(false));
+}
+
+TEST_F(MapRest, EachIsEndedByOneClock) {
+  pool_.left = {{{"another", {"78 sleep"}}}, {"79 sleep"}, false};
+  EXPECT_TRUE(is_over());
+  pool_.left.of["claim"] = {"77 sleep"};
+  EXPECT_FALSE(is_over());
+  EXPECT_FALSE(at_the_deadline());
+  EXPECT_EQ(told_, std::vector<std::string>{"77 sleep"});
+}
+
 TEST_F(MapRest, WhatNoLookFindsIsEndedToo) {
-  pool_.left.others = true;
-  EXPECT_FALSE(is_over(true));
-  EXPECT_FALSE(at_the_deadline(true));
+  pool_.left.unknown = true;
+  EXPECT_FALSE(nobodys_is_over(false));
+  EXPECT_FALSE(at_nobodys_deadline(false));
   EXPECT_EQ(told_.size(), 1u);
   EXPECT_EQ(pool_.signals, std::vector<int>{SIGTERM});
+}
+
+TEST_F(MapRest, WhatIsLeftAfterFurtherTasksHasAllItsTime) {
+  pool_.left = {{}, {"77 sleep"}, true};
+  EXPECT_FALSE(nobodys_is_over(false));
+  EXPECT_FALSE(at_nobodys_deadline(false));
+  ASSERT_EQ(pool_.signals, std::vector<int>{SIGTERM});
+  EXPECT_FALSE(nobodys_is_over(true));           // a further one has been started, and leaves something, too
+  now_ += seconds(20);
+  EXPECT_FALSE(nobodys_is_over(false));
+  EXPECT_FALSE(at_nobodys_deadline(false));
+  EXPECT_EQ(pool_.signals, (std::vector<int>{SIGTERM, SIGTERM}));
+}
+
+TEST_F(MapRest, WhatIsGivenUpKeepsNobodyLonger) {
+  pool_.left = {{}, {"77 sleep"}, true};
+  EXPECT_FALSE(nobodys_is_over(false));
+  while (!at_nobodys_deadline(false)) ASSERT_LT(now_, SteadyTime{} + seconds(30));
+  EXPECT_TRUE(nobodys_is_over(false));
+  EXPECT_FALSE(nobodys_.deadline());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <optional>
 #include <vector>
@@ -70,6 +71,29 @@ TEST(TaskPool, AGroupKeepsItsNumberUntilNothingIsSignalledByIt) {
     until(pool, port::PoolEvent::Kind::alone);
     EXPECT_EQ(::waitid(P_ALL, 0, &command, WEXITED | WNOHANG | WNOWAIT), -1) << "nobody is left";
     pool.close(place);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// What one claim's task has left in a session of its own.
+TEST(TaskPool, ALookForOneClaimDoesNotKeepTheEndOfAnothersFromBeingTold) {
+  {
+    EpollPool pool(InheritedSignals::capture(), port::OutputTo::ours, "/tmp");
+    port::ProcessSpec spec;
+    spec.argv = {"setsid", "--fork", "sleep", "1000"};
+    spec.set = {{"THOLE_CLAIM", "first/inner"}};
+    const std::size_t place = pool.open(spec);
+    pool.start(place);
+    if (until(pool, port::PoolEvent::Kind::ended).left_group) until(pool, port::PoolEvent::Kind::alone);
+    pool.close(place);
+    const port::Strays left = pool.strays({"second", "first"});
+    EXPECT_TRUE(left.of.size() == 1 && left.of.contains("first") && left.nobodys.empty() && !left.unknown);
+    EXPECT_EQ(pool.strays({"second"}).nobodys.size(), 1u);
+    EXPECT_FALSE(pool.strays({"second"}).unknown) << "it shows a claim";
+    pool.end_strays({"first"}, SIGKILL);
+    const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!pool.strays({"second"}).none() && std::chrono::steady_clock::now() < late) pool.wait(late);
+    EXPECT_LT(std::chrono::steady_clock::now(), late) << "its end has not been told";
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

@@ -1,0 +1,52 @@
+// The lanes of `map` and the places of their tasks, as its loop keeps them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/map.hpp"
+#include "app/map_lanes.hpp"
+#include "app/map_rest.hpp"
+#include "base/time.hpp"
+#include "port/claim_control.hpp"
+#include "port/processes.hpp"
+#include "port/task_pool.hpp"
+
+namespace thole::app {
+
+struct MapLane {
+  LaneGain gain;
+  std::unique_ptr<port::ClaimDoor> door;
+  std::vector<std::size_t> places;
+  unsigned busy = 0;
+  bool leaving = false;                  // takes no further task
+  LaneRest rest;
+
+  bool holds() const { return !gain.acquired.claim.locks.empty(); }
+};
+
+// A place of the pool and the task on it.
+struct MapSeat {
+  enum class Phase { idle, running, settling, ending_rest };
+  MapLane* lane = nullptr;
+  MapTask task;
+  Phase phase = Phase::idle;
+  SteadyTime started{};
+  std::chrono::nanoseconds took{};
+  port::Ended how;
+  std::optional<SteadyTime> deadline;    // of the next step
+  int step = 0;                          // signals sent so far
+};
+
+// What is left behind, once a turn.
+struct RestLook {
+  std::vector<std::string> claims;       // that were asked for
+  port::Strays left;
+  std::optional<bool> by_nobodys;        // are there none of nobody's?
+};
+
+}  // namespace thole::app
