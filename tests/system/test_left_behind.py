@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from queue_inside import ENDED, Queue
-from run_tools import THOLE, Started, eventually, gone, python
+from run_tools import THOLE, Started, eventually, gone, processes, python
 
 # Starts what a claim does not see by its locks: a session of its own, descriptors closed, and with `-i` no word of the claim.
 DAEMON = """
@@ -133,6 +133,55 @@ def test_what_is_left_of_the_last_task_has_its_own_time_to_save_its_work(queue, 
         (tmp_path / "work").write_text("")
         assert job.wait() == 0
         assert (tmp_path / "saved").exists()
+
+
+@pytest.mark.parametrize("how", ["run", "map"])
+def test_a_job_goes_on_whose_lane_was_killed_below(queue, tmp_path, how):
+    """Its command is left to the supervisor then; the runner looks after it."""
+    for name in ("gate", "go"):
+        os.mkfifo(tmp_path / name)
+    inside = f"{THOLE} submit -q --on 1 -- sh -c 'echo $$ > begun.new; mv begun.new begun; cat gate; echo > done'; cat go"
+    words = ["run", "--on", "0", "--", "sh", "-c", inside] if how == "run" else \
+        ["map", "--on", "0", "sh", "-c", inside, "sh", ":::", "1"]
+    with Started([THOLE, *words], env=queue.environment, cwd=tmp_path) as outer:
+        command = int(text_of(tmp_path / "begun"))
+        lane, = queue.lanes()
+        os.kill(lane, signal.SIGKILL)
+        eventually(lambda: any(pid == command and parent == outer.pid for pid, _, parent, _ in processes()),
+                   "the command is left to the supervisor")
+        (tmp_path / "go").write_text("")
+        assert outer.wait() == 0
+    assert not gone(command)
+    (tmp_path / "gate").write_text("")
+    eventually((tmp_path / "done").exists, "the job has done its work")
+    eventually(lambda: gone(command), "and ends by itself")
+
+
+RENAMED = """
+import ctypes, os, signal, sys
+if os.fork(): os._exit(0)
+os.setsid()
+ctypes.CDLL(None).prctl(15, sys.argv[1].encode(), 0, 0, 0)
+open("renamed.new", "w").write(str(os.getpid()))
+os.rename("renamed.new", "renamed")
+null = os.open("/dev/null", os.O_RDWR)
+for standard in range(3): os.dup2(null, standard)
+os.closerange(3, 64)
+while True: signal.pause()
+"""
+
+
+@pytest.mark.parametrize("how", ["run", "map"])
+@pytest.mark.parametrize("name", ["thole-lane", "thole-runner"])
+def test_what_calls_itself_a_queue_s_is_ended_all_the_same(queue, tmp_path, how, name):
+    end = [":::", "1"] if how == "map" else []
+    task = RENAMED.replace("if os.fork(): os._exit(0)",
+                           "if os.fork():\n    while not os.path.exists('renamed'): pass\n    os._exit(0)")
+    with killed_at_the_end(tmp_path / "renamed"):
+        done = subprocess.run([THOLE, how, "-q", "--on", "0", *python(task), name, *end], env=queue.environment, cwd=tmp_path,
+                              timeout=60, stdin=subprocess.DEVNULL)
+        assert done.returncode == 0
+        assert gone(int((tmp_path / "renamed").read_text()))
 
 
 @pytest.mark.parametrize("how", ["run", "map"])

@@ -77,14 +77,16 @@ void sweep(int parent) {
   }
 }
 
-// A runner that the command has started, or a lane of it: what it runs is not the command's.
+bool is_of_any_queue(pid_t pid) { return is_of_a_queue(pid) || is_of_a_lost_lane(pid); }
+
+// A runner that the command has started, or a lane of it, or its task: what it runs is not the command's.
 bool has_a_queue(int directory) {
   const Fd list = open_at(directory, "cgroup.procs", O_RDONLY);
   std::string text;
   char bytes[4096];
   for (ssize_t n; (n = ::read(list.get(), bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<std::size_t>(n));
   for (std::string_view line : split_lines(text))
-    if (const auto pid = parse_u64(line); pid && is_of_a_queue(static_cast<pid_t>(*pid))) return true;
+    if (const auto pid = parse_u64(line); pid && is_of_any_queue(static_cast<pid_t>(*pid))) return true;
   return std::ranges::any_of(groups_in(directory), [&](const std::string& name) {
     const Fd below = open_at(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     return below && has_a_queue(below.get());

@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <charconv>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/fd.hpp"
 #include "base/same_file.hpp"
@@ -46,6 +48,28 @@ bool tells_of_flock(const std::string& info, bool exclusively) {
   const auto at = info.find("lock:");
   return at != std::string::npos && info.find("FLOCK", at) != std::string::npos &&
          (!exclusively || info.find("WRITE", at) != std::string::npos);
+}
+
+// Open for reading and writing, and for nobody else to open.
+void for_each_own_file(pid_t pid, std::string_view end_of_name, const std::function<void(const OpenFile&)>& visit) {
+  constexpr std::string_view removed = " (deleted)";
+  const Listing listing = descriptors_of(pid);
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    char target[4096];
+    const ssize_t n = ::readlinkat(::dirfd(listing.get()), entry->d_name, target, sizeof target);
+    std::string_view name(target, n > 0 ? static_cast<std::size_t>(n) : 0);
+    if (name.ends_with(removed)) name.remove_suffix(removed.size());
+    if (!name.ends_with(end_of_name)) continue;
+    struct stat link {};
+    constexpr mode_t both = S_IRUSR | S_IWUSR;     // of the link: how it is open
+    if (::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if ((link.st_mode & both) != both) continue;
+    struct statx open;
+    if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) continue;
+    if (open.stx_uid != ::geteuid() || (open.stx_mode & 077) != 0) continue;
+    const std::uint64_t device = makedev(open.stx_dev_major, open.stx_dev_minor);
+    visit({entry->d_name, open.stx_mode, open.stx_uid, device, open.stx_ino, open.stx_nlink, open.stx_blocks * 512});
+  }
 }
 
 }  // namespace
@@ -87,23 +111,20 @@ bool has_open(pid_t pid, int fd) {
 }
 
 bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
-  constexpr std::string_view removed = " (deleted)";
-  const Listing listing = descriptors_of(pid);
-  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
-    char target[4096];
-    const ssize_t n = ::readlinkat(::dirfd(listing.get()), entry->d_name, target, sizeof target);
-    std::string_view name(target, n > 0 ? static_cast<std::size_t>(n) : 0);
-    if (name.ends_with(removed)) name.remove_suffix(removed.size());
-    if (!name.ends_with(end_of_name)) continue;
-    struct stat link {};
-    constexpr mode_t both = S_IRUSR | S_IWUSR;     // of the link: how it is open
-    if (::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if ((link.st_mode & both) != both) continue;
-    struct statx open;
-    if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) continue;
-    if (S_ISFIFO(open.stx_mode) && open.stx_uid == ::geteuid() && (open.stx_mode & 077) == 0) return true;
-  }
-  return false;
+  bool found = false;
+  for_each_own_file(pid, end_of_name, [&](const OpenFile& open) { found = found || S_ISFIFO(open.mode); });
+  return found;
+}
+
+bool keeps_own_lock(pid_t pid, std::string_view end_of_name) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> ours;
+  const auto identity = [](const OpenFile& open) { return std::pair(open.device, open.inode); };
+  for_each_own_file(::getpid(), end_of_name, [&](const OpenFile& open) { ours.insert(identity(open)); });
+  bool found = false;
+  for_each_own_file(pid, end_of_name, [&](const OpenFile& open) {
+    found = found || (!ours.contains(identity(open)) && has_flock(pid, open.fd, true));
+  });
+  return found;
 }
 
 std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop) {

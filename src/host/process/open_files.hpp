@@ -47,4 +47,7 @@ bool has_locked_fifo(pid_t pid);
 // it was removed.
 bool has_own_fifo_open(pid_t pid, std::string_view end_of_name);
 
+// Whether it has a file of ours open like that, a FIFO or not, that keeps a flock; but for those that we have open, too.
+bool keeps_own_lock(pid_t pid, std::string_view end_of_name);
+
 }  // namespace thole::host

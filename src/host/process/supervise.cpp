@@ -244,7 +244,8 @@ bool Supervisor::is_childless() const {
   const auto children = listed_children();
   if (!children) return tree().empty();
   return std::ranges::all_of(*children, [&](pid_t child) {
-    return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end() || is_of_a_queue(child);
+    return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end() || is_of_a_queue(child) ||
+           is_of_a_lost_lane(child);
   });
 }
 
@@ -305,7 +306,8 @@ std::vector<ProcessStat> Supervisor::tree() const {
   std::vector<ProcessStat> ours;
   for (auto& process : our_descendants({{command}})) {  // parents come before children
     const bool is_apart = std::ranges::find(apart, process.pid) != apart.end() ||
-                          std::ranges::find(apart, process.parent) != apart.end();
+                          std::ranges::find(apart, process.parent) != apart.end() ||
+                          (process.parent == ::getpid() && process.pid != command && is_of_a_lost_lane(process.pid));
     if (is_apart) apart.push_back(process.pid);
     else ours.push_back(std::move(process));
   }

@@ -361,7 +361,9 @@ bool EpollPool::has_other_children() {
   for (int looks = 0; looks < 16; ++looks) {
     std::optional<std::vector<pid_t>> children = listed_children();
     if (!children || is_helper_starting()) return true;
-    std::erase_if(*children, [&](pid_t child) { return is_command(child) || is_helper(child) || is_of_a_queue(child); });
+    std::erase_if(*children, [&](pid_t child) {
+      return is_command(child) || is_helper(child) || is_of_a_queue(child) || is_of_a_lost_lane(child);
+    });
     if (children->empty()) return false;
     bool others = false;
     for (const pid_t child : *children) {
@@ -387,7 +389,8 @@ std::vector<EpollPool::Stray> EpollPool::left_behind() const {
       return place && place->pid > 0 && (process.pid == place->pid || process.group == place->pid);
     };
     const bool of_task = of_tasks[process.parent] || std::ranges::any_of(places_, runs) ||
-                         std::ranges::find(strangers_, process.pid) != strangers_.end();
+                         std::ranges::find(strangers_, process.pid) != strangers_.end() ||
+                         (process.parent == ::getpid() && is_of_a_lost_lane(process.pid));
     of_tasks[process.pid] = of_task;
     if (of_task) continue;
     std::string claim = claim_of(process.pid);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string_view>
 
@@ -18,6 +19,7 @@
 #include "base/machine_clocks.hpp"
 #include "base/text.hpp"
 #include "host/process/helpers.hpp"
+#include "host/process/open_files.hpp"
 
 namespace thole::host {
 namespace {
@@ -315,7 +317,24 @@ void be_known_as(const char* name) {
     ::sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none);
 }
 
-bool is_of_a_queue(const ProcessStat& process) { return process.name == runner_name || process.name == lane_process_name; }
+// Anybody can take the name. A program of our own has it from us; one of another version has the lock.
+bool is_of_a_queue(const ProcessStat& process) {
+  const bool runner = process.name == runner_name;
+  if (!runner && process.name != lane_process_name) return false;
+  struct stat its {}, ours {};
+  const bool seen = ::stat(fmt::format("/proc/{}/exe", process.pid).c_str(), &its) == 0;
+  if (!seen && (errno == EACCES || errno == EPERM)) return true;
+  if (seen && ::stat("/proc/self/exe", &ours) == 0 && its.st_ino == ours.st_ino && its.st_dev == ours.st_dev) return true;
+  return keeps_own_lock(process.pid, runner ? "/runner" : ".life");
+}
+
+bool is_of_a_lost_lane(pid_t pid) {
+  if (!proc_numbers_are_ours()) return false;
+  const std::string name = "THOLE_TASK=";
+  const char* ours = std::getenv("THOLE_TASK");
+  if (look_for_word(pid, name) == Word::there && !(ours && has_word(pid, name + ours))) return true;
+  return keeps_own_lock(pid, ".life");
+}
 
 bool is_of_a_queue(pid_t child) {
   if (const auto process = shown_child(child)) return is_of_a_queue(*process);

@@ -115,6 +115,10 @@ void be_known_as(const char* name);
 bool is_of_a_queue(pid_t child);
 bool is_of_a_queue(const ProcessStat& process);
 
+// Whether it is a task of a queue, or was started by one: what a lane leaves to us that was killed. It shows the mark of a task
+// (THOLE_TASK) or keeps the lock of a lane; but for what we have inherited ourselves, as part of a task.
+bool is_of_a_lost_lane(pid_t pid);
+
 // All living descendants of this process (no zombies), parents before children. A runner that somebody below started, its
 // lanes and what runs for them are no part of them.
 //
