@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <utility>
 
 #include "app/map_lanes.hpp"
 #include "app/map_seats.hpp"
+#include "app/task_text.hpp"
 #include "base/error.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
@@ -101,6 +103,7 @@ class Map {
   std::span<const port::PoolEvent> happened_;
   Stop stop_ = Stop::no;
   NobodysRest nobodys_;
+  bool spared_told_ = false;
   std::vector<std::string> given_up_;    // claims of lanes that have gone and left somebody behind all the same
   MapOutcome outcome_;
 };
@@ -214,6 +217,8 @@ bool Map::is_left(MapLane& lane, std::optional<RestLook>& look) {
     look->claims = given_up_;
     for (const auto& one : lanes_) look->claims.push_back(one->gain.acquired.claim.id);
     look->left = pool_.strays(look->claims);
+    if (telling_ && !look->left.spared.empty() && !std::exchange(spared_told_, true) && events_.claims.caution)
+      events_.claims.caution(spared_text(look->left.spared));
   }
   const RestTurn turn{pool_, look->left, now(), wanted_.patience, telling_ ? events_.claims.left_behind : nullptr};
   if (!look->by_nobodys) look->by_nobodys = nobodys_.is_over(look->claims, busy() > 0, turn);

@@ -143,6 +143,8 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   policy.time_limit = wanted.request.time;
   policy.linger = wanted.linger;
   policy.on_left_behind = events.left_behind;
+  policy.claim = acquired.claim.id;
+  policy.on_spared = [&](const auto& which) { if (events.caution) events.caution(spared_text(which)); };
   policy.on_unseen = [&] { if (events.caution) events.caution(unseen_rest); };
   policy.on_out_of_reach = [&](const auto& which) { if (events.caution) events.caution(out_of_reach_text(which)); };
   if (door) {

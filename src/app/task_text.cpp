@@ -41,6 +41,12 @@ std::string out_of_reach_text(const std::vector<std::string>& processes) {
   return "the kernel lets only their own user or root end, stop or continue: process " + join(words, "; process ");
 }
 
+std::string spared_text(const std::vector<std::string>& processes) {
+  std::vector<std::string> words;
+  for (const std::string& process : processes) words.push_back(printable(process, 76));
+  return "left alone, for what was started before thole may have left it: process " + join(words, "; process ");
+}
+
 std::string footer_text(const TaskFooter& footer) {
   const port::Ended& ended = footer.over.ended;
   std::string text = fmt::format("# ended {} after {}: {}", format_iso(footer.ended), precise(footer.ran), ending_text(ended));

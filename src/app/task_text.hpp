@@ -34,6 +34,7 @@ std::string footer_text(const TaskFooter& footer);
 
 // That the kernel does not let us signal these ("pid command").
 std::string out_of_reach_text(const std::vector<std::string>& processes);
+std::string spared_text(const std::vector<std::string>& processes);
 
 // "exit status 3", "killed by signal 9 (Killed), core dumped"
 std::string ending_text(const port::Ended& ended);

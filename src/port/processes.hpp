@@ -74,6 +74,10 @@ struct SupervisePolicy {
   Millis patience{10'000};                       // also between TERM and KILL for what is left behind
   bool linger = false;                           // wait for the rest of the tree instead of ending it
   std::function<void(const std::vector<std::string>&)> on_left_behind;  // called once, when there is a rest
+  // Once, at the end: where this process had children before the command, what has become its child since and does not show
+  // `claim` (THOLE_CLAIM) may have been started by these. It is left alone.
+  std::function<void(const std::vector<std::string>&)> on_spared;
+  std::string claim;
   std::function<void()> on_unseen;               // once, when there is a rest and nothing can be told of it
   std::function<void(const std::vector<std::string>&)> on_out_of_reach;  // once for each that the kernel does not let us end
   int control = -1;                              // when readable, `serve` is called and its order obeyed

@@ -59,7 +59,8 @@ struct Whose {
 struct Strays {
   std::map<std::string, std::vector<std::string>> of;   // by the claims that were asked for; who has left none is not in it
   std::vector<std::string> nobodys;              // they show none of these
-  bool unknown = false;                          // of these some that show none at all; or nobody was found, and there are some
+  std::vector<std::string> spared;               // nor do these, and what was there before the pool may have left them
+  bool unknown = false;                          // of nobody's some show none at all; or nobody was found, and there are some
 
   bool none() const { return of.empty() && nobodys.empty() && !unknown; }
 };

@@ -315,3 +315,22 @@ def test_what_the_shell_has_started_before_map_feeds_it_to_the_end(queue, tmp_pa
         (tmp_path / "more").write_text("two\n")
         assert job.line() == "got two"
         assert job.wait() == 0
+
+
+@pytest.mark.parametrize("how", ["run", "map"])
+def test_what_a_child_from_before_leaves_is_left_alone_and_named(queue, tmp_path, how):
+    """A part of the script that was started before this became thole by exec; what carries the claim's mark is ended."""
+    os.mkfifo(tmp_path / "gate")
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    (tmp_path / "task").write_text(f"""mkdir its; cd its; {sys.executable} ../daemon.py; echo > ../gate
+until test -s ../daemon && test "$(cut -d ' ' -f 4 "/proc/$(cat ../daemon)/stat")" = $PPID; do :; done""")
+    command = f"{THOLE} {how} --on 0 " + ("-- sh task" if how == "run" else "sh task ::: 1")
+    script = f"( cat gate; {sys.executable} daemon.py ) & exec {command}"
+    with killed_at_the_end(tmp_path / "daemon"), killed_at_the_end(tmp_path / "its" / "daemon"):
+        done = subprocess.run(["sh", "-c", script], env=queue.environment, cwd=tmp_path, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=60)
+        assert done.returncode == 0, done.stderr
+        daemon = (tmp_path / "daemon").read_text()
+        assert not gone(int(daemon)) and gone(int((tmp_path / "its" / "daemon").read_text()))
+        told = " ".join(done.stderr.split())
+        assert told.count("left alone") == 1 and f"process {daemon} sleep 1000" in told, told

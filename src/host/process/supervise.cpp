@@ -50,6 +50,8 @@ class Supervisor {
   void leave_unseen();
   void next_step_against_rest();
   void kill_rest();
+  bool is_spared(pid_t child) const;
+  void tell_spared() const;
   std::vector<ProcessStat> tree() const;
   void signal_these(const std::vector<ProcessStat>& processes, int signal, pid_t whole = 0);
   void say_ending(pid_t pid, std::optional<SteadyTime> killed) const;
@@ -58,6 +60,7 @@ class Supervisor {
   const port::SupervisePolicy& policy_;
   const InheritedSignals& inherited_;
   std::vector<pid_t> strangers_;         // children that were there before the command, until they have ended
+  const bool had_strangers_ = !strangers_.empty();
   Fd signals_;
   Witness& witness_;
   JobCgroup& cgroup_;
@@ -88,6 +91,7 @@ port::Ended Supervisor::run() {
     wait_for_events();
     if (deadline_ && steady_clock::now() >= *deadline_) deadline_passed();
   }
+  tell_spared();
   return std::move(ended_);
 }
 
@@ -245,7 +249,7 @@ bool Supervisor::is_childless() const {
   if (!children) return tree().empty();
   return std::ranges::all_of(*children, [&](pid_t child) {
     return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end() || is_of_a_queue(child) ||
-           is_of_a_lost_lane(child);
+           is_of_a_lost_lane(child) || is_spared(child);
   });
 }
 
@@ -298,6 +302,23 @@ void Supervisor::signal_these(const std::vector<ProcessStat>& processes, int sig
   out_of_reach_.tell(signal_all(processes, signal, whole), policy_.on_out_of_reach);
 }
 
+// What a shell has started that has become us by exec leaves us its children as the command does.
+bool Supervisor::is_spared(pid_t child) const {
+  if (!had_strangers_ || policy_.claim.empty()) return false;
+  const std::string shown = claim_of(child);
+  return shown != policy_.claim && !shown.starts_with(policy_.claim + "/");
+}
+
+void Supervisor::tell_spared() const {
+  if (!had_strangers_ || !policy_.on_spared) return;
+  std::vector<std::string> words;
+  for (const ProcessStat& process : our_descendants())
+    if (process.parent == ::getpid() && process.pid != witness_.pid() && is_spared(process.pid) &&
+        std::ranges::find(strangers_, process.pid) == strangers_.end() && !is_of_a_lost_lane(process.pid))
+      words.push_back(describe_process(process));
+  if (!words.empty()) policy_.on_spared(words);
+}
+
 // Our descendants but for the witness and those who are not the command's.
 std::vector<ProcessStat> Supervisor::tree() const {
   std::vector<pid_t> apart = strangers_;
@@ -307,7 +328,8 @@ std::vector<ProcessStat> Supervisor::tree() const {
   for (auto& process : our_descendants({{command}})) {  // parents come before children
     const bool is_apart = std::ranges::find(apart, process.pid) != apart.end() ||
                           std::ranges::find(apart, process.parent) != apart.end() ||
-                          (process.parent == ::getpid() && process.pid != command && is_of_a_lost_lane(process.pid));
+                          (process.parent == ::getpid() && process.pid != command &&
+                           (is_of_a_lost_lane(process.pid) || is_spared(process.pid)));
     if (is_apart) apart.push_back(process.pid);
     else ours.push_back(std::move(process));
   }

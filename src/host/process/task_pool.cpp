@@ -408,8 +408,9 @@ port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
     const std::vector<Stray> found = left_behind();
     for (const Stray& stray : found) {
       const auto its = std::ranges::find_if(claims, [&](const std::string& claim) { return is_within(stray.claim, claim); });
-      (its == claims.end() ? strays.nobodys : strays.of[*its]).push_back(describe_process(stray.process));
-      strays.unknown = strays.unknown || stray.claim.empty();
+      auto& where = its != claims.end() ? strays.of[*its] : had_strangers_ ? strays.spared : strays.nobodys;
+      where.push_back(describe_process(stray.process));
+      strays.unknown = strays.unknown || (stray.claim.empty() && !had_strangers_);
     }
     if (found.empty() && groups_left_ == 0 && listed_children()) strays.unknown = left = has_other_children();
   }
@@ -419,7 +420,7 @@ port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
 
 // What may fork meanwhile is stopped before it is killed.
 void EpollPool::end_strays(const port::Whose& whose, int signal) {
-  if (is_helper_starting()) return;
+  if (is_helper_starting() || (whose.claim.empty() && had_strangers_)) return;
   const auto look = [&] {
     std::vector<ProcessStat> its;
     for (Stray& stray : left_behind()) {

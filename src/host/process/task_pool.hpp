@@ -90,6 +90,7 @@ class EpollPool : public port::TaskPool {
   bool strays_left_ = false;
   // Children that were there before: those of a shell that has become us by exec.
   std::vector<pid_t> strangers_ = listed_children().value_or(std::vector<pid_t>{});
+  const bool had_strangers_ = !strangers_.empty();
 };
 
 }  // namespace thole::host

@@ -105,7 +105,7 @@ TEST_F(MapRest, WhoWaitsMayHurry) {
 }
 
 TEST_F(MapRest, WhatMayBeAnothersIsWaitedForAndNotEnded) {
-  pool_.left = {{}, {"77 sleep"}, true};
+  pool_.left = {{}, {"77 sleep"}, {}, true};
   EXPECT_FALSE(nobodys_is_over(true));
   for (int looks = 0; looks < 1000; ++looks) EXPECT_FALSE(at_nobodys_deadline(true));
   EXPECT_TRUE(pool_.signals.empty());
@@ -116,14 +116,14 @@ TEST_F(MapRest, WhatMayBeAnothersIsWaitedForAndNotEnded) {
 }
 
 TEST_F(MapRest, WhoShowsAnotherClaimIsNotWaitedForAsLongAsTasksRun) {
-  pool_.left = {{}, {"77 sleep"}, false};
+  pool_.left = {{}, {"77 sleep"}, {}, false};
   EXPECT_TRUE(nobodys_is_over(true));
   EXPECT_FALSE(nobodys_.deadline());
   EXPECT_FALSE(nobodys_is_over(false));
 }
 
 TEST_F(MapRest, EachIsEndedByOneClock) {
-  pool_.left = {{{"another", {"78 sleep"}}}, {"79 sleep"}, false};
+  pool_.left = {{{"another", {"78 sleep"}}}, {"79 sleep"}, {}, false};
   EXPECT_TRUE(is_over());
   pool_.left.of["claim"] = {"77 sleep"};
   EXPECT_FALSE(is_over());
@@ -140,7 +140,7 @@ TEST_F(MapRest, WhatNoLookFindsIsEndedToo) {
 }
 
 TEST_F(MapRest, WhatIsLeftAfterFurtherTasksHasAllItsTime) {
-  pool_.left = {{}, {"77 sleep"}, true};
+  pool_.left = {{}, {"77 sleep"}, {}, true};
   EXPECT_FALSE(nobodys_is_over(false));
   EXPECT_FALSE(at_nobodys_deadline(false));
   ASSERT_EQ(pool_.signals, std::vector<int>{SIGTERM});
@@ -152,7 +152,7 @@ TEST_F(MapRest, WhatIsLeftAfterFurtherTasksHasAllItsTime) {
 }
 
 TEST_F(MapRest, WhatIsGivenUpKeepsNobodyLonger) {
-  pool_.left = {{}, {"77 sleep"}, true};
+  pool_.left = {{}, {"77 sleep"}, {}, true};
   EXPECT_FALSE(nobodys_is_over(false));
   while (!at_nobodys_deadline(false)) ASSERT_LT(now_, SteadyTime{} + seconds(30));
   EXPECT_TRUE(nobodys_is_over(false));
