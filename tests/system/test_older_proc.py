@@ -43,6 +43,14 @@ def test_what_is_left_there_is_said_to_be_unseen(box):
     assert out == ["3", "lives"] and told.count(UNSEEN) == 1 and "4711" not in told, told
 
 
+def test_what_a_task_of_map_leaves_there_is_ended_before_its_gpu_is_given_back(box):
+    task = "setsid sleep 4713 < /dev/null > /dev/null 2>&1 & echo $! > left"
+    script = shlex.quote(f"{shlex.quote(str(THOLE))} map -q -g 1 sh -c {shlex.quote(task)} sh ::: 1; echo $?; "
+                         "kill -0 $(cat left) 2> /dev/null && echo left || echo ended; kill -9 $(cat left) 2> /dev/null")
+    out, told = in_older_proc(box, f"cd $THOLE_PERSONAL_DIR; unshare -p -f sh -c {script}")
+    assert out == ["0", "ended", "lives"] and "/proc does not show what it is" in told and "4711" not in told, told
+
+
 AHEAD = ["unshare", "-T", "--boottime", "100000", "-f"]
 
 

@@ -47,6 +47,11 @@ std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
 }
 
 // The claim itself, or one that was made inside it.
+bool has_living_children() {
+  siginfo_t any{};
+  return ::waitid(P_ALL, 0, &any, WSTOPPED | WNOHANG | WNOWAIT) == 0;
+}
+
 bool is_within(const std::string& shown, const std::string& claim) {
   return !claim.empty() && (shown == claim || shown.starts_with(claim + "/"));
 }
@@ -54,7 +59,8 @@ bool is_within(const std::string& shown, const std::string& claim) {
 }  // namespace
 
 EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder)
-    : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(above_standard(::epoll_create1(EPOLL_CLOEXEC))) {
+    : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(above_standard(::epoll_create1(EPOLL_CLOEXEC))),
+      had_strangers_(!strangers_.empty() || has_living_children()) {
   if (!epoll_) throw not_had("cannot watch over tasks", errno);
   ::signal(SIGCHLD, SIG_DFL);              // ignored, the kernel would keep the tasks' statuses from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -393,12 +399,18 @@ std::vector<EpollPool::Stray> EpollPool::left_behind() const {
                          (process.parent == ::getpid() && is_of_a_lost_lane(process.pid));
     of_tasks[process.pid] = of_task;
     if (of_task) continue;
-    std::string claim = claim_of(process.pid);
+    std::string claim = process.hidden ? std::string() : claim_of(process.pid);
     if (claim.empty()) claim = claims[process.parent];
     claims[process.pid] = claim;
     left.push_back({std::move(process), std::move(claim)});
   }
   return left;
+}
+
+// Where the kernel lists no children, as long as no command runs.
+bool EpollPool::lives_unlisted() const {
+  const bool runs = std::ranges::any_of(places_, [](const auto& place) { return place && place->pid > 0; });
+  return !runs && !had_strangers_ && has_living_children();
 }
 
 port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
@@ -412,7 +424,7 @@ port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
       where.push_back(describe_process(stray.process));
       strays.unknown = strays.unknown || (stray.claim.empty() && !had_strangers_);
     }
-    if (found.empty() && groups_left_ == 0 && listed_children()) strays.unknown = left = has_other_children();
+    if (found.empty() && groups_left_ == 0) strays.unknown = left = listed_children() ? has_other_children() : lives_unlisted();
   }
   if (left != std::exchange(strays_left_, left)) listen_for_children(left || groups_left_ > 0);
   return strays;

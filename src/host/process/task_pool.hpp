@@ -78,6 +78,7 @@ class EpollPool : public port::TaskPool {
     std::string claim;                           // that it shows, or its parent does; empty: none
   };
   std::vector<Stray> left_behind() const;
+  bool lives_unlisted() const;
 
   const InheritedSignals& inherited_;
   AllSignalsBlocked blocked_;
@@ -90,7 +91,7 @@ class EpollPool : public port::TaskPool {
   bool strays_left_ = false;
   // Children that were there before: those of a shell that has become us by exec.
   std::vector<pid_t> strangers_ = listed_children().value_or(std::vector<pid_t>{});
-  const bool had_strangers_ = !strangers_.empty();
+  const bool had_strangers_;
 };
 
 }  // namespace thole::host

@@ -291,16 +291,37 @@ std::string directory_behind_ended_first(pid_t pid) {
   return thread ? fmt::format("/proc/{}/task/{}", pid, thread->pid) : "";
 }
 
+namespace {
+
+// The numbers of a process, from the pid namespace of /proc to its own.
+std::vector<pid_t> numbers_of(const std::string& process) {
+  std::vector<pid_t> numbers;
+  const std::string status = read_file("/proc/" + process + "/status", 16384).value_or("");
+  for (std::string_view line : split_lines(status)) {
+    if (!line.starts_with("NSpid:")) continue;
+    for (auto word : split(trim(line.substr(6)), '\t'))
+      if (auto number = parse_u64(word)) numbers.push_back(static_cast<pid_t>(*number));
+  }
+  return numbers;
+}
+
+}  // namespace
+
 std::optional<std::vector<pid_t>> listed_children() {
   std::vector<pid_t> children;
   bool any_list = false;
-  if (!proc_numbers_are_ours()) return std::nullopt;
-  for (const pid_t thread : threads_of(::getpid())) {
+  const std::size_t ours = proc_numbers_are_ours() ? 0 : numbers_of("self").size();   // an older /proc has them first
+  for (const pid_t thread : numbers_in("/proc/self/task")) {
     const auto text = read_file(fmt::format("/proc/self/task/{}/children", thread), 1u << 20);
     if (!text) continue;
     any_list = true;
-    for (auto word : split(*text, ' '))
-      if (auto pid = parse_u64(trim(word))) children.push_back(static_cast<pid_t>(*pid));
+    for (auto word : split(*text, ' ')) {
+      const auto pid = parse_u64(trim(word));
+      if (!pid) continue;
+      const std::vector<pid_t> all = ours == 0 ? std::vector<pid_t>() : numbers_of(std::to_string(*pid));
+      if (ours == 0) children.push_back(static_cast<pid_t>(*pid));
+      else if (all.size() >= ours) children.push_back(all[ours - 1]);
+    }
   }
   return any_list ? std::optional(std::move(children)) : std::nullopt;
 }
