@@ -134,7 +134,10 @@ std::string commands_page(const std::string& directory) {
     const Prose prose = prose_of(directory, verb.name);
     text += fmt::format("\n## thole {}\n\n`{}`: {}.\n\n{}", verb.name, cli::synopsis(verb), verb.summary, prose.description);
     if (!verb.own.empty()) text += "\n" + in_cells(markdown_options(verb.own));
-    if (!verb.request.empty()) text += "\nAnd the words of [a request](#a-request).\n";
+    const bool waits_anyway = verb.name == "submit";
+    if (!verb.request.empty())
+      text += fmt::format("\nAnd the words of [a request](#a-request){}.\n",
+                          waits_anyway ? ", but for `--wait` and `--no-wait`: a job waits until its turn comes" : "");
     if (!verb.binding.empty()) text += "\nAnd the words about [binding](#binding).\n";
     text += "\n";
     for (const Example& example : verb.examples) text += fmt::format("    {:<56} # {}\n", example.line, example.says);

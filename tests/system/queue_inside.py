@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from run_tools import THOLE, eventually, processes
+from run_tools import DEADLINE, THOLE, eventually, processes
 
 STATES = ["queued", "held", "running", "done", "failed", "lost", "cancelled", "skipped"]
 ENDED = {"done", "failed", "lost", "cancelled", "skipped"}
@@ -81,8 +81,9 @@ class Queue:
         text = (self.directory / "logs" / name).read_bytes()[offset:]
         return (text if length is None else text[:length]).decode()
 
-    def until_ended(self, job):
-        eventually(lambda: set(self.states(job)) <= ENDED, lambda: f"job {job} ends: {self.states(job)}\n{self.runner_log()}")
+    def until_ended(self, job, seconds=DEADLINE):
+        eventually(lambda: set(self.states(job)) <= ENDED, lambda: f"job {job} ends: {self.states(job)}\n{self.runner_log()}",
+                   seconds)
 
     # Who lives.
 

@@ -214,7 +214,7 @@ def test_what_forks_without_end_is_ended_first(queue, tmp_path, how):
     began = subprocess.run([THOLE, how, "-q", "--on", "0", *python(CHAIN), *end], env=queue.environment, cwd=tmp_path,
                            timeout=120, stdin=subprocess.DEVNULL)
     assert began.returncode == 0
-    if how == "submit": queue.until_ended(1)
+    if how == "submit": queue.until_ended(1, 90)   # KILL comes after ten seconds
     assert subprocess.run(["flock", "-n", str(tmp_path / "chain"), "true"]).returncode == 0
 
 
