@@ -79,6 +79,7 @@ class Runner {
   void lane_ended(unsigned number, LaneLeft how);
   void back_off(std::uint64_t request_class, Seconds shortest);
   void settle();
+  void rest_jobs();
   void plan();
   void start(const model::Job& job);
   void give_way(unsigned number);
@@ -109,6 +110,7 @@ class Runner {
   bool keeps_seat_ = true;
   std::optional<std::vector<port::UnseenRun>> told_unseen_;   // to all; nothing: nothing has been told yet
   bool asked_to_leave_ = false;                  // by one who would see that
+  bool lanes_left_ = true;                       // and it is not on the disk yet how far their jobs have come
   Trouble trouble_;                              // the store could not be written
 };
 
@@ -197,6 +199,7 @@ void Runner::look_after() {
     ports_.lanes.tell_unseen(unseen);
     told_unseen_ = std::move(unseen);
   }
+  rest_jobs();
 }
 
 // Whatever kills lanes before they have their claim (want of memory, a limit) would do so to any number of them at once.
@@ -214,6 +217,7 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
   if (how == LaneLeft::died && !claimed && ++back_offs_[request_class].deaths > deaths_put_up_with)
     back_off(request_class, first_pause_after_deaths);
   unsettled_.insert_or_assign(number, std::move(lane.record));
+  lanes_left_ = true;
 }
 
 // Several lanes that meet the same at once are one reason for a pause.
@@ -232,6 +236,15 @@ void Runner::settle() {
     if (found != unsettled_.end() && !orphans_.contains(task)) orphans_.take_up(task, found->second);
   }
   unsettled_.clear();
+}
+
+// Of a job whose lanes have all ended (held, paused, drained) nothing begins, and a loss of power makes none of it lost.
+void Runner::rest_jobs() {
+  if (!lanes_left_) return;
+  std::vector<model::JobId> worked_for;
+  for (const auto& [number, lane] : lanes_) worked_for.push_back(lane.record ? lane.record->job.load() : lane.state.job);
+  ports_.jobs.go_no_further(worked_for);
+  lanes_left_ = false;
 }
 
 void Runner::learn_class(const model::Job& job) {

@@ -71,6 +71,8 @@ class JobWork {
   // Before anything is taken under this boot of the kernel: what may have begun under another one, though the last that is
   // known of it says queued, is running from here on.
   virtual void booted(std::string_view boot, WallTime now) = 0;
+  // No lane works for another job than these: of the others no more has begun than is known to have, also after a loss of power.
+  virtual void go_no_further(std::span<const model::JobId> but) = 0;
   virtual std::vector<model::Task> running() = 0;  // of all jobs; after a crash: what the lanes' records must explain
   // Records ends and takes tasks, in one transaction: what a lane does between two tasks. An end of a run that is not
   // going on changes nothing, so an end may be recorded twice. That what was taken may begin is on the disk when this returns:

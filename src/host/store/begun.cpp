@@ -58,6 +58,14 @@ void move_mark(Database& db, const JobRow& row, TaskIndex index, WallTime now, M
 
 void forget_mark(Database& db, JobId job) { db.run("DELETE FROM begun WHERE job = ?", job); }
 
+std::vector<JobId> marked_further(Database& db, std::span<const JobId> but) {
+  std::vector<JobId> jobs;
+  Rows rows = db.query("SELECT begun.job FROM begun JOIN job ON job.id = begun.job WHERE begun.upto > job.next");
+  while (rows.next())
+    if (std::ranges::find(but, rows.count(0)) == but.end()) jobs.push_back(rows.count(0));
+  return jobs;
+}
+
 void count_as_begun(Database& db, Ledger& ledger, std::string_view boot) {
   std::vector<Mark> marks;
   {

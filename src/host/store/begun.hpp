@@ -9,7 +9,9 @@
 // held) is taken with a sync of its own.
 #pragma once
 
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/time.hpp"
 #include "host/store/job_row.hpp"
@@ -23,6 +25,9 @@ bool may_begin(Database& db, model::JobId job, model::TaskIndex index, WallTime 
 void move_mark(Database& db, const JobRow& row, model::TaskIndex index, WallTime now, Millis sync_time);
 
 void forget_mark(Database& db, model::JobId job);
+
+// The jobs with a mark beyond what has begun, but for these.
+std::vector<model::JobId> marked_further(Database& db, std::span<const model::JobId> but);
 
 // Where the marks are of another boot: what may have begun then and has no row runs in a lane that there is not.
 void count_as_begun(Database& db, Ledger& ledger, std::string_view boot);

@@ -221,6 +221,15 @@ void SqliteJobStore::booted(std::string_view boot, WallTime now) {
   writing.commit(false);
 }
 
+// What has begun has rows, and they are on the disk with this, too: it is one log.
+void SqliteJobStore::go_no_further(std::span<const JobId> but) {
+  Database& db = file_.database();
+  if (marked_further(db, but).empty()) return;
+  JobDatabase::Writing writing(file_, Durable::now, pages_of_turns);
+  for (const JobId job : marked_further(db, but)) forget_mark(db, job);
+  writing.commit(false);
+}
+
 void SqliteJobStore::rest() { file_.rest(); }
 
 // Of what is in the file, and stands in lanes' records: the same after a boot, on another disk, for another version of thole.

@@ -225,6 +225,34 @@ TEST_F(PowerLoss, AfterTheSameBootNothingIsCountedAsBegun) {
   EXPECT_GE(store->running().size(), 100u);
 }
 
+// Its lanes have ended, since it is held or the queue drained.
+TEST_F(PowerLoss, OfAJobThatNobodyWorksForNoMoreHasBegunThanIsKnown) {
+  const auto id = submit(400);
+  store->booted("this boot", at(0));
+  for (int i = 0; i < 100; ++i) {
+    take(id, 1, WallTime(at(0) + Millis(i)));
+    finish(id, static_cast<model::TaskIndex>(i), TaskState::done, WallTime(at(0) + Millis(i)));
+  }
+  const std::size_t before = disk.syncs();
+  store->go_no_further({{id}});
+  EXPECT_EQ(disk.syncs(), before) << "somebody works for it";
+  store->go_no_further({});
+  const std::size_t moment = disk.moments(), syncs = disk.syncs();
+  EXPECT_GT(syncs, before);
+  store->go_no_further({});
+  EXPECT_EQ(disk.syncs(), syncs) << "that is on the disk";
+  std::mt19937 random(12);
+  const std::string image = directory + "/image";
+  std::filesystem::create_directory(image);
+  disk.image(moment, directory, image, random);
+  SqliteJobStore after(JobStoreOptions{.directory = image});
+  after.booted("the next boot", at(1'000));
+  EXPECT_THAT(after.running(), IsEmpty());
+  EXPECT_EQ(after.jobs({}).at(0).counts[TaskState::done], 100u);
+  EXPECT_EQ(after.jobs({}).at(0).counts[TaskState::queued], 300u);
+  expect_sound(after, image);
+}
+
 using FullDisk = PowerLoss;
 
 TEST_F(FullDisk, RefusesASubmissionWholeAndTakesItLater) {
