@@ -266,6 +266,7 @@ void Lane::begin(const port::TakenTask& taken) {
                       [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); },
                       &seat_.record->commands[taken.place]};
     record.pid = keeper_->start(spec, run);
+    seat_.record->command_seals[taken.place] = model::command_seal(*seat_.record, taken.place);
     running_.emplace(taken.place, std::move(running));
   } catch (const Error& error) {
     if (!is_want(error.sys_errno())) return could_not_begin(running, error);

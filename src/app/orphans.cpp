@@ -44,9 +44,9 @@ void Orphans::take_up(const model::Task& task, std::shared_ptr<model::LaneRecord
   orphan.run.mark = task_mark(secret_, task.job, task.index, task.runs);
   const model::LanePlace* place = place_of(task, orphan.record.get());
   if (place && std::string_view(orphan.record->boot.data()) == ports_.boot) {
-    orphan.run.pid_namespace = orphan.record->pid_namespace;
+    orphan.run.pid_namespace = model::pid_namespace_of(*orphan.record);
     orphan.run.command = place->pid;
-    orphan.run.identity = orphan.record->commands[static_cast<std::size_t>(place - orphan.record->places.data())];
+    orphan.run.identity = model::command_of(*orphan.record, static_cast<std::size_t>(place - orphan.record->places.data()));
   }
   orphans_.push_back(std::move(orphan));
 }

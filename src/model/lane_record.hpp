@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -93,6 +94,9 @@ struct LaneRecord {
   std::array<ProcessIdentity, lane_places> commands;   // of these places
   std::array<EndingOfOrphan, lane_places> endings;     // by the runner
   std::uint64_t pid_namespace;               // of the lane, by the kernel's number of it; 0: not known
+  // Whose these are: a lane of an earlier build leaves what one before it has noted there.
+  std::array<std::uint32_t, lane_places> command_seals;   // command_seal()
+  std::uint32_t namespace_seal;              // namespace_seal()
 };
 
 inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
@@ -117,6 +121,30 @@ inline std::uint32_t run_seal(const LanePlace& place, std::string_view mark) {
   std::uint32_t hash = sealed(seal_of_nothing, static_cast<std::uint64_t>(place.started_ms));
   for (const char character : mark) hash = sealed(hash, static_cast<unsigned char>(character));
   return hash;
+}
+
+// Which command has this identity.
+inline std::uint32_t command_seal(const LaneRecord& record, std::size_t number) {
+  const LanePlace& place = record.places[number];
+  const ProcessIdentity& command = record.commands[number];
+  std::uint32_t hash = seal_of_nothing;
+  for (const std::uint64_t value : {place.job, place.task, std::uint64_t{place.runs}, static_cast<std::uint64_t>(place.started_ms),
+                                    std::uint64_t{static_cast<std::uint32_t>(place.pid)}, command.start_ticks, command.number})
+    hash = sealed(hash, value);
+  return sealed(hash, static_cast<std::uint32_t>(record.pid));
+}
+inline ProcessIdentity command_of(const LaneRecord& record, std::size_t number) {
+  return record.command_seals[number] == command_seal(record, number) ? record.commands[number] : ProcessIdentity{};
+}
+
+// Which lane was in this pid namespace.
+inline std::uint32_t namespace_seal(const LaneRecord& record) {
+  std::uint32_t hash = sealed(sealed(seal_of_nothing, static_cast<std::uint32_t>(record.pid)), record.pid_namespace);
+  for (const char character : record.boot) hash = sealed(hash, static_cast<unsigned char>(character));
+  return hash;
+}
+inline std::uint64_t pid_namespace_of(const LaneRecord& record) {
+  return record.namespace_seal == namespace_seal(record) ? record.pid_namespace : 0;
 }
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"

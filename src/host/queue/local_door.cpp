@@ -80,9 +80,9 @@ std::optional<port::RunTrace> trace_in(const model::LaneRecord& record, const mo
     if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
     if (place.runs != task.runs) continue;
     run.command = place.pid;
-    run.identity = record.commands[i];
+    run.identity = model::command_of(record, i);
   }
-  run.pid_namespace = record.pid_namespace;
+  run.pid_namespace = model::pid_namespace_of(record);
   return run;
 }
 

@@ -156,6 +156,7 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   (void)let_descendants_copy();   // a job's claim has no door to ask at: what claims inside copies its locks from here
   seat.record->pid_namespace = pid_namespace();
   seat.record->pid = ::getpid();
+  seat.record->namespace_seal = model::namespace_seal(*seat.record);
   int status = 125;
   try {
     status = work(seat);

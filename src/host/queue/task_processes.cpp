@@ -121,7 +121,7 @@ Fd end_of(pid_t pid) {
 
 model::ProcessIdentity identity_of(pid_t pid) {
   const auto process = read_process(pid);
-  return {process ? start_for_all(*process) : 0, number_of(open_pidfd(pid))};
+  return {process && process->parent == ::getpid() ? start_for_all(*process) : 0, number_of(open_pidfd(pid))};
 }
 
 // Of our own processes alone: anybody can write any mark into the environment of his.

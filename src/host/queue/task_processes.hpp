@@ -38,7 +38,7 @@ bool looked(const Question& question) {
   return yes;
 }
 
-// Of a process that is ours to wait for, or lives.
+// Of a child of ours. A /proc of another pid namespace has another process under its number.
 model::ProcessIdentity identity_of(pid_t pid);
 
 struct TaskProcess {

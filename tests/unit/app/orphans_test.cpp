@@ -129,11 +129,24 @@ TEST_F(OrphansTest, ALimitGoesByTheStartOfTheCommandAndNotByTheClock) {
   const std::int64_t started = now.tv_sec * ticks + now.tv_nsec * ticks / 1'000'000'000 - 30 * ticks - half_a_second;
   if (started <= 0) GTEST_SKIP() << "this machine has been up for less than 31 s";
   record.commands[0].start_ticks = static_cast<std::uint64_t>(started);
+  record.command_seals[0] = model::command_seal(record, 0);
   lanes.begin(task);
   alter(task.job, port::Verb::pause);
   settle(store->running().at(0));
   EXPECT_LE(record.places[0].limit_clock, -1 - 30);
   EXPECT_GT(record.places[0].limit_clock, -1 - 90) << "99 s by the clock";
+}
+
+// A lane of an earlier build leaves there what one before it has noted.
+TEST_F(OrphansTest, TheStartOfTheCommandOfAnotherRunSaysNothing) {
+  const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
+  record.commands[0] = {1, 77};
+  record.command_seals[0] = model::command_seal(record, 0);
+  ++record.places[0].started_ms;
+  lanes.begin(task);
+  alter(task.job, port::Verb::pause);
+  settle(store->running().at(0));
+  EXPECT_EQ(record.places[0].limit_clock, -1 - 98) << "by the clock";
 }
 
 // Of two tasks of a lane the lock is one.

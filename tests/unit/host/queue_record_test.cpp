@@ -56,6 +56,28 @@ TEST_P(QueueRecords, OfAnEarlierBuildIsReadWhereThereIsNoRoomToMakeItLonger) {
 INSTANTIATE_TEST_SUITE_P(Builds, QueueRecords,
                          testing::Values(offsetof(model::LaneRecord, commands), offsetof(model::LaneRecord, endings)));
 
+// It knows the fields up to the commands, and leaves the rest as it is.
+TEST_F(QueueFileTest, WhatALaneOfAnEarlierBuildLeavesAsItIsIsNotTakenForItsOwn) {
+  LocalLanes lanes(directory_);
+  const auto seat = lanes.take(0, 1);
+  model::LaneRecord& record = *seat->record;
+  record.pid = 100;
+  record.pid_namespace = 4'026'532'000;
+  record.namespace_seal = model::namespace_seal(record);
+  record.places[2].pid = 101;
+  record.places[2].started_ms = 5;
+  record.commands[2] = {7, 8};
+  record.command_seals[2] = model::command_seal(record, 2);
+  EXPECT_EQ(model::pid_namespace_of(record), 4'026'532'000u);
+  EXPECT_EQ(model::command_of(record, 2).start_ticks, 7u);
+  record.places[2].pid = 102;
+  EXPECT_EQ(model::command_of(record, 2).start_ticks, 0u);
+  EXPECT_EQ(model::command_of(record, 2).number, 0u);
+  EXPECT_EQ(model::pid_namespace_of(record), 4'026'532'000u);
+  record.pid = 200;
+  EXPECT_EQ(model::pid_namespace_of(record), 0u);
+}
+
 TEST_F(QueueFileTest, ANewLaneLeavesNothingOfHowTheEndOfAnotherOnesTaskWent) {
   LocalLanes lanes(directory_);
   lanes.take(0, 1)->record->endings[5].steps.store(2);
