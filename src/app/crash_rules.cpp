@@ -4,17 +4,30 @@
 
 namespace thole::app {
 
-Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot, std::uint32_t store) {
+namespace {
+
+// What the record of a lane does not say has begun.
+Remains not_noted(model::Boot boot) {
+  if (boot == model::Boot::another) return Unknown{boot};
+  if (boot == model::Boot::untold) return Untold{};
+  return NeverBegan{};
+}
+
+}  // namespace
+
+Remains remains_of(const model::Task& task, const model::LaneRecord* record, model::Boot boot, std::uint32_t store) {
+  using model::Boot;
+  if (task.lane == model::lane_of_untold) return Untold{};
   if (!record || record->magic != model::lane_magic) return Unknown{};
   if (store != 0 && record->store != 0 && record->store != store) return Unknown{};
-  const bool same_boot = std::string_view(record->boot.data()) == boot;
   for (const model::LanePlace& place : record->places) {
     const model::TaskPhase phase = place.phase.load();
     if (phase == model::TaskPhase::none || place.job != task.job || place.task != task.index || place.runs != task.runs)
       continue;
-    if (phase == model::TaskPhase::ended && !same_boot && place.seal != model::end_seal(place)) return Unknown{false};
-    if (phase == model::TaskPhase::reached || (phase == model::TaskPhase::taken && !same_boot)) return Unknown{same_boot};
-    if (phase == model::TaskPhase::taken) return NeverBegan{};
+    const bool sure = boot == Boot::this_one || place.seal == model::end_seal(place);
+    if (phase == model::TaskPhase::ended && !sure) return Unknown{boot};
+    if (phase == model::TaskPhase::reached) return Unknown{boot};
+    if (phase == model::TaskPhase::taken) return not_noted(boot);
     Ended ended;
     if (place.exit_code >= 0) ended.ending.exit_code = place.exit_code;
     if (place.signal >= 0) ended.ending.signal = place.signal;
@@ -25,8 +38,7 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, std
     if (place.peak_gpu_mib != 0) ended.peak_gpu_mib = place.peak_gpu_mib;
     return ended;
   }
-  if (!same_boot) return Unknown{false};
-  return NeverBegan{};
+  return not_noted(boot);
 }
 
 model::LanePlace* place_of(const model::Task& task, model::LaneRecord* record) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include "model/boot.hpp"
 #include "model/job.hpp"
 #include "model/lane_record.hpp"
 #include "plan/task_fate.hpp"
@@ -18,13 +19,14 @@ struct Ended {
   std::optional<std::uint64_t> peak_memory_kib, peak_gpu_mib;
 };
 struct Unknown {                                 // it began, and nobody saw its end
-  bool same_boot = true;                         // something of it may live
+  model::Boot boot = model::Boot::this_one;      // under which it began; of another one nothing lives
 };
-using Remains = std::variant<NeverBegan, Ended, Unknown>;
+struct Untold {};                                // whether it began: perhaps this is another boot
+using Remains = std::variant<NeverBegan, Ended, Unknown, Untold>;
 
-// `record`: null where it is missing.
+// `record`: null where it is missing. `boot`: under which it was written.
 // `store`: JobWork::origin() of the task's; a lane of another one says nothing of it. 0: not asked.
-Remains remains_of(const model::Task& task, const model::LaneRecord* record, std::string_view boot, std::uint32_t store = 0);
+Remains remains_of(const model::Task& task, const model::LaneRecord* record, model::Boot boot, std::uint32_t store = 0);
 
 // Where a lane has noted this run of the task; null where it has not.
 model::LanePlace* place_of(const model::Task& task, model::LaneRecord* record);

@@ -38,26 +38,45 @@ Millis for_all(SteadyTime time) {
 
 }  // namespace
 
-// How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
 void Orphans::take_up(const model::Task& task, std::shared_ptr<model::LaneRecord> record) {
   Orphan orphan{.task = task, .record = std::move(record)};
   orphan.run.mark = task_mark(secret_, task.job, task.index, task.runs);
-  const model::LanePlace* place = place_of(task, orphan.record.get());
-  if (place && std::string_view(orphan.record->boot.data()) == ports_.boot) {
-    orphan.run.pid_namespace = model::pid_namespace_of(*orphan.record);
-    orphan.run.command = place->pid;
-    orphan.run.identity = model::command_of(*orphan.record, static_cast<std::size_t>(place - orphan.record->places.data()));
-  }
   orphans_.push_back(std::move(orphan));
+}
+
+// How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
+void Orphans::trace(Orphan& orphan) {
+  model::LaneRecord* record = orphan.record.get();
+  if (!record) return;
+  boots_.learn(*record, static_cast<bool>(orphan.lock));
+  orphan.boot = boots_.of(model::boot_of(*record));
+  const model::LanePlace* place = place_of(orphan.task, record);
+  if (!place || orphan.boot == model::Boot::another) return;
+  const auto command = model::noted_command(*record, static_cast<std::size_t>(place - record->places.data()), orphan.boot);
+  orphan.run.pid_namespace = model::pid_namespace_of(*record);
+  orphan.run.command = command.pid;
+  orphan.run.identity = command.identity;
+}
+
+// In a container what nobody knows to have been started there is not seen.
+void Orphans::refuse_untold(const Orphan& orphan, const Remains& remains) const {
+  const bool elsewhere = orphan.run.pid_namespace == 0 && !ports_.boot.kernels_own;
+  if (!std::holds_alternative<Untold>(remains) && (orphan.boot != model::Boot::untold || !elsewhere)) return;
+  throw port::Unseen(
+      Error(ErrorCode::unavailable, "a container has a boot id of its own, so that it cannot be told whether the machine was "
+                                    "booted since").hint("any thole command where the queue's tasks were started"));
 }
 
 // Its lock is looked at first: what nobody has locked changes no more, and what is recorded of it after that is all there is.
 // A child on its way to execve outlives its lane, and has the lock, also of a task that has not begun by its record.
 std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
-  orphan.lock = std::move(ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane)).end);
-  Remains remains = remains_of(orphan.task, orphan.record.get(), ports_.boot, store_);
+  if (orphan.task.lane < model::lane_of_untold)
+    orphan.lock = std::move(ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane)).end);
+  trace(orphan);
+  Remains remains = remains_of(orphan.task, orphan.record.get(), orphan.boot, store_);
   const auto* unknown = std::get_if<Unknown>(&remains);
-  if (std::holds_alternative<Ended>(remains) || (unknown && !unknown->same_boot)) return remains;
+  if (std::holds_alternative<Ended>(remains) || (unknown && unknown->boot == model::Boot::another)) return remains;
+  refuse_untold(orphan, remains);
   if (unknown) find_living(orphan);
   if (!lives(orphan)) return remains;
   go_on_counting(orphan);
@@ -72,7 +91,7 @@ std::optional<Remains> Orphans::look_at(Orphan& orphan) {
   if (any_ended(orphan.processes)) find_living(orphan);
   if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
   if (lives(orphan)) return std::nullopt;
-  Remains remains = remains_of(orphan.task, orphan.record.get(), ports_.boot, store_);
+  Remains remains = remains_of(orphan.task, orphan.record.get(), orphan.boot, store_);
   if (std::holds_alternative<Unknown>(remains)) find_living(orphan);
   return lives(orphan) ? std::nullopt : std::optional(std::move(remains));
 }
@@ -214,10 +233,22 @@ void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
   for (model::JobId job : turn.ended) notify(ports_, job);
 }
 
+// Of many tasks of a job the same is said once.
+void Orphans::say_untold(const Orphan& orphan, const std::string& text) const {
+  const auto is_told = [&](const Orphan& other) {
+    return &other != &orphan && other.unseen && other.trouble.is_on() && other.task.job == orphan.task.job &&
+           other.task.lane == orphan.task.lane;
+  };
+  if (std::ranges::any_of(orphans_, is_told)) return;
+  ports_.say(fmt::format("job {0}: some of its tasks may have begun, and count as running: {1}; if none of them runs: "
+                         "thole cancel --force {0}", orphan.task.job, text));
+}
+
 // Neither ended nor called lost: it would run twice. Who cancels it is obeyed by the first runner that sees it. That it is over
 // a person may know (`cancel --force`), where nothing has its lane's lock any more; nothing begins again by that.
 std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen) {
   const auto say = [&](const std::string& text) {
+    if (orphan.task.lane == model::lane_of_untold) return say_untold(orphan, text);
     ports_.say(fmt::format("job {0}.{1}: its lane died, and what is left of it is not seen from here, so that it counts as "
                            "running: {2}; if it is over: thole cancel --force {0}.{1}", orphan.task.job, orphan.task.index,
                            text));

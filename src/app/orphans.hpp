@@ -23,6 +23,8 @@ class Orphans {
     store_ = store;
   }
 
+  model::Boots& boots() { return boots_; }
+
   // A task that the store says runs in a lane that is dead; `record`: what that one has left, null where it is missing. The
   // next look settles it.
   void take_up(const model::Task& task, std::shared_ptr<model::LaneRecord> record);
@@ -45,6 +47,7 @@ class Orphans {
     model::Task task;
     std::shared_ptr<model::LaneRecord> record;
     port::RunTrace run{};
+    model::Boot boot = model::Boot::this_one;    // of its record
     bool looked_at = false;                      // what follows is known
     bool seen = false;                           // something of it that lived
     std::vector<Fd> processes{};
@@ -65,6 +68,9 @@ class Orphans {
 
   std::optional<Remains> look_at(Orphan& orphan);
   std::optional<Remains> first_look_at(Orphan& orphan);
+  void trace(Orphan& orphan);
+  void refuse_untold(const Orphan& orphan, const Remains& remains) const;
+  void say_untold(const Orphan& orphan, const std::string& text) const;
   bool lives(const Orphan& orphan) const;
   std::optional<Remains> of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen);
   void act_on(Orphan& orphan, const std::optional<model::Task>& task);
@@ -78,6 +84,7 @@ class Orphans {
   void record_end(const Orphan& orphan, const Remains& remains);
 
   const QueuePorts& ports_;
+  model::Boots boots_{ports_.boot};
   HashKey secret_;                               // of the marks of the queue's tasks
   std::uint32_t store_ = 0;                      // which file they are in
   std::vector<Orphan> orphans_;

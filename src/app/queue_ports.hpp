@@ -9,6 +9,7 @@
 #include "app/acquire.hpp"
 #include "app/binding.hpp"
 #include "base/keyed_hash.hpp"
+#include "model/boot.hpp"
 #include "port/job_store.hpp"
 #include "port/lanes.hpp"
 #include "port/queue_door.hpp"
@@ -29,7 +30,7 @@ struct QueuePorts {
   std::map<std::string, std::string> carry;      // variables by which a job's own thole finds the same machine and queue
   std::string queue;                             // the directory of the queue, said by its tasks
   std::string host;                              // the machine's name, for people
-  std::string boot;                              // the kernel's boot id
+  model::BootId boot;
   std::function<void(const std::string&)> say;   // into the runner's own log
 };
 

@@ -116,11 +116,14 @@ class Runner {
 
 // Lanes of runners before us. Tasks that the store says run in a lane of which there are not even files are settled, too.
 void Runner::adopt() {
-  ports_.jobs.booted(ports_.boot, ports_.clock.wall());
+  std::vector<port::LaneView> views = ports_.lanes.look();
+  for (const port::LaneView& view : views)
+    if (view.record) orphans_.boots().learn(*view.record, view.held);
+  ports_.jobs.booted(orphans_.boots(), ports_.clock.wall());
   store_ = ports_.jobs.origin();
   orphans_.of_queue(ports_.jobs.secret(), store_);
   std::set<std::uint64_t> known;
-  for (port::LaneView& view : ports_.lanes.look()) {
+  for (port::LaneView& view : views) {
     known.insert(view.number);
     if (!view.problem.empty()) {
       leave_alone(view.number, view.problem);

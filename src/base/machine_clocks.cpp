@@ -17,12 +17,17 @@ namespace {
 ClocksAhead read_clocks_ahead() {
   char own[64] = {}, of_children[64] = {};
   ClocksAhead ahead;
-  if (::readlink("/proc/self/ns/time", own, sizeof own - 1) <= 0 ||
-      ::readlink("/proc/self/ns/time_for_children", of_children, sizeof of_children - 1) <= 0 ||
+  if (::readlink("/proc/self/ns/time", own, sizeof own - 1) <= 0) {
+    ahead.known = ::access("/proc/self/ns/pid", F_OK) == 0;   // a kernel without time namespaces
+    return ahead;
+  }
+  if (::readlink("/proc/self/ns/time_for_children", of_children, sizeof of_children - 1) <= 0 ||
       std::string_view(own) != of_children)
     return ahead;
-  const std::string offsets = read_file("/proc/self/timens_offsets", 4096).value_or("");
-  for (std::string_view line : split_lines(offsets)) {
+  const std::optional<std::string> offsets = read_file("/proc/self/timens_offsets", 4096);
+  if (!offsets) return ahead;
+  ahead.known = true;
+  for (std::string_view line : split_lines(*offsets)) {
     char clock[16] = {};
     long long seconds = 0, nanoseconds = 0;
     if (std::sscanf(std::string(line).c_str(), "%15s %lld %lld", clock, &seconds, &nanoseconds) != 3) continue;
@@ -46,5 +51,7 @@ Millis since_boot() {
   const auto ours = std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
   return std::chrono::duration_cast<Millis>(ours - clocks_ahead().boottime);
 }
+
+std::optional<Millis> known_since_boot() { return clocks_ahead().known ? std::optional(since_boot()) : std::nullopt; }
 
 }  // namespace thole

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 
 #include "base/time.hpp"
 
@@ -10,9 +11,11 @@ namespace thole {
 // By how much ours are ahead. A program does not change that under its threads.
 struct ClocksAhead {
   std::chrono::nanoseconds boottime{0}, monotonic{0};
+  bool known = false;                            // else they are taken for the machine's
 };
 const ClocksAhead& clocks_ahead();
 
 Millis since_boot();                             // of the machine, the same in every time namespace
+std::optional<Millis> known_since_boot();        // nothing where /proc does not tell what is ours and what is the machine's
 
 }  // namespace thole

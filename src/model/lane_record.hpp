@@ -67,6 +67,9 @@ inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled =
 
 inline constexpr unsigned lane_places = 64;
 
+// No lane's numbers. What may have begun under another boot, as far as the queue's file says, and when that is not sure either.
+inline constexpr std::uint64_t lane_of_another_boot = 0xffffffff, lane_of_untold = 0xfffffffe;
+
 // How far the end of a task is whose lane is dead. Runners end, too: the next one goes on where this one was. It names its run
 // itself, since a lane of an earlier build leaves it as it is: also by the mark and the start, since the first job of another
 // queue's file in the same directory has the same number.
@@ -128,10 +131,10 @@ inline std::uint32_t command_seal(const LaneRecord& record, std::size_t number) 
   const LanePlace& place = record.places[number];
   const ProcessIdentity& command = record.commands[number];
   std::uint32_t hash = seal_of_nothing;
-  for (const std::uint64_t value : {place.job, place.task, std::uint64_t{place.runs}, static_cast<std::uint64_t>(place.started_ms),
-                                    std::uint64_t{static_cast<std::uint32_t>(place.pid)}, command.start_ticks, command.number})
+  for (const std::uint64_t value : {place.job, place.task, std::uint64_t{place.runs}, command.start_ticks, command.number,
+                                    static_cast<std::uint64_t>(place.started_ms)})
     hash = sealed(hash, value);
-  return sealed(hash, static_cast<std::uint32_t>(record.pid));
+  return sealed(sealed(hash, static_cast<std::uint32_t>(place.pid)), static_cast<std::uint32_t>(record.pid));
 }
 inline ProcessIdentity command_of(const LaneRecord& record, std::size_t number) {
   return record.command_seals[number] == command_seal(record, number) ? record.commands[number] : ProcessIdentity{};

@@ -91,7 +91,7 @@ app::QueuePorts Queue::ports() {
           .carry = carry(),
           .queue = directory_,
           .host = name.empty() ? "localhost" : name,
-          .boot = host::known_boot_id(),
+          .boot = host::known_boot(),
           .say = [this](const std::string& text) {
             const Fd log = open_at(AT_FDCWD, (directory_ + "/runner.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
             if (log && static_cast<std::size_t>(std::max<off_t>(::lseek(log.get(), 0, SEEK_END), 0)) > longest_runner_log &&

@@ -1,7 +1,7 @@
 """What a queue looks like after the machine was booted: all that its files say was said under another boot id.
 
-Nothing of the queue may live. The file is changed by a process that ends without closing it, so that whoever opens it next reads
-its log as it was left.
+Nothing of the queue may live. The file is changed by a process that ends without closing it, so that whoever opens it next
+reads its log as it was left.
 """
 import os
 import pathlib

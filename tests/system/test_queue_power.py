@@ -2,12 +2,11 @@
 
 The disk that forgets is a preloaded library (fake/power_cut.c): of the queue it has what was synced, and of the lanes' records
 what they were at some earlier moment, as a kernel writes them when it likes. With THOLE_POWER_CUTS=N the same is done N times
-on a real file system: ext4 on a loop device, whose backing file is copied while every process stands still. The next boot is
-another boot id, mounted over the kernel's in a mount namespace of this process, so all of this takes root.
+on a real file system: ext4 on a loop device, whose backing file is copied while every process stands still; this takes root.
+The next boot is this one: what is left on the disk is made to be of another.
 """
 # ctest: timeout 900
 import collections
-import ctypes
 import fcntl
 import os
 import pathlib
@@ -15,25 +14,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import uuid
 
 import pytest
 
+from other_boots import booted_since
 from queue_inside import Queue
 from run_tools import BUILD, THOLE, eventually, gone
 
-CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x1000, 0x4000, 0x40000, 2
-BOOT_ID = b"/proc/sys/kernel/random/boot_id"
 CUTS = int(os.environ.get("THOLE_POWER_CUTS", "0"))
-libc = ctypes.CDLL(None, use_errno=True)
 
 # What has been started, and what has ended with 0, of each task: one line each, on a disk that keeps all.
 TASK = """echo "start $THOLE_TASK_INDEX" >> "$JOURNAL"; sleep {}; echo "end $THOLE_TASK_INDEX" >> "$JOURNAL" """
-
-
-def own_mounts():
-    if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
-        pytest.skip(f"no mount namespace here: {os.strerror(ctypes.get_errno())}")
 
 
 class Powered(Queue):
@@ -41,17 +32,9 @@ class Powered(Queue):
 
     def __init__(self, folder):
         super().__init__(folder, machine="2xA100")
-        self.boot = self.folder / "boot_id"
         self.journal = self.folder / "journal"
         self.journal.touch()
         self.environment["JOURNAL"] = str(self.journal)
-        own_mounts()
-        self.new_boot()
-        if libc.mount(os.fsencode(self.boot), BOOT_ID, None, MS_BIND, None) != 0:
-            pytest.skip(f"the boot id cannot be another one here: {os.strerror(ctypes.get_errno())}")
-
-    def new_boot(self):
-        self.boot.write_text(f"{uuid.uuid4()}\n")
 
     def everybody(self):
         return [pid for pid in [self.runner()] if pid] + self.lanes() + self.commands()
@@ -64,7 +47,6 @@ class Powered(Queue):
             self.kill(victims)
             return all(gone(pid) for pid in victims) and not self.everybody()
         eventually(dead, self.who_lives)
-        self.new_boot()
         shutil.rmtree(self.folder / "claims", ignore_errors=True)
 
     def journal_counts(self):
@@ -126,6 +108,7 @@ class Forgetful(Powered):
             (self.directory / "lanes").mkdir(mode=0o700)
             for name, content in records.items():
                 (self.directory / "lanes" / name).write_bytes(content)
+        booted_since(self.directory)
         return starts, ends
 
     def records(self):
@@ -139,7 +122,6 @@ def queue(tmp_path):
     made = Forgetful(tmp_path)
     yield made
     made.end_everything()
-    libc.umount2(BOOT_ID, MNT_DETACH)
 
 
 def goes_on(queue, job, tasks):
@@ -198,6 +180,7 @@ class OnABlockDevice(Powered):
         subprocess.run(["umount", self.mounted], check=True)
         left.rename(self.image)
         self.mount()
+        booted_since(self.directory)
         return starts, ends
 
 
@@ -224,5 +207,4 @@ def test_the_same_on_a_real_file_system(tmp_path):
         finally:
             queue.end_everything()
             subprocess.run(["umount", "-l", queue.mounted], check=False)
-            libc.umount2(BOOT_ID, MNT_DETACH)
     print(dict(total), file=sys.stderr)

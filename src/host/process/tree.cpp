@@ -1,9 +1,11 @@
 #include "host/process/tree.hpp"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -83,6 +86,18 @@ std::vector<ProcessStat> hidden_children(std::span<const pid_t> known) {
     hidden.push_back(std::move(process));
   }
   return hidden;
+}
+
+constexpr const char* boot_id_file = "/proc/sys/kernel/random/boot_id";
+
+// Nothing is mounted over this file of /proc (which a kernel before 5.8 does not tell), nor over a directory above it.
+bool is_kernels_own(const char* path) {
+  constexpr decltype(std::declval<struct statfs>().f_type) proc = 0x9fa0;
+  constexpr std::uint64_t mount_root = 0x2000;   // STATX_ATTR_MOUNT_ROOT of linux/stat.h
+  struct statfs system {};
+  struct statx about {};
+  if (::statfs(path, &system) != 0 || system.f_type != proc) return false;
+  return ::statx(AT_FDCWD, path, 0, STATX_TYPE, &about) != 0 || (about.stx_attributes & mount_root) == 0;
 }
 
 bool environment_has(const std::string& environment, const std::string& beginning) {
@@ -191,15 +206,14 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
 }
 
 std::string boot_id() {
-  return std::string(trim(read_file("/proc/sys/kernel/random/boot_id", 64).value_or("")));
+  return std::string(trim(read_file(boot_id_file, 64).value_or("")));
 }
 
-std::string known_boot_id() {
+model::BootId known_boot() {
   errno = 0;
   std::string id = boot_id();
-  if (id.empty())
-    throw Error(ErrorCode::unavailable, "cannot read the boot's id").about("/proc/sys/kernel/random/boot_id").because(errno);
-  return id;
+  if (id.empty()) throw Error(ErrorCode::unavailable, "cannot read the boot's id").about(boot_id_file).because(errno);
+  return {std::move(id), is_kernels_own(boot_id_file)};
 }
 
 pid_t calling_shell() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/shell_kind.hpp"
+#include "model/boot.hpp"
 
 namespace thole::host {
 
@@ -92,9 +93,9 @@ std::string claim_of(pid_t pid);
 enum class Word { there, missing, untold };
 Word look_for_word(pid_t pid, const std::string& beginning);
 
-// The kernel's name for the time since it started; empty where it tells none.
+// The kernel's name for the time since it started, or a container's (model/boot.hpp); empty where it tells none.
 std::string boot_id();
-std::string known_boot_id();                     // throws Error(unavailable): who takes this for another boot loses what runs
+model::BootId known_boot();                      // throws Error(unavailable): who takes this for another boot loses what runs
 
 // The direct children of this process, zombies and those that /proc hides too; nothing where the kernel does not list them
 // (CONFIG_PROC_CHILDREN).

@@ -32,6 +32,8 @@
 #include "host/queue/task_processes.hpp"
 #include "host/queue/unseen_note.hpp"
 #include "host/surroundings/logout.hpp"
+#include "model/boot.hpp"
+#include "model/lane_record.hpp"
 
 namespace thole::host {
 namespace {
@@ -73,14 +75,16 @@ std::string what_is_in(const Pipe& pipe) {
 
 // Of which its command was reached; nothing of another boot.
 std::optional<port::RunTrace> trace_in(const model::LaneRecord& record, const model::Task& task) {
-  if (boot_id() != record.boot.data()) return std::nullopt;
+  const model::Boot boot = model::Boots(known_boot()).of(model::boot_of(record));
+  if (boot == model::Boot::another) return std::nullopt;
   port::RunTrace run;
   for (std::size_t i = 0; i < record.places.size(); ++i) {
     const model::LanePlace& place = record.places[i];
     if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
     if (place.runs != task.runs) continue;
-    run.command = place.pid;
-    run.identity = model::command_of(record, i);
+    const model::NotedCommand command = model::noted_command(record, i, boot);
+    run.command = command.pid;
+    run.identity = command.identity;
   }
   run.pid_namespace = model::pid_namespace_of(record);
   return run;
@@ -355,6 +359,7 @@ void LocalDoor::relieve(const Places& places) {
 }
 
 std::vector<std::string> LocalDoor::left_of(const model::Task& task) {
+  if (task.lane == model::lane_of_untold) return {"what is not seen from here: it may have begun before a boot of the machine"};
   const auto lane = static_cast<unsigned>(task.lane);
   const port::MappedRecord record = files_.map_record(lane, false);
   const std::optional<port::RunTrace> run = record && !lane_works(lane) ? trace_in(*record, task) : std::nullopt;

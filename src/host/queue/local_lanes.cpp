@@ -20,6 +20,7 @@
 #include "host/queue/runner_seat.hpp"
 #include "host/queue/task_processes.hpp"
 #include "host/queue/unseen_note.hpp"
+#include "model/boot.hpp"
 
 namespace thole::host {
 namespace {
@@ -35,9 +36,7 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
   record.yield.store(0);
   record.store = 0;
   record.job.store(job);
-  record.boot.fill('\0');
-  const std::string boot = known_boot_id();
-  std::copy_n(boot.begin(), std::min(boot.size(), record.boot.size() - 1), record.boot.begin());
+  model::put_boot(record, known_boot());
   record.magic = model::lane_magic;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/machine_clocks.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
 #include "host/process/signal_process.hpp"
@@ -121,7 +122,8 @@ Fd end_of(pid_t pid) {
 
 model::ProcessIdentity identity_of(pid_t pid) {
   const auto process = read_process(pid);
-  return {process && process->parent == ::getpid() ? start_for_all(*process) : 0, number_of(open_pidfd(pid))};
+  const bool known = process && process->parent == ::getpid() && clocks_ahead().known;
+  return {known ? start_for_all(*process) : 0, number_of(open_pidfd(pid))};
 }
 
 // Of our own processes alone: anybody can write any mark into the environment of his.

@@ -1,7 +1,6 @@
 #include "host/store/begun.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace thole::host {
 
@@ -12,7 +11,6 @@ using model::TaskState;
 namespace {
 
 constexpr std::int64_t tasks_at_most = 4096;     // that a mark may name at once, and a loss of power make lost
-constexpr std::int64_t no_lane = std::numeric_limits<std::uint32_t>::max();
 
 struct Mark {
   JobId job = 0;
@@ -66,7 +64,7 @@ std::vector<JobId> marked_further(Database& db, std::span<const JobId> but) {
   return jobs;
 }
 
-void count_as_begun(Database& db, Ledger& ledger, std::string_view boot) {
+void count_as_begun(Database& db, Ledger& ledger, std::uint64_t lane, std::optional<std::string_view> reason) {
   std::vector<Mark> marks;
   {
     Rows rows = db.query("SELECT job, upto, step, at FROM begun");
@@ -78,15 +76,14 @@ void count_as_begun(Database& db, Ledger& ledger, std::string_view boot) {
     if (!row || row->rest != TaskState::queued || row->next >= mark.upto) continue;
     const std::uint64_t made =
         db.run("WITH RECURSIVE n(i) AS (SELECT ?2 UNION ALL SELECT i + 1 FROM n WHERE i < ?3) "
-               "INSERT OR IGNORE INTO task(job, idx, state, runs, tries, lane, started) SELECT ?1, i, 2, 1, 1, ?4, ?5 FROM n",
-               mark.job, row->next, mark.upto - 1, no_lane, mark.at);
+               "INSERT OR IGNORE INTO task(job, idx, state, runs, tries, lane, started, reason) "
+               "SELECT ?1, i, 2, 1, 1, ?4, ?5, ?6 FROM n", mark.job, row->next, mark.upto - 1, lane, mark.at, reason);
     row->next = mark.upto;
     row->job.counts[TaskState::queued] -= made;
     row->job.counts[TaskState::running] += made;
     if (made > 0 && !row->job.started) row->job.started = mark.at;
   }
   db.run("DELETE FROM begun");
-  db.run("UPDATE queue SET boot = ?", boot);
 }
 
 }  // namespace thole::host

@@ -9,6 +9,8 @@
 // held) is taken with a sync of its own.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,7 +31,8 @@ void forget_mark(Database& db, model::JobId job);
 // The jobs with a mark beyond what has begun, but for these.
 std::vector<model::JobId> marked_further(Database& db, std::span<const model::JobId> but);
 
-// Where the marks are of another boot: what may have begun then and has no row runs in a lane that there is not.
-void count_as_begun(Database& db, Ledger& ledger, std::string_view boot);
+// Where the marks are of another boot, or may be: what may have begun then and has no row runs in a lane that there is not.
+// Where it cannot be told, `reason` says of which boot the mark was.
+void count_as_begun(Database& db, Ledger& ledger, std::uint64_t lane, std::optional<std::string_view> reason);
 
 }  // namespace thole::host

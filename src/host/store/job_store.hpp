@@ -44,7 +44,7 @@ class SqliteJobStore : public port::JobStore {
   std::optional<WallTime> next_due(WallTime now) override;
   std::vector<model::Task> running() override;
   port::Turn turn(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish, WallTime now) override;
-  void booted(std::string_view boot, WallTime now) override;
+  void booted(const model::Boots& boots, WallTime now) override;
   void go_no_further(std::span<const model::JobId> but) override;
   void rest() override;
   std::uint32_t origin() override;

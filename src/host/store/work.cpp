@@ -8,6 +8,8 @@
 #include "host/store/begun.hpp"
 #include "host/store/job_row.hpp"
 #include "host/store/job_store.hpp"
+#include "model/boot.hpp"
+#include "model/lane_record.hpp"
 
 namespace thole::host {
 
@@ -142,6 +144,44 @@ std::optional<std::vector<port::TakenTask>> take(Database& db, Ledger& ledger, c
   return taken;
 }
 
+// Of which it could not be told whether it has begun under this boot. Its reason says so, and ends with that boot.
+constexpr std::string_view perhaps_begun = "perhaps begun, under the boot ";
+
+struct UntoldRun {
+  JobId job = 0;
+  TaskIndex index = 0;
+  model::BootId boot;
+};
+
+std::vector<UntoldRun> untold_runs(Database& db) {
+  std::vector<UntoldRun> runs;
+  Rows rows = db.query("SELECT job, idx, reason FROM task INDEXED BY task_not_done WHERE state = 2 AND state <> 3 AND lane = ?",
+                       model::lane_of_untold);
+  while (rows.next()) {
+    const std::string_view reason = rows.text(2);
+    const auto boot = reason.substr(std::min(perhaps_begun.size(), reason.size()));
+    runs.push_back({rows.count(0), rows.count(1), model::boot_from_text(boot)});
+  }
+  return runs;
+}
+
+void tell_untold(Database& db, Ledger& ledger, const model::Boots& boots, WallTime now) {
+  for (const UntoldRun& run : untold_runs(db)) {
+    const model::Boot boot = boots.of(run.boot);
+    if (boot == model::Boot::untold) continue;
+    db.run("UPDATE task SET lane = ?3, reason = NULL WHERE job = ?1 AND idx = ?2", run.job, run.index,
+           model::lane_of_another_boot);
+    if (boot == model::Boot::another) continue;
+    port::TaskEnd never;
+    never.job = run.job;
+    never.index = run.index;
+    never.state = TaskState::queued;
+    never.unstarted = true;
+    never.at = now;
+    record_end(db, ledger, never);
+  }
+}
+
 }  // namespace
 
 std::vector<model::Job> SqliteJobStore::candidates(WallTime now, unsigned per_class) {
@@ -208,15 +248,25 @@ std::optional<port::Turn> SqliteJobStore::turn_with(std::span<const port::TaskEn
   return result;
 }
 
-void SqliteJobStore::booted(std::string_view boot, WallTime now) {
+void SqliteJobStore::booted(const model::Boots& boots, WallTime now) {
   Database& db = file_.database();
+  std::optional<model::BootId> marked;
   {
     Rows rows = db.query("SELECT boot FROM queue");
-    if (rows.next() && !boot.empty() && rows.text(0) == boot) return;
+    if (rows.next() && !rows.text(0).empty()) marked = model::boot_from_text(rows.text(0));
   }
+  const model::Boot boot = marked ? boots.of(*marked) : model::Boot::another;
+  if (boot == model::Boot::this_one && *marked == boots.now() && untold_runs(db).empty()) return;
   JobDatabase::Writing writing(file_, Durable::now, pages_of_turns);
   Ledger ledger(db, now);
-  count_as_begun(db, ledger, boot);
+  tell_untold(db, ledger, boots, now);
+  if (boot == model::Boot::another) count_as_begun(db, ledger, model::lane_of_another_boot, std::nullopt);
+  if (boot == model::Boot::untold) {
+    const std::string reason = std::string(perhaps_begun) + model::to_text(*marked);
+    count_as_begun(db, ledger, model::lane_of_untold, reason);
+  }
+  if (boot != model::Boot::this_one || boots.now().kernels_own)
+    db.run("UPDATE queue SET boot = ?", std::string_view(model::to_text(boots.now())));
   ledger.settle();
   writing.commit(false);
 }

@@ -12,7 +12,8 @@ namespace {
 using model::TaskPhase;
 using model::TaskState;
 
-constexpr std::string_view boot = "0f0c8d9e-boot";
+using model::Boot;
+
 const WallTime now{Millis{5'000}};
 
 model::Task running(model::JobId job, model::TaskIndex index, unsigned runs) {
@@ -28,7 +29,6 @@ model::Task running(model::JobId job, model::TaskIndex index, unsigned runs) {
 std::unique_ptr<model::LaneRecord> record(TaskPhase phase, model::JobId job, model::TaskIndex task, std::uint32_t runs) {
   auto made = std::make_unique<model::LaneRecord>();
   made->magic = model::lane_magic;
-  std::ranges::copy(boot, made->boot.begin());
   auto& place = made->places[3];
   place.phase.store(phase);
   place.job = job;
@@ -40,8 +40,8 @@ std::unique_ptr<model::LaneRecord> record(TaskPhase phase, model::JobId job, mod
   return made;
 }
 
-TaskState state_after(const model::LaneRecord* record, const model::Task& task, std::string_view booted = boot) {
-  return end_of(task, remains_of(task, record, booted), {}, now).state;
+TaskState state_after(const model::LaneRecord* record, const model::Task& task, Boot boot = Boot::this_one) {
+  return end_of(task, remains_of(task, record, boot), {}, now).state;
 }
 
 TEST(CrashRules, WhatTheRecordDoesNotNameHasNeverBegun) {
@@ -57,7 +57,7 @@ TEST(CrashRules, WhatWasTakenAndNotReachedIsQueuedAgain) {
 
 TEST(CrashRules, AnEndInTheRecordIsTheEnd) {
   const auto ended = record(TaskPhase::ended, 1, 2, 1);
-  const port::TaskEnd end = end_of(running(1, 2, 1), remains_of(running(1, 2, 1), ended.get(), boot), {}, now);
+  const port::TaskEnd end = end_of(running(1, 2, 1), remains_of(running(1, 2, 1), ended.get(), Boot::this_one), {}, now);
   EXPECT_EQ(end.state, TaskState::failed);
   EXPECT_EQ(end.exit_code, 7);
   EXPECT_EQ(end.at, WallTime{Millis{4'000}});
@@ -65,27 +65,42 @@ TEST(CrashRules, AnEndInTheRecordIsTheEnd) {
 
 TEST(CrashRules, AnEndOfAnotherBootCountsWithItsSealOnly) {
   const auto ended = record(TaskPhase::ended, 1, 2, 1);
-  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), "another boot"), TaskState::lost);
+  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), Boot::another), TaskState::lost);
   ended->places[3].seal = model::end_seal(ended->places[3]);
-  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), "another boot"), TaskState::failed);
+  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), Boot::another), TaskState::failed);
   ended->places[3].exit_code = 0;                // a sector of another moment
-  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), "another boot"), TaskState::lost);
+  EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), Boot::another), TaskState::lost);
 }
 
 // The record is memory that the kernel writes to the disk when it likes.
 TEST(CrashRules, ARecordOfAnotherBootNeverProvesThatSomethingHasNotBegun) {
   const auto of_another = record(TaskPhase::reached, 1, 3, 1), taken = record(TaskPhase::taken, 1, 2, 1);
   for (const model::LaneRecord* stale : {of_another.get(), taken.get()}) {
-    const Remains remains = remains_of(running(1, 2, 1), stale, "another boot");
+    const Remains remains = remains_of(running(1, 2, 1), stale, Boot::another);
     ASSERT_TRUE(std::holds_alternative<Unknown>(remains));
-    EXPECT_FALSE(std::get<Unknown>(remains).same_boot);
-    EXPECT_EQ(state_after(stale, running(1, 2, 1), "another boot"), TaskState::lost);
+    EXPECT_EQ(std::get<Unknown>(remains).boot, Boot::another);
+    EXPECT_EQ(state_after(stale, running(1, 2, 1), Boot::another), TaskState::lost);
   }
+}
+
+// A container has a boot id of its own: what would be queued again under this boot may have begun under another.
+TEST(CrashRules, WhereTheBootIsNotToldNothingIsSaidOfWhatHasNotBegun) {
+  const auto taken = record(TaskPhase::taken, 1, 2, 1), reached = record(TaskPhase::reached, 1, 2, 1);
+  EXPECT_TRUE(std::holds_alternative<Untold>(remains_of(running(1, 2, 1), taken.get(), Boot::untold)));
+  EXPECT_TRUE(std::holds_alternative<Untold>(remains_of(running(1, 3, 1), taken.get(), Boot::untold)));
+  EXPECT_EQ(std::get<Unknown>(remains_of(running(1, 2, 1), reached.get(), Boot::untold)).boot, Boot::untold);
+  const auto ended = record(TaskPhase::ended, 1, 2, 1);
+  EXPECT_TRUE(std::holds_alternative<Unknown>(remains_of(running(1, 2, 1), ended.get(), Boot::untold)));
+  ended->places[3].seal = model::end_seal(ended->places[3]);
+  EXPECT_TRUE(std::holds_alternative<Ended>(remains_of(running(1, 2, 1), ended.get(), Boot::untold)));
+  model::Task nowhere = running(1, 2, 1);
+  nowhere.lane = model::lane_of_untold;
+  EXPECT_TRUE(std::holds_alternative<Untold>(remains_of(nowhere, nullptr, Boot::this_one)));
 }
 
 TEST(CrashRules, WhatTheRecordKnowsOfPeaksIsKeptAndAZeroIsNotKnown) {
   const auto ended = record(TaskPhase::ended, 1, 2, 1);
-  const auto end = [&] { return end_of(running(1, 2, 1), remains_of(running(1, 2, 1), ended.get(), boot), {}, now); };
+  const auto end = [&] { return end_of(running(1, 2, 1), remains_of(running(1, 2, 1), ended.get(), Boot::this_one), {}, now); };
   EXPECT_EQ(end().peak_memory_mib, std::nullopt);
   EXPECT_EQ(end().peak_gpu_memory_mib, std::nullopt);
   ended->places[3].peak_memory_kib = 2'049;
@@ -96,10 +111,10 @@ TEST(CrashRules, WhatTheRecordKnowsOfPeaksIsKeptAndAZeroIsNotKnown) {
 
 TEST(CrashRules, WhatWasReachedIsUnknownUntilNothingOfItLives) {
   const auto reached = record(TaskPhase::reached, 1, 2, 1);
-  const Remains here = remains_of(running(1, 2, 1), reached.get(), boot);
+  const Remains here = remains_of(running(1, 2, 1), reached.get(), Boot::this_one);
   ASSERT_TRUE(std::holds_alternative<Unknown>(here));
-  EXPECT_TRUE(std::get<Unknown>(here).same_boot);
-  EXPECT_FALSE(std::get<Unknown>(remains_of(running(1, 2, 1), reached.get(), "another boot")).same_boot);
+  EXPECT_EQ(std::get<Unknown>(here).boot, Boot::this_one);
+  EXPECT_EQ(std::get<Unknown>(remains_of(running(1, 2, 1), reached.get(), Boot::another)).boot, Boot::another);
   EXPECT_EQ(state_after(reached.get(), running(1, 2, 1)), TaskState::lost);
 }
 

@@ -1,6 +1,8 @@
 // What a dead lane has left, over the real store: lanes and processes are only told of.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -147,6 +149,48 @@ TEST_F(OrphansTest, TheStartOfTheCommandOfAnotherRunSaysNothing) {
   alter(task.job, port::Verb::pause);
   settle(store->running().at(0));
   EXPECT_EQ(record.places[0].limit_clock, -1 - 98) << "by the clock";
+}
+
+// A container has a boot id of its own. Who has the lane's lock lives under this boot, whatever the ids say.
+TEST_F(OrphansTest, WhereTheBootIsNotToldTheLockTellsIt) {
+  for (const auto phase : {model::TaskPhase::taken, model::TaskPhase::reached}) {
+    const model::Task task = one_left_running(job(), phase);
+    ports.boot = {"a container's", false};
+    orphans.emplace(ports).of_queue(store->secret(), 0);
+    settle(task);
+    EXPECT_TRUE(orphans->none_is_seen());
+    EXPECT_TRUE(runs_in_store()) << "neither queued again nor lost";
+    const Fd held(::eventfd(0, EFD_CLOEXEC));
+    lanes.on_look = [&] { return Fd(::fcntl(held.get(), F_DUPFD_CLOEXEC, 3)); };
+    orphans.emplace(ports).of_queue(store->secret(), 0);
+    settle(task);
+    EXPECT_TRUE(orphans->contains(task));
+    EXPECT_FALSE(orphans->none_is_seen());
+    ::eventfd_write(held.get(), 1);
+    orphans->look_after();
+    EXPECT_FALSE(orphans->contains(task));
+    EXPECT_EQ(count(task.job, phase == model::TaskPhase::taken ? model::TaskState::queued : model::TaskState::lost), 1u);
+    alter(task.job, port::Verb::cancel);
+    lanes.on_look = [] { return Fd(); };
+  }
+}
+
+TEST_F(OrphansTest, OfManyThatMayHaveBegunTheSameIsSaidOnce) {
+  const model::JobId id = submit(job(4000));
+  store->booted(model::Boots(boot), at(0));
+  for (int i = 0; i < 100; ++i) {
+    take(id, 1, WallTime(at(0) + Millis(i)));
+    finish(id, static_cast<model::TaskIndex>(i), model::TaskState::done, WallTime(at(0) + Millis(i)));
+  }
+  ports.boot = {"a container's", false};
+  store->booted(model::Boots(ports.boot), at(1));
+  const std::size_t untold = store->running().size();
+  ASSERT_GT(untold, 1u);
+  orphans.emplace(ports).of_queue(store->secret(), 0);
+  for (const model::Task& task : store->running()) orphans->take_up(task, nullptr);
+  orphans->look_after();
+  EXPECT_EQ(store->running().size(), untold);
+  EXPECT_EQ(said.size(), 1u);
 }
 
 // Of two tasks of a lane the lock is one.

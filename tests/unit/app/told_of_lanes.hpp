@@ -16,6 +16,7 @@
 #include "host/process/local_binder.hpp"
 #include "host/queue/local_door.hpp"
 #include "host/queue/log_files.hpp"
+#include "model/boot.hpp"
 #include "unit/host/store/queue_fixture.hpp"
 
 namespace thole::host {
@@ -80,11 +81,11 @@ class LanesTest : public QueueTest {
  protected:
   LanesTest() {
     record.magic = model::lane_magic;
-    boot.copy(record.boot.data(), boot.size());
+    model::put_boot(record, boot);
     lanes.record = &record;
   }
 
-  const std::string boot = "this boot";
+  const model::BootId boot{"this boot"};
   model::LaneRecord record{};
   ToldOfLanes lanes;
   ClockOfLanes clock;

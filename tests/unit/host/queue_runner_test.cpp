@@ -38,7 +38,7 @@ TEST_F(QueueSeats, WhoCannotBeLookedAtIsNotCountedAsGone) {
       {"bearers", [&] { lanes.bearers({"no such mark"}); }},
       {"holders", [&] { lanes.holders(0, {"no such mark"}); }},
       {"the seat", [&] { look_at_seat(directory_ + "/runner"); }},
-      {"the boot", [] { known_boot_id(); }},
+      {"the boot", [] { known_boot(); }},
   };
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

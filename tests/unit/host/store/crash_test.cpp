@@ -4,12 +4,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 
 #include "base/error.hpp"
+#include "model/boot.hpp"
+#include "model/lane_record.hpp"
 #include "unit/host/store/disk_of_tests.hpp"
 #include "unit/host/store/queue_fixture.hpp"
 
@@ -40,6 +43,8 @@ void expect_sound(SqliteJobStore& store, const std::string& directory) {
   ASSERT_TRUE(rows.next());
   EXPECT_EQ(rows.text(0), "ok");
 }
+
+model::Boots boots(const std::string& id, bool kernels_own = true) { return model::Boots({id, kernels_own}); }
 
 }  // namespace
 
@@ -185,7 +190,7 @@ TEST_P(PowerLossOfTakes, NoneIsQueuedAgain) {
     std::filesystem::create_directory(image);
     disk.image(moment, directory, image, random);
     SqliteJobStore after(JobStoreOptions{.directory = image});
-    after.booted("the next boot", at(1'000));
+    after.booted(boots("the next boot"), at(1'000));
     std::size_t begun = 0, running = 0;
     for (const Taken& one : taken) {
       if (one.moment > moment) continue;
@@ -217,18 +222,55 @@ TEST_F(PowerLoss, OneSyncServesManyShortTasks) {
 
 TEST_F(PowerLoss, AfterTheSameBootNothingIsCountedAsBegun) {
   const auto id = submit(400);
-  store->booted("this boot", at(0));
+  store->booted(boots("this boot"), at(0));
   for (int i = 0; i < 100; ++i) take(id, 1, WallTime(at(0) + Millis(i)));
-  store->booted("this boot", at(1));
+  store->booted(boots("this boot"), at(1));
   EXPECT_EQ(store->running().size(), 100u);
-  store->booted("another boot", at(2));
+  store->booted(boots("another boot"), at(2));
   EXPECT_GE(store->running().size(), 100u);
+}
+
+// A container that has an id of its own cannot tell; whoever can tells what became of these, and each only once.
+TEST_F(PowerLoss, WhereItCannotBeToldWhatMayHaveBegunIsNeitherQueuedNorOfAnotherBoot) {
+  const auto id = submit(4000);
+  store->booted(boots("this boot"), at(0));
+  for (int i = 0; i < 100; ++i) take(id, 1, WallTime(at(0) + Millis(i)));
+  store->booted(boots("a container's", false), at(1));
+  const std::size_t untold = store->running().size() - 100;
+  ASSERT_GT(untold, 0u);
+  const auto of_untold = [&] {
+    return std::ranges::count_if(store->running(), [](const auto& task) { return task.lane == model::lane_of_untold; });
+  };
+  EXPECT_EQ(of_untold(), static_cast<std::ptrdiff_t>(untold));
+  take(id, 1, at(2));
+  store->booted(boots("another container's", false), at(3));
+  EXPECT_GE(of_untold(), static_cast<std::ptrdiff_t>(untold));
+  const std::size_t of_container = static_cast<std::size_t>(of_untold()) - untold;
+  expect_sound(*store, directory);
+  store->booted(boots("this boot"), at(4));
+  EXPECT_EQ(store->running().size(), 101u + of_container) << "under this boot they never began";
+  EXPECT_EQ(of_untold(), static_cast<std::ptrdiff_t>(of_container));
+  expect_sound(*store, directory);
+  store->booted(boots("a container's", false), at(5));
+  EXPECT_EQ(of_untold(), 0);
+  EXPECT_EQ(store->running().size(), 101u);
+}
+
+TEST_F(PowerLoss, WhatWasNotToldIsOfAnotherBootOnceThatIsSure) {
+  const auto id = submit(4000);
+  store->booted(boots("this boot"), at(0));
+  for (int i = 0; i < 100; ++i) take(id, 1, WallTime(at(0) + Millis(i)));
+  store->booted(boots("a container's", false), at(1));
+  const std::size_t running = store->running().size();
+  store->booted(boots("the next boot"), at(2));
+  EXPECT_EQ(store->running().size(), running);
+  EXPECT_TRUE(std::ranges::none_of(store->running(), [](const auto& task) { return task.lane == model::lane_of_untold; }));
 }
 
 // Its lanes have ended, since it is held or the queue drained.
 TEST_F(PowerLoss, OfAJobThatNobodyWorksForNoMoreHasBegunThanIsKnown) {
   const auto id = submit(400);
-  store->booted("this boot", at(0));
+  store->booted(boots("this boot"), at(0));
   for (int i = 0; i < 100; ++i) {
     take(id, 1, WallTime(at(0) + Millis(i)));
     finish(id, static_cast<model::TaskIndex>(i), TaskState::done, WallTime(at(0) + Millis(i)));
@@ -246,7 +288,7 @@ TEST_F(PowerLoss, OfAJobThatNobodyWorksForNoMoreHasBegunThanIsKnown) {
   std::filesystem::create_directory(image);
   disk.image(moment, directory, image, random);
   SqliteJobStore after(JobStoreOptions{.directory = image});
-  after.booted("the next boot", at(1'000));
+  after.booted(boots("the next boot"), at(1'000));
   EXPECT_THAT(after.running(), IsEmpty());
   EXPECT_EQ(after.jobs({}).at(0).counts[TaskState::done], 100u);
   EXPECT_EQ(after.jobs({}).at(0).counts[TaskState::queued], 300u);
