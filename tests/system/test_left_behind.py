@@ -334,3 +334,33 @@ until test -s ../daemon && test "$(cut -d ' ' -f 4 "/proc/$(cat ../daemon)/stat"
         assert not gone(int(daemon)) and gone(int((tmp_path / "its" / "daemon").read_text()))
         told = " ".join(done.stderr.split())
         assert told.count("left alone") == 1 and f"process {daemon} sleep 1000" in told, told
+
+
+def test_who_enters_the_container_of_map_leaves_it_what_is_not_its_own(queue, tmp_path):
+    """As by `docker exec -d`: the first process of a container gets the orphans of everybody in it."""
+    box = ["unshare", "-p", "-f", "--mount-proc", "--kill-child"]
+    if subprocess.run([*box, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no namespaces of one's own can be made here")
+    for name in ("1", "2", "go1", "go2"): os.mkfifo(tmp_path / name)
+    task = "echo up > $1; cat go$1"
+    with Started([*box, THOLE, "map", "--on", "0", "sh", "-c", task, "sh", ":::", "1", "2"], env=queue.environment,
+                 cwd=tmp_path) as container:
+        assert (tmp_path / "1").read_text() == "up\n"
+        first = children_of(container.pid)[0]
+        entered = ["nsenter", "-t", str(first), "-p", "-m", "sh", "-c", "setsid sleep 1000 < /dev/null > /dev/null 2>&1 &"]
+        assert subprocess.run(entered, timeout=60).returncode == 0
+        daemons = eventually(lambda: [pid for pid in children_of(first) if name_of(pid) == "sleep"], "it is map's child")
+        (tmp_path / "go1").write_text("")
+        assert (tmp_path / "2").read_text() == "up\n" and not gone(daemons[0])
+        (tmp_path / "go2").write_text("")
+        assert container.wait() == 0
+        assert "left alone" in " ".join(container.process.stderr.read().decode().split())
+
+
+def children_of(pid):
+    return [int(child) for child in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+
+
+def name_of(pid):
+    with contextlib.suppress(OSError):
+        return open(f"/proc/{pid}/comm", errors="replace").read().strip()

@@ -60,7 +60,7 @@ class Supervisor {
   const port::SupervisePolicy& policy_;
   const InheritedSignals& inherited_;
   std::vector<pid_t> strangers_;         // children that were there before the command, until they have ended
-  const bool had_strangers_ = !strangers_.empty();
+  const bool had_strangers_ = !strangers_.empty() || ::getpid() == 1;   // the first of a container gets everybody's orphans
   Fd signals_;
   Witness& witness_;
   JobCgroup& cgroup_;
@@ -302,7 +302,8 @@ void Supervisor::signal_these(const std::vector<ProcessStat>& processes, int sig
   out_of_reach_.tell(signal_all(processes, signal, whole), policy_.on_out_of_reach);
 }
 
-// What a shell has started that has become us by exec leaves us its children as the command does.
+// What a shell has started that has become us by exec leaves us its children as the command does; so does who enters a
+// container whose first process we are.
 bool Supervisor::is_spared(pid_t child) const {
   if (!had_strangers_ || policy_.claim.empty()) return false;
   const std::string shown = claim_of(child);

@@ -60,7 +60,7 @@ bool is_within(const std::string& shown, const std::string& claim) {
 
 EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder)
     : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(above_standard(::epoll_create1(EPOLL_CLOEXEC))),
-      had_strangers_(!strangers_.empty() || has_living_children()) {
+      had_strangers_(!strangers_.empty() || has_living_children() || ::getpid() == 1) {
   if (!epoll_) throw not_had("cannot watch over tasks", errno);
   ::signal(SIGCHLD, SIG_DFL);              // ignored, the kernel would keep the tasks' statuses from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
