@@ -29,19 +29,20 @@ class RestEnd {
  public:
   // Is nothing left (or given up)? Else the next step is taken where it is time; ask again at deadline(), and whenever the pool
   // wakes.
-  bool is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn);
+  bool is_over(const port::Whose& whose, std::vector<std::string> left, const RestTurn& turn);
 
   void wait(SteadyTime now);             // a moment, without a step; the next one is the first again
-  void begin_anew() { *this = RestEnd(); }
+  void begin_anew();
 
   std::optional<SteadyTime> deadline() const { return deadline_; }
-  bool given_up() const { return step_ == Step::given_up; }
+  bool given_up() const { return !given_up_on_.empty(); }
   void hurry(SteadyTime now);            // who waits has asked a second time: KILL
 
  private:
-  enum class Step { none, settling, asked, killed, given_up };
+  enum class Step { none, settling, asked, killed };
   Step step_ = Step::none;
   std::optional<SteadyTime> deadline_, give_up_;
+  std::vector<std::string> given_up_on_;   // of those that are left
 };
 
 // Those of one lane, whose tasks have ended.

@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -152,6 +153,7 @@ def test_a_runner_of_a_user_namespace_says_that_it_sees_nothing_and_leaves(queue
     living = queue.commands()
     [launcher] = [pid for pid in living if b"Popen" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
     killed = [*queue.lanes(), queue.runner(), launcher]
+    queue.kill(killed, signal.SIGSTOP)             # a lane that sees its runner gone would start another one
     queue.kill(killed)
     eventually(lambda: all(map(gone, killed)), "they are gone")
     [worker] = queue.commands()

@@ -20,6 +20,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/machine_clocks.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/process/helpers.hpp"
 #include "host/process/open_files.hpp"
@@ -54,10 +55,36 @@ std::string program_of(pid_t pid) {
          read_file(path + "/auxv", 1u << 16).value_or("");
 }
 
+constexpr unsigned looks_at_exec = 100, looks_at_none = 3;   // the first a millisecond apart
+
+// For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. Then it
+// has no command line either; one of the kernel's, or one that has ended, has no program. Who has a command line and shows no
+// environment is looked at again by the same descriptor, which is of one memory, and anew: he may be at his next exec.
+std::optional<std::string> environment_shown(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid);
+  for (unsigned at_exec = 0, none = 0; at_exec < looks_at_exec && none < looks_at_none;) {
+    const Fd file = open_at(AT_FDCWD, (path + "/environ").c_str(), O_RDONLY);
+    auto environment = file ? read_all(file.get(), 4u << 20) : std::nullopt;
+    if (!environment || !environment->empty()) return environment;
+    const auto line = read_file(path + "/cmdline", 4u << 20);
+    if (line && !line->empty()) {
+      if (::lseek(file.get(), 0, SEEK_SET) == 0) environment = read_all(file.get(), 4u << 20);
+      if (environment && !environment->empty()) return environment;
+      ++none;
+    } else if (executable_of(pid).empty()) {
+      return environment;
+    } else {
+      ++at_exec;
+      ::usleep(1000);
+    }
+  }
+  return "";
+}
+
 // Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
 // its living threads tell. Empty where there is nothing to be told, unset (errno) where it is not ours to be.
 std::optional<std::string> environment_of(pid_t pid) {
-  auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 4u << 20);
+  auto environment = environment_shown(pid);
   if (!environment || !environment->empty()) return environment;
   const std::string thread = directory_behind_ended_first(pid);
   return thread.empty() ? environment : read_file(thread + "/environ", 4u << 20);

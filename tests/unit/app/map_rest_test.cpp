@@ -151,6 +151,39 @@ TEST_F(MapRest, WhatIsLeftAfterFurtherTasksHasAllItsTime) {
   EXPECT_EQ(pool_.signals, (std::vector<int>{SIGTERM, SIGTERM}));
 }
 
+// `map` lives as long as its items come: what one task leaves behind has had its steps when another leaves something.
+TEST_F(MapRest, WhatIsLeftBehindNextHasAllItsTimeToo) {
+  for (const char* process : {"77 sleep", "78 sleep", "79 sleep"}) {
+    pool_.signals.clear();
+    told_.clear();
+    pool_.left = {{}, {process}, {}, true};
+    EXPECT_FALSE(nobodys_is_over(false));
+    EXPECT_FALSE(at_nobodys_deadline(false));
+    EXPECT_EQ(told_, std::vector<std::string>{process});
+    EXPECT_EQ(pool_.signals, std::vector<int>{SIGTERM});
+    EXPECT_FALSE(at_nobodys_deadline(false));
+    EXPECT_EQ(pool_.signals, (std::vector<int>{SIGTERM, SIGKILL}));
+    pool_.left = {};
+    EXPECT_TRUE(nobodys_is_over(false));
+    EXPECT_FALSE(nobodys_.deadline());
+    now_ += seconds(60);
+  }
+}
+
+TEST_F(MapRest, WhatIsLeftBehindBesideSomethingGivenUpIsEnded) {
+  pool_.left = {{}, {"77 sleep"}, {}, true};
+  EXPECT_FALSE(nobodys_is_over(false));
+  while (!at_nobodys_deadline(false)) ASSERT_LT(now_, SteadyTime{} + seconds(30));
+  pool_.signals.clear();
+  pool_.left.nobodys = {"77 sleep", "78 sleep"};
+  EXPECT_FALSE(nobodys_is_over(false));
+  EXPECT_FALSE(at_nobodys_deadline(false));
+  EXPECT_EQ(told_.back(), "78 sleep");
+  EXPECT_EQ(pool_.signals, std::vector<int>{SIGTERM});
+  pool_.left.nobodys = {"77 sleep"};
+  EXPECT_TRUE(nobodys_is_over(false));
+}
+
 TEST_F(MapRest, WhatIsGivenUpKeepsNobodyLonger) {
   pool_.left = {{}, {"77 sleep"}, {}, true};
   EXPECT_FALSE(nobodys_is_over(false));

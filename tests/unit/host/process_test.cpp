@@ -1,6 +1,7 @@
 // Looking up programs, their environment, reading /proc, and starting with a mask, a directory and kept descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -8,6 +9,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -241,6 +244,24 @@ TEST(Supervise, TellsHowTheCommandEnded) {
   EXPECT_EQ(ended.signal, SIGTERM);
   EXPECT_FALSE(ended.exit_code);
   EXPECT_FALSE(ended.time_limit);
+}
+
+// For a moment of an execve(2) the kernel shows neither environment nor command line.
+TEST(Processes, WhoIsAtExecShowsHisClaimAllTheSame) {
+  const pid_t again_and_again = ::fork();
+  if (again_and_again == 0) {
+    const char* const words[] = {"sh", "-c", "exec sh -c \"$0\" \"$0\"", "exec sh -c \"$0\" \"$0\"", nullptr};
+    const char* const environment[] = {"THOLE_CLAIM=4711", nullptr};
+    ::execve("/bin/sh", const_cast<char* const*>(words), const_cast<char* const*>(environment));
+    ::_exit(127);
+  }
+  const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (claim_of(again_and_again) != "4711" && std::chrono::steady_clock::now() < late) ::sched_yield();
+  unsigned missed = 0;
+  for (unsigned look = 0; look < 5'000; ++look) missed += claim_of(again_and_again) != "4711";
+  ::kill(again_and_again, SIGKILL);
+  ::waitpid(again_and_again, nullptr, 0);
+  EXPECT_EQ(missed, 0u);
 }
 
 TEST(Processes, AStartIsTheSameWithinATick) {
