@@ -285,6 +285,7 @@ void Map::begin(MapSeat& seat, std::size_t place) {
     timed_ = true;
     if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim, seat.task.started + *limit);
   }
+  nobodys_.a_task_begins();
   pool_.start(place);
 }
 

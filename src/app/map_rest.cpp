@@ -11,11 +11,9 @@ constexpr Millis kill_again{100};
 
 }  // namespace
 
-bool RestEnd::is_over(const port::Whose& whose, std::vector<std::string> left, const RestTurn& turn) {
-  std::erase_if(given_up_on_, [&](const std::string& one) { return std::ranges::find(left, one) == left.end(); });
-  std::erase_if(left, [&](const std::string& one) { return std::ranges::find(given_up_on_, one) != given_up_on_.end(); });
+bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn) {
   if (left.empty()) {
-    begin_anew();                        // what is left behind next has all its time
+    deadline_.reset();
     return true;
   }
   if (deadline_ && turn.now < *deadline_) return false;
@@ -38,17 +36,12 @@ bool RestEnd::is_over(const port::Whose& whose, std::vector<std::string> left, c
       turn.pool.end_strays(whose, SIGKILL);
       deadline_ = turn.now + kill_again;
       if (turn.now < *give_up_) return false;
-      given_up_on_.insert(given_up_on_.end(), left.begin(), left.end());
-      begin_anew();
+      step_ = Step::given_up;
+      deadline_.reset();
       return true;
+    case Step::given_up: return true;
   }
   return false;
-}
-
-void RestEnd::begin_anew() {
-  step_ = Step::none;
-  deadline_.reset();
-  give_up_.reset();
 }
 
 void RestEnd::wait(SteadyTime now) {

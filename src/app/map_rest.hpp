@@ -29,20 +29,19 @@ class RestEnd {
  public:
   // Is nothing left (or given up)? Else the next step is taken where it is time; ask again at deadline(), and whenever the pool
   // wakes.
-  bool is_over(const port::Whose& whose, std::vector<std::string> left, const RestTurn& turn);
+  bool is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn);
 
   void wait(SteadyTime now);             // a moment, without a step; the next one is the first again
-  void begin_anew();
+  void begin_anew() { *this = RestEnd(); }
 
   std::optional<SteadyTime> deadline() const { return deadline_; }
-  bool given_up() const { return !given_up_on_.empty(); }
+  bool given_up() const { return step_ == Step::given_up; }
   void hurry(SteadyTime now);            // who waits has asked a second time: KILL
 
  private:
-  enum class Step { none, settling, asked, killed };
+  enum class Step { none, settling, asked, killed, given_up };
   Step step_ = Step::none;
   std::optional<SteadyTime> deadline_, give_up_;
-  std::vector<std::string> given_up_on_;   // of those that are left
 };
 
 // Those of one lane, whose tasks have ended.
@@ -62,6 +61,7 @@ class NobodysRest {
  public:
   // `lanes`: the claims of all lanes, and of those that have gone and given up on some: what was looked for. `tasks_run`: any.
   bool is_over(const std::vector<std::string>& lanes, bool tasks_run, const RestTurn& turn);
+  void a_task_begins() { end_.begin_anew(); }   // what that will leave behind has all its time
   std::optional<SteadyTime> deadline() const { return end_.deadline(); }
   void hurry(SteadyTime now) { end_.hurry(now); }
 

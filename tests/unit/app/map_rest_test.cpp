@@ -167,21 +167,8 @@ TEST_F(MapRest, WhatIsLeftBehindNextHasAllItsTimeToo) {
     EXPECT_TRUE(nobodys_is_over(false));
     EXPECT_FALSE(nobodys_.deadline());
     now_ += seconds(60);
+    nobodys_.a_task_begins();
   }
-}
-
-TEST_F(MapRest, WhatIsLeftBehindBesideSomethingGivenUpIsEnded) {
-  pool_.left = {{}, {"77 sleep"}, {}, true};
-  EXPECT_FALSE(nobodys_is_over(false));
-  while (!at_nobodys_deadline(false)) ASSERT_LT(now_, SteadyTime{} + seconds(30));
-  pool_.signals.clear();
-  pool_.left.nobodys = {"77 sleep", "78 sleep"};
-  EXPECT_FALSE(nobodys_is_over(false));
-  EXPECT_FALSE(at_nobodys_deadline(false));
-  EXPECT_EQ(told_.back(), "78 sleep");
-  EXPECT_EQ(pool_.signals, std::vector<int>{SIGTERM});
-  pool_.left.nobodys = {"77 sleep"};
-  EXPECT_TRUE(nobodys_is_over(false));
 }
 
 TEST_F(MapRest, WhatIsGivenUpKeepsNobodyLonger) {
