@@ -62,9 +62,13 @@ class Map {
   void vacate(MapSeat& seat, std::size_t place);
   void signalled(int number);
   void asked_at_door(MapLane& lane);
-  void end_tasks(int signal);
+  void end_tasks(bool at_once);
   void deadlines_passed();
-  void next_step(MapSeat& seat, std::size_t place);
+  void take_step(const TaskSteps::Step& step, std::size_t place);
+  void give_up(std::size_t place);
+  void end_quietly(MapSeat& seat);
+  void caution(const std::string& text) const { if (telling_ && events_.claims.caution) events_.claims.caution(text); }
+  void tell_out_of_reach(const std::vector<std::string>& all) const { if (!all.empty()) caution(out_of_reach_text(all)); }
   bool wanted_by_others(MapLane& lane);
   void take_no_more(MapLane& lane);
   std::optional<SteadyTime> next_deadline() const;
@@ -99,11 +103,11 @@ class Map {
   bool no_more_lanes_ = false;           // asking failed while others run
   bool wants_ = false;                   // what a process needs: an end of what runs gives some back
   bool timed_ = false;                   // some seat has a deadline
+  bool reach_unknown_ = false;           // of who has got a signal: has everybody?
   bool telling_ = true;                  // else that may be what has failed
   std::span<const port::PoolEvent> happened_;
   Stop stop_ = Stop::no;
   NobodysRest nobodys_;
-  bool spared_told_ = false;
   std::vector<std::string> given_up_;    // claims of lanes that have gone and left somebody behind all the same
   MapOutcome outcome_;
 };
@@ -181,7 +185,7 @@ void Map::lane_won() {
   } catch (const Error& error) {
     if (lanes_.empty()) throw;
     no_more_lanes_ = true;
-    if (events_.claims.caution) events_.claims.caution("no more GPUs for now: " + in_one_line(error.full()));
+    caution("no more GPUs for now: " + in_one_line(error.full()));
   }
 }
 
@@ -217,10 +221,10 @@ bool Map::is_left(MapLane& lane, std::optional<RestLook>& look) {
     look->claims = given_up_;
     for (const auto& one : lanes_) look->claims.push_back(one->gain.acquired.claim.id);
     look->left = pool_.strays(look->claims);
-    if (telling_ && !look->left.spared.empty() && !std::exchange(spared_told_, true) && events_.claims.caution)
-      events_.claims.caution(spared_text(look->left.spared));
+    if (!look->left.spared.empty()) caution(spared_text(look->left.spared));
   }
-  const RestTurn turn{pool_, look->left, now(), wanted_.patience, telling_ ? events_.claims.left_behind : nullptr};
+  const RestTurn turn{pool_, look->left, now(), wanted_.patience, telling_ ? events_.claims.left_behind : nullptr,
+                      [this](const auto& others) { tell_out_of_reach(others); }};
   if (!look->by_nobodys) look->by_nobodys = nobodys_.is_over(look->claims, busy() > 0, turn);
   if (lane.rest.is_over(lane.gain.acquired.claim.id, turn) && *look->by_nobodys) return true;
   take_no_more(lane);
@@ -240,7 +244,7 @@ void Map::close_lane(MapLane& lane) {
     pool_.close(place);
   }
   if (lane.door) pool_.unwatch(lane.door->fd());
-  if (lane.rest.given_up()) given_up_.push_back(lane.gain.acquired.claim.id);
+  if (lane.rest.given_up() || lane.gave_up) given_up_.push_back(lane.gain.acquired.claim.id);
   lane.gain.acquired.claim.locks.clear();        // free before anybody is told so
   lane.gain.acquired.around.clear();
   if (lane.door) lane.door->let_go();
@@ -255,9 +259,8 @@ void Map::start(std::size_t place) {
   ++seat.task.tries;
   ++lane.busy;
   ports_.command.fill({seat.task.cells, seat.task.number, seat.task.place}, pool_.words(place));
-  seat.phase = MapSeat::Phase::running;
+  seat.steps.begin();
   seat.how = {};
-  seat.step = 0;
   seat.task.started = ports_.run.site.clock.wall();
   seat.started = now();
   try {
@@ -281,7 +284,7 @@ void Map::put_off(MapSeat& seat, std::size_t place) {
 void Map::begin(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
   if (const auto& limit = wanted_.lane.request.time) {
-    seat.deadline = seat.started + *limit;
+    seat.steps.limit(seat.started + *limit);
     timed_ = true;
     if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim, seat.task.started + *limit);
   }
@@ -293,7 +296,7 @@ void Map::handle(const port::PoolEvent& event) {
   switch (event.kind) {
     case Kind::ended: return command_ended(event.place, event);
     case Kind::alone:
-      if (seats_[event.place].phase != MapSeat::Phase::idle) finish(event.place);
+      if (seats_[event.place].steps.phase() != MapSeat::Phase::idle) finish(event.place);
       return;
     case Kind::text:
       if (events_.text) events_.text(seats_[event.place].task, event.errors, event.bytes);
@@ -313,9 +316,7 @@ void Map::command_ended(std::size_t place, const port::PoolEvent& event) {
   seat.how.signal = event.how.signal;
   seat.how.core = event.how.core;
   if (!event.left_group) return finish(place);
-  seat.phase = MapSeat::Phase::settling;
-  seat.step = 0;
-  seat.deadline = now() + port::settling_time;
+  seat.steps.left(now());
   timed_ = true;
 }
 
@@ -335,15 +336,14 @@ void Map::finish(std::size_t place, std::string problem) {
     if (stop_ == Stop::no && plan::must_halt(wanted_.halt, outcome_.counts)) {
       outcome_.halted_by = status;
       stop_ = wanted_.halt.when == plan::Halt::When::now ? Stop::now : Stop::soon;
-      if (stop_ == Stop::now) end_tasks(SIGTERM);
+      if (stop_ == Stop::now) end_tasks(false);
     }
   }
 }
 
 void Map::vacate(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
-  seat.phase = MapSeat::Phase::idle;
-  seat.deadline.reset();
+  seat.steps.over();
   --lane.busy;
   wants_ = false;
   if (!lane.leaving && wanted_by_others(lane)) take_no_more(lane);
@@ -362,42 +362,35 @@ void Map::signalled(int number) {
   if (number == SIGTSTP) {
     const SteadyTime before = now();
     pool_.stop_all();
-    for (MapSeat& seat : seats_)
-      if (seat.deadline) *seat.deadline += now() - before;
+    for (MapSeat& seat : seats_) seat.steps.later(now() - before);
     return;
   }
   const bool again = outcome_.interrupted.has_value();
   if (!again) outcome_.interrupted = number;
   stop_ = Stop::now;
-  end_tasks(again ? SIGKILL : SIGTERM);
+  end_tasks(again);
   for (const auto& lane : lanes_)
     if (again) lane->rest.hurry(now());
   if (again) nobodys_.hurry(now());
 }
 
-void Map::end_tasks(int signal) {
-  for (std::size_t place = 0; place < seats_.size(); ++place) {
-    MapSeat& seat = seats_[place];
-    if (seat.phase == MapSeat::Phase::idle) continue;
-    pool_.signal(place, signal);
-    seat.step = 2;                       // what comes next is KILL
-    seat.deadline = now() + wanted_.patience;
-    timed_ = true;
-  }
+void Map::end_tasks(bool at_once) {
+  for (std::size_t place = 0; place < seats_.size(); ++place)
+    take_step(seats_[place].steps.end(at_once, now(), wanted_.patience), place);
 }
 
 void Map::asked_at_door(MapLane& lane) {
   const port::Order order = lane.door->serve();
   for (const std::size_t place : lane.places) {
     MapSeat& seat = seats_[place];
-    if (seat.phase != MapSeat::Phase::running || seat.step > 0) continue;
+    if (seat.steps.phase() != MapSeat::Phase::running || seat.steps.is_asked()) continue;
     if (order.until) {
-      seat.deadline = now() + (*order.until - ports_.run.site.clock.wall());
+      seat.steps.limit(now() + (*order.until - ports_.run.site.clock.wall()));
       timed_ = true;
     }
     if (!order.end) continue;
     seat.how.released = true;
-    next_step(seat, place);
+    take_step(seat.steps.ask(now(), wanted_.patience), place);
   }
   if (order.end) take_no_more(lane);
 }
@@ -408,7 +401,7 @@ std::optional<SteadyTime> Map::next_deadline() const {
   const auto consider = [&](std::optional<SteadyTime> next) {
     if (next && (!first || *next < *first)) first = next;
   };
-  for (const MapSeat& seat : seats_) consider(seat.deadline);
+  for (const MapSeat& seat : seats_) consider(seat.steps.deadline());
   for (const auto& lane : lanes_) consider(lane->rest.deadline());
   if (!lanes_.empty()) consider(nobodys_.deadline());
   return first;
@@ -419,22 +412,31 @@ void Map::deadlines_passed() {
   const SteadyTime time = now();
   for (std::size_t place = 0; place < seats_.size(); ++place) {
     MapSeat& seat = seats_[place];
-    if (seat.phase == MapSeat::Phase::idle || !seat.deadline || *seat.deadline > time) continue;
-    if (seat.phase == MapSeat::Phase::running && seat.step == 0) seat.how.time_limit = true;
-    if (seat.phase == MapSeat::Phase::settling) {
-      if (telling_ && events_.claims.left_behind) events_.claims.left_behind(pool_.group(place));
-      seat.phase = MapSeat::Phase::ending_rest;
-      seat.step = 1;                     // no INT: TERM, then KILL
-    }
-    next_step(seat, place);
+    if (const auto deadline = seat.steps.deadline(); !deadline || *deadline > time) continue;
+    if (seat.steps.phase() == MapSeat::Phase::running && !seat.steps.is_asked()) seat.how.time_limit = true;
+    take_step(seat.steps.passed(time, wanted_.patience), place);
   }
+  if (std::exchange(reach_unknown_, false)) tell_out_of_reach(pool_.out_of_reach());
 }
 
-void Map::next_step(MapSeat& seat, std::size_t place) {
-  static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
-  pool_.signal(place, steps[std::min(seat.step++, 2)]);
-  seat.deadline = now() + wanted_.patience;
+void Map::take_step(const TaskSteps::Step& step, std::size_t place) {
   timed_ = true;
+  if (step.name && telling_ && events_.claims.left_behind)
+    if (const auto left = pool_.group(place); !left.empty()) events_.claims.left_behind(left);
+  if (step.signal != 0) pool_.signal(place, step.signal);
+  reach_unknown_ = reach_unknown_ || step.signal == SIGTERM || (step.signal == SIGKILL && !step.again);
+  if (step.give_up) give_up(place);
+}
+
+// Its claim's locks are kept by who has a copy of them: as with `run`, the lane goes, and the GPU is free when he has none.
+void Map::give_up(std::size_t place) {
+  MapSeat& seat = seats_[place];
+  if (seat.steps.phase() == MapSeat::Phase::running) seat.took = now() - seat.started;
+  seat.lane->gave_up = true;
+  take_no_more(*seat.lane);
+  pool_.give_up(place);
+  if (telling_) finish(place);
+  else end_quietly(seat);
 }
 
 MapOutcome Map::run() {
@@ -454,7 +456,7 @@ MapOutcome Map::run() {
 void Map::end_everything() {
   telling_ = false;
   stop_ = Stop::now;
-  end_tasks(SIGTERM);
+  end_tasks(false);
   while (const auto event = next_event()) handle_quietly(*event);
   claims_.withdraw();
   while (std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->busy > 0; })) {
@@ -475,10 +477,12 @@ void Map::handle_quietly(const port::PoolEvent& event) {
   if (event.kind == Kind::signal) return signalled(event.number);
   const bool over = event.kind == Kind::alone || (event.kind == Kind::ended && !event.left_group);
   MapSeat* seat = over ? &seats_[event.place] : nullptr;   // TERM has reached who is left of a group, KILL will
-  if (!seat || seat->phase == MapSeat::Phase::idle) return;
-  seat->phase = MapSeat::Phase::idle;
-  seat->deadline.reset();
-  --seat->lane->busy;
+  if (seat && seat->steps.phase() != MapSeat::Phase::idle) end_quietly(*seat);
+}
+
+void Map::end_quietly(MapSeat& seat) {
+  seat.steps.over();
+  --seat.lane->busy;
 }
 
 }  // namespace

@@ -2,38 +2,39 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace thole::app {
-namespace {
-
-constexpr Millis killed_end{2000};       // at least: a busy machine takes its time to end what has been killed
-constexpr Millis kill_again{100};
-
-}  // namespace
-
 bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn) {
   if (left.empty()) {
     deadline_.reset();
     return true;
   }
   if (deadline_ && turn.now < *deadline_) return false;
+  const auto end = [&](int signal) {
+    if (turn.tell && !std::exchange(named_, true)) turn.tell(left);
+    const std::vector<std::string> others = turn.pool.end_strays(whose, signal);
+    if (turn.tell_out_of_reach && !others.empty()) turn.tell_out_of_reach(others);
+  };
   switch (step_) {
     case Step::none:
       step_ = Step::settling;
       deadline_ = turn.now + port::settling_time;
       return false;
     case Step::settling:
-      if (turn.tell) turn.tell(left);
-      turn.pool.end_strays(whose, SIGTERM);
       step_ = Step::asked;
-      deadline_ = turn.now + turn.patience;
-      return false;
+      if (!hurried_) {
+        end(SIGTERM);
+        deadline_ = turn.now + turn.patience;
+        return false;
+      }
+      [[fallthrough]];
     case Step::asked:
       step_ = Step::killed;
       give_up_ = turn.now + std::max(turn.patience, killed_end);
       [[fallthrough]];
     case Step::killed:
-      turn.pool.end_strays(whose, SIGKILL);
+      end(SIGKILL);
       deadline_ = turn.now + kill_again;
       if (turn.now < *give_up_) return false;
       step_ = Step::given_up;
@@ -49,7 +50,14 @@ void RestEnd::wait(SteadyTime now) {
   deadline_ = now + kill_again;
 }
 
+void RestEnd::begin_anew() {
+  const bool hurried = hurried_;
+  *this = RestEnd();
+  hurried_ = hurried;
+}
+
 void RestEnd::hurry(SteadyTime now) {
+  hurried_ = true;
   if (step_ != Step::settling && step_ != Step::asked) return;
   step_ = Step::asked;
   deadline_ = now;

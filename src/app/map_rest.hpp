@@ -16,15 +16,19 @@
 
 namespace thole::app {
 
+inline constexpr Millis killed_end{2000};  // at least: a busy machine takes its time to end what has been killed
+inline constexpr Millis kill_again{100};
+
 struct RestTurn {
   port::TaskPool& pool;
   const port::Strays& left;              // what all of them are judged by: one process may be found by one look in many
   SteadyTime now{};
   Millis patience{};
-  std::function<void(const std::vector<std::string>&)> tell;   // may be empty
+  std::function<void(const std::vector<std::string>&)> tell;   // may be empty, and the next one too
+  std::function<void(const std::vector<std::string>&)> tell_out_of_reach = {};
 };
 
-// The steps against one set of processes.
+// The steps against one set of processes. It is named before it gets a signal, whatever the hurry.
 class RestEnd {
  public:
   // Is nothing left (or given up)? Else the next step is taken where it is time; ask again at deadline(), and whenever the pool
@@ -32,15 +36,16 @@ class RestEnd {
   bool is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn);
 
   void wait(SteadyTime now);             // a moment, without a step; the next one is the first again
-  void begin_anew() { *this = RestEnd(); }
+  void begin_anew();
 
   std::optional<SteadyTime> deadline() const { return deadline_; }
   bool given_up() const { return step_ == Step::given_up; }
-  void hurry(SteadyTime now);            // who waits has asked a second time: KILL
+  void hurry(SteadyTime now);            // who waits has asked a second time: KILL, of what is found later too
 
  private:
   enum class Step { none, settling, asked, killed, given_up };
   Step step_ = Step::none;
+  bool named_ = false, hurried_ = false;
   std::optional<SteadyTime> deadline_, give_up_;
 };
 

@@ -11,6 +11,7 @@
 #include "app/map.hpp"
 #include "app/map_lanes.hpp"
 #include "app/map_rest.hpp"
+#include "app/map_steps.hpp"
 #include "base/time.hpp"
 #include "port/claim_control.hpp"
 #include "port/processes.hpp"
@@ -24,6 +25,7 @@ struct MapLane {
   std::vector<std::size_t> places;
   unsigned busy = 0;
   bool leaving = false;                  // takes no further task
+  bool gave_up = false;                  // on what lives of a task's group
   LaneRest rest;
 
   bool holds() const { return !gain.acquired.claim.locks.empty(); }
@@ -31,15 +33,13 @@ struct MapLane {
 
 // A place of the pool and the task on it.
 struct MapSeat {
-  enum class Phase { idle, running, settling, ending_rest };
+  using Phase = TaskSteps::Phase;
   MapLane* lane = nullptr;
   MapTask task;
-  Phase phase = Phase::idle;
+  TaskSteps steps;
   SteadyTime started{};
   std::chrono::nanoseconds took{};
   port::Ended how;
-  std::optional<SteadyTime> deadline;    // of the next step
-  int step = 0;                          // signals sent so far
 };
 
 // What is left behind, once a turn.

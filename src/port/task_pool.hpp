@@ -59,7 +59,7 @@ struct Whose {
 struct Strays {
   std::map<std::string, std::vector<std::string>> of;   // by the claims that were asked for; who has left none is not in it
   std::vector<std::string> nobodys;              // they show none of these
-  std::vector<std::string> spared;               // nor do these, and what was there before the pool may have left them
+  std::vector<std::string> spared;               // nor do these, who was there before the pool may have left them; each once
   bool unknown = false;                          // of nobody's some show none at all; or nobody was found, and there are some
 
   bool none() const { return of.empty() && nobodys.empty() && !unknown; }
@@ -86,6 +86,12 @@ class TaskPool {
 
   virtual void signal(std::size_t place, int number) = 0;          // the whole process group
   virtual std::vector<std::string> group(std::size_t place) = 0;   // what lives of it: "pid command", not yet printable
+
+  // Of the groups of all places, who the kernel does not let us end: each once.
+  virtual std::vector<std::string> out_of_reach() = 0;
+
+  // What lives of the group, the command too, is not waited for any more; no event, nor is it found among strays.
+  virtual void give_up(std::size_t place) = 0;
   virtual TaskOutput take_output(std::size_t place) = 0;           // of files; once, after the end
 
   virtual void watch(int fd) = 0;                // not a regular file
@@ -100,7 +106,9 @@ class TaskPool {
   // What tasks have left behind outside of their groups, and what is below that. wait() wakes at their ends as long as there
   // are any of whomever.
   virtual Strays strays(const std::vector<std::string>& claims) = 0;
-  virtual void end_strays(const Whose& whose, int signal) = 0;   // TERM or KILL
+
+  // TERM or KILL. Who the kernel does not let us end: each once, of groups too.
+  virtual std::vector<std::string> end_strays(const Whose& whose, int signal) = 0;
 };
 
 }  // namespace thole::port

@@ -72,10 +72,15 @@ std::vector<ProcessStat> signal_all(const std::vector<ProcessStat>& picture, int
   return out_of_reach;
 }
 
-void OutOfReach::tell(const std::vector<ProcessStat>& processes, const Tell& tell) {
+std::vector<std::string> ToldOnce::new_ones(const std::vector<ProcessStat>& processes) {
   std::vector<std::string> words;
   for (const ProcessStat& process : processes)
-    if (told_.insert(process.pid).second) words.push_back(describe_process(process));
+    if (told_.emplace(process.pid, process.start_ticks).second) words.push_back(describe_process(process));
+  return words;
+}
+
+void ToldOnce::tell(const std::vector<ProcessStat>& processes, const Tell& tell) {
+  const std::vector<std::string> words = new_ones(processes);
   if (tell && !words.empty()) tell(words);
 }
 

@@ -57,14 +57,15 @@ class Stopping {
 // Stops what each look finds, for at most ten looks: what can be stopped has stopped then, and can be killed.
 void freeze(const std::function<std::vector<ProcessStat>()>& look);
 
-// Those that the kernel does not let us signal, each told of once.
-class OutOfReach {
+// Each process is told of once, as "pid command".
+class ToldOnce {
  public:
   using Tell = std::function<void(const std::vector<std::string>&)>;
   void tell(const std::vector<ProcessStat>& processes, const Tell& tell);
+  std::vector<std::string> new_ones(const std::vector<ProcessStat>& processes);
 
  private:
-  std::set<pid_t> told_;
+  std::set<std::pair<pid_t, std::uint64_t>> told_;   // pid and start
 };
 
 }  // namespace thole::host

@@ -69,7 +69,7 @@ class Supervisor {
   std::optional<SteadyTime> deadline_;  // of the next step
   std::optional<SteadyTime> give_up_;   // when even SIGKILL does not help (another user's process, a hung driver)
   std::vector<pid_t> told_;             // of the rest, those that got TERM
-  OutOfReach out_of_reach_;
+  ToldOnce out_of_reach_;
   port::Ended ended_;
 };
 

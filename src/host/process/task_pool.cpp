@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <map>
 #include <utility>
 
 #include "base/error.hpp"
@@ -31,6 +30,7 @@ using Kind = port::PoolEvent::Kind;
 constexpr std::size_t kept_in_memory = 64 * 1024;   // a longer text keeps its file
 constexpr std::size_t pipe_room = 64 * 1024;        // what a pipe holds unless somebody made it larger
 constexpr int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+constexpr Millis between_looks{50}, after_orphans{5};   // at the children, while tasks run
 
 port::Ended how_it_ended(const siginfo_t& how) {
   port::Ended ended;
@@ -46,14 +46,10 @@ std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
   return words;
 }
 
-// The claim itself, or one that was made inside it.
-bool has_living_children() {
-  siginfo_t any{};
-  return ::waitid(P_ALL, 0, &any, WSTOPPED | WNOHANG | WNOWAIT) == 0;
-}
-
-bool is_within(const std::string& shown, const std::string& claim) {
-  return !claim.empty() && (shown == claim || shown.starts_with(claim + "/"));
+Fd descriptor_for(const sigset_t& set) {
+  Fd fd(above_standard(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)));
+  if (!fd) throw not_had("cannot watch for signals", errno);
+  return fd;
 }
 
 }  // namespace
@@ -64,15 +60,21 @@ EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, s
   if (!epoll_) throw not_had("cannot watch over tasks", errno);
   ::signal(SIGCHLD, SIG_DFL);              // ignored, the kernel would keep the tasks' statuses from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  listen_for_children(false);
-  listen(signals_.get(), Source::signals, 0);
+  sigset_t set;
+  sigemptyset(&set);
+  for (int number : heard)
+    if (!inherited_.ignores(number)) sigaddset(&set, number);
+  listen((signals_ = descriptor_for(set)).get(), Source::signals, 0);
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  listen((children_ = descriptor_for(set)).get(), Source::children, 0, EPOLLIN | EPOLLET);
 }
 
 EpollPool::~EpollPool() = default;
 
-void EpollPool::listen(int fd, Source source, std::size_t number) const {
+void EpollPool::listen(int fd, Source source, std::size_t number, std::uint32_t events) const {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.u64 = static_cast<std::uint64_t>(source) << 32 | number;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw not_had("cannot watch over a task", errno);
 }
@@ -81,17 +83,6 @@ void EpollPool::listen(int fd, Source source, std::size_t number) const {
 void EpollPool::forget(Fd& fd) const {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd.get(), nullptr);
   fd.reset();
-}
-
-void EpollPool::listen_for_children(bool on) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (int number : heard)
-    if (!inherited_.ignores(number)) sigaddset(&set, number);
-  if (on) sigaddset(&set, SIGCHLD);
-  const int fd = above_standard(::signalfd(signals_.get(), &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (fd < 0) throw not_had("cannot watch for signals", errno);
-  if (!signals_) signals_ = Fd(fd);
 }
 
 std::size_t EpollPool::open(port::ProcessSpec spec) {
@@ -192,6 +183,26 @@ std::vector<std::string> EpollPool::group(std::size_t place) {
   return describe(members);
 }
 
+std::vector<std::string> EpollPool::out_of_reach() {
+  std::vector<ProcessStat> others = members();
+  std::erase_if(others, [](const ProcessStat& process) { return signal_process(process, 0); });
+  return out_of_reach_.new_ones(others);
+}
+
+// A member that has another parent than us is below one of these, or below what has left the group.
+void EpollPool::give_up(std::size_t number) {
+  Place& place = *places_[number];
+  for (const ProcessStat& process : our_descendants({{place.pid}}))
+    if (process.parent == ::getpid() && process.group == place.pid) strangers_.push_back(process.pid);
+  if (to_ == port::OutputTo::pipes)
+    for (Stream* stream : {&place.output, &place.errors})
+      if (stream->file) forget(stream->file);
+  if (place.end) forget(place.end);
+  if (std::exchange(place.left_group, false)) --groups_left_;
+  place.given_up = true;
+  let_go_of_group(place);
+}
+
 port::Written EpollPool::take(Stream& stream, bool used_again) const {
   port::Written written;
   struct stat about {};
@@ -215,7 +226,8 @@ port::Written EpollPool::take(Stream& stream, bool used_again) const {
 port::TaskOutput EpollPool::take_output(std::size_t number) {
   Place& place = *places_[number];
   if (to_ != port::OutputTo::files) return {};
-  return {take(place.output, !place.left_group), take(place.errors, !place.left_group)};
+  const bool used_again = !place.left_group && !place.given_up;
+  return {take(place.output, used_again), take(place.errors, used_again)};
 }
 
 void EpollPool::watch(int fd) { listen(fd, Source::watched, static_cast<std::size_t>(fd)); }
@@ -226,6 +238,10 @@ std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadl
   if (to_ == port::OutputTo::pipes)
     for (auto& place : places_)
       if (place) { place->output.buffer.clear(); place->errors.buffer.clear(); }
+  if (stirred_) {
+    const SteadyTime look = heeds_each_end() ? SteadyTime{} : next_look_;
+    deadline = deadline ? std::min(*deadline, look) : look;
+  }
   std::array<epoll_event, 64> ready;
   const int timeout = poll_timeout(deadline, std::chrono::steady_clock::now());
   const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), timeout);
@@ -233,6 +249,7 @@ std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadl
     const std::uint64_t data = ready[static_cast<std::size_t>(i)].data.u64;
     happened(static_cast<Source>(data >> 32), data & 0xffffffffu);
   }
+  if (stirred_ && (heeds_each_end() || std::chrono::steady_clock::now() >= next_look_)) look_at_children();
   if (groups_left_ > 0) look_at_groups();   // also at the deadline: nobody tells of a group that was left by setsid()
   return events_;
 }
@@ -243,6 +260,9 @@ void EpollPool::happened(Source source, std::size_t number) {
     case Source::output:
     case Source::errors: return read_stream(number, source == Source::errors, false);
     case Source::signals: return read_signals();
+    case Source::children:
+      stirred_ = true;
+      return;
     case Source::watched: {
       port::PoolEvent event;
       event.kind = Kind::readable;
@@ -268,7 +288,7 @@ void EpollPool::ended(std::size_t number) {
   event.how = how_it_ended(how);
   event.left_group = place.left_group = group_lives(place.pid);
   if (!place.left_group) let_go_of_group(place);
-  else if (groups_left_++ == 0) listen_for_children(true);
+  else ++groups_left_;
   events_.push_back(std::move(event));
 }
 
@@ -303,7 +323,6 @@ void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
 void EpollPool::read_signals() {
   signalfd_siginfo got;
   while (::read(signals_.get(), &got, sizeof got) == sizeof got) {
-    if (got.ssi_signo == SIGCHLD) continue;      // wait() looks at the groups
     port::PoolEvent event;
     event.kind = Kind::signal;
     event.number = static_cast<int>(got.ssi_signo);
@@ -312,13 +331,12 @@ void EpollPool::read_signals() {
 }
 
 void EpollPool::look_at_groups() {
-  reap_members();
   for (std::size_t number = 0; number < places_.size(); ++number) {
     Place* place = places_[number].get();
     if (!place || !place->left_group || group_lives(place->pid)) continue;
     place->left_group = false;
     let_go_of_group(*place);
-    if (--groups_left_ == 0) listen_for_children(strays_left_);
+    --groups_left_;
     port::PoolEvent event;
     event.kind = Kind::alone;
     event.place = number;
@@ -334,9 +352,12 @@ bool EpollPool::group_lives(pid_t group) const {
 }
 
 // Only now the kernel may give its number to strangers: nothing is signalled by it any more.
-void EpollPool::let_go_of_group(Place& place) const {
+void EpollPool::let_go_of_group(Place& place) {
   siginfo_t how{};
-  while (::waitid(P_PGID, static_cast<id_t>(place.pid), &how, WEXITED | WNOHANG) == 0 && how.si_pid != 0) how = {};
+  while (::waitid(P_PGID, static_cast<id_t>(place.pid), &how, WEXITED | WNOHANG) == 0 && how.si_pid != 0) {
+    std::erase(strangers_, how.si_pid);          // another may have its number next
+    how = {};
+  }
   place.pid = 0;
 }
 
@@ -344,13 +365,55 @@ bool EpollPool::is_command(pid_t child) const {
   return std::ranges::any_of(places_, [child](const auto& place) { return place && place->pid == child; });
 }
 
-// Members of a group that its command has left, which have ended; the command itself keeps the number.
-void EpollPool::reap_members() const {
-  for (const pid_t child : listed_children().value_or(std::vector<pid_t>{})) {
-    const pid_t group = ::getpgid(child);
-    siginfo_t how{};
-    if (group != child && is_command(group)) ::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG);
+// Of the groups of all places; the commands are among them.
+std::vector<ProcessStat> EpollPool::members() const {
+  std::vector<pid_t> groups;
+  for (const auto& place : places_)
+    if (place && place->pid > 0) groups.push_back(place->pid);
+  std::ranges::sort(groups);
+  std::vector<ProcessStat> members = our_descendants(groups);
+  std::erase_if(members, [&](const ProcessStat& process) { return !std::ranges::binary_search(groups, process.group); });
+  return members;
+}
+
+bool EpollPool::heeds_each_end() const { return (groups_left_ > 0 || strays_left_) && !is_helper_starting(); }
+
+// The signal is read first: who ends during the look makes another event.
+void EpollPool::look_at_children() {
+  signalfd_siginfo got[2];                       // one sent to the process, and one to this thread
+  (void)!::read(children_.get(), got, sizeof got);
+  stirred_ = false;
+  const bool found = reap_orphans();
+  next_look_ = std::chrono::steady_clock::now() + (found ? after_orphans : between_looks);
+}
+
+// All that have ended but our own helpers and the commands, whose ends are told by their own descriptors, and which may keep
+// the numbers of their groups. Mostly nobody has ended, and the list of our children need not be read.
+bool EpollPool::reap_orphans() {
+  bool found = false;
+  std::vector<pid_t> commands;
+  for (siginfo_t any{}; ::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) == 0 && any.si_pid != 0; any = {}) {
+    const auto listed = listed_children();
+    if (is_helper_starting()) {                  // it may be among them, and is not known yet
+      stirred_ = true;
+      return found;
+    }
+    commands.clear();
+    for (const auto& place : places_)
+      if (place && place->pid > 0) commands.push_back(place->pid);
+    std::ranges::sort(commands);
+    bool reaped = false;
+    for (const pid_t child : listed.value_or(std::vector<pid_t>{any.si_pid})) {
+      siginfo_t how{};
+      if (std::ranges::binary_search(commands, child) || is_helper(child)) continue;
+      if (::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG) != 0 || how.si_pid == 0) continue;
+      std::erase(strangers_, child);             // another may have its number next
+      reaped = true;
+    }
+    found = found || reaped;
+    if (listed || !reaped) break;
   }
+  return found;
 }
 
 void EpollPool::stop_all() {
@@ -359,91 +422,6 @@ void EpollPool::stop_all() {
   ::raise(SIGSTOP);
   for (const auto& place : places_)
     if (place && place->pid > 0) ::kill(-place->pid, SIGCONT);
-}
-
-// Children that are no command of a place; those that have ended are waited for here, but for our own helpers. Whoever lives
-// below us has a child of ours above it, which may have ended since: so only a list without any proves that there is nobody.
-bool EpollPool::has_other_children() {
-  for (int looks = 0; looks < 16; ++looks) {
-    std::optional<std::vector<pid_t>> children = listed_children();
-    if (!children || is_helper_starting()) return true;
-    std::erase_if(*children, [&](pid_t child) {
-      return is_command(child) || is_helper(child) || is_of_a_queue(child) || is_of_a_lost_lane(child);
-    });
-    if (children->empty()) return false;
-    bool others = false;
-    for (const pid_t child : *children) {
-      siginfo_t how{};
-      const bool lives = ::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG) == 0 && how.si_pid == 0;
-      if (!lives) std::erase(strangers_, child);   // another may have its number next
-      others = others || (lives && std::ranges::find(strangers_, child) == strangers_.end());
-    }
-    if (others) return true;
-    if (std::ranges::all_of(*children, [&](pid_t child) { return std::ranges::find(strangers_, child) != strangers_.end(); }))
-      return false;
-  }
-  return true;
-}
-
-// Whoever shows no claim, which a program may have wiped out, is of the one that its parent is of.
-std::vector<EpollPool::Stray> EpollPool::left_behind() const {
-  std::vector<Stray> left;
-  std::map<pid_t, bool> of_tasks;                // parents come before children
-  std::map<pid_t, std::string> claims;
-  for (auto& process : our_descendants()) {
-    const auto runs = [&](const auto& place) {
-      return place && place->pid > 0 && (process.pid == place->pid || process.group == place->pid);
-    };
-    const bool of_task = of_tasks[process.parent] || std::ranges::any_of(places_, runs) ||
-                         std::ranges::find(strangers_, process.pid) != strangers_.end() ||
-                         (process.parent == ::getpid() && is_of_a_lost_lane(process.pid));
-    of_tasks[process.pid] = of_task;
-    if (of_task) continue;
-    std::string claim = process.hidden ? std::string() : claim_of(process.pid);
-    if (claim.empty()) claim = claims[process.parent];
-    claims[process.pid] = claim;
-    left.push_back({std::move(process), std::move(claim)});
-  }
-  return left;
-}
-
-// Where the kernel lists no children, as long as no command runs.
-bool EpollPool::lives_unlisted() const {
-  const bool runs = std::ranges::any_of(places_, [](const auto& place) { return place && place->pid > 0; });
-  return !runs && !had_strangers_ && has_living_children();
-}
-
-port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
-  port::Strays strays;
-  bool left = has_other_children();
-  if (left) {
-    const std::vector<Stray> found = left_behind();
-    for (const Stray& stray : found) {
-      const auto its = std::ranges::find_if(claims, [&](const std::string& claim) { return is_within(stray.claim, claim); });
-      auto& where = its != claims.end() ? strays.of[*its] : had_strangers_ ? strays.spared : strays.nobodys;
-      where.push_back(describe_process(stray.process));
-      strays.unknown = strays.unknown || (stray.claim.empty() && !had_strangers_);
-    }
-    if (found.empty() && groups_left_ == 0) strays.unknown = left = listed_children() ? has_other_children() : lives_unlisted();
-  }
-  if (left != std::exchange(strays_left_, left)) listen_for_children(left || groups_left_ > 0);
-  return strays;
-}
-
-// What may fork meanwhile is stopped before it is killed.
-void EpollPool::end_strays(const port::Whose& whose, int signal) {
-  if (is_helper_starting() || (whose.claim.empty() && had_strangers_)) return;
-  const auto look = [&] {
-    std::vector<ProcessStat> its;
-    for (Stray& stray : left_behind()) {
-      const auto shows = [&](const std::string& claim) { return is_within(stray.claim, claim); };
-      if (whose.claim.empty() ? std::ranges::none_of(whose.apart, shows) : shows(whose.claim))
-        its.push_back(std::move(stray.process));
-    }
-    return its;
-  };
-  if (signal == SIGKILL) freeze(look);
-  signal_all(look(), signal);
 }
 
 }  // namespace thole::host

@@ -5,13 +5,26 @@
 // long as it stays empty. Its process group is its own, so that a signal reaches all of it; we are the subreaper, so that what
 // outlives the command becomes our child and its end is told too. A command that has ended is not waited for before its group
 // has: until then no stranger can be given the number by which the group is signalled.
-// SIGCHLD is listened to only while there is something like that.
+//
+// What a running task leaves to us is waited for while it runs: a task is not to run out of processes by zombies of ours.
+// SIGCHLD tells of all ends, those of tasks too. It has a descriptor of its own, edge-triggered and not read before a look at
+// the children is due: until then further ends make no event, for the signal is pending already. So thousands of tasks a second
+// cost a look now and then. Each end is heeded at once only while something of an ended task lives.
 #pragma once
 
+#include <sys/epoll.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "base/fd.hpp"
+#include "base/time.hpp"
+#include "host/process/signal_process.hpp"
 #include "host/process/signals.hpp"
 #include "host/process/spawn.hpp"
 #include "host/process/tree.hpp"
@@ -32,13 +45,15 @@ class EpollPool : public port::TaskPool {
   void start(std::size_t place) override;
   void signal(std::size_t place, int number) override;
   std::vector<std::string> group(std::size_t place) override;
+  std::vector<std::string> out_of_reach() override;
+  void give_up(std::size_t place) override;
   port::TaskOutput take_output(std::size_t place) override;
   void watch(int fd) override;
   void unwatch(int fd) override;
   std::span<const port::PoolEvent> wait(std::optional<SteadyTime> deadline) override;
   void stop_all() override;
   port::Strays strays(const std::vector<std::string>& claims) override;
-  void end_strays(const port::Whose& whose, int signal) override;
+  std::vector<std::string> end_strays(const port::Whose& whose, int signal) override;
 
  private:
   // One of a task's two streams.
@@ -53,13 +68,13 @@ class EpollPool : public port::TaskPool {
     Fd end;
     Stream output, errors;
     bool left_group = false;                     // the command has ended, its group has not
+    bool given_up = false;                       // what lives of it has its files
   };
-  enum class Source : std::uint32_t { task, output, errors, watched, signals };
+  enum class Source : std::uint32_t { task, output, errors, watched, signals, children };
 
-  void listen(int fd, Source source, std::size_t number) const;
+  void listen(int fd, Source source, std::size_t number, std::uint32_t events = EPOLLIN) const;
   void forget(Fd& fd) const;
   void listen_for_end(Place& place, std::size_t number);
-  void listen_for_children(bool on);
   void prepare_streams(Place& place, std::size_t number);
   Fd nameless_file() const;
   port::Written take(Stream& stream, bool used_again) const;
@@ -69,9 +84,13 @@ class EpollPool : public port::TaskPool {
   void read_signals();
   void look_at_groups();
   bool group_lives(pid_t group) const;
-  void let_go_of_group(Place& place) const;
+  void let_go_of_group(Place& place);
   bool is_command(pid_t child) const;
-  void reap_members() const;
+  std::vector<ProcessStat> members() const;
+  bool heeds_each_end() const;
+  void look_at_children();
+  bool reap_orphans();
+  static bool has_living_children();
   bool has_other_children();
   struct Stray {
     ProcessStat process;
@@ -84,12 +103,15 @@ class EpollPool : public port::TaskPool {
   AllSignalsBlocked blocked_;
   port::OutputTo to_;
   std::string folder_;
-  Fd epoll_, signals_;
+  Fd epoll_, signals_, children_;
   std::vector<std::unique_ptr<Place>> places_;   // null: closed
   std::vector<port::PoolEvent> events_;
   std::size_t groups_left_ = 0;
   bool strays_left_ = false;
-  // Children that were there before: those of a shell that has become us by exec.
+  bool stirred_ = false;                         // SIGCHLD has come since the last look at the children
+  SteadyTime next_look_{};                       // not before, but where each end is heeded
+  ToldOnce out_of_reach_, spared_;
+  // Children that are not ours to end: that were there before (those of a shell that has become us by exec), or are given up.
   std::vector<pid_t> strangers_ = listed_children().value_or(std::vector<pid_t>{});
   const bool had_strangers_;
 };

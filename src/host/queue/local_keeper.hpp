@@ -43,7 +43,7 @@ class LocalKeeper : public port::TaskKeeper {
     std::optional<SteadyTime> give_up;           // when even KILL does not help
     Millis left{0};                              // of the limit, while paused
     std::optional<Halt> halt;                    // until all of it have stopped
-    OutOfReach out_of_reach;
+    ToldOnce out_of_reach;
     port::TaskOver result;
   };
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <utility>
 
 namespace thole::app {
 namespace {
@@ -14,9 +15,13 @@ class LeftBehind : public port::TaskPool {
  public:
   port::Strays left;
   std::vector<int> signals;
+  std::vector<std::string> others;       // whom the kernel does not let us end
 
   port::Strays strays(const std::vector<std::string>&) override { return left; }
-  void end_strays(const port::Whose&, int signal) override { signals.push_back(signal); }
+  std::vector<std::string> end_strays(const port::Whose&, int signal) override {
+    signals.push_back(signal);
+    return std::exchange(others, {});
+  }
 
   std::size_t open(port::ProcessSpec) override { return 0; }
   void close(std::size_t) override {}
@@ -25,6 +30,8 @@ class LeftBehind : public port::TaskPool {
   void start(std::size_t) override {}
   void signal(std::size_t, int) override {}
   std::vector<std::string> group(std::size_t) override { return {}; }
+  std::vector<std::string> out_of_reach() override { return {}; }
+  void give_up(std::size_t) override {}
   port::TaskOutput take_output(std::size_t) override { return {}; }
   void watch(int) override {}
   void unwatch(int) override {}
@@ -38,9 +45,10 @@ class LeftBehind : public port::TaskPool {
 class MapRest : public testing::Test {
  protected:
   RestTurn turn() {
-    return {pool_, pool_.left, now_, seconds(10), [this](const std::vector<std::string>& told) {
-              told_.insert(told_.end(), told.begin(), told.end());
-            }};
+    const auto into = [](std::vector<std::string>& all) {
+      return [&all](const std::vector<std::string>& told) { all.insert(all.end(), told.begin(), told.end()); };
+    };
+    return {pool_, pool_.left, now_, seconds(10), into(told_), into(out_of_reach_)};
   }
   bool is_over() { return rest_.is_over("claim", turn()); }
   bool at_the_deadline() {
@@ -57,7 +65,7 @@ class MapRest : public testing::Test {
   LaneRest rest_;
   NobodysRest nobodys_;
   SteadyTime now_{};
-  std::vector<std::string> told_;
+  std::vector<std::string> told_, out_of_reach_;
 };
 
 TEST_F(MapRest, WhereNothingIsLeftNothingIsToBeDone) {
@@ -102,6 +110,37 @@ TEST_F(MapRest, WhoWaitsMayHurry) {
   rest_.hurry(now_);
   EXPECT_FALSE(is_over());
   EXPECT_EQ(pool_.signals, (std::vector<int>{SIGTERM, SIGKILL}));
+}
+
+TEST_F(MapRest, WhoIsEndedIsNamedWhateverTheHurry) {
+  pool_.left.of["claim"] = {"77 sleep"};
+  EXPECT_FALSE(is_over());
+  rest_.hurry(now_);                             // in the moment that it has to end by itself
+  EXPECT_FALSE(is_over());
+  EXPECT_EQ(pool_.signals, std::vector<int>{SIGKILL});
+  EXPECT_EQ(told_, std::vector<std::string>{"77 sleep"});
+}
+
+TEST_F(MapRest, WhoHasHurriedWhileTasksRanWaitsNoPatienceForWhatTheyHaveLeft) {
+  rest_.hurry(now_);
+  nobodys_.hurry(now_);
+  EXPECT_TRUE(is_over());
+  EXPECT_TRUE(nobodys_is_over(true));
+  pool_.left = {{{"claim", {"77 sleep"}}}, {"78 sleep"}, {}, true};
+  EXPECT_FALSE(is_over());
+  EXPECT_FALSE(at_the_deadline());
+  EXPECT_FALSE(nobodys_is_over(false));
+  EXPECT_FALSE(at_nobodys_deadline(false));
+  EXPECT_EQ(pool_.signals, (std::vector<int>{SIGKILL, SIGKILL}));
+  EXPECT_EQ(told_, (std::vector<std::string>{"77 sleep", "78 sleep"}));
+}
+
+TEST_F(MapRest, WhomTheKernelDoesNotLetUsEndIsSaid) {
+  pool_.left.of["claim"] = {"77 sleep"};
+  pool_.others = {"77 sleep"};
+  EXPECT_FALSE(is_over());
+  EXPECT_FALSE(at_the_deadline());
+  EXPECT_EQ(out_of_reach_, std::vector<std::string>{"77 sleep"});
 }
 
 TEST_F(MapRest, WhatMayBeAnothersIsWaitedForAndNotEnded) {

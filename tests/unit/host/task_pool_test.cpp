@@ -1,4 +1,4 @@
-// The pool of tasks where descriptors run out.
+// The pool of tasks where descriptors run out, and what tasks leave to it.
 #include "host/process/task_pool.hpp"
 
 #include <fcntl.h>
@@ -8,12 +8,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "host/process/helpers.hpp"
+#include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
@@ -87,6 +91,123 @@ TEST(TaskPool, AGroupKeepsItsNumberUntilNothingIsSignalledByIt) {
     events.until(port::PoolEvent::Kind::alone);
     EXPECT_EQ(::waitid(P_ALL, 0, &command, WEXITED | WNOHANG | WNOWAIT), -1) << "nobody is left";
     pool.close(place);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// Children of this process that have ended and have not been waited for.
+std::vector<pid_t> zombies() {
+  std::vector<pid_t> ended = listed_children().value();
+  std::erase_if(ended, [](pid_t child) {
+    siginfo_t how{};
+    return ::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == 0;
+  });
+  return ended;
+}
+
+// A task that has left forty children to us and writes then, and what is to be seen until it ends.
+class ManyOrphans {
+ public:
+  explicit ManyOrphans(const char* start) : pool_(InheritedSignals::capture(), port::OutputTo::pipes, "/tmp"), events_(pool_) {
+    port::ProcessSpec spec;
+    spec.argv = {"sh", "-c", std::string("for i in 1 2 3 4 5 6 7 8; do for j in 1 2 3 4 5; do (") + start +
+                                 " & ); done; done; echo all; exec sleep 1000"};
+    place_ = pool_.open(spec);
+    pool_.start(place_);
+    events_.until(port::PoolEvent::Kind::text);
+  }
+  ~ManyOrphans() {
+    pool_.close(place_);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+  void wait_until_only(const std::vector<pid_t>& left) {
+    const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (listed_children().value().size() != 1 + left.size() || zombies() != left) {
+      ASSERT_LT(std::chrono::steady_clock::now(), late) << zombies().size() << " have not been waited for";
+      pool_.wait(late);
+    }
+  }
+  void end_task() {
+    pool_.signal(place_, SIGKILL);
+    const port::PoolEvent end = events_.until(port::PoolEvent::Kind::ended);
+    EXPECT_EQ(end.how.signal, SIGKILL) << "its own end is told";
+    EXPECT_FALSE(end.left_group);
+  }
+
+ private:
+  EpollPool pool_;
+  Events events_;
+  std::size_t place_ = 0;
+};
+
+TEST(TaskPool, WhatATaskLeavesToUsIsWaitedForWhileItRuns) {
+  for (const char* start : {"true", "setsid true", "sleep 0.1"}) {
+    ManyOrphans task(start);
+    task.wait_until_only({});
+    task.end_task();
+  }
+}
+
+TEST(TaskPool, WhatOurOwnHelpersHaveEndedWithIsTheirStarters) {
+  pid_t helper = 0;
+  {
+    const StartingHelper starting;
+    helper = ::fork();
+    if (helper == 0) ::_exit(7);
+    StartingHelper().started(helper);
+  }
+  ManyOrphans task("true");
+  task.wait_until_only({helper});
+  int status = 0;
+  EXPECT_EQ(::waitpid(helper, &status, 0), helper);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  helper_ended(helper);
+  task.end_task();
+}
+
+TEST(TaskPool, WhatIsGivenUpIsNobodysStrayAndIsWaitedForAtItsEnd) {
+  {
+    EpollPool pool(InheritedSignals::capture(), port::OutputTo::files, "/tmp");
+    Events events(pool);
+    port::ProcessSpec spec;
+    spec.argv = {"sh", "-c", "sleep 1000 & exit 3"};
+    const std::size_t place = pool.open(spec);
+    pool.start(place);
+    ASSERT_TRUE(events.until(port::PoolEvent::Kind::ended).left_group);
+    EXPECT_TRUE(pool.out_of_reach().empty());
+    pool.give_up(place);
+    EXPECT_TRUE(pool.group(place).empty());
+    EXPECT_TRUE(pool.strays({"claim"}).none());
+    pool.end_strays({"", {"claim"}}, SIGKILL);
+    const std::vector<pid_t> left = listed_children().value();
+    ASSERT_EQ(left.size(), 1u) << "the command is waited for, what it has left lives";
+    ASSERT_TRUE(zombies().empty());
+    pool.take_output(place);
+    pool.close(place);
+    ::kill(left.front(), SIGKILL);
+    const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!listed_children().value().empty() && std::chrono::steady_clock::now() < late) pool.wait(late);
+    EXPECT_LT(std::chrono::steady_clock::now(), late) << "it is not waited for";
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+TEST(TaskPool, ACommandThatIsGivenUpRunsOn) {
+  {
+    EpollPool pool(InheritedSignals::capture(), port::OutputTo::pipes, "/tmp");
+    port::ProcessSpec spec;
+    spec.argv = {"sleep", "1000"};
+    const std::size_t place = pool.open(spec);
+    pool.start(place);
+    pool.give_up(place);
+    EXPECT_TRUE(pool.strays({}).none());
+    pool.close(place);
+    ASSERT_EQ(listed_children().value().size(), 1u);
+    ::kill(listed_children().value().front(), SIGKILL);
+    const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!listed_children().value().empty() && std::chrono::steady_clock::now() < late)
+      EXPECT_TRUE(pool.wait(late).empty()) << "its end is nobody's";
+    EXPECT_LT(std::chrono::steady_clock::now(), late);
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
