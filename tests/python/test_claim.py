@@ -442,9 +442,10 @@ def test_control_c_before_the_waiting_thread_has_begun_leaves_the_line(everythin
     """It was started, and gets no CPU for longer than anybody would guess."""
     import _thread
 
-    real, interrupted, ended = _thread.start_new_thread, threading.Event(), threading.Event()
+    real, asked, interrupted, began = _thread.start_new_thread, threading.Event(), threading.Event(), threading.Event()
 
     def interrupt():
+        asked.wait()  # to start it; and when that has returned:
         eventually(lambda: sys._current_frames()[threading.main_thread().ident].f_code.co_name == "_waited_in_line")
         os.kill(os.getpid(), signal.SIGINT)
         interrupted.set()
@@ -453,14 +454,16 @@ def test_control_c_before_the_waiting_thread_has_begun_leaves_the_line(everythin
         def begins_late():
             interrupted.wait()
             time.sleep(1.5)  # what is tested: no time is enough to say that it was not started
+            began.set()
             function(*arguments)
-            ended.set()
 
-        return real(begins_late, ())
+        started = real(begins_late, ())
+        asked.set()
+        return started
 
     with monkeypatch.context() as patched:
         patched.setattr(_thread, "start_new_thread", slow)
         real(interrupt, ())
         with pytest.raises(KeyboardInterrupt):
             tholepin.claim(1)
-    assert ended.is_set() and waiting() == 0
+    assert began.is_set() and waiting() == 0
