@@ -10,7 +10,7 @@
 namespace thole::model {
 namespace {
 
-const BootId here{"here"}, before{"before"}, inside{"inside", false}, inside_another{"inside another", false};
+const BootId this_boot{"here"}, former_boot{"before"}, container{"inside", false}, other_container{"another", false};
 
 std::unique_ptr<LaneRecord> said_under(const BootId& boot, Millis start_since_boot = Millis{0}) {
   auto made = std::make_unique<LaneRecord>();
@@ -25,57 +25,57 @@ std::unique_ptr<LaneRecord> said_under(const BootId& boot, Millis start_since_bo
 Millis later_than_now() { return known_since_boot().value() + Seconds{3600}; }
 
 TEST(Boots, TheKernelsIdsAreOfOneBootOrOfTwo) {
-  EXPECT_EQ(Boots(here).of(here), Boot::this_one);
-  EXPECT_EQ(Boots(here).of(before), Boot::another);
+  EXPECT_EQ(Boots(this_boot).of(this_boot), Boot::this_one);
+  EXPECT_EQ(Boots(this_boot).of(former_boot), Boot::another);
 }
 
 TEST(Boots, AContainersIdTellsNothingButItself) {
-  EXPECT_EQ(Boots(inside).of(here), Boot::untold);
-  EXPECT_EQ(Boots(here).of(inside), Boot::untold);
-  EXPECT_EQ(Boots(inside).of(inside_another), Boot::untold);
-  EXPECT_EQ(Boots(inside).of(inside), Boot::this_one);
+  EXPECT_EQ(Boots(container).of(this_boot), Boot::untold);
+  EXPECT_EQ(Boots(this_boot).of(container), Boot::untold);
+  EXPECT_EQ(Boots(container).of(other_container), Boot::untold);
+  EXPECT_EQ(Boots(container).of(container), Boot::this_one);
 }
 
 TEST(Boots, WhatIsSaidByWhoeverLivesIsOfThisOne) {
-  Boots boots(inside);
-  boots.learn(*said_under(here), true);
-  EXPECT_EQ(boots.of(here), Boot::this_one) << "all that was said under this id";
-  EXPECT_EQ(boots.of(before), Boot::untold);
+  Boots boots(container);
+  boots.learn(*said_under(this_boot), true);
+  EXPECT_EQ(boots.of(this_boot), Boot::this_one) << "all that was said under this id";
+  EXPECT_EQ(boots.of(former_boot), Boot::untold);
 }
 
 TEST(Boots, WhatStartedLaterThanItIsNowWasUnderAnotherOne) {
   if (!known_since_boot()) GTEST_SKIP() << "/proc does not tell the machine's clock";
-  Boots boots(inside);
-  boots.learn(*said_under(here, *known_since_boot()), false);
-  EXPECT_EQ(boots.of(here), Boot::untold);
-  boots.learn(*said_under(before, later_than_now()), false);
-  EXPECT_EQ(boots.of(before), Boot::another);
-  boots.learn(*said_under(inside, later_than_now()), false);
-  EXPECT_EQ(boots.of(inside), Boot::another) << "a container that has the same one after a boot, too";
+  Boots boots(container);
+  boots.learn(*said_under(this_boot, *known_since_boot()), false);
+  EXPECT_EQ(boots.of(this_boot), Boot::untold);
+  boots.learn(*said_under(former_boot, later_than_now()), false);
+  EXPECT_EQ(boots.of(former_boot), Boot::another);
+  boots.learn(*said_under(container, later_than_now()), false);
+  EXPECT_EQ(boots.of(container), Boot::another) << "a container that has the same one after a boot, too";
 }
 
 TEST(Boots, AStartOfNobodyKnowsWhoseRunProvesNothing) {
   if (!known_since_boot()) GTEST_SKIP() << "/proc does not tell the machine's clock";
-  const auto made = said_under(before, later_than_now());
+  const auto made = said_under(former_boot, later_than_now());
   LaneRecord& record = *made;
   record.places[5].pid = 7;
-  Boots boots(inside);
+  Boots boots(container);
   boots.learn(record, false);
-  EXPECT_EQ(boots.of(before), Boot::untold);
+  EXPECT_EQ(boots.of(former_boot), Boot::untold);
 }
 
 TEST(Boots, WhoseIdItIsStandsInRecordAndFile) {
-  for (const BootId& boot : {here, inside, BootId{"01234567-89ab-cdef-0123-456789abcdef", false}}) {
+  for (const BootId& boot : {this_boot, container, BootId{"01234567-89ab-cdef-0123-456789abcdef", false}}) {
     EXPECT_EQ(boot_of(*said_under(boot)), boot);
     EXPECT_EQ(boot_from_text(to_text(boot)), boot);
   }
-  const auto older = said_under(here);
+  const auto older = said_under(this_boot);
   older->boot.back() = '\0';                      // an earlier build writes the id alone
-  EXPECT_EQ(boot_of(*older), here);
+  EXPECT_EQ(boot_of(*older), this_boot);
 }
 
 TEST(Boots, ACommandIsKnownByItsStartWhereTheBootIsNotTold) {
-  const auto made = said_under(here, Seconds{5});
+  const auto made = said_under(this_boot, Seconds{5});
   LaneRecord& record = *made;
   record.places[5].pid = 77;
   record.commands[5].number = 99;
