@@ -84,11 +84,6 @@ int alter(Context& context, const Saying& saying) {
   return 0;
 }
 
-std::optional<Seconds> limit_of(const std::string& word) {
-  if (word == "none") return std::nullopt;
-  return run_time_of({"--time", word});
-}
-
 port::TermsChange change_of(const Context& context, port::JobReader& jobs) {
   const EditOptions& options = context.invocation.queue.edit;
   port::TermsChange change;
@@ -102,7 +97,7 @@ port::TermsChange change_of(const Context& context, port::JobReader& jobs) {
     change.at_most.emplace();
     if (options.at_most != "none") *change.at_most = number_of({"--at-most", options.at_most}, 1, 1'000'000);
   }
-  if (!options.time.empty()) change.time = limit_of(options.time);
+  change.time = options.time;
   if (!options.after.empty()) {
     const bool none = options.after == std::vector<std::string>{"none"};
     change.after = none ? std::vector<model::Dependency>{} : app::dependencies(jobs, options.after);

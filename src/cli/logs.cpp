@@ -91,12 +91,22 @@ class Shower {
       }
       if (text && task->log_length) text->ends_after(*task->log_length);
       if (text) print_rest(*text);
-      if (model::ended(task->state)) return;
-      if (!text && !told) context_.note(fmt::format("{} waits: {}", task_name(job.id, index, job.tasks), why_not(job)));
+      if (model::ended(task->state)) {
+        if (!text)
+          context_.note(fmt::format("{} has no output: {}", task_name(job.id, index, job.tasks), to_string(task->state)));
+        return;
+      }
+      if (!text && !told) tell_that_it_waits(job, index);
       told = true;
       sleep(*watch, text.get());
       if (!watch->stands()) watch = queue_.store.watch(port::Changes::any);
     }
+  }
+
+  void tell_that_it_waits(const model::Job& job, model::TaskIndex index) {
+    const std::string why = why_not(job);
+    if (why != "running") return context_.note(fmt::format("{} waits: {}", task_name(job.id, index, job.tasks), why));
+    if (job.tasks > 1) context_.note(fmt::format("{} waits: others of its job run", task_name(job.id, index, job.tasks)));
   }
 
   void sleep(port::JobWatch& watch, wire::LogText* text) {

@@ -42,7 +42,8 @@ struct WaitOptions {
 // "" = not given; "none" (and for begin "now") takes the term away.
 struct EditOptions {
   std::optional<int> priority;
-  std::string begin, at_most, time;
+  std::string begin, at_most;
+  std::optional<std::optional<Seconds>> time;    // nothing inside: none
   std::vector<std::string> after;
 };
 

@@ -74,16 +74,29 @@ WallTime from_local(std::tm& local) {
   return WallTime(std::chrono::duration_cast<Millis>(Seconds(::mktime(&local))));
 }
 
+void check_name(std::string_view option, const std::string& name, std::string_view what) {
+  const bool like_number = name.find_first_not_of("0123456789-.") == std::string::npos;
+  if (like_number || name == "last" || name == "all" || name == "none" || name.find_first_of(",:@") != std::string::npos ||
+      trim(name).size() != name.size())
+    throw Error(ErrorCode::usage, fmt::format("{}: {} cannot be the {} of a job", option, in_quotes(name), what))
+        .hint(fmt::format("a {} is no number, not \"last\", \"all\" or \"none\", and has no comma, colon or @", what));
+  constexpr std::size_t most = 200;
+  if (name.size() > most)
+    throw Error(ErrorCode::usage, fmt::format("{}: a {} of {} characters", option, what, name.size()))
+        .hint(fmt::format("at most {}", most));
+}
+
 }  // namespace
 
 std::string job_name_of(const Word& word) {
   std::string name = text_of(word);
-  const bool like_number = name.find_first_not_of("0123456789-.") == std::string::npos;
-  if (like_number || name == "last" || name == "all" || name == "none" || name.find_first_of(",:@") != std::string::npos ||
-      name.size() > 200 || trim(name).size() != name.size())
-    throw Error(ErrorCode::usage, fmt::format("{}: {} cannot be the name of a job", word.option, in_quotes(name)))
-        .hint("a name is no number, not \"last\", \"all\" or \"none\", and has no comma, colon or @");
+  check_name(word.option, name, "name");
   return name;
+}
+
+std::optional<Seconds> limit_of(const Word& word) {
+  if (word.text == "none") return std::nullopt;
+  return run_time_of(word);
 }
 
 int priority_of(const Word& word) {
@@ -109,10 +122,18 @@ void add_words(std::vector<std::string>& words, const Word& word) {
   }
 }
 
+void add_tags(std::vector<std::string>& tags, const Word& word) {
+  add_words(tags, word);
+  for (const std::string& tag : tags) check_name(word.option, tag, "tag");
+}
+
 std::set<model::TaskState> states_of(const Word& word) {
   std::set<model::TaskState> states;
   for (const std::string_view piece : split(word.text, ',')) {
     const auto state = model::parse_task_state(trim(piece));
+    if (trim(piece) == "paused")
+      throw Error(ErrorCode::usage, fmt::format("{}: paused tasks are running ones", word.option))
+          .hint(fmt::format("{} running", word.option));
     if (!state)
       throw_unknown(fmt::format("{}:", word.option), piece,
                     {"queued", "held", "running", "done", "failed", "lost", "cancelled", "skipped"},

@@ -1,10 +1,12 @@
 // Readings of values that only the queue's verbs take; each throws Error(usage) that quotes the value.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/time.hpp"
 #include "cli/table.hpp"
 #include "model/job.hpp"
 
@@ -13,7 +15,9 @@ namespace thole::cli {
 std::string job_name_of(const Word& word);       // anything that cannot be taken for a number, "@" or a list
 int priority_of(const Word& word);               // -1000 … 1000
 std::string variable_of(const Word& word);       // "NAME=VALUE"
+std::optional<Seconds> limit_of(const Word& word);   // a time with its unit, or "none"
 void add_words(std::vector<std::string>& words, const Word& word);
+void add_tags(std::vector<std::string>& tags, const Word& word);   // each such as could be a name, which it is used like
 std::set<model::TaskState> states_of(const Word& word);
 
 // "3", "fail", "2,exit:75,signal:KILL,oom,lost"

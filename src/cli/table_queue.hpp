@@ -15,7 +15,7 @@ constexpr Option submit[] = {
   {'n', "name", "NAME", "what to call it (default: its command); commands take the name instead of its number",
    [](I& i, const W& w) { i.queue.submit.spec.name = job_name_of(w); }},
   {0, "tag", "TAG,...", "a mark to find it by; may be given several times",
-   [](I& i, const W& w) { add_words(i.queue.submit.spec.tags, w); }},
+   [](I& i, const W& w) { add_tags(i.queue.submit.spec.tags, w); }},
   {0, "grid", "NAME=VALUES", "a task for each value, with {NAME} in the command: lr=1e-3,1e-4 or seed=0..4; several multiply",
    [](I& i, const W& w) { i.queue.submit.grid.push_back(text_of(w)); }},
   {0, "array", "RANGE", "a task for each number, with {index} in the command: 0-99, 1-10:3, or 0-99%4 for four at once",
@@ -106,7 +106,7 @@ constexpr Option edit[] = {
    [](I& i, const W& w) { i.queue.edit.at_most = text_of(w); }},
   {0, "begin", "TIME", "not before TIME, or now", [](I& i, const W& w) { i.queue.edit.begin = text_of(w); }},
   {'t', "time", "TIME", "the limit of each task that has not started, or none",
-   [](I& i, const W& w) { i.queue.edit.time = text_of(w); }},
+   [](I& i, const W& w) { i.queue.edit.time = limit_of(w); }},
   {0, "after", "JOB[:ok|any|fail],...", "wait for these instead, or for none",
    [](I& i, const W& w) { i.queue.edit.after.push_back(text_of(w)); }, Offer::jobs},
 };

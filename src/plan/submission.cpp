@@ -104,4 +104,6 @@ Luggage luggage(const Environment& environment, const model::Request& request, c
   return result;
 }
 
+bool is_mask(std::string_view variable) { return among(masks, variable); }
+
 }  // namespace thole::plan

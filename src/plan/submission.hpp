@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/shell_kind.hpp"
@@ -27,5 +28,8 @@ struct Luggage {
 // Throws Error(usage) when the user's mask leaves none of the GPUs that the request names.
 Luggage luggage(const Environment& environment, const model::Request& request, const model::Snapshot& snapshot,
                 const std::vector<model::Unit>& units, const AskShell& shell = {});
+
+// Whether thole sets this variable anew for who has GPUs, so that nobody's own word for it would count.
+bool is_mask(std::string_view variable);
 
 }  // namespace thole::plan

@@ -324,6 +324,13 @@ def test_logs_of_what_has_not_started_say_why(queue):
     assert done.stdout == "" and "has no output yet: the queue is drained" in done.stderr
 
 
+def test_following_what_ends_before_it_begins_says_how(queue):
+    number = queue.submit("--hold", "true")
+    queue("cancel", number)
+    done = queue.run("logs", "-f", number)
+    assert done.returncode == 0 and "has no output: cancelled" in done.stderr
+
+
 def test_the_newest_job_s_logs_are_the_default(queue):
     queue.submit("-g0", "echo", "old")
     queue.submit("-g0", "echo", "new")

@@ -29,7 +29,11 @@ def queue(tmp_path):
     (["--retry", "3,sometimes", "true"], '"sometimes"', "fail"),
     (["--retry", "exit:0", "true"], "exit:75", ""),
     (["--name", "12", "true"], "cannot be the name", "no number"),
+    (["--name", "x" * 260, "true"], "a name of 260 characters", "at most 200"),
+    (["--tag", "sweep,all", "true"], '"all" cannot be the tag', "no number"),
+    (["--tag", "12", "true"], '"12" cannot be the tag', "no number"),
     (["--env", "COLOUR", "true"], "NAME=VALUE", ""),
+    (["--env", "CUDA_VISIBLE_DEVICES=3", "true"], "--env CUDA_VISIBLE_DEVICES", "--on"),
     (["--directory", "/nonexistent", "true"], "/nonexistent", ""),
     (["-g", "9", "true"], "9 GPUs asked for", "4"),
     (["--on", "12", "true"], "12", "0 to 3"),
@@ -119,6 +123,12 @@ def test_an_edit_must_say_something_that_can_be(queue):
     assert "soon" in queue.refused("edit", "1", "--begin", "soon")
     assert "--at-most" in queue.refused("edit", "1", "--at-most", "0")
     assert "whole jobs" in queue.refused("edit", "1.0", "--priority", "1")
+    message = queue.refused("edit", "1", "-t", "7")
+    assert "minutes or hours?" in message and "7 seconds" not in message
+
+
+def test_a_state_that_is_another_one_to_us(queue):
+    assert "--state running" in queue.refused("jobs", "--state", "queued,paused")
 
 
 def test_a_mask_that_leaves_nothing_is_refused(queue):
