@@ -7,7 +7,7 @@
 namespace thole::app {
 bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn) {
   if (left.empty()) {
-    deadline_.reset();
+    begin_anew();                                // while others are waited for, one of theirs may come to be ours
     return true;
   }
   if (deadline_ && turn.now < *deadline_) return false;

@@ -171,7 +171,7 @@ LockTable lock_table(std::chrono::nanoseconds limit) {
 namespace {
 
 // Lines that only older readings had, behind those of the last.
-void join(std::vector<KernelLock>& last, const std::vector<KernelLock>& older) {
+void add_missing(std::vector<KernelLock>& last, const std::vector<KernelLock>& older) {
   const auto known = static_cast<std::ptrdiff_t>(last.size());
   std::set<KernelLock> seen(last.begin(), last.begin() + known);
   for (const KernelLock& lock : older)
@@ -193,7 +193,7 @@ KernelLocks join_tables(const std::function<LockTable()>& read, std::chrono::nan
     if (!next.read || !next.whole) break;
     locks.steady = next.at_once || next.text == table.text;
     std::vector<KernelLock> flocks = parse_kernel_locks(next.text);
-    if (!locks.steady) join(flocks, locks.flocks);
+    if (!locks.steady) add_missing(flocks, locks.flocks);
     locks.flocks = std::move(flocks);
     table = std::move(next);
   }

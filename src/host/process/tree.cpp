@@ -22,6 +22,7 @@
 #include "base/machine_clocks.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 #include "host/process/helpers.hpp"
 #include "host/process/open_files.hpp"
 
@@ -55,30 +56,67 @@ std::string program_of(pid_t pid) {
          read_file(path + "/auxv", 1u << 16).value_or("");
 }
 
-constexpr unsigned looks_at_exec = 100, looks_at_none = 3;   // the first a millisecond apart
+constexpr unsigned looks_at_exec = 100, looks_at_crowd = 4, looks_at_none = 3;   // the first two a millisecond apart
+
+// Anybody may have thousands of processes that look like that for ever (PR_SET_MM_MAP). So what looks wait for beyond what an
+// exec takes comes to half a second, and to a quarter of the time after that; then each is waited for a few milliseconds.
+class WaitsForExec {
+ public:
+  bool may_wait() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    left_ = std::min(most, left_ + (now - std::exchange(last_, now)) / 4);
+    return left_ > SteadyTime::duration{0};
+  }
+  void has_waited(SteadyTime::duration time) { left_ -= std::max(SteadyTime::duration{0}, time - an_exec); }
+
+ private:
+  static constexpr SteadyTime::duration an_exec = Millis{10}, most = Millis{500};
+  SteadyTime last_ = std::chrono::steady_clock::now();
+  SteadyTime::duration left_ = most;
+};
+
+// By one read(2): between two the process may leave that memory by an execve(2), and the second would show its end.
+std::optional<std::string> words_in(int environ) {
+  constexpr std::size_t most = 8u << 20;         // the kernel's own limit of them is 6 MiB
+  for (std::size_t size = 64u << 10;;) {
+    std::string words(size, '\0');
+    const ssize_t n = ::pread(environ, words.data(), size, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::nullopt;
+    words.resize(static_cast<std::size_t>(n));
+    if (words.size() < size || size >= most) return words;
+    size *= 8;
+  }
+}
 
 // For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. Then it
 // has no command line either; one of the kernel's, or one that has ended, has no program. Who has a command line and shows no
 // environment is looked at again by the same descriptor, which is of one memory, and anew: he may be at his next exec.
 std::optional<std::string> environment_shown(pid_t pid) {
+  thread_local WaitsForExec waits;
   const std::string path = "/proc/" + std::to_string(pid);
-  for (unsigned at_exec = 0, none = 0; at_exec < looks_at_exec && none < looks_at_none;) {
+  const SteadyTime begun = std::chrono::steady_clock::now();
+  std::optional<std::string> environment;
+  unsigned at_exec = 0, most_at_exec = looks_at_exec;
+  for (unsigned none = 0; at_exec < most_at_exec && none < looks_at_none;) {
     const Fd file = open_at(AT_FDCWD, (path + "/environ").c_str(), O_RDONLY);
-    auto environment = file ? read_all(file.get(), 4u << 20) : std::nullopt;
-    if (!environment || !environment->empty()) return environment;
+    environment = file ? words_in(file.get()) : std::nullopt;
+    if (!environment || !environment->empty()) break;
     const auto line = read_file(path + "/cmdline", 4u << 20);
     if (line && !line->empty()) {
-      if (::lseek(file.get(), 0, SEEK_SET) == 0) environment = read_all(file.get(), 4u << 20);
-      if (environment && !environment->empty()) return environment;
+      environment = words_in(file.get());
+      if (environment && !environment->empty()) break;
+      environment.emplace();
       ++none;
     } else if (executable_of(pid).empty()) {
-      return environment;
+      break;
     } else {
-      ++at_exec;
+      if (at_exec++ == 0 && !waits.may_wait()) most_at_exec = looks_at_crowd;
       ::usleep(1000);
     }
   }
-  return "";
+  if (at_exec > 0) waits.has_waited(std::chrono::steady_clock::now() - begun);
+  return environment;
 }
 
 // Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
@@ -87,7 +125,9 @@ std::optional<std::string> environment_of(pid_t pid) {
   auto environment = environment_shown(pid);
   if (!environment || !environment->empty()) return environment;
   const std::string thread = directory_behind_ended_first(pid);
-  return thread.empty() ? environment : read_file(thread + "/environ", 4u << 20);
+  if (thread.empty()) return environment;
+  const Fd file = open_at(AT_FDCWD, (thread + "/environ").c_str(), O_RDONLY);
+  return file ? words_in(file.get()) : std::nullopt;
 }
 
 // By the number that it has for us.

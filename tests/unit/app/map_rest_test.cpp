@@ -103,6 +103,20 @@ TEST_F(MapRest, IsNamedOnceAndToldToEndAndThenKilledUntilItIsGivenUp) {
   EXPECT_EQ(told_.size(), 1u);
 }
 
+TEST_F(MapRest, WhatIsFoundAfterAllHasEndedHasItsOwnTime) {
+  pool_.left.of["claim"] = {"77 sleep"};
+  EXPECT_FALSE(is_over());
+  EXPECT_FALSE(at_the_deadline());
+  pool_.left.of.clear();
+  EXPECT_TRUE(is_over());                        // and the lane waits for what shows no claim
+  pool_.left.of["claim"] = {"78 sleep"};
+  EXPECT_FALSE(is_over());
+  EXPECT_EQ(pool_.signals, std::vector<int>{SIGTERM});
+  EXPECT_FALSE(at_the_deadline());
+  EXPECT_EQ(pool_.signals, (std::vector<int>{SIGTERM, SIGTERM}));
+  EXPECT_EQ(told_, (std::vector<std::string>{"77 sleep", "78 sleep"}));
+}
+
 TEST_F(MapRest, WhoWaitsMayHurry) {
   pool_.left.of["claim"] = {"77 sleep"};
   EXPECT_FALSE(is_over());

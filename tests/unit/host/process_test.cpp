@@ -1,7 +1,9 @@
 // Looking up programs, their environment, reading /proc, and starting with a mask, a directory and kept descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/prctl.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,13 +14,16 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/process/local_processes.hpp"
@@ -247,11 +252,15 @@ TEST(Supervise, TellsHowTheCommandEnded) {
 }
 
 // For a moment of an execve(2) the kernel shows neither environment nor command line.
-TEST(Processes, WhoIsAtExecShowsHisClaimAllTheSame) {
+// What it shows is read in pieces where it is long, and of a memory that it has left nothing more is shown.
+class AtExec : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(AtExec, ShowsHisClaimAllTheSame) {
+  const std::string before = "BEFORE=" + std::string(GetParam(), 'x');
   const pid_t again_and_again = ::fork();
   if (again_and_again == 0) {
     const char* const words[] = {"sh", "-c", "exec sh -c \"$0\" \"$0\"", "exec sh -c \"$0\" \"$0\"", nullptr};
-    const char* const environment[] = {"THOLE_CLAIM=4711", nullptr};
+    const char* const environment[] = {before.c_str(), before.c_str(), "THOLE_CLAIM=4711", nullptr};
     ::execve("/bin/sh", const_cast<char* const*>(words), const_cast<char* const*>(environment));
     ::_exit(127);
   }
@@ -262,6 +271,52 @@ TEST(Processes, WhoIsAtExecShowsHisClaimAllTheSame) {
   ::kill(again_and_again, SIGKILL);
   ::waitpid(again_and_again, nullptr, 0);
   EXPECT_EQ(missed, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, AtExec, testing::Values(0, 100'000));
+
+// As if it were at its execve(2), for ever.
+pid_t without_words() {
+  Pipe told = make_pipe();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const std::string stat = read_file("/proc/self/stat").value_or("");
+    const std::vector<std::string_view> fields = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
+    const auto field = [&](std::size_t number) { return parse_u64(fields[number - 3]).value_or(0); };   // as proc(5) counts
+    prctl_mm_map map{};
+    map.start_code = field(26), map.end_code = field(27), map.start_stack = field(28), map.start_data = field(45);
+    map.end_data = field(46), map.start_brk = field(47), map.brk = reinterpret_cast<std::uintptr_t>(::sbrk(0));
+    map.arg_start = map.arg_end = field(48), map.env_start = map.env_end = field(50);
+    map.exe_fd = ~0u;
+    const bool done = ::prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0) == 0;
+    (void)!::write(told.write.get(), done ? "y" : "n", 1);
+    for (;;) ::pause();
+  }
+  char done = 'n';
+  if (::read(told.read.get(), &done, 1) == 1 && done == 'y') return pid;
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  return 0;
+}
+
+TEST(Processes, ManyThatSeemToBeAtExecForEverAreNotWaitedForOneByOne) {
+  std::vector<pid_t> all;
+  for (unsigned number = 0; number < 60; ++number) {
+    const pid_t pid = without_words();
+    if (pid == 0) GTEST_SKIP() << "PR_SET_MM_MAP is not to be had here";
+    all.push_back(pid);
+  }
+  std::optional<std::chrono::steady_clock::duration> first;
+  const SteadyTime begun = std::chrono::steady_clock::now();
+  for (const pid_t pid : all) {
+    EXPECT_EQ(claim_of(pid), "");
+    if (!first) first = std::chrono::steady_clock::now() - begun;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 30 * *first) << "half of what each by itself would take";
+  for (const pid_t pid : all) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
 }
 
 TEST(Processes, AStartIsTheSameWithinATick) {
