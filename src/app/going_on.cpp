@@ -32,12 +32,12 @@ bool has_queued(port::JobWork& jobs, WallTime now) { return !jobs.candidates(now
 
 bool has_work(port::JobWork& jobs, WallTime now) { return has_queued(jobs, now) || !jobs.running().empty(); }
 
-void relieve(Queue queue) {
-  queue.door.relieve([&] { return places_of_waiting(queue.store); });
+void relieve(Queue queue, bool awaited) {
+  queue.door.relieve([&] { return places_of_waiting(queue.store); }, awaited);
 }
 
 void keep_going(Queue queue) {
-  if (queue.door.runner_end()) relieve(queue);
+  if (queue.door.runner_end()) relieve(queue, true);
   else if (has_work(queue.store, queue.clock.wall())) queue.door.stir();
 }
 
@@ -49,7 +49,7 @@ void GoingOn::look() {
   next_look_ = now + between_looks_for_files;
   if (end_ && relieves_) {
     try {
-      relieve(queue_);
+      relieve(queue_, false);
     } catch (const Error&) {                     // the next look finds none, and tells why
     }
     end_ = queue_.door.runner_end();

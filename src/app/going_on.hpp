@@ -15,11 +15,11 @@ namespace thole::app {
 bool has_queued(port::JobWork& jobs, WallTime now);
 bool has_work(port::JobWork& jobs, WallTime now);
 
-// Has a runner that lives, and does not see all that would be seen from here, relieved by one that does.
-void relieve(Queue queue);
+// Has a runner that lives, and does not see all that would be seen from here, relieved by one that does (QueueDoor::relieve).
+void relieve(Queue queue, bool awaited);
 
-// Starts a runner where there is work and none lives, or one that does not see all that would be seen from here. Throws
-// Error(unavailable) when none can be started.
+// Starts a runner where there is work and none lives, or one that does not see all that would be seen from here; waits until
+// that one has left. Throws Error(unavailable) when none can be started, or it does not leave.
 void keep_going(Queue queue);
 
 // How this works. A living runner is a descriptor that becomes readable when it has gone; so nobody looks for it again and
@@ -28,7 +28,7 @@ void keep_going(Queue queue);
 class GoingOn {
  public:
   using Caution = std::function<void(const std::string&)>;   // is told, once, why no runner can be started
-  // `relieves`: a runner that does not see what one from here would is relieved, too.
+  // `relieves`: a runner that does not see what one from here would is relieved, too; nobody is waited for.
   GoingOn(Queue queue, Caution caution, bool relieves = false)
       : queue_(queue), caution_(std::move(caution)), relieves_(relieves) {}
 

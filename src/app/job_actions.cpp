@@ -70,18 +70,15 @@ Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::V
     Caution caution = told([&] { queue.door.nudge(lane); });   // one that cannot be told keeps the others from nothing
     if (!caution.empty()) altered.caution = std::move(caution);
   }
-  Caution caution = told([&] {
-    if (!changed) return keep_going(queue);
-    relieve(queue);
-    queue.door.stir();
-  });
-  if (!caution.empty()) altered.caution = std::move(caution);
+  Caution kept = told([&] { changed ? relieve(queue, true) : keep_going(queue); });
+  Caution caution = changed ? told([&] { queue.door.stir(); }) : "";   // whoever sits
+  if (!caution.empty() || !kept.empty()) altered.caution = std::move(caution.empty() ? kept : caution);
   if (verb != port::Verb::give_up) append(altered.caution, of_unseen(queue, altered.jobs));
   return altered;
 }
 
 Alteration give_up(Queue queue, const std::vector<port::Selection>& which) {
-  keep_going(queue);                             // for one that sees more
+  static_cast<void>(told([&] { keep_going(queue); }));   // for one that sees more; whoever keeps it is told below
   for (const Job& job : jobs_of(queue.store, which))
     for (const port::Selection& one : which) {
       if (job.id < one.first || job.id > one.last) continue;

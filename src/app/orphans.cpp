@@ -62,9 +62,11 @@ void Orphans::trace(Orphan& orphan) {
 void Orphans::refuse_untold(const Orphan& orphan, const Remains& remains) const {
   const bool elsewhere = orphan.run.pid_namespace == 0 && !ports_.boot.kernels_own;
   if (!std::holds_alternative<Untold>(remains) && (orphan.boot != model::Boot::untold || !elsewhere)) return;
-  throw port::Unseen(
+  port::Unseen unseen(
       Error(ErrorCode::unavailable, "a container has a boot id of its own, so that it cannot be told whether the machine was "
                                     "booted since").hint("any thole command where the queue's tasks were started"));
+  unseen.boot = model::to_text(orphan.record ? model::boot_of(*orphan.record) : model::boot_of_untold(orphan.task.reason));
+  throw unseen;
 }
 
 // Its lock is looked at first: what nobody has locked changes no more, and what is recorded of it after that is all there is.
@@ -257,7 +259,7 @@ std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<mo
   if (!is_open) return NeverBegan{};             // somebody else has told its end
   const std::string why = fmt::format("{} (try: {})", unseen.what(), unseen.hint());
   orphan.unseen = port::UnseenRun{orphan.task.job, orphan.task.index, orphan.task.runs, orphan.run.pid_namespace,
-                                  unseen.by_user_namespace, static_cast<bool>(orphan.lock), why};
+                                  unseen.by_user_namespace, static_cast<bool>(orphan.lock), unseen.boot, why};
   orphan.trouble.met(why, say);
   if (!task->given_up || orphan.lock) return std::nullopt;
   Ended cancelled;
@@ -293,11 +295,15 @@ void Orphans::look_after() {
   }
 }
 
-std::vector<port::UnseenRun> Orphans::unseen() const {
-  std::vector<port::UnseenRun> runs;
-  for (const Orphan& orphan : orphans_)
-    if (orphan.unseen) runs.push_back(*orphan.unseen);
-  return runs;
+port::RunnerSight Orphans::sight() const {
+  port::RunnerSight sight;
+  for (const Orphan& orphan : orphans_) {
+    const bool has_boot = orphan.record && orphan.run.pid_namespace == 0;   // else the namespace tells
+    if (orphan.unseen) sight.unseen.push_back(*orphan.unseen);
+    else if (orphan.looked_at)
+      sight.seen.insert({orphan.run.pid_namespace, has_boot ? model::to_text(model::boot_of(*orphan.record)) : ""});
+  }
+  return sight;
 }
 
 std::optional<SteadyTime> Orphans::next_look() const {

@@ -35,7 +35,10 @@ class Orphans {
   std::vector<int> ends() const;                 // descriptors; one that is readable calls for a look
 
   bool empty() const { return orphans_.empty(); }
-  std::vector<port::UnseenRun> unseen() const;   // by the last look: another runner may see more
+  port::RunnerSight sight() const;               // by the last look: another runner may see more
+  bool any_is_unseen() const {
+    return std::ranges::any_of(orphans_, [](const Orphan& orphan) { return orphan.unseen.has_value(); });
+  }
   bool none_is_seen() const {
     return std::ranges::all_of(orphans_, [](const Orphan& orphan) { return orphan.unseen.has_value(); });
   }

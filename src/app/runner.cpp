@@ -84,6 +84,7 @@ class Runner {
   void start(const model::Job& job);
   void give_way(unsigned number);
   void tell_the_unreachable();
+  void tell_sight();
   bool overlap(std::uint64_t one, std::uint64_t other);
   void learn_class(const model::Job& job);
   port::LaneSeat free_seat(model::JobId job);
@@ -108,7 +109,7 @@ class Runner {
   std::uint32_t store_ = 0;                      // which file our lanes and tasks are in
   bool anything_to_do_ = true;
   bool keeps_seat_ = true;
-  std::optional<std::vector<port::UnseenRun>> told_unseen_;   // to all; nothing: nothing has been told yet
+  Trouble untold_sight_;                         // what we see could not be told to all
   bool asked_to_leave_ = false;                  // by one who would see that
   bool lanes_left_ = true;                       // and it is not on the disk yet how far their jobs have come
   Trouble trouble_;                              // the store could not be written
@@ -198,11 +199,18 @@ void Runner::look_after() {
   look_at_unknown();
   settle();
   orphans_.look_after();
-  if (std::vector<port::UnseenRun> unseen = orphans_.unseen(); unseen != told_unseen_) {
-    ports_.lanes.tell_unseen(unseen);
-    told_unseen_ = std::move(unseen);
-  }
+  tell_sight();
   rest_jobs();
+}
+
+// Nothing waits for a disk that has no room for that; it is tried again, and whoever looks at the queue takes nothing for seen.
+void Runner::tell_sight() {
+  try {
+    ports_.lanes.tell_sight(orphans_.sight());
+    untold_sight_.over();
+  } catch (const Error& error) {
+    untold_sight_.met(error.full(), ports_.say);
+  }
 }
 
 // Whatever kills lanes before they have their claim (want of memory, a limit) would do so to any number of them at once.
@@ -362,6 +370,7 @@ std::optional<SteadyTime> Runner::next_look() const {
   for (const auto& [request_class, back_off] : back_offs_)
     if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
   if (trouble_.is_on()) consider(trouble_.again());
+  if (untold_sight_.is_on()) consider(untold_sight_.again());
   if (!seat_.removals || !unknown_.empty()) consider(std::chrono::steady_clock::now() + between_looks);
   for (const auto& [number, lane] : lanes_)
     if (!lane.end) consider(std::chrono::steady_clock::now() + between_looks_at_a_child);
@@ -413,8 +422,8 @@ Runner::Left Runner::run() {
       ports_.say("the queue's file was set aside or removed; what runs goes on to its end");
       return Left::well;
     }
-    const bool sees_all = orphans_.unseen().empty();
-    if (asked_to_leave_ && !sees_all) {
+    const bool sees_all = !orphans_.any_is_unseen();
+    if (asked_to_leave_ && !sees_all && ports_.lanes.is_awaited()) {
       ports_.say("another runner is started that sees what this one does not; its lanes go on");
       return Left::relieved;
     }
@@ -437,6 +446,7 @@ Runner::Left Runner::run() {
 // Who stirs after we have left the seat starts another runner;
 // who did before has his work in the store, where it is looked for now.
 void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOptions& options) try {
+  if (options.relieves && !ports.lanes.relieve()) return;
   for (;;) {
     std::optional<port::RunnerSeat> seat = ports.lanes.sit();
     if (!seat) return;

@@ -21,6 +21,7 @@ struct RunnerOptions {
   unsigned cpu_lanes = 1;                        // tasks without GPUs at once
   Millis grace{5'000};                           // with nothing to do it stays this long
   port::Keep keep;                               // of the past
+  bool relieves = false;                         // another one, which sees less, is to leave its seat for this one
 };
 
 // Returns when there is nothing left to do, or another runner lives.

@@ -114,10 +114,10 @@ int call(const Invocation& invocation, const wire::Config& config) {
   }
 }
 
-int run_runner(const wire::Config& config) {
+int run_runner(const Invocation& invocation, const wire::Config& config) {
   wire::Wire wire(config.settings);
   std::signal(SIGXFSZ, SIG_IGN);
-  wire.queue().run();
+  wire.queue().run(!invocation.words.empty());   // "relieve"
   return 0;
 }
 
@@ -146,7 +146,7 @@ int main_of(const std::vector<std::string_view>& arguments) {
     const plan::Environment environment = wire::process_environment(environ);
     const wire::Config config = wire::read_config(environment, wire::config_files(environment), path_of_this_program(),
                                                   verb == "doctor" ? wire::OnMistake::leave_out : wire::OnMistake::refuse);
-    if (verb == "__runner") return run_runner(configure(invocation, config));
+    if (verb == "__runner") return run_runner(invocation, configure(invocation, config));
     if (verb == "__complete") return cli::complete(invocation, configure(invocation, config));
     invocation = cli::parse(arguments, config.request);
     return call(invocation, configure(invocation, config));

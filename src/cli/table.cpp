@@ -378,7 +378,7 @@ constexpr Verb verb_rows[] = {
   {"completion", "", "print the completion script for a shell", "bash|zsh|fish", {}, {}, {}, Offer::nothing, 1, 1},
   {"__complete", "", "what completion asks", "", {}, {}, {}, Offer::nothing, 0, 0, true},
   {"__probe", "", "the process that calls vendor libraries", "", {}, {}, {}, Offer::nothing, 0, 0, true},
-  {"__runner", "", "the process that works on the queue", "", {}, {}, {}, Offer::nothing, 0, 0, true},
+  {"__runner", "", "the process that works on the queue", "[relieve]", {}, {}, {}, Offer::nothing, 0, 1, true},
   {"__placeholder", "", "the process that makes claimed GPUs look used", "", {}, {}, {}, Offer::nothing, 0, 0, true},
 };
 // clang-format on

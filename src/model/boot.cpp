@@ -11,6 +11,7 @@ namespace thole::model {
 namespace {
 
 constexpr std::string_view of_container = "*";
+constexpr std::string_view perhaps_begun = "perhaps begun, under the boot ";
 
 // The last byte of LaneRecord::boot, behind the id and its end: an earlier build reads only that, and makes this 0.
 constexpr char says_kernels = 'k', says_containers = 'c';
@@ -60,6 +61,12 @@ Boot Boots::of(const BootId& said) const {
   if (others_.contains(said.id)) return Boot::another;
   if (said.id == now_.id) return Boot::this_one;
   return said.kernels_own && now_.kernels_own ? Boot::another : Boot::untold;
+}
+
+std::string reason_of_untold(const BootId& boot) { return std::string(perhaps_begun) + to_text(boot); }
+
+BootId boot_of_untold(std::string_view reason) {
+  return boot_from_text(reason.substr(std::min(perhaps_begun.size(), reason.size())));
 }
 
 NotedCommand noted_command(const LaneRecord& record, std::size_t place, Boot boot) {

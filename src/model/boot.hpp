@@ -48,6 +48,10 @@ class Boots {
   std::set<std::string> this_one_, others_;  // by what was learnt
 };
 
+// Why a task counts as running of which it cannot be told whether it has begun under this boot: that ends with the boot.
+std::string reason_of_untold(const BootId& boot);
+BootId boot_of_untold(std::string_view reason);
+
 // How the command in this place is known when its lane is dead: by nothing under another boot. Where that cannot be told, a
 // number alone may be somebody else's.
 struct NotedCommand {

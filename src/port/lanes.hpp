@@ -2,9 +2,12 @@
 // be dead and seated: a lane's with the last process that has a copy of it, the runner's with the runner itself.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,9 +67,10 @@ struct RunTrace {
 struct Unseen : Error {
   explicit Unseen(Error error, bool user_namespace = false) : Error(std::move(error)), by_user_namespace(user_namespace) {}
   bool by_user_namespace;
+  std::string boot{};                            // model::to_text: of which nobody here knows whether it is this one; "": known
 };
 
-// A run of which the runner sees nothing, as it tells all who look at the queue.
+// A run of which the runner sees nothing.
 struct UnseenRun {
   model::JobId job = 0;
   model::TaskIndex task = 0;
@@ -74,8 +78,22 @@ struct UnseenRun {
   std::uint64_t pid_namespace = 0;               // of its lane; 0: not known
   bool by_user_namespace = false;
   bool locked = false;                           // something has its lane's lock: it is not over
+  std::string boot{};                            // as Unseen::boot
   std::string why{};                             // and what to do
   bool operator==(const UnseenRun&) const = default;
+};
+
+// Where something was started that a runner looks after: who would not see it is not to take its place.
+struct SeenPlace {
+  std::uint64_t pid_namespace = 0;               // 0: not known
+  std::string boot{};                            // model::to_text; "": not known
+  auto operator<=>(const SeenPlace&) const = default;
+};
+
+// Of what dead lanes have left, as the runner tells all who look at the queue.
+struct RunnerSight {
+  std::vector<UnseenRun> unseen;                 // none: it sees everything
+  std::set<SeenPlace> seen;
 };
 
 class Lanes {
@@ -112,8 +130,14 @@ class Lanes {
   // that carry the mark of another run.
   virtual std::vector<Fd> holders(unsigned number, const RunTrace& run) = 0;
 
-  // Tells whoever looks at the queue what its runner does not see. None: it sees everything.
-  virtual void tell_unseen(const std::vector<UnseenRun>& runs) = 0;
+  // Tells whoever looks at the queue what its runner sees; does nothing where that stands there already. Throws
+  // Error(unavailable) where it cannot be written.
+  virtual void tell_sight(const RunnerSight& sight) = 0;
+
+  // Has the runner that sits leave its seat for this process, which the next sit() gives it; waits for that. False: it does not
+  // leave, or sees all that would be seen here, or somebody else is at it.
+  virtual bool relieve() = 0;
+  virtual bool is_awaited() = 0;                 // somebody does so: who left for nobody would leave the queue without a runner
 
   // A command for the shell, in the background and nobody's child; what becomes of it is not known.
   virtual void run_aside(const std::string& command, const std::string& directory,

@@ -39,14 +39,16 @@ class QueueDoor {
   virtual std::vector<std::string> left_of(const model::Task& task) = 0;
 
   // A running task whose lane was killed, and of which the queue's runner sees nothing; nothing where its lane lives, or it is
-  // seen. Where no runner lives, or it has not looked yet: what this process would see.
+  // seen. Where no runner lives, or it has not looked yet: what this process would see. A runner elsewhere that has not told
+  // what it sees is taken to see nothing.
   virtual std::optional<UnseenRun> unseen(const model::Task& task) = 0;
 
-  // Where the runner that lives does not see what one would that is started from here, it is asked to leave its seat, and one
-  // is started; its lanes go on. Not where something waits that is to be started in one of these directories and may find other
-  // files here (`places` is asked then). Throws Error(unavailable) when none can be started.
+  // Where the runner that lives does not see what one would that is started from here, and looks after nothing that this one
+  // would not see, one is started that asks it to leave its seat; its lanes go on. Not where something waits that is to be
+  // started in one of these directories and may find other files here (`places` is asked then). `awaited`: until it has left;
+  // else nobody is waited for. Throws Error(unavailable) when none can be started, or it has not left in time.
   using Places = std::function<std::vector<std::string>()>;
-  virtual void relieve(const Places& places) = 0;
+  virtual void relieve(const Places& places, bool awaited) = 0;
 
   virtual std::optional<model::JobId> job_of_lane(pid_t pid) = 0;   // the job that this process works for as a lane
 

@@ -101,12 +101,13 @@ app::QueuePorts Queue::ports() {
           }};
 }
 
-void Queue::run() {
+void Queue::run(bool relieves) {
   const Settings& settings = wire_.settings();
   host::TimerAlarm alarm;
   app::RunnerOptions options;
   options.cpu_lanes = settings.cpu_tasks.value_or(std::max(1u, std::thread::hardware_concurrency()));
   options.keep.ended_for = settings.queue_keep;
+  options.relieves = relieves;
   const app::QueuePorts all = ports();
   wire_.when_kept = all.say;
   try {

@@ -25,8 +25,8 @@ class Queue {
   port::JobStore& jobs();
   port::QueueDoor& door();
 
-  // The runner's life; it returns when there is nothing left to do, or another one lives.
-  void run();
+  // The runner's life; it returns when there is nothing left to do, or another one lives. `relieves`: that one is to leave.
+  void run(bool relieves);
 
  private:
   struct Parts;

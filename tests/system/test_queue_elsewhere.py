@@ -122,6 +122,90 @@ def test_a_runner_elsewhere_that_has_work_of_its_own_leaves_for_one_that_sees_mo
         assert queue.states(job + 1) == {"done": 1}
 
 
+def of_queue(queue):
+    """The runner and the lanes, by their numbers here."""
+    found = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        folder = pathlib.Path(f"/proc/{pid}")
+        try:
+            name = (folder / "comm").read_text(errors="replace").strip()
+            if name in ("thole-runner", "thole-lane") and str(queue.directory) in " ".join(
+                    os.readlink(path) for path in (folder / "fd").iterdir()):
+                found[pid] = name
+        except OSError:
+            pass
+    return found
+
+
+def kill_all(queue):
+    pids = list(of_queue(queue))
+    queue.kill(pids, signal.SIGSTOP)               # a lane that sees its runner gone would start another one
+    queue.kill(pids)
+    eventually(lambda: all(map(gone, pids)), "they are gone")
+
+
+def note(queue):
+    """What the runner that sits has told, once that is whole."""
+    path = queue.directory / "unseen"
+    text = path.read_text() if path.exists() else ""
+    return text if text.endswith("\n.\n") and len(text.splitlines()) > 2 else None
+
+
+@contextlib.contextmanager
+def at_work_there(queue):
+    """A runner that does not see what is left here, and has work of its own; its number here."""
+    os.mkfifo(queue.folder / "gate")
+    with there(queue, f"{THOLE} submit -q -g 0 -- sh -c 'echo > theirs; cat gate'; read line"):
+        eventually((queue.folder / "theirs").exists, "it has work of its own")
+        eventually(lambda: note(queue), lambda: f"it tells that it does not see ours: {queue.runner_log()}")
+        [runner] = [pid for pid, name in of_queue(queue).items() if name == "thole-runner"]
+        yield runner
+
+
+def test_who_looks_waits_for_no_stopped_runner_and_has_it_relieved_all_the_same(queue):
+    need(*ELSEWHERE, "--mount-proc")
+    _, task = left_running(queue, "--patience", "100ms", "--time", "1s")
+    with at_work_there(queue) as runner:
+        os.kill(runner, signal.SIGSTOP)
+        queue.call("jobs")
+        assert state_of(runner) == "T" and not gone(task)
+        os.kill(runner, signal.SIGCONT)
+        eventually(lambda: gone(task), lambda: f"whoever sees it ends it at its limit: {queue.runner_log()}")
+
+
+def test_what_a_runner_does_not_see_is_told_again_when_somebody_has_removed_that(queue):
+    need(*ELSEWHERE, "--mount-proc")
+    job, task = left_running(queue, "--patience", "100ms")
+    with at_work_there(queue):
+        (queue.directory / "unseen").unlink()
+        eventually(lambda: note(queue), "it is told again")
+        queue.call("cancel", job)
+        eventually(lambda: gone(task), lambda: f"whoever sees it ends it: {queue.runner_log()}")
+
+
+def test_a_runner_does_not_leave_for_one_that_does_not_see_what_it_looks_after(queue):
+    """Two containers, of which each has left something; the limit of one of these is to hold."""
+    need(*ELSEWHERE, "--mount-proc")
+    begun = pathlib.Path(queue.folder / "begun")
+    script = (f"{THOLE} submit -q %s -g 0 -- {sys.executable} -c '{WITHOUT_THE_LOCK}'; read line; {THOLE} jobs; echo told; "
+              "read line")
+    with there(queue, script % "") as one:
+        eventually(lambda: begun.exists() and len(begun.read_text()) == 1, "it runs")
+        kill_all(queue)
+        before = set(queue.commands())
+        with there(queue, script % "--time 5s --patience 100ms") as other:
+            eventually(lambda: len(begun.read_text()) == 2, "it runs, too")
+            [limited] = set(queue.commands()) - before
+            kill_all(queue)
+            for shell in other, one:
+                shell.stdin.write("\n")
+                shell.stdin.flush()
+                list(iter(shell.stdout.readline, "told\n"))
+                eventually(lambda: note(queue), lambda: f"it does not see the other one's: {queue.runner_log()}")
+            eventually(lambda: gone(limited), lambda: f"its limit holds: {queue.runner_log()}")
+            assert "another runner is started" not in queue.runner_log()
+
+
 USER = 41611
 AS_USER = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
 

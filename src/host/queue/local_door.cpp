@@ -222,7 +222,8 @@ void LocalDoor::stir() {
       throw Error(ErrorCode::unavailable, "the queue's runner ended at once").hint(says_why());
     check_seat(files_.runner_file());            // what keeps each runner from its seat is said without starting one
     static_cast<void>(files_.open_wake());
-    if (sits_down(start_runner())) return;
+    ::unlink(files_.unseen_file().c_str());      // what the one before has not seen says nothing of this one
+    if (sits_down(start_runner(command_))) return;
   }
 }
 
@@ -244,16 +245,14 @@ bool LocalDoor::sits_down(std::optional<pid_t> started) const {
 
 std::string LocalDoor::says_why() const { return "it says why in " + files_.directory() + "/runner.log"; }
 
-// What the one before has not seen says nothing of the new one, also before that one has come to remove it.
-std::optional<pid_t> LocalDoor::start_runner() const {
-  ::unlink(files_.unseen_file().c_str());
+std::optional<pid_t> LocalDoor::start_runner(const RunnerCommand& command) const {
   if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
     try {
-      return run_detached(under_user_manager(command_));
+      return run_detached(under_user_manager(command));
     } catch (const Error&) {  // no user manager (su, cron): it lives as long as it is let
     }
   }
-  return run_detached(command_);
+  return run_detached(command);
 }
 
 // What a lane has noted of itself may mean another process: it is of another pid namespace, or has ended and its number is used
@@ -313,12 +312,12 @@ std::optional<port::UnseenRun> LocalDoor::unseen(const model::Task& task) {
   const auto lane = static_cast<unsigned>(task.lane);
   if (lane_works(lane)) return std::nullopt;
   if (const SeatLook seat = look_at_seat(files_.runner_file()); seat.state == SeatLook::kept) {
-    const auto note = read_unseen(files_.unseen_file());
-    const auto is_it = [&](const auto& run) { return run.job == task.job && run.task == task.index && run.runs == task.runs; };
-    if (const auto found = note ? std::ranges::find_if(note->runs, is_it) : decltype(note->runs.begin()){};
-        note && found != note->runs.end())
-      return *found;
-    if (note || !is_of_our_namespaces(seat.pid)) return std::nullopt;
+    if (const auto note = read_unseen(files_.unseen_file())) return note->find(task);
+    if (!is_of_our_namespaces(seat.pid))
+      return port::UnseenRun{.job = task.job, .task = task.index, .runs = task.runs,
+                             .why = "it is in other namespaces than this command, and has not told yet what it sees, or what "
+                                    "it has told cannot be read (try: the same again, or room on the disk of " +
+                                    files_.directory() + ")"};
   }
   const port::MappedRecord record = files_.map_record(lane, false);
   const std::optional<port::RunTrace> run = record ? trace_in(*record, task) : std::nullopt;
@@ -328,34 +327,41 @@ std::optional<port::UnseenRun> LocalDoor::unseen(const model::Task& task) {
     return std::nullopt;
   } catch (const port::Unseen& why) {
     return port::UnseenRun{task.job, task.index, task.runs, run->pid_namespace, why.by_user_namespace, false,
-                           fmt::format("{} (try: {})", why.what(), why.hint())};
+                           why.boot, fmt::format("{} (try: {})", why.what(), why.hint())};
   }
 }
 
 bool LocalDoor::would_see_more() const {
   const auto note = read_unseen(files_.unseen_file());
-  return note && std::ranges::any_of(note->runs, [&](const auto& run) { return is_seen_here(*note, run); });
+  return note && sees_more_here(*note);
 }
 
-// Whoever else would start a runner waits meanwhile for the one that we start (`start`): one that waits where the old one was
-// would bring that back.
-void LocalDoor::relieve(const Places& places) {
+void LocalDoor::does_not_leave(pid_t runner) const {
+  const bool stopped = runner > 0 && is_stopped(runner, runner_name);
+  throw Error(ErrorCode::unavailable, "the queue's runner does not see all that would be seen from here, and does not leave "
+                                      "for one that does")
+      .about(runner > 0 ? fmt::format("process {}", runner) : "in another pid namespace")
+      .hint(stopped ? fmt::format("it is stopped: kill -CONT {}", runner)
+                    : "who it is: cat " + shell_quote(files_.runner_file()));
+}
+
+// By a runner that asks it to, since whoever only looks does not stay until it has gone (Lanes::relieve).
+void LocalDoor::relieve(const Places& places, bool awaited) {
   const SeatLook other = look_at_seat(files_.runner_file());
   if (other.state != SeatLook::kept || !would_see_more() || !finds_same_files(other.pid, places())) return;
+  if (awaited && waited_in_vain_) does_not_leave(other.pid);
   const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
-  const Fd start = files_.open_start();
-  for (Backoff pause; ::flock(start.get(), LOCK_EX | LOCK_NB) != 0; pause.rest())
-    if (std::chrono::steady_clock::now() > give_up) return;
-  if (!would_see_more() || !files_.ask_runner_to_leave()) return;
-  for (Backoff pause;; pause.rest()) {
-    const SeatLook seat = look_at_seat(files_.runner_file());
-    if (seat.state == SeatLook::dying) ends_by(seat.pid, give_up);
-    if (seat.state == SeatLook::empty || seat.state == SeatLook::missing) break;
-    if (std::chrono::steady_clock::now() > give_up) return;   // an earlier build's hears nothing of that
-  }
   check_seat(files_.runner_file());
-  static_cast<void>(files_.open_wake());
-  static_cast<void>(sits_down(start_runner()));
+  RunnerCommand command = command_;
+  command.argv.emplace_back(relieving_runner);
+  static_cast<void>(start_runner(command));
+  for (Backoff pause; awaited && would_see_more(); pause.rest()) {
+    const SeatLook now = look_at_seat(files_.runner_file());
+    if (now.state == SeatLook::kept && now.pid != other.pid) return;
+    if (std::chrono::steady_clock::now() <= give_up) continue;
+    waited_in_vain_ = true;
+    does_not_leave(other.pid);
+  }
 }
 
 std::vector<std::string> LocalDoor::left_of(const model::Task& task) {

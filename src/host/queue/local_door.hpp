@@ -18,6 +18,9 @@ struct RunnerCommand {
   std::vector<std::string> environment;          // "NAME=value": all it gets
 };
 
+// Added to its command: a runner that has the one that sits leave first (port::Lanes::relieve).
+inline constexpr const char* relieving_runner = "relieve";
+
 class LocalDoor : public port::QueueDoor {
  public:
   // `patience`: with a runner that has been killed, until it has ended.
@@ -32,7 +35,7 @@ class LocalDoor : public port::QueueDoor {
   std::optional<pid_t> stopped_lane(std::uint64_t lane) override;
   std::vector<std::string> left_of(const model::Task& task) override;
   std::optional<port::UnseenRun> unseen(const model::Task& task) override;
-  void relieve(const Places& places) override;
+  void relieve(const Places& places, bool awaited) override;
   std::optional<model::JobId> job_of_lane(pid_t pid) override;
   Fd runner_end() override;
   std::string surroundings(const std::vector<std::string>& files) override;
@@ -42,7 +45,8 @@ class LocalDoor : public port::QueueDoor {
 
  private:
   bool told(SteadyTime give_up);   // a runner that lives was; throws when one that was killed has not ended by then
-  std::optional<pid_t> start_runner() const;
+  std::optional<pid_t> start_runner(const RunnerCommand& command) const;
+  [[noreturn]] void does_not_leave(pid_t runner) const;
   bool sits_down(std::optional<pid_t> started) const;
   std::string says_why() const;
 
@@ -53,6 +57,7 @@ class LocalDoor : public port::QueueDoor {
   QueueFiles files_;
   RunnerCommand command_;
   Millis patience_;
+  bool waited_in_vain_ = false;                  // for a runner that does not leave
 };
 
 // Runs a program without anything of ours, in a session of its own; returns when its first process has ended, which must not

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
@@ -88,6 +89,7 @@ std::optional<port::RunnerSeat> LocalLanes::sit() {
       write_pid(seat.lock);
       ::unlink(files_.unseen_file().c_str());    // what the one before has said
       seat.removals = files_.watch_removals();
+      start_.reset();
       return seat;
     }
     seat.wake.reset();
@@ -95,6 +97,31 @@ std::optional<port::RunnerSeat> LocalLanes::sit() {
     if (other.state == SeatLook::kept) return std::nullopt;
     if (other.state == SeatLook::dying) ends_by(other.pid, std::nullopt);
   }
+}
+
+// Whoever else would start a runner waits meanwhile for us (`start`): one that waits where the old one was would bring that
+// back.
+bool LocalLanes::relieve() {
+  Fd start = files_.open_start();
+  if (::flock(start.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
+  bool asked = false;
+  for (Backoff pause;; pause.rest()) {
+    const SeatLook other = look_at_seat(files_.runner_file());
+    if (other.state != SeatLook::kept && other.state != SeatLook::dying) break;
+    const auto note = read_unseen(files_.unseen_file());
+    if (note ? !sees_more_here(*note) : !asked) return false;   // it sees more by now, or another one has taken its seat
+    if (other.state == SeatLook::dying) ends_by(other.pid, give_up);
+    else if (!asked) asked = files_.ask_runner_to_leave();
+    if (std::chrono::steady_clock::now() > give_up) return false;   // an earlier build's hears nothing of that
+  }
+  start_ = std::move(start);
+  return true;
+}
+
+bool LocalLanes::is_awaited() {
+  const Fd start = files_.open_start();
+  return ::flock(start.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
 bool LocalLanes::keep(port::RunnerSeat& seat) {
@@ -197,8 +224,6 @@ std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) 
       }
   return ends;
 }
-
-void LocalLanes::tell_unseen(const std::vector<port::UnseenRun>& runs) { write_unseen(files_.unseen_file(), runs); }
 
 void LocalLanes::run_aside(const std::string& command, const std::string& directory,
                            const std::vector<std::string>& environment) {

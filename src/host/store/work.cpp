@@ -144,9 +144,7 @@ std::optional<std::vector<port::TakenTask>> take(Database& db, Ledger& ledger, c
   return taken;
 }
 
-// Of which it could not be told whether it has begun under this boot. Its reason says so, and ends with that boot.
-constexpr std::string_view perhaps_begun = "perhaps begun, under the boot ";
-
+// Of which it could not be told whether it has begun under this boot. Its reason says so.
 struct UntoldRun {
   JobId job = 0;
   TaskIndex index = 0;
@@ -158,9 +156,7 @@ std::vector<UntoldRun> untold_runs(Database& db) {
   Rows rows = db.query("SELECT job, idx, reason FROM task INDEXED BY task_not_done WHERE state = 2 AND state <> 3 AND lane = ?",
                        model::lane_of_untold);
   while (rows.next()) {
-    const std::string_view reason = rows.text(2);
-    const auto boot = reason.substr(std::min(perhaps_begun.size(), reason.size()));
-    runs.push_back({rows.count(0), rows.count(1), model::boot_from_text(boot)});
+    runs.push_back({rows.count(0), rows.count(1), model::boot_of_untold(rows.text(2))});
   }
   return runs;
 }
@@ -261,10 +257,8 @@ void SqliteJobStore::booted(const model::Boots& boots, WallTime now) {
   Ledger ledger(db, now);
   tell_untold(db, ledger, boots, now);
   if (boot == model::Boot::another) count_as_begun(db, ledger, model::lane_of_another_boot, std::nullopt);
-  if (boot == model::Boot::untold) {
-    const std::string reason = std::string(perhaps_begun) + model::to_text(*marked);
-    count_as_begun(db, ledger, model::lane_of_untold, reason);
-  }
+  if (boot == model::Boot::untold)
+    count_as_begun(db, ledger, model::lane_of_untold, model::reason_of_untold(*marked));
   if (boot != model::Boot::this_one || boots.now().kernels_own)
     db.run("UPDATE queue SET boot = ?", std::string_view(model::to_text(boots.now())));
   ledger.settle();

@@ -340,15 +340,16 @@ TEST_F(OrphansTest, WhatIsNotSeenFromHereIsLeftAloneUntilSomebodyGivesItUp) {
   alter(task.job, port::Verb::cancel);
   orphans->look_after();
   EXPECT_TRUE(runs_in_store()) << "it may live, and the first runner that sees it ends it";
-  ASSERT_EQ(orphans->unseen().size(), 1u);
-  EXPECT_EQ(orphans->unseen()[0].job, task.job);
-  EXPECT_THAT(orphans->unseen()[0].why, testing::HasSubstr("elsewhere"));
-  EXPECT_FALSE(orphans->unseen()[0].locked);
+  ASSERT_EQ(orphans->sight().unseen.size(), 1u);
+  EXPECT_EQ(orphans->sight().unseen[0].job, task.job);
+  EXPECT_THAT(orphans->sight().unseen[0].why, testing::HasSubstr("elsewhere"));
+  EXPECT_TRUE(orphans->sight().seen.empty());
+  EXPECT_FALSE(orphans->sight().unseen[0].locked);
   alter(task.job, port::Verb::give_up);
   orphans->look_after();
   EXPECT_EQ(count(task.job, model::TaskState::cancelled), 1u);
   EXPECT_THAT(lanes.signals, testing::IsEmpty());
-  EXPECT_TRUE(orphans->unseen().empty());
+  EXPECT_TRUE(orphans->sight().unseen.empty());
 }
 
 TEST_F(OrphansTest, WhatIsNotSeenFromHereAndHasTheLockIsNotOverByBeingGivenUp) {
@@ -358,11 +359,13 @@ TEST_F(OrphansTest, WhatIsNotSeenFromHereAndHasTheLockIsNotOverByBeingGivenUp) {
   alter(task.job, port::Verb::give_up);
   settle(task);
   EXPECT_TRUE(runs_in_store());
-  EXPECT_TRUE(orphans->unseen().at(0).locked);
+  EXPECT_TRUE(orphans->sight().unseen.at(0).locked);
   lanes.unseen = false;
   lanes.begin(task);
   orphans->look_after();
   EXPECT_FALSE(orphans->none_is_seen());
+  EXPECT_TRUE(orphans->sight().unseen.empty());
+  EXPECT_EQ(orphans->sight().seen, (std::set<port::SeenPlace>{{0, model::to_text(boot)}})) << "its namespace is not known";
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "by one that sees it";
 }
 

@@ -45,7 +45,10 @@ struct SilentDoor : port::QueueDoor {
     const auto found = std::ranges::find(not_seen, task.index, &port::UnseenRun::task);
     return found == not_seen.end() ? std::nullopt : std::optional(*found);
   }
-  void relieve(const Places& places) override { asked_for_places.push_back(places()); }
+  void relieve(const Places& places, bool awaited) override {
+    asked_for_places.push_back(places());
+    relief_awaited = awaited;
+  }
   std::optional<model::JobId> job_of_lane(pid_t) override { return std::nullopt; }
   Fd runner_end() override { return Fd(::dup(end)); }
   std::string log_path(const std::string& name) const override { return name; }
@@ -58,6 +61,7 @@ struct SilentDoor : port::QueueDoor {
   unsigned stirred = 0;
   std::vector<port::UnseenRun> not_seen;
   std::vector<std::vector<std::string>> asked_for_places;
+  bool relief_awaited = false;
   std::vector<std::string> copies;
   std::vector<std::optional<model::JobId>> settled;
   std::vector<std::uint64_t> nudged;
@@ -262,10 +266,12 @@ TEST_F(Actions, ARunnerIsRelievedByWhoSeesMoreAndToldWhereWhatWaitsIsToStart) {
   app::keep_going(queue());
   ASSERT_EQ(door.asked_for_places.size(), 1u);
   EXPECT_THAT(door.asked_for_places[0], ElementsAre("/somewhere"));
+  EXPECT_TRUE(door.relief_awaited);
   app::GoingOn(queue(), {}).look();
   EXPECT_EQ(door.asked_for_places.size(), 1u) << "a lane only sees to it that there is one";
   app::GoingOn(queue(), {}, true).look();
   EXPECT_EQ(door.asked_for_places.size(), 2u);
+  EXPECT_FALSE(door.relief_awaited) << "a look waits for nobody";
   EXPECT_EQ(door.stirred, 0u);
 }
 

@@ -26,7 +26,7 @@ struct ToldOfLanes : port::Lanes {
   model::LaneRecord* record = nullptr;
   std::vector<int> signals;
   bool cannot_be_signalled = false;
-  std::optional<std::vector<port::UnseenRun>> told_unseen;
+  std::optional<port::RunnerSight> told_sight;
   bool unseen = false;                           // what lives is of another pid namespace
 
   // A process of the task.
@@ -64,7 +64,9 @@ struct ToldOfLanes : port::Lanes {
     return !bearers(run).empty();
   }
   std::vector<Fd> holders(unsigned, const port::RunTrace&) override { return {}; }
-  void tell_unseen(const std::vector<port::UnseenRun>& runs) override { told_unseen = runs; }
+  void tell_sight(const port::RunnerSight& sight) override { told_sight = sight; }
+  bool relieve() override { return false; }
+  bool is_awaited() override { return true; }
   void run_aside(const std::string&, const std::string&, const std::vector<std::string>&) override {}
 
  private:

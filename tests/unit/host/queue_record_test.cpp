@@ -1,6 +1,7 @@
 // Records of lanes that are shorter than ours, on a disk that has no room for the rest.
 #include "base/poke.hpp"
 #include "host/queue/unseen_note.hpp"
+#include "model/boot.hpp"
 #include "unit/host/queue_fixture.hpp"
 
 namespace thole::host::queue_tests {
@@ -100,29 +101,98 @@ TEST_F(QueueFileTest, WhatWasStartedInAnotherPidNamespaceIsNotTakenForGone) {
   EXPECT_THROW(lanes.signal_bearers(run, SIGCONT), port::Unseen);
 }
 
+model::Task run_of_task(model::JobId job, model::TaskIndex index, unsigned runs = 1) {
+  model::Task task;
+  task.job = job;
+  task.index = index;
+  task.runs = runs;
+  return task;
+}
+
 TEST_F(QueueFileTest, WhatARunnerDoesNotSeeIsToldUntilTheNextOneSits) {
   LocalLanes lanes(directory_);
   const std::string note = directory_ + "/unseen";
   auto seat = lanes.sit();
   EXPECT_FALSE(read_unseen(note));
-  const std::vector<port::UnseenRun> runs = {{1, 2, 3, 4, true, false, "it is\nelsewhere"}, {5, 6, 7, 0, false, true, ""}};
-  lanes.tell_unseen(runs);
-  auto told = read_unseen(note);
+  const std::vector<port::UnseenRun> runs = {{1, 2, 3, 4, true, false, "", "it is\nelsewhere"},
+                                             {5, 6, 7, 0, false, true, "any \n boot*", ""}};
+  lanes.tell_sight({runs, {{8, ""}, {0, "a boot"}}});
+  const auto told = read_unseen(note);
   ASSERT_TRUE(told);
-  ASSERT_EQ(told->runs.size(), 2u);
-  EXPECT_THAT(told->runs[0].why, testing::AllOf(testing::HasSubstr("it is"), testing::HasSubstr("elsewhere")));
-  told->runs[0].why = runs[0].why;
-  EXPECT_EQ(told->runs, runs);
-  EXPECT_FALSE(is_seen_here(*told, told->runs[1])) << "the runner is where we are";
-  told->user_namespace += 1;
-  EXPECT_TRUE(is_seen_here(*told, told->runs[1]));
+  ASSERT_EQ(told->tasks.size(), 2u);
+  EXPECT_EQ(told->seen, (std::set<port::SeenPlace>{{8, ""}, {0, "a boot"}}));
+  auto first = told->find(run_of_task(1, 2, 3));
+  ASSERT_TRUE(first);
+  EXPECT_THAT(first->why, testing::AllOf(testing::HasSubstr("it is"), testing::HasSubstr("elsewhere")));
+  first->why = runs[0].why;
+  EXPECT_EQ(*first, runs[0]);
+  EXPECT_EQ(told->find(run_of_task(5, 6, 7)), runs[1]);
+  EXPECT_FALSE(told->find(run_of_task(5, 6, 8)));
+  EXPECT_FALSE(told->find(run_of_task(5, 5, 7)));
   std::ofstream(note, std::ios::app) << "of one that is being written";
   EXPECT_FALSE(read_unseen(note));
-  lanes.tell_unseen({});
-  EXPECT_TRUE(read_unseen(note)->runs.empty());
+  lanes.tell_sight({});
+  EXPECT_TRUE(read_unseen(note)->tasks.empty());
   seat.reset();
   EXPECT_TRUE(lanes.sit());
   EXPECT_FALSE(read_unseen(note));
+}
+
+TEST_F(QueueFileTest, OfManyTasksWhatARunnerDoesNotSeeIsToldInOneLine) {
+  LocalLanes lanes(directory_);
+  std::vector<port::UnseenRun> runs;
+  for (model::TaskIndex task = 100'000; task-- > 0;)
+    if (task != 7) runs.push_back({.job = 1, .task = task, .runs = 1, .why = std::string(300, 'x')});
+  lanes.tell_sight({runs, {}});
+  EXPECT_LT(std::filesystem::file_size(directory_ + "/unseen"), 1000u);
+  const auto told = read_unseen(directory_ + "/unseen");
+  ASSERT_TRUE(told);
+  for (const model::TaskIndex task : {0u, 6u, 8u, 99'999u}) EXPECT_TRUE(told->find(run_of_task(1, task))) << task;
+  for (const model::TaskIndex task : {7u, 100'000u}) EXPECT_FALSE(told->find(run_of_task(1, task))) << task;
+}
+
+TEST_F(QueueFileTest, WhatARunnerTellsIsWrittenAgainUntilItStands) {
+  LocalLanes lanes(directory_);
+  const std::string note = directory_ + "/unseen";
+  std::filesystem::create_directory(note);
+  const port::RunnerSight sight{{{.job = 1, .task = 2, .runs = 3}}, {}};
+  EXPECT_THROW(lanes.tell_sight(sight), Error);
+  std::filesystem::remove(note);
+  lanes.tell_sight(sight);
+  EXPECT_TRUE(read_unseen(note));
+  std::filesystem::remove(note);
+  lanes.tell_sight(sight);
+  EXPECT_TRUE(read_unseen(note));
+  std::ofstream(note) << "of another one";
+  lanes.tell_sight(sight);
+  EXPECT_TRUE(read_unseen(note));
+  const auto written = std::filesystem::last_write_time(note);
+  lanes.tell_sight(sight);
+  EXPECT_EQ(std::filesystem::last_write_time(note), written) << "it stands";
+}
+
+// Of a runner in another pid namespace, which may see what was started in there alone.
+TEST_F(QueueFileTest, WhoseRunnerIsRelievedSeesNoLessThanThatOne) {
+  const auto note_of = [](const port::UnseenRun& unseen, const std::set<port::SeenPlace>& seen) {
+    return UnseenNote{1, in_first_user_namespace() ? 0 : user_namespace(), seen, {{unseen, {{unseen.task, unseen.task}}}}};
+  };
+  const std::uint64_t ours = pid_namespace();
+  port::UnseenRun unseen{.job = 1, .task = 2, .runs = 3, .pid_namespace = ours};
+  EXPECT_TRUE(sees_more_here(note_of(unseen, {})));
+  EXPECT_TRUE(sees_more_here(note_of(unseen, {{ours, ""}, {0, ""}})));
+  EXPECT_EQ(sees_more_here(note_of(unseen, {{ours + 1, ""}})), ours == first_of_pid_namespaces);
+  auto where_we_are = note_of(unseen, {});
+  where_we_are.pid_namespace = ours;
+  EXPECT_FALSE(sees_more_here(where_we_are));
+
+  const model::BootId boot = known_boot();
+  unseen.pid_namespace = 0;
+  unseen.boot = model::to_text({"a container's, which tells nothing to anybody else", false});
+  EXPECT_FALSE(sees_more_here(note_of(unseen, {}))) << "what cannot be told here either is not seen here";
+  unseen.boot = model::to_text(boot);
+  EXPECT_TRUE(sees_more_here(note_of(unseen, {})));
+  unseen.boot = model::to_text({"another boot of the machine", true});
+  EXPECT_EQ(sees_more_here(note_of(unseen, {})), boot.kernels_own);
 }
 
 TEST_F(QueueFileTest, ARunnerIsAskedToLeaveByAByteOfItsOwn) {

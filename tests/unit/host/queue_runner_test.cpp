@@ -1,4 +1,6 @@
 // Runners that are killed, hang, or find another; and who starts them.
+#include "base/poke.hpp"
+#include "base/text.hpp"
 #include "unit/host/queue_fixture.hpp"
 
 namespace thole::host::queue_tests {
@@ -250,6 +252,90 @@ TEST_F(QueueSeats, WhoIsStoppedWhileHeStartsARunnerKeepsNobodyForEver) {
   LocalDoor door(directory_, {{"/bin/sh", "-c", "echo x >> " + directory_ + "/starts"}, {}}, Millis{100});
   EXPECT_THAT(test::said([&] { door.stir(); }), testing::HasSubstr("does not come up"));
   EXPECT_EQ(read_file(directory_ + "/starts", 1000).value_or(""), "x\n");
+}
+
+// Of one in another pid namespace.
+void note_that_it_sees_less(const std::string& directory) {
+  std::ofstream(directory + "/unseen") << "from 1 0\nunseen 1 1 " << pid_namespace() << " 0 0 - 2-2 it is elsewhere\n.\n";
+}
+
+TEST_F(QueueSeats, WhoOnlyLooksWaitsForNoRunnerThatDoesNotLeave) {
+  if (!in_first_user_namespace()) GTEST_SKIP() << "in a user namespace nobody sees more";
+  const pid_t deaf = child_that([&] { static auto seat = LocalLanes(directory_).sit(); });
+  note_that_it_sees_less(directory_);
+  const auto none = [] { return std::vector<std::string>(); };
+  LocalDoor patient(directory_, runner(), Millis{24 * 3600 * 1000});
+  patient.relieve(none, false);                  // returns
+  EXPECT_EQ(starts(), "x\n") << "by one that asks it to leave";
+  LocalDoor door(directory_, runner(), Millis{100});
+  EXPECT_THAT(test::said([&] { door.relieve(none, true); }),
+              testing::AllOf(testing::HasSubstr("does not leave"), testing::HasSubstr(fmt::format("process {}", deaf))));
+  ::kill(deaf, SIGSTOP);
+  ::waitpid(deaf, nullptr, WUNTRACED);
+  ::unlink((directory_ + "/unseen").c_str());
+  door.relieve(none, true);
+  EXPECT_EQ(starts(), "x\nx\n") << "what it sees is not known";
+  end(deaf);
+}
+
+TEST_F(QueueSeats, ARunnerThatSeesMoreHasTheOtherLeaveAndKeepsWhoStartsOneWaiting) {
+  if (!in_first_user_namespace()) GTEST_SKIP() << "in a user namespace nobody sees more";
+  const pid_t other = child_that([&] {
+    static auto seat = LocalLanes(directory_).sit();
+    std::thread([] {
+      while (!pokes_of(seat->wake.get()).to_leave) ::usleep(1000);
+      seat.reset();
+    }).detach();
+  });
+  EXPECT_FALSE(LocalLanes(directory_, Millis{0}).relieve()) << "it has told nothing";
+  note_that_it_sees_less(directory_);
+  LocalLanes lanes(directory_, Millis{24 * 3600 * 1000});
+  EXPECT_FALSE(LocalLanes(directory_).is_awaited());
+  EXPECT_TRUE(lanes.relieve());
+  EXPECT_TRUE(LocalLanes(directory_).is_awaited());
+  const Fd start = QueueFiles(directory_).open_start();
+  EXPECT_NE(::flock(start.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_TRUE(lanes.sit());
+  EXPECT_EQ(::flock(start.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_FALSE(LocalLanes(directory_).relieve()) << "somebody else is at it";
+  end(other);
+}
+
+TEST_F(QueueSeats, ARunnerElsewhereThatHasNotToldWhatItSeesIsTakenToSeeNothing) {
+  int sits[2], stays[2];
+  ASSERT_EQ(::pipe(sits), 0);
+  ASSERT_EQ(::pipe(stays), 0);
+  const pid_t there = ::fork();
+  if (there == 0) {
+    if (::unshare(CLONE_NEWPID) != 0) ::_exit(0);
+    if (const pid_t first = ::fork(); first == 0) {
+      const auto seat = LocalLanes(directory_).sit();
+      char byte = 0;
+      static_cast<void>(::write(sits[1], &byte, 1));
+      ::close(stays[1]);
+      static_cast<void>(::read(stays[0], &byte, 1));
+      ::_exit(0);
+    } else {
+      for (const int fd : {sits[1], stays[1]}) ::close(fd);
+      ::waitpid(first, nullptr, 0);
+    }
+    ::_exit(0);
+  }
+  ::close(sits[1]);
+  char byte = 0;
+  const bool has_namespaces = ::read(sits[0], &byte, 1) == 1;
+  model::Task task;
+  task.job = task.runs = 1;
+  const auto unseen = LocalDoor(directory_, {}).unseen(task);
+  std::ofstream(directory_ + "/unseen") << "from 1 0\n.\n";
+  const auto told = LocalDoor(directory_, {}).unseen(task);
+  ::close(stays[1]);
+  ::waitpid(there, nullptr, 0);
+  for (const int fd : {sits[0], stays[0]}) ::close(fd);
+  if (!has_namespaces) GTEST_SKIP() << "no namespaces of one's own can be made here";
+  EXPECT_FALSE(told) << "it sees everything";
+  ASSERT_TRUE(unseen);
+  EXPECT_THAT(unseen->why, testing::HasSubstr("has not told"));
 }
 
 }  // namespace
