@@ -56,10 +56,12 @@ std::string program_of(pid_t pid) {
          read_file(path + "/auxv", 1u << 16).value_or("");
 }
 
-constexpr unsigned looks_at_exec = 100, looks_at_crowd = 4, looks_at_none = 3;   // the first two a millisecond apart
+// The first two a millisecond apart. An exec takes a few of these, but where the program comes from a slow file system.
+constexpr unsigned looks_at_exec = 1000, looks_at_crowd = 4, looks_at_none = 3;
 
 // Anybody may have thousands of processes that look like that for ever (PR_SET_MM_MAP). So what looks wait for beyond what an
-// exec takes comes to half a second, and to a quarter of the time after that; then each is waited for a few milliseconds.
+// exec mostly takes comes to three seconds, and to a quarter of the time after that; then each is waited for a few
+// milliseconds.
 class WaitsForExec {
  public:
   bool may_wait() {
@@ -70,7 +72,7 @@ class WaitsForExec {
   void has_waited(SteadyTime::duration time) { left_ -= std::max(SteadyTime::duration{0}, time - an_exec); }
 
  private:
-  static constexpr SteadyTime::duration an_exec = Millis{10}, most = Millis{500};
+  static constexpr SteadyTime::duration an_exec = Millis{10}, most = Millis{3000};
   SteadyTime last_ = std::chrono::steady_clock::now();
   SteadyTime::duration left_ = most;
 };
