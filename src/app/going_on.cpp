@@ -32,8 +32,8 @@ bool has_queued(port::JobWork& jobs, WallTime now) { return !jobs.candidates(now
 
 bool has_work(port::JobWork& jobs, WallTime now) { return has_queued(jobs, now) || !jobs.running().empty(); }
 
-void relieve(Queue queue, bool awaited) {
-  queue.door.relieve([&] { return places_of_waiting(queue.store); }, awaited);
+bool relieve(Queue queue, bool awaited) {
+  return queue.door.relieve([&] { return places_of_waiting(queue.store); }, awaited);
 }
 
 void keep_going(Queue queue) {
@@ -49,7 +49,8 @@ void GoingOn::look() {
   next_look_ = now + between_looks_for_files;
   if (end_ && relieves_) {
     try {
-      relieve(queue_, false);
+      untold_ = relieve(queue_, false) ? Seconds{0} : std::clamp(untold_ * 2, Seconds{1}, between_looks_for_files);
+      if (untold_ > Seconds{0}) next_look_ = now + untold_;
     } catch (const Error&) {                     // the next look finds none, and tells why
     }
     end_ = queue_.door.runner_end();

@@ -16,7 +16,7 @@ bool has_queued(port::JobWork& jobs, WallTime now);
 bool has_work(port::JobWork& jobs, WallTime now);
 
 // Has a runner that lives, and does not see all that would be seen from here, relieved by one that does (QueueDoor::relieve).
-void relieve(Queue queue, bool awaited);
+bool relieve(Queue queue, bool awaited);
 
 // Starts a runner where there is work and none lives, or one that does not see all that would be seen from here; waits until
 // that one has left. Throws Error(unavailable) when none can be started, or it does not leave.
@@ -44,7 +44,7 @@ class GoingOn {
   bool relieves_;
   Fd end_;                                       // of the runner that lives
   SteadyTime next_look_{}, not_before_{};        // before that none is started
-  Seconds pause_{0};
+  Seconds pause_{0}, untold_{0};                 // the latter: between looks at what the runner has not told yet
   std::string told_;
 };
 

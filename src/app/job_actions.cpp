@@ -70,7 +70,10 @@ Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::V
     Caution caution = told([&] { queue.door.nudge(lane); });   // one that cannot be told keeps the others from nothing
     if (!caution.empty()) altered.caution = std::move(caution);
   }
-  Caution kept = told([&] { changed ? relieve(queue, true) : keep_going(queue); });
+  Caution kept = told([&] {
+    if (changed) relieve(queue, true);
+    else keep_going(queue);
+  });
   Caution caution = changed ? told([&] { queue.door.stir(); }) : "";   // whoever sits
   if (!caution.empty() || !kept.empty()) altered.caution = std::move(caution.empty() ? kept : caution);
   if (verb != port::Verb::give_up) append(altered.caution, of_unseen(queue, altered.jobs));

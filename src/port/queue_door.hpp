@@ -46,9 +46,10 @@ class QueueDoor {
   // Where the runner that lives does not see what one would that is started from here, and looks after nothing that this one
   // would not see, one is started that asks it to leave its seat; its lanes go on. Not where something waits that is to be
   // started in one of these directories and may find other files here (`places` is asked then). `awaited`: until it has left;
-  // else nobody is waited for. Throws Error(unavailable) when none can be started, or it has not left in time.
+  // else nobody is waited for. Throws Error(unavailable) when none can be started, or it has not left in time. False: a
+  // runner elsewhere has not told yet what it sees.
   using Places = std::function<std::vector<std::string>()>;
-  virtual void relieve(const Places& places, bool awaited) = 0;
+  virtual bool relieve(const Places& places, bool awaited) = 0;
 
   virtual std::optional<model::JobId> job_of_lane(pid_t pid) = 0;   // the job that this process works for as a lane
 

@@ -346,9 +346,12 @@ void LocalDoor::does_not_leave(pid_t runner) const {
 }
 
 // By a runner that asks it to, since whoever only looks does not stay until it has gone (Lanes::relieve).
-void LocalDoor::relieve(const Places& places, bool awaited) {
+bool LocalDoor::relieve(const Places& places, bool awaited) {
   const SeatLook other = look_at_seat(files_.runner_file());
-  if (other.state != SeatLook::kept || !would_see_more() || !finds_same_files(other.pid, places())) return;
+  if (other.state != SeatLook::kept) return true;
+  const auto note = read_unseen(files_.unseen_file());
+  if (!note) return is_of_our_namespaces(other.pid);
+  if (!sees_more_here(*note) || !finds_same_files(other.pid, places())) return true;
   if (awaited && waited_in_vain_) does_not_leave(other.pid);
   const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
   check_seat(files_.runner_file());
@@ -357,11 +360,12 @@ void LocalDoor::relieve(const Places& places, bool awaited) {
   static_cast<void>(start_runner(command));
   for (Backoff pause; awaited && would_see_more(); pause.rest()) {
     const SeatLook now = look_at_seat(files_.runner_file());
-    if (now.state == SeatLook::kept && now.pid != other.pid) return;
+    if (now.state == SeatLook::kept && now.pid != other.pid) return true;
     if (std::chrono::steady_clock::now() <= give_up) continue;
     waited_in_vain_ = true;
     does_not_leave(other.pid);
   }
+  return true;
 }
 
 std::vector<std::string> LocalDoor::left_of(const model::Task& task) {

@@ -38,7 +38,7 @@ struct ToldOfRunners final : port::QueueDoor {
   std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
   std::vector<std::string> left_of(const model::Task&) override { return {}; }
   std::optional<port::UnseenRun> unseen(const model::Task&) override { return std::nullopt; }
-  void relieve(const Places&, bool) override {}
+  bool relieve(const Places&, bool) override { return true; }
   std::optional<model::JobId> job_of_lane(pid_t) override { return std::nullopt; }
   std::string surroundings(const std::vector<std::string>&) override { return ""; }
   Fd runner_end() override {

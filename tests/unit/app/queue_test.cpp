@@ -45,9 +45,10 @@ struct SilentDoor : port::QueueDoor {
     const auto found = std::ranges::find(not_seen, task.index, &port::UnseenRun::task);
     return found == not_seen.end() ? std::nullopt : std::optional(*found);
   }
-  void relieve(const Places& places, bool awaited) override {
+  bool relieve(const Places& places, bool awaited) override {
     asked_for_places.push_back(places());
     relief_awaited = awaited;
+    return runner_has_told;
   }
   std::optional<model::JobId> job_of_lane(pid_t) override { return std::nullopt; }
   Fd runner_end() override { return Fd(::dup(end)); }
@@ -61,7 +62,7 @@ struct SilentDoor : port::QueueDoor {
   unsigned stirred = 0;
   std::vector<port::UnseenRun> not_seen;
   std::vector<std::vector<std::string>> asked_for_places;
-  bool relief_awaited = false;
+  bool relief_awaited = false, runner_has_told = true;
   std::vector<std::string> copies;
   std::vector<std::optional<model::JobId>> settled;
   std::vector<std::uint64_t> nudged;
@@ -272,6 +273,13 @@ TEST_F(Actions, ARunnerIsRelievedByWhoSeesMoreAndToldWhereWhatWaitsIsToStart) {
   app::GoingOn(queue(), {}, true).look();
   EXPECT_EQ(door.asked_for_places.size(), 2u);
   EXPECT_FALSE(door.relief_awaited) << "a look waits for nobody";
+  app::GoingOn waiting(queue(), {}, true);
+  waiting.look();
+  EXPECT_GT(waiting.next_look() - clock.steady(), Seconds{1});
+  door.runner_has_told = false;
+  app::GoingOn in_doubt(queue(), {}, true);
+  in_doubt.look();
+  EXPECT_EQ(in_doubt.next_look() - clock.steady(), Seconds{1}) << "soon it may have told what it does not see";
   EXPECT_EQ(door.stirred, 0u);
 }
 

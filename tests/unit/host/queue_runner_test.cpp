@@ -265,7 +265,7 @@ TEST_F(QueueSeats, WhoOnlyLooksWaitsForNoRunnerThatDoesNotLeave) {
   note_that_it_sees_less(directory_);
   const auto none = [] { return std::vector<std::string>(); };
   LocalDoor patient(directory_, runner(), Millis{24 * 3600 * 1000});
-  patient.relieve(none, false);                  // returns
+  EXPECT_TRUE(patient.relieve(none, false));     // returns
   EXPECT_EQ(starts(), "x\n") << "by one that asks it to leave";
   LocalDoor door(directory_, runner(), Millis{100});
   EXPECT_THAT(test::said([&] { door.relieve(none, true); }),
