@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/job_files.hpp"
 #include "base/error.hpp"
 #include "base/stream.hpp"
 
@@ -15,15 +16,22 @@ namespace {
 constexpr Seconds between_looks_for_files{30};
 constexpr Seconds first_rest{1}, longest_rest{30};   // between starts
 
-// Where what has not started yet would be started.
-std::vector<std::string> places_of_waiting(port::JobReader& jobs) {
-  std::set<std::string> places;
+// What is to be started yet finds these by name: what waits, and what runs and may run again. What the runner does not see it
+// does not start again either.
+std::vector<std::string> files_of_waiting(port::JobReader& jobs, const port::QueueDoor::UnseenCounts& unseen) {
+  std::set<std::string> files;
   port::JobQuery query;
   query.unended_only = true;
-  for (const model::Job& job : jobs.jobs(query))
-    if (job.counts[model::TaskState::queued] + job.counts[model::TaskState::held] > 0)
-      places.insert(jobs.spec(job.id).directory);
-  return {places.begin(), places.end()};
+  for (const model::Job& job : jobs.jobs(query)) {
+    const bool waits = job.counts[model::TaskState::queued] + job.counts[model::TaskState::held] > 0;
+    const auto not_seen = unseen.find(job.id);
+    if (!waits && job.counts[model::TaskState::running] <= (not_seen == unseen.end() ? 0 : not_seen->second)) continue;
+    const model::JobSpec spec = jobs.spec(job.id);
+    if (!waits && spec.retry.times == 0) continue;
+    files.insert(spec.directory);
+    for (std::string& place : program_places(spec)) files.insert(std::move(place));
+  }
+  return {files.begin(), files.end()};
 }
 
 }  // namespace
@@ -33,7 +41,7 @@ bool has_queued(port::JobWork& jobs, WallTime now) { return !jobs.candidates(now
 bool has_work(port::JobWork& jobs, WallTime now) { return has_queued(jobs, now) || !jobs.running().empty(); }
 
 bool relieve(Queue queue, bool awaited) {
-  return queue.door.relieve([&] { return places_of_waiting(queue.store); }, awaited);
+  return queue.door.relieve([&](const auto& unseen) { return files_of_waiting(queue.store, unseen); }, awaited);
 }
 
 void keep_going(Queue queue) {

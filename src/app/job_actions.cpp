@@ -9,6 +9,8 @@
 
 #include "app/going_on.hpp"
 #include "app/job_names.hpp"
+#include "app/queue_ports.hpp"
+#include "app/untold_tasks.hpp"
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
@@ -32,23 +34,38 @@ Caution told(const std::function<void()>& tell) {
 }
 
 constexpr std::size_t most_unseen = 5;           // tasks that are named
+constexpr std::uint64_t most_looked_at = 128;    // running tasks of a job that is waited for
+
+std::string mark_of(HashKey secret, const model::Task& task) { return task_mark(secret, task.job, task.index, task.runs); }
+
+std::string all_names(const std::map<model::JobId, std::vector<model::TaskIndex>>& tasks) {
+  std::vector<std::string> names;
+  for (const auto& [job, some] : tasks) names.push_back(names_of(job, some));
+  return join(names, ",");
+}
 
 // Of whom the store was told something that the runner cannot do.
-Caution of_unseen(Queue queue, const std::vector<port::Altered>& jobs) {
+Caution of_unseen(Queue queue, const std::vector<std::vector<model::Task>>& running) {
   std::vector<std::string> names;
-  std::string why;
-  for (const port::Altered& job : jobs)
-    for (const model::Task& task : job.running) {
-      const auto unseen = names.size() <= most_unseen ? queue.door.unseen(task) : std::nullopt;
+  std::map<model::JobId, std::vector<model::TaskIndex>> unseen_tasks;
+  std::optional<port::UnseenRun> first;
+  const HashKey secret = queue.store.secret();
+  for (const std::vector<model::Task>& tasks : running)
+    for (const model::Task& task : tasks) {
+      const auto unseen = names.size() <= most_unseen ? queue.door.unseen(task, mark_of(secret, task)) : std::nullopt;
       if (!unseen) continue;
       names.push_back(fmt::format("{}.{}", task.job, task.index));
-      if (why.empty()) why = unseen->why;
+      if (names.size() <= most_unseen) unseen_tasks[task.job].push_back(task.index);
+      if (!first) first = unseen;
     }
-  if (names.empty()) return "";
+  if (!first) return "";
   if (names.size() > most_unseen) names.back() = "…";
-  return fmt::format("{}: the lane died, and the queue's runner does not see what is left: {}\n"
-                     "  the first runner that sees it does what was asked; if it is over: thole cancel --force {}",
-                     join(names, ", "), why, names.front());
+  const bool is_copy = first->by == port::UnseenBy::original;
+  return fmt::format("{}: the lane died, and the queue's runner does not see what is left: {}\n  {}; if it is over: "
+                     "thole cancel --force {}", join(names, ", "), first->why,
+                     is_copy ? "it is left alone, and counts as running here"
+                             : "the first runner that sees it does what was asked",
+                     all_names(unseen_tasks));
 }
 
 void append(Caution& all, const Caution& one) {
@@ -61,8 +78,10 @@ void append(Caution& all, const Caution& one) {
 Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb) {
   Alteration altered{queue.store.alter(which, verb, queue.clock.wall()), ""};
   std::set<std::uint64_t> lanes;
+  std::vector<std::vector<model::Task>> running;
   bool changed = false;
   for (const port::Altered& job : altered.jobs) {
+    running.push_back(job.running);
     changed = changed || job.changed > 0;
     for (const model::Task& task : job.running) lanes.insert(task.lane);
   }
@@ -76,19 +95,42 @@ Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::V
   });
   Caution caution = changed ? told([&] { queue.door.stir(); }) : "";   // whoever sits
   if (!caution.empty() || !kept.empty()) altered.caution = std::move(caution.empty() ? kept : caution);
-  if (verb != port::Verb::give_up) append(altered.caution, of_unseen(queue, altered.jobs));
+  if (verb != port::Verb::give_up) append(altered.caution, of_unseen(queue, running));
   return altered;
+}
+
+Caution of_originals(Queue queue, const std::vector<port::Selection>& which) {
+  port::JobQuery query;
+  query.ids = which;
+  query.unended_only = true;
+  const HashKey secret = queue.store.secret();
+  std::vector<std::vector<model::Task>> running;
+  for (const Job& job : queue.store.jobs(query)) {
+    if (job.counts[TaskState::running] == 0) continue;
+    running.push_back(queue.store.tasks(job.id, 0, most_looked_at, {TaskState::running}));
+    std::erase_if(running.back(), [&](const model::Task& task) {
+      const auto selects_it = [&](const port::Selection& one) {
+        const bool its_job = one.first <= task.job && task.job <= one.last;
+        return its_job && (!one.tasks || (one.tasks->first <= task.index && task.index <= one.tasks->second));
+      };
+      if (!which.empty() && std::ranges::none_of(which, selects_it)) return true;
+      const auto unseen = queue.door.unseen(task, mark_of(secret, task));
+      return !unseen || unseen->by != port::UnseenBy::original;
+    });
+  }
+  return of_unseen(queue, running);
 }
 
 Alteration give_up(Queue queue, const std::vector<port::Selection>& which) {
   static_cast<void>(told([&] { keep_going(queue); }));   // for one that sees more; whoever keeps it is told below
+  const HashKey secret = queue.store.secret();
   for (const Job& job : jobs_of(queue.store, which))
     for (const port::Selection& one : which) {
       if (job.id < one.first || job.id > one.last) continue;
       const auto tasks = one.tasks.value_or(std::pair(model::TaskIndex{0}, job.tasks - 1));
       for (const model::Task& task : queue.store.tasks(job.id, tasks.first, job.tasks, {TaskState::running})) {
         if (task.index > tasks.second) break;
-        const auto unseen = queue.door.unseen(task);
+        const auto unseen = queue.door.unseen(task, mark_of(secret, task));
         const std::string name = fmt::format("{}.{}", task.job, task.index);
         if (!unseen)
           throw Error(ErrorCode::usage, fmt::format("task {} is seen from here, and runs: nothing has to be forced", name))

@@ -29,6 +29,9 @@ struct Alteration {
 };
 Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb);
 
+// Of what is waited for, in a copy of a queue: what runs in the original; "" where that is nothing.
+Caution of_originals(Queue queue, const std::vector<port::Selection>& which);
+
 // cancel, of what the queue's runner does not see by the word of who asks: it is not looked whether it has ended. Throws
 // Error(usage), and nothing is changed, where one of these tasks is seen, or something has its lane's lock.
 Alteration give_up(Queue queue, const std::vector<port::Selection>& which);

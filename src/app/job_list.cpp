@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "app/job_names.hpp"
+#include "app/untold_tasks.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
+#include "model/lane_record.hpp"
 #include "plan/why.hpp"
 
 namespace thole::app {
@@ -57,7 +59,7 @@ class Reasons {
       case HoldBack::held: return JobWait{"held", held(job)};
       case HoldBack::dependency: return JobWait{"dependency", after(job)};
       case HoldBack::begin: return JobWait{"begin", "not before " + format_local(*job.terms.begin, now_)};
-      case HoldBack::at_most: return JobWait{"at-most", fmt::format("{} at once", *job.terms.at_most)};
+      case HoldBack::at_most: return JobWait{"at-most", at_most(job)};
       case HoldBack::pause:
         return JobWait{"retry",
                        job.ready ? "tries again at " + format_local(*job.ready, now_) : std::string("tries again soon")};
@@ -66,6 +68,12 @@ class Reasons {
   }
 
   static std::string held(const Job& job) { return fmt::format("held; thole resume {}", job.id); }
+
+  std::string at_most(const Job& job) const {
+    const std::size_t untold = untold_tasks(jobs_, job, {0, job.tasks - 1}).size();
+    const std::string standing = untold > 0 ? fmt::format("; {} may have begun", untold) : "";   // short: for a table
+    return fmt::format("{} at once{}", *job.terms.at_most, standing);
+  }
 
   std::string after(const Job& job) const {
     std::vector<std::string> words;
@@ -173,10 +181,12 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
   line.job = job;
   line.job.counts = counts_of(job);
   line.state = state_of(job);
+  bool any_untold = false;                       // of these nobody knows an end
   if (job.counts[TaskState::running] > 0) {
     bool all_paused = true;
     for (const model::Task& task : jobs.tasks(job.id, 0, most_places, {TaskState::running})) {
       all_paused = all_paused && task.paused;
+      any_untold = any_untold || task.lane == model::lane_of_untold;
       for (const std::string& key : task.gpus) {
         std::string label = label_of(key, machine);
         if (std::find(line.gpus.begin(), line.gpus.end(), label) == line.gpus.end()) line.gpus.push_back(std::move(label));
@@ -193,7 +203,7 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
   if (line.only_task)
     for (const std::string& key : line.only_task->gpus) line.last_gpus.push_back(label_of(key, machine));
   line.wait = reasons.of(job);
-  line.expected_end = expected_end(job, now);
+  if (!any_untold) line.expected_end = expected_end(job, now);
   return line;
 }
 

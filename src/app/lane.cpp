@@ -261,8 +261,7 @@ void Lane::begin(const port::TakenTask& taken) {
     std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
     port::ProcessSpec spec = spec_for(running, std::move(argv));
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
-    port::TaskRun run{taken.place, task_mark(secret_, taken.job, taken.index, taken.runs), taken.time,
-                      spec_.patience, spec_.linger,
+    port::TaskRun run{taken.place, spec.set.at("THOLE_TASK"), taken.time, spec_.patience, spec_.linger,
                       [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); },
                       &seat_.record->commands[taken.place]};
     record.pid = keeper_->start(spec, run);

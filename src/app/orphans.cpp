@@ -8,10 +8,12 @@
 
 #include "app/job_names.hpp"
 #include "app/notify.hpp"
+#include "app/untold_tasks.hpp"
 #include "base/error.hpp"
 #include "base/machine_clocks.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "model/boot.hpp"
 
 namespace thole::app {
 
@@ -47,6 +49,7 @@ void Orphans::take_up(const model::Task& task, std::shared_ptr<model::LaneRecord
 // How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
 void Orphans::trace(Orphan& orphan) {
   model::LaneRecord* record = orphan.record.get();
+  if (orphan.task.lane < model::lane_of_untold) orphan.run.lane = static_cast<unsigned>(orphan.task.lane);
   if (!record) return;
   boots_.learn(*record, static_cast<bool>(orphan.lock));
   orphan.boot = boots_.of(model::boot_of(*record));
@@ -54,6 +57,8 @@ void Orphans::trace(Orphan& orphan) {
   if (!place || orphan.boot == model::Boot::another) return;
   const auto command = model::noted_command(*record, static_cast<std::size_t>(place - record->places.data()), orphan.boot);
   orphan.run.pid_namespace = model::pid_namespace_of(*record);
+  orphan.run.queue = model::queue_of(*record);
+  orphan.run.file = record->file;
   orphan.run.command = command.pid;
   orphan.run.identity = command.identity;
 }
@@ -62,9 +67,7 @@ void Orphans::trace(Orphan& orphan) {
 void Orphans::refuse_untold(const Orphan& orphan, const Remains& remains) const {
   const bool elsewhere = orphan.run.pid_namespace == 0 && !ports_.boot.kernels_own;
   if (!std::holds_alternative<Untold>(remains) && (orphan.boot != model::Boot::untold || !elsewhere)) return;
-  port::Unseen unseen(
-      Error(ErrorCode::unavailable, "a container has a boot id of its own, so that it cannot be told whether the machine was "
-                                    "booted since").hint("any thole command where the queue's tasks were started"));
+  port::Unseen unseen(Error(ErrorCode::unavailable, model::why_untold).hint(model::who_can_tell));
   unseen.boot = model::to_text(orphan.record ? model::boot_of(*orphan.record) : model::boot_of_untold(orphan.task.reason));
   throw unseen;
 }
@@ -230,8 +233,10 @@ void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
   port::TaskEnd end = end_of(task, remains, spec.retry, now);
   if (orphan.over_time && orphan.was_told_to_end && std::holds_alternative<Unknown>(remains))
     end.reason = "ended at its time limit, after " + end.reason;
-  ports_.say(fmt::format("job {}.{}: its lane died; {}", task.job, task.index, model::to_string(end.state)));
   const port::Turn turn = ports_.jobs.turn({&end, 1}, std::nullopt, now);
+  const auto after = ports_.jobs.task(task.job, task.index);   // what was to be cancelled has become that
+  ports_.say(fmt::format("job {}.{}: its lane died; {}", task.job, task.index,
+                         model::to_string(after ? after->state : end.state)));
   for (model::JobId job : turn.ended) notify(ports_, job);
 }
 
@@ -242,8 +247,11 @@ void Orphans::say_untold(const Orphan& orphan, const std::string& text) const {
            other.task.lane == orphan.task.lane;
   };
   if (std::ranges::any_of(orphans_, is_told)) return;
-  ports_.say(fmt::format("job {0}: some of its tasks may have begun, and count as running: {1}; if none of them runs: "
-                         "thole cancel --force {0}", orphan.task.job, text));
+  std::vector<model::TaskIndex> tasks;
+  for (const Orphan& other : orphans_)
+    if (other.task.job == orphan.task.job && other.task.lane == orphan.task.lane) tasks.push_back(other.task.index);
+  ports_.say(fmt::format("job {}: {}, and count as running: {}; if none of them runs: thole cancel --force {}", orphan.task.job,
+                         untold_text(tasks.size()), text, names_of(orphan.task.job, tasks)));
 }
 
 // Neither ended nor called lost: it would run twice. Who cancels it is obeyed by the first runner that sees it. That it is over
@@ -259,7 +267,7 @@ std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<mo
   if (!is_open) return NeverBegan{};             // somebody else has told its end
   const std::string why = fmt::format("{} (try: {})", unseen.what(), unseen.hint());
   orphan.unseen = port::UnseenRun{orphan.task.job, orphan.task.index, orphan.task.runs, orphan.run.pid_namespace,
-                                  unseen.by_user_namespace, static_cast<bool>(orphan.lock), unseen.boot, why};
+                                  unseen.by, static_cast<bool>(orphan.lock), unseen.boot, why};
   orphan.trouble.met(why, say);
   if (!task->given_up || orphan.lock) return std::nullopt;
   Ended cancelled;

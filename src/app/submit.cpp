@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 
+#include "app/job_files.hpp"
 #include "app/job_names.hpp"
 #include "app/run.hpp"
 #include "base/error.hpp"
@@ -151,20 +152,8 @@ Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std
 // The files that a job finds by name first of all: its directory and its program.
 void add_files(const JobSpec& spec, std::vector<std::string>& files) {
   files.push_back(spec.directory);
-  const std::string program = spec.argv.empty() ? "" : spec.argv.front();
-  if (program.find('/') != std::string::npos) {
-    files.push_back(program.starts_with('/') ? program : spec.directory + "/" + program);
-    return;
-  }
-  const plan::Environment environment = as_map(spec.environment);
-  const auto path = environment.find("PATH");
-  if (path == environment.end()) return;
-  for (const std::string_view folder : split(path->second, ':')) {
-    const std::string there = fmt::format("{}/{}", folder, program);
-    if (::access(there.c_str(), X_OK) != 0) continue;
-    files.push_back(there);
-    return;
-  }
+  for (const std::string& there : program_places(spec))
+    if (::access(there.c_str(), X_OK) == 0) return files.push_back(there);
 }
 
 // Which wishes wait for which others of the same call, by name; the other words of --after are left in `outside`.

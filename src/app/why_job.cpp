@@ -7,9 +7,13 @@
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "app/job_parts.hpp"
+#include "app/queue_ports.hpp"
+#include "app/untold_tasks.hpp"
 #include "app/why.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
+#include "model/boot.hpp"
+#include "model/lane_record.hpp"
 
 namespace thole::app {
 
@@ -130,12 +134,19 @@ class Account {
                       task.started ? " since " + format_local(*task.started, now_) : "", labels_of(task, machine_)));
     for (const pid_t lane : stopped_lanes())
       say(fmt::format("its supervisor is stopped, and neither sees its end nor hears thole cancel: kill -CONT {}", lane));
+    const std::vector<model::TaskIndex> untold = untold_tasks(queue_.store, job_, part_.range());
+    if (untold.size() > 1)
+      say(fmt::format("{}, and count as running: {} (try: {}); if none of them runs: thole cancel --force {}",
+                      untold_text(untold.size()), model::why_untold, model::who_can_tell, names_of(job_.id, untold)));
+    const HashKey secret = queue_.store.secret();
     for (const Task& task : in(TaskState::running)) {
       const std::string name = fmt::format("{}.{}", job_.id, task.index);
-      if (const auto unseen = queue_.door.unseen(task)) {
+      if (untold.size() > 1 && task.lane == model::lane_of_untold) continue;
+      const std::string mark = task_mark(secret, task.job, task.index, task.runs);
+      if (const auto unseen = queue_.door.unseen(task, mark)) {
         say(fmt::format("the supervisor of {} was killed, and the queue's runner does not see what is left: {}; if it is over: "
                         "thole cancel --force {}", name, printable(unseen->why, 300), name));
-      } else if (const std::vector<std::string> left = queue_.door.left_of(task); !left.empty()) {
+      } else if (const std::vector<std::string> left = queue_.door.left_of(task, mark); !left.empty()) {
         std::vector<std::string> words;
         for (const std::string& process : left) words.push_back(printable(process, 120));
         say(fmt::format("the supervisor of {} was killed: its status will not be known; it is over when this has ended: {}",
@@ -143,7 +154,7 @@ class Account {
       }
     }
     if (count > most_named) say(fmt::format("{} more run", count - most_named));
-    if (const auto end = all() == job_.tasks ? expected_end(job_, now_) : std::nullopt)
+    if (const auto end = line_ && all() == job_.tasks ? line_->expected_end : std::nullopt)
       say("if it goes on so, the last task ends about " + format_local(*end, now_));
   }
 

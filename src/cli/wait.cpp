@@ -64,6 +64,8 @@ int wait(Context& context) {
   wish.cancel = {context.wire.interruption()};
   app::GoingOn going = going_on(context);
   wish.going_on = &going;
+  going.look();
+  if (const app::Caution caution = app::of_originals(queue, which); !caution.empty()) context.warn(caution);
   const app::Awaited awaited = app::await(queue.store, queue.clock, which, wish);
   if (awaited.why == app::Awaited::Why::interrupted) throw Error(ErrorCode::interrupted, "the wait was interrupted");
   if (awaited.why == app::Awaited::Why::timed_out)

@@ -34,6 +34,9 @@ void put_boot(LaneRecord& record, const BootId& boot);
 BootId boot_of(const LaneRecord& record);
 
 enum class Boot { this_one, another, untold };
+inline constexpr const char* why_untold =
+    "a container has a boot id of its own, so that it cannot be told whether the machine was booted since";
+inline constexpr const char* who_can_tell = "any thole command where the queue's tasks were started";
 
 class Boots {
  public:

@@ -34,6 +34,12 @@ struct ProcessIdentity {
   std::uint64_t number = 0;                  // of its pidfd, from Linux 6.9: told where /proc hides it, too
 };
 
+// Which file, as long as the machine is up. None: 0.
+struct FileIdentity {
+  std::uint64_t inode = 0, device = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+
 // One task at a time; a lane with --per-gpu has several places.
 struct LanePlace {
   std::atomic<TaskPhase> phase;
@@ -100,6 +106,8 @@ struct LaneRecord {
   // Whose these are: a lane of an earlier build leaves what one before it has noted there.
   std::array<std::uint32_t, lane_places> command_seals;   // command_seal()
   std::uint32_t namespace_seal;              // namespace_seal()
+  std::uint32_t queue, queue_seal;           // path_hash() of the directory that its tasks say (THOLE_TASK); queue_seal()
+  FileIdentity file;                         // this one, when it was made: in a copy of the queue's directory it is another
 };
 
 inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
@@ -148,6 +156,18 @@ inline std::uint32_t namespace_seal(const LaneRecord& record) {
 }
 inline std::uint64_t pid_namespace_of(const LaneRecord& record) {
   return record.namespace_seal == namespace_seal(record) ? record.pid_namespace : 0;
+}
+
+inline std::uint32_t path_hash(std::string_view path) {
+  std::uint32_t hash = seal_of_nothing;
+  for (const char character : path) hash = sealed(hash, static_cast<unsigned char>(character));
+  return std::max(hash, std::uint32_t{1});
+}
+
+// Which lane works for this queue. 0: that is not known.
+inline std::uint32_t queue_seal(const LaneRecord& record) { return sealed(namespace_seal(record), record.queue); }
+inline std::uint32_t queue_of(const LaneRecord& record) {
+  return record.queue_seal == queue_seal(record) ? record.queue : 0;
 }
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"

@@ -60,13 +60,19 @@ struct RunTrace {
   pid_t command = 0;                             // as its lane has noted it; 0: it has not
   model::ProcessIdentity identity{};
   std::uint64_t pid_namespace = 0;               // of its lane; 0: not known
+  // Of a queue and its copy, which have the same marks, whose run this is; see host/queue/copied_queue.hpp.
+  std::optional<unsigned> lane{};                // nothing: in none
+  std::uint32_t queue = 0;                       // LaneRecord::queue; 0: not known
+  model::FileIdentity file{};                    // LaneRecord::file
 };
 
 // What lives of a run would not be seen from here: /proc, or this process, is of another pid namespace, or the kernel lets it
-// neither be told nor signalled from here (a user namespace). It is neither gone nor to be signalled.
+// neither be told nor signalled from here (a user namespace); or it is that of the queue of which this one is a copy. It is
+// neither gone nor to be signalled.
+enum class UnseenBy { pid_namespace, user_namespace, original };
 struct Unseen : Error {
-  explicit Unseen(Error error, bool user_namespace = false) : Error(std::move(error)), by_user_namespace(user_namespace) {}
-  bool by_user_namespace;
+  explicit Unseen(Error error, UnseenBy reason = UnseenBy::pid_namespace) : Error(std::move(error)), by(reason) {}
+  UnseenBy by;
   std::string boot{};                            // model::to_text: of which nobody here knows whether it is this one; "": known
 };
 
@@ -76,7 +82,7 @@ struct UnseenRun {
   model::TaskIndex task = 0;
   unsigned runs = 0;
   std::uint64_t pid_namespace = 0;               // of its lane; 0: not known
-  bool by_user_namespace = false;
+  UnseenBy by = UnseenBy::pid_namespace;
   bool locked = false;                           // something has its lane's lock: it is not over
   std::string boot{};                            // as Unseen::boot
   std::string why{};                             // and what to do

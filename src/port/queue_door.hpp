@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,20 +37,23 @@ class QueueDoor {
   virtual std::optional<pid_t> stopped_lane(std::uint64_t lane) = 0;   // the same of a lane: it sees no end, and obeys nobody
 
   // What a running task waits for whose lane was killed: "process 1234 python train.py"; nothing where its lane lives.
-  virtual std::vector<std::string> left_of(const model::Task& task) = 0;
+  // `mark`: of its run.
+  virtual std::vector<std::string> left_of(const model::Task& task, const std::string& mark) = 0;
 
   // A running task whose lane was killed, and of which the queue's runner sees nothing; nothing where its lane lives, or it is
   // seen. Where no runner lives, or it has not looked yet: what this process would see. A runner elsewhere that has not told
   // what it sees is taken to see nothing.
-  virtual std::optional<UnseenRun> unseen(const model::Task& task) = 0;
+  virtual std::optional<UnseenRun> unseen(const model::Task& task, const std::string& mark) = 0;
 
   // Where the runner that lives does not see what one would that is started from here, and looks after nothing that this one
-  // would not see, one is started that asks it to leave its seat; its lanes go on. Not where something waits that is to be
-  // started in one of these directories and may find other files here (`places` is asked then). `awaited`: until it has left;
-  // else nobody is waited for. Throws Error(unavailable) when none can be started, or it has not left in time. False: a
-  // runner elsewhere has not told yet what it sees.
-  using Places = std::function<std::vector<std::string>()>;
-  virtual bool relieve(const Places& places, bool awaited) = 0;
+  // would not see, one is started that asks it to leave its seat; its lanes go on. Not where one of the files that what is to
+  // be started finds by name first of all is another one here, or is only here or there (`files` is asked then, with how many
+  // tasks of each job that runner does not see). `awaited`: until it has left; else nobody is waited for. Throws
+  // Error(unavailable) when none can be started, or it has not left in time. False: a runner elsewhere has not told yet what it
+  // sees.
+  using UnseenCounts = std::map<model::JobId, std::uint64_t>;
+  using Files = std::function<std::vector<std::string>(const UnseenCounts& unseen)>;
+  virtual bool relieve(const Files& files, bool awaited) = 0;
 
   virtual std::optional<model::JobId> job_of_lane(pid_t pid) = 0;   // the job that this process works for as a lane
 

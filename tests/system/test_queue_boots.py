@@ -1,7 +1,9 @@
 """Another boot of the machine, and what only looks like one: a container with a boot id of its own."""
 import os
 import pathlib
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -131,7 +133,8 @@ def test_what_may_have_begun_outside_is_not_lost_in_a_container_and_goes_on_outs
         eventually(lambda: "may have begun" in queue.runner_log(), lambda: f"it is said: {queue.runner_log()}")
         assert "lost" not in queue.states(job), queue.runner_log()
         left = lambda: {"queued", "running"} & set(queue.states(job))   # noqa: E731
-        eventually(lambda: left() <= {"running"}, lambda: f"the others go on: {queue.states(job)} {queue.runner_log()}", 120)
+        eventually(lambda: left() <= {"running"} and not queue.lanes(),
+                   lambda: f"the others go on: {queue.states(job)} {queue.runner_log()}", 120)
         there.kill()
     eventually(lambda: queue.runner() is None, "the container's runner is gone")
     queue.call("jobs")
@@ -139,6 +142,38 @@ def test_what_may_have_begun_outside_is_not_lost_in_a_container_and_goes_on_outs
     # Lost may be what a killed lane had taken, a few for each: not the hundreds before the mark.
     assert queue.states(job).get("lost", 0) <= 16, f"{queue.states(job)} {queue.runner_log()}"
     assert len(begun(queue)) == len(set(begun(queue))), "one began twice"
+
+
+@pytest.mark.parametrize("at_most", [4, None])
+def test_what_may_have_begun_is_named_and_given_up_by_the_command_that_is_said(queue, container, at_most):
+    """Also while other tasks of the job run; those that plainly wait go on waiting."""
+    words = f"--at-most {at_most}" if at_most else ""
+    command = "sh -c 'echo $THOLE_TASK_INDEX >> begun'"
+    there = container(f"{THOLE} submit -q -g 0 {words} --array 0-19999 -- {command}; exec sleep 600")
+    eventually(lambda: len(begun(queue)) > 300, queue.runner_log)
+    there.kill()
+    eventually(lambda: queue.runner() is None and not queue.lanes(), "the container is gone")
+    db = sqlite3.connect(queue.directory / "queue.db", timeout=60)
+    with db:                                       # as a slow disk leaves it
+        db.execute("UPDATE begun SET upto = (SELECT max(idx) FROM task WHERE job = 1) + 50 WHERE job = 1")
+    db.close()
+    queue.call("jobs")
+    eventually(lambda: "may have begun" in queue.runner_log(), queue.runner_log)
+    untold = queue.rows("SELECT count(*) FROM task WHERE state = 2 AND lane = 4294967294")[0][0]
+    [hint] = re.findall(r"may have begun.* thole (cancel --force \S+)$", queue.runner_log(), re.MULTILINE)
+    if at_most:
+        eventually(lambda: not queue.lanes(), "nothing begins")
+        before = len(begun(queue))
+        said = " ".join(queue.call("jobs").stdout.split())
+        assert f"4 at once; {untold} " in said and "ends about" not in said
+    why = " ".join(queue.call("why", "job", "1").stdout.split())
+    assert f"{untold} of its tasks may have begun elsewhere" in why and f"thole {hint}" in why.replace("- ", "-")
+    queue.call(*hint.split())
+    eventually(lambda: queue.states(1).get("cancelled") == untold, lambda: f"{queue.states(1)} {queue.runner_log()}")
+    if at_most:
+        eventually(lambda: len(begun(queue)) > before, "it goes on")
+    assert queue.states(1)["cancelled"] == untold
+    queue.call("cancel", "1")
 
 
 def test_a_boot_makes_lost_what_had_begun(queue):

@@ -206,6 +206,39 @@ def test_a_runner_does_not_leave_for_one_that_does_not_see_what_it_looks_after(q
             assert "another runner is started" not in queue.runner_log()
 
 
+@pytest.mark.parametrize("what", ["the program", "the program, by its name alone", "the directory of what is tried again"])
+def test_a_runner_stays_where_what_it_is_to_start_would_find_other_files_here(queue, what):
+    need(*ELSEWHERE, "--mount-proc")
+    job, task = left_running(queue)
+    own = queue.folder / "own"
+    own.mkdir()
+    os.mkfifo(queue.folder / "gate")
+    tool = own / "tool"
+    make = f"mount -t tmpfs none {own} && printf '#!/bin/sh\necho there >> {queue.folder}/did\n' > {tool} && chmod +x {tool}"
+    if what.startswith("the program"):
+        name = "tool" if "name" in what else str(tool)
+        work = (f"{make}; {THOLE} submit -q -g 0 -- sh -c 'echo > theirs; cat gate'; "
+                f"PATH=$PATH:{own} {THOLE} submit -q -g 0 --after {job + 1} -- {name}")
+    else:
+        script = f"echo > {queue.folder}/theirs; cat {queue.folder}/gate; test -e again || {{ : > again; exit 3; }}; ./tool"
+        work = f"{make}; cd {own}; {THOLE} submit -q -g 0 --retry 1 --retry-pause 1s -- sh -c '{script}'"
+    with there(queue, f"{work}; read line"):
+        eventually((queue.folder / "theirs").exists, "it has work of its own")
+        eventually((queue.directory / "unseen").exists, "and does not see ours")
+        (queue.folder / "theirs").unlink()
+        queue.call("cancel", job)
+        (queue.folder / "gate").write_text("")
+        if "again" in what:
+            eventually((queue.folder / "theirs").exists, "it is tried again")
+            (queue.folder / "gate").write_text("")
+        last = job + (1 if "again" in what else 2)
+        queue.until_ended(last)
+        assert queue.states(last) == {"done": 1}, queue.log(last)
+        assert (queue.folder / "did").read_text() == "there\n"
+        queue.call("wait", job, check=False)       # then nothing keeps it
+        assert gone(task) and queue.states(job) == {"cancelled": 1}
+
+
 USER = 41611
 AS_USER = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
 

@@ -74,10 +74,12 @@ std::string what_is_in(const Pipe& pipe) {
 }
 
 // Of which its command was reached; nothing of another boot.
-std::optional<port::RunTrace> trace_in(const model::LaneRecord& record, const model::Task& task) {
+std::optional<port::RunTrace> trace_in(const model::LaneRecord& record, const model::Task& task, const std::string& mark) {
   const model::Boot boot = model::Boots(known_boot()).of(model::boot_of(record));
   if (boot == model::Boot::another) return std::nullopt;
-  port::RunTrace run;
+  port::RunTrace run{.mark = mark, .lane = static_cast<unsigned>(task.lane)};
+  run.queue = model::queue_of(record);
+  run.file = record.file;
   for (std::size_t i = 0; i < record.places.size(); ++i) {
     const model::LanePlace& place = record.places[i];
     if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
@@ -90,9 +92,6 @@ std::optional<port::RunTrace> trace_in(const model::LaneRecord& record, const mo
   return run;
 }
 
-// Without what the queue's own file alone tells: for people.
-std::string mark_without_word(const model::Task& task) { return fmt::format("{}.{}.{}.", task.job, task.index, task.runs); }
-
 // Whether it sees what we see. A runner that is not shown to us is elsewhere.
 bool is_of_our_namespaces(pid_t runner) {
   if (runner <= 0 || !proc_numbers_are_ours()) return false;
@@ -101,18 +100,6 @@ bool is_of_our_namespaces(pid_t runner) {
     return ::stat(fmt::format("/proc/{}/ns/{}", runner, kind).c_str(), &theirs) == 0 &&
            ::stat(fmt::format("/proc/self/ns/{}", kind).c_str(), &ours) == 0 && theirs.st_ino == ours.st_ino;
   });
-}
-
-// Whether what is to be started there finds the same here.
-bool finds_same_files(pid_t runner, const std::vector<std::string>& places) {
-  if (places.empty()) return true;
-  if (runner <= 0) return false;
-  try {
-    check_same_files(runner, places);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 // It has nothing to do any more but to end; in a frozen cgroup, or within a disk that does not answer, it cannot.
@@ -308,7 +295,7 @@ bool LocalDoor::lane_works(unsigned lane) const {
 }
 
 // What the runner says of it counts for as long as that one sits.
-std::optional<port::UnseenRun> LocalDoor::unseen(const model::Task& task) {
+std::optional<port::UnseenRun> LocalDoor::unseen(const model::Task& task, const std::string& mark) {
   const auto lane = static_cast<unsigned>(task.lane);
   if (lane_works(lane)) return std::nullopt;
   if (const SeatLook seat = look_at_seat(files_.runner_file()); seat.state == SeatLook::kept) {
@@ -319,14 +306,17 @@ std::optional<port::UnseenRun> LocalDoor::unseen(const model::Task& task) {
                                     "it has told cannot be read (try: the same again, or room on the disk of " +
                                     files_.directory() + ")"};
   }
+  if (task.lane == model::lane_of_untold)        // as the store says
+    return port::UnseenRun{.job = task.job, .task = task.index, .runs = task.runs,
+                           .why = fmt::format("{} (try: {})", model::why_untold, model::who_can_tell)};
   const port::MappedRecord record = files_.map_record(lane, false);
-  const std::optional<port::RunTrace> run = record ? trace_in(*record, task) : std::nullopt;
+  const std::optional<port::RunTrace> run = record ? trace_in(*record, task, mark) : std::nullopt;
   if (!run || run->command == 0) return std::nullopt;
   try {
-    static_cast<void>(living_of(*run, mark_without_word(task)));
+    static_cast<void>(living_of(*run, files_.directory()));
     return std::nullopt;
   } catch (const port::Unseen& why) {
-    return port::UnseenRun{task.job, task.index, task.runs, run->pid_namespace, why.by_user_namespace, false,
+    return port::UnseenRun{task.job, task.index, task.runs, run->pid_namespace, why.by, false,
                            why.boot, fmt::format("{} (try: {})", why.what(), why.hint())};
   }
 }
@@ -346,12 +336,16 @@ void LocalDoor::does_not_leave(pid_t runner) const {
 }
 
 // By a runner that asks it to, since whoever only looks does not stay until it has gone (Lanes::relieve).
-bool LocalDoor::relieve(const Places& places, bool awaited) {
+bool LocalDoor::relieve(const Files& files, bool awaited) {
   const SeatLook other = look_at_seat(files_.runner_file());
   if (other.state != SeatLook::kept) return true;
   const auto note = read_unseen(files_.unseen_file());
   if (!note) return is_of_our_namespaces(other.pid);
-  if (!sees_more_here(*note) || !finds_same_files(other.pid, places())) return true;
+  if (!sees_more_here(*note)) return true;
+  UnseenCounts unseen;
+  for (const auto& tasks : note->tasks)
+    for (const auto& [first, last] : tasks.ranges) unseen[tasks.one.job] += last - first + 1;
+  if (!finds_same_files(other.pid, files(unseen))) return true;
   if (awaited && waited_in_vain_) does_not_leave(other.pid);
   const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
   check_seat(files_.runner_file());
@@ -368,25 +362,23 @@ bool LocalDoor::relieve(const Places& places, bool awaited) {
   return true;
 }
 
-std::vector<std::string> LocalDoor::left_of(const model::Task& task) {
+std::vector<std::string> LocalDoor::left_of(const model::Task& task, const std::string& mark) {
   if (task.lane == model::lane_of_untold) return {"what is not seen from here: it may have begun before a boot of the machine"};
   const auto lane = static_cast<unsigned>(task.lane);
   const port::MappedRecord record = files_.map_record(lane, false);
-  const std::optional<port::RunTrace> run = record && !lane_works(lane) ? trace_in(*record, task) : std::nullopt;
+  const std::optional<port::RunTrace> run = record && !lane_works(lane) ? trace_in(*record, task, mark) : std::nullopt;
   if (!run) return {};
   std::vector<std::string> left;
-  const std::string mark = mark_without_word(task);
   try {
-    refuse_elsewhere(*run);
+    for_each_process_of(*run, files_.directory(), [&](const TaskProcess& one) {
+      const auto seen = read_process(one.pid);
+      left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", one.pid),
+                                 one.how == TaskProcess::untold ? ", which may be of it: its environment is closed" : ""));
+      return true;
+    });
   } catch (const port::Unseen& unseen) {
     return {fmt::format("what is not seen from here: {} (try: {})", unseen.what(), unseen.hint())};
   }
-  for_each_process_of(*run, mark, [&](const TaskProcess& one) {
-    const auto seen = read_process(one.pid);
-    left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", one.pid),
-                               one.how == TaskProcess::untold ? ", which may be of it: its environment is closed" : ""));
-    return true;
-  });
   return left;
 }
 

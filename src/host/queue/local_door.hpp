@@ -33,9 +33,9 @@ class LocalDoor : public port::QueueDoor {
   void nudge(std::uint64_t lane) override;
   std::optional<pid_t> stopped_runner() override;
   std::optional<pid_t> stopped_lane(std::uint64_t lane) override;
-  std::vector<std::string> left_of(const model::Task& task) override;
-  std::optional<port::UnseenRun> unseen(const model::Task& task) override;
-  bool relieve(const Places& places, bool awaited) override;
+  std::vector<std::string> left_of(const model::Task& task, const std::string& mark) override;
+  std::optional<port::UnseenRun> unseen(const model::Task& task, const std::string& mark) override;
+  bool relieve(const Files& files, bool awaited) override;
   std::optional<model::JobId> job_of_lane(pid_t pid) override;
   Fd runner_end() override;
   std::string surroundings(const std::vector<std::string>& files) override;

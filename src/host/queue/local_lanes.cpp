@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/process/copied.hpp"
+#include "host/process/file_within.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/local_door.hpp"
@@ -167,6 +168,7 @@ std::optional<port::LaneSeat> LocalLanes::take(unsigned number, model::JobId job
   seat.mail = files_.open_mail(number);
   seat.record = files_.map_record(number, true, &seat.file);
   begin_record(*seat.record, job);
+  seat.record->file = identity_of_file(seat.file);
   return seat;
 }
 
@@ -183,6 +185,8 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   seat.record->pid_namespace = pid_namespace();
   seat.record->pid = ::getpid();
   seat.record->namespace_seal = model::namespace_seal(*seat.record);
+  seat.record->queue = model::path_hash(files_.directory());
+  seat.record->queue_seal = model::queue_seal(*seat.record);
   int status = 125;
   try {
     status = work(seat);
@@ -193,11 +197,11 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
 
 // Not by their parents, who may be gone, nor by their descriptors, which may be closed.
 std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
-  return living_of(run, run.mark);
+  return living_of(run, files_.directory());
 }
 
 bool LocalLanes::signal_bearers(const port::RunTrace& run, int signal) {
-  return signal_processes_of(run, run.mark, signal);
+  return signal_processes_of(run, files_.directory(), signal);
 }
 
 // By their descriptors: the name that a file had says so also when it has been removed, or its directory moved. Where the

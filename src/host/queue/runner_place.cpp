@@ -16,6 +16,7 @@
 #include "base/same_file.hpp"
 #include "base/soft_limits.hpp"
 #include "base/text.hpp"
+#include "host/process/file_within.hpp"
 
 namespace thole::host {
 namespace {
@@ -105,6 +106,15 @@ void check_same_files(pid_t runner, const std::vector<std::string>& paths) {
         .hint(fmt::format("submit from where it was started (process {}), or once its queue has been empty for 5 s:\n"
                           "  then it ends, and the next submit starts one here", runner));
   }
+}
+
+// What cannot be told is not the same.
+bool finds_same_files(pid_t runner, const std::vector<std::string>& paths) {
+  if (paths.empty() || (runner > 0 && sees_other_files(runner) == false)) return true;
+  return runner > 0 && std::ranges::all_of(paths, [&](const std::string& path) {
+    const FileFound here = file_here(path);
+    return here.told && here == file_within(runner, path);
+  });
 }
 
 }  // namespace thole::host

@@ -12,9 +12,11 @@
 #include "base/error.hpp"
 #include "base/machine_clocks.hpp"
 #include "base/stream.hpp"
+#include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
+#include "host/queue/copied_queue.hpp"
 
 namespace thole::host {
 namespace {
@@ -95,6 +97,21 @@ void refuse_elsewhere(const port::RunTrace& run) {
 
 namespace {
 
+// What cannot be told is not signalled anyhow.
+bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, const TaskProcess& process) {
+  if (process.how == TaskProcess::untold) return true;
+  const Bearer bearer = whose_is(run, directory, process.pid);
+  if (bearer.whose != Bearer::of_original || is_readable(process.end.get())) return bearer.whose == Bearer::ours;
+  const std::string& original = bearer.directory;
+  throw port::Unseen(
+      Error(ErrorCode::unavailable,
+            fmt::format("it runs in the queue {}, of which this one is a copy",
+                        original.empty() ? "that it does not name" : "in " + printable(original)))
+          .hint(original.empty() ? "thole jobs of that queue"
+                                 : fmt::format("thole --queue-dir {} jobs", printable(shell_quote(original)))),
+      port::UnseenBy::original);
+}
+
 [[noreturn]] void refuse_untold() {
   if (in_first_user_namespace())
     throw port::Unseen(Error(ErrorCode::unavailable, "the kernel lets nothing of it be signalled by this user")
@@ -103,7 +120,7 @@ namespace {
                            "in a user namespace (unshare -r, a rootless container) what is outside of it can be neither told "
                            "apart nor signalled")
                          .hint("any thole command outside of that namespace"),
-                     true);
+                     port::UnseenBy::user_namespace);
 }
 
 }  // namespace
@@ -127,11 +144,12 @@ model::ProcessIdentity identity_of(pid_t pid) {
 }
 
 // Of our own processes alone: anybody can write any mark into the environment of his.
-void for_each_process_of(const port::RunTrace& run, const std::string& mark, const std::function<bool(TaskProcess)>& visit) {
-  const std::string word = "THOLE_TASK=" + mark;
+void for_each_process_of(const port::RunTrace& run, const std::string& directory,
+                         const std::function<bool(TaskProcess)>& visit) {
+  const std::string word = "THOLE_TASK=" + run.mark;
   refuse_elsewhere(run);
   pid_t known = 0;
-  if (auto command = command_of(run)) {
+  if (auto command = command_of(run); command && is_of_this_queue(run, directory, *command)) {
     known = command->pid;
     const bool shows_it = user_of(known) == ::geteuid() && looked([&] { return look_for_word(known, word) == Word::there; });
     if (command->how == TaskProcess::untold && shows_it) command->how = TaskProcess::command;
@@ -146,16 +164,18 @@ void for_each_process_of(const port::RunTrace& run, const std::string& mark, con
     };
     if (pid == known || pid == ::getpid() || !looked(ask)) continue;
     Fd end = end_of(pid);
-    if (end && looked(ask) && !visit({pid, *before, std::move(end)})) return;
+    if (!end || !looked(ask)) continue;
+    TaskProcess process{pid, *before, std::move(end)};
+    if (is_of_this_queue(run, directory, process) && !visit(std::move(process))) return;
   }
 }
 
 // Of whom nothing is told, in a user namespace, that one may be whatever lives of it.
-std::vector<Fd> living_of(const port::RunTrace& run, const std::string& mark) {
+std::vector<Fd> living_of(const port::RunTrace& run, const std::string& directory) {
   std::vector<Fd> ends;
   bool known = false;
   const bool all_are_told = in_first_user_namespace();
-  for_each_process_of(run, mark, [&](TaskProcess process) {
+  for_each_process_of(run, directory, [&](TaskProcess process) {
     known = known || process.how != TaskProcess::untold;
     if (ends.size() < most_ends) ends.push_back(std::move(process.end));
     return ends.size() < most_ends || (!known && !all_are_told);
@@ -164,7 +184,7 @@ std::vector<Fd> living_of(const port::RunTrace& run, const std::string& mark) {
   return ends;
 }
 
-bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal) {
+bool signal_processes_of(const port::RunTrace& run, const std::string& directory, int signal) {
   std::set<pid_t> told;
   bool reached = false, refused = false, untold = false;
   const auto note = [&](bool sent) {
@@ -176,7 +196,7 @@ bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int
   pid_t group = 0;
   for (unsigned look = 0; anew && look < looks_for_processes; ++look) {
     anew = false;
-    for_each_process_of(run, mark, [&](const TaskProcess& process) {
+    for_each_process_of(run, directory, [&](const TaskProcess& process) {
       untold = untold || process.how == TaskProcess::untold;
       if (process.how == TaskProcess::untold || !told.insert(process.pid).second) return true;
       anew = true;

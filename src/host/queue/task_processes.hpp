@@ -49,16 +49,18 @@ struct TaskProcess {
 };
 
 // Visits one after another, the command first, until `visit` says false. A task may have more processes than we may have
-// descriptors: whoever keeps any keeps a few. `mark`: what the value of THOLE_TASK begins with.
-void for_each_process_of(const port::RunTrace& run, const std::string& mark, const std::function<bool(TaskProcess)>& visit);
+// descriptors: whoever keeps any keeps a few. `directory`: of the queue. Throws port::Unseen also where what lives is that of
+// the queue of which this one is a copy (copied_queue.hpp).
+void for_each_process_of(const port::RunTrace& run, const std::string& directory,
+                         const std::function<bool(TaskProcess)>& visit);
 inline constexpr std::size_t most_ends = 8;      // the end of any calls for another look
 
 // What lives of it, as descriptors that become readable when they end, of many a few. Throws port::Unseen where that cannot be
 // told from here.
-std::vector<Fd> living_of(const port::RunTrace& run, const std::string& mark);
+std::vector<Fd> living_of(const port::RunTrace& run, const std::string& directory);
 
 // To the command, with its process group, and to those with the mark. What forks meanwhile is looked for again. False: there
 // are none. Throws port::Unseen where none of them may be signalled from here.
-bool signal_processes_of(const port::RunTrace& run, const std::string& mark, int signal);
+bool signal_processes_of(const port::RunTrace& run, const std::string& directory, int signal);
 
 }  // namespace thole::host

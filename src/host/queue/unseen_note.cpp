@@ -38,6 +38,11 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
+port::UnseenBy reason_of(std::uint64_t number) {
+  using enum port::UnseenBy;
+  return number == static_cast<std::uint64_t>(original) ? original : number == 0 ? pid_namespace : user_namespace;
+}
+
 template <std::size_t N>
 std::optional<std::array<std::uint64_t, N>> next_numbers(std::string_view& line) {
   std::array<std::uint64_t, N> numbers{};
@@ -78,8 +83,8 @@ bool read_line_of(UnseenNote& note, std::string_view line) {
   }
   const auto numbers = next_numbers<5>(line);
   if (kind != "unseen" || !numbers) return false;
-  const auto& [job, runs, pids, by_user, locked] = *numbers;
-  UnseenTasks tasks{{job, 0, static_cast<unsigned>(runs), pids, by_user != 0, locked != 0, "", ""}, {}};
+  const auto& [job, runs, pids, by, locked] = *numbers;
+  UnseenTasks tasks{{job, 0, static_cast<unsigned>(runs), pids, reason_of(by), locked != 0, "", ""}, {}};
   tasks.one.boot = boot_of_word(next_word(line));
   for (const std::string_view range : split(next_word(line), ',')) {
     const std::size_t dash = std::min(range.find('-'), range.size());
@@ -97,15 +102,15 @@ bool read_line_of(UnseenNote& note, std::string_view line) {
 // Of many tasks the same is said once.
 std::vector<UnseenTasks> gathered(const std::vector<port::UnseenRun>& runs) {
   std::vector<UnseenTasks> all;
-  using Said = std::tuple<model::JobId, unsigned, std::uint64_t, bool, bool, std::string_view, std::string_view>;
+  using Said = std::tuple<model::JobId, unsigned, std::uint64_t, port::UnseenBy, bool, std::string_view, std::string_view>;
   std::map<Said, std::vector<model::TaskIndex>> tasks;
   for (const port::UnseenRun& run : runs)
-    tasks[{run.job, run.runs, run.pid_namespace, run.by_user_namespace, run.locked, run.boot, run.why}].push_back(run.task);
+    tasks[{run.job, run.runs, run.pid_namespace, run.by, run.locked, run.boot, run.why}].push_back(run.task);
   for (auto& [said, indices] : tasks) {
-    const auto& [job, number, pids, by_user, locked, boot, why] = said;
+    const auto& [job, number, pids, by, locked, boot, why] = said;
     std::ranges::sort(indices);
     UnseenTasks& one = all.emplace_back();
-    one.one = {job, indices.front(), number, pids, by_user, locked, std::string(boot), std::string(why)};
+    one.one = {job, indices.front(), number, pids, by, locked, std::string(boot), std::string(why)};
     for (const model::TaskIndex index : indices)
       if (!one.ranges.empty() && one.ranges.back().second + 1 >= index) one.ranges.back().second = index;
       else one.ranges.emplace_back(index, index);
@@ -120,8 +125,9 @@ std::string text_of(const port::RunnerSight& sight) {
     text += fmt::format("seen {} {}\n", place.pid_namespace, word_of_boot(place.boot));
   for (const UnseenTasks& tasks : gathered(sight.unseen)) {
     const port::UnseenRun& run = tasks.one;
-    text += fmt::format("unseen {} {} {} {:d} {:d} {} {} {}\n", run.job, run.runs, run.pid_namespace, run.by_user_namespace,
-                        run.locked, word_of_boot(run.boot), words_of_ranges(tasks.ranges), printable(run.why, 2000));
+    text += fmt::format("unseen {} {} {} {} {:d} {} {} {}\n", run.job, run.runs, run.pid_namespace,
+                        static_cast<int>(run.by), run.locked, word_of_boot(run.boot), words_of_ranges(tasks.ranges),
+                        printable(run.why, 2000));
   }
   return text + fmt::format("{}\n", last_line);
 }
@@ -139,10 +145,11 @@ model::Boot boot_here(const std::string& said) { return model::Boots(known_boot(
 
 // What cannot be told to be of this boot is seen by whom it can be told: where it was another one, by anybody.
 bool is_seen_here(const UnseenNote& note, const port::UnseenRun& run) {
+  if (run.by == port::UnseenBy::original) return false;
   const model::Boot boot = run.boot.empty() ? model::Boot::this_one : boot_here(run.boot);
   if (boot == model::Boot::another) return true;
   if (boot == model::Boot::untold || !is_reached_here(run.pid_namespace)) return false;
-  return !run.by_user_namespace || own_user_namespace() != note.user_namespace;
+  return run.by != port::UnseenBy::user_namespace || own_user_namespace() != note.user_namespace;
 }
 
 // In a container what nobody knows to have been started there is not seen (app/orphans.hpp).

@@ -36,9 +36,9 @@ struct ToldOfRunners final : port::QueueDoor {
   void nudge(std::uint64_t) override {}
   std::optional<pid_t> stopped_runner() override { return std::nullopt; }
   std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
-  std::vector<std::string> left_of(const model::Task&) override { return {}; }
-  std::optional<port::UnseenRun> unseen(const model::Task&) override { return std::nullopt; }
-  bool relieve(const Places&, bool) override { return true; }
+  std::vector<std::string> left_of(const model::Task&, const std::string&) override { return {}; }
+  std::optional<port::UnseenRun> unseen(const model::Task&, const std::string&) override { return std::nullopt; }
+  bool relieve(const Files&, bool) override { return true; }
   std::optional<model::JobId> job_of_lane(pid_t) override { return std::nullopt; }
   std::string surroundings(const std::vector<std::string>&) override { return ""; }
   Fd runner_end() override {

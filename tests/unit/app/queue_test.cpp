@@ -40,13 +40,15 @@ struct SilentDoor : port::QueueDoor {
   }
   std::optional<pid_t> stopped_runner() override { return std::nullopt; }
   std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
-  std::vector<std::string> left_of(const model::Task&) override { return {}; }
-  std::optional<port::UnseenRun> unseen(const model::Task& task) override {
+  std::vector<std::string> left_of(const model::Task&, const std::string&) override { return {}; }
+  std::optional<port::UnseenRun> unseen(const model::Task& task, const std::string&) override {
     const auto found = std::ranges::find(not_seen, task.index, &port::UnseenRun::task);
     return found == not_seen.end() ? std::nullopt : std::optional(*found);
   }
-  bool relieve(const Places& places, bool awaited) override {
-    asked_for_places.push_back(places());
+  bool relieve(const Files& files, bool awaited) override {
+    UnseenCounts unseen;
+    for (const port::UnseenRun& run : not_seen) ++unseen[run.job];
+    asked_for_files.push_back(files(unseen));
     relief_awaited = awaited;
     return runner_has_told;
   }
@@ -61,7 +63,7 @@ struct SilentDoor : port::QueueDoor {
   int end = -1;                                  // of a runner that is said to live
   unsigned stirred = 0;
   std::vector<port::UnseenRun> not_seen;
-  std::vector<std::vector<std::string>> asked_for_places;
+  std::vector<std::vector<std::string>> asked_for_files;
   bool relief_awaited = false, runner_has_told = true;
   std::vector<std::string> copies;
   std::vector<std::optional<model::JobId>> settled;
@@ -265,13 +267,13 @@ TEST_F(Actions, ARunnerIsRelievedByWhoSeesMoreAndToldWhereWhatWaitsIsToStart) {
   one.spec.directory = "/somewhere";
   submit(one);
   app::keep_going(queue());
-  ASSERT_EQ(door.asked_for_places.size(), 1u);
-  EXPECT_THAT(door.asked_for_places[0], ElementsAre("/somewhere"));
+  ASSERT_EQ(door.asked_for_files.size(), 1u);
+  EXPECT_THAT(door.asked_for_files[0], ElementsAre("/somewhere"));
   EXPECT_TRUE(door.relief_awaited);
   app::GoingOn(queue(), {}).look();
-  EXPECT_EQ(door.asked_for_places.size(), 1u) << "a lane only sees to it that there is one";
+  EXPECT_EQ(door.asked_for_files.size(), 1u) << "a lane only sees to it that there is one";
   app::GoingOn(queue(), {}, true).look();
-  EXPECT_EQ(door.asked_for_places.size(), 2u);
+  EXPECT_EQ(door.asked_for_files.size(), 2u);
   EXPECT_FALSE(door.relief_awaited) << "a look waits for nobody";
   app::GoingOn waiting(queue(), {}, true);
   waiting.look();

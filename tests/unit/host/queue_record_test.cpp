@@ -114,8 +114,8 @@ TEST_F(QueueFileTest, WhatARunnerDoesNotSeeIsToldUntilTheNextOneSits) {
   const std::string note = directory_ + "/unseen";
   auto seat = lanes.sit();
   EXPECT_FALSE(read_unseen(note));
-  const std::vector<port::UnseenRun> runs = {{1, 2, 3, 4, true, false, "", "it is\nelsewhere"},
-                                             {5, 6, 7, 0, false, true, "any \n boot*", ""}};
+  const std::vector<port::UnseenRun> runs = {{1, 2, 3, 4, port::UnseenBy::user_namespace, false, "", "it is\nelsewhere"},
+                                             {5, 6, 7, 0, port::UnseenBy::pid_namespace, true, "any \n boot*", ""}};
   lanes.tell_sight({runs, {{8, ""}, {0, "a boot"}}});
   const auto told = read_unseen(note);
   ASSERT_TRUE(told);

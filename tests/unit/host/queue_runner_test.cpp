@@ -263,7 +263,7 @@ TEST_F(QueueSeats, WhoOnlyLooksWaitsForNoRunnerThatDoesNotLeave) {
   if (!in_first_user_namespace()) GTEST_SKIP() << "in a user namespace nobody sees more";
   const pid_t deaf = child_that([&] { static auto seat = LocalLanes(directory_).sit(); });
   note_that_it_sees_less(directory_);
-  const auto none = [] { return std::vector<std::string>(); };
+  const auto none = [](const auto&) { return std::vector<std::string>(); };
   LocalDoor patient(directory_, runner(), Millis{24 * 3600 * 1000});
   EXPECT_TRUE(patient.relieve(none, false));     // returns
   EXPECT_EQ(starts(), "x\n") << "by one that asks it to leave";
@@ -326,9 +326,9 @@ TEST_F(QueueSeats, ARunnerElsewhereThatHasNotToldWhatItSeesIsTakenToSeeNothing) 
   const bool has_namespaces = ::read(sits[0], &byte, 1) == 1;
   model::Task task;
   task.job = task.runs = 1;
-  const auto unseen = LocalDoor(directory_, {}).unseen(task);
+  const auto unseen = LocalDoor(directory_, {}).unseen(task, "1.0.1.of-nobody@");
   std::ofstream(directory_ + "/unseen") << "from 1 0\n.\n";
-  const auto told = LocalDoor(directory_, {}).unseen(task);
+  const auto told = LocalDoor(directory_, {}).unseen(task, "1.0.1.of-nobody@");
   ::close(stays[1]);
   ::waitpid(there, nullptr, 0);
   for (const int fd : {sits[0], stays[0]}) ::close(fd);
