@@ -184,6 +184,36 @@ def test_what_calls_itself_a_queue_s_is_ended_all_the_same(queue, tmp_path, how,
         assert gone(int((tmp_path / "renamed").read_text()))
 
 
+# Leaves a process behind that keeps the lock of a file of its own: a game's, say.
+LOCKER = """
+import fcntl, os, signal, sys
+if os.fork():
+    while not os.path.exists("locker"): pass
+    os._exit(0)
+os.setsid()
+null = os.open("/dev/null", os.O_RDWR)
+for standard in range(3): os.dup2(null, standard)
+os.closerange(3, 64)
+if sys.argv[2] == "fifo": os.mkfifo(sys.argv[1], 0o600)
+fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
+open("locker.new", "w").write(str(os.getpid()))
+os.rename("locker.new", "locker")
+while True: signal.pause()
+"""
+
+
+@pytest.mark.parametrize("how", ["run", "map"])
+@pytest.mark.parametrize("name, kind", [("game.life", "file"), ("7.life", "file"), ("game.life", "fifo")])
+def test_who_keeps_a_lock_of_its_own_by_a_name_like_a_lane_s_is_named_and_ended(queue, tmp_path, how, name, kind):
+    end = [":::", "1"] if how == "map" else []
+    with killed_at_the_end(tmp_path / "locker"):
+        done = subprocess.run([THOLE, how, "--on", "0", *python(LOCKER), name, kind, *end], env=queue.environment, cwd=tmp_path,
+                              timeout=60, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        left = (tmp_path / "locker").read_text()
+        assert done.returncode == 0 and f"\n  {left} " in done.stderr, done.stderr
+        assert gone(int(left))
+
+
 @pytest.mark.parametrize("how", ["run", "map"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_goes_on_whose_runner_was_started_below_and_killed(queue, tmp_path, how, number):

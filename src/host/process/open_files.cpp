@@ -50,8 +50,21 @@ bool tells_of_flock(const std::string& info, bool exclusively) {
          (!exclusively || info.find("WRITE", at) != std::string::npos);
 }
 
+using IsMeant = std::function<bool(std::string_view name)>;
+
+IsMeant ends_with(std::string_view end_of_name) {
+  return [end_of_name](std::string_view name) { return name.ends_with(end_of_name); };
+}
+
+// "…/N.life"
+bool is_life_of_a_lane(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('/') + 1);
+  constexpr std::string_view end = ".life";
+  return last.ends_with(end) && parse_u64(last.substr(0, last.size() - end.size()));
+}
+
 // Open for reading and writing, and for nobody else to open.
-void for_each_own_file(pid_t pid, std::string_view end_of_name, const std::function<void(const OpenFile&)>& visit) {
+void for_each_own_file(pid_t pid, const IsMeant& is_meant, const std::function<void(const OpenFile&)>& visit) {
   constexpr std::string_view removed = " (deleted)";
   const Listing listing = descriptors_of(pid);
   while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
@@ -59,7 +72,7 @@ void for_each_own_file(pid_t pid, std::string_view end_of_name, const std::funct
     const ssize_t n = ::readlinkat(::dirfd(listing.get()), entry->d_name, target, sizeof target);
     std::string_view name(target, n > 0 ? static_cast<std::size_t>(n) : 0);
     if (name.ends_with(removed)) name.remove_suffix(removed.size());
-    if (!name.ends_with(end_of_name)) continue;
+    if (!is_meant(name)) continue;
     struct stat link {};
     constexpr mode_t both = S_IRUSR | S_IWUSR;     // of the link: how it is open
     if (::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) != 0) continue;
@@ -70,6 +83,18 @@ void for_each_own_file(pid_t pid, std::string_view end_of_name, const std::funct
     const std::uint64_t device = makedev(open.stx_dev_major, open.stx_dev_minor);
     visit({entry->d_name, open.stx_mode, open.stx_uid, device, open.stx_ino, open.stx_nlink, open.stx_blocks * 512});
   }
+}
+
+// But for those that we have open, too.
+bool keeps_lock_of(pid_t pid, const IsMeant& is_meant, const std::function<bool(const OpenFile&)>& is_of_its_kind) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> ours;
+  const auto identity = [](const OpenFile& open) { return std::pair(open.device, open.inode); };
+  for_each_own_file(::getpid(), is_meant, [&](const OpenFile& open) { ours.insert(identity(open)); });
+  bool found = false;
+  for_each_own_file(pid, is_meant, [&](const OpenFile& open) {
+    found = found || (is_of_its_kind(open) && !ours.contains(identity(open)) && has_flock(pid, open.fd, true));
+  });
+  return found;
 }
 
 }  // namespace
@@ -112,19 +137,16 @@ bool has_open(pid_t pid, int fd) {
 
 bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
   bool found = false;
-  for_each_own_file(pid, end_of_name, [&](const OpenFile& open) { found = found || S_ISFIFO(open.mode); });
+  for_each_own_file(pid, ends_with(end_of_name), [&](const OpenFile& open) { found = found || S_ISFIFO(open.mode); });
   return found;
 }
 
-bool keeps_own_lock(pid_t pid, std::string_view end_of_name) {
-  std::set<std::pair<std::uint64_t, std::uint64_t>> ours;
-  const auto identity = [](const OpenFile& open) { return std::pair(open.device, open.inode); };
-  for_each_own_file(::getpid(), end_of_name, [&](const OpenFile& open) { ours.insert(identity(open)); });
-  bool found = false;
-  for_each_own_file(pid, end_of_name, [&](const OpenFile& open) {
-    found = found || (!ours.contains(identity(open)) && has_flock(pid, open.fd, true));
-  });
-  return found;
+bool keeps_runner_lock(pid_t pid) {
+  return keeps_lock_of(pid, ends_with("/runner"), [](const OpenFile&) { return true; });
+}
+
+bool keeps_lane_lock(pid_t pid) {
+  return keeps_lock_of(pid, is_life_of_a_lane, [](const OpenFile& open) { return S_ISFIFO(open.mode); });
 }
 
 std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop) {

@@ -47,7 +47,9 @@ bool has_locked_fifo(pid_t pid);
 // it was removed.
 bool has_own_fifo_open(pid_t pid, std::string_view end_of_name);
 
-// Whether it has a file of ours open like that, a FIFO or not, that keeps a flock; but for those that we have open, too.
-bool keeps_own_lock(pid_t pid, std::string_view end_of_name);
+// Whether it has the file of a queue's runner, or a lane's FIFO (lanes/N.life), open like that, and keeps its flock; but for
+// those that we have open, too. A command may lock files of its own whose names are like these: those are no FIFOs.
+bool keeps_runner_lock(pid_t pid);
+bool keeps_lane_lock(pid_t pid);
 
 }  // namespace thole::host

@@ -429,7 +429,7 @@ bool is_of_a_queue(const ProcessStat& process) {
   const bool seen = ::stat(fmt::format("/proc/{}/exe", process.pid).c_str(), &its) == 0;
   if (!seen && (errno == EACCES || errno == EPERM)) return true;
   if (seen && ::stat("/proc/self/exe", &ours) == 0 && its.st_ino == ours.st_ino && its.st_dev == ours.st_dev) return true;
-  return keeps_own_lock(process.pid, runner ? "/runner" : ".life");
+  return runner ? keeps_runner_lock(process.pid) : keeps_lane_lock(process.pid);
 }
 
 bool is_of_a_lost_lane(pid_t pid) {
@@ -437,7 +437,7 @@ bool is_of_a_lost_lane(pid_t pid) {
   const std::string name = "THOLE_TASK=";
   const char* ours = std::getenv("THOLE_TASK");
   if (look_for_word(pid, name) == Word::there && !(ours && has_word(pid, name + ours))) return true;
-  return keeps_own_lock(pid, ".life");
+  return keeps_lane_lock(pid);
 }
 
 bool is_of_a_queue(pid_t child) {
