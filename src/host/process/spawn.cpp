@@ -291,6 +291,7 @@ pid_t Launch::start_again(Fd& end) {
   end = Fd(descriptor);
   if (failure_.stage != Stage::none) {
     ::waitpid(pid, nullptr, 0);
+    end.reset();                                 // an idle place keeps no descriptor that others want for
     report(failure_);
   }
   tell_bound();

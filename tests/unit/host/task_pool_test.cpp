@@ -50,6 +50,21 @@ TEST(TaskPool, AStreamThatCannotBeMadeLeavesNoDescriptorOpen) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+TEST(TaskPool, ATaskThatFailsInItsProcessLeavesNoDescriptorOpen) {
+  {
+    EpollPool pool(InheritedSignals::capture(), port::OutputTo::ours, "/tmp");
+    port::ProcessSpec spec;
+    spec.argv = {"true"};
+    spec.cwd = "/tmp/no-such-directory";         // after it has got its process, as where it finds no descriptor there
+    const std::vector<int> before = numbers(true);
+    const std::size_t place = pool.open(spec);
+    EXPECT_THROW(pool.start(place), Error);
+    EXPECT_EQ(numbers(true), before);            // also of a place that is kept for another
+    pool.close(place);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 // What happens to the pool's one place, until it is of this kind.
 // One turn may bring several; what comes behind the one that is waited for is kept.
 class Events {
