@@ -39,6 +39,7 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
       if (turn.now < *give_up_) return false;
       step_ = Step::given_up;
       deadline_.reset();
+      turn.pool.give_up_strays(whose);           // the next lane's end neither waits for them nor names them
       return true;
     case Step::given_up: return true;
   }

@@ -109,6 +109,9 @@ class TaskPool {
 
   // TERM or KILL. Who the kernel does not let us end: each once, of groups too.
   virtual std::vector<std::string> end_strays(const Whose& whose, int signal) = 0;
+
+  // They are not found among strays any more, nor what is below them.
+  virtual void give_up_strays(const Whose& whose) = 0;
 };
 
 }  // namespace thole::port

@@ -177,6 +177,28 @@ def test_what_nobody_can_end_is_given_up_and_keeps_its_gpu(anothers):
             assert refused.wait() == 75, "its copies of the locks keep the claim"
 
 
+def test_what_is_given_up_is_neither_waited_for_nor_named_after_the_next_item(anothers):
+    """It has closed what it was given, so that nothing keeps the GPU."""
+    os.mkfifo(f"{anothers.folder}/items")
+    os.chmod(f"{anothers.folder}/items", 0o666)
+    daemon = f'for n in $(seq 3 60); do eval "exec $n>&-"; done; exec setsid {anothers.words} < /dev/null > /dev/null 2>&1'
+    begun = f'until test "$(stat -c %u /proc/$!)" = {OTHER}; do :; done'
+    task = f"test $1 = 2 || {{ {{ {daemon}; }} & {begun}; }}; echo item $1"
+    with anothers.thole("map", "-u", "--on", "0", "-a", "items", "bash", "-c", task, "bash") as job, \
+            open(f"{anothers.folder}/items", "w", buffering=1) as items:
+        items.write("1\n")
+        assert job.line() == "item 1"
+        job.error_until("only their own user or root end")
+        with anothers.thole("run", "-q", "--on", "0", "--", "true") as other:
+            assert other.wait() == 0
+        items.write("2\n")
+        assert job.line() == "item 2"
+        items.close()
+        assert job.process.wait(60) == 0
+        rest = folded(job.process.stderr.read().decode())
+        assert "left a process running" not in rest, rest
+
+
 @pytest.mark.parametrize("what", ["task", "rest"])
 def test_two_signals_end_map_whatever_lives_on(anothers, what):
     quiet = f"{anothers.words} < /dev/null > /dev/null 2>&1"

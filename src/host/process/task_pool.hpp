@@ -54,6 +54,7 @@ class EpollPool : public port::TaskPool {
   void stop_all() override;
   port::Strays strays(const std::vector<std::string>& claims) override;
   std::vector<std::string> end_strays(const port::Whose& whose, int signal) override;
+  void give_up_strays(const port::Whose& whose) override;
 
  private:
   // One of a task's two streams.
@@ -97,6 +98,7 @@ class EpollPool : public port::TaskPool {
     std::string claim;                           // that it shows, or its parent does; empty: none
   };
   std::vector<Stray> left_behind() const;
+  std::vector<ProcessStat> strays_of(const port::Whose& whose) const;
   bool lives_unlisted() const;
 
   const InheritedSignals& inherited_;

@@ -97,20 +97,29 @@ port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
   return strays;
 }
 
+std::vector<ProcessStat> EpollPool::strays_of(const port::Whose& whose) const {
+  std::vector<ProcessStat> its;
+  for (Stray& stray : left_behind()) {
+    const auto shows = [&](const std::string& claim) { return is_within(stray.claim, claim); };
+    if (whose.claim.empty() ? std::ranges::none_of(whose.apart, shows) : shows(whose.claim))
+      its.push_back(std::move(stray.process));
+  }
+  return its;
+}
+
 // What may fork meanwhile is stopped before it is killed.
 std::vector<std::string> EpollPool::end_strays(const port::Whose& whose, int signal) {
   if (is_helper_starting() || (whose.claim.empty() && had_strangers_)) return {};
-  const auto look = [&] {
-    std::vector<ProcessStat> its;
-    for (Stray& stray : left_behind()) {
-      const auto shows = [&](const std::string& claim) { return is_within(stray.claim, claim); };
-      if (whose.claim.empty() ? std::ranges::none_of(whose.apart, shows) : shows(whose.claim))
-        its.push_back(std::move(stray.process));
-    }
-    return its;
-  };
+  const auto look = [&] { return strays_of(whose); };
   if (signal == SIGKILL) freeze(look);
   return out_of_reach_.new_ones(signal_all(look(), signal));
+}
+
+// As children, whose numbers are nobody else's before they are waited for; the others are below one of these.
+void EpollPool::give_up_strays(const port::Whose& whose) {
+  if (whose.claim.empty() && had_strangers_) return;
+  for (const ProcessStat& process : strays_of(whose))
+    if (process.parent == ::getpid()) strangers_.push_back(process.pid);
 }
 
 }  // namespace thole::host

@@ -23,6 +23,11 @@ class LeftBehind : public port::TaskPool {
     return std::exchange(others, {});
   }
 
+  void give_up_strays(const port::Whose& whose) override {
+    if (whose.claim.empty()) left = {};
+    else left.of.erase(whose.claim);
+  }
+
   std::size_t open(port::ProcessSpec) override { return 0; }
   void close(std::size_t) override {}
   std::vector<std::string>& words(std::size_t) override { return words_; }
@@ -230,6 +235,16 @@ TEST_F(MapRest, WhatIsGivenUpKeepsNobodyLonger) {
   while (!at_nobodys_deadline(false)) ASSERT_LT(now_, SteadyTime{} + seconds(30));
   EXPECT_TRUE(nobodys_is_over(false));
   EXPECT_FALSE(nobodys_.deadline());
+}
+
+TEST_F(MapRest, WhatIsGivenUpIsNeitherWaitedForNorNamedAfterTheNextTask) {
+  pool_.left = {{}, {"77 sleep"}, {}, true};
+  EXPECT_FALSE(nobodys_is_over(false));
+  while (!at_nobodys_deadline(false)) ASSERT_LT(now_, SteadyTime{} + seconds(30));
+  nobodys_.a_task_begins();
+  EXPECT_TRUE(nobodys_is_over(true));
+  EXPECT_TRUE(nobodys_is_over(false));
+  EXPECT_EQ(told_, std::vector<std::string>{"77 sleep"});
 }
 
 }  // namespace

@@ -251,5 +251,30 @@ TEST(TaskPool, ALookForOneClaimDoesNotKeepTheEndOfAnothersFromBeingTold) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+TEST(TaskPool, AStrayThatIsGivenUpIsNoneAnyMoreAndLivesOn) {
+  {
+    EpollPool pool(InheritedSignals::capture(), port::OutputTo::ours, "/tmp");
+    Events events(pool);
+    port::ProcessSpec spec;
+    spec.argv = {"setsid", "--fork", "sleep", "1000"};
+    const std::size_t place = pool.open(spec);
+    pool.start(place);
+    if (events.until(port::PoolEvent::Kind::ended).left_group) events.until(port::PoolEvent::Kind::alone);
+    pool.close(place);
+    ASSERT_EQ(pool.strays({"claim"}).nobodys.size(), 1u);
+    pool.give_up_strays({"", {"claim"}});
+    EXPECT_TRUE(pool.strays({"claim"}).none());
+    pool.end_strays({"", {"claim"}}, SIGKILL);
+    const std::vector<pid_t> left = listed_children().value();
+    ASSERT_EQ(left.size(), 1u);
+    ASSERT_TRUE(zombies().empty());
+    ::kill(left.front(), SIGKILL);
+    const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!listed_children().value().empty() && std::chrono::steady_clock::now() < late) pool.strays({"claim"});
+    EXPECT_LT(std::chrono::steady_clock::now(), late) << "it is not waited for";
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 }  // namespace
 }  // namespace thole::host
