@@ -19,7 +19,7 @@ std::string why_no_policy(int refused) {
   return std::strerror(refused);
 }
 
-plan::HostLimits limits_of(const BindSite& site, const model::BindOptions& options) {
+plan::HostLimits host_limits(const BindSite& site, const model::BindOptions& options) {
   plan::HostLimits host;
   host.cpus = site.binder.allowed_cpus();
   host.simulated = !site.same_machine;
@@ -30,7 +30,7 @@ plan::HostLimits limits_of(const BindSite& site, const model::BindOptions& optio
   return host;
 }
 
-[[noreturn]] void throw_refusal(const model::BindRefusal& refusal, const model::BindOptions& options) {
+[[noreturn]] void refuse_binding(const model::BindRefusal& refusal, const model::BindOptions& options) {
   Error error(options.strict ? ErrorCode::unavailable : ErrorCode::usage, refusal.message);
   if (options.strict) throw std::move(error).hint("without --strict the command gets what there is");
   throw error;
@@ -62,7 +62,7 @@ std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const st
 
 void check_binding(const model::Machine& machine, const model::BindOptions& options, const model::Request& request) {
   if (request.gpus == 0 || !asks_for_anything(options)) return;
-  if (const auto refusal = plan::never_bound(machine, options, request.gpus)) throw_refusal(*refusal, options);
+  if (const auto refusal = plan::never_bound(machine, options, request.gpus)) refuse_binding(*refusal, options);
 }
 
 std::optional<Binding> binding_for(Site& site, const BindSite& host, const model::BindOptions& options,
@@ -87,20 +87,20 @@ port::ProcessSpec spec_with(const Acquired& acquired, const plan::Variables& var
 Binding plan_binding(Observer& observer, const BindSite& site, const plan::Environment& environment,
                      const model::BindOptions& options, std::vector<std::vector<std::size_t>> ranks) {
   const model::Machine& machine = observer.snapshot().machine;
-  const plan::HostLimits host = limits_of(site, options);
+  const plan::HostLimits host = host_limits(site, options);
   model::BindRequest request;
   request.options = options;
   request.allowed = site.same_machine ? std::optional(host.cpus) : machine.outer.allowed_cpus;
   request.ranks = std::move(ranks);
   auto answer = plan::bind(machine, request);
-  if (const auto* refusal = std::get_if<model::BindRefusal>(&answer)) throw_refusal(*refusal, options);
+  if (const auto* refusal = std::get_if<model::BindRefusal>(&answer)) refuse_binding(*refusal, options);
 
   Binding binding{options, std::get<model::BindingPlan>(std::move(answer)), {}, observer.topology_problem()};
   for (const model::RankPlan& rank : binding.plan.ranks)
     binding.effects.push_back(plan::effect(rank, binding.plan, host, environment));
   for (std::size_t i = 0; options.strict && i < binding.effects.size(); ++i)
     if (const auto troubles = binding.troubles_of(i); !troubles.empty())
-      throw_refusal({(binding.effects.size() > 1 ? fmt::format("rank {}: ", i) : "") + join(troubles, "; "), i}, options);
+      refuse_binding({(binding.effects.size() > 1 ? fmt::format("rank {}: ", i) : "") + join(troubles, "; "), i}, options);
   return binding;
 }
 

@@ -32,7 +32,7 @@ std::string exports(const model::Json& claim, ShellKind shell) {
   return text;
 }
 
-std::string in_one_line(const model::Json& claim, WallTime now) {
+std::string claim_in_one_line(const model::Json& claim, WallTime now) {
   std::vector<std::string> labels;
   for (const auto& gpu : claim.at("gpus")) labels.push_back(gpu.at("gpu").get<std::string>());
   std::string text =
@@ -110,7 +110,7 @@ int claim(Context& context) {
     else
       context.print(made.at("id").get<std::string>() + "\n");
   });
-  if (!invocation.global.json) context.note(in_one_line(claim, context.wire.clock().wall()));
+  if (!invocation.global.json) context.note(claim_in_one_line(claim, context.wire.clock().wall()));
   return 0;
 }
 

@@ -97,7 +97,7 @@ std::vector<std::string> own_directories(Context& context) {
 }
 
 // Small copies are not told as one MiB.
-std::string size_of(std::uint64_t bytes) {
+std::string bytes_text(std::uint64_t bytes) {
   if (bytes < 1 << 10) return plural(bytes, "byte");
   return bytes < 1 << 20 ? fmt::format("{} KiB", (bytes + 1023) >> 10) : format_mib((bytes + (1 << 20) - 1) >> 20);
 }
@@ -119,7 +119,7 @@ class Copies {
       if (spec.snapshot.empty()) continue;
       if (copies_.empty()) app::settle_code(queue_of(context).store, queue_of(context).door);
       wire::CodeCopy copy = wire::copy_code(spec.directory, queue_ + "/snapshots", own_directories(context));
-      context.note(fmt::format("copied {}, {} ({})", plural(copy.files, "file"), size_of(copy.bytes),
+      context.note(fmt::format("copied {}, {} ({})", plural(copy.files, "file"), bytes_text(copy.bytes),
                                copy.by_git ? "what git tracks or would" : "the whole directory"));
       spec.environment.push_back("THOLE_SUBMIT_DIR=" + spec.directory);
       spec.directory = copy.directory;

@@ -12,7 +12,7 @@
 namespace thole::host {
 namespace {
 
-constexpr Millis named_after{1500};
+constexpr Millis keeper_named_after{1500};
 
 // Who keeps it, as safe-gpu does; nobody's number is known of an open file's lock, which is what we take.
 pid_t keeper(int fd) {
@@ -59,7 +59,7 @@ SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,
     }
     bool locked = lock_whole(file.get()), named = false;
     for (auto now = std::chrono::steady_clock::now(); !locked && now < end; now = std::chrono::steady_clock::now()) {
-      if (warn && !named && now > begin + named_after) named = true, warn(kept_by(keeper(file.get()), path));
+      if (warn && !named && now > begin + keeper_named_after) named = true, warn(kept_by(keeper(file.get()), path));
       rest(Millis{5}, cancel);
       locked = lock_whole(file.get());
     }

@@ -29,7 +29,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr Millis between_looks{2'000};   // at the claim around an inner one: nothing but a process is kept meanwhile
+constexpr Millis between_outer_looks{2'000};   // at the claim around an inner one: nothing but a process is kept meanwhile
 
 [[noreturn]] void no_such_process(pid_t pid) {
   const int why = errno == ESRCH ? 0 : errno;   // said already
@@ -115,7 +115,7 @@ bool Holder::outer_has_ended() {
 
 bool Holder::over() {
   pollfd watched[] = {{door_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
-  if (held_.outer_lives && !look_) look_ = steady_clock::now() + between_looks;
+  if (held_.outer_lives && !look_) look_ = steady_clock::now() + between_outer_looks;
   const auto next = end_ && look_ ? std::min(end_, look_) : end_ ? end_ : look_;
   ::poll(watched, 3, poll_timeout(next, steady_clock::now()));  // a negative descriptor is skipped
   if (watched[0].revents) {

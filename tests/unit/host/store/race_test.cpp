@@ -21,7 +21,7 @@ using model::TaskState;
 namespace {
 
 // What a process says about itself; short enough to be written in one piece.
-struct Word {
+struct Said {
   enum class Kind : std::uint32_t { submitted, took, finished } kind;
   std::uint32_t runs;
   model::JobId job;
@@ -41,16 +41,16 @@ class Race : public QueueTest {
   }
 
   // All that was said so far; with everybody gone, all there is.
-  void listen(std::vector<Word>& heard) {
-    Word word;
+  void listen(std::vector<Said>& heard) {
+    Said word;
     while (::read(words.read.get(), &word, sizeof word) == static_cast<ssize_t>(sizeof word)) heard.push_back(word);
   }
 
-  static void say(int pipe, const Word& word) { write_all(pipe, {reinterpret_cast<const char*>(&word), sizeof word}); }
+  static void say(int pipe, const Said& word) { write_all(pipe, {reinterpret_cast<const char*>(&word), sizeof word}); }
 
   static bool submit_one(SqliteJobStore& store, int pipe) {
     const port::Submission one = job(3);
-    say(pipe, {Word::Kind::submitted, 0, store.submit({&one, 1}, at(0)).at(0).id, 0});
+    say(pipe, {Said::Kind::submitted, 0, store.submit({&one, 1}, at(0)).at(0).id, 0});
     return true;
   }
 
@@ -63,10 +63,10 @@ class Race : public QueueTest {
     std::vector<port::TaskEnd> ends;
     for (;;) {
       const port::Turn turn = store.turn(ends, wish, at(1));
-      for (const port::TaskEnd& end : ends) say(pipe, {Word::Kind::finished, end.runs, end.job, end.index});
+      for (const port::TaskEnd& end : ends) say(pipe, {Said::Kind::finished, end.runs, end.job, end.index});
       if (turn.taken.empty()) return true;
       const port::TakenTask& task = turn.taken[0];
-      say(pipe, {Word::Kind::took, task.runs, task.job, task.index});
+      say(pipe, {Said::Kind::took, task.runs, task.job, task.index});
       ends.assign(1, {});
       ends[0].job = task.job;
       ends[0].index = task.index;
@@ -89,7 +89,7 @@ TEST_F(Race, NoTaskIsTakenTwiceAndNoSubmissionLostWhoeverIsKilled) {
   std::mt19937 random(42);
   std::vector<std::pair<pid_t, bool>> processes;   // and whether it submits
   for (int i = 0; i < 4; ++i) processes.emplace_back(start(i % 2 ? run_one : submit_one), i % 2 == 0);
-  std::vector<Word> heard;
+  std::vector<Said> heard;
   for (int i = 0; i < kills; ++i) {
     // A random moment: after so many further words.
     const std::size_t until = heard.size() + random() % 8;
@@ -110,13 +110,13 @@ TEST_F(Race, NoTaskIsTakenTwiceAndNoSubmissionLostWhoeverIsKilled) {
   std::map<model::JobId, model::Job> jobs;
   for (const model::Job& job : store->jobs({})) jobs[job.id] = job;
   std::size_t submitted = 0, finished = 0;
-  for (const Word& word : heard) {
+  for (const Said& word : heard) {
     ASSERT_TRUE(jobs.contains(word.job));
-    submitted += word.kind == Word::Kind::submitted;
-    if (word.kind == Word::Kind::took) {
+    submitted += word.kind == Said::Kind::submitted;
+    if (word.kind == Said::Kind::took) {
       EXPECT_TRUE(taken.emplace(word.job, word.index).second) << word.job << "[" << word.index << "]";
     }
-    if (word.kind == Word::Kind::finished) {
+    if (word.kind == Said::Kind::finished) {
       ++finished;
       EXPECT_EQ(store->task(word.job, word.index)->state, TaskState::done);
     }
@@ -142,7 +142,7 @@ TEST_F(Race, CancelAndStartHaveOneWinner) {
     const pid_t taker = start([&](SqliteJobStore& mine, int pipe) {
       port::TakeWish wish;
       wish.job = id;
-      if (!mine.turn({}, wish, at(1)).taken.empty()) say(pipe, {Word::Kind::took, 1, id, 0});
+      if (!mine.turn({}, wish, at(1)).taken.empty()) say(pipe, {Said::Kind::took, 1, id, 0});
       return false;
     });
     const auto altered = alter(id, port::Verb::cancel);
@@ -154,7 +154,7 @@ TEST_F(Race, CancelAndStartHaveOneWinner) {
     } else {
       EXPECT_EQ(task->state, TaskState::running);
       EXPECT_TRUE(task->cancel_asked);
-      Word word;
+      Said word;
       EXPECT_EQ(::read(words.read.get(), &word, sizeof word), static_cast<ssize_t>(sizeof word));
     }
     store->rest();
