@@ -50,10 +50,16 @@ def connected(number: int) -> tuple[_Socket, memoryview]:
     return connection, room
 
 
-def stop_import_of_main() -> None:
-    """Called where processes are to be started: in a worker that imports the main script, what stands above is all it needs."""
+def do_nothing_twice() -> None:
+    """Called where something is claimed, submitted or started: in a worker that imports the main script, what stands above is
+    all it needs."""
     if importing_main:
         raise MainReached
+
+
+def stop_import_of_main() -> None:
+    """The same where processes are started, which no import of multiprocessing's may do either."""
+    do_nothing_twice()
     process = sys.modules.get("multiprocessing.process")
     if process is not None and getattr(process.current_process(), "_inheriting", False):
         from .errors import Error
@@ -73,7 +79,7 @@ def set_up(told: dict[str, Any]) -> None:
 
 def import_main() -> None:
     """Makes the names of the pool's main script known here: runs it under another name, as far as it goes without starting
-    processes."""
+    processes, claiming or submitting."""
     global _main_path
     path, _main_path = _main_path, None
     if path is None:
@@ -90,7 +96,7 @@ def import_main() -> None:
 
 
 def run_main(path: str, package: str | None, names: dict[str, Any]) -> None:
-    """Runs the script in these globals, as far as it goes without starting processes."""
+    """Runs the script in these globals, as far as it goes without starting processes, claiming or submitting."""
     global importing_main
     names["__file__"], names["__package__"] = path, package
     with open(path, "rb") as file:

@@ -384,6 +384,9 @@ def obtained(request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
 
 def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
     """The same of one machine."""
+    from . import _worker
+
+    _worker.do_nothing_twice()
     try:
         claim = Claim(_waited(machine, _native.encoded_request(request), patience), machine)
         _waiting.warn(claim._cautions, patience.quiet)

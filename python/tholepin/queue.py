@@ -93,6 +93,9 @@ def submit(
             words.text(said_text, what)
     if directory is not None:
         words.path(directory, "directory")
+    from . import _worker
+
+    _worker.do_nothing_twice()
     said = dict(
         gpus=gpus, time=_time(time), name=name, tag=tag, on=on, not_on=not_on, model=model, memory=memory, array=array,
         at_most=at_most,

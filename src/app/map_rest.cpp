@@ -7,9 +7,13 @@
 namespace thole::app {
 bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn) {
   if (left.empty()) {
-    begin_anew();                                // while others are waited for, one of theirs may come to be ours
+    deadline_.reset();
+    if (!empty_since_) empty_since_ = turn.now;
     return true;
   }
+  // While others are waited for, one of theirs may come to be ours; but who forks without end is missed by a look now and then.
+  if (empty_since_ && turn.now - *empty_since_ >= found_anew) begin_anew();
+  empty_since_.reset();
   if (deadline_ && turn.now < *deadline_) return false;
   const auto end = [&](int signal) {
     if (turn.tell && !std::exchange(named_, true)) turn.tell(left);

@@ -18,6 +18,7 @@ namespace thole::app {
 
 inline constexpr Millis killed_end{2000};  // at least: a busy machine takes its time to end what has been killed
 inline constexpr Millis kill_again{100};
+inline constexpr Millis found_anew{1000};  // with nothing left as long as that, what is found next is another
 
 struct RestTurn {
   port::TaskPool& pool;
@@ -46,7 +47,7 @@ class RestEnd {
   enum class Step { none, settling, asked, killed, given_up };
   Step step_ = Step::none;
   bool named_ = false, hurried_ = false;
-  std::optional<SteadyTime> deadline_, give_up_;
+  std::optional<SteadyTime> deadline_, give_up_, empty_since_;
 };
 
 // Those of one lane, whose tasks have ended.

@@ -160,6 +160,19 @@ print([points[0].x for points in tholepin.Pool(2).map(doubled, [1, 2])])
     assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle)]) == ["[2,", "4]"]
 
 
+def test_what_such_a_script_claims_or_submits_no_worker_does_again(tmp_path):
+    text = """
+import tholepin
+def double(x): return 2 * x
+job = tholepin.submit(["true"], gpus=0, hold=True)
+with tholepin.claim(8):
+    with tholepin.Pool(2) as pool:
+        print(*pool.map(double, [1, 2]))
+print(job, len(tholepin.jobs()))
+"""
+    assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle=True)]) == ["2", "4", "1", "1"]
+
+
 def test_an_unguarded_pool_in_a_process_of_multiprocessing_names_the_guard(tmp_path):
     text = """
 import multiprocessing, tholepin

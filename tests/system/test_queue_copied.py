@@ -103,7 +103,8 @@ def test_what_a_copy_ends_of_its_own_is_not_the_run_of_the_original(queue, copy,
     of_copy.call("wait", job, check=False)
     assert gone(second) and not gone(first), of_copy.runner_log()
     assert of_copy.states(job) == {"cancelled" if how == "cancel" else "lost": 1}
-    assert f"its lane died; {'cancelled' if how == 'cancel' else 'lost'}" in of_copy.runner_log(), "it says what it has become"
+    said = f"its lane died; {'cancelled' if how == 'cancel' else 'lost'}"
+    eventually(lambda: said in of_copy.runner_log(), "it says what it has become")   # after it is known
     open_gate(queue.folder / "gate")
     queue.until_ended(job)
     assert queue.states(job) == {"done": 1}

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <string>
 #include <utility>
 
 namespace thole::app {
@@ -114,12 +115,24 @@ TEST_F(MapRest, WhatIsFoundAfterAllHasEndedHasItsOwnTime) {
   EXPECT_FALSE(at_the_deadline());
   pool_.left.of.clear();
   EXPECT_TRUE(is_over());                        // and the lane waits for what shows no claim
+  now_ += found_anew;
   pool_.left.of["claim"] = {"78 sleep"};
   EXPECT_FALSE(is_over());
   EXPECT_EQ(pool_.signals, std::vector<int>{SIGTERM});
   EXPECT_FALSE(at_the_deadline());
   EXPECT_EQ(pool_.signals, (std::vector<int>{SIGTERM, SIGTERM}));
   EXPECT_EQ(told_, (std::vector<std::string>{"77 sleep", "78 sleep"}));
+}
+
+TEST_F(MapRest, WhoForksWithoutEndIsKilledAlthoughALookNowAndThenMissesHim) {
+  for (unsigned look = 0; look < 200 && (pool_.signals.empty() || pool_.signals.back() != SIGKILL); ++look) {
+    pool_.left.of["claim"] = {std::to_string(look) + " sleep"};
+    EXPECT_FALSE(is_over());
+    pool_.left.of.clear();
+    EXPECT_TRUE(is_over());
+    now_ += Millis{100};
+  }
+  EXPECT_EQ(pool_.signals, (std::vector<int>{SIGTERM, SIGKILL}));
 }
 
 TEST_F(MapRest, WhoWaitsMayHurry) {
