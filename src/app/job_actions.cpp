@@ -167,6 +167,7 @@ void check_circle(port::JobReader& reader, const std::vector<Job>& jobs, const s
 Caution edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange& change) {
   for (const Job& job : jobs) {                  // all may be changed before one is
     if (job.counts[TaskState::queued] + job.counts[TaskState::held] > 0) continue;
+    if (change.after && job.counts[TaskState::skipped] > 0) continue;   // then `retry` asks what it waits for from now on
     const bool running = job.counts[TaskState::running] > 0;
     throw Error(ErrorCode::usage,
                 fmt::format("job {} has {}: only what has not started can be changed", job.id, running ? "started" : "ended"))

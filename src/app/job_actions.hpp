@@ -36,7 +36,8 @@ Caution of_originals(Queue queue, const std::vector<port::Selection>& which);
 // Error(usage), and nothing is changed, where one of these tasks is seen, or something has its lane's lock.
 Alteration give_up(Queue queue, const std::vector<port::Selection>& which);
 
-// Throws Error(usage) where nothing is left to be changed: every task of the job has started, or the job has ended.
+// Throws Error(usage) where nothing is left to be changed: every task of the job has started, or the job has ended. Of one
+// that was skipped what it waits for can be changed, and the other terms with that.
 Caution edit(Queue queue, const std::vector<model::Job>& jobs, const port::TermsChange& change);
 
 Caution drain(Queue queue, bool on);

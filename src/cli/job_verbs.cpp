@@ -33,6 +33,13 @@ std::string tell(const port::Altered& job, const Saying& saying) {
   return text;
 }
 
+// Retry lifts the hold of a job of which nothing was left to start. Another one keeps also what is queued again.
+std::string hold_left(port::JobReader& jobs, const port::Altered& altered, const Saying& saying) {
+  if (saying.verb != port::Verb::retry) return "";
+  const auto job = app::job_of(jobs, altered.job);
+  return job && job->terms.held ? fmt::format(", and held like the rest of it: thole resume {}", altered.job) : "";
+}
+
 constexpr std::size_t most_told = 20;            // jobs with a line of their own
 
 std::string tell_rest(std::span<const port::Altered> jobs, const Saying& saying) {
@@ -79,7 +86,7 @@ int alter(Context& context, const Saying& saying) {
   if (changed.empty()) context.note(saying.nothing);
   else if (given_up) context.note("what still runs of it is not ended by this, and may have its GPUs");
   for (std::size_t i = 0; i < changed.size() && (i < most_told || changed.size() == most_told + 1); ++i)
-    context.note(tell(changed[i], saying));
+    context.note(tell(changed[i], saying) + hold_left(queue.store, changed[i], saying));
   if (changed.size() > most_told + 1) context.note(tell_rest(std::span(changed).subspan(most_told), saying));
   return 0;
 }
@@ -148,7 +155,10 @@ int edit(Context& context) {
     context.print_json(json);
     return 0;
   }
-  for (const model::Job& job : jobs) context.note(fmt::format("job {} changed", job.id));
+  for (const model::Job& job : jobs) {
+    const bool ended = job.counts.ended() == job.tasks;   // one that was skipped, and waits for something else from now on
+    context.note(fmt::format("job {} changed{}", job.id, ended ? fmt::format("; to run it: thole retry {}", job.id) : ""));
+  }
   return 0;
 }
 

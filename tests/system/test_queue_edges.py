@@ -106,3 +106,38 @@ def test_a_log_names_the_cpus_that_its_task_has(tmp_path, gpu):
     has = re.search(r"^Cpus_allowed_list:\s*(\S+)$", log, re.M)[1]
     assert named is None or numbers(named[1]) == numbers(has), log
     queue("drain")
+
+
+def test_a_job_that_was_held_when_it_was_cancelled_runs_after_retry(queue):
+    submitted = queue.submit("-g", "0", "--hold", "true")
+    held = queue.submit("-g", "0", "--array", "0-1", "--hold", "echo", "{index}")
+    queue("cancel", f"{submitted},{held}")
+    for job, tasks in ((submitted, "1 task"), (held, "2 tasks")):
+        assert queue.run("retry", job).stderr == f"thole: job {job}: {tasks} queued again\n"
+        assert queue.run("wait", job).returncode == 0
+
+
+def test_retry_says_that_the_job_is_still_held(queue):
+    queue.drain()
+    job = queue.submit("-g", "0", "--array", "0-1", "true", "{index}")
+    queue("hold", job)
+    queue("cancel", f"{job}.0")
+    assert f"job {job}: 1 task queued again, and held like the rest of it: thole resume {job}" in queue.run("retry", job).stderr
+    assert queue.job(job)["state"] == "held"
+
+
+@pytest.mark.parametrize("after", ["none", "{failed}:any", "{later}"])
+def test_a_skipped_job_runs_after_it_was_given_something_else_to_wait_for(queue, after):
+    failed = queue.submit("-g", "0", "false")
+    skipped = queue.submit("-g", "0", "--after", failed, "true")
+    later = queue.submit("-g", "0", "true")
+    queue.run("wait")
+    assert queue.job(skipped)["state"] == "skipped"
+    for message in (queue.refused("retry", skipped), queue.refused("retry", f"{skipped}.0")):
+        assert f"thole retry {failed} first, or thole edit {skipped} --after" in message
+    assert f"job {skipped} has ended" in queue.refused("edit", skipped, "--priority", "3")
+    changed = queue.run("edit", skipped, "--after", after.format(failed=failed, later=later))
+    assert changed.stderr == f"thole: job {skipped} changed; to run it: thole retry {skipped}\n"
+    assert queue.job(skipped)["state"] == "skipped"
+    queue("retry", skipped)
+    assert queue.run("wait", skipped).returncode == 0

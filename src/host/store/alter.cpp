@@ -112,12 +112,15 @@ class Alteration {
 
   void retry() {
     const std::uint64_t skipped = row_.job.counts[TaskState::skipped];
+    const bool keeps_others = row_.job.counts[TaskState::queued] > 0;
     for (TaskState from : {TaskState::failed, TaskState::lost, TaskState::cancelled, TaskState::skipped}) {
       move(from, TaskState::queued);
       move_plain(from, TaskState::queued);
     }
     if (!whole_) move(TaskState::done, TaskState::queued);
     if (skipped > row_.job.counts[TaskState::skipped]) ask_again();
+    // A hold on a job of which nothing was left to start kept nothing any more: what is wanted again is wanted to run.
+    if (altered_.changed > 0 && !keeps_others) row_.job.terms.held = false;
   }
 
   // A skipped job runs again only if what it waits for may still come true.

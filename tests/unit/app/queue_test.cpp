@@ -319,6 +319,27 @@ TEST_F(Actions, EditOfWhatHasStartedIsRefusedAndChangesNothing) {
               HasSubstr("has ended"));
 }
 
+// `retry` refuses it as long as it waits for what has ended otherwise, and names `edit` as the way out.
+TEST_F(Actions, OfASkippedJobOnlyWhatItWaitsForIsEdited) {
+  const auto first = submit(1);
+  port::Submission next = job(1);
+  next.terms.after = {{first, model::After::ok}};
+  const auto skipped = submit(next);
+  run_all(first, TaskState::failed);
+  ASSERT_EQ(look(skipped).counts[TaskState::skipped], 1u);
+  port::TermsChange change;
+  change.priority = 5;
+  const auto edit = [&] { app::edit(queue(), app::jobs_of(*store, {{skipped, skipped, std::nullopt}}), change); };
+  EXPECT_THAT(said(edit), HasSubstr("job 2 has ended"));
+  change.after.emplace();
+  edit();
+  EXPECT_EQ(look(skipped).terms.priority, 5);
+  EXPECT_TRUE(look(skipped).terms.after.empty());
+  EXPECT_TRUE(look(skipped).ended) << "it is queued again by retry alone";
+  EXPECT_EQ(app::alter(queue(), {{skipped, skipped, std::nullopt}}, port::Verb::retry).jobs.at(0).changed, 1u);
+  EXPECT_FALSE(look(skipped).ended);
+}
+
 // A reader that reads through another one.
 class Through : public port::JobReader {
  public:

@@ -134,6 +134,29 @@ TEST_F(Alter, RetryQueuesWhatDidNotSucceed) {
   EXPECT_EQ(store->task(id, 1)->exit_code, std::nullopt);
 }
 
+TEST_F(Alter, RetryOfAJobOfWhichNothingWasLeftLiftsItsHold) {
+  const auto id = submit(2), other = submit(2);
+  for (const auto one : {id, other}) {
+    alter(one, Verb::hold);
+    alter(one, Verb::cancel);
+  }
+  EXPECT_EQ(alter(id, Verb::retry).at(0).changed, 2u);
+  EXPECT_FALSE(look(id).terms.held);
+  EXPECT_THAT(candidate_ids(), ElementsAre(id));
+  alter(other, 1, 1, Verb::retry);               // one task of it as well
+  EXPECT_THAT(candidate_ids(), ElementsAre(id, other));
+}
+
+TEST_F(Alter, RetryLeavesTheHoldOfWhatIsStillQueued) {
+  const auto id = submit(2);
+  take(id);
+  finish(id, 0, TaskState::failed);
+  alter(id, Verb::hold);
+  EXPECT_EQ(alter(id, Verb::retry).at(0).changed, 1u);
+  EXPECT_TRUE(look(id).terms.held);
+  EXPECT_THAT(candidate_ids(), IsEmpty());
+}
+
 TEST_F(Alter, ADoneTaskRunsAgainOnlyWhenItIsNamed) {
   const auto id = submit(2);
   run_all(id);
