@@ -51,9 +51,16 @@ def test_how_the_command_ended_is_kept(queue, command, state, code, number):
 @pytest.mark.parametrize("words, code, reason", [
     # By a value: what is known at once to be missing is not submitted.
     (["--grid", "p=no-such-command-anywhere", "--", "{p}"], 127, "no such command"),
-    (["--grid", "p=./no-program", "--", "{p}"], 126, "cannot run")])
+    (["--grid", "p=./no-program", "--", "{p}"], 126, "cannot run"),
+    (["--grid", "p=folder", "--", "./{p}"], 126, "it is a directory"),
+    # What is there is looked for where the task is.
+    (["--grid", "p=./crlf", "--", "{p}"], 127, "the interpreter named in the first line of the script does not exist"),
+    (["--grid", "p=crlf", "--", "{p}"], 127, "no such command: crlf; in this folder: ./crlf")])
 def test_a_command_that_cannot_be_started_fails_as_env_would(queue, tmp_path, words, code, reason):
     (tmp_path / "no-program").write_text("text")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "crlf").write_text("#!/bin/sh\r\necho\r\n")
+    (tmp_path / "crlf").chmod(0o755)
     state, got, _, _, why = only_task(queue, queue.submit("-g", "0", *words))
     assert (state, got) == ("failed", code) and reason in why
 

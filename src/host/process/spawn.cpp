@@ -84,7 +84,7 @@ pid_t fork_into(int cgroup) {
 }
 
 // What people type that a shell would have understood, and we do not.
-std::string hint_for(const std::string& program) {
+std::string hint_for(const std::string& program, const std::string& there) {
   const std::string word = printable(program, 60);
   const std::size_t blank = program.find(' '), equals = program.find('=');
   if (blank != std::string::npos && blank > 0)
@@ -94,7 +94,7 @@ std::string hint_for(const std::string& program) {
   for (const char* builtin : {"cd", "source", ".", "export", "alias", "ulimit", "eval", "exec", "umask"})
     if (program == builtin) return fmt::format("{} is a shell's own: sh -c '{} …'", word, word);
   struct stat found;
-  if (program.find('/') != std::string::npos || ::stat(program.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return "";
+  if (program.find('/') != std::string::npos || ::stat(there.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return "";
   return program.ends_with(".py") ? fmt::format("python {}", word) : fmt::format("in this folder: ./{}", word);
 }
 
@@ -366,21 +366,23 @@ void Launch::report_memory() const {
 // env(1): 127 when the command does not exist, 126 when it is there and cannot be run.
 void Launch::report_exec(int reason) const {
   const std::string& program = spec_.argv[0];
+  // The child was in its own directory; this process is not.
+  const std::string there = spec_.cwd.empty() || program.starts_with('/') ? program : spec_.cwd + "/" + program;
   bool bare = program.find('/') == std::string::npos;
   if (bare && reason == EACCES && !is_denied(program, path_of(environment_))) reason = ENOENT;
   if (reason != ENOENT && reason != ENOTDIR) {
     Error error = Error(ErrorCode::not_executable, "cannot run").about(printable(program)).because(reason);
-    if (!bare && is_directory(program)) throw std::move(error).hint("it is a directory");
+    if (!bare && is_directory(there)) throw std::move(error).hint("it is a directory");
     if (reason == EACCES) throw std::move(error).hint("is it a program? chmod +x makes it one");
     throw error;
   }
   struct stat found;
-  if (!bare && reason == ENOENT && ::stat(program.c_str(), &found) == 0)
+  if (!bare && reason == ENOENT && ::stat(there.c_str(), &found) == 0)
     throw Error(ErrorCode::not_found, "the interpreter named in the first line of the script does not exist")
         .about(printable(program));
   const std::string name = program.empty() ? "\"\"" : printable(program);
   Error error = Error(ErrorCode::not_found, "no such command").about(name).because(bare ? 0 : reason);
-  if (const std::string better = hint_for(program); !better.empty()) throw std::move(error).hint(better);
+  if (const std::string better = hint_for(program, there); !better.empty()) throw std::move(error).hint(better);
   auto guess = bare ? nearest(program, programs_in(path_of(environment_))) : std::nullopt;
   if (guess) throw std::move(error).hint("did you mean " + printable(*guess) + "?");
   throw error;
