@@ -198,6 +198,8 @@ class Examination {
 
   void check_state_directory() {
     if (!findings_.store && !overview().claims_problem.empty()) return add_claims_problem("state directory", "sudo thole init");
+    if (const Directory& claims = findings_.directories.claims; !claims.problem.empty())
+      return add("state directory", Result::problem, "the first claim cannot make it: " + claims.problem, claims.fix);
     if (!findings_.store)
       return !findings_.state_dir.empty()
                  ? add("state directory", Result::ok, fmt::format("none yet: the first claim makes {}", findings_.state_dir))

@@ -3,13 +3,18 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/path.hpp"
 #include "host/queue/queue_files.hpp"
+#include "host/state_dir.hpp"
 #include "host/store/file_check.hpp"
 #include "host/store/queue_dir.hpp"
 #include "host/store/turnstile.hpp"
@@ -33,26 +38,58 @@ void note(app::Directory& directory, const Error& error) {
   directory.fix = hint_of(error);
 }
 
+// Is there room at this place, on whose file system `directory` lies?
+void check_room(app::Directory& directory, const std::string& place, unsigned long long least) {
+  struct statvfs space;
+  if (::statvfs(place.c_str(), &space) != 0) return;
+  if (space.f_blocks != 0 && space.f_bavail * space.f_frsize < least) {
+    directory.problem = fmt::format("the disk is full: {}", directory.path);
+    directory.fix = "free some space there";
+  } else if (space.f_files != 0 && space.f_favail == 0) {
+    directory.problem = fmt::format("no more files can be made: {}", directory.path);
+    directory.fix = "delete files on that file system (df -i)";
+  }
+}
+
 // Every command of the queue writes, or takes a lock that needs a file to write to.
 void check_writable(app::Directory& queue) {
-  constexpr unsigned long long least = 64 << 10;
-  struct statvfs space;
   if (::access(queue.path.c_str(), W_OK) != 0) {
     queue.problem = fmt::format("cannot be written: {}: {}", queue.path, std::strerror(errno));
     queue.fix = "make it writable, or name another: --queue-dir";
-  } else if (::statvfs(queue.path.c_str(), &space) == 0 && space.f_blocks != 0 && space.f_bavail * space.f_frsize < least) {
-    queue.problem = fmt::format("the disk is full: {}", queue.path);
-    queue.fix = "free some space there";
-  } else if (::statvfs(queue.path.c_str(), &space) == 0 && space.f_files != 0 && space.f_favail == 0) {
-    queue.problem = fmt::format("no more files can be made: {}", queue.path);
-    queue.fix = "delete files on that file system (df -i)";
+  } else {
+    check_room(queue, queue.path, 64 << 10);
   }
+}
+
+// Where the first claim makes the state directory; of the fallbacks the first that can be made.
+std::string state_dir_to_be(const Wire& wire) {
+  const Settings& settings = wire.settings();
+  if (!settings.state_dir.empty()) return settings.state_dir;
+  if (!settings.machine.empty()) return wire.places().expected_personal();
+  const std::vector<std::string> all = host::StatePaths{}.fallbacks;
+  const auto first = std::ranges::find_if(
+      all, [](const std::string& path) { return ::access(host::parent_of(path).c_str(), W_OK) == 0; });
+  return first == all.end() ? "" : *first;
+}
+
+// One that is there does without room, but for notes: nothing but its own nodes are written at a claim.
+void check_first_claim(app::Directories& all, Wire& wire) {
+  constexpr unsigned long long a_page = 4096;    // the list of its GPUs; what else it has there can be wanting
+  if (wire.find_store()) return;
+  all.claims.path = state_dir_to_be(wire);
+  std::string there = all.claims.path;
+  while (!there.empty() && !is_there(there) && there != "/" && there != ".") there = host::parent_of(there);
+  if (!there.empty()) check_room(all.claims, there, a_page);
 }
 
 }  // namespace
 
 app::Directories directories(Wire& wire) {
   app::Directories all;
+  try {
+    check_first_claim(all, wire);
+  } catch (const Error&) {                       // told by the overview
+  }
   try {
     all.personal.path = wire.places().expected_personal();
     all.personal.there = is_there(all.personal.path);

@@ -134,3 +134,32 @@ def test_the_queue_of_an_earlier_host_name_is_told(thole, tmp_path):
     assert json.loads(thole("--queue-dir", str(earlier), "jobs", "--json").stdout)["jobs"], "the advice helps"
     assert str(earlier) in in_one_line(thole("doctor").stdout)
     assert json.loads(thole("doctor", "--json").stdout)["directories"]["other_queues"] == [str(earlier)]
+
+
+@pytest.mark.parametrize("variable, named", [("THOLE_STATE_DIR", "state"), ("THOLE_PERSONAL_DIR", "")])
+@pytest.mark.parametrize("tried", [False, True])
+def test_a_full_disk_that_lets_no_first_claim_be_made_is_a_problem(thole, tmp_path, variable, named, tried):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = """
+        mount -t tmpfs -o size=64k,mode=0700 none "$DISK" || exit 99
+        head -c 200000 /dev/zero > "$DISK/fill"
+        if "$TRIED"; then "$THOLE" run -q true; echo "run ended with $?"; fi
+        "$THOLE" doctor --json > "$DISK.full" && rm "$DISK/fill" && "$THOLE" doctor --json > "$DISK.room" || exit 98
+        exec "$THOLE" run -q true
+    """
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "THOLE_MACHINE": "2xA100", "THOLE": THOLE, "DISK": str(disk),
+                   "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "TRIED": "true" if tried else "false",
+                   variable: str(disk / named)}
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    if "unshare" in done.stderr or done.returncode == 99:
+        pytest.skip(f"cannot mount a small disk here: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    if tried:
+        assert done.stdout == "run ended with 69\n" and "No space left" in done.stderr
+    [full, room] = [next(check for check in json.loads((tmp_path / f"disk.{when}").read_text())["checks"]
+                         if check["name"] == "state directory") for when in ("full", "room")]
+    place = disk / named if named else disk
+    assert full["result"] == "problem" and full["fix"] == "free some space there", full
+    assert full["text"].rstrip("/") == f"the first claim cannot make it: the disk is full: {place}", full
+    assert room["result"] == "ok", room

@@ -48,6 +48,26 @@ struct Patient {
 
 TEST(Doctor, FindsNothingOnAHealthyMachine) { EXPECT_EQ(Patient().complaints(), ""); }
 
+TEST(Doctor, SaysThatTheFirstClaimHasNoRoom) {
+  Patient patient;
+  patient.store.reset();
+  Directories directories;
+  directories.claims = {"/run/lock/thole", false, "the disk is full: /run/lock/thole", "free some space there"};
+  const std::vector<std::string> none;
+  std::vector<Check> checks = examine({.overview = patient.overview,
+                                       .surroundings = patient.surroundings,
+                                       .store = patient.store,
+                                       .config_files = none,
+                                       .config_cautions = none,
+                                       .directories = directories});
+  std::erase_if(checks, [](const Check& check) { return check.result == Result::ok; });
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].result, Result::problem);
+  EXPECT_EQ(checks[0].name, "state directory");
+  EXPECT_EQ(checks[0].text, "the first claim cannot make it: the disk is full: /run/lock/thole");
+  EXPECT_EQ(checks[0].fix, "free some space there");
+}
+
 TEST(Doctor, SaysWhetherQueuedJobsOutliveTheSession) {
   const auto said = [](const model::Logout& logout) {
     Patient patient;
