@@ -190,9 +190,9 @@ def test_what_is_given_up_is_neither_waited_for_nor_named_after_the_next_item(an
         assert job.line() == "item 1"
         job.error_until("only their own user or root end")
         with anothers.thole("run", "-q", "--on", "0", "--", "true") as other:
-            assert other.wait() == 0
+            assert other.process.wait(60) == 0
         items.write("2\n")
-        assert job.line() == "item 2"
+        assert read_line(job.process.stdout, 60) == "item 2"
         items.close()
         assert job.process.wait(60) == 0
         rest = folded(job.process.stderr.read().decode())
