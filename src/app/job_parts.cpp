@@ -16,7 +16,7 @@ using model::TaskState;
 namespace {
 
 // Tasks that are not told one by one are all in the same state: none has begun, or all the rest was cancelled at once.
-model::TaskCounts counts_among(port::JobReader& jobs, const Job& job, const TaskRange& range) {
+model::TaskCounts counts_among(port::JobReader& jobs, const Job& job, const model::TaskRange& range) {
   model::TaskCounts counts;
   model::TaskIndex untold = range.first;         // the first of them
   std::uint64_t rest = range.second - range.first + 1;
@@ -33,9 +33,7 @@ model::TaskCounts counts_among(port::JobReader& jobs, const Job& job, const Task
 }  // namespace
 
 std::string JobPart::name() const {
-  if (!tasks) return std::to_string(job.id);
-  return tasks->first == tasks->second ? fmt::format("{}.{}", job.id, tasks->first)
-                                       : fmt::format("{}.{}-{}", job.id, tasks->first, tasks->second);
+  return tasks ? model::name_of(job.id, *tasks) : std::to_string(job.id);
 }
 
 JobPart whole(const Job& job) { return {job, std::nullopt, counts_of(job)}; }
@@ -43,10 +41,10 @@ JobPart whole(const Job& job) { return {job, std::nullopt, counts_of(job)}; }
 std::vector<JobPart> parts_of(port::JobReader& jobs, const std::vector<port::Selection>& which) {
   const auto moment = jobs.one_moment();
   std::set<model::JobId> as_a_whole;             // of those jobs of which some tasks are named
-  std::map<model::JobId, std::vector<TaskRange>> ranges;
+  std::map<model::JobId, std::vector<model::TaskRange>> ranges;
   for (const port::Selection& one : which) {
     if (!one.tasks) continue;
-    std::vector<TaskRange>& of_job = ranges[one.first];
+    std::vector<model::TaskRange>& of_job = ranges[one.first];
     if (std::ranges::find(of_job, *one.tasks) == of_job.end()) of_job.push_back(*one.tasks);
   }
   for (const port::Selection& one : which)
@@ -58,7 +56,7 @@ std::vector<JobPart> parts_of(port::JobReader& jobs, const std::vector<port::Sel
     const auto found = ranges.find(job.id);
     if (found == ranges.end() || as_a_whole.contains(job.id)) all.push_back(whole(job));
     else
-      for (const TaskRange& range : found->second) all.push_back({job, range, counts_among(jobs, job, range)});
+      for (const model::TaskRange& range : found->second) all.push_back({job, range, counts_among(jobs, job, range)});
   }
   return all;
 }

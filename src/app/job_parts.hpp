@@ -4,22 +4,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "model/job.hpp"
+#include "model/task_ranges.hpp"
 #include "port/job_reader.hpp"
 
 namespace thole::app {
 
-using TaskRange = std::pair<model::TaskIndex, model::TaskIndex>;   // from, to; both belong to it
-
 struct JobPart {
   model::Job job;
-  std::optional<TaskRange> tasks;                // nothing: all of it
+  std::optional<model::TaskRange> tasks;                // nothing: all of it
   model::TaskCounts counts;                      // of these tasks, as counts_of() gives them
 
-  TaskRange range() const { return tasks.value_or(TaskRange{0, job.tasks - 1}); }
+  model::TaskRange range() const { return tasks.value_or(model::TaskRange{0, job.tasks - 1}); }
   std::uint64_t size() const { return range().second - range().first + 1; }
   std::string name() const;                      // "12", "12.3", "12.1-4"
 };

@@ -1,9 +1,10 @@
 #include "app/untold_tasks.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "model/lane_record.hpp"
+#include "model/task_ranges.hpp"
 
 namespace thole::app {
 
@@ -21,14 +22,8 @@ std::string untold_text(std::uint64_t count) {
 }
 
 std::string names_of(model::JobId job, std::vector<model::TaskIndex> tasks) {
-  std::ranges::sort(tasks);
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < tasks.size();) {
-    const std::size_t first = i;
-    while (++i < tasks.size() && tasks[i] <= tasks[i - 1] + 1) {}
-    names.push_back(tasks[first] == tasks[i - 1] ? fmt::format("{}.{}", job, tasks[first])
-                                                 : fmt::format("{}.{}-{}", job, tasks[first], tasks[i - 1]));
-  }
+  for (const model::TaskRange& range : model::ranges_of(std::move(tasks))) names.push_back(model::name_of(job, range));
   return join(names, ",");
 }
 

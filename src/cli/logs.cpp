@@ -105,7 +105,8 @@ class Shower {
 
   void tell_that_it_waits(const model::Job& job, model::TaskIndex index) {
     const std::string why = why_not(job);
-    if (why != "running") return context_.note(fmt::format("{} waits: {}", task_name(job.id, index, job.tasks), why));
+    if (why != to_string(model::TaskState::running))
+      return context_.note(fmt::format("{} waits: {}", task_name(job.id, index, job.tasks), why));
     if (job.tasks > 1) context_.note(fmt::format("{} waits: others of its job run", task_name(job.id, index, job.tasks)));
   }
 

@@ -186,3 +186,10 @@ def queue(tmp_path):
     made = Queue(tmp_path)
     yield made
     made.end_everything()
+
+
+@pytest.fixture
+def queue_of_two_gpus(tmp_path):
+    made = Queue(tmp_path, machine="2xA100")
+    yield made
+    made.end_everything()

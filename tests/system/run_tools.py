@@ -1,4 +1,5 @@
 """What the tests of `run` share: the two programs under test, waiting on conditions, and a terminal."""
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -47,6 +48,15 @@ def open_gate(path):
     opened.touch()
     os.replace(opened, path)
     os.close(fifo)
+
+
+@contextlib.contextmanager
+def killed_at_the_end(*files):
+    """Whoever has written its number into one of these, by then."""
+    yield
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int(file.read_text()), signal.SIGKILL)
 
 
 def gone(pid):

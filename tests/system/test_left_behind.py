@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from queue_inside import ENDED, Queue
-from run_tools import THOLE, Started, eventually, gone, processes, python
+from queue_inside import queue_of_two_gpus as queue  # noqa: F401 (queue: a fixture)
+from run_tools import THOLE, Started, eventually, gone, killed_at_the_end, processes, python
 
 # Starts what a claim does not see by its locks: a session of its own, descriptors closed, and with `-i` no word of the claim.
 DAEMON = """
@@ -32,20 +32,6 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(numb
 while True:
     if os.fork(): os._exit(0)
 """
-
-
-@pytest.fixture
-def queue(tmp_path):
-    queue = Queue(tmp_path, machine="2xA100")
-    yield queue
-    queue.end_everything()
-
-
-@contextlib.contextmanager
-def killed_at_the_end(path):
-    yield
-    with contextlib.suppress(OSError, ValueError):
-        os.kill(int(path.read_text()), signal.SIGKILL)
 
 
 def text_of(path):

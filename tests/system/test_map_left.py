@@ -11,8 +11,8 @@ import tempfile
 
 import pytest
 
-from queue_inside import Queue
-from run_tools import THOLE, Started, eventually, gone, processes, read_line, state_of
+from queue_inside import queue_of_two_gpus as queue  # noqa: F401 (queue: a fixture)
+from run_tools import THOLE, Started, eventually, gone, killed_at_the_end, processes, read_line, state_of
 
 USER, OTHER = 54_881, 54_882
 
@@ -29,21 +29,6 @@ while True: signal.pause()
 subprocess.Popen([sys.executable, "-c", code], start_new_session=True, env=dict() if "-i" in sys.argv else None,
                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 """
-
-
-@pytest.fixture
-def queue(tmp_path):
-    queue = Queue(tmp_path, machine="2xA100")
-    yield queue
-    queue.end_everything()
-
-
-@contextlib.contextmanager
-def killed_at_the_end(*paths):
-    yield
-    for path in paths:
-        with contextlib.suppress(OSError, ValueError):
-            os.kill(int(path.read_text()), signal.SIGKILL)
 
 
 def text_of(path):

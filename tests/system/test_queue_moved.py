@@ -7,15 +7,8 @@ import sqlite3
 
 import pytest
 
-from queue_inside import Queue
+from queue_inside import queue_of_two_gpus as queue  # noqa: F401 (queue: a fixture)
 from run_tools import eventually, gone, open_gate
-
-
-@pytest.fixture
-def queue(tmp_path):
-    made = Queue(tmp_path, machine="2xA100")
-    yield made
-    made.end_everything()
 
 
 @contextlib.contextmanager

@@ -353,11 +353,7 @@ bool EpollPool::group_lives(pid_t group) const {
 
 // Only now the kernel may give its number to strangers: nothing is signalled by it any more.
 void EpollPool::let_go_of_group(Place& place) {
-  siginfo_t how{};
-  while (::waitid(P_PGID, static_cast<id_t>(place.pid), &how, WEXITED | WNOHANG) == 0 && how.si_pid != 0) {
-    std::erase(strangers_, how.si_pid);          // another may have its number next
-    how = {};
-  }
+  while (reap(P_PGID, place.pid) == Reaped::ended) {}
   place.pid = 0;
 }
 
@@ -404,11 +400,8 @@ bool EpollPool::reap_orphans() {
     std::ranges::sort(commands);
     bool reaped = false;
     for (const pid_t child : listed.value_or(std::vector<pid_t>{any.si_pid})) {
-      siginfo_t how{};
       if (std::ranges::binary_search(commands, child) || is_helper(child)) continue;
-      if (::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG) != 0 || how.si_pid == 0) continue;
-      std::erase(strangers_, child);             // another may have its number next
-      reaped = true;
+      reaped = reap(P_PID, child) == Reaped::ended || reaped;
     }
     found = found || reaped;
     if (listed || !reaped) break;

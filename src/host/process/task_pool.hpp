@@ -14,6 +14,7 @@
 
 #include <sys/epoll.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 
 #include <cstdint>
 #include <memory>
@@ -90,6 +91,8 @@ class EpollPool : public port::TaskPool {
   std::vector<ProcessStat> members() const;
   bool heeds_each_end() const;
   void look_at_children();
+  enum class Reaped { lives, ended, none };
+  Reaped reap(idtype_t of, pid_t number);        // a child, or one of a group
   bool reap_orphans();
   static bool has_living_children();
   bool has_other_children();

@@ -22,6 +22,15 @@ bool is_within(const std::string& shown, const std::string& claim) {
 
 }  // namespace
 
+// Who has ended may give his number to another.
+EpollPool::Reaped EpollPool::reap(idtype_t of, pid_t number) {
+  siginfo_t how{};
+  const bool any = ::waitid(of, static_cast<id_t>(number), &how, WEXITED | WNOHANG) == 0;
+  if (any && how.si_pid == 0) return Reaped::lives;
+  std::erase(strangers_, any ? how.si_pid : number);
+  return any ? Reaped::ended : Reaped::none;
+}
+
 bool EpollPool::has_living_children() {
   siginfo_t any{};
   return ::waitid(P_ALL, 0, &any, WSTOPPED | WNOHANG | WNOWAIT) == 0;
@@ -39,9 +48,7 @@ bool EpollPool::has_other_children() {
     if (children->empty()) return false;
     bool others = false;
     for (const pid_t child : *children) {
-      siginfo_t how{};
-      const bool lives = ::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG) == 0 && how.si_pid == 0;
-      if (!lives) std::erase(strangers_, child);   // another may have its number next
+      const bool lives = reap(P_PID, child) == Reaped::lives;
       others = others || (lives && std::ranges::find(strangers_, child) == strangers_.end());
     }
     if (others) return true;

@@ -20,7 +20,6 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/machine_clocks.hpp"
-#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "host/process/helpers.hpp"

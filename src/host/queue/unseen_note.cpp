@@ -68,7 +68,7 @@ std::string boot_of_word(std::string_view word) {
   return boot;
 }
 
-std::string words_of_ranges(const std::vector<std::pair<model::TaskIndex, model::TaskIndex>>& ranges) {
+std::string words_of_ranges(const std::vector<model::TaskRange>& ranges) {
   std::string words;
   for (const auto& [first, last] : ranges) words += fmt::format("{}{}-{}", words.empty() ? "" : ",", first, last);
   return words;
@@ -108,12 +108,9 @@ std::vector<UnseenTasks> gathered(const std::vector<port::UnseenRun>& runs) {
     tasks[{run.job, run.runs, run.pid_namespace, run.by, run.locked, run.boot, run.why}].push_back(run.task);
   for (auto& [said, indices] : tasks) {
     const auto& [job, number, pids, by, locked, boot, why] = said;
-    std::ranges::sort(indices);
-    UnseenTasks& one = all.emplace_back();
-    one.one = {job, indices.front(), number, pids, by, locked, std::string(boot), std::string(why)};
-    for (const model::TaskIndex index : indices)
-      if (!one.ranges.empty() && one.ranges.back().second + 1 >= index) one.ranges.back().second = index;
-      else one.ranges.emplace_back(index, index);
+    std::vector<model::TaskRange> ranges = model::ranges_of(std::move(indices));
+    port::UnseenRun first{job, ranges.front().first, number, pids, by, locked, std::string(boot), std::string(why)};
+    all.push_back({std::move(first), std::move(ranges)});
   }
   return all;
 }

@@ -9,9 +9,9 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "model/task_ranges.hpp"
 #include "port/lanes.hpp"
 
 namespace thole::host {
@@ -19,7 +19,7 @@ namespace thole::host {
 // How it is kept: tasks of a job of which the same is to be said are ranges, so that a few thousand need no more room than one.
 struct UnseenTasks {
   port::UnseenRun one;                           // what is said of each; the task is the first one's
-  std::vector<std::pair<model::TaskIndex, model::TaskIndex>> ranges;   // ascending; the last one of each is in it
+  std::vector<model::TaskRange> ranges;
 };
 
 struct UnseenNote {

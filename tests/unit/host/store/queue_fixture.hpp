@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "host/store/job_store.hpp"
+#include "host/store/sqlite.hpp"
 
 namespace thole::host {
 
@@ -20,6 +21,21 @@ inline port::Submission job(std::uint64_t tasks = 1, std::string name = "") {
   submission.spec.environment = {"HOME=/home/me", "LANG=C"};
   submission.tasks = tasks;
   return submission;
+}
+
+// Every task counted one by one is what the job's counters say, and the file itself is sound.
+inline void expect_sound(SqliteJobStore& store, const std::string& directory) {
+  for (const model::Job& job : store.jobs({})) {
+    model::TaskCounts counted;
+    for (model::TaskIndex i = 0; i < job.tasks; ++i) ++counted[store.task(job.id, i)->state];
+    EXPECT_EQ(counted, job.counts) << "job " << job.id;
+    EXPECT_EQ(store.spec(job.id).argv, (std::vector<std::string>{"python", "train.py"}));
+  }
+  store.rest();
+  Database db(directory + "/queue.db", nullptr);
+  Rows rows = db.query("PRAGMA integrity_check");
+  ASSERT_TRUE(rows.next());
+  EXPECT_EQ(rows.text(0), "ok");
 }
 
 class QueueTest : public ::testing::Test {
