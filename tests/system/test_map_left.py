@@ -107,6 +107,21 @@ def test_who_is_ended_is_named_whatever_the_hurry(queue, tmp_path, task):
         assert f"\n  {left} " in told, told
 
 
+@pytest.mark.parametrize("how", ["time", "signals"])
+def test_a_command_that_goes_to_another_group_is_ended_too(queue, tmp_path, how):
+    """As a program that wants the terminal's signals may do."""
+    task = ("import os, signal; os.setpgid(0, os.getpgid(os.getppid()));"
+            "print(os.getpid(), flush=True); signal.pause()")
+    limit = ["--time", "1s"] if how == "time" else []
+    with Started([THOLE, "map", "-u", "--on", "0", *limit, sys.executable, "-c", task, ":::", "1"], env=queue.environment,
+                 cwd=tmp_path) as job:
+        command = int(job.line())
+        for _ in range(2 if how == "signals" else 0):
+            job.kill(signal.SIGTERM)
+        assert job.wait() == (-signal.SIGTERM if how == "signals" else 1)
+        assert gone(command)
+
+
 @contextlib.contextmanager
 def folder_of_a_user():
     """Programs that USER may run, and a machine's claims of his."""

@@ -46,6 +46,12 @@ std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
   return words;
 }
 
+// With its group; one that has left that for another (setpgid) is to hear it, too.
+void signal_command(pid_t command, int number) {
+  ::kill(-command, number);
+  if (::getpgid(command) != command) ::kill(command, number);
+}
+
 Fd descriptor_for(const sigset_t& set) {
   Fd fd(above_standard(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)));
   if (!fd) throw not_had("cannot watch for signals", errno);
@@ -171,10 +177,10 @@ void EpollPool::listen_for_end(Place& place, std::size_t number) {
 }
 
 void EpollPool::signal(std::size_t place, int number) {
-  const pid_t group = places_[place]->pid;
-  if (group <= 0) return;
-  ::kill(-group, number);
-  if (number != SIGKILL && number != SIGSTOP) ::kill(-group, SIGCONT);  // a stopped one must run to hear it
+  const pid_t command = places_[place]->pid;
+  if (command <= 0) return;
+  signal_command(command, number);
+  if (number != SIGKILL && number != SIGSTOP) signal_command(command, SIGCONT);  // a stopped one must run to hear it
 }
 
 std::vector<std::string> EpollPool::group(std::size_t place) {
@@ -411,10 +417,10 @@ bool EpollPool::reap_orphans() {
 
 void EpollPool::stop_all() {
   for (const auto& place : places_)
-    if (place && place->pid > 0) ::kill(-place->pid, SIGSTOP);
+    if (place && place->pid > 0) signal_command(place->pid, SIGSTOP);
   ::raise(SIGSTOP);
   for (const auto& place : places_)
-    if (place && place->pid > 0) ::kill(-place->pid, SIGCONT);
+    if (place && place->pid > 0) signal_command(place->pid, SIGCONT);
 }
 
 }  // namespace thole::host
