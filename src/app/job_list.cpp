@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "app/job_names.hpp"
+#include "app/put_off.hpp"
 #include "app/untold_tasks.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -19,6 +21,7 @@ using model::TaskState;
 
 namespace {
 
+constexpr Millis written_by{1'000};              // an end, where nothing is wrong
 constexpr std::uint64_t most_places = 128;       // running tasks of a job that are asked for their GPUs
 
 std::uint64_t open_tasks(const Job& job) { return job.counts[TaskState::queued] + job.counts[TaskState::held]; }
@@ -31,19 +34,26 @@ bool goes_before(const Job& a, const Job& b) {
 // Says of one job after the other what it waits for.
 class Reasons {
  public:
-  Reasons(port::JobReader& jobs, const Overview* machine, const std::vector<Job>& unended, bool draining, WallTime now)
-      : jobs_(jobs), machine_(machine), draining_(draining), now_(now) {
+  Reasons(port::JobReader& jobs, const Overview* machine, const std::vector<Job>& unended, bool draining, WallTime now,
+          const std::string& full_disk, const port::QueueDoor* door)
+      : jobs_(jobs), machine_(machine), draining_(draining), now_(now), full_disk_(full_disk) {
     for (const Job& job : unended)
       if (!model::held_back(job, now)) line_.push_back(&job);
     std::sort(line_.begin(), line_.end(), [](const Job* a, const Job* b) { return goes_before(*a, *b); });
+    if (!door || line_.empty()) return;
+    for (PutOff& one : put_off_in(door->last_said(), now))
+      for (const Job& job : jobs_of(jobs_, {{one.job, one.job, std::nullopt}})) put_off_.emplace(job.request_class, one);
   }
 
   std::optional<JobWait> of(const Job& job) const {
     if (open_tasks(job) == 0) return std::nullopt;
     if (const auto reason = model::held_back(job, now_)) return because(job, *reason);
     if (draining_) return JobWait{"drain", "the queue is drained; thole drain --off"};
+    if (!full_disk_.empty()) return JobWait{"disk", why_unwritten(full_disk_)};
     if (job.gpus > 0)
       if (auto behind = behind_others(job)) return behind;
+    if (const auto put_off = put_off_.find(job.request_class); put_off != put_off_.end() && job.counts[TaskState::running] == 0)
+      return again(put_off->second);
     if (job.gpus > 0 && machine_)
       if (auto line = in_line(job)) return line;
     if (job.gpus > 0 && machine_)
@@ -65,6 +75,12 @@ class Reasons {
                        job.ready ? "tries again at " + format_local(*job.ready, now_) : std::string("tries again soon")};
     }
     return std::nullopt;
+  }
+
+  JobWait again(const PutOff& put_off) const {
+    const std::string why = printable(put_off.why, 300);
+    const Seconds in = std::chrono::ceil<Seconds>(put_off.until - now_);
+    return {"again", fmt::format("asked for again in {}{}", format_duration(in), why.empty() ? "" : ": " + why)};
   }
 
   static std::string held(const Job& job) { return fmt::format("held; thole resume {}", job.id); }
@@ -173,10 +189,13 @@ class Reasons {
   const Overview* machine_;
   bool draining_;
   WallTime now_;
+  std::string full_disk_;                        // the queue's directory, where nothing can be written
+  std::map<std::uint64_t, PutOff> put_off_;      // by request class
   std::vector<const Job*> line_;                 // those that could go now, in their order
 };
 
-JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, const Reasons& reasons, WallTime now) {
+JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, const Reasons& reasons, WallTime now,
+                port::QueueDoor* door) {
   JobLine line;
   line.job = job;
   line.job.counts = counts_of(job);
@@ -187,6 +206,7 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
     for (const model::Task& task : jobs.tasks(job.id, 0, most_places, {TaskState::running})) {
       all_paused = all_paused && task.paused;
       any_untold = any_untold || task.lane == model::lane_of_untold;
+      if (const auto end = door ? unwritten_end(*door, task, now) : std::nullopt) line.unwritten.emplace_back(task.index, *end);
       for (const std::string& key : task.gpus) {
         std::string label = label_of(key, machine);
         if (std::find(line.gpus.begin(), line.gpus.end(), label) == line.gpus.end()) line.gpus.push_back(std::move(label));
@@ -196,6 +216,8 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
     std::ranges::sort(line.gpus, {},
                       [](const std::string& label) { return std::pair(std::strtoul(label.c_str(), nullptr, 10), label); });
     if (all_paused) line.state = "paused";
+    if (line.unwritten.size() == job.counts[TaskState::running])
+      line.all_over = std::ranges::max(line.unwritten, {}, [](const auto& one) { return one.second.at; }).second.at;
   }
   if (job.tasks == 1 && job.started)
     if (std::vector<model::Task> tasks = tasks_of(jobs, job, 0, 0, {}); !tasks.empty())
@@ -218,6 +240,15 @@ bool is_wished(const Job& job, const JobListWish& wish) {
 }
 
 }  // namespace
+
+std::optional<port::NotedEnd> unwritten_end(port::QueueDoor& door, const model::Task& task, WallTime now) {
+  const std::optional<port::NotedEnd> end = door.noted_end(task);
+  return end && now - end->at > written_by ? end : std::nullopt;
+}
+
+std::string why_unwritten(const std::string& full_disk) {
+  return full_disk.empty() ? "it is tried again soon" : "disk full: " + printable(full_disk, 200);
+}
 
 std::string label_of(const std::string& key, const Overview* machine) {
   if (machine)
@@ -270,15 +301,17 @@ std::optional<WallTime> expected_end(const Job& job, WallTime now) {
   return now + Millis(static_cast<std::int64_t>(milliseconds));
 }
 
-JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListWish& wish, WallTime now) {
+JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListWish& wish, WallTime now,
+                  port::QueueDoor* door) {
   const auto moment = jobs.one_moment();          // else a job that ends meanwhile stands in both halves
   JobList list;
   list.now = now;
   list.draining = jobs.draining();
+  if (door) list.full_disk = door->full_disk();
   port::JobQuery query;
   query.unended_only = true;
   std::vector<Job> unended = jobs.jobs(query);   // all of them: what one waits for are the others
-  const Reasons reasons(jobs, machine, unended, list.draining, now);
+  const Reasons reasons(jobs, machine, unended, list.draining, now, list.full_disk, door);
   std::vector<Job> shown;
   if (wish.which) {
     shown = jobs_of(jobs, *wish.which);
@@ -312,7 +345,7 @@ JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListW
       ++list.untold_queued;
       continue;
     }
-    list.lines.push_back(line_of(jobs, job, machine, reasons, now));
+    list.lines.push_back(line_of(jobs, job, machine, reasons, now, door));
   }
   return list;
 }

@@ -4,16 +4,19 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/overview.hpp"
 #include "model/job.hpp"
 #include "port/job_store.hpp"
+#include "port/queue_door.hpp"
 
 namespace thole::app {
 
 // Why tasks of a job do not run now. `kind` is stable, for programs: "held", "dependency", "begin", "at-most", "retry",
-// "drain", "jobs" (others of this queue go first), "line" (the machine's line for GPUs), "start" (it is about to start).
+// "drain", "jobs" (others of this queue go first), "line" (the machine's line for GPUs), "again" (its GPUs could not be had at
+// all, and are asked for again later), "disk" (the queue's has no room), "start" (it is about to start).
 struct JobWait {
   std::string kind;
   std::string text;
@@ -28,6 +31,9 @@ struct JobLine {
   std::optional<JobWait> wait;
   std::optional<WallTime> expected_end;          // where tasks have ended already, and some run
   std::optional<model::Task> only_task;          // of a job with one task, once it has started
+  // Of its running tasks those that have ended, which could not be written; since when, where they all have.
+  std::vector<std::pair<model::TaskIndex, port::NotedEnd>> unwritten;
+  std::optional<WallTime> all_over;
 };
 
 struct JobList {
@@ -36,6 +42,7 @@ struct JobList {
   model::TaskCounts tasks;                       // of all jobs looked at, told or not
   bool draining = false;
   WallTime now{};
+  std::string full_disk{};                       // of the queue, whose directory this is; "": it has room
 };
 
 struct JobListWish {
@@ -46,8 +53,16 @@ struct JobListWish {
   std::size_t most_queued = ~std::size_t{0}, most_ended = ~std::size_t{0};
 };
 
-// `machine`: claims and line as they are; null where they could not be read.
-JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListWish& wish, WallTime now);
+// `machine`: claims and line as they are; null where they could not be read. `door`: what runner and lanes have noted besides
+// what is stored; null where only that counts.
+JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListWish& wish, WallTime now,
+                  port::QueueDoor* door = nullptr);
+
+// Of a running task the end that its lane has noted, and could not write for a while: any end is not written for a moment.
+std::optional<port::NotedEnd> unwritten_end(port::QueueDoor& door, const model::Task& task, WallTime now);
+
+// "disk full: /home/anna/queue", or that there is room by now.
+std::string why_unwritten(const std::string& full_disk);
 
 // How many tasks are in which state as people see it: those that a held job has queued are held.
 model::TaskCounts counts_of(const model::Job& job);

@@ -8,6 +8,7 @@
 
 #include "app/going_on.hpp"
 #include "app/notify.hpp"
+#include "app/put_off.hpp"
 #include "app/task_clock.hpp"
 #include "app/task_end.hpp"
 #include "app/task_text.hpp"
@@ -28,6 +29,7 @@ using model::TaskPhase;
 constexpr std::size_t tail_for_signs = 64 * 1024;
 constexpr std::uint64_t default_log_limit_mib = 1024;
 constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
+constexpr Millis keeps_unused_gpus{4'000};        // as long as such a pause is no longer
 
 constexpr Millis accounts_patience{2'000};       // a driver that hangs must not keep a lane
 
@@ -55,6 +57,7 @@ class Lane {
   void prepare(const model::Job& job);
   void turn(bool take);
   void drop_ends();
+  void let_go();
   void begin(const port::TakenTask& taken);
   void give_back(const port::TakenTask& taken);
   void leave(const std::string& why);
@@ -212,6 +215,7 @@ void Lane::turn(bool take) {
     }
     retry_at_ = site_.clock.steady() + retry_pause_;
     retry_pause_ = std::min(retry_pause_ * 2, longest_retry);
+    if (running_.empty() && retry_pause_ > keeps_unused_gpus) let_go();
     return;
   }
   retry_at_.reset();
@@ -229,6 +233,14 @@ void Lane::turn(bool take) {
     for (model::JobId job : turn.ended) notify(ports_, job);
     if (first || others_concerned) ports_.door.stir();   // the next lane may start, or what waited for this job
   });
+}
+
+// Nothing of ours runs, and nobody knows when the ends of our tasks can be written: others have the GPUs meanwhile.
+void Lane::let_go() {
+  if (acquired_.claim.locks.empty()) return;
+  leave("its claim is given back, and the lane ends once these ends are written");
+  acquired_.claim = {};
+  acquired_.around.clear();
 }
 
 // Of tasks whose job is in a file that is no longer the queue's: their logs say how they ended.
@@ -488,7 +500,7 @@ LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, const model::Job
   try {
     return Lane(ports, seat).run(first);
   } catch (const Error& error) {
-    ports.say(fmt::format("a lane of job {} ended: {}", first.id, error.full()));
+    ports.say(lane_ended_text(first.id, error.full()));
     return LaneEnd::no_claim;
   }
 }

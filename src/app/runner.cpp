@@ -18,6 +18,7 @@
 #include "app/lane.hpp"
 #include "app/notify.hpp"
 #include "app/orphans.hpp"
+#include "app/put_off.hpp"
 #include "app/trouble.hpp"
 #include "base/error.hpp"
 #include "base/poke.hpp"
@@ -61,6 +62,8 @@ class Runner {
     Fd end;                                      // readable, or hung up, when its process has ended; empty for want of one
     Fd mail;                                     // to tell it
     port::MappedRecord record{nullptr, nullptr};
+
+    model::JobId job() const { return record ? record->job.load() : state.job; }
   };
   struct BackOff {
     SteadyTime until;
@@ -77,7 +80,7 @@ class Runner {
   enum class LaneLeft { well, refused, wanting, died };
   static LaneLeft left_by(int status);
   void lane_ended(unsigned number, LaneLeft how);
-  void back_off(std::uint64_t request_class, Seconds shortest);
+  void back_off(const LaneKnown& lane, Seconds shortest);
   void settle();
   void rest_jobs();
   void plan();
@@ -218,25 +221,25 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
   LaneKnown lane = std::move(lanes_.at(number));
   lanes_.erase(number);
   const std::uint64_t request_class = lane.state.request_class;
-  if (how == LaneLeft::refused) back_off(request_class, first_back_off);
+  if (how == LaneLeft::refused) back_off(lane, first_back_off);
   if (how == LaneLeft::wanting) {
-    back_off(request_class, first_pause_of_want);
-    ports_.say(fmt::format("job {}: a lane could start nothing for want of processes, memory or descriptors; it is tried again",
-                           lane.record ? lane.record->job.load() : lane.state.job));
+    ports_.say(lane_ended_text(lane.job(), "it could start nothing for want of processes, memory or descriptors"));
+    back_off(lane, first_pause_of_want);
   }
   const bool claimed = lane.record && lane.record->claimed.load() != 0;
   if (how == LaneLeft::died && !claimed && ++back_offs_[request_class].deaths > deaths_put_up_with)
-    back_off(request_class, first_pause_after_deaths);
+    back_off(lane, first_pause_after_deaths);
   unsettled_.insert_or_assign(number, std::move(lane.record));
   lanes_left_ = true;
 }
 
 // Several lanes that meet the same at once are one reason for a pause.
-void Runner::back_off(std::uint64_t request_class, Seconds shortest) {
-  BackOff& back_off = back_offs_[request_class];
+void Runner::back_off(const LaneKnown& lane, Seconds shortest) {
+  BackOff& back_off = back_offs_[lane.state.request_class];
   if (std::chrono::steady_clock::now() < back_off.until) return;
   back_off.pause = std::clamp(back_off.pause * 2, shortest, longest_back_off);
   back_off.until = std::chrono::steady_clock::now() + back_off.pause;
+  ports_.say(put_off_text(lane.job(), ports_.clock.wall() + back_off.pause));
 }
 
 // A dead lane is forgotten when all its tasks have been taken up; a store that cannot be read is asked again.
@@ -253,7 +256,7 @@ void Runner::settle() {
 void Runner::rest_jobs() {
   if (!lanes_left_) return;
   std::vector<model::JobId> worked_for;
-  for (const auto& [number, lane] : lanes_) worked_for.push_back(lane.record ? lane.record->job.load() : lane.state.job);
+  for (const auto& [number, lane] : lanes_) worked_for.push_back(lane.job());
   ports_.jobs.go_no_further(worked_for);
   lanes_left_ = false;
 }

@@ -44,9 +44,9 @@ std::string ending_of(const Task& task) {
 // Says everything about one job, or about some of its tasks.
 class Account {
  public:
-  Account(Queue queue, const JobPart& part, const JobLine* line, const Overview& machine)
-      : queue_(queue), job_(part.job), part_(part), counts_(part.counts), line_(line), machine_(machine),
-        now_(queue.clock.wall()) {}
+  Account(Queue queue, const JobPart& part, const JobLine* line, const JobList& list, const Overview& machine)
+      : queue_(queue), job_(part.job), part_(part), counts_(part.counts), line_(line), full_disk_(list.full_disk),
+        machine_(machine), now_(queue.clock.wall()) {}
 
   std::vector<std::string> tell() {
     waiting();
@@ -83,7 +83,7 @@ class Account {
       say(fmt::format("{} before it; thole edit {} --priority N changes the order",
                       wait.jobs_before == 1 ? "one job of yours goes" : fmt::format("{} jobs of yours go", wait.jobs_before),
                       job_.id));
-    if (wait.kind == "line" || wait.kind == "start" || wait.kind == "jobs") gpus();
+    if (wait.kind == "line" || wait.kind == "start" || wait.kind == "again" || wait.kind == "jobs") gpus();
   }
 
   void dependencies() {
@@ -126,12 +126,21 @@ class Account {
     return stopped;
   }
 
+  std::string unwritten(Task task, const port::NotedEnd& end) const {
+    task.exit_code = end.exit_code;
+    task.signal = end.signal;
+    return fmt::format("{} ended {} ({}), and counts as running until that can be written: {}", name(task),
+                       format_local(end.at, now_), ending_of(task), why_unwritten(full_disk_));
+  }
+
   void running() {
     const std::uint64_t count = counts_[TaskState::running];
     if (count == 0) return;
     for (const Task& task : in(TaskState::running))
-      say(fmt::format("{} {}{}, {}", name(task), task.paused ? "is paused; it runs" : "runs",
-                      task.started ? " since " + format_local(*task.started, now_) : "", labels_of(task, machine_)));
+      if (const auto end = unwritten_end(queue_.door, task, now_)) say(unwritten(task, *end));
+      else
+        say(fmt::format("{} {}{}, {}", name(task), task.paused ? "is paused; it runs" : "runs",
+                        task.started ? " since " + format_local(*task.started, now_) : "", labels_of(task, machine_)));
     for (const pid_t lane : stopped_lanes())
       say(fmt::format("its supervisor is stopped, and neither sees its end nor hears thole cancel: kill -CONT {}", lane));
     const std::vector<model::TaskIndex> untold = untold_tasks(queue_.store, job_, part_.range());
@@ -191,6 +200,7 @@ class Account {
   const JobPart& part_;
   const model::TaskCounts& counts_;
   const JobLine* line_;                          // as the list has it
+  const std::string& full_disk_;
   const Overview& machine_;
   WallTime now_;
   std::vector<std::string> said_;
@@ -201,14 +211,16 @@ class Account {
 std::vector<JobWhy> why_jobs(Queue queue, const std::vector<port::Selection>& which, const Overview& machine) {
   JobListWish wish;
   wish.which = which;
-  const JobList list = list_jobs(queue.store, &machine, wish, queue.clock.wall());   // once: each job looks at all others
+  // Once: each job looks at all others.
+  const JobList list = list_jobs(queue.store, &machine, wish, queue.clock.wall(), &queue.door);
   std::map<model::JobId, const JobLine*> lines;
   for (const JobLine& line : list.lines) lines[line.job.id] = &line;
   std::vector<JobWhy> all;
   for (const JobPart& part : parts_of(queue.store, which)) {
     const auto line = lines.find(part.job.id);
     all.push_back({part.job.id, name_of(part.job, part.name()), state_of(part.counts),
-                   Account(queue, part, line == lines.end() ? nullptr : line->second, machine).tell()});
+                   Account(queue, part, line == lines.end() ? nullptr : line->second, list, machine)
+                       .tell()});
   }
   return all;
 }

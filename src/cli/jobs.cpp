@@ -45,7 +45,7 @@ app::JobListWish wish_of(const Context& context, port::JobReader& jobs, WallTime
 app::JobList look(Context& context, port::JobReader& jobs) {
   const WallTime now = context.wire.clock().wall();
   const app::Overview overview = glance_over(context);
-  return app::list_jobs(jobs, &overview, wish_of(context, jobs, now), now);
+  return app::list_jobs(jobs, &overview, wish_of(context, jobs, now), now, &queue_of(context).door);
 }
 
 std::vector<model::Task> tasks_of(Context& context, port::JobReader& jobs) {
@@ -69,6 +69,20 @@ std::vector<model::Task> tasks_of(Context& context, port::JobReader& jobs) {
   return all;
 }
 
+// With the ends that could not be written, for people: a program goes by what is stored.
+std::vector<model::Task> known_tasks_of(Context& context, port::JobReader& jobs, WallTime now) {
+  std::vector<model::Task> all = tasks_of(context, jobs);
+  port::QueueDoor& door = queue_of(context).door;
+  for (model::Task& task : all) {
+    const auto end = task.state == model::TaskState::running ? app::unwritten_end(door, task, now) : std::nullopt;
+    if (!end) continue;
+    task.ended = end->at;
+    task.exit_code = end->exit_code;
+    task.signal = end->signal;
+  }
+  return all;
+}
+
 model::Json tasks_to_json(const std::vector<model::Task>& tasks, WallTime now) {
   model::Json json = {{"schema", "thole/tasks/1"}, {"taken_at", format_iso(now)}, {"tasks", model::Json::array()}};
   for (const model::Task& task : tasks) json["tasks"].push_back(to_json(task));
@@ -76,10 +90,9 @@ model::Json tasks_to_json(const std::vector<model::Task>& tasks, WallTime now) {
 }
 
 int show_tasks(Context& context, port::JobReader& jobs) {
-  const std::vector<model::Task> tasks = tasks_of(context, jobs);
   const WallTime now = context.wire.clock().wall();
-  if (context.invocation.global.json) context.print_json(tasks_to_json(tasks, now));
-  else context.print(render_tasks(tasks, now, context.screen));
+  if (context.invocation.global.json) context.print_json(tasks_to_json(tasks_of(context, jobs), now));
+  else context.print(render_tasks(known_tasks_of(context, jobs, now), now, context.screen));
   return 0;
 }
 
@@ -150,7 +163,7 @@ void stay(Context& context, port::JobReader& jobs) {
           fmt::format("thole jobs, {}{}{}{}{}\n", format_local(list.now, list.now), rate.empty() ? "" : ": ", rate,
                       when_over(list), screen.terminal() ? "; q ends it" : "");
       const std::size_t most = screen.terminal() ? std::max<std::size_t>(screen.rows, 4) - 2 : 0;   // without head and last row
-      watched.show(head + (of_tasks ? tasks_in_lines(tasks_of(context, jobs), list.now, screen, most)
+      watched.show(head + (of_tasks ? tasks_in_lines(known_tasks_of(context, jobs, list.now), list.now, screen, most)
                                     : jobs_in_lines(list, screen, most)),
                    screen);
     }

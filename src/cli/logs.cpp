@@ -67,7 +67,7 @@ class Shower {
     if (!waits_) {                               // of all jobs at once: each looks at all others
       const app::Overview overview = glance_over(context_);
       waits_.emplace();
-      for (app::JobLine& line : app::list_jobs(queue_.store, &overview, {}, context_.wire.clock().wall()).lines)
+      for (app::JobLine& line : app::list_jobs(queue_.store, &overview, {}, context_.wire.clock().wall(), &queue_.door).lines)
         (*waits_)[line.job.id] = line.wait ? line.wait->text : line.state;
     }
     const auto found = waits_->find(job.id);

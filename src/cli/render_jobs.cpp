@@ -21,9 +21,10 @@ constexpr TaskState all_states[] = {TaskState::running, TaskState::queued, TaskS
 Seconds in_seconds(Millis time) { return std::chrono::duration_cast<Seconds>(time); }
 
 // How long the job has run, or ran.
-std::string run_time(const Job& job, WallTime now) {
+std::string run_time(const app::JobLine& line, WallTime now) {
+  const Job& job = line.job;
   if (!job.started || (job.counts[TaskState::running] == 0 && !job.ended)) return "-";
-  const Millis time = (job.ended ? *job.ended : now) - *job.started;
+  const Millis time = (job.ended ? *job.ended : line.all_over.value_or(now)) - *job.started;
   return format_duration(in_seconds(std::max(time, Millis{0})));
 }
 
@@ -45,8 +46,24 @@ std::string troubles(const Job& job) {
   return join(words, ", ");
 }
 
-std::string note_of(const app::JobLine& line, WallTime now) {
+// "disk full; ended 14:20, exit 4": the first words stand in a narrow table, too; `why` says where.
+std::string unwritten_of(const app::JobLine& line, const app::JobList& list) {
+  if (line.unwritten.empty()) return "";
+  const auto& [task, end] = line.unwritten.front();
+  Task ended;
+  ended.exit_code = end.exit_code;
+  ended.signal = end.signal;
+  const std::string how = how_it_ended(ended);
+  const std::string what = line.job.tasks > 1 ? fmt::format("{} more ended", line.unwritten.size())
+                                              : fmt::format("ended {}{}", format_local(end.at, list.now),
+                                                            how.empty() ? "" : ", " + how);
+  return list.full_disk.empty() ? what + "; not written yet" : "disk full; " + what;
+}
+
+std::string note_of(const app::JobLine& line, const app::JobList& list) {
+  const WallTime now = list.now;
   std::vector<std::string> words;
+  if (std::string unwritten = unwritten_of(line, list); !unwritten.empty()) words.push_back(std::move(unwritten));
   if (std::string bad = troubles(line.job); !bad.empty()) words.push_back(std::move(bad));
   if (line.only_task && model::ended(line.only_task->state))
     if (std::string how = how_it_ended(*line.only_task); !how.empty()) words.push_back(std::move(how));
@@ -136,8 +153,8 @@ std::string render_jobs(const app::JobList& list, const Screen& screen) {
                  {line.state, {}, ink_of_state(line.state)},
                  {done_of(job)},
                  {place(line)},
-                 {run_time(job, list.now)},
-                 {note_of(line, list.now)}};
+                 {run_time(line, list.now)},
+                 {note_of(line, list)}};
     rows.push_back(std::move(row));
   }
   std::string text = table(screen, heads, std::move(rows), steps);
@@ -189,6 +206,7 @@ std::string render_tasks(const std::vector<Task>& tasks, WallTime now, const Scr
     if (task.started && (task.ended || task.state == TaskState::running))
       time = format_duration(in_seconds(std::max(task.ended.value_or(now) - *task.started, Millis{0})));
     std::string note = how_it_ended(task);
+    if (task.state == TaskState::running && task.ended) note += note.empty() ? "ended, not written" : ", not written";
     if (task.state == TaskState::queued && task.ready && *task.ready > now)
       note += (note.empty() ? "" : "; ") + ("again at " + format_local(*task.ready, now));
     Row row;

@@ -14,10 +14,17 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "base/time.hpp"
 #include "model/job.hpp"
 #include "port/lanes.hpp"
 
 namespace thole::port {
+
+// An end that the lane of a running task has seen, and noted, and that is not in the queue's file.
+struct NotedEnd {
+  WallTime at{};
+  std::optional<int> exit_code, signal;
+};
 
 class QueueDoor {
  public:
@@ -39,6 +46,13 @@ class QueueDoor {
   // What a running task waits for whose lane was killed: "process 1234 python train.py"; nothing where its lane lives.
   // `mark`: of its run.
   virtual std::vector<std::string> left_of(const model::Task& task, const std::string& mark) = 0;
+
+  virtual std::optional<NotedEnd> noted_end(const model::Task& task) = 0;
+
+  // What runner and lanes have said last, as it stands in their log; "" where nothing can be read.
+  virtual std::string last_said() const = 0;
+
+  virtual std::string full_disk() const = 0;     // the queue's directory, where its disk has no room; "": it has
 
   // A running task whose lane was killed, and of which the queue's runner sees nothing; nothing where its lane lives, or it is
   // seen. Where no runner lives, or it has not looked yet: what this process would see. A runner elsewhere that has not told

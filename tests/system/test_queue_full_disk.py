@@ -74,6 +74,31 @@ def test_an_end_that_the_store_has_no_room_for_is_stored_when_there_is_some(queu
     assert queue.tasks(job)[0][:2] == ("failed", 7)
 
 
+def test_what_has_ended_and_cannot_be_written_is_said_and_keeps_no_gpu(queue, tmp_path):
+    job = queue.submit("-g", "1", *shell("echo x > begun; until [ -e go ]; do sleep 0.02; done; exit 7"))
+    eventually(lambda: (tmp_path / "begun").exists(), "it runs")
+    waits = queue.submit("-g", "4", *shell("true"))
+    filler = fill(queue)
+    (tmp_path / "go").touch()
+
+    def told():
+        return [line for line in queue.call("jobs").stdout.splitlines() if "disk full; ended" in line and "exit 7" in line]
+
+    [line] = eventually(told, "jobs says that it has ended")
+    why = " ".join(queue.call("why", "job", job).stdout.split())
+    assert "it ended" in why and "exit status 7" in why and f"disk full: {queue.directory}" in why, why
+    assert "not written" in queue.call("jobs", job, "--tasks").stdout
+    assert "disk full: " in queue.call("jobs", waits).stdout, "what waits does not start next"
+    eventually(lambda: queue.call("run", "-g", "4", "--no-wait", "true", check=False).returncode == 0, "others have its GPU")
+    assert queue.states(job) == {"running": 1} and told() == [line], "its TIME stands"
+    filler.unlink()
+    queue.call("pause", job)                         # its lane hears of that, and tries again at once
+    queue.until_ended(job)
+    queue.call("resume", waits)                      # so does the runner
+    queue.until_ended(waits)
+    assert queue.tasks(job)[0][:2] == ("failed", 7)
+
+
 def test_a_log_that_fills_the_disk_ends_no_task_and_loses_no_status(queue, tmp_path):
     """The task meets the full disk itself; what it makes of it is its own affair, and its status is kept."""
     job = queue.submit("-g", "1", *shell("head -c 40000000 /dev/zero; echo $? > status; exit 5"))

@@ -35,6 +35,9 @@ class LocalDoor : public port::QueueDoor {
   std::optional<pid_t> stopped_lane(std::uint64_t lane) override;
   std::vector<std::string> left_of(const model::Task& task, const std::string& mark) override;
   std::optional<port::UnseenRun> unseen(const model::Task& task, const std::string& mark) override;
+  std::optional<port::NotedEnd> noted_end(const model::Task& task) override;
+  std::string last_said() const override;
+  std::string full_disk() const override;
   bool relieve(const Files& files, bool awaited) override;
   std::optional<model::JobId> job_of_lane(pid_t pid) override;
   Fd runner_end() override;

@@ -28,6 +28,7 @@ class QueueFiles {
 
   const std::string& directory() const { return directory_; }
   std::string logs() const { return directory_ + "/logs"; }
+  std::string runner_log() const { return directory_ + "/runner.log"; }
   std::string snapshots() const { return directory_ + "/snapshots"; }
 
   void make() const;                             // the directories within; throws Error(unavailable)

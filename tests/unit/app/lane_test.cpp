@@ -38,6 +38,9 @@ struct ToldOfRunners final : port::QueueDoor {
   std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
   std::vector<std::string> left_of(const model::Task&, const std::string&) override { return {}; }
   std::optional<port::UnseenRun> unseen(const model::Task&, const std::string&) override { return std::nullopt; }
+  std::optional<port::NotedEnd> noted_end(const model::Task&) override { return std::nullopt; }
+  std::string last_said() const override { return ""; }
+  std::string full_disk() const override { return ""; }
   bool relieve(const Files&, bool) override { return true; }
   std::optional<model::JobId> job_of_lane(pid_t) override { return std::nullopt; }
   std::string surroundings(const std::vector<std::string>&) override { return ""; }

@@ -8,7 +8,9 @@
 #include "app/job_actions.hpp"
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
+#include "app/put_off.hpp"
 #include "app/submit.hpp"
+#include "app/why_job.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "support/said.hpp"
@@ -20,6 +22,7 @@ namespace {
 using model::TaskState;
 using test::said;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -45,6 +48,9 @@ struct SilentDoor : port::QueueDoor {
     const auto found = std::ranges::find(not_seen, task.index, &port::UnseenRun::task);
     return found == not_seen.end() ? std::nullopt : std::optional(*found);
   }
+  std::optional<port::NotedEnd> noted_end(const model::Task&) override { return noted; }
+  std::string last_said() const override { return log; }
+  std::string full_disk() const override { return full; }
   bool relieve(const Files& files, bool awaited) override {
     UnseenCounts unseen;
     for (const port::UnseenRun& run : not_seen) ++unseen[run.job];
@@ -62,6 +68,8 @@ struct SilentDoor : port::QueueDoor {
   bool broken = false;                           // nobody can be told
   int end = -1;                                  // of a runner that is said to live
   unsigned stirred = 0;
+  std::optional<port::NotedEnd> noted;
+  std::string log, full;
   std::vector<port::UnseenRun> not_seen;
   std::vector<std::vector<std::string>> asked_for_files;
   bool relief_awaited = false, runner_has_told = true;
@@ -130,7 +138,7 @@ TEST_F(QueueTest, ACopyOfCodeThatNobodyWasGivenIsItsJobsOrNobodys) {
 
 class List : public QueueTest {
  protected:
-  app::JobList list(app::JobListWish wish = {}) { return app::list_jobs(*store, nullptr, wish, at(100)); }
+  app::JobList list(app::JobListWish wish = {}) { return app::list_jobs(*store, nullptr, wish, at(100), &door); }
   app::JobLine line(model::JobId id) {
     for (app::JobLine& one : list().lines)
       if (one.job.id == id) return one;
@@ -146,6 +154,9 @@ class List : public QueueTest {
     one.terms.priority = priority;
     return one;
   }
+  void say(const std::string& text) { door.log += fmt::format("{} {}\n", format_iso(at(90)), printable(text, 2000)); }
+
+  SilentDoor door;
 };
 
 TEST_F(List, SaysOfEveryWaitWhatItIsFor) {
@@ -167,6 +178,47 @@ TEST_F(List, SaysOfEveryWaitWhatItIsFor) {
   EXPECT_EQ(waits(5), "dependency: after 2:any");
   store->drain(true);
   EXPECT_EQ(waits(2), "drain: the queue is drained; thole drain --off");
+}
+
+TEST_F(List, WhatItsRunnerHasPutOffDoesNotStartNext) {
+  port::Submission other = of_gpus(1);
+  other.spec.request.on = {"1"};
+  submit(of_gpus(1));
+  submit(other);
+  say(app::lane_ended_text(1, "of another day"));
+  say(app::put_off_text(1, at(95)));
+  EXPECT_EQ(waits(1), "start: starts next") << "that was before now";
+  say(app::lane_ended_text(1, "1 GPU asked for, 0 of 1 that would do can be used\n  GPU 0: lost"));
+  say(app::put_off_text(1, at(130)));
+  say("job 1: no log: and the like says nothing of that");
+  const std::string why = "again: asked for again in 30s: 1 GPU asked for, 0 of 1 that would do can be used; GPU 0: lost";
+  EXPECT_EQ(waits(1), why);
+  const auto same = submit(of_gpus(1, 5));
+  EXPECT_EQ(waits(same), why) << "it asks for the same";
+  EXPECT_EQ(waits(1), fmt::format("jobs: behind {}", same));
+  say(app::put_off_text(2, at(160)));
+  run_all(same);
+  run_all(1);
+  EXPECT_EQ(waits(2), "again: asked for again in 1m") << "nobody said why";
+}
+
+TEST_F(List, NothingStartsOnAFullDiskAndWhatEndedThereIsNotSaidToRun) {
+  const auto id = submit(of_gpus(1));
+  submit(of_gpus(0));
+  take(id, 1, at(10));
+  door.full = "/small";
+  EXPECT_EQ(waits(2), "disk: disk full: /small");
+  EXPECT_FALSE(line(id).all_over) << "it runs";
+  door.noted = port::NotedEnd{at(100) - Millis{500}, 4, std::nullopt};
+  EXPECT_FALSE(line(id).all_over) << "any end takes a moment";
+  door.noted->at = at(12);
+  EXPECT_EQ(line(id).all_over, at(12));
+  EXPECT_EQ(line(id).unwritten.size(), 1u);
+  const StillClock clock;
+  const app::Queue queue{*store, door, clock};
+  const auto told = app::why_jobs(queue, {{id, id, std::nullopt}}, {});
+  EXPECT_THAT(told.at(0).sentences, Contains(AllOf(HasSubstr("it ended "), HasSubstr("(exit status 4), and counts as running"),
+                                                   HasSubstr(": disk full: /small"))));
 }
 
 TEST_F(List, OnlyJobsThatGoBeforeAreNamedAndTheRestIsCounted) {

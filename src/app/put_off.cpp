@@ -1,0 +1,54 @@
+#include "app/put_off.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/printable_lines.hpp"
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+constexpr std::string_view again = ": asked for again at ", of_lane = "a lane of job ", lane_ended = " ended: ";
+
+// "12: …" -> 12, and what follows the separator.
+std::optional<model::JobId> job_before(std::string_view& text, std::string_view separator) {
+  const std::size_t end = text.find(separator);
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto job = parse_u64(text.substr(0, end));
+  if (job) text.remove_prefix(end + separator.size());
+  return job;
+}
+
+}  // namespace
+
+std::string put_off_text(model::JobId job, WallTime until) {
+  return fmt::format("job {}{}{}", job, again, format_iso(std::chrono::ceil<Seconds>(until)));
+}
+
+std::string lane_ended_text(model::JobId job, std::string_view why) {
+  return fmt::format("{}{}{}{}", of_lane, job, lane_ended, in_one_line(why));
+}
+
+std::vector<PutOff> put_off_in(std::string_view log, WallTime now) {
+  std::map<model::JobId, std::string> said;
+  std::map<model::JobId, PutOff> last;
+  for (std::string_view line : split_lines(log)) {
+    line = trim(line.substr(std::min(line.find(' '), line.size())));   // without its time
+    const bool is_lanes = line.starts_with(of_lane);
+    line.remove_prefix(std::min(line.find("job ") + std::string_view("job ").size(), line.size()));
+    if (const auto job = is_lanes ? job_before(line, lane_ended) : job_before(line, again)) {
+      if (is_lanes) said[*job] = std::string(line);
+      else if (const auto until = parse_iso(line)) last[*job] = {*job, *until, std::exchange(said[*job], {})};
+    }
+  }
+  std::vector<PutOff> all;
+  for (auto& [job, one] : last)
+    if (one.until > now) all.push_back(std::move(one));
+  return all;
+}
+
+}  // namespace thole::app

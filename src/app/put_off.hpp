@@ -1,0 +1,27 @@
+// Jobs whose GPUs could not be had at all: their runner asks again later, and says when in its log, where whoever looks at the
+// queue finds it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.hpp"
+#include "model/job.hpp"
+
+namespace thole::app {
+
+struct PutOff {
+  model::JobId job = 0;                          // and those of its request class
+  WallTime until{};
+  std::string why;                               // "": that was not said
+};
+
+// What the runner says, and its lane before it.
+std::string put_off_text(model::JobId job, WallTime until);
+std::string lane_ended_text(model::JobId job, std::string_view why);
+
+// By the lines of a log, each with its time before it; only what is still put off, the last of each job.
+std::vector<PutOff> put_off_in(std::string_view log, WallTime now);
+
+}  // namespace thole::app

@@ -1,0 +1,51 @@
+// What lies in the queue's directory for whoever only looks: what lanes and the runner have noted there.
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/stream.hpp"
+#include "host/queue/local_door.hpp"
+#include "model/boot.hpp"
+#include "model/lane_record.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr off_t log_tail = 64 * 1024;
+constexpr std::uint64_t least_room = 64 * 1024;  // a change of the store takes some pages of its log
+
+}  // namespace
+
+std::optional<port::NotedEnd> LocalDoor::noted_end(const model::Task& task) {
+  if (task.lane >= model::lane_of_untold) return std::nullopt;
+  const port::MappedRecord record = files_.map_record(static_cast<unsigned>(task.lane), false);
+  if (!record || record->magic != model::lane_magic) return std::nullopt;
+  for (const model::LanePlace& place : record->places) {
+    if (place.phase.load() != model::TaskPhase::ended || place.seal != model::end_seal(place)) continue;
+    if (place.job != task.job || place.task != task.index || place.runs != task.runs) continue;
+    port::NotedEnd end;
+    end.at = WallTime{Millis{place.ended_ms}};
+    if (place.exit_code >= 0) end.exit_code = place.exit_code;
+    if (place.signal >= 0) end.signal = place.signal;
+    return end;
+  }
+  return std::nullopt;
+}
+
+std::string LocalDoor::last_said() const {
+  const Fd log = open_at(AT_FDCWD, files_.runner_log().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!log) return "";
+  const off_t end = std::max<off_t>(::lseek(log.get(), 0, SEEK_END), 0);
+  if (::lseek(log.get(), std::max<off_t>(end - log_tail, 0), SEEK_SET) < 0) return "";
+  return read_all(log.get(), 2 * static_cast<std::size_t>(log_tail)).value_or("");
+}
+
+std::string LocalDoor::full_disk() const {
+  struct statvfs space {};
+  const bool told = ::statvfs(files_.directory().c_str(), &space) == 0 && space.f_blocks > 0;
+  return told && space.f_bavail * space.f_frsize < least_room ? files_.directory() : "";
+}
+
+}  // namespace thole::host

@@ -1,0 +1,28 @@
+"""A job whose GPUs cannot be had at all is asked for again later: what is said of it until then."""
+import json
+import re
+
+import pytest
+
+from queue_tools import Queue
+from run_tools import eventually
+
+
+@pytest.fixture
+def queue(tmp_path):
+    machine = tmp_path / "machine.json"
+    made = Queue(tmp_path, str(machine))
+    plain = json.loads(made("capture", env={"THOLE_MACHINE": "4xA100"}))
+    plain["gpus"][0]["health"] = "lost"
+    machine.write_text(json.dumps(plain))
+    return made
+
+
+def test_a_job_of_a_sick_gpu_does_not_start_next(queue):
+    job = queue.submit("-q", "--on", "0", "true")
+    waits = eventually(lambda: (w := queue.job(job)["waits"]) and w["kind"] == "again" and w, "it is put off")
+    assert re.match(r"asked for again in \d+s: 1 GPU on 0 asked for.*; GPU 0: lost", waits["why"]), waits
+    assert "asked for again in" in queue("jobs", job)
+    assert "asked for again in" in queue("why", "job", job)
+    assert "asked for again in" in queue.run("logs", job).stderr
+    queue("cancel", job)
