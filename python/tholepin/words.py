@@ -42,7 +42,16 @@ CHOICES = {
     "form": get_args(Form),
 }
 
-_SECONDS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SECONDS = {"": 1.0, "ms": 0.001} | {
+    word: number
+    for number, words in (
+        (1.0, "s sec secs second seconds"),
+        (60.0, "m min mins minute minutes"),
+        (3600.0, "h hr hrs hour hours"),
+        (86400.0, "d day days"),
+    )
+    for word in words.split()
+}
 _MOST = 65536  # of GPUs and of ranks
 _FOR_EVER_S = 1e12  # 30,000 years
 _LONGEST_S = 2e6  # 23 days: what poll() can count in milliseconds
@@ -74,14 +83,16 @@ def own(found: Any) -> Any:
 def seconds(duration: Duration, what: str = "time") -> float:
     """The seconds of a duration.
 
-    >>> seconds("1h30m"), seconds(2.5), seconds("200ms")
-    (5400.0, 2.5, 0.2)
+    >>> seconds("1h30m"), seconds("90min"), seconds(2.5), seconds("200ms")
+    (5400.0, 5400.0, 2.5, 0.2)
     """
     duration = own(duration)
     if isinstance(duration, (int, float)) and not isinstance(duration, bool):
         value = max(-1.0, min(duration, math.inf)) if abs(duration) > _FOR_EVER_S else float(duration)
     elif isinstance(duration, str):
-        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|[smhd]|$)", duration)
+        parts = re.findall(r"(\d+(?:\.\d+)?)([a-z]+|$)", duration)
+        if not all(unit in _SECONDS for _, unit in parts):
+            raise _mistake(what, duration, 'seconds, or a text such as "90s", "30m", "1h30m"')
         if not parts or "".join(n + unit for n, unit in parts) != duration or (len(parts) > 1 and parts[-1][1] == ""):
             raise _mistake(what, duration, 'seconds, or a text such as "90s", "30m", "1h30m"')
         value = sum(float(n) * _SECONDS[unit] for n, unit in parts)

@@ -1,5 +1,6 @@
 #include "base/time.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -9,8 +10,20 @@ namespace thole {
 
 namespace {
 
-struct TimeUnit { char letter; std::int64_t seconds; };
-constexpr TimeUnit units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+struct TimeUnit { std::string_view words; std::int64_t seconds; };   // the first word: as it is printed
+constexpr TimeUnit units[] = {{" d day days ", 86400},
+                              {" h hr hrs hour hours ", 3600},
+                              {" m min mins minute minutes ", 60},
+                              {" s sec secs second seconds ", 1}};
+
+// The unit that goes by this word ("90min", "2hours"), in seconds; a thousandth of a second is 0 of them.
+std::optional<std::int64_t> unit_named(std::string_view word) {
+  if (word == "ms") return 0;
+  for (const TimeUnit& unit : units)
+    if (!word.empty() && unit.words.find(fmt::format(" {} ", word)) != std::string_view::npos) return unit.seconds;
+  return std::nullopt;
+}
+
 constexpr double exact_enough = 1e-6;   // of a second or a thousandth, for 1.15h
 
 // Longer than any wait or job, and added to any clock it cannot overflow.
@@ -23,21 +36,18 @@ std::optional<double> seconds_in(std::string_view text) {
     return bare && *bare <= static_cast<double>(longest) ? bare : std::nullopt;
   }
   double total = 0;
-  // units must come in falling order, each once; a thousandth of a second counts as 0 of them
-  std::int64_t last_unit = longest;
+  std::int64_t last_unit = longest;              // units must come in falling order, each once
   while (!text.empty()) {
-    std::size_t number_end = text.find_first_not_of("0123456789.");
+    const std::size_t number_end = text.find_first_not_of("0123456789.");
     if (number_end == std::string_view::npos || number_end == 0) return std::nullopt;
-    auto value = parse_double(text.substr(0, number_end));
+    const auto value = parse_double(text.substr(0, number_end));
     text.remove_prefix(number_end);
-    const bool thousandths = text.starts_with("ms");
-    std::int64_t unit = 0;
-    for (TimeUnit known : units)
-      if (!thousandths && known.letter == text.front()) unit = known.seconds;
-    if (!value || (unit == 0 && !thousandths) || unit >= last_unit) return std::nullopt;
-    total += *value * (thousandths ? 0.001 : static_cast<double>(unit));
-    last_unit = unit;
-    text.remove_prefix(thousandths ? 2 : 1);
+    const std::size_t word_end = std::min(text.find_first_of("0123456789."), text.size());
+    const auto unit = unit_named(text.substr(0, word_end));
+    if (!value || !unit || *unit >= last_unit) return std::nullopt;
+    total += *value * (*unit == 0 ? 0.001 : static_cast<double>(*unit));
+    last_unit = *unit;
+    text.remove_prefix(word_end);
   }
   return total > static_cast<double>(longest) ? std::nullopt : std::optional(total);
 }
@@ -80,11 +90,11 @@ std::string format_duration(Seconds duration) {
   if (left < 0) left = -left;
   for (std::size_t i = 0; i < std::size(units); ++i) {
     if (left < units[i].seconds && i + 1 < std::size(units)) continue;
-    text += fmt::format("{}{}", left / units[i].seconds, units[i].letter);
+    text += fmt::format("{}{}", left / units[i].seconds, units[i].words[1]);
     left %= units[i].seconds;
     // Two figures are enough for people, and only neighbours: 2d3h, 1h20m, 1m5s.
     if (i + 1 < std::size(units) && left >= units[i + 1].seconds)
-      text += fmt::format("{}{}", left / units[i + 1].seconds, units[i + 1].letter);
+      text += fmt::format("{}{}", left / units[i + 1].seconds, units[i + 1].words[1]);
     break;
   }
   return text;

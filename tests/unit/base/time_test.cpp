@@ -24,6 +24,15 @@ TEST(Time, TakesDurations) {
     EXPECT_FALSE(parse_duration(bad)) << '"' << bad << '"';
 }
 
+TEST(Time, TakesUnitsAsPeopleWriteThem) {
+  struct {
+    const char* text;
+    long seconds;
+  } const cases[] = {{"90min", 5400}, {"1hour", 3600}, {"2hrs30mins", 9000}, {"3days", 259200}, {"10secs", 10}};
+  for (auto [text, seconds] : cases) EXPECT_EQ(parse_duration(text), Seconds(seconds)) << text;
+  for (auto bad : {"90 min", "1month", "1mi", "1minhour", "1min1m", "min", "1 hour"}) EXPECT_FALSE(parse_duration(bad)) << bad;
+}
+
 TEST(Time, TakesFractionsOfSeconds) {
   struct {
     const char* text;
