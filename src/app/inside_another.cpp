@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "app/selection.hpp"
 #include "base/error.hpp"
 #include "base/shell_kind.hpp"
 #include "base/text.hpp"
@@ -73,6 +74,25 @@ void refuse_to_wait_for_oneself(const Site& site, const model::Request& request,
     for (const model::Holding& holding : holdings)
       if (holding.id == first->id && holding.uid == first->uid) its.insert(holding.key);
     refuse(site, *first, its.size(), request.gpus, named);
+  }
+}
+
+std::string claim_that_keeps_from(const Overview& overview, const plan::Environment& environment,
+                                  const model::Request& request) {
+  const auto found = environment.find("THOLE_CLAIM");
+  if (found == environment.end() || request.gpus == 0) return "";
+  const std::string outermost = found->second.substr(0, found->second.find('/'));
+  try {
+    const plan::Selection selection = select_of_machine(overview, request);   // the masks are this claim's, not the job's
+    const auto is_ours = [&](const model::Holding& holding) {
+      return holding.id == outermost && holding.uid == overview.uid && !holding.shared;
+    };
+    const auto kept = std::ranges::count_if(selection.units, [&](std::size_t unit) {
+      return std::ranges::any_of(overview.units[unit].holdings, is_ours);
+    });
+    return kept > 0 && selection.units.size() - static_cast<std::size_t>(kept) < selection.count ? outermost : "";
+  } catch (const Error&) {                       // that it can never be had is told elsewhere
+    return "";
   }
 }
 

@@ -1,6 +1,7 @@
 #include "app/selection.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/refusal.hpp"
 #include "base/text.hpp"
@@ -35,6 +36,14 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
     check_share(request, *within);
   }
   return plan::eligible(request, snapshot, units, outer);
+}
+
+plan::Selection select_of_machine(const Overview& overview, const model::Request& request) {
+  std::vector<model::Unit> units;
+  for (const UnitOverview& row : overview.units) units.push_back(row.unit);
+  plan::Outer all;
+  all.visible.assign(units.size(), true);
+  return plan::eligible(request, overview.snapshot, units, all);
 }
 
 InUse in_use(const OuterClaim* around, const model::Request& request) {

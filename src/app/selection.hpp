@@ -6,12 +6,16 @@
 
 #include "app/acquire.hpp"
 #include "app/outer_claim.hpp"
+#include "app/overview.hpp"
 #include "plan/select.hpp"
 
 namespace thole::app {
 
 // What the outer allotment leaves; inside a claim (`within`) of that claim's. Throws NeverPossible when that is too little.
 plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within);
+
+// Of all that a look has shown, whatever masks this process has: for what is started elsewhere. Throws NeverPossible.
+plan::Selection select_of_machine(const Overview& overview, const model::Request& request);
 
 // Units that belong to the claim around this one and that it uses: what is seen on them bars nobody who claims within.
 struct InUse {

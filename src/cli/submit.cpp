@@ -4,11 +4,13 @@
 #include <map>
 
 #include "app/abandoned_code.hpp"
+#include "app/inside_another.hpp"
 #include "app/run.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
+#include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/submit_wish.hpp"
 #include "model/json_null.hpp"
@@ -142,6 +144,19 @@ class Copies {
   std::map<std::size_t, wire::CodeCopy> copies_;
 };
 
+// Of the first job that waits for what this runs inside.
+void tell_of_claim_around(Context& context, const app::Prepared& prepared, const app::Stored& stored) {
+  const auto& inside = context.wire.settings().environment;
+  if (!inside.contains("THOLE_CLAIM")) return;
+  const app::Overview overview = glance_over(context);
+  for (std::size_t i = 0; i < stored.jobs.size(); ++i) {
+    const std::string around = app::claim_that_keeps_from(overview, inside, prepared.submissions[i].spec.request);
+    if (around.empty()) continue;
+    return context.note(fmt::format("job {} starts when claim {}, inside which this runs, has ended: that has the GPUs",
+                                    stored.jobs[i].id, printable(around, 16)));
+  }
+}
+
 }  // namespace
 
 int submit(Context& context) {
@@ -159,6 +174,7 @@ int submit(Context& context) {
   } catch (const Error& error) {
     throw_unwritten(error, stored);
   }
+  tell_of_claim_around(context, prepared, stored);
   if (!stored.surroundings.empty()) context.warn(stored.surroundings);
   if (!stored.caution.empty()) context.warn(stored.caution);
   return 0;

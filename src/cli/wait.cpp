@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <iterator>
+#include <set>
 
+#include "app/inside_another.hpp"
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "app/job_parts.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/render_jobs.hpp"
 
@@ -50,6 +53,23 @@ model::Json to_json(const std::vector<app::JobPart>& ended) {
   return json;
 }
 
+// Of what waits for GPUs that are ours as long as this waits.
+void tell_of_waiting_for_oneself(Context& context, port::JobReader& jobs, const std::vector<port::Selection>& which) {
+  const auto& inside = context.wire.settings().environment;
+  if (!inside.contains("THOLE_CLAIM")) return;
+  port::JobQuery query;
+  query.ids = which;
+  query.unended_only = true;
+  std::set<std::uint64_t> asked;                 // of each request class one
+  for (const model::Job& job : jobs.jobs(query)) {
+    if (job.gpus == 0 || job.counts[model::TaskState::running] > 0 || !asked.insert(job.request_class).second) continue;
+    const std::string around = app::claim_that_keeps_from(glance_over(context), inside, jobs.spec(job.id).request);
+    if (around.empty()) continue;
+    return context.warn(fmt::format("job {} waits for GPUs of claim {}, inside which this waits: it cannot start before that "
+                                    "ends", job.id, printable(around, 16)));
+  }
+}
+
 }  // namespace
 
 int wait(Context& context) {
@@ -66,6 +86,7 @@ int wait(Context& context) {
   wish.going_on = &going;
   going.look();
   if (const app::Caution caution = app::of_originals(queue, which); !caution.empty()) context.warn(caution);
+  tell_of_waiting_for_oneself(context, queue.store, which);
   const app::Awaited awaited = app::await(queue.store, queue.clock, which, wish);
   if (awaited.why == app::Awaited::Why::interrupted) throw Error(ErrorCode::interrupted, "the wait was interrupted");
   if (awaited.why == app::Awaited::Why::timed_out)

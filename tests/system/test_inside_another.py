@@ -8,6 +8,7 @@ import pytest
 import claim_box
 import hostile
 from claim_box import thole
+from queue_tools import Queue
 from run_tools import THOLE, Started, eventually, python
 
 # Python hands no descriptors to what it starts.
@@ -43,6 +44,23 @@ def test_root_inside_anothers_claim_is_told_whose_it_is(surrounding, start):
         beside = lab.thole("root", "run", "-q", "--in", claim, "--", *start, "env", *unset, lab.program, "run", "-q",
                            "--no-wait", "-g", "2", "--", "echo", "beside")
         assert beside.stdout == "beside\n", beside.stderr
+
+
+@pytest.mark.parametrize("start", ['exec "$0" run -q -g 2 -- bash -c', 'eval "$("$0" claim -q -g 2 --shell)"; bash -c'],
+                         ids=["run", "claim --shell"])
+def test_who_waits_inside_for_a_job_of_the_queue_that_wants_the_same_gpus_is_told(tmp_path, start):
+    queue = Queue(tmp_path, "2xA100")
+    inside = ('"$0" submit -n inner -g 1 -- true; "$0" wait --timeout 0.2s inner; "$0" submit -q -g 0 -- true; '
+              '"$0" wait --timeout 30s last; echo "$THOLE_CLAIM"')
+    done = subprocess.run(["bash", "-c", f"{start} '{inside}' \"$0\"", THOLE], env=queue.env, cwd=queue.work,
+                          capture_output=True, text=True, timeout=60)
+    claim = done.stdout.split()[-1]
+    assert f"job 1 starts when claim {claim}, inside which this runs, has ended" in told(done)
+    assert told(done).count(f"job 1 waits for GPUs of claim {claim}, inside which this waits") == 1, done.stderr
+    assert "job 2" not in done.stderr, "one without a GPU waits for nobody"
+    queue("wait", "inner")
+    beside = queue.run("run", "-q", "-g", "1", "sh", "-c", f"{THOLE} submit -q -g 1 true; {THOLE} wait")
+    assert beside.returncode == 0 and "claim" not in beside.stderr, "there is another GPU for it"
 
 
 def test_in_a_user_namespace_of_ones_own_ones_claim_is_told():
