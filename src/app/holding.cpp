@@ -343,7 +343,9 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   const bool perhaps_a_jobs = search.job_of_lane && claim.pid > 0 && claim.uid == search.uid;
   if (const auto job = perhaps_a_jobs ? search.job_of_lane(claim.pid) : std::nullopt)
     throw Error(ErrorCode::unavailable, fmt::format("claim {} is job {}'s of your queue", claim.id, *job))
-        .about(printable(word, 60)).hint(fmt::format("it ends with that: thole cancel {}", *job));
+        .about(printable(word, 60))
+        .hint(fmt::format("it ends with that: thole cancel {0}; its limit is the job's (submit --time), and stands still "
+                          "while it is paused: thole pause {0}", *job));
   return claim;
 }
 

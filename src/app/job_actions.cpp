@@ -171,7 +171,8 @@ Caution edit(Queue queue, const std::vector<Job>& jobs, const port::TermsChange&
     const bool running = job.counts[TaskState::running] > 0;
     throw Error(ErrorCode::usage,
                 fmt::format("job {} has {}: only what has not started can be changed", job.id, running ? "started" : "ended"))
-        .hint(running ? fmt::format("thole cancel {} ends it", job.id)
+        .hint(running ? fmt::format("what runs keeps its terms; thole pause {0} stops it, and its limit, for a while; "
+                                    "thole cancel {0} ends it", job.id)
                       : fmt::format("thole retry {} queues again what has not succeeded", job.id));
   }
   if (change.after) check_circle(queue.store, jobs, *change.after);

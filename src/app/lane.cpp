@@ -402,7 +402,8 @@ void Lane::over(const port::TaskOver& over) {
   const Millis ran = std::max(Millis{0}, now - running.started);
   const std::string next = end.state != model::TaskState::queued ? ""
                            : end.ready ? "runs again at " + format_iso(*end.ready) : "runs again";
-  end.log_length = ports_.logs.end(running.log, footer_text({over, ran, now, peak_gpu, end.reason, next}));
+  const std::string own_line = ports_.logs.tail(running.log, 1).ends_with('\n') ? "" : "\n";
+  end.log_length = ports_.logs.end(running.log, own_line + footer_text({over, ran, now, peak_gpu, end.reason, next}));
   ends_.push_back(std::move(end));
   running_.erase(found);
 }

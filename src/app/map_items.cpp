@@ -66,6 +66,9 @@ ItemSource::Next ItemLines::next(std::vector<std::string>& cells) {
     ssize_t n;
     do { n = ::read(file_.get(), buffer_.data() + used, one_read); } while (n < 0 && errno == EINTR);
     buffer_.resize(used + (n > 0 ? static_cast<std::size_t>(n) : 0));
+    if (n < 0 && errno == EIO && ::isatty(file_.get()))
+      throw Error(ErrorCode::unavailable, "the items cannot be read from the terminal by what runs in the background")
+          .hint("give them by a file (-a FILE), a pipe or :::, or leave the command in the foreground");
     if (n < 0 && errno != EAGAIN) throw Error(ErrorCode::unavailable, "cannot read the items").about(name_).because(errno);
     over_ = n == 0;
   }

@@ -7,6 +7,7 @@
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "app/job_parts.hpp"
+#include "app/notify.hpp"
 #include "app/queue_ports.hpp"
 #include "app/untold_tasks.hpp"
 #include "app/why.hpp"
@@ -190,6 +191,9 @@ class Account {
       else if (count > some.size())
         say(fmt::format("{} more {}: thole jobs {} --tasks", count - some.size(), to_string(state), job_.id));
     }
+    if (job_.ended)
+      if (const std::string status = notify_failure_in(queue_.door.last_said(), job_.id); !status.empty())
+        say(fmt::format("its --notify command failed: exit status {}", printable(status, 20)));
     if (counts_.ended() == all() && counts_[TaskState::done] == all())
       say(fmt::format("{}{}", all() == 1 ? "it succeeded" : fmt::format("all {} tasks succeeded", all()),
                       job_.ended ? ", " + format_local(*job_.ended, now_) : ""));

@@ -54,6 +54,21 @@ std::vector<SoftLimit> limits_of(std::span<const std::string> words) {
   return limits;
 }
 
+std::string in_words(const SoftLimit& limit, std::uint64_t value) {
+  struct Words { std::string_view name, what; bool bytes; char option; };
+  constexpr Words words[] = {{"as", "address space", true, 'v'},     {"core", "a core dump", true, 'c'},
+                             {"cpu", "seconds of CPU time", false, 't'}, {"data", "data segment", true, 'd'},
+                             {"fsize", "a file", true, 'f'},         {"memlock", "locked memory", true, 'l'},
+                             {"nofile", "open files", false, 'n'},   {"nproc", "processes", false, 'u'},
+                             {"rss", "resident memory", true, 'm'},  {"stack", "stack", true, 's'}};
+  const auto found = std::ranges::find(words, std::string_view(limit.name), &Words::name);   // as people know them
+  if (found == std::end(words)) return fmt::format("at most {} of {} (ulimit)", value, limit.name);
+  const bool small = value < 1 << 20;
+  const std::string size = !found->bytes ? std::to_string(value)
+                           : small       ? fmt::format("{} bytes", value) : format_mib(value >> 20);
+  return fmt::format("at most {} {}{} (ulimit -{})", size, found->bytes ? "of " : "", found->what, found->option);
+}
+
 void set_soft_limits(std::span<const SoftLimit> limits) {
   for (const SoftLimit& limit : limits) set_one(limit.resource, limit.value);
 }

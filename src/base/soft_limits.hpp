@@ -14,6 +14,9 @@ struct SoftLimit {
   std::uint64_t value = 0;                       // RLIM_INFINITY: none
 };
 
+// "at most 195 GiB of address space (ulimit -v)"
+std::string in_words(const SoftLimit& limit, std::uint64_t value);
+
 std::vector<SoftLimit> soft_limits();            // of this process, all of them
 
 // To be kept: "cpu=77"; what is unlimited is left out. Read again, what this build does not know is passed over.

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <span>
 
+#include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -33,6 +34,8 @@ std::string tell(const port::Altered& job, const Saying& saying) {
   return text;
 }
 
+constexpr std::size_t most_told = 20;            // jobs with a line of their own
+
 // Retry lifts the hold of a job of which nothing was left to start. Another one keeps also what is queued again.
 std::string hold_left(port::JobReader& jobs, const port::Altered& altered, const Saying& saying) {
   if (saying.verb != port::Verb::retry) return "";
@@ -40,7 +43,19 @@ std::string hold_left(port::JobReader& jobs, const port::Altered& altered, const
   return job && job->terms.held ? fmt::format(", and held like the rest of it: thole resume {}", altered.job) : "";
 }
 
-constexpr std::size_t most_told = 20;            // jobs with a line of their own
+// `resume` is of what is held, `continue` of what is paused: who has taken one for the other is told.
+std::string other_way_on(port::JobReader& jobs, const std::vector<port::Selection>& which, const Saying& saying) {
+  if (saying.verb != port::Verb::resume && saying.verb != port::Verb::proceed) return "";
+  for (const model::Job& job : app::jobs_of(jobs, which)) {
+    if (saying.verb == port::Verb::proceed && app::counts_of(job)[model::TaskState::held] > 0)
+      return fmt::format("; what is held is let go by: thole resume {}", job.id);
+    if (saying.verb == port::Verb::proceed || job.counts[model::TaskState::running] == 0) continue;
+    const auto running = jobs.tasks(job.id, 0, most_told, {model::TaskState::running});
+    if (std::ranges::any_of(running, &model::Task::paused))
+      return fmt::format("; what is paused goes on by: thole continue {}", job.id);
+  }
+  return "";
+}
 
 std::string tell_rest(std::span<const port::Altered> jobs, const Saying& saying) {
   std::uint64_t changed = 0, running = 0;
@@ -83,7 +98,7 @@ int alter(Context& context, const Saying& saying) {
   }
   std::vector<port::Altered> changed;            // jobs with nothing to do are not named: "cancel all" says what it did
   std::ranges::copy_if(altered, std::back_inserter(changed), [](const port::Altered& job) { return job.changed > 0; });
-  if (changed.empty()) context.note(saying.nothing);
+  if (changed.empty()) context.note(saying.nothing + other_way_on(queue.store, which, saying));
   else if (given_up) context.note("what still runs of it is not ended by this, and may have its GPUs");
   for (std::size_t i = 0; i < changed.size() && (i < most_told || changed.size() == most_told + 1); ++i)
     context.note(tell(changed[i], saying) + hold_left(queue.store, changed[i], saying));

@@ -15,11 +15,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "app/selection.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/foreign.hpp"
+#include "cli/overview.hpp"
 #include "cli/table.hpp"
 #include "cli/words.hpp"
 #include "wire/carry.hpp"
@@ -167,9 +169,17 @@ void refuse_anothers_home(fs::path at, uid_t uid) {
       .hint("sudo -H -u " + shell_quote(user) + " thole jupyter install, or JUPYTER_DATA_DIR=…");
 }
 
+// Where the machine's GPUs are known: each start of the kernel would be refused.
+void refuse_what_never_starts(Context& context) {
+  const app::Overview overview = glance_over(context);
+  if (overview.units.empty()) return;
+  static_cast<void>(app::select_of_machine(overview, context.invocation.request));
+}
+
 int install(Context& context) {
   const fs::path root = context.wire.places().jupyter_kernels();
   const JupyterOptions& options = context.invocation.jupyter;
+  refuse_what_never_starts(context);
   const std::string python = python_of(context), environment = environment_name(python);
   require_ipykernel(context, python);
   const unsigned gpus = context.invocation.request.gpus;

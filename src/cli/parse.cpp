@@ -272,6 +272,8 @@ class Parser {
 
   void check_request() {
     model::Request& request = result_.request;
+    if (given("gpus") && request.gpus == 0 && given("on"))
+      throw Error(ErrorCode::usage, "-g 0 asks for no GPU, and --on names some").hint("one of the two");
     if (request.share && !request.memory_mib)
       throw Error(ErrorCode::usage, "--share needs a memory budget").hint("such as: --share --memory 8G");
     if (given("share-with") && !request.share) throw Error(ErrorCode::usage, "--share-with goes with --share");

@@ -1,6 +1,7 @@
 #include "app/run.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -43,6 +44,18 @@ void say_how_it_ended(const Context& context, const port::Ended& ended) {
   if (ended.released) context.warn("the command was ended: its claim was released");
 }
 
+// What a multiplexer starts lives in its server, which ends with this command, and that ends when it is detached. For people at
+// a terminal; where it is told to attach or to list no server begins.
+void say_of_multiplexers(const Context& context) {
+  const std::vector<std::string>& words = context.invocation.words;
+  const std::string name = last_part(words.front());
+  const bool tmux = name == "tmux" && (words.size() == 1 || words[1].starts_with("new"));
+  const bool screen = name == "screen" && (words.size() == 1 || words[1] == "-S");
+  if ((!tmux && !screen) || !::isatty(STDERR_FILENO)) return;
+  context.note(fmt::format("when {0} is detached, this command is over, and what runs in it is ended; to come back to it: "
+                           "start {0} first, and thole run in it", name));
+}
+
 }  // namespace
 
 int run(Context& context) {
@@ -61,6 +74,7 @@ int run(Context& context) {
 
   const std::vector<int> cancel{context.wire.interruption()};
   try_status_file(context);
+  if (!wanted.linger) say_of_multiplexers(context);
   Progress progress(context);
   port::Ended ended;
   try {

@@ -24,7 +24,9 @@ namespace {
 constexpr std::size_t most_of_script = 1 << 20;  // directives stand at the top
 constexpr std::size_t most_of_input = 1 << 30;
 
-std::string read_input(const std::string& path) {
+std::string read_input(const Context& context, const std::string& path, std::string_view what) {
+  if (path == "-" && ::isatty(STDIN_FILENO))
+    context.note(fmt::format("reading {} from the terminal; Ctrl-D ends {}", what, what == "lines" ? "them" : "it"));
   const Fd file(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);
   std::optional<std::string> text = read_all(file.get(), most_of_input + 1);
@@ -144,8 +146,8 @@ app::SubmitWish wish_of(const Context& context, const Invocation& line) {
   wish.array = options.array;
   wish.after = options.after;
   wish.env = options.env;
-  if (!options.csv.empty()) wish.csv = {shown_name(options.csv), read_input(options.csv)};
-  if (!options.lines.empty()) wish.lines = {shown_name(options.lines), read_input(options.lines)};
+  if (!options.csv.empty()) wish.csv = {shown_name(options.csv), read_input(context, options.csv, "the table")};
+  if (!options.lines.empty()) wish.lines = {shown_name(options.lines), read_input(context, options.lines, "lines")};
   wish.if_absent = options.if_absent;
   wish.snapshot = options.snapshot;
   return wish;
@@ -167,7 +169,7 @@ std::vector<app::SubmitWish> from_file(const Context& context) {
   if (!typed.words.empty()) throw Error(ErrorCode::usage, "submit: a command and --file exclude each other");
   const std::string& path = typed.queue.submit.file;
   std::vector<app::SubmitWish> wishes;
-  for (const FileJob& job : read_job_file(read_input(path), shown_name(path))) {
+  for (const FileJob& job : read_job_file(read_input(context, path, "the file of jobs"), shown_name(path))) {
     std::vector<std::string> words = job.options;
     words.insert(words.end(), typed.typed.begin(), typed.typed.end());
     words.emplace_back("--");

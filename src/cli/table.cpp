@@ -57,7 +57,7 @@ constexpr Option request_rows[] = {
   {0, "beside", "WHOSE", "take a GPU although unclaimed processes use it: none, mine or any (default none; mine with --share)",
    [](I& i, const W& w) { i.request.beside = *model::parse_beside(choice_of(w, "none|mine|any")); },
    Offer::choices, "none|mine|any"},
-  {0, "max-load", "PERCENT", "with --beside: at most this utilisation (default 50%)",
+  {0, "max-load", "PERCENT", "with --beside: at most this utilisation, such as 20%; 0.2 means the same (default 50%)",
    [](I& i, const W& w) { i.request.max_load_percent = percent_of(w); }},
   {0, "max-memory", "PERCENT", "with --beside: at most this much of the memory in use (default 50%)",
    [](I& i, const W& w) { i.request.max_memory_percent = percent_of(w); }},

@@ -244,11 +244,13 @@ void Narrowing::by_memory() {
     return memory && *memory >= context && *memory - context >= *request_.memory_mib;
   });
   if (!too_few()) return;
-  std::string need = format_mib(*request_.memory_mib);
+  const bool look_alike = format_mib(*request_.memory_mib) == format_mib(largest);   // 81921 MiB, and 80.0 GiB
+  const auto text_of = [&](std::uint64_t mib) { return look_alike ? fmt::format("{} MiB", mib) : format_mib(mib); };
+  std::string need = text_of(*request_.memory_mib);
   if (context) need += " (and " + format_mib(context) + " for its context)";
   if (unknown && largest == 0) refuse("the memory of those that would do cannot be read, so " + need + " cannot be promised");
   refuse(fmt::format("{} of those that would do {} {}", count(), count() == 1 ? "has" : "have", need),
-         "the largest has " + format_mib(largest));
+         "the largest has " + text_of(largest));
 }
 
 void Narrowing::whole_only() {

@@ -48,7 +48,7 @@ def test_a_job_has_the_soft_limits_of_where_it_was_submitted(queue):
 def test_what_a_job_cannot_have_back_is_said(queue):
     runner = runner_of_somebody(queue, "ulimit -t 77; nice -n 5")
     said = queue.run("submit", "-q", "-g", "0", "--", "true").stderr
-    for part in (f"process {runner}", "at most 77 of cpu", "a nice value of", "empty for 5 s"):
+    for part in (f"process {runner}", "at most 77 seconds of CPU time (ulimit -t)", "a nice value of", "empty for 5 s"):
         assert part in said, said
     for part in ("fsize", "groups", "privileges", "another view"):
         assert part not in said, said

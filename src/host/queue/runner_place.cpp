@@ -78,7 +78,7 @@ std::vector<std::string> had_from_runner(pid_t runner) {
   for (const SoftLimit& limit : soft_limits()) {
     rlimit theirs{RLIM_INFINITY, RLIM_INFINITY};
     ::prlimit(runner, static_cast<decltype(RLIMIT_CPU)>(limit.resource), nullptr, &theirs);
-    if (theirs.rlim_max < limit.value) had.push_back(fmt::format("at most {} of {} (ulimit)", theirs.rlim_max, limit.name));
+    if (theirs.rlim_max < limit.value) had.push_back(in_words(limit, theirs.rlim_max));
   }
   errno = 0;
   const int nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(runner));

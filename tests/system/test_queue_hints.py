@@ -1,0 +1,53 @@
+"""What the queue's commands say that leads on: of what has gone wrong unseen, and of the verb that was meant."""
+import pytest
+
+from queue_tools import Queue
+from run_tools import eventually
+
+
+@pytest.fixture
+def queue(tmp_path):
+    return Queue(tmp_path)
+
+
+def told(done):
+    assert done.returncode in (0, 64, 69), done
+    return " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize("command, status", [("exit 3", "3"), ("no-such-mailer me", "127"), ("if", "2")])
+def test_a_command_of_notify_that_fails_is_told(queue, command, status):
+    job = queue.submit("-q", "-g", "0", "--notify", command, "true")
+    queue("wait", job)
+    said = f"its --notify command failed: exit status {status}"
+    eventually(lambda: said in told(queue.run("why", "job", job)), "why says so")
+    well = queue.submit("-q", "-g", "0", "--notify", "echo told > told", "true")
+    queue("wait", well)
+    eventually(lambda: (queue.work / "told").exists(), "it was run")
+    assert "--notify" not in told(queue.run("why", "job", well))
+
+
+def test_the_last_lines_of_a_log_are_lines_of_their_own(queue):
+    open_line, whole = queue.submit("-q", "-g", "0", "printf", "abc"), queue.submit("-q", "-g", "0", "echo", "abc")
+    queue("wait", open_line, whole)
+    for job in (open_line, whole):
+        *_, before, last = queue("logs", job).splitlines()
+        assert (before, last[:8]) == ("abc", "# ended "), (before, last)
+
+
+def test_who_means_another_verb_is_led_to_it(queue):
+    with queue.gate() as gate:
+        runs = queue.submit("-q", "-g", "1", "cat", gate.name)
+        queue.reaches(runs, "running")
+        held = queue.submit("-q", "--hold", "-g", "1", "true")
+        assert "nothing is paused; what is held is let go by: thole resume" in told(queue.run("continue", held))
+        edited = told(queue.run("edit", runs, "-t", "1h"))
+        assert f"thole pause {runs} stops it" in edited and f"thole cancel {runs} ends it" in edited
+        [claim] = queue.json("status")["claims"]
+        extended = told(queue.run("extend", claim["id"], "1h"))
+        assert f"thole cancel {runs}" in extended and f"thole pause {runs}" in extended
+        queue("pause", runs)
+        assert f"nothing is held; what is paused goes on by: thole continue {runs}" in told(queue.run("resume", runs))
+        queue("continue", runs)
+        queue("resume", held)
+    queue("wait", runs, held)
