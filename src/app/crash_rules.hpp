@@ -18,7 +18,7 @@ struct Ended {
   WallTime at{};
   std::optional<std::uint64_t> peak_memory_kib, peak_gpu_mib;
 };
-struct Unknown {                                 // it began, and nobody saw its end
+struct Unknown {                                 // it began, or that cannot be told, and nobody saw its end
   model::Boot boot = model::Boot::this_one;      // under which it began; of another one nothing lives
 };
 struct Untold {};                                // whether it began: perhaps this is another boot
@@ -26,7 +26,9 @@ using Remains = std::variant<NeverBegan, Ended, Unknown, Untold>;
 
 // `record`: null where it is missing. `boot`: under which it was written.
 // `store`: JobWork::origin() of the task's; a lane of another one says nothing of it. 0: not asked.
-Remains remains_of(const model::Task& task, const model::LaneRecord* record, model::Boot boot, std::uint32_t store = 0);
+// `is_copy`: the record may be of another moment than the store.
+Remains remains_of(const model::Task& task, const model::LaneRecord* record, model::Boot boot, std::uint32_t store = 0,
+                   bool is_copy = false);
 
 // Where a lane has noted this run of the task; null where it has not.
 model::LanePlace* place_of(const model::Task& task, model::LaneRecord* record);

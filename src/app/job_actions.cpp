@@ -36,8 +36,6 @@ Caution told(const std::function<void()>& tell) {
 constexpr std::size_t most_unseen = 5;           // tasks that are named
 constexpr std::uint64_t most_looked_at = 128;    // running tasks of a job that is waited for
 
-std::string mark_of(HashKey secret, const model::Task& task) { return task_mark(secret, task.job, task.index, task.runs); }
-
 std::string all_names(const std::map<model::JobId, std::vector<model::TaskIndex>>& tasks) {
   std::vector<std::string> names;
   for (const auto& [job, some] : tasks) names.push_back(names_of(job, some));
@@ -52,7 +50,7 @@ Caution of_unseen(Queue queue, const std::vector<std::vector<model::Task>>& runn
   const HashKey secret = queue.store.secret();
   for (const std::vector<model::Task>& tasks : running)
     for (const model::Task& task : tasks) {
-      const auto unseen = names.size() <= most_unseen ? queue.door.unseen(task, mark_of(secret, task)) : std::nullopt;
+      const auto unseen = names.size() <= most_unseen ? queue.door.unseen(task, task_mark(secret, task)) : std::nullopt;
       if (!unseen) continue;
       names.push_back(fmt::format("{}.{}", task.job, task.index));
       if (names.size() <= most_unseen) unseen_tasks[task.job].push_back(task.index);
@@ -114,7 +112,7 @@ Caution of_originals(Queue queue, const std::vector<port::Selection>& which) {
         return its_job && (!one.tasks || (one.tasks->first <= task.index && task.index <= one.tasks->second));
       };
       if (!which.empty() && std::ranges::none_of(which, selects_it)) return true;
-      const auto unseen = queue.door.unseen(task, mark_of(secret, task));
+      const auto unseen = queue.door.unseen(task, task_mark(secret, task));
       return !unseen || unseen->by != port::UnseenBy::original;
     });
   }
@@ -130,7 +128,7 @@ Alteration give_up(Queue queue, const std::vector<port::Selection>& which) {
       const auto tasks = one.tasks.value_or(std::pair(model::TaskIndex{0}, job.tasks - 1));
       for (const model::Task& task : queue.store.tasks(job.id, tasks.first, job.tasks, {TaskState::running})) {
         if (task.index > tasks.second) break;
-        const auto unseen = queue.door.unseen(task, mark_of(secret, task));
+        const auto unseen = queue.door.unseen(task, task_mark(secret, task));
         const std::string name = fmt::format("{}.{}", task.job, task.index);
         if (!unseen)
           throw Error(ErrorCode::usage, fmt::format("task {} is seen from here, and runs: nothing has to be forced", name))

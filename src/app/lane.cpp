@@ -343,8 +343,8 @@ port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string
   port::ProcessSpec spec = spec_with(acquired_, variables_, ports_.carry);
   spec.argv = std::move(argv);
   spec.base = &spec_.environment;
-  // The path is for programs of earlier builds, which look for the whole word.
-  spec.set["THOLE_TASK"] = task_mark(secret_, running.task.job, running.task.index, running.task.runs) + ports_.queue;
+  spec.set["THOLE_TASK"] = task_mark(secret_, running.task.job, running.task.index, running.task.runs) +
+                           port::word_of_lane(seat_.record->number) + ports_.queue;
   spec.set["THOLE_JOB"] = std::to_string(running.task.job);
   spec.set["THOLE_TASK_INDEX"] = std::to_string(running.task.index);
   spec.set["THOLE_RUN"] = std::to_string(running.task.tries);
@@ -504,11 +504,6 @@ LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, const model::Job
     ports.say(lane_ended_text(first.id, error.full()));
     return LaneEnd::no_claim;
   }
-}
-
-std::string task_mark(HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs) {
-  const std::string start = fmt::format("{}.{}.{}", job, task, runs);
-  return fmt::format("{}.{:016x}@", start, keyed_hash(secret, start));
 }
 
 }  // namespace thole::app

@@ -40,25 +40,23 @@ Millis for_all(SteadyTime time) {
 
 }  // namespace
 
-void Orphans::take_up(const model::Task& task, std::shared_ptr<model::LaneRecord> record) {
-  Orphan orphan{.task = task, .record = std::move(record)};
-  orphan.run.mark = task_mark(secret_, task.job, task.index, task.runs);
-  orphans_.push_back(std::move(orphan));
+void Orphans::take_up(const model::Task& task, LeftRecord left) {
+  orphans_.push_back({.task = task, .record = std::move(left.record), .is_copy = left.is_copy});
 }
 
 // How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
 void Orphans::trace(Orphan& orphan) {
   model::LaneRecord* record = orphan.record.get();
-  if (orphan.task.lane < model::lane_of_untold) orphan.run.lane = static_cast<unsigned>(orphan.task.lane);
+  orphan.run = {.mark = task_mark(secret_, orphan.task)};
+  port::put_lane(orphan.run, record, orphan.is_copy);
   if (!record) return;
   boots_.learn(*record, static_cast<bool>(orphan.lock));
   orphan.boot = boots_.of(model::boot_of(*record));
-  const model::LanePlace* place = place_of(orphan.task, record);
-  if (!place || orphan.boot == model::Boot::another) return;
-  const auto command = model::noted_command(*record, static_cast<std::size_t>(place - record->places.data()), orphan.boot);
+  if (orphan.boot == model::Boot::another) return;
   orphan.run.pid_namespace = model::pid_namespace_of(*record);
-  orphan.run.queue = model::queue_of(*record);
-  orphan.run.file = record->file;
+  const model::LanePlace* place = place_of(orphan.task, record);
+  if (!place) return;
+  const auto command = model::noted_command(*record, static_cast<std::size_t>(place - record->places.data()), orphan.boot);
   orphan.run.command = command.pid;
   orphan.run.identity = command.identity;
 }
@@ -78,12 +76,12 @@ std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
   if (orphan.task.lane < model::lane_of_untold)
     orphan.lock = std::move(ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane)).end);
   trace(orphan);
-  Remains remains = remains_of(orphan.task, orphan.record.get(), orphan.boot, store_);
-  const auto* unknown = std::get_if<Unknown>(&remains);
-  if (std::holds_alternative<Ended>(remains) || (unknown && unknown->boot == model::Boot::another)) return remains;
-  refuse_untold(orphan, remains);
+  Remains left = remains(orphan);
+  const auto* unknown = std::get_if<Unknown>(&left);
+  if (std::holds_alternative<Ended>(left) || (unknown && unknown->boot == model::Boot::another)) return left;
+  refuse_untold(orphan, left);
   if (unknown) find_living(orphan);
-  if (!lives(orphan)) return remains;
+  if (!lives(orphan)) return left;
   go_on_counting(orphan);
   go_on_ending(orphan);
   orphan.looked_at = true;
@@ -96,9 +94,9 @@ std::optional<Remains> Orphans::look_at(Orphan& orphan) {
   if (any_ended(orphan.processes)) find_living(orphan);
   if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
   if (lives(orphan)) return std::nullopt;
-  Remains remains = remains_of(orphan.task, orphan.record.get(), orphan.boot, store_);
-  if (std::holds_alternative<Unknown>(remains)) find_living(orphan);
-  return lives(orphan) ? std::nullopt : std::optional(std::move(remains));
+  Remains left = remains(orphan);
+  if (std::holds_alternative<Unknown>(left)) find_living(orphan);
+  return lives(orphan) ? std::nullopt : std::optional(std::move(left));
 }
 
 // The lock is the lane's: of several tasks it does not tell which of them has it. One that was seen to live, and is seen no
@@ -183,7 +181,7 @@ void Orphans::next_step_against(Orphan& orphan) {
   ending->job = orphan.task.job;
   ending->task = orphan.task.index;
   ending->runs = orphan.task.runs;
-  ending->run = model::run_seal(*place_of(orphan.task, orphan.record.get()), orphan.run.mark);
+  ending->run = model::run_seal(*place_of(orphan.task, orphan.record.get()), task_mark(secret_, orphan.task));
   ending->told_ms = for_all(now).count();
   ending->flags = (orphan.over_time ? model::ending_for_limit : 0) | (orphan.was_told_to_end ? model::ending_was_heard : 0);
   ending->steps.store(orphan.step);
@@ -199,7 +197,8 @@ void Orphans::go_on_ending(Orphan& orphan) {
   const auto is_of = [&](const std::string& mark) {
     return ending->run == model::run_seal(*place_of(orphan.task, orphan.record.get()), mark);
   };
-  if (!is_of(orphan.run.mark) && !is_of(orphan.run.mark + ports_.queue)) return;   // the latter: by an earlier build
+  const std::string mark = task_mark(secret_, orphan.task);
+  if (!is_of(mark) && !is_of(mark + ports_.queue)) return;   // the latter: by an earlier build
   orphan.step = steps;
   orphan.over_time = (ending->flags & model::ending_for_limit) != 0;
   orphan.was_told_to_end = (ending->flags & model::ending_was_heard) != 0;

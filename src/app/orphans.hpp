@@ -14,6 +14,12 @@
 
 namespace thole::app {
 
+// What a dead lane has left.
+struct LeftRecord {
+  std::shared_ptr<model::LaneRecord> record{};   // null where it is missing
+  bool is_copy = false;                          // of another queue's
+};
+
 class Orphans {
  public:
   explicit Orphans(const QueuePorts& ports) : ports_(ports) {}
@@ -25,9 +31,8 @@ class Orphans {
 
   model::Boots& boots() { return boots_; }
 
-  // A task that the store says runs in a lane that is dead; `record`: what that one has left, null where it is missing. The
-  // next look settles it.
-  void take_up(const model::Task& task, std::shared_ptr<model::LaneRecord> record);
+  // A task that the store says runs in a lane that is dead. The next look settles it.
+  void take_up(const model::Task& task, LeftRecord left);
 
   // Throws what the store throws. One that cannot be looked at is no worse for the others.
   void look_after();
@@ -49,6 +54,7 @@ class Orphans {
   struct Orphan {
     model::Task task;
     std::shared_ptr<model::LaneRecord> record;
+    bool is_copy = false;                        // of another queue's lane
     port::RunTrace run{};
     model::Boot boot = model::Boot::this_one;    // of its record
     bool looked_at = false;                      // what follows is known
@@ -72,6 +78,9 @@ class Orphans {
   std::optional<Remains> look_at(Orphan& orphan);
   std::optional<Remains> first_look_at(Orphan& orphan);
   void trace(Orphan& orphan);
+  Remains remains(const Orphan& orphan) const {
+    return remains_of(orphan.task, orphan.record.get(), orphan.boot, store_, orphan.is_copy);
+  }
   void refuse_untold(const Orphan& orphan, const Remains& remains) const;
   void say_untold(const Orphan& orphan, const std::string& text) const;
   bool lives(const Orphan& orphan) const;

@@ -36,7 +36,8 @@ struct QueuePorts {
 
 // The mark of one start of a task, with which the word begins in its environment and that of all it starts (THOLE_TASK). It
 // ends what bears it and keeps a task running, so it can be known only from the queue's own file (`secret`) or from this very
-// start of the task. The path of the queue is no part of it: it has several, by links and mounts.
+// start of the task. Behind it are the number of the lane, which no copy of the queue has, and for people the queue's path.
 std::string task_mark(HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs);
+std::string task_mark(HashKey secret, const model::Task& task);
 
 }  // namespace thole::app

@@ -62,6 +62,7 @@ class Runner {
     Fd end;                                      // readable, or hung up, when its process has ended; empty for want of one
     Fd mail;                                     // to tell it
     port::MappedRecord record{nullptr, nullptr};
+    bool is_copy = false;                        // of another queue's
 
     model::JobId job() const { return record ? record->job.load() : state.job; }
   };
@@ -103,7 +104,7 @@ class Runner {
   const RunnerOptions& options_;
   port::RunnerSeat seat_;
   std::map<unsigned, LaneKnown> lanes_;
-  std::map<unsigned, std::shared_ptr<model::LaneRecord>> unsettled_;   // of dead lanes
+  std::map<unsigned, LeftRecord> unsettled_;     // of dead lanes
   std::set<unsigned> unknown_;                   // lanes that cannot be looked at: neither dead nor living, and not to be used
   bool tasks_unknown_ = false;                   // the store says that tasks run in these
   Orphans orphans_{ports_};
@@ -134,11 +135,11 @@ void Runner::adopt() {
     } else if (view.process) {
       adopt_lane(std::move(view));
     } else {
-      unsettled_.emplace(view.number, std::move(view.record));
+      unsettled_.emplace(view.number, LeftRecord{std::move(view.record), view.is_copy});
     }
   }
   for (const model::Task& task : ports_.jobs.running())
-    if (!known.contains(task.lane)) unsettled_.emplace(static_cast<unsigned>(task.lane), nullptr);
+    if (!known.contains(task.lane)) unsettled_.emplace(static_cast<unsigned>(task.lane), LeftRecord{});
 }
 
 void Runner::look_at_unknown() {
@@ -146,7 +147,7 @@ void Runner::look_at_unknown() {
   for (port::LaneView& view : ports_.lanes.look()) {
     if (!view.problem.empty() || unknown_.erase(view.number) == 0) continue;
     if (view.process) adopt_lane(std::move(view));
-    else unsettled_.emplace(view.number, std::move(view.record));
+    else unsettled_.emplace(view.number, LeftRecord{std::move(view.record), view.is_copy});
   }
   tasks_unknown_ = std::ranges::any_of(
       ports_.jobs.running(), [&](const model::Task& task) { return unknown_.contains(static_cast<unsigned>(task.lane)); });
@@ -158,6 +159,7 @@ void Runner::adopt_lane(port::LaneView view) {
   lane.mail = std::move(view.mail);
   lane.end = std::move(view.process);
   lane.adopted = view.pid;
+  lane.is_copy = view.is_copy;
   if (view.record->store != 0 && view.record->store != store_) {   // it works for a file that has been set aside
     lane.of_another_file = true;
     lane.record = std::move(view.record);
@@ -229,7 +231,7 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
   const bool claimed = lane.record && lane.record->claimed.load() != 0;
   if (how == LaneLeft::died && !claimed && ++back_offs_[request_class].deaths > deaths_put_up_with)
     back_off(lane, first_pause_after_deaths);
-  unsettled_.insert_or_assign(number, std::move(lane.record));
+  unsettled_.insert_or_assign(number, LeftRecord{std::move(lane.record), lane.is_copy});
   lanes_left_ = true;
 }
 

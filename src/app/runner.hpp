@@ -6,7 +6,8 @@
 // the lanes go on, and the next runner finds them by their locks.
 //
 // Crash rules. A task that the store calls running in a lane that nobody has the lock of:
-//   its record does not name it, or as taken only   its command never began: queued again
+//   its record does not name it, or as taken only   its command never began: queued again; but of a record that is a copy, as
+//                                                   below
 //   its record has the end                          that end goes into the store
 //   its command was reached, and the mark of this start is still on some process: that is waited for
 //   its command was reached, and nothing of it lives, or the machine has started anew: lost

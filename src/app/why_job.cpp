@@ -152,7 +152,7 @@ class Account {
     for (const Task& task : in(TaskState::running)) {
       const std::string name = fmt::format("{}.{}", job_.id, task.index);
       if (untold.size() > 1 && task.lane == model::lane_of_untold) continue;
-      const std::string mark = task_mark(secret, task.job, task.index, task.runs);
+      const std::string mark = task_mark(secret, task);
       if (const auto unseen = queue_.door.unseen(task, mark)) {
         say(fmt::format("the supervisor of {} was killed, and the queue's runner does not see what is left: {}; if it is over: "
                         "thole cancel --force {}", name, printable(unseen->why, 300), name));

@@ -7,9 +7,15 @@
 //   reached    the child is about to call execve, and writes this itself: from here on the command may have had effects
 //   ended      the lane has seen the end; how it ended is here before it is in the store
 //
+// Each lane draws a number for itself, which its tasks show (THOLE_TASK): by that whatever lives of them is known as its own.
+//
 // Whoever finds the record of a dead lane therefore knows what to do with a task that the store still calls running: not named
 // here or only `taken`: it has never begun and is queued again; `ended`: the end is written to the store; `reached`: it is lost
 // once nothing of it lives. A store that takes no more writes (a full disk) loses no status that way either.
+//
+// A copy of this file (`cp -a` of the queue's directory) tells of another queue's lane: what it says has ended has ended, and
+// what lives of it is that queue's. It need not be of the moment at which the store was copied, so that it does not prove that
+// something has not begun.
 //
 // Of another boot only an `ended` with its seal counts. The disk has of this memory what the kernel happened to write, so such
 // a record never proves that something has not begun.
@@ -106,8 +112,10 @@ struct LaneRecord {
   // Whose these are: a lane of an earlier build leaves what one before it has noted there.
   std::array<std::uint32_t, lane_places> command_seals;   // command_seal()
   std::uint32_t namespace_seal;              // namespace_seal()
-  std::uint32_t queue, queue_seal;           // path_hash() of the directory that its tasks say (THOLE_TASK); queue_seal()
-  FileIdentity file;                         // this one, when it was made: in a copy of the queue's directory it is another
+  std::array<std::uint32_t, 2> of_earlier_builds;   // 0 tells these nothing
+  FileIdentity file;                         // this one: in a copy of the queue's directory it is another
+  std::uint64_t number;                      // drawn at random
+  std::uint32_t number_seal;                 // number_seal()
 };
 
 inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
@@ -158,16 +166,10 @@ inline std::uint64_t pid_namespace_of(const LaneRecord& record) {
   return record.namespace_seal == namespace_seal(record) ? record.pid_namespace : 0;
 }
 
-inline std::uint32_t path_hash(std::string_view path) {
-  std::uint32_t hash = seal_of_nothing;
-  for (const char character : path) hash = sealed(hash, static_cast<unsigned char>(character));
-  return std::max(hash, std::uint32_t{1});
-}
-
-// Which lane works for this queue. 0: that is not known.
-inline std::uint32_t queue_seal(const LaneRecord& record) { return sealed(namespace_seal(record), record.queue); }
-inline std::uint32_t queue_of(const LaneRecord& record) {
-  return record.queue_seal == queue_seal(record) ? record.queue : 0;
+// Which lane has drawn this number. 0: one of an earlier build, which has none.
+inline std::uint32_t number_seal(const LaneRecord& record) { return sealed(namespace_seal(record), record.number); }
+inline std::uint64_t number_of(const LaneRecord& record) {
+  return record.number_seal == number_seal(record) ? record.number : 0;
 }
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/text.hpp"
 #include "base/time.hpp"
 #include "model/job.hpp"
 #include "model/lane_record.hpp"
@@ -51,6 +52,7 @@ struct LaneView {
   bool held = false;                             // somebody has its lock: it, or something of its tasks
   Fd end;                                        // when held: hangs up when nobody has the lock any more
   MappedRecord record{nullptr, nullptr};
+  bool is_copy = false;                          // the record is a copy of another queue's
   std::string problem{};                         // why it cannot be looked at, and the fix: nothing is known of it then
 };
 
@@ -60,11 +62,19 @@ struct RunTrace {
   pid_t command = 0;                             // as its lane has noted it; 0: it has not
   model::ProcessIdentity identity{};
   std::uint64_t pid_namespace = 0;               // of its lane; 0: not known
-  // Of a queue and its copy, which have the same marks, whose run this is; see host/queue/copied_queue.hpp.
-  std::optional<unsigned> lane{};                // nothing: in none
-  std::uint32_t queue = 0;                       // LaneRecord::queue; 0: not known
-  model::FileIdentity file{};                    // LaneRecord::file
+  // By what such a process is known as this queue's, and not a copy's of it; see host/queue/copied_queue.hpp.
+  enum class By { number, directory, nothing } known_by = By::number;
 };
+
+// The number of its lane, in its THOLE_TASK behind the mark of the run.
+inline std::string word_of_lane(std::uint64_t number) { return fmt::format("{:016x}@", number); }
+
+// Into a trace with the mark of the run alone. `record`: null where it is missing.
+inline void put_lane(RunTrace& run, const model::LaneRecord* record, bool is_copy) {
+  const std::uint64_t number = record && !is_copy ? model::number_of(*record) : 0;
+  if (number != 0) run.mark += word_of_lane(number);
+  run.known_by = is_copy ? RunTrace::By::nothing : number != 0 ? RunTrace::By::number : RunTrace::By::directory;
+}
 
 // What lives of a run would not be seen from here: /proc, or this process, is of another pid namespace, or the kernel lets it
 // neither be told nor signalled from here (a user namespace); or it is that of the queue of which this one is a copy. It is

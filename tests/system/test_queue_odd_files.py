@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from queue_inside import Queue
-from run_tools import eventually, gone
+from run_tools import THOLE, eventually, gone
 
 
 @pytest.fixture
@@ -44,6 +44,18 @@ def test_what_is_submitted_is_kept_and_said_not_to_start(queue, name, kind):
     assert queue.states(1) == {"queued": 1}
     odd.rmdir() if kind == "directory" else odd.unlink()
     assert queue.call("jobs").stderr == ""   # which starts it
+    queue.until_ended(1)
+    assert queue.states(1) == {"done": 1}, queue.runner_log()
+
+
+def test_a_proc_that_does_not_tell_the_boot_is_named_and_no_log_that_is_not_there(queue):
+    within = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc/sys && exec "$@"', "-"]
+    if subprocess.run([*within, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no mount namespaces of one's own can be made here")
+    done = subprocess.run([*within, THOLE, "submit", "-q", "-g", "0", "--", "true"], env=queue.environment, cwd=queue.folder,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.stdout == "1\n" and "boot_id" in done.stderr and "runner.log" not in done.stderr, done.stderr
+    queue.call("jobs")
     queue.until_ended(1)
     assert queue.states(1) == {"done": 1}, queue.runner_log()
 

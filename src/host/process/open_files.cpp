@@ -17,6 +17,7 @@
 #include "base/fd.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -29,19 +30,38 @@ std::string directory_of(pid_t pid) {
 
 using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
 
+void note_want(int* want, int why) {
+  if (want && is_want(why)) *want = why;
+}
+
+Listing listing_of(const std::string& path, int* want) {
+  Listing listing(::opendir(path.c_str()), &::closedir);
+  if (!listing) note_want(want, errno);
+  return listing;
+}
+
+// The next one, or null.
+const dirent* next_in(const Listing& listing, int* want = nullptr) {
+  errno = 0;
+  const dirent* entry = ::readdir(listing.get());
+  if (!entry) note_want(want, errno);
+  return entry;
+}
+
 // The descriptors of a process. Those of one whose first thread has ended are with its living ones.
-Listing descriptors_of(pid_t pid) {
-  Listing listing(::opendir((directory_of(pid) + "/fd").c_str()), &::closedir);
+Listing descriptors_of(pid_t pid, int* want = nullptr) {
+  Listing listing = listing_of(directory_of(pid) + "/fd", want);
   if (!listing || pid == ::getpid()) return listing;
-  while (const dirent* entry = ::readdir(listing.get()))
+  while (const dirent* entry = next_in(listing, want))
     if (entry->d_name[0] != '.') {
       ::rewinddir(listing.get());
       return listing;
     }
   ::rewinddir(listing.get());
-  const std::string thread = directory_behind_ended_first(pid);
-  if (!thread.empty()) listing.reset(::opendir((thread + "/fd").c_str()));
-  return listing;
+  int why = 0;
+  const std::string thread = directory_behind_ended_first(pid, &why);
+  note_want(want, why);
+  return thread.empty() ? std::move(listing) : listing_of(thread + "/fd", want);
 }
 
 bool tells_of_flock(const std::string& info, bool exclusively) {
@@ -64,10 +84,11 @@ bool is_life_of_a_lane(std::string_view name) {
 }
 
 // Open for reading and writing, and for nobody else to open.
-void for_each_own_file(pid_t pid, const IsMeant& is_meant, const std::function<void(const OpenFile&)>& visit) {
+void for_each_own_file(pid_t pid, const IsMeant& is_meant, const std::function<void(const OpenFile&)>& visit,
+                       int* want = nullptr) {
   constexpr std::string_view removed = " (deleted)";
-  const Listing listing = descriptors_of(pid);
-  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+  const Listing listing = descriptors_of(pid, want);
+  while (const dirent* entry = listing ? next_in(listing, want) : nullptr) {
     char target[4096];
     const ssize_t n = ::readlinkat(::dirfd(listing.get()), entry->d_name, target, sizeof target);
     std::string_view name(target, n > 0 ? static_cast<std::size_t>(n) : 0);
@@ -75,10 +96,16 @@ void for_each_own_file(pid_t pid, const IsMeant& is_meant, const std::function<v
     if (!is_meant(name)) continue;
     struct stat link {};
     constexpr mode_t both = S_IRUSR | S_IWUSR;     // of the link: how it is open
-    if (::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (::fstatat(::dirfd(listing.get()), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) != 0) {
+      note_want(want, errno);
+      continue;
+    }
     if ((link.st_mode & both) != both) continue;
     struct statx open;
-    if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) continue;
+    if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) {
+      note_want(want, errno);
+      continue;
+    }
     if (open.stx_uid != ::geteuid() || (open.stx_mode & 077) != 0) continue;
     const std::uint64_t device = makedev(open.stx_dev_major, open.stx_dev_minor);
     visit({entry->d_name, open.stx_mode, open.stx_uid, device, open.stx_ino, open.stx_nlink, open.stx_blocks * 512});
@@ -106,15 +133,18 @@ std::optional<std::string> about_descriptor(pid_t pid, const char* fd) {
   return thread.empty() ? info : read_file(fmt::format("{}/fdinfo/{}", thread, fd));
 }
 
-bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const std::function<bool()>& stop) {
-  const Listing listing = descriptors_of(pid);
+bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const std::function<bool()>& stop,
+                        int* want) {
+  const Listing listing = descriptors_of(pid, want);
   if (!listing) return false;
   bool shown = true;   // to root without CAP_SYS_PTRACE their numbers are, and no more
-  while (const dirent* entry = ::readdir(listing.get())) {
+  while (const dirent* entry = next_in(listing, want)) {
     struct statx open;
     if (stop && stop()) return false;
     if (::statx(::dirfd(listing.get()), entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &open) != 0) {
-      shown = shown && errno != EACCES && errno != EPERM && !says_nothing(errno);
+      const int why = errno;
+      shown = shown && why != EACCES && why != EPERM && !says_nothing(why);
+      note_want(want, why);
       continue;
     }
     if (entry->d_name[0] == '.') continue;
@@ -124,20 +154,23 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
   return shown;
 }
 
-bool has_open(pid_t pid, int fd) {
+bool has_open(pid_t pid, int fd, int* want) {
   struct statx wanted;
-  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &wanted) != 0) return false;
+  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &wanted) != 0) {
+    note_want(want, errno);
+    return false;
+  }
   const std::uint64_t device = makedev(wanted.stx_dev_major, wanted.stx_dev_minor);
   bool found = false;
   for_each_open_file(pid, [&](const OpenFile& open) {
     found = found || (open.inode == wanted.stx_ino && open.device == device);
-  });
+  }, {}, want);
   return found;
 }
 
-bool has_own_fifo_open(pid_t pid, std::string_view end_of_name) {
+bool has_own_fifo_open(pid_t pid, std::string_view end_of_name, int* want) {
   bool found = false;
-  for_each_own_file(pid, ends_with(end_of_name), [&](const OpenFile& open) { found = found || S_ISFIFO(open.mode); });
+  for_each_own_file(pid, ends_with(end_of_name), [&](const OpenFile& open) { found = found || S_ISFIFO(open.mode); }, want);
   return found;
 }
 

@@ -22,14 +22,15 @@ struct OpenFile {
 
 // Of a process, or of one of its threads. False where its descriptors are not ours to see, or it has ended.
 // `stop` ends it early: anybody can have any number of them.
+// `want`: an errno for which some could not be looked at (base/want.hpp); stays as it is where there was none.
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit,
-                        const std::function<bool()>& stop = {});
+                        const std::function<bool()>& stop = {}, int* want = nullptr);
 
 // What fdinfo tells of one of them: its flags, its locks. Unset (errno) where it is not ours to see, or is no more.
 std::optional<std::string> about_descriptor(pid_t pid, const char* fd);
 
 // Has the process the file of this descriptor of ours open?
-bool has_open(pid_t pid, int fd);
+bool has_open(pid_t pid, int fd, int* want = nullptr);
 
 // Does this descriptor keep a flock?
 bool has_flock(pid_t pid, const char* fd, bool exclusively = false);
@@ -45,7 +46,7 @@ bool has_locked_fifo(pid_t pid);
 
 // Whether the process has a FIFO of ours, which nobody else can open, for reading and writing, whose name ends so, or did when
 // it was removed.
-bool has_own_fifo_open(pid_t pid, std::string_view end_of_name);
+bool has_own_fifo_open(pid_t pid, std::string_view end_of_name, int* want = nullptr);
 
 // Whether it has the file of a queue's runner, or a lane's FIFO (lanes/N.life), open like that, and keeps its flock; but for
 // those that we have open, too. A command may lock files of its own whose names are like these: those are no FIFOs.

@@ -22,6 +22,7 @@
 #include "base/machine_clocks.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
+#include "base/want.hpp"
 #include "host/process/helpers.hpp"
 #include "host/process/open_files.hpp"
 
@@ -29,14 +30,20 @@ namespace thole::host {
 namespace {
 
 // The directory's entries that are numbers.
-std::vector<pid_t> numbers_in(const std::string& path) {
+std::vector<pid_t> numbers_in(const std::string& path, int* why = nullptr) {
   std::vector<pid_t> numbers;
   std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+  int failed = directory ? 0 : errno;
   while (directory) {
+    errno = 0;
     const dirent* entry = ::readdir(directory.get());
-    if (!entry) break;
+    if (!entry) {
+      failed = errno;
+      break;
+    }
     if (auto number = parse_u64(entry->d_name)) numbers.push_back(static_cast<pid_t>(*number));
   }
+  if (why) *why = failed;
   return numbers;
 }
 
@@ -77,15 +84,17 @@ class WaitsForExec {
 };
 
 // By one read(2): between two the process may leave that memory by an execve(2), and the second would show its end.
-std::optional<std::string> words_in(int environ) {
+ShownEnvironment words_in(const Fd& environ) {
+  if (!environ) return {"", errno};
   constexpr std::size_t most = 8u << 20;         // the kernel's own limit of them is 6 MiB
   for (std::size_t size = 64u << 10;;) {
     std::string words(size, '\0');
-    const ssize_t n = ::pread(environ, words.data(), size, 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return std::nullopt;
+    const ssize_t n = ::pread(environ.get(), words.data(), size, 0);
+    const int failed = n < 0 ? errno : 0;
+    if (failed == EINTR) continue;
+    if (failed != 0) return {"", failed};
     words.resize(static_cast<std::size_t>(n));
-    if (words.size() < size || size >= most) return words;
+    if (words.size() < size || size >= most) return {std::move(words), 0};
     size *= 8;
   }
 }
@@ -93,21 +102,25 @@ std::optional<std::string> words_in(int environ) {
 // For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. Then it
 // has no command line either; one of the kernel's, or one that has ended, has no program. Who has a command line and shows no
 // environment is looked at again by the same descriptor, which is of one memory, and anew: he may be at his next exec.
-std::optional<std::string> environment_shown(pid_t pid) {
+ShownEnvironment environment_of_first(pid_t pid) {
   thread_local WaitsForExec waits;
-  const std::string path = "/proc/" + std::to_string(pid);
+  const std::string path = "/proc/" + std::to_string(pid), environ = path + "/environ", cmdline = path + "/cmdline";
   const SteadyTime begun = std::chrono::steady_clock::now();
-  std::optional<std::string> environment;
+  ShownEnvironment environment;
   unsigned at_exec = 0, most_at_exec = looks_at_exec;
   for (unsigned none = 0; at_exec < most_at_exec && none < looks_at_none;) {
-    const Fd file = open_at(AT_FDCWD, (path + "/environ").c_str(), O_RDONLY);
-    environment = file ? words_in(file.get()) : std::nullopt;
-    if (!environment || !environment->empty()) break;
-    const auto line = read_file(path + "/cmdline", 4u << 20);
+    const Fd file = open_at(AT_FDCWD, environ.c_str(), O_RDONLY);
+    environment = words_in(file);
+    if (environment.why != 0 || !environment.words.empty()) break;
+    const auto line = read_file(cmdline, 4u << 20);
+    if (!line && is_want(errno)) {
+      environment.why = errno;
+      break;
+    }
     if (line && !line->empty()) {
-      environment = words_in(file.get());
-      if (environment && !environment->empty()) break;
-      environment.emplace();
+      environment = words_in(file);
+      if (!environment.words.empty()) break;
+      environment.why = 0;
       ++none;
     } else if (executable_of(pid).empty()) {
       break;
@@ -118,17 +131,6 @@ std::optional<std::string> environment_shown(pid_t pid) {
   }
   if (at_exec > 0) waits.has_waited(std::chrono::steady_clock::now() - begun);
   return environment;
-}
-
-// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
-// its living threads tell. Empty where there is nothing to be told, unset (errno) where it is not ours to be.
-std::optional<std::string> environment_of(pid_t pid) {
-  auto environment = environment_shown(pid);
-  if (!environment || !environment->empty()) return environment;
-  const std::string thread = directory_behind_ended_first(pid);
-  if (thread.empty()) return environment;
-  const Fd file = open_at(AT_FDCWD, (thread + "/environ").c_str(), O_RDONLY);
-  return file ? words_in(file.get()) : std::nullopt;
 }
 
 // By the number that it has for us.
@@ -168,12 +170,6 @@ bool is_kernels_own(const char* path) {
   return ::statx(AT_FDCWD, path, 0, STATX_TYPE, &about) != 0 || (about.stx_attributes & mount_root) == 0;
 }
 
-bool environment_has(const std::string& environment, const std::string& beginning) {
-  for (auto at = environment.find(beginning); at != std::string::npos; at = environment.find(beginning, at + 1))
-    if (at == 0 || environment[at - 1] == '\0') return true;
-  return false;
-}
-
 }  // namespace
 
 bool proc_numbers_are_ours() {
@@ -211,7 +207,7 @@ std::vector<pid_t> started_by() {
   return pids;
 }
 
-std::vector<pid_t> all_pids() { return numbers_in("/proc"); }
+std::vector<pid_t> all_pids(int* why) { return numbers_in("/proc", why); }
 
 std::string executable_of(pid_t pid) {
   char path[4096];
@@ -238,24 +234,36 @@ std::optional<UserIds> user_ids_of(pid_t pid) {
 }
 
 bool carries_mark(pid_t pid, const std::string& mark) {
-  return look_for_word(pid, "THOLE_TASK=" + mark) == Word::there;
+  return environment_of(pid).look_for("THOLE_TASK=" + mark) == Word::there;
 }
 
-bool has_word(pid_t pid, const std::string& word) { return look_for_word(pid, word + '\0') == Word::there; }
+bool has_word(pid_t pid, const std::string& word) { return environment_of(pid).look_for(word + '\0') == Word::there; }
 
-std::string word_of(pid_t pid, std::string_view name) {
-  const std::string environment = environment_of(pid).value_or("");
-  for (std::string_view word : split(environment, '\0'))
+std::string claim_of(pid_t pid) { return environment_of(pid).word("THOLE_CLAIM="); }
+
+std::string ShownEnvironment::word(std::string_view name) const {
+  for (std::string_view word : split(words, '\0'))
     if (word.starts_with(name)) return std::string(word.substr(name.size()));
   return "";
 }
 
-std::string claim_of(pid_t pid) { return word_of(pid, "THOLE_CLAIM="); }
+Word ShownEnvironment::look_for(std::string_view beginning) const {
+  if (why == EACCES || why == EPERM) return Word::untold;
+  for (auto at = words.find(beginning); at != std::string::npos; at = words.find(beginning, at + 1))
+    if (at == 0 || words[at - 1] == '\0') return Word::there;
+  return Word::missing;
+}
 
-Word look_for_word(pid_t pid, const std::string& beginning) {
-  const auto environment = environment_of(pid);
-  if (!environment) return errno == EACCES || errno == EPERM ? Word::untold : Word::missing;
-  return environment_has(*environment, beginning) ? Word::there : Word::missing;
+// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
+// its living threads tell.
+ShownEnvironment environment_of(pid_t pid) {
+  ShownEnvironment environment = environment_of_first(pid);
+  if (environment.why != 0 || !environment.words.empty()) return environment;
+  int why = 0;
+  const std::string thread = directory_behind_ended_first(pid, &why);
+  if (thread.empty()) return {"", why};
+  const std::string path = thread + "/environ";
+  return words_in(open_at(AT_FDCWD, path.c_str(), O_RDONLY));
 }
 
 std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
@@ -266,8 +274,8 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
   std::vector<ProcessStat> found;
   for (const pid_t pid : all_pids()) {
     if (user_of(pid) != user) continue;
-    const std::string environment = environment_of(pid).value_or("");
-    if (!std::ranges::any_of(split(environment, '\0'), is_within)) continue;
+    const ShownEnvironment shown = environment_of(pid);
+    if (!std::ranges::any_of(split(shown.words, '\0'), is_within)) continue;
     if (auto process = read_process(pid); process && !is_ended_state(process->state)) found.push_back(std::move(*process));
   }
   return found;
@@ -367,9 +375,12 @@ std::uint64_t start_for_all(const ProcessStat& process) {
 
 bool is_same_start(std::uint64_t one, std::uint64_t other) { return one - other + 1 <= 2; }   // also where that wraps round
 
-std::string directory_behind_ended_first(pid_t pid) {
-  const std::optional<ProcessStat> first = read_stat(fmt::format("/proc/{}", pid));
+std::string directory_behind_ended_first(pid_t pid, int* why) {
+  const std::string path = fmt::format("/proc/{}", pid);
+  errno = 0;
+  const std::optional<ProcessStat> first = read_stat(path);
   const auto thread = first ? behind_ended(*first) : std::nullopt;
+  if (why) *why = thread ? 0 : errno;
   return thread ? fmt::format("/proc/{}/task/{}", pid, thread->pid) : "";
 }
 
@@ -435,7 +446,8 @@ bool is_of_a_lost_lane(pid_t pid) {
   if (!proc_numbers_are_ours()) return false;
   const std::string name = "THOLE_TASK=";
   const char* ours = std::getenv("THOLE_TASK");
-  if (look_for_word(pid, name) == Word::there && !(ours && has_word(pid, name + ours))) return true;
+  const ShownEnvironment shown = environment_of(pid);
+  if (shown.look_for(name) == Word::there && !(ours && shown.word(name) == ours)) return true;
   return keeps_lane_lock(pid);
 }
 

@@ -32,8 +32,8 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text);
 bool is_ended_state(char state);
 
 // Where /proc tells of a process whose first thread alone has ended: in the directory of a living one, "/proc/PID/task/TID".
-// Its own shows a zombie without files, environment and root. Empty where that is not so.
-std::string directory_behind_ended_first(pid_t pid);
+// Its own shows a zombie without files, environment and root. Empty where that is not so, or cannot be told: `why`, an errno.
+std::string directory_behind_ended_first(pid_t pid, int* why = nullptr);
 
 // Whether /proc numbers processes as this one does. One that was mounted outside of our pid namespace (`unshare -p` without
 // --mount-proc) has other processes under our numbers, and ours under others.
@@ -60,7 +60,7 @@ bool is_same_start(std::uint64_t one, std::uint64_t other);
 std::vector<pid_t> started_by();
 
 // Every process that we are shown, others' too.
-std::vector<pid_t> all_pids();
+std::vector<pid_t> all_pids(int* why = nullptr);   // an errno: these are not all
 
 // The path of its program, with " (deleted)" behind it where that is gone; empty where it is not ours to see.
 std::string executable_of(pid_t pid);
@@ -83,15 +83,19 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user);
 // Whether it was started with this word ("NAME=value") in its environment.
 bool has_word(pid_t pid, const std::string& word);
 
-// What it was told by that name ("NAME="); empty where it shows none.
-std::string word_of(pid_t pid, std::string_view name);
-
 // The claim in which it was started (THOLE_CLAIM); empty where it shows none.
 std::string claim_of(pid_t pid);
 
-// The same of a word that begins so. `untold`: it lives, and its environment is closed to us.
+// What it was started with. `untold`: it lives, and its environment is closed to us.
 enum class Word { there, missing, untold };
-Word look_for_word(pid_t pid, const std::string& beginning);
+struct ShownEnvironment {
+  std::string words;                 // each with its end
+  int why = 0;                       // the errno for which they are not told; 0: these are all
+
+  Word look_for(std::string_view beginning) const;   // a word that begins so
+  std::string word(std::string_view name) const;     // behind "NAME="; empty where there is none
+};
+ShownEnvironment environment_of(pid_t pid);
 
 // The kernel's name for the time since it started, or a container's (model/boot.hpp); empty where it tells none.
 std::string boot_id();

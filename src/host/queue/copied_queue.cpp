@@ -1,29 +1,55 @@
 #include "host/queue/copied_queue.hpp"
 
+#include "base/error.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/process/file_within.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
+namespace {
 
-Bearer whose_is(const port::RunTrace& run, const std::string& directory, pid_t pid) {
-  if (!run.lane) return {};
-  constexpr model::FileIdentity none{};
-  const std::string record = fmt::format("/lanes/{}", *run.lane);
-  const model::FileIdentity ours = file_here(directory + record).file;
-  const bool is_copied = run.file != none && ours != none && run.file != ours;
-  const std::string word = word_of(pid, "THOLE_TASK=");
-  if (!word.starts_with(run.mark))               // its environment is closed, or emptied
-    return {is_copied ? Bearer::of_original : Bearer::ours};
-  const std::string named = word.substr(run.mark.size());
-  if (run.queue != 0 && model::path_hash(named) != run.queue) return {Bearer::anothers};
-  const FileFound theirs = file_within(pid, named + record);
-  if (!theirs.told) return {is_copied ? Bearer::of_original : Bearer::ours, named};
-  if (theirs.file == none || theirs.file == ours) return {};
-  if (run.file == none) return {Bearer::of_original, named};
-  if (is_copied) return {theirs.file == run.file ? Bearer::of_original : Bearer::ours, named};
-  // Made here, where that path leads to us: it leads to another one there, in a mount namespace of its own.
-  return {ours != none && file_here(named + record).file == ours ? Bearer::anothers : Bearer::ours};
+constexpr model::FileIdentity no_file{};
+
+// Behind the mark, and the number of a lane that has one.
+std::string directory_in(std::string_view word, const std::string& mark) {
+  word.remove_prefix(mark.size());
+  return std::string(word.starts_with('/') ? word : word.substr(word.find('@') + 1));
+}
+
+// `named`: the directory; empty where its environment is closed to us.
+[[noreturn]] void refuse_original(bool of_copy, const std::string& directory, pid_t pid, const std::string& named) {
+  const model::FileIdentity there = file_here(named).file;
+  const bool is_another = !named.empty() && there != no_file && there != file_here(directory).file;
+  throw port::Unseen(Error(ErrorCode::unavailable,
+                           fmt::format("it runs in the queue {}, {}",
+                                       named.empty() ? "that it does not name" : "in " + printable(named),
+                                       of_copy ? "of which this one is a copy" : "and nothing shows that this is that one"))
+                         .hint(is_another ? fmt::format("thole --queue-dir {} jobs", printable(shell_quote(named)))
+                                          : fmt::format("kill {}", pid)),
+                     port::UnseenBy::original);
+}
+
+}  // namespace
+
+bool is_copy(const model::LaneRecord& record, const Fd& file) {
+  return record.file != no_file && record.file != identity_of_file(file);
+}
+
+bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, const TaskProcess& process) {
+  if (run.known_by == port::RunTrace::By::number || process.how == TaskProcess::untold) return true;
+  const ShownEnvironment shown = environment_of(process.pid);
+  refuse_unlooked(shown.why);
+  const std::string word = shown.word("THOLE_TASK=");
+  const bool shows_it = word.starts_with(run.mark), of_copy = run.known_by == port::RunTrace::By::nothing;
+  const std::string named = shows_it ? directory_in(word, run.mark) : "";
+  if (!of_copy) {
+    if (!shows_it) return process.how == TaskProcess::command;   // by what its lane has noted
+    const model::FileIdentity theirs = file_within(process.pid, named).file;
+    if (theirs != no_file && theirs == file_here(directory).file) return true;
+  }
+  if (is_readable(process.end.get())) return false;
+  refuse_original(of_copy, directory, process.pid, named);
 }
 
 }  // namespace thole::host

@@ -1,28 +1,26 @@
-// A queue's directory that was copied (a backup, an experiment): the copy has the same secret, so that its tasks have the same
-// marks, and what the copied records of lanes say lives is the original's.
+// A queue's directory that was copied (a backup, an experiment): the copy has the same secret, so that the same run of a task
+// has the same mark in both, and what the copied records of lanes say lives is the original's.
 //
-// How this works. What lives of a task says in which directory its queue is (THOLE_TASK). A lane notes that directory and which
-// file its record is. So a process with the same mark that names another directory than the lane did is another queue's; and
-// where the record is a copy, the process is the original's as long as there is, in the directory that it names (as itself sees
-// it), the file that the record was. Where that is gone the queue was moved, and what lives is ours; where a file of that name
-// is ours it has another path here. A record of an earlier build tells neither: any other queue there counts as the original.
+// How this works. A lane draws a number, which its record has and its tasks show: what shows it is this lane's, wherever its
+// queue lies by now. Of a record that is a copy, which it is when its file is another than it says, whatever lives of a run is
+// the original's, and not ours to signal. A lane of an earlier build has no number, and none is known where the record is gone:
+// then what shows the mark of the run counts as ours only where the directory that it names is ours, as itself sees it.
 #pragma once
-
-#include <sys/types.h>
 
 #include <string>
 
+#include "base/fd.hpp"
+#include "host/queue/task_processes.hpp"
+#include "model/lane_record.hpp"
 #include "port/lanes.hpp"
 
 namespace thole::host {
 
-struct Bearer {
-  enum Whose { ours, anothers, of_original };
-  Whose whose = ours;
-  std::string directory{};                       // that it names; empty: none
-};
+// `file`: in which it lies.
+bool is_copy(const model::LaneRecord& record, const Fd& file);
 
-// Of a process that is of this run by its mark, or by what the lane has noted of its command. `directory`: of our queue.
-Bearer whose_is(const port::RunTrace& run, const std::string& directory, pid_t pid);
+// Whether a process is of this run, which its mark says, or what its lane has noted of its command. `directory`: of our queue.
+// Throws port::Unseen where it is the original's, or may be.
+bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, const TaskProcess& process);
 
 }  // namespace thole::host

@@ -26,6 +26,7 @@
 #include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/code_copy.hpp"
+#include "host/queue/copied_queue.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/queue/runner_place.hpp"
 #include "host/queue/runner_seat.hpp"
@@ -74,12 +75,15 @@ std::string what_is_in(const Pipe& pipe) {
 }
 
 // Of which its command was reached; nothing of another boot.
-std::optional<port::RunTrace> trace_in(const model::LaneRecord& record, const model::Task& task, const std::string& mark) {
+std::optional<port::RunTrace> trace_of(const QueueFiles& files, const model::Task& task, const std::string& mark) {
+  Fd file;
+  const port::MappedRecord mapped = files.map_record(static_cast<unsigned>(task.lane), false, &file);
+  if (!mapped) return std::nullopt;
+  const model::LaneRecord& record = *mapped;
   const model::Boot boot = model::Boots(known_boot()).of(model::boot_of(record));
   if (boot == model::Boot::another) return std::nullopt;
-  port::RunTrace run{.mark = mark, .lane = static_cast<unsigned>(task.lane)};
-  run.queue = model::queue_of(record);
-  run.file = record.file;
+  port::RunTrace run{.mark = mark};
+  port::put_lane(run, &record, is_copy(record, file));
   for (std::size_t i = 0; i < record.places.size(); ++i) {
     const model::LanePlace& place = record.places[i];
     if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
@@ -208,6 +212,7 @@ void LocalDoor::stir() {
     if (started == starts_in_a_row)
       throw Error(ErrorCode::unavailable, "the queue's runner ended at once").hint(says_why());
     check_seat(files_.runner_file());            // what keeps each runner from its seat is said without starting one
+    static_cast<void>(known_boot());
     static_cast<void>(files_.open_wake());
     ::unlink(files_.unseen_file().c_str());      // what the one before has not seen says nothing of this one
     if (sits_down(start_runner(command_))) return;
@@ -309,9 +314,8 @@ std::optional<port::UnseenRun> LocalDoor::unseen(const model::Task& task, const 
   if (task.lane == model::lane_of_untold)        // as the store says
     return port::UnseenRun{.job = task.job, .task = task.index, .runs = task.runs,
                            .why = fmt::format("{} (try: {})", model::why_untold, model::who_can_tell)};
-  const port::MappedRecord record = files_.map_record(lane, false);
-  const std::optional<port::RunTrace> run = record ? trace_in(*record, task, mark) : std::nullopt;
-  if (!run || run->command == 0) return std::nullopt;
+  const std::optional<port::RunTrace> run = trace_of(files_, task, mark);
+  if (!run || (run->command == 0 && run->known_by != port::RunTrace::By::nothing)) return std::nullopt;
   try {
     static_cast<void>(living_of(*run, files_.directory()));
     return std::nullopt;
@@ -364,9 +368,8 @@ bool LocalDoor::relieve(const Files& files, bool awaited) {
 
 std::vector<std::string> LocalDoor::left_of(const model::Task& task, const std::string& mark) {
   if (task.lane == model::lane_of_untold) return {"what is not seen from here: it may have begun before a boot of the machine"};
-  const auto lane = static_cast<unsigned>(task.lane);
-  const port::MappedRecord record = files_.map_record(lane, false);
-  const std::optional<port::RunTrace> run = record && !lane_works(lane) ? trace_in(*record, task, mark) : std::nullopt;
+  if (lane_works(static_cast<unsigned>(task.lane))) return {};
+  const std::optional<port::RunTrace> run = trace_of(files_, task, mark);
   if (!run) return {};
   std::vector<std::string> left;
   try {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "host/process/file_within.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
+#include "host/queue/copied_queue.hpp"
 #include "host/queue/local_door.hpp"
 #include "host/queue/runner_seat.hpp"
 #include "host/queue/task_processes.hpp"
@@ -28,7 +30,7 @@ namespace thole::host {
 namespace {
 
 // An empty record: whatever its last lane left has been settled, or there was none.
-void begin_record(model::LaneRecord& record, model::JobId job) {
+void begin_record(model::LaneRecord& record, const Fd& file, model::JobId job) {
   for (auto& place : record.places) place.phase.store(model::TaskPhase::none);
   record.commands.fill({});
   for (auto& ending : record.endings) ending.steps.store(0);
@@ -38,6 +40,10 @@ void begin_record(model::LaneRecord& record, model::JobId job) {
   record.yield.store(0);
   record.store = 0;
   record.job.store(job);
+  record.of_earlier_builds.fill(0);
+  record.file = identity_of_file(file);
+  record.number_seal = 0;
+  while (::getrandom(&record.number, sizeof record.number, 0) != sizeof record.number || record.number == 0) {}
   model::put_boot(record, known_boot());
   record.magic = model::lane_magic;
 }
@@ -63,18 +69,15 @@ void find_process(port::LaneView& lane, const QueueFiles& files) {
   Fd process = pid > 0 ? end_of(pid) : Fd();
   const bool known = process && lane.mail && proc_numbers_are_ours() && has_open(pid, lane.mail.get());
   if (known) lane.pid = pid;
-  if (known || (process && is_lane_on_its_way_out(pid))) lane.process = std::move(process);
+  if (known || (process && !lane.is_copy && is_lane_on_its_way_out(pid))) lane.process = std::move(process);
   else if (lane.mail) lane.process = files.reach_lane(lane.number);   // an error of it tells that nobody reads any more
 }
 
 // Of a queue in this directory; by another path, too.
-bool is_told_of(const std::string& directory, pid_t pid) {
-  constexpr std::string_view name = "THOLE_QUEUE_DIR=";
-  const std::string path = word_of(pid, name);
-  if (path == directory) return true;
-  struct stat theirs {}, ours {};
-  return !path.empty() && ::stat(path.c_str(), &theirs) == 0 && ::stat(directory.c_str(), &ours) == 0 &&
-         theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+bool is_told_of(const std::string& directory, pid_t pid, const ShownEnvironment& shown) {
+  const std::string path = shown.word("THOLE_QUEUE_DIR=");
+  const model::FileIdentity theirs = path.empty() ? model::FileIdentity{} : file_within(pid, path).file;
+  return theirs == model::FileIdentity{} ? path == directory : theirs == file_here(directory).file;
 }
 
 }  // namespace
@@ -150,7 +153,9 @@ std::vector<port::LaneView> LocalLanes::look() {
 port::LaneView LocalLanes::look_at(unsigned number) {
   port::LaneView view;
   view.number = number;
-  view.record = files_.map_record(number, false);
+  Fd file;
+  view.record = files_.map_record(number, false, &file);
+  view.is_copy = view.record && is_copy(*view.record, file);
   view.mail = files_.reach_lane(number);
   find_process(view, files_);
   view.end = files_.watch_life(number);          // before the trial, so that the end of a holder is not missed in between
@@ -167,8 +172,7 @@ std::optional<port::LaneSeat> LocalLanes::take(unsigned number, model::JobId job
   if (::flock(seat.life.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
   seat.mail = files_.open_mail(number);
   seat.record = files_.map_record(number, true, &seat.file);
-  begin_record(*seat.record, job);
-  seat.record->file = identity_of_file(seat.file);
+  begin_record(*seat.record, seat.file, job);
   return seat;
 }
 
@@ -185,8 +189,7 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   seat.record->pid_namespace = pid_namespace();
   seat.record->pid = ::getpid();
   seat.record->namespace_seal = model::namespace_seal(*seat.record);
-  seat.record->queue = model::path_hash(files_.directory());
-  seat.record->queue_seal = model::queue_seal(*seat.record);
+  seat.record->number_seal = model::number_seal(*seat.record);
   int status = 125;
   try {
     status = work(seat);
@@ -211,17 +214,21 @@ std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) 
   refuse_elsewhere(run);
   Fd life = files_.watch_life(number), record;
   const bool is_there = static_cast<bool>(files_.map_record(number, false, &record));
+  const std::string name = fmt::format("/{}.life", number);
   const auto may_be_of_run = [&](pid_t pid) {
-    return look_for_word(pid, "THOLE_TASK=") != Word::there || carries_mark(pid, run.mark);
-  };
-  const auto may_be_ours = [&](pid_t pid) {
-    if (has_open(pid, record.get()) || (life && has_open(pid, life.get()))) return true;
-    return !is_there && is_told_of(files_.directory(), pid);
+    int want = 0;
+    const bool is_lanes = has_own_fifo_open(pid, name, &want);
+    const bool is_ours = is_lanes && (has_open(pid, record.get(), &want) || (life && has_open(pid, life.get(), &want)));
+    if (!is_ours) refuse_unlooked(want);
+    if (!is_lanes) return false;
+    const ShownEnvironment shown = environment_of(pid);
+    refuse_unlooked(shown.why);
+    if (!is_ours && (is_there || !is_told_of(files_.directory(), pid, shown))) return false;
+    return shown.look_for("THOLE_TASK=") != Word::there || shown.look_for("THOLE_TASK=" + run.mark) == Word::there;
   };
   std::vector<Fd> ends;
   for (pid_t pid : pids_to_look_at())
-    if (pid != ::getpid() && looked([&] { return has_own_fifo_open(pid, fmt::format("/{}.life", number)); }) &&
-        looked([&] { return may_be_ours(pid); }) && looked([&] { return may_be_of_run(pid); }))
+    if (pid != ::getpid() && may_be_of_run(pid))
       if (Fd end = end_of(pid)) {
         ends.push_back(std::move(end));
         if (ends.size() == most_ends) break;

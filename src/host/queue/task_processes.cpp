@@ -54,33 +54,48 @@ std::optional<TaskProcess> command_of(const port::RunTrace& run) {
   return same ? std::optional(std::move(found)) : std::nullopt;
 }
 
+// By its effective user.
+bool is_of_our_user(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}", pid);
+  struct stat about {};
+  if (::stat(path.c_str(), &about) == 0) return about.st_uid == ::geteuid();
+  refuse_unlooked(errno);
+  return false;
+}
+
+Word shown_word(pid_t pid, const std::string& word) {
+  const ShownEnvironment shown = environment_of(pid);
+  refuse_unlooked(shown.why);
+  return shown.look_for(word);
+}
+
 // Whether it is somebody else's, though its environment is closed to us: in the session of a process of another user (sshd's,
 // of a login), or of one that shows no mark. Our own session is that of lanes, too.
 bool is_anothers(pid_t pid, const std::string& word) {
-  const auto process = read_process(pid);
-  if (!process || is_ended_state(process->state)) return true;
   const pid_t session = ::getsid(pid);
   if (session <= 0 || session == pid || session == ::getsid(0) || !read_process(session)) return false;
-  return user_of(session) != ::geteuid() || look_for_word(session, word) == Word::missing;
+  return !is_of_our_user(session) || shown_word(session, word) == Word::missing;
 }
 
+// One that lives and whose start cannot be read may be of it.
 std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid, const std::string& word) {
-  switch (look_for_word(pid, word)) {
+  switch (shown_word(pid, word)) {
     case Word::there: return TaskProcess::marked;
     case Word::missing: return std::nullopt;
     case Word::untold: break;
   }
   const auto process = read_process(pid);
+  if (process ? is_ended_state(process->state) : !is_of_our_user(pid)) return std::nullopt;
   const std::uint64_t start = run.identity.start_ticks;
-  const bool later = process && (start != 0 ? start_for_all(*process) + 1 >= start : !in_first_user_namespace());
+  const bool later = !process || (start != 0 ? start_for_all(*process) + 1 >= start : !in_first_user_namespace());
   return later && !is_anothers(pid, word) ? std::optional(TaskProcess::untold) : std::nullopt;
 }
 
 }  // namespace
 
-void refuse_unlooked() {
-  if (is_want(errno))
-    throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(errno).hint(mend_of_want(errno));
+void refuse_unlooked(int why) {
+  if (is_want(why))
+    throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(why).hint(mend_of_want(why));
 }
 
 // The first pid namespace has the processes of all others, too, and shows them where it hides none.
@@ -97,21 +112,6 @@ void refuse_elsewhere(const port::RunTrace& run) {
 
 namespace {
 
-// What cannot be told is not signalled anyhow.
-bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, const TaskProcess& process) {
-  if (process.how == TaskProcess::untold) return true;
-  const Bearer bearer = whose_is(run, directory, process.pid);
-  if (bearer.whose != Bearer::of_original || is_readable(process.end.get())) return bearer.whose == Bearer::ours;
-  const std::string& original = bearer.directory;
-  throw port::Unseen(
-      Error(ErrorCode::unavailable,
-            fmt::format("it runs in the queue {}, of which this one is a copy",
-                        original.empty() ? "that it does not name" : "in " + printable(original)))
-          .hint(original.empty() ? "thole jobs of that queue"
-                                 : fmt::format("thole --queue-dir {} jobs", printable(shell_quote(original)))),
-      port::UnseenBy::original);
-}
-
 [[noreturn]] void refuse_untold() {
   if (in_first_user_namespace())
     throw port::Unseen(Error(ErrorCode::unavailable, "the kernel lets nothing of it be signalled by this user")
@@ -126,14 +126,15 @@ bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, c
 }  // namespace
 
 std::vector<pid_t> pids_to_look_at() {
-  std::vector<pid_t> pids;
-  looked([&] { return !(pids = all_pids()).empty(); });
+  int why = 0;
+  std::vector<pid_t> pids = all_pids(&why);
+  refuse_unlooked(why);
   return pids;
 }
 
 Fd end_of(pid_t pid) {
-  Fd end;
-  looked([&] { return static_cast<bool>(end = open_pidfd(pid)); });
+  Fd end = open_pidfd(pid);
+  if (!end) refuse_unlooked(errno);
   return end;
 }
 
@@ -151,21 +152,17 @@ void for_each_process_of(const port::RunTrace& run, const std::string& directory
   pid_t known = 0;
   if (auto command = command_of(run); command && is_of_this_queue(run, directory, *command)) {
     known = command->pid;
-    const bool shows_it = user_of(known) == ::geteuid() && looked([&] { return look_for_word(known, word) == Word::there; });
+    const bool shows_it = is_of_our_user(known) && shown_word(known, word) == Word::there;
     if (command->how == TaskProcess::untold && shows_it) command->how = TaskProcess::command;
     if (!visit(std::move(*command))) return;
   }
   for (const pid_t pid : pids_to_look_at()) {
-    std::optional<TaskProcess::Belongs> before;
-    const auto ask = [&] {
-      before.reset();
-      if (user_of(pid) == ::geteuid()) before = belongs(run, pid, word);
-      return before.has_value();
-    };
-    if (pid == known || pid == ::getpid() || !looked(ask)) continue;
+    const auto how = [&] { return is_of_our_user(pid) ? belongs(run, pid, word) : std::nullopt; };
+    if (pid == known || pid == ::getpid() || !how()) continue;
     Fd end = end_of(pid);
-    if (!end || !looked(ask)) continue;
-    TaskProcess process{pid, *before, std::move(end)};
+    const auto still = end ? how() : std::nullopt;   // by now the number may be another's
+    if (!still) continue;
+    TaskProcess process{pid, *still, std::move(end)};
     if (is_of_this_queue(run, directory, process) && !visit(std::move(process))) return;
   }
 }

@@ -9,7 +9,6 @@
 
 #include <sys/types.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -21,22 +20,14 @@
 
 namespace thole::host {
 
-// Of a process. Whoever cannot be looked at, for want of memory or descriptors, may be one of those we look for, and a run that
-// lives would count as lost and be begun again: these, and `looked`, throw Error(unavailable) then.
+// Whoever cannot be looked at, for want of memory or descriptors, may be one of those we look for, and a run that lives would
+// count as lost and be begun again: these throw Error(unavailable) then. `why`: an errno, or 0.
 std::vector<pid_t> pids_to_look_at();
 Fd end_of(pid_t pid);
-void refuse_unlooked();
+void refuse_unlooked(int why);
 
 // Throws port::Unseen where what lives of the run would not be seen from here.
 void refuse_elsewhere(const port::RunTrace& run);
-
-template <class Question>
-bool looked(const Question& question) {
-  errno = 0;
-  const bool yes = question();
-  if (!yes) refuse_unlooked();
-  return yes;
-}
 
 // Of a child of ours. A /proc of another pid namespace has another process under its number.
 model::ProcessIdentity identity_of(pid_t pid);

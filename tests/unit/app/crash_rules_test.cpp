@@ -83,6 +83,19 @@ TEST(CrashRules, ARecordOfAnotherBootNeverProvesThatSomethingHasNotBegun) {
   }
 }
 
+// `cp -a` copies one file after the other.
+TEST(CrashRules, ACopyOfARecordNeverProvesThatSomethingHasNotBegun) {
+  const auto of_another = record(TaskPhase::reached, 1, 3, 1), taken = record(TaskPhase::taken, 1, 2, 1);
+  for (const model::LaneRecord* copy : {of_another.get(), taken.get()}) {
+    const Remains remains = remains_of(running(1, 2, 1), copy, Boot::this_one, 0, true);
+    ASSERT_TRUE(std::holds_alternative<Unknown>(remains));
+    EXPECT_EQ(std::get<Unknown>(remains).boot, Boot::this_one) << "what lives of it is looked for";
+    EXPECT_TRUE(std::holds_alternative<Untold>(remains_of(running(1, 2, 1), copy, Boot::untold, 0, true)));
+  }
+  const auto ended = record(TaskPhase::ended, 1, 2, 1);
+  EXPECT_TRUE(std::holds_alternative<Ended>(remains_of(running(1, 2, 1), ended.get(), Boot::this_one, 0, true)));
+}
+
 // A container has a boot id of its own: what would be queued again under this boot may have begun under another.
 TEST(CrashRules, WhereTheBootIsNotToldNothingIsSaidOfWhatHasNotBegun) {
   const auto taken = record(TaskPhase::taken, 1, 2, 1), reached = record(TaskPhase::reached, 1, 2, 1);

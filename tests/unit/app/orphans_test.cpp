@@ -48,7 +48,10 @@ class OrphansTest : public LanesTest {
     return submission;
   }
   void settle(const model::Task& task) {
-    orphans->take_up(task, std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}));
+    settle(task, false);
+  }
+  void settle(const model::Task& task, bool is_copy) {
+    orphans->take_up(task, {std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}), is_copy});
     orphans->look_after();
   }
   // The runner has been killed, and this much later another one takes up what it has looked after.
@@ -80,6 +83,35 @@ TEST_F(OrphansTest, WhatNeverBeganAndNobodyHasTheLockOfIsQueuedAgain) {
   settle(task);
   EXPECT_FALSE(orphans->contains(task));
   EXPECT_EQ(count(task.job, model::TaskState::queued), 1u);
+}
+
+TEST_F(OrphansTest, WhatLivesIsLookedForByTheNumberOfItsLane) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  const std::string mark = app::task_mark(store->secret(), task);
+  record.number = 0xabc;
+  record.number_seal = model::number_seal(record);
+  lanes.begin(task);
+  settle(task);
+  EXPECT_EQ(lanes.looked_for.mark, mark + "0000000000000abc@");
+  EXPECT_EQ(lanes.looked_for.known_by, port::RunTrace::By::number);
+  ++record.pid;                                  // a lane of an earlier build has had this record since
+  by_another_runner(task);
+  EXPECT_EQ(lanes.looked_for.mark, mark);
+  EXPECT_EQ(lanes.looked_for.known_by, port::RunTrace::By::directory);
+}
+
+TEST_F(OrphansTest, WhatACopyOfARecordDoesNotNameIsLookedForAndThenLost) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::taken);
+  record.number = 0xabc;
+  record.pid_namespace = 77;
+  record.namespace_seal = model::namespace_seal(record);
+  record.number_seal = model::number_seal(record);
+  record.places[0].phase.store(model::TaskPhase::none);
+  settle(task, true);
+  EXPECT_EQ(lanes.looked_for.mark, app::task_mark(store->secret(), task)) << "whatever lane it is in there";
+  EXPECT_EQ(lanes.looked_for.known_by, port::RunTrace::By::nothing);
+  EXPECT_EQ(lanes.looked_for.pid_namespace, 77u);
+  EXPECT_EQ(count(task.job, model::TaskState::lost), 1u);
 }
 
 TEST_F(OrphansTest, WhatWasStoppedByARunnerBeforeIsContinuedWhenTheStoreDoesNotSayPaused) {
@@ -187,7 +219,7 @@ TEST_F(OrphansTest, OfManyThatMayHaveBegunTheSameIsSaidOnce) {
   const std::size_t untold = store->running().size();
   ASSERT_GT(untold, 1u);
   orphans.emplace(ports).of_queue(store->secret(), 0);
-  for (const model::Task& task : store->running()) orphans->take_up(task, nullptr);
+  for (const model::Task& task : store->running()) orphans->take_up(task, {});
   orphans->look_after();
   EXPECT_EQ(store->running().size(), untold);
   EXPECT_EQ(said.size(), 1u);
@@ -375,7 +407,7 @@ TEST_F(OrphansTest, OneThatCannotBeLookedAtIsNoReasonToLeaveTheOthersAlone) {
   lanes.begin(tasks.at(0));
   EXPECT_NO_THROW(settle(tasks[0]));
   lanes.on_look = [] { return Fd(); };
-  orphans->take_up(tasks.at(1), std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}));
+  orphans->take_up(tasks.at(1), {std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {})});
   lanes.on_look = [first = true]() mutable -> Fd {   // the last one is looked at first
     if (std::exchange(first, false)) return Fd();
     throw Error(ErrorCode::unavailable, "this is no FIFO");

@@ -25,6 +25,7 @@ struct ToldOfLanes : port::Lanes {
   std::function<Fd()> on_look = [] { return Fd(); };   // returns what hangs up when nobody has the lock any more
   model::LaneRecord* record = nullptr;
   std::vector<int> signals;
+  port::RunTrace looked_for{};                   // by the last look
   bool cannot_be_signalled = false;
   std::optional<port::RunnerSight> told_sight;
   bool unseen = false;                           // what lives is of another pid namespace
@@ -53,6 +54,7 @@ struct ToldOfLanes : port::Lanes {
   pid_t fork(port::LaneSeat, port::RunnerSeat&, const std::function<int(port::LaneSeat&)>&) override { return -1; }
   std::vector<Fd> bearers(const port::RunTrace& run) override {
     std::vector<Fd> ends;
+    looked_for = run;
     if (unseen) throw port::Unseen(Error(ErrorCode::unavailable, "it is elsewhere"));
     for (const auto& [mark, end] : living_)
       if (run.mark.starts_with(mark)) ends.emplace_back(::fcntl(end.get(), F_DUPFD_CLOEXEC, 3));

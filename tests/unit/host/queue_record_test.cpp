@@ -79,6 +79,42 @@ TEST_F(QueueFileTest, WhatALaneOfAnEarlierBuildLeavesAsItIsIsNotTakenForItsOwn) 
   EXPECT_EQ(model::pid_namespace_of(record), 0u);
 }
 
+TEST_F(QueueFileTest, EachLaneDrawsANumber) {
+  LocalLanes lanes(directory_);
+  std::uint64_t first = 0;
+  {
+    const auto seat = lanes.take(0, 1);
+    first = seat->record->number;
+    EXPECT_NE(first, 0u);
+    seat->record->pid = 100;
+    seat->record->number_seal = model::number_seal(*seat->record);
+    EXPECT_EQ(model::number_of(*seat->record), first);
+    seat->record->pid = 200;
+    EXPECT_EQ(model::number_of(*seat->record), 0u) << "a lane of an earlier build leaves that of the one before";
+    seat->record->pid = 100;
+  }
+  const auto seat = lanes.take(0, 1);
+  EXPECT_NE(seat->record->number, first);
+  seat->record->pid = 100;
+  EXPECT_EQ(model::number_of(*seat->record), 0u) << "it is this lane's from its start on";
+}
+
+TEST_F(QueueFileTest, ARecordTellsThatItIsACopy) {
+  const std::string copy = directory_ + "/copy", moved = directory_ + "/moved";
+  std::filesystem::create_directory(copy);
+  QueueFiles(copy).make();
+  EXPECT_TRUE(LocalLanes(directory_).take(0, 1));
+  std::filesystem::copy_file(directory_ + "/lanes/0", copy + "/lanes/0");
+  EXPECT_FALSE(LocalLanes(directory_).look_at(0).is_copy);
+  EXPECT_TRUE(LocalLanes(copy).look_at(0).is_copy);
+  EXPECT_TRUE(LocalLanes(copy).take(0, 1));
+  EXPECT_FALSE(LocalLanes(copy).look_at(0).is_copy) << "a lane of its own";
+  std::filesystem::rename(copy, moved);
+  EXPECT_FALSE(LocalLanes(moved).look_at(0).is_copy);
+  LocalLanes(moved).look_at(0).record->file = {};
+  EXPECT_FALSE(LocalLanes(moved).look_at(0).is_copy) << "of an earlier build, which does not say";
+}
+
 TEST_F(QueueFileTest, ANewLaneLeavesNothingOfHowTheEndOfAnotherOnesTaskWent) {
   LocalLanes lanes(directory_);
   lanes.take(0, 1)->record->endings[5].steps.store(2);

@@ -52,6 +52,31 @@ TEST_F(QueueSeats, WhoCannotBeLookedAtIsNotCountedAsGone) {
   for (const auto& [what, error] : said) EXPECT_NE(error, "nothing was thrown") << what;
 }
 
+TEST(QueueRunner, WhyAnEnvironmentIsNotShownIsToldWithIt) {
+  const ShownEnvironment gone = environment_of(1 << 30);
+  EXPECT_EQ(gone.why, ENOENT);
+  EXPECT_EQ(gone.look_for("THOLE_TASK="), Word::missing);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const int without_descriptors = environment_of(::getpid()).why;
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(without_descriptors, EMFILE);
+  const pid_t closed = child_that([] { ::prctl(PR_SET_DUMPABLE, 0); });
+  const pid_t looks = ::fork();
+  if (looks == 0) {
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(2);
+    const ShownEnvironment shown = environment_of(closed);
+    errno = 0;                                   // as whatever comes between may leave it
+    ::_exit(shown.why == EACCES && shown.look_for("THOLE_TASK=") == Word::untold ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(looks, &status, 0);
+  EXPECT_EQ(status, 0);
+  end(closed);
+}
+
 // Becomes a process of which no more runs than one thread that never ends: to look at it is dying, and it does not end.
 [[noreturn]] void become_undead() {
   std::thread([] { for (;;) ::pause(); }).detach();

@@ -144,21 +144,66 @@ TEST_F(QueueSeats, ProcessesAreFoundByTheMarkOfTheirTask) {
   ::waitpid(child, nullptr, 0);
 }
 
-// The path of the queue, with which earlier builds look for the word, is no part of it: there are several.
-TEST_F(QueueSeats, AMarkIsFoundByWhateverPathItsTaskWasStarted) {
-  LocalLanes lanes(directory_);
+constexpr const char* mark_of_run = "1.0.1.0123456789abcdef@";
+
+// A child that shows the mark, and behind it this.
+pid_t child_of_run(const std::string& rest) {
+  const std::string word = std::string("THOLE_TASK=") + mark_of_run + rest;
   const pid_t child = ::fork();
   if (child == 0) {
-    char word[] = "THOLE_TASK=1.0.1.0123456789abcdef@/by/another/path";
-    char* environment[] = {word, nullptr};
+    char* environment[] = {const_cast<char*>(word.c_str()), nullptr};
     ::execle("/bin/sleep", "sleep", "600", nullptr, environment);
     ::_exit(127);
   }
-  while (!carries_mark(child, "1.0.1.0123456789abcdef@") && ::waitpid(child, nullptr, WNOHANG) == 0) {}
-  EXPECT_EQ(lanes.bearers({"1.0.1.0123456789abcdef@"}).size(), 1u);
+  while (!has_word(child, word) && ::waitpid(child, nullptr, WNOHANG) == 0) {}
+  return child;
+}
+
+// The path of the queue is no part of it: there are several.
+TEST_F(QueueSeats, AMarkIsFoundByWhateverPathItsTaskWasStarted) {
+  LocalLanes lanes(directory_);
+  const std::string lane = port::word_of_lane(0xabc);
+  const pid_t child = child_of_run(lane + "/by/another/path");
+  EXPECT_EQ(lanes.bearers({mark_of_run + lane}).size(), 1u);
+  EXPECT_TRUE(lanes.bearers({mark_of_run + port::word_of_lane(0xabd)}).empty()) << "a copy's lane has another number";
   EXPECT_TRUE(lanes.bearers({"1.0.1.0123456789abcde0@"}).empty());
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  end(child);
+}
+
+port::UnseenBy unseen_by(const std::function<void()>& look) {
+  try {
+    look();
+  } catch (const port::Unseen& unseen) {
+    return unseen.by;
+  }
+  return port::UnseenBy::pid_namespace;
+}
+
+// Of an earlier build, or where its record is gone; and of a copy.
+TEST_F(QueueSeats, WhatIsNotKnownAsThisQueuesIsNotSignalled) {
+  LocalLanes lanes(directory_);
+  port::RunTrace run{mark_of_run};
+  run.known_by = port::RunTrace::By::directory;
+  const std::string other = directory_ + "/copy", link = directory_ + "/link";
+  std::filesystem::create_directory(other);
+  std::filesystem::create_directory_symlink(directory_, link);
+  for (const std::string& rest : {other, directory_ + "/gone", port::word_of_lane(1) + other}) {
+    const pid_t child = child_of_run(rest);
+    EXPECT_EQ(unseen_by([&] { lanes.bearers(run); }), port::UnseenBy::original) << rest;
+    EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, SIGKILL); }), port::UnseenBy::original) << rest;
+    EXPECT_FALSE(is_dying(child)) << rest;
+    end(child);
+  }
+  for (const std::string& rest : {directory_, link, port::word_of_lane(1) + directory_}) {
+    const pid_t child = child_of_run(rest);
+    run.known_by = port::RunTrace::By::nothing;
+    EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, SIGKILL); }), port::UnseenBy::original) << rest;
+    EXPECT_FALSE(is_dying(child)) << rest;
+    run.known_by = port::RunTrace::By::directory;
+    EXPECT_TRUE(lanes.signal_bearers(run, SIGKILL)) << rest;
+    EXPECT_TRUE(is_dying(child)) << rest;
+    end(child);
+  }
 }
 
 // Its number may have been that of another, in the pid namespace of its lane.
@@ -176,6 +221,10 @@ TEST_F(QueueSeats, ANumberOfWhichNothingElseIsKnownIsWaitedForAndNotSignalled) {
   EXPECT_FALSE(lanes.signal_bearers(run, SIGKILL));
   EXPECT_FALSE(is_dying(child));
   run.pid_namespace = pid_namespace();
+  run.known_by = port::RunTrace::By::nothing;    // what the copy of a record has noted is the original's
+  EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, SIGKILL); }), port::UnseenBy::original);
+  EXPECT_FALSE(is_dying(child));
+  run.known_by = port::RunTrace::By::directory;  // it shows no mark
   EXPECT_TRUE(lanes.signal_bearers(run, SIGKILL));
   EXPECT_TRUE(is_dying(child));
   ::waitpid(child, nullptr, 0);
