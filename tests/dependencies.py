@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keeps the dependency table: which module may include which, and where third-party headers may appear. And no two headers
 define a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both. And
-nothing is called that glibc 2.28 lacks."""
+nothing is called that glibc 2.28 lacks, and nothing made that the umask could close to its owner."""
 import pathlib
 import re
 import sys
@@ -49,6 +49,9 @@ SIGNALS = re.compile(
 )
 SIGNALLER = "host/process/signal_process.hpp"
 OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  # the last: between fork and exec
+# What the umask takes from its owner nobody can use afterwards; what a user names follows his umask.
+MAKES = re.compile(r"::(mkdir|mkfifo|mknod)(at)?\(|O_CREAT|create_director")
+MAKES_ITSELF = ("base/made.cpp", "app/job_log_file.cpp", "host/process/job_cgroup.cpp")
 VENDORS = ("nvidia", "amd", "intel")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -87,6 +90,8 @@ def problems(root):
                 yield f"{path.relative_to(root)}:{number}: the queue signals by src/{SIGNALLER} alone"
             if module != "cli" and "/".join(parts) not in OPENS_ITSELF and OPENS.search(line) and "#include" not in line:
                 yield f"{path.relative_to(root)}:{number}: a descriptor that may be 0 to 2: base/standard.hpp, above_standard()"
+            if "/".join(parts) not in MAKES_ITSELF and MAKES.search(line.split("//")[0]):
+                yield f"{path.relative_to(root)}:{number}: what thole makes has its owner's bits: base/made.hpp"
             if newer := NEWER.search(line):
                 yield f"{path.relative_to(root)}:{number}: {newer[1]}() is newer than glibc 2.28"
             match = INCLUDE.match(line)

@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "app/selection.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
@@ -193,9 +195,7 @@ int install(Context& context) {
         .about(folder)
         .hint("another --name");
   refuse_anothers_home(folder, context.wire.settings().uid);
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  if (problem) throw Error(ErrorCode::unavailable, "cannot create").about(folder).because(problem.value());
+  if (!make_directories(folder, 0777)) throw Error(ErrorCode::unavailable, "cannot create").about(folder).because(errno);
   const std::string shown =
       fmt::format("Python{}, {}", environment.empty() ? "" : " (" + environment + ")", plural(gpus, "GPU"));
   write_file(folder / "kernel.json",

@@ -10,6 +10,7 @@
 
 #include "base/fd.hpp"
 #include "base/hash.hpp"
+#include "base/made.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 
@@ -60,12 +61,12 @@ std::optional<std::string> KeptText::find(std::string_view key) const {
 
 void KeptText::keep(std::string_view key, std::string_view text) const {
   if (key.empty() || directory_.empty()) return;
-  ::mkdir(directory_.c_str(), 0700);
+  make_directory(directory_, 0700);
   const Fd directory = open_directory(directory_);
   if (!directory) return;
   const std::string temporary = fmt::format("{}.{}", name_, ::getpid());
   ::unlinkat(directory.get(), temporary.c_str(), 0);  // left by a process of this number that was killed
-  const Fd file = open_at(directory.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  const Fd file = create_at(directory.get(), temporary.c_str(), O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
   if (!file) return;
   if (!write_all(file.get(), head(key, text) + std::string(text)) ||
       ::renameat(directory.get(), temporary.c_str(), directory.get(), name_.c_str()) != 0)

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/path.hpp"
@@ -105,12 +106,12 @@ void refuse_unlisted(const std::string& base, const std::string& hint) {
 // Makes an empty one; "" when another process of this user is about to.
 std::string make_one(const std::string& base, uid_t uid, const std::string& hint) {
   std::string path = base + "/" + plain_name(uid);
-  if (::mkdir(path.c_str(), 0700) == 0) return path;
+  if (make_directory(path, 0700)) return path;
   if (errno == EEXIST) {
     if (belongs_to(path, uid, 0)) return "";
     refuse_unlisted(base, hint);
     path += fmt::format("-{:08x}", random_number());
-    if (::mkdir(path.c_str(), 0700) == 0) return path;
+    if (make_directory(path, 0700)) return path;
     if (errno == EEXIST) return "";
   }
   throw Error(ErrorCode::unavailable, "cannot make your directory").about(path).because(errno).hint(hint);
@@ -122,9 +123,17 @@ Fd lock(const std::string& path) {
   return fd;
 }
 
+// One that its user cannot open himself (an odd umask, or a chmod) cannot be locked either: that one is no maker's for long.
 void remove_those_of_dead_makers(const std::string& base, uid_t uid) {
-  for (const std::string& path : own_directories(base, uid))
-    if (const Fd held = lock(path)) ::rmdir(path.c_str());   // one that has been settled meanwhile is not empty
+  for (const std::string& path : own_directories(base, uid)) {
+    const Fd held = lock(path);
+    const bool closed = !held && errno == EACCES;
+    if (!held && !closed) continue;
+    const bool removed = ::rmdir(path.c_str()) == 0;   // one that has been settled meanwhile is not empty
+    if (!removed && closed && errno == ENOTEMPTY)
+      throw Error(ErrorCode::unavailable, "you cannot look into your own directory").about(path).hint(
+          "chmod 700 " + shell_quote(path));
+  }
 }
 
 // Ours, locked: the one of this user if there is no other.
@@ -133,7 +142,7 @@ bool settle(const std::string& path, const Fd& held, const std::string& base, ui
     ::rmdir(path.c_str());
     return false;
   }
-  return static_cast<bool>(open_at(held.get(), settled, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  return static_cast<bool>(create_at(held.get(), settled, O_WRONLY | O_EXCL | O_NOFOLLOW, 0600));
 }
 
 }  // namespace
@@ -186,7 +195,7 @@ std::string open_own_directory(const std::string& base, const std::string& hint)
 }
 
 std::string open_named_directory(const std::string& path, const std::string& hint) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+  if (!make_directory(path, 0700) && errno != EEXIST)
     throw Error(ErrorCode::unavailable, "cannot make the directory").about(path).because(errno).hint(hint);
   if (!belongs_to(path, ::geteuid(), 0))
     throw Error(ErrorCode::unavailable, "this is not a directory of yours").about(path).hint(hint);

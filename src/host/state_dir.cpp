@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -107,8 +108,8 @@ void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::s
 }
 
 // Makes the directory with exactly this mode whatever the umask. True when it is there afterwards, by us or by another.
-bool make_directory(const std::string& path, mode_t mode) {
-  if (::mkdir(path.c_str(), 0700) != 0) return errno == EEXIST;
+bool make_with_mode(const std::string& path, mode_t mode) {
+  if (!make_directory(path, 0700)) return errno == EEXIST;
   Fd made = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!made && errno == ENOENT) return true;   // and gone again: whoever opens it sees that
   return made && ::fchmod(made.get(), mode) == 0;
@@ -118,7 +119,7 @@ void make_parents(const std::string& path) {
   std::string parent = parent_of(path);
   if (parent == "/" || parent == "." || exists(parent)) return;
   make_parents(parent);
-  if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST)
+  if (!make_directory(parent, 0755) && errno != EEXIST)
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(parent).because(errno).hint(
         "name a directory that you can write to");
 }
@@ -130,7 +131,7 @@ bool make_guarded(const StateLocation& location, const std::string& path, mode_t
     refuse_if_deleted_under_a_claim(location, path);
   }
   if (location.kind == StateLocation::Kind::named) make_parents(path);
-  return make_directory(path, mode);
+  return make_with_mode(path, mode);
 }
 
 void check_owner_and_mode(const StateDir& dir, const struct stat& found, uid_t system_owner) {
@@ -239,7 +240,7 @@ std::optional<std::string> find_root(const StateLocation& location) {
 std::string open_root(const StateLocation& location) {
   const std::string root = without_trailing_slashes(location.path);
   if (const auto base = base_of_own_directory(root, ::geteuid())) return open_own_directory(*base, name_another);
-  if (!open_checked(root, DirKind::personal, 0) && !make_directory(root, 0700))
+  if (!open_checked(root, DirKind::personal, 0) && !make_with_mode(root, 0700))
     throw Error(ErrorCode::unavailable, "cannot make the directory").about(root).because(errno);
   return root;
 }
@@ -373,7 +374,7 @@ bool was_complete(const StatePaths& paths) {
 }
 
 StateDir make_system_dir(const StatePaths& paths) {
-  if (!make_directory(paths.system, 0755))
+  if (!make_with_mode(paths.system, 0755))
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(paths.system).because(errno).hint(init_hint);
   Fd there = open_at(AT_FDCWD, paths.system.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat found;

@@ -9,6 +9,7 @@
 #include "app/runner.hpp"
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/text.hpp"
 #include "host/clock/timer_alarm.hpp"
 #include "host/queue/local_door.hpp"
@@ -93,7 +94,7 @@ app::QueuePorts Queue::ports() {
           .host = name.empty() ? "localhost" : name,
           .boot = host::known_boot(),
           .say = [this](const std::string& text) {
-            const Fd log = open_at(AT_FDCWD, (directory_ + "/runner.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+            const Fd log = create_at(AT_FDCWD, (directory_ + "/runner.log").c_str(), O_WRONLY | O_APPEND, 0600);
             if (log && static_cast<std::size_t>(std::max<off_t>(::lseek(log.get(), 0, SEEK_END), 0)) > longest_runner_log &&
                 ::ftruncate(log.get(), 0) != 0)
               return;

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/text.hpp"
 #include "wire/toml.hpp"
 
@@ -85,7 +86,7 @@ void write_state_group(const std::string& path, const std::string& group) {
   const std::string after = with_state_group(before, group, path);
   if (after == before) return;
   const std::string folder = path.substr(0, path.rfind('/'));
-  if (::mkdir(folder.c_str(), 0755) == 0) (void)!::chmod(folder.c_str(), 0755);   // whatever the umask
+  if (make_directory(folder, 0755)) (void)!::chmod(folder.c_str(), 0755);   // whatever the umask
   struct stat found;
   const mode_t mode = ::stat(path.c_str(), &found) == 0 ? found.st_mode & 0777 : 0644;
   write_file(path, after, mode);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -191,7 +192,7 @@ void ClaimDirectory::make_fixed_nodes() {
 void ClaimDirectory::make_notes() {
   const mode_t mode = state_.kind == DirKind::personal ? 01700 : access_.group ? 01770 : 01777;
   const int directory = state_.fd.get();
-  if ((::mkdirat(directory, "notes", 0700) != 0 && errno != EEXIST) ||
+  if ((!make_directory_at(directory, "notes", 0700) && errno != EEXIST) ||
       (access_.group && ::fchownat(directory, "notes", static_cast<uid_t>(-1), *access_.group, AT_SYMLINK_NOFOLLOW) != 0) ||
       ::fchmodat(directory, "notes", mode, 0) != 0)
     state_.cautions.push_back(path() + "/notes cannot be made: GPUs are not shared, and names are not shown");

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/want.hpp"
 #include "host/entries.hpp"
@@ -30,7 +31,7 @@ bool is_claim_id(std::string_view name) {
 }
 
 void mark_inner(const StateDir& directory, const std::string& outer) {
-  Fd file = open_at(directory.fd.get(), outer_file, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
+  Fd file = create_at(directory.fd.get(), outer_file, O_WRONLY | O_NOFOLLOW, 0600);
   struct stat found;   // empty: new, or its maker was killed before he wrote it; all write the same
   if (file && ::fstat(file.get(), &found) == 0 && found.st_size == 0) (void)!::write(file.get(), outer.data(), outer.size());
 }

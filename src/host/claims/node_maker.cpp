@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "host/claims/layout.hpp"
 
 namespace thole::host {
@@ -34,12 +35,12 @@ void NodeMaker::allot(const std::string& name) const {
 }
 
 void NodeMaker::make_fifo(const std::string& name) const {
-  if (::mkfifoat(directory_, name.c_str(), 0600) == 0) allot(name);
+  if (make_fifo_at(directory_, name.c_str(), 0600)) allot(name);
   else if (errno != EEXIST) failed("cannot make", name);
 }
 
 Fd NodeMaker::make_file(const std::string& name, std::optional<mode_t> mode) const {
-  Fd fd = open_at(directory_, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  Fd fd = create_at(directory_, name.c_str(), O_RDWR | O_EXCL | O_NOFOLLOW, 0600);
   if (!fd && errno == EEXIST) return open_at(directory_, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (!fd) failed("cannot make", name);
   if (!mode) allot(name);

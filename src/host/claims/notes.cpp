@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/byte_range.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
@@ -260,7 +261,7 @@ Fd OwnNotes::put_into_new(const NoteRecord& record, int above) {
     std::uint32_t bits = 0;
     (void)!::getrandom(&bits, sizeof bits, 0);
     const std::string name = fmt::format("{}-{:08x}", uid_, bits);
-    Fd fd = open_at(directory_, name.c_str(), to_write | O_CREAT | O_EXCL, 0600);
+    Fd fd = create_at(directory_, name.c_str(), to_write | O_EXCL, 0600);
     if (!fd && errno == EEXIST) continue;
     if (!fd) return Fd();
     Fd kept = go_live(directory_, name, std::move(fd), record, above);

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/guard.hpp"
@@ -33,7 +34,7 @@ namespace {
 
 Fd locked(const StatePaths& paths) {
   const std::string path = lock_of(paths);
-  Fd lock = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+  Fd lock = create_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0600);
   struct stat found;
   if (!lock || ::fstat(lock.get(), &found) != 0)
     throw Error(ErrorCode::unavailable, "cannot open").about(path).because(errno).hint("sudo thole init");
@@ -198,7 +199,7 @@ void SystemInit::renew_file(const std::string& name, off_t size) {
 
 // Users put their own files there; nobody else deletes another's.
 void SystemInit::make_notes() {
-  if (::mkdirat(dir_.fd.get(), "notes", 0700) != 0 && errno != EEXIST) maker_.failed("cannot make", "notes");
+  if (!make_directory_at(dir_.fd.get(), "notes", 0700) && errno != EEXIST) maker_.failed("cannot make", "notes");
   Fd notes = open_at(dir_.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   const mode_t mode = gate() ? 01770 : 01777;
   if (!notes || (maker_.access().group && ::fchown(notes.get(), static_cast<uid_t>(-1), *maker_.access().group) != 0) ||

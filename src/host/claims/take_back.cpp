@@ -12,6 +12,7 @@
 
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -53,7 +54,7 @@ std::vector<pid_t> who_took(const KernelLocks& locks, int node, const std::vecto
 Fd begin_taking(int directory) {
   const std::string unfinished = std::string("new.") + taking_file;
   ::unlinkat(directory, unfinished.c_str(), 0);
-  Fd file = open_at(directory, unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  Fd file = create_at(directory, unfinished.c_str(), O_RDWR | O_EXCL | O_NOFOLLOW, 0600);
   struct flock wanted = byte_range(F_WRLCK, 0, 1);   // before anybody can open it: a reader's lock would be in the way
   if (!file || ::fcntl(file.get(), F_OFD_SETLK, &wanted) != 0 || ::fchmod(file.get(), 0644) != 0 ||
       ::renameat(directory, unfinished.c_str(), directory, taking_file) != 0)

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
@@ -76,13 +77,13 @@ Fd open_claim_directory(const std::string& path, bool make) {
   const auto slash = path.rfind('/');
   const std::string parent_path = slash == std::string::npos ? "." : path.substr(0, slash);
   const std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
-  if (make) ::mkdir(parent_path.c_str(), 0700);
+  if (make) make_directory(parent_path, 0700);
   Fd parent = open_at(AT_FDCWD, parent_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!parent) cannot_open(parent_path, errno);
   must_be_ours(parent.get(), parent_path, 022);
   Fd directory;
   do {   // again where a sweep has taken it before it was opened
-    if (make && ::mkdirat(parent.get(), name.c_str(), 0700) != 0 && errno != EEXIST) cannot_open(path, errno);
+    if (make && !make_directory_at(parent.get(), name.c_str(), 0700) && errno != EEXIST) cannot_open(path, errno);
     directory = open_at(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   } while (!directory && errno == ENOENT && make);
   if (!directory) cannot_open(path, errno);
@@ -108,7 +109,8 @@ Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
   const auto* where = reinterpret_cast<const sockaddr*>(&address);
   // A claim's id is random: what lies here already is the socket of a keeper that was killed.
   ::unlinkat(directory_.get(), "control", 0);
-  if (::bind(listener_.get(), where, sizeof address) != 0 || ::listen(listener_.get(), 16) != 0)
+  if (::bind(listener_.get(), where, sizeof address) != 0 ||
+      !give_owners_bits(directory_.get(), "control", 0600) || ::listen(listener_.get(), 16) != 0)
     cannot_open(spec_.directory, errno);
   watch(ready_.get(), listener_.get());
 }

@@ -28,6 +28,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/printable_lines.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
@@ -82,9 +83,9 @@ ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const
 std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
   if (options_.runtime_dir.empty()) return std::nullopt;
   if (!lock_) {
-    ::mkdir(options_.runtime_dir.c_str(), 0700);
+    make_directory(options_.runtime_dir, 0700);
     if (!has_memory()) return std::nullopt;
-    lock_ = open_at(AT_FDCWD, file(".lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    lock_ = create_at(AT_FDCWD, file(".lock").c_str(), O_RDWR | O_NOFOLLOW, 0600);
     if (!lock_) return std::nullopt;
   }
   std::string note;

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -27,6 +28,8 @@ namespace thole::host {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::error_code last_error() { return {errno, std::generic_category()}; }
 
 [[noreturn]] void cannot(const char* what, const fs::path& path, const std::error_code& problem) {
   throw Error(ErrorCode::unavailable, fmt::format("--snapshot: cannot {}", what)).about(path.string()).because(problem.value());
@@ -120,7 +123,7 @@ class Copier {
           .hint(copy_.by_git ? "name data in .gitignore, or keep it elsewhere"
                              : "make it a git repository with data in .gitignore, or submit from the directory of the code");
     std::error_code problem;
-    fs::create_directories(target.parent_path(), problem);
+    if (!make_directories(target.parent_path(), 0777)) problem = last_error();
     if (!problem && S_ISLNK(about.st_mode)) fs::copy_symlink(source, target, problem);
     else if (!problem) fs::copy_file(source, target, problem);
     if (problem) cannot("copy", source, problem);
@@ -147,7 +150,8 @@ Fd locked(const fs::path& directory, int how) {
 std::pair<std::string, Fd> begin_copy(const fs::path& snapshots) {
   const Fd alone = locked(snapshots, LOCK_EX);
   std::string pattern = (snapshots / "XXXXXX").string();
-  if (!::mkdtemp(pattern.data())) cannot("make", pattern, std::error_code(errno, std::generic_category()));
+  if (!::mkdtemp(pattern.data())) cannot("make", pattern, last_error());
+  if (!give_owners_bits(AT_FDCWD, pattern.c_str(), 0700)) cannot("make", pattern, last_error());
   Fd lock = locked(pattern, LOCK_EX | LOCK_NB);
   return {std::move(pattern), std::move(lock)};
 }
@@ -166,9 +170,7 @@ std::set<std::string> given(const fs::path& logs) {
 
 CodeCopy copy_code(const std::string& from, const std::string& snapshots, const std::vector<std::string>& leave_out,
                    std::uint64_t most_bytes) {
-  std::error_code problem;
-  fs::create_directories(snapshots, problem);
-  if (problem) cannot("make", snapshots, problem);
+  if (!make_directories(snapshots, 0700)) cannot("make", snapshots, last_error());
   CodeCopy copy;
   std::tie(copy.root, copy.lock) = begin_copy(snapshots);
   try {
@@ -177,10 +179,11 @@ CodeCopy copy_code(const std::string& from, const std::string& snapshots, const 
     copy.by_git = listed.by_git;
     Copier copier(copy, listed.root, most_bytes);
     for (const fs::path& file : listed.files) copier.add(file);
+    std::error_code problem;
     const fs::path real = fs::canonical(from, problem);
     const fs::path below = (problem ? fs::path(from) : real).lexically_relative(fs::canonical(listed.root, problem));
     copy.directory = below == "." ? copy.root : (fs::path(copy.root) / below).string();
-    fs::create_directories(copy.directory, problem);   // git knows no empty directories
+    make_directories(copy.directory, 0777);      // git knows no empty directories
   } catch (...) {
     remove_code(copy.root);
     throw;
@@ -195,7 +198,7 @@ void remove_code(const std::string& root) {
 
 void give_code(const std::string& root, const std::string& logs, model::JobId job) {
   std::error_code problem;
-  fs::create_directories(logs, problem);
+  make_directories(logs, 0700);
   fs::create_symlink(root, fmt::format("{}/{}.code", logs, job), problem);   // without it whoever looks next does this
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/made.hpp"
 #include "base/standard.hpp"
 #include "base/text.hpp"
 
@@ -49,9 +50,9 @@ bool LogFiles::open(Pack& pack, const port::LogUse& use, std::string& problem) c
   pack.name = use.alone ? fmt::format("{}.log", use.job) : fmt::format("{}/{}-{}.log", use.job, use.lane, use.place);
   pack.path = directory_ + "/" + pack.name;
   const std::string folder = fmt::format("{}/{}", directory_, use.job);
-  ::mkdir(directory_.c_str(), 0700);             // somebody may have removed it
-  const bool has_folder = use.alone || ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
-  if (has_folder) pack.file = open_at(AT_FDCWD, pack.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+  make_directory(directory_, 0700);              // somebody may have removed it
+  const bool has_folder = use.alone || make_directory(folder, 0700) || errno == EEXIST;
+  if (has_folder) pack.file = create_at(AT_FDCWD, pack.path.c_str(), O_RDWR | O_APPEND | O_NOFOLLOW, 0600);
   if (!pack.file) problem = fmt::format("{}: {}", pack.path, std::strerror(errno));
   pack.job = use.job;
   return static_cast<bool>(pack.file);

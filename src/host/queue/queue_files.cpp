@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/poke.hpp"
 #include "base/standard.hpp"
 #include "base/text.hpp"
@@ -104,23 +105,23 @@ std::vector<Error> QueueFiles::troubles() const {
 
 void QueueFiles::make() const {
   for (const char* name : {"lanes", "logs"})
-    if (::mkdir((directory_ + "/" + name).c_str(), 0700) != 0 && errno != EEXIST) cannot("cannot make the directory", name);
+    if (!make_directory(directory_ + "/" + name, 0700) && errno != EEXIST) cannot("cannot make the directory", name);
 }
 
 Fd QueueFiles::open_start() const {
-  Fd file = open_at(AT_FDCWD, (directory_ + "/start").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  Fd file = create_at(AT_FDCWD, (directory_ + "/start").c_str(), O_RDWR | O_NOFOLLOW, 0600);
   if (!file) cannot("cannot open the lock of who starts a runner", "start");
   return file;
 }
 
 Fd QueueFiles::open_fifo(const std::string& name) const {
   const std::string path = directory_ + "/" + name;
-  int made = ::mkfifo(path.c_str(), 0600);
-  if (made != 0 && errno == ENOENT) {            // somebody has removed its directory
+  bool made = make_fifo_at(AT_FDCWD, path.c_str(), 0600);
+  if (!made && errno == ENOENT) {            // somebody has removed its directory
     make();
-    made = ::mkfifo(path.c_str(), 0600);
+    made = make_fifo_at(AT_FDCWD, path.c_str(), 0600);
   }
-  if (made != 0 && errno != EEXIST) cannot("cannot make the FIFO", name);
+  if (!made && errno != EEXIST) cannot("cannot make the FIFO", name);
   Fd fifo = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
   if (!fifo) cannot("cannot open the FIFO", name);
   if (!is_fifo(fifo))
@@ -180,7 +181,9 @@ bool QueueFiles::stands(const port::LaneSeat& seat) const {
 port::MappedRecord QueueFiles::map_record(unsigned lane, bool make, Fd* file_kept) const {
   port::MappedRecord record(nullptr, unmap_record);
   const std::string name = lane_name(lane);
-  Fd file = open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_RDWR | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
+  const std::string path = directory_ + "/" + name;
+  Fd file = make ? create_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW, 0600)
+                 : open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW);
   if (!file && make) cannot("cannot make a lane's record", name);
   if (!file && !says_absent(errno) && errno != ELOOP) cannot("cannot open a lane's record", name);
   if (!file) return record;

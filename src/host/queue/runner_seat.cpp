@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
@@ -73,7 +74,7 @@ Fd open_seat(const std::string& name, const Fd& seat) {
     const Fd look = look_for(name);
     if (look && (is_same(look.get(), seat.get()) || is_kept(look))) return Fd();
     Fd file = look ? open_what_was_seen(look, O_RDWR)
-                   : open_at(AT_FDCWD, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+                   : create_at(AT_FDCWD, name.c_str(), O_RDWR | O_EXCL | O_NOFOLLOW, 0600);
     if (file) return file;
     if (look || errno != EEXIST) cannot_open_seat(name);
   }

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -195,7 +196,7 @@ void UnseenWriter::write(const port::RunnerSight& sight) {
   std::string text = text_of(sight);
   if (text == text_ && stands()) return;
   text_.clear();
-  const Fd file = open_at(AT_FDCWD, path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  const Fd file = create_at(AT_FDCWD, path_.c_str(), O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (!file || !write_all(file.get(), text) || ::fstat(file.get(), &written_) != 0) {
     const int why = errno;
     throw Error(ErrorCode::unavailable, "cannot tell what is not seen from here").about(path_).because(why).hint(

@@ -14,6 +14,7 @@
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/store/file_check.hpp"
@@ -152,7 +153,7 @@ void JobDatabase::make_file(const std::string& path) {
   const std::string made = path + ".new";
   if (!remove_file(made)) cannot_make(path, errno);   // of somebody who was killed here
   // Nobody else can read it whatever the umask; SQLite gives its other files the same mode.
-  const Fd file = open_at(AT_FDCWD, made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  const Fd file = create_at(AT_FDCWD, made.c_str(), O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
   const std::string log = path + "-wal", put_away = log + ".old";
   bool log_away = false;
   const auto failed = [&] {
@@ -183,6 +184,9 @@ void JobDatabase::open() {
   const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW))
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
+  // SQLite gives its files their modes only after they are there, and who finds one without opens the queue for reading only.
+  if (umask_takes_owners_bits())
+    for (const char* part : {"-wal", "-shm"}) create_at(AT_FDCWD, (path + part).c_str(), O_RDWR | O_EXCL, 0600);
   database_.emplace(path, vfs_);
   try {
     // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/own_directory.hpp"
@@ -153,7 +154,7 @@ void make(const std::string& path) {
   if (is_there(path)) return;
   const std::string parent = parent_of(path);
   if (parent != path) make(parent);
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) cannot(path, "cannot make the queue's directory", errno);
+  if (!make_directory(path, 0700) && errno != EEXIST) cannot(path, "cannot make the queue's directory", errno);
   Fd above = open_at(AT_FDCWD, parent.c_str(), O_RDONLY | O_DIRECTORY);
   if (above) ::fsync(above.get());
 }

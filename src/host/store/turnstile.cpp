@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 #include "base/time.hpp"
 #include "host/claims/kernel_locks.hpp"
 
@@ -62,7 +63,7 @@ class Later {
 }  // namespace
 
 Turnstile::Turnstile(const std::string& path, Said said) : path_(path), said_(std::move(said)) {
-  file_ = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  file_ = create_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW, 0600);
   if (!file_) no_turnstile(path, errno);
 }
 

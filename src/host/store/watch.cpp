@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/poke.hpp"
 #include "base/same_file.hpp"
 #include "base/stream.hpp"
@@ -49,14 +50,14 @@ class FifoWatch : public port::JobWatch {
 }  // namespace
 
 std::unique_ptr<port::JobWatch> make_watch(const std::string& directory, port::Changes what) {
-  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) cannot_watch(directory, errno);
+  if (!make_directory(directory, 0700) && errno != EEXIST) cannot_watch(directory, errno);
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<std::uint64_t>(::getpid());
   const std::string name = fmt::format("{}.{:016x}", ::getpid(), number);
   const std::string born = fmt::format("{}/{}{}", directory, newborn, name);
   const std::string path = fmt::format("{}/{}.{}", directory, prefix_of(what), name);
   for (;;) {                                     // again only where a writer came in between
-    if (::mkfifo(born.c_str(), 0600) != 0 && errno != EEXIST) cannot_watch(path, errno);
+    if (!make_fifo_at(AT_FDCWD, born.c_str(), 0600) && errno != EEXIST) cannot_watch(path, errno);
     // Open for both, so that it never hangs up: a writer closing is no change.
     Fd fifo = open_at(AT_FDCWD, born.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (fifo && ::rename(born.c_str(), path.c_str()) == 0) return std::make_unique<FifoWatch>(path, std::move(fifo));

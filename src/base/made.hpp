@@ -1,0 +1,34 @@
+// Directories and files that thole makes for itself. The umask takes bits from all that a process makes, its owner's too (0177,
+// 0777): then who has made a directory cannot look into it, nor can any later command. A library may not change the umask even
+// for a moment, since it is that of all threads. So what is made under such a umask gets its bits under another name first: no
+// other process finds it without them.
+//
+// For group and others the umask stands. What a user names (the log of a map) and what is for him (his output) is not made here.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/fd.hpp"
+
+namespace thole {
+
+// mkdirat(2), mkfifoat(2); false with errno set.
+bool make_directory_at(int dir_fd, const char* name, mode_t mode);
+bool make_fifo_at(int dir_fd, const char* name, mode_t mode);
+bool make_directory(const std::string& path, mode_t mode);
+
+// The directory and those above it that are missing. True where it is there afterwards.
+bool make_directories(const std::string& path, mode_t mode);
+
+// open_at with O_CREAT.
+Fd create_at(int dir_fd, const char* name, int flags, mode_t mode);
+
+// For what is made in another way (bind(2), mkdtemp(3)), afterwards. Links are not followed. False with errno set.
+bool give_owners_bits(int dir_fd, const char* name, mode_t mode);
+
+// As this process began: a umask that has changed since costs a moment in which others may find a thing without its bits.
+bool umask_takes_owners_bits();
+
+}  // namespace thole
