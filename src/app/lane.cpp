@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/going_on.hpp"
+#include "app/lane_place.hpp"
 #include "app/notify.hpp"
 #include "app/put_off.hpp"
 #include "app/task_clock.hpp"
@@ -32,8 +33,6 @@ constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a s
 constexpr Millis keeps_unused_gpus{4'000};        // as long as such a pause is no longer
 
 constexpr Millis accounts_patience{2'000};       // a driver that hangs must not keep a lane
-
-std::int64_t in_ms(WallTime time) { return time.time_since_epoch().count(); }
 
 class Lane {
  public:
@@ -259,15 +258,7 @@ void Lane::begin(const port::TakenTask& taken) {
   running.clock = TaskClock(site_.clock.steady());
   declare_end(running);
   model::LanePlace& record = place(taken.place);
-  record.phase.store(TaskPhase::none);           // the fields below are of nobody while they change
-  record.job = taken.job;
-  record.task = taken.index;
-  record.runs = taken.runs;
-  record.pid = record.limit_clock = 0;
-  seat_.record->commands[taken.place] = {};
-  record.peak_memory_kib = record.peak_gpu_mib = 0;
-  record.started_ms = in_ms(running.started);
-  record.phase.store(TaskPhase::taken);
+  note_taken(*seat_.record, taken, running.started);
   try {
     if (cannot_bind_) throw Error(*cannot_bind_);
     std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
@@ -325,13 +316,7 @@ void Lane::pause(unsigned number, Running& running, bool paused) {
 void Lane::could_not_begin(Running& running, const Error& error) {
   const int exit_code = exit_status(error.code());
   const WallTime now = site_.clock.wall();
-  model::LanePlace& record = place(running.task.place);
-  record.exit_code = exit_code;
-  record.signal = -1;
-  record.flags = model::how_no_start;
-  record.ended_ms = in_ms(now);
-  record.seal = model::end_seal(record);
-  record.phase.store(TaskPhase::ended);
+  note_ended(place(running.task.place), {.exit_code = exit_code, .flags = model::how_no_start}, now);
   const plan::TaskEnding ending{.exit_code = exit_code};
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
   end.reason = in_one_line(error.full());
@@ -378,17 +363,12 @@ void Lane::over(const port::TaskOver& over) {
   if (found == running_.end()) return;
   const Running& running = found->second;
   const WallTime now = site_.clock.wall();
-  model::LanePlace& record = place(over.place);
-  record.exit_code = over.ended.exit_code.value_or(-1);
-  record.signal = over.ended.signal.value_or(-1);
-  record.flags = (over.ended.core ? model::how_core : 0) | (over.ended.time_limit ? model::how_time_limit : 0) |
-                 (over.cancelled ? model::how_cancelled : 0);
-  record.ended_ms = in_ms(now);
-  record.peak_memory_kib = over.peak_memory_kib.value_or(0);
-  record.seal = model::end_seal(record);
-  record.phase.store(TaskPhase::ended);
+  const unsigned flags = (over.ended.core ? model::how_core : 0) | (over.ended.time_limit ? model::how_time_limit : 0) |
+                         (over.cancelled ? model::how_cancelled : 0);
+  note_ended(place(over.place), {over.ended.exit_code.value_or(-1), over.ended.signal.value_or(-1), flags,
+                                 over.peak_memory_kib.value_or(0)}, now);
   const std::optional<std::uint64_t> peak_gpu = peak_gpu_mib(running, now);
-  record.peak_gpu_mib = peak_gpu.value_or(0);
+  place(over.place).peak_gpu_mib = peak_gpu.value_or(0);
 
   plan::TaskEnding ending{.exit_code = over.ended.exit_code,
                           .signal = over.ended.signal,
