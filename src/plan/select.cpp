@@ -159,6 +159,7 @@ class Narrowing {
     throw NeverPossible(Error(ErrorCode::usage, fmt::format("{} asked for; {}", plural(request_.gpus, "GPU"), why)).hint(hint));
   }
   bool too_few() const { return count() < request_.gpus; }
+  void refuse_part_of_gang(std::size_t before, const std::string& what) const;
 
   void by_name(const model::Snapshot& snapshot);
   void by_outer(const Outer& outer);
@@ -210,14 +211,24 @@ void Narrowing::by_outer(const Outer& outer) {
            "thole claims within what was allotted, never outside it");
 }
 
+// All of a partitioned GPU that --on names is taken, or nothing: never what is left of it.
+void Narrowing::refuse_part_of_gang(std::size_t before, const std::string& what) const {
+  if (!gang || count() == before || count() == 0) return;
+  std::vector<std::string> labels;
+  for (const std::size_t i : indices()) labels.push_back(units_[i].label);
+  refuse(fmt::format("{} of the {} that --on names {}", count(), before, what), "name what would do: --on " + join(labels, ","));
+}
+
 void Narrowing::by_model() {
   if (request_.model.empty()) return;
+  const std::size_t before = count();
   std::vector<std::string> models;
   for (const std::size_t i : indices()) {
     const std::string model = units_[i].model_of(machine_);
     if (!model.empty() && std::find(models.begin(), models.end(), model) == models.end()) models.push_back(model);
   }
   keep([&](std::size_t i) { return contains_ignoring_case(units_[i].model_of(machine_), request_.model); });
+  refuse_part_of_gang(before, fmt::format("{} of model {}", count() == 1 ? "is" : "are", printable(request_.model, 60)));
   if (!too_few()) return;
   for (std::string& model : models) model = printable(model, 60);
   const std::string have = models.empty() ? "the models of this machine's GPUs cannot be read" : "here: " + join(models, ", ");
@@ -235,6 +246,7 @@ void Narrowing::by_model() {
 void Narrowing::by_memory() {
   if (!request_.memory_mib) return;
   const std::uint64_t context = request_.share ? share_context_mib : 0;
+  const std::size_t before = count();
   std::uint64_t largest = 0;
   bool unknown = false;
   keep([&](std::size_t i) {
@@ -243,6 +255,8 @@ void Narrowing::by_memory() {
     unknown = unknown || !memory;
     return memory && *memory >= context && *memory - context >= *request_.memory_mib;
   });
+  const std::string enough = format_mib(*request_.memory_mib + context);
+  refuse_part_of_gang(before, fmt::format("{} {}", count() == 1 ? "has" : "have", enough));
   if (!too_few()) return;
   const bool look_alike = format_mib(*request_.memory_mib) == format_mib(largest);   // 81921 MiB, and 80.0 GiB
   const auto text_of = [&](std::uint64_t mib) { return look_alike ? fmt::format("{} MiB", mib) : format_mib(mib); };

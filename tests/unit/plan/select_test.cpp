@@ -164,6 +164,21 @@ TEST(Eligible, RefusalsSayWhatThereIs) {
   }
 }
 
+TEST(Eligible, APartitionedGpuThatIsNamedIsTakenWholeOrNotAtAll) {
+  model::Snapshot parts = mixed();
+  model::Instance& second = parts.machine.gpus[2].mig.at(1);
+  second.profile = "1g.10gb";
+  second.memory_mib = 10000;
+  EXPECT_EQ(outcome(parts, {.gpus = 1, .on = {"2"}, .memory_mib = 8000}), "2 of 2:0,2:1");
+  EXPECT_EQ(outcome(parts, {.gpus = 1, .on = {"2"}, .memory_mib = 15360}),
+            "usage: 1 GPU asked for; 1 of the 2 that --on names has 15.0 GiB\n  name what would do: --on 2:0");
+  EXPECT_EQ(outcome(parts, {.gpus = 2, .on = {"0", "2"}, .memory_mib = 15360}),
+            "usage: 2 GPUs asked for; 2 of the 3 that --on names have 15.0 GiB\n  name what would do: --on 0,2:0");
+  EXPECT_EQ(outcome(parts, {.gpus = 1, .on = {"2"}, .model = "3g.40gb"}),
+            "usage: 1 GPU asked for; 1 of the 2 that --on names is of model 3g.40gb\n  name what would do: --on 2:0");
+  EXPECT_EQ(outcome(parts, {.gpus = 1, .on = {"2:0", "2:1"}, .memory_mib = 15360}), "1 of 2:0");
+}
+
 TEST(Eligible, WithoutAGpuTheDriverIsNamed) {
   model::Snapshot none = machine({});
   EXPECT_EQ(outcome(none, {.gpus = 1}),
