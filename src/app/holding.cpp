@@ -106,6 +106,26 @@ std::vector<KeptClaim> meant_by(const std::string& word, const ClaimSearch& sear
       .about(printable(word, 60)).hint("give the whole id, or the GPU's number or whole UUID");
 }
 
+// Other queues release jobs that are held; and who looks for what keeps his GPU may name the job.
+std::string way_on_for(const std::string& word, const ClaimSearch& search) {
+  const auto job = search.job_called && !word.empty() ? search.job_called(word) : std::nullopt;
+  if (!job) return "";
+  const std::string what = fmt::format("\njob {} ({}) of your queue ", job->id, printable(job->name, 40));
+  if (job->paused) return fmt::format("{0}is paused, and keeps its GPUs: thole continue {1}, or thole cancel {1}", what, job->id);
+  if (job->held) return fmt::format("{}is held: thole resume {}", what, job->id);
+  return fmt::format("{}has not ended: thole cancel {}", what, job->id);
+}
+
+// Of a claim that is a job's.
+std::string way_on_of(model::JobId id, const ClaimSearch& search) {
+  const auto job = search.job_called ? search.job_called(std::to_string(id)) : std::nullopt;
+  if (job && job->paused)
+    return fmt::format("it is paused, and keeps its GPUs: thole continue {0} lets it go on, thole cancel {0} ends it", id);
+  return fmt::format("it ends with that: thole cancel {0}; its limit is the job's (submit --time), and stands still while it is "
+                     "paused: thole pause {0}", id) +
+         (job && job->held ? fmt::format("\nthe rest of it is held: thole resume {}", id) : "");
+}
+
 KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const ClaimSearch& search,
                    const std::vector<KeptClaim>& all) {
   const std::string what = word.empty() ? "which claim?" : word;
@@ -118,7 +138,8 @@ KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const 
     throw Error(ErrorCode::usage, "no such claim")
         .about(what)
         .hint(list(all, search) +
-              (short_of_an_id && !all.empty() ? fmt::format("\n(an id can be cut to {} characters)", shortest_beginning) : ""));
+              (short_of_an_id && !all.empty() ? fmt::format("\n(an id can be cut to {} characters)", shortest_beginning) : "") +
+              way_on_for(word, search));
   }
   const bool same_id = std::all_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.id == found[0].id; });
   throw Error(ErrorCode::usage, "more than one claim fits").about(what).hint(
@@ -344,8 +365,7 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   if (const auto job = perhaps_a_jobs ? search.job_of_lane(claim.pid) : std::nullopt)
     throw Error(ErrorCode::unavailable, fmt::format("claim {} is job {}'s of your queue", claim.id, *job))
         .about(printable(word, 60))
-        .hint(fmt::format("it ends with that: thole cancel {0}; its limit is the job's (submit --time), and stands still "
-                          "while it is paused: thole pause {0}", *job));
+        .hint(way_on_of(*job, search));
   return claim;
 }
 

@@ -27,6 +27,13 @@ struct KeptClaim {
   port::ClaimAddress address() const { return {id, directory}; }
 };
 
+// A job of our queue that has not ended.
+struct OwnJob {
+  model::JobId id = 0;
+  std::string name;
+  bool held = false, paused = false;             // its rest; what runs of it
+};
+
 // What a claim is found by. To give one back or to extend it no driver is needed, so that both work while it hangs.
 struct ClaimSearch {
   port::ClaimStore* store = nullptr;   // null: there is none, so there are no claims
@@ -36,6 +43,7 @@ struct ClaimSearch {
   std::function<const Observer&()> gpus;   // one that has looked; asked only for a word that is no claim's id
   std::function<std::string(uid_t)> user_name;
   JobOfLane job_of_lane = {};
+  std::function<std::optional<OwnJob>(const std::string&)> job_called = {};   // what a word names in our queue; empty: not asked
   AskShell shell = {};
   bool to_release = false;             // what is found shall end
   bool also_overdue = false;           // also one that has let go at its end, while its process still runs

@@ -35,6 +35,30 @@ def test_the_last_lines_of_a_log_are_lines_of_their_own(queue):
         assert (before, last[:8]) == ("abc", "# ended "), (before, last)
 
 
+def test_who_releases_a_job_is_led_to_the_verb_that_helps(queue):
+    with queue.gate() as gate:
+        runs = queue.submit("-q", "-g", "1", "-n", "train", "cat", gate.name)
+        queue.reaches(runs, "running")
+        held = queue.submit("-q", "-g", "1", "-n", "later", "--hold", "true")
+        gpu = "0"
+        assert f"thole cancel {runs}" in told(queue.run("release", "train"))
+        assert f"its limit is the job's (submit --time), and stands still while it is paused: thole pause {runs}" in told(
+            queue.run("release", gpu))
+        for word in ("later", held):
+            assert f"job {held} (later) of your queue is held: thole resume {held}" in told(queue.run("release", word))
+        queue("pause", runs)
+        said = told(queue.run("release", "train"))
+        assert f"job {runs} (train) of your queue is paused, and keeps its GPUs: thole continue {runs}, or thole cancel" in said
+        assert f"it is paused, and keeps its GPUs: thole continue {runs} lets it go on, thole cancel {runs} ends it" in told(
+            queue.run("release", gpu))
+        queue("continue", runs)
+        assert "thole continue" not in told(queue.run("release", gpu))
+    queue("resume", held)
+    queue("wait", runs, held)
+    for word in ("train", "later"):
+        assert "of your queue" not in told(queue.run("release", word))
+
+
 def test_who_means_another_verb_is_led_to_it(queue):
     with queue.gate() as gate:
         runs = queue.submit("-q", "-g", "1", "cat", gate.name)
