@@ -225,7 +225,9 @@ class Examination {
   void check_other_directories() {
     const Directories& all = findings_.directories;
     const auto where = [](const Directory& directory, const char* made_by) {
-      return directory.path + (directory.there ? "" : std::string(": none yet, made by ") + made_by);
+      if (directory.there) return directory.path;
+      const std::string number = fmt::format(", with a number for XXXXXXXX, as somebody else has {}", directory.taken);
+      return fmt::format("{}: none yet, made by {}{}", directory.path, made_by, directory.taken.empty() ? "" : number);
     };
     if (!all.personal.problem.empty()) add("personal directory", Result::problem, all.personal.problem, all.personal.fix);
     else add("personal directory", Result::ok, where(all.personal, "the first claim or look"));

@@ -25,6 +25,7 @@ struct Directory {
   std::string path;
   bool there = false;
   std::string problem{}, fix{};
+  std::string taken{};                           // a name that somebody else has: it will get one with a number
 };
 struct Directories {
   Directory personal, queue;

@@ -180,6 +180,16 @@ std::optional<std::string> find_own_directory(const std::string& base, uid_t uid
   return std::nullopt;
 }
 
+ExpectedDirectory expected_own_directory(const std::string& base, uid_t uid, const std::string& hint) {
+  if (auto there = find_own_directory(base, uid)) return {*there, ""};
+  const std::string plain = base + "/" + plain_name(uid);
+  struct stat found;
+  const bool is_free = ::lstat(plain.c_str(), &found) != 0 && says_absent(errno);
+  if (is_free || belongs_to(plain, uid, 0)) return {plain, ""};
+  refuse_unlisted(base, hint);
+  return {plain + "-" + std::string(digits, 'X'), plain};
+}
+
 std::string open_own_directory(const std::string& base, const std::string& hint) {
   const uid_t uid = ::geteuid();
   for (int attempt = 0; attempt < most_attempts; ++attempt) {

@@ -35,6 +35,13 @@ std::vector<std::string> own_directories(const std::string& base, uid_t uid);
 // The settled one, for looking; nothing where there is none. Throws Error(unavailable) when it is open to others.
 std::optional<std::string> find_own_directory(const std::string& base, uid_t uid);
 
+// The same, or where open_own_directory would make it now. Makes nothing; throws as that does.
+struct ExpectedDirectory {
+  std::string path;                              // one that has yet to draw its number has XXXXXXXX there
+  std::string taken;                             // then: the name that somebody else has; else ""
+};
+ExpectedDirectory expected_own_directory(const std::string& base, uid_t uid, const std::string& hint);
+
 // The same of the caller, made where there is none. `hint` is the advice where none can be made.
 std::string open_own_directory(const std::string& base, const std::string& hint);
 

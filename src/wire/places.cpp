@@ -81,8 +81,12 @@ std::optional<std::string> Places::find_personal() const {
   return host::open_named_directory(personal_dir_, host::name_another);
 }
 
-std::string Places::expected_personal() const {
-  if (const auto found = find_personal()) return *found;
+host::ExpectedDirectory Places::expected_personal() const {
+  if (personal_dir_.empty()) return host::expected_own_directory(base, uid_, host::name_another);
+  return {find_personal().value_or(personal_dir_), ""};
+}
+
+std::string Places::plain_personal() const {
   return personal_dir_.empty() ? fmt::format("{}/thole-{}", base, uid_) : personal_dir_;
 }
 

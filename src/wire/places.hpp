@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "host/own_directory.hpp"
 #include "wire/settings.hpp"
 
 namespace thole::host {
@@ -26,7 +27,8 @@ class Places {
   // The caller's personal directory, made where there is none: throws Error(unavailable).
   std::string personal() const;
   std::optional<std::string> find_personal() const;   // makes nothing
-  std::string expected_personal() const;              // the same, or where it would be made
+  host::ExpectedDirectory expected_personal() const;  // the same, or where it would be made
+  std::string plain_personal() const;                 // what it is called before others have taken that name
   std::string personal_or_none() const;               // "" where none can be had: what is only remembered there is not needed
 
   // Of a new claim of the caller; and of any claim there is, sought in all directories of its owner.

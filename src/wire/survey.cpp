@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/own_directory.hpp"
 #include "host/path.hpp"
 #include "host/queue/queue_files.hpp"
 #include "host/state_dir.hpp"
@@ -65,7 +66,7 @@ void check_writable(app::Directory& queue) {
 std::string state_dir_to_be(const Wire& wire) {
   const Settings& settings = wire.settings();
   if (!settings.state_dir.empty()) return settings.state_dir;
-  if (!settings.machine.empty()) return wire.places().expected_personal();
+  if (!settings.machine.empty()) return wire.places().expected_personal().path;
   const std::vector<std::string> all = host::StatePaths{}.fallbacks;
   const auto first = std::ranges::find_if(
       all, [](const std::string& path) { return ::access(host::parent_of(path).c_str(), W_OK) == 0; });
@@ -91,7 +92,9 @@ app::Directories directories(Wire& wire) {
   } catch (const Error&) {                       // told by the overview
   }
   try {
-    all.personal.path = wire.places().expected_personal();
+    const host::ExpectedDirectory personal = wire.places().expected_personal();
+    all.personal.path = personal.path;
+    all.personal.taken = personal.taken;
     all.personal.there = is_there(all.personal.path);
     all.caches = all.personal.path + " (topology, what the driver last said)";
   } catch (const Error& error) {
@@ -101,6 +104,7 @@ app::Directories directories(Wire& wire) {
     const host::QueuePlaces places = wire.queue_places();
     const host::QueueDir queue = host::expected_queue_dir(places);
     all.queue.path = queue.path;
+    all.queue.taken = queue.taken;
     all.queue.there = is_there(queue.path);
     if (all.queue.there) check_writable(all.queue);
     if (all.queue.there) all.queue_kept = host::turnstile_kept(queue.path, Seconds{2}).value_or("");

@@ -171,7 +171,7 @@ port::ClaimStore* Wire::find_store() {
   if (parts_->store) return parts_->store.get();
   const bool in_personal = settings_.state_dir.empty() && !settings_.machine.empty();
   if (in_personal && !places_.find_personal()) {
-    host::refuse_if_lost(host::StateLocation::personal(places_.expected_personal(), machine_name()));
+    host::refuse_if_lost(host::StateLocation::personal(places_.plain_personal(), machine_name()));
     if (!places_.find_personal()) return nullptr;   // else another process of ours has made it meanwhile
   }
   host::ClaimStoreOptions options = store_options();

@@ -2,6 +2,7 @@
 """Directories that a stranger made first, under the names that thole's own would have: nothing of the user stops, and nothing
 goes into them."""
 import json
+import re
 import socket
 
 import pytest
@@ -11,13 +12,13 @@ from hostile import USERS, end, lab  # noqa: F401 (lab: a fixture)
 KINDS = {
     "directory": "mkdir {path}",
     "open directory": "mkdir {path}; chmod 1777 {path}",
-    "link": "mkdir /tmp/mallorys; chmod 1777 /tmp/mallorys; ln -s /tmp/mallorys {path}",
+    "link": "mkdir -p /tmp/mallorys; chmod 1777 /tmp/mallorys; ln -s /tmp/mallorys {path}",
     "file": "touch {path}; chmod 666 {path}",
 }
 
 
-def plant(lab, user, kind="directory"):
-    path = f"/tmp/thole-{USERS[user]}"
+def plant(lab, user, kind="directory", base="/tmp"):
+    path = f"{base}/thole-{USERS[user]}"
     lab.run("mallory", "sh", "-ec", KINDS[kind].format(path=path), check=True)
     return path
 
@@ -67,6 +68,31 @@ def test_a_planted_queue_in_var_tmp_stops_nothing(lab):
         (job,) = json.loads(lab.thole("alice", "jobs", "--json", check=True, **home).stdout)["jobs"]
         assert job["state"] == "done"
     assert lab.run("root", "find", folder, "-type", "f", "-size", "+0").stdout == "", "nothing went into it"
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+@pytest.mark.parametrize("kind", KINDS)
+def test_doctor_names_no_directory_that_a_stranger_has(lab, kind):
+    lab.init()
+    home = {"HOME": "/nonexistent"}
+    plant(lab, "alice", kind)
+    taken = plant(lab, "alice", kind, "/var/tmp")
+
+    def told():
+        shown = "".join(lab.thole("alice", "doctor", **home).stdout.split())
+        return json.loads(lab.thole("alice", "doctor", "--json", **home).stdout)["directories"], shown
+
+    numbered = f"/thole-{USERS['alice']}-[0-9a-f]{{8}}"
+    directories, shown = told()
+    assert directories["queue"].startswith(f"{taken}-XXXXXXXX/queue/"), directories
+    assert f"withanumberforXXXXXXXX,assomebodyelsehas{taken}" in shown, shown
+    assert re.fullmatch(f"/tmp{numbered}", directories["personal"]), "what the driver said is remembered there already"
+    assert lab.run("root", "find", "/var/tmp", "-maxdepth", "1", "-user", "alice").stdout == "", "looking makes no queue"
+    job = lab.thole("alice", "submit", "-q", "-g", "0", "--", "true", check=True, **home).stdout.strip()
+    lab.thole("alice", "wait", "-q", job, check=True, **home)
+    directories, shown = told()
+    assert re.match(f"/var/tmp{numbered}/queue/", directories["queue"]), directories
+    assert "XXXXXXXX" not in shown, shown
 
 
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)

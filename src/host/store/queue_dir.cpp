@@ -187,7 +187,7 @@ std::string why_not_home(const QueuePlaces& places) {
 }
 
 QueueDir described(const QueuePlaces& places, const Candidate& candidate) {
-  QueueDir dir{candidate.path(), candidate.moved(), "", {}};
+  QueueDir dir{candidate.path(), candidate.moved(), "", {}, ""};
   const std::string home = why_not_home(places);
   if (candidate.moved() && !home.empty()) {
     dir.cautions.push_back(fmt::format("{}, so the queue of this host lies in {}", home, dir.path));
@@ -286,8 +286,14 @@ QueueDir open_queue_dir(const QueuePlaces& places) {
 QueueDir expected_queue_dir(const QueuePlaces& places) {
   if (auto found = find_queue_dir(places)) return std::move(*found);
   Candidate candidate = to_be_made(places);
-  if (candidate.root.empty()) candidate.root = fmt::format("{}/thole-{}", places.temporary, places.uid);
-  return described(places, candidate);
+  ExpectedDirectory own;
+  if (candidate.kind == CandidateKind::temporary) {
+    own = expected_own_directory(places.temporary, places.uid, another);
+    candidate.root = own.path;
+  }
+  QueueDir dir = described(places, candidate);
+  dir.taken = own.taken;
+  return dir;
 }
 
 std::vector<std::string> other_queues(const QueuePlaces& places) {

@@ -35,6 +35,7 @@ struct QueueDir {
   bool moved = false;                            // not in the state home
   std::string unexpected;                        // why it moved, where that surprises: there is no home that can be written
   std::vector<std::string> cautions;             // what doctor says about it
+  std::string taken;                             // of one to be made: see ExpectedDirectory
 };
 
 // Makes it where there is none. Throws Error(unavailable) that names the fix.
