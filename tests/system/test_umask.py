@@ -1,6 +1,6 @@
 # ctest: timeout 900
-"""Under a umask that takes the owner's bits from all that a process makes, everything works, and nothing is left behind that its
-owner could not use. Never as root: nothing is closed to root."""
+"""Under a umask that takes the owner's bits from all that a process makes, everything works, and nothing is left behind that
+its owner could not use. Never as root: nothing is closed to root."""
 import concurrent.futures
 
 import pytest
@@ -55,7 +55,8 @@ def closed_to_their_owner(lab):
     """What lies in alice's places, and what she could not use of it."""
     own = f"thole-{USERS['alice']}"
     places = (f"{lab.folder}/home/alice", f"/tmp/{own}", f"/var/tmp/{own}", "/run/thole", "/run/lock", "/run/user", "/tmp/thole")
-    found = lab.run("root", "find", *places, "-user", str(USERS["alice"]), "!", "-type", "l", "-printf", "%y %m %p\n").stdout
+    mine = ("-user", str(USERS["alice"]), "!", "-type", "l")
+    found = lab.run("root", "find", *places, *mine, "-printf", "%y %m %p\n").stdout
     lines = [line.split(" ", 2) for line in found.splitlines()]
     assert len(lines) > 20, found
     return [path for kind, mode, path in lines if ~int(mode, 8) & (0o700 if kind == "d" else 0o600)]
