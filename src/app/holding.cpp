@@ -111,7 +111,8 @@ std::string way_on_for(const std::string& word, const ClaimSearch& search) {
   const auto job = search.job_called && !word.empty() ? search.job_called(word) : std::nullopt;
   if (!job) return "";
   const std::string what = fmt::format("\njob {} ({}) of your queue ", job->id, printable(job->name, 40));
-  if (job->paused) return fmt::format("{0}is paused, and keeps its GPUs: thole continue {1}, or thole cancel {1}", what, job->id);
+  if (job->paused)
+    return fmt::format("{0}is paused, and keeps its GPUs: thole continue {1}, or thole cancel {1}", what, job->id);
   if (job->held) return fmt::format("{}is held: thole resume {}", what, job->id);
   return fmt::format("{}has not ended: thole cancel {}", what, job->id);
 }
@@ -121,8 +122,8 @@ std::string way_on_of(model::JobId id, const ClaimSearch& search) {
   const auto job = search.job_called ? search.job_called(std::to_string(id)) : std::nullopt;
   if (job && job->paused)
     return fmt::format("it is paused, and keeps its GPUs: thole continue {0} lets it go on, thole cancel {0} ends it", id);
-  return fmt::format("it ends with that: thole cancel {0}; its limit is the job's (submit --time), and stands still while it is "
-                     "paused: thole pause {0}", id) +
+  return fmt::format("it ends with that: thole cancel {0}; its limit is the job's (submit --time), and stands still while it "
+                     "is paused: thole pause {0}", id) +
          (job && job->held ? fmt::format("\nthe rest of it is held: thole resume {}", id) : "");
 }
 

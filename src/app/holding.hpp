@@ -43,7 +43,7 @@ struct ClaimSearch {
   std::function<const Observer&()> gpus;   // one that has looked; asked only for a word that is no claim's id
   std::function<std::string(uid_t)> user_name;
   JobOfLane job_of_lane = {};
-  std::function<std::optional<OwnJob>(const std::string&)> job_called = {};   // what a word names in our queue; empty: not asked
+  std::function<std::optional<OwnJob>(const std::string&)> job_called = {};   // what a word names in our queue; may be empty
   AskShell shell = {};
   bool to_release = false;             // what is found shall end
   bool also_overdue = false;           // also one that has let go at its end, while its process still runs

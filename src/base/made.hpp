@@ -3,7 +3,7 @@
 // for a moment, since it is that of all threads. So what is made under such a umask gets its bits under another name first: no
 // other process finds it without them.
 //
-// For group and others the umask stands. What a user names (the log of a map) and what is for him (his output) is not made here.
+// For group and others the umask stands. What a user names (the log of a map) and his output are not made here.
 #pragma once
 
 #include <sys/types.h>

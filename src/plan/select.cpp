@@ -216,7 +216,8 @@ void Narrowing::refuse_part_of_gang(std::size_t before, const std::string& what)
   if (!gang || count() == before || count() == 0) return;
   std::vector<std::string> labels;
   for (const std::size_t i : indices()) labels.push_back(units_[i].label);
-  refuse(fmt::format("{} of the {} that --on names {}", count(), before, what), "name what would do: --on " + join(labels, ","));
+  refuse(fmt::format("{} of the {} that --on names {}", count(), before, what),
+         "name what would do: --on " + join(labels, ","));
 }
 
 void Narrowing::by_model() {

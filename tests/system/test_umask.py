@@ -54,7 +54,8 @@ class User:
 def closed_to_their_owner(lab):
     """What lies in alice's places, and what she could not use of it."""
     own = f"thole-{USERS['alice']}"
-    places = (f"{lab.folder}/home/alice", f"/tmp/{own}", f"/var/tmp/{own}", "/run/thole", "/run/lock", "/run/user", "/tmp/thole")
+    home = f"{lab.folder}/home/alice"
+    places = (home, f"/tmp/{own}", f"/var/tmp/{own}", "/run/thole", "/run/lock", "/run/user", "/tmp/thole")
     mine = ("-user", str(USERS["alice"]), "!", "-type", "l")
     found = lab.run("root", "find", *places, *mine, "-printf", "%y %m %p\n").stdout
     lines = [line.split(" ", 2) for line in found.splitlines()]
