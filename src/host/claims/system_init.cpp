@@ -27,6 +27,7 @@
 #include "host/claims/who_file.hpp"
 #include "host/entries.hpp"
 #include "host/process/open_files.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -314,7 +315,8 @@ std::vector<pid_t> SystemInit::inside_claims_of(std::ptrdiff_t slot) const {
   book.read(keys_);
   for (const Note& note : book.live()) {
     if (!note.names(static_cast<unsigned>(slot))) continue;
-    for (const ProcessStat& process : started_in_claim(note.id, note.process.uid)) found.push_back(process.pid);
+    for (const ProcessStat& process : started_in_claim(note.id, note.process.uid, note.process.pid))
+      found.push_back(process.pid);
   }
   return found;
 }

@@ -23,6 +23,7 @@
 #include "host/claims/kernel_locks.hpp"
 #include "host/control/door.hpp"
 #include "host/process/open_files.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -149,7 +150,7 @@ bool receive(int keeper, Answer& answer, bool with_descriptors) {
 
 std::string ways_to_end(const std::string& claim, uid_t owner) {
   std::vector<std::string> ways;
-  for (const ProcessStat& process : started_in_claim(claim, owner)) {
+  for (const ProcessStat& process : started_in_claim(claim, owner, 0)) {
     // What a shell within the claim has started besides.
     if (process.pid == ::getpid() || !has_locked_fifo(process.pid)) continue;
     const std::string shown = describe_process(process);   // "1234 python train.py"

@@ -2,11 +2,10 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
 
-#include "base/fd.hpp"
+#include "host/process/memory_file.hpp"
 #include "host/user_name.hpp"
 
 namespace thole::host {
@@ -38,9 +37,7 @@ class Namer {
     if (pid <= 0 || ::stat(directory.c_str(), &s) != 0) return {};
     auto [user, is_new] = users_.try_emplace(s.st_uid);
     if (is_new) user->second = user_name(s.st_uid);
-    std::string command = read_file(directory + "/cmdline", longest_command).value_or("");
-    while (!command.empty() && command.back() == '\0') command.pop_back();
-    std::replace(command.begin(), command.end(), '\0', ' ');
+    std::string command = command_line(directory, longest_command).text;
     if (command.empty()) command = tree_.text("/proc/" + std::to_string(pid) + "/comm").value_or("");
     return {user->second, command};
   }

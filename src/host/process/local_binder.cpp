@@ -9,9 +9,9 @@
 #include <cerrno>
 
 #include "base/error.hpp"
-#include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/process/cpu_mask.hpp"
+#include "host/process/memory_file.hpp"
 #include "host/process/memory_policy.hpp"
 #include "host/process/tree.hpp"
 
@@ -43,8 +43,13 @@ port::MemoryAccess LocalBinder::memory() { return memory_access(); }
 std::map<std::string, std::string> LocalBinder::environment_of(pid_t pid) {
   if (threads_of(pid).empty()) throw_gone(pid);
   std::map<std::string, std::string> variables;
-  const std::string text = read_file(fmt::format("/proc/{}/environ", pid)).value_or("");
-  for (std::string_view word : split(text, '\0')) {
+  const MemoryText environment = MemoryFile(fmt::format("/proc/{}/environ", pid), MemoryFile::For::decide).read(8u << 20);
+  if (environment.why == ETIMEDOUT)
+    throw Error(ErrorCode::unavailable,
+                "cannot read the environment of a process: its memory is locked, as by a file system that does not answer")
+        .about(std::to_string(pid))
+        .hint("--on GPU,…");
+  for (std::string_view word : split(environment.text, '\0')) {
     const std::size_t equals = word.find('=');
     if (equals != std::string_view::npos) variables.emplace(word.substr(0, equals), word.substr(equals + 1));
   }

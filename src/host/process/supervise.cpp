@@ -13,6 +13,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 

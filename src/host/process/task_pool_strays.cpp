@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/process/helpers.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/task_pool.hpp"
 #include "host/process/tree.hpp"

@@ -21,10 +21,10 @@
 #include "base/fd.hpp"
 #include "base/machine_clocks.hpp"
 #include "base/text.hpp"
-#include "base/time.hpp"
-#include "base/want.hpp"
 #include "host/process/helpers.hpp"
+#include "host/process/memory_file.hpp"
 #include "host/process/open_files.hpp"
+#include "host/process/shown_environment.hpp"
 
 namespace thole::host {
 namespace {
@@ -58,79 +58,8 @@ std::vector<ProcessStat> all_processes() {
 // AT_RANDOM: copied by a fork, new after each exec, so that `bash` within `bash` is another shell.
 std::string program_of(pid_t pid) {
   const std::string path = "/proc/" + std::to_string(pid);
-  return executable_of(pid) + '\0' + read_file(path + "/cmdline", 1u << 20).value_or("") + '\0' +
+  return executable_of(pid) + '\0' + MemoryFile(path + "/cmdline", MemoryFile::For::decide).read(1u << 20).text + '\0' +
          read_file(path + "/auxv", 1u << 16).value_or("");
-}
-
-// The first two a millisecond apart. An exec takes a few of these, but where the program comes from a slow file system.
-constexpr unsigned looks_at_exec = 1000, looks_at_crowd = 4, looks_at_none = 3;
-
-// Anybody may have thousands of processes that look like that for ever (PR_SET_MM_MAP). So what looks wait for beyond what an
-// exec mostly takes comes to three seconds, and to a quarter of the time after that; then each is waited for a few
-// milliseconds.
-class WaitsForExec {
- public:
-  bool may_wait() {
-    const SteadyTime now = std::chrono::steady_clock::now();
-    left_ = std::min(most, left_ + (now - std::exchange(last_, now)) / 4);
-    return left_ > SteadyTime::duration{0};
-  }
-  void has_waited(SteadyTime::duration time) { left_ -= std::max(SteadyTime::duration{0}, time - an_exec); }
-
- private:
-  static constexpr SteadyTime::duration an_exec = Millis{10}, most = Millis{3000};
-  SteadyTime last_ = std::chrono::steady_clock::now();
-  SteadyTime::duration left_ = most;
-};
-
-// By one read(2): between two the process may leave that memory by an execve(2), and the second would show its end.
-ShownEnvironment words_in(const Fd& environ) {
-  if (!environ) return {"", errno};
-  constexpr std::size_t most = 8u << 20;         // the kernel's own limit of them is 6 MiB
-  for (std::size_t size = 64u << 10;;) {
-    std::string words(size, '\0');
-    const ssize_t n = ::pread(environ.get(), words.data(), size, 0);
-    const int failed = n < 0 ? errno : 0;
-    if (failed == EINTR) continue;
-    if (failed != 0) return {"", failed};
-    words.resize(static_cast<std::size_t>(n));
-    if (words.size() < size || size >= most) return {std::move(words), 0};
-    size *= 8;
-  }
-}
-
-// For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. Then it
-// has no command line either; one of the kernel's, or one that has ended, has no program. Who has a command line and shows no
-// environment is looked at again by the same descriptor, which is of one memory, and anew: he may be at his next exec.
-ShownEnvironment environment_of_first(pid_t pid) {
-  thread_local WaitsForExec waits;
-  const std::string path = "/proc/" + std::to_string(pid), environ = path + "/environ", cmdline = path + "/cmdline";
-  const SteadyTime begun = std::chrono::steady_clock::now();
-  ShownEnvironment environment;
-  unsigned at_exec = 0, most_at_exec = looks_at_exec;
-  for (unsigned none = 0; at_exec < most_at_exec && none < looks_at_none;) {
-    const Fd file = open_at(AT_FDCWD, environ.c_str(), O_RDONLY);
-    environment = words_in(file);
-    if (environment.why != 0 || !environment.words.empty()) break;
-    const auto line = read_file(cmdline, 4u << 20);
-    if (!line && is_want(errno)) {
-      environment.why = errno;
-      break;
-    }
-    if (line && !line->empty()) {
-      environment = words_in(file);
-      if (!environment.words.empty()) break;
-      environment.why = 0;
-      ++none;
-    } else if (executable_of(pid).empty()) {
-      break;
-    } else {
-      if (at_exec++ == 0 && !waits.may_wait()) most_at_exec = looks_at_crowd;
-      ::usleep(1000);
-    }
-  }
-  if (at_exec > 0) waits.has_waited(std::chrono::steady_clock::now() - begun);
-  return environment;
 }
 
 // By the number that it has for us.
@@ -231,54 +160,6 @@ std::optional<UserIds> user_ids_of(pid_t pid) {
     if (real && effective) return UserIds{static_cast<uid_t>(*real), static_cast<uid_t>(*effective)};
   }
   return std::nullopt;
-}
-
-bool carries_mark(pid_t pid, const std::string& mark) {
-  return environment_of(pid).look_for("THOLE_TASK=" + mark) == Word::there;
-}
-
-bool has_word(pid_t pid, const std::string& word) { return environment_of(pid).look_for(word + '\0') == Word::there; }
-
-std::string claim_of(pid_t pid) { return environment_of(pid).word("THOLE_CLAIM="); }
-
-std::string ShownEnvironment::word(std::string_view name) const {
-  for (std::string_view word : split(words, '\0'))
-    if (word.starts_with(name)) return std::string(word.substr(name.size()));
-  return "";
-}
-
-Word ShownEnvironment::look_for(std::string_view beginning) const {
-  if (why == EACCES || why == EPERM) return Word::untold;
-  for (auto at = words.find(beginning); at != std::string::npos; at = words.find(beginning, at + 1))
-    if (at == 0 || words[at - 1] == '\0') return Word::there;
-  return Word::missing;
-}
-
-// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
-// its living threads tell.
-ShownEnvironment environment_of(pid_t pid) {
-  ShownEnvironment environment = environment_of_first(pid);
-  if (environment.why != 0 || !environment.words.empty()) return environment;
-  int why = 0;
-  const std::string thread = directory_behind_ended_first(pid, &why);
-  if (thread.empty()) return {"", why};
-  const std::string path = thread + "/environ";
-  return words_in(open_at(AT_FDCWD, path.c_str(), O_RDONLY));
-}
-
-std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user) {
-  const std::string part = "/" + id + "/", name = "THOLE_CLAIM=";
-  const auto is_within = [&](std::string_view word) {   // "outer/inner": in both
-    return word.starts_with(name) && fmt::format("/{}/", word.substr(name.size())).find(part) != std::string::npos;
-  };
-  std::vector<ProcessStat> found;
-  for (const pid_t pid : all_pids()) {
-    if (user_of(pid) != user) continue;
-    const ShownEnvironment shown = environment_of(pid);
-    if (!std::ranges::any_of(split(shown.words, '\0'), is_within)) continue;
-    if (auto process = read_process(pid); process && !is_ended_state(process->state)) found.push_back(std::move(*process));
-  }
-  return found;
 }
 
 std::string boot_id() {
@@ -431,14 +312,25 @@ void be_known_as(const char* name) {
     ::sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none);
 }
 
+namespace {
+
+// Without asking its file system, which may not answer.
+bool find_program(const std::string& link, struct statx& found) {
+  return ::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC, STATX_INO, &found) == 0;
+}
+
+}  // namespace
+
 // Anybody can take the name. A program of our own has it from us; one of another version has the lock.
 bool is_of_a_queue(const ProcessStat& process) {
   const bool runner = process.name == runner_name;
   if (!runner && process.name != lane_process_name) return false;
-  struct stat its {}, ours {};
-  const bool seen = ::stat(fmt::format("/proc/{}/exe", process.pid).c_str(), &its) == 0;
+  struct statx its {}, ours {};
+  const bool seen = find_program(fmt::format("/proc/{}/exe", process.pid), its);
   if (!seen && (errno == EACCES || errno == EPERM)) return true;
-  if (seen && ::stat("/proc/self/exe", &ours) == 0 && its.st_ino == ours.st_ino && its.st_dev == ours.st_dev) return true;
+  if (seen && find_program("/proc/self/exe", ours) && its.stx_ino == ours.stx_ino &&
+      its.stx_dev_major == ours.stx_dev_major && its.stx_dev_minor == ours.stx_dev_minor)
+    return true;
   return runner ? keeps_runner_lock(process.pid) : keeps_lane_lock(process.pid);
 }
 
@@ -475,9 +367,7 @@ std::vector<ProcessStat> our_descendants(std::span<const pid_t> known) {
 
 std::string describe_process(const ProcessStat& process) {
   if (process.hidden) return std::to_string(process.pid) + " (/proc does not show what it is)";
-  std::string words = read_file("/proc/" + std::to_string(process.pid) + "/cmdline", 4096).value_or("");
-  while (!words.empty() && words.back() == '\0') words.pop_back();
-  std::ranges::replace(words, '\0', ' ');
+  const std::string words = command_line("/proc/" + std::to_string(process.pid), 4096).text;
   return std::to_string(process.pid) + " " + (words.empty() ? process.name : words);
 }
 

@@ -74,29 +74,6 @@ struct UserIds {
 };
 std::optional<UserIds> user_ids_of(pid_t pid);
 
-// Whether the process was started as part of a task of the queue, or by one that was: THOLE_TASK in its environment begins so.
-bool carries_mark(pid_t pid, const std::string& mark);
-
-// Processes of this user that were started within this claim: THOLE_CLAIM says so in their environment.
-std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user);
-
-// Whether it was started with this word ("NAME=value") in its environment.
-bool has_word(pid_t pid, const std::string& word);
-
-// The claim in which it was started (THOLE_CLAIM); empty where it shows none.
-std::string claim_of(pid_t pid);
-
-// What it was started with. `untold`: it lives, and its environment is closed to us.
-enum class Word { there, missing, untold };
-struct ShownEnvironment {
-  std::string words;                 // each with its end
-  int why = 0;                       // the errno for which they are not told; 0: these are all
-
-  Word look_for(std::string_view beginning) const;   // a word that begins so
-  std::string word(std::string_view name) const;     // behind "NAME="; empty where there is none
-};
-ShownEnvironment environment_of(pid_t pid);
-
 // The kernel's name for the time since it started, or a container's (model/boot.hpp); empty where it tells none.
 std::string boot_id();
 model::BootId known_boot();                      // throws Error(unavailable): who takes this for another boot loses what runs

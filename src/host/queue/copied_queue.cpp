@@ -4,6 +4,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/process/file_within.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {

@@ -15,6 +15,7 @@
 #include "base/stream.hpp"
 #include "base/want.hpp"
 #include "host/process/helpers.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/spawn.hpp"
 #include "host/queue/task_processes.hpp"

@@ -18,6 +18,7 @@
 #include "host/process/copied.hpp"
 #include "host/process/file_within.hpp"
 #include "host/process/open_files.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/copied_queue.hpp"
 #include "host/queue/local_door.hpp"

@@ -14,6 +14,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/copied_queue.hpp"

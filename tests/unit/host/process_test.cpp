@@ -28,6 +28,7 @@
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/process/local_processes.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/spawn.hpp"
 #include "host/process/tree.hpp"
 

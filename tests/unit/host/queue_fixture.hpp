@@ -28,6 +28,7 @@
 #include "base/stream.hpp"
 #include "host/queue/local_door.hpp"
 #include "host/queue/local_lanes.hpp"
+#include "host/process/shown_environment.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/queue/runner_seat.hpp"

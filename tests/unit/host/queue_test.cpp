@@ -155,7 +155,7 @@ pid_t child_of_run(const std::string& rest) {
     ::execle("/bin/sleep", "sleep", "600", nullptr, environment);
     ::_exit(127);
   }
-  while (!has_word(child, word) && ::waitpid(child, nullptr, WNOHANG) == 0) {}
+  while (environment_of(child).look_for(word + '\0') != Word::there && ::waitpid(child, nullptr, WNOHANG) == 0) {}
   return child;
 }
 
@@ -256,7 +256,7 @@ TEST_F(QueueSeats, AStrangersProcessBearsNoMarkAndHasNoLane) {
                                [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) == 0; });
   };
   while (lanes.bearers({"1.0.1@" + directory_}).size() < 2 && all_run()) {}
-  while (!has_word(stranger, "THOLE_QUEUE_DIR=" + directory_) && all_run()) {}
+  while (environment_of(stranger).word("THOLE_QUEUE_DIR=") != directory_ && all_run()) {}
   EXPECT_EQ(lanes.bearers({"1.0.1@" + directory_}).size(), 2u);
   const port::RunTrace run{.mark = "1.0.1@" + directory_};
   EXPECT_TRUE(lanes.holders(7, run).empty()) << "a FIFO of a stranger";

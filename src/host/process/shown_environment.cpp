@@ -1,0 +1,145 @@
+#include "host/process/shown_environment.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "base/time.hpp"
+#include "base/want.hpp"
+#include "host/process/memory_file.hpp"
+
+namespace thole::host {
+namespace {
+
+// The first two a millisecond apart. An exec takes a few of these, but where the program comes from a slow file system.
+constexpr unsigned looks_at_exec = 1000, looks_at_crowd = 4, looks_at_none = 3;
+
+// Anybody may have thousands of processes that look like that for ever (PR_SET_MM_MAP). So what looks wait for beyond what an
+// exec mostly takes comes to three seconds, and to a quarter of the time after that; then each is waited for a few
+// milliseconds.
+class WaitsForExec {
+ public:
+  bool may_wait() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    left_ = std::min(most, left_ + (now - std::exchange(last_, now)) / 4);
+    return left_ > SteadyTime::duration{0};
+  }
+  void has_waited(SteadyTime::duration time) { left_ -= std::max(SteadyTime::duration{0}, time - an_exec); }
+
+ private:
+  static constexpr SteadyTime::duration an_exec = Millis{10}, most = Millis{3000};
+  SteadyTime last_ = std::chrono::steady_clock::now();
+  SteadyTime::duration left_ = most;
+};
+
+ShownEnvironment words_in(MemoryFile& environ) {
+  constexpr std::size_t most = 8u << 20;         // the kernel's own limit of them is 6 MiB
+  MemoryText words = environ.read(most);
+  return {std::move(words.text), words.why};
+}
+
+// For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. Then it
+// has no command line either; one of the kernel's, or one that has ended, has no program. Who has a command line and shows no
+// environment is looked at again by the same descriptor, which is of one memory, and anew: he may be at his next exec.
+ShownEnvironment environment_of_first(pid_t pid) {
+  thread_local WaitsForExec waits;
+  const std::string path = "/proc/" + std::to_string(pid);
+  const SteadyTime begun = std::chrono::steady_clock::now();
+  ShownEnvironment environment;
+  unsigned at_exec = 0, most_at_exec = looks_at_exec;
+  for (unsigned none = 0; at_exec < most_at_exec && none < looks_at_none;) {
+    MemoryFile file(path + "/environ", MemoryFile::For::decide);
+    environment = words_in(file);
+    if (environment.why != 0 || !environment.words.empty()) break;
+    const MemoryText line = MemoryFile(path + "/cmdline", MemoryFile::For::decide).read(4u << 20);
+    if (is_want(line.why) || line.why == ETIMEDOUT) {
+      environment.why = line.why;
+      break;
+    }
+    if (!line.text.empty()) {
+      environment = words_in(file);
+      if (!environment.words.empty()) break;
+      environment.why = 0;
+      ++none;
+    } else if (executable_of(pid).empty()) {
+      break;
+    } else {
+      if (at_exec++ == 0 && !waits.may_wait()) most_at_exec = looks_at_crowd;
+      ::usleep(1000);
+    }
+  }
+  if (at_exec > 0) waits.has_waited(std::chrono::steady_clock::now() - begun);
+  return environment;
+}
+
+}  // namespace
+
+bool carries_mark(pid_t pid, const std::string& mark) {
+  return environment_of(pid).look_for("THOLE_TASK=" + mark) == Word::there;
+}
+
+std::string claim_of(pid_t pid) { return environment_of(pid).word("THOLE_CLAIM="); }
+
+std::string ShownEnvironment::word(std::string_view name) const {
+  for (std::string_view word : split(words, '\0'))
+    if (word.starts_with(name)) return std::string(word.substr(name.size()));
+  return "";
+}
+
+Word ShownEnvironment::look_for(std::string_view beginning) const {
+  if (why == EACCES || why == EPERM || why == ETIMEDOUT) return Word::untold;
+  for (auto at = words.find(beginning); at != std::string::npos; at = words.find(beginning, at + 1))
+    if (at == 0 || words[at - 1] == '\0') return Word::there;
+  return Word::missing;
+}
+
+// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
+// its living threads tell.
+ShownEnvironment environment_of(pid_t pid) {
+  ShownEnvironment environment = environment_of_first(pid);
+  if (environment.why != 0 || !environment.words.empty()) return environment;
+  int why = 0;
+  const std::string thread = directory_behind_ended_first(pid, &why);
+  if (thread.empty()) return {"", why};
+  MemoryFile file(thread + "/environ", MemoryFile::For::decide);
+  return words_in(file);
+}
+
+std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user, pid_t keeper) {
+  const std::string part = "/" + id + "/", name = "THOLE_CLAIM=";
+  const auto is_within = [&](std::string_view word) {   // "outer/inner": in both
+    return word.starts_with(name) && fmt::format("/{}/", word.substr(name.size())).find(part) != std::string::npos;
+  };
+  std::vector<ProcessStat> found, locked;
+  std::set<pid_t> within;
+  if (keeper > 0) within.insert(keeper);
+  for (const pid_t pid : all_pids()) {
+    if (user_of(pid) != user) continue;
+    const ShownEnvironment shown = environment_of(pid);
+    const bool is_inside = std::ranges::any_of(split(shown.words, '\0'), is_within);
+    if (!is_inside && shown.why != ETIMEDOUT) continue;
+    auto process = read_process(pid);
+    if (!process || is_ended_state(process->state)) continue;
+    if (is_inside) within.insert(pid);
+    (is_inside ? found : locked).push_back(std::move(*process));
+  }
+  for (bool more = true; more;) {
+    const auto rest = std::ranges::stable_partition(locked, [&](const ProcessStat& process) {
+      return !within.contains(process.parent) && !within.contains(process.group);
+    });
+    more = !rest.empty();
+    for (ProcessStat& process : rest) {
+      within.insert(process.pid);
+      found.push_back(std::move(process));
+    }
+    locked.erase(rest.begin(), rest.end());
+  }
+  return found;
+}
+
+}  // namespace thole::host

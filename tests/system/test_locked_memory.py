@@ -1,0 +1,135 @@
+# ctest: serial
+"""A process whose memory is locked for ever, by a file system that does not answer: a stranger's, for anybody can make one, or
+one's own beside a server that hangs. Whoever reads its command line or environment waits with it. No command hangs of it: it is
+named by what else is known of it, ended where it is one's own, and given up where nothing ends it.
+
+Alone: whatever else looks at all processes (ps) hangs while there is one."""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+
+import pytest
+
+from hostile import lab, supervisor_of  # noqa: F401 (the fixture)
+from run_tools import BUILD, eventually, gone, witness_of
+
+PROGRAM = "locked_memory"
+LIMIT = 60                                                         # seconds; who waits for such a memory never comes back
+CLAIM = "import tholepin\nwith tholepin.claim(on='2', wait=0) as got: print(*got.indices)"
+
+
+class Locked:
+    """Such processes of a lab's users, and the file system that they wait for."""
+
+    def __init__(self, lab):  # noqa: F811
+        self.lab, self.program, self.mount = lab, str(lab.folder / PROGRAM), lab.folder / "mount"
+        self.pid_file, self.gate = lab.folder / "pid", lab.folder / "gate"
+        shutil.copy(BUILD / PROGRAM, self.program)
+        self.mount.mkdir()
+        self.pid_file.touch()
+        os.mkfifo(self.gate)
+        for path in (self.pid_file, self.gate):
+            path.chmod(0o666)
+        lab.init()
+
+    @contextlib.contextmanager
+    def served(self, how, user, *words):
+        """A command of this user's, beside that file system; without which it can end."""
+        with self.lab.start("root", self.program, "serve", self.mount, how) as server:
+            if server.line() != "up":
+                pytest.skip("no FUSE here: " + server.process.stderr.read().decode())
+            with self.lab.start(user, *words) as started:
+                try:
+                    yield started
+                finally:
+                    server.kill(signal.SIGKILL)
+
+    def words(self):
+        return [self.program, "lock", str(self.mount / "page")]
+
+    def leaves_one(self, then):
+        """A command that starts one with a session of its own, as daemons have."""
+        return ["sh", "-c", f"setsid {' '.join(self.words())} & echo $! > {self.pid_file}; {then}"]
+
+    def states(self, pid):
+        """Of its threads."""
+        stats = [pathlib.Path(f"/proc/{pid}/task/{thread}/stat").read_text() for thread in os.listdir(f"/proc/{pid}/task")]
+        return [stat.rpartition(")")[2].split()[0] for stat in stats]
+
+    def is_locked(self, pid):
+        """One thread waits for the page, and one for the lock (D): neither runs."""
+        states = self.states(pid) + self.states(pid)
+        return len(states) == 4 and set(states) <= {"S", "D"} and "D" in states
+
+    def left(self):
+        """The pid of the one that a command has left, once its memory is locked."""
+        pid = int(eventually(lambda: self.pid_file.read_text().strip(), "it has begun"))
+        eventually(lambda: self.is_locked(pid), "its memory is locked")
+        return pid
+
+
+@pytest.fixture
+def locked(lab):  # noqa: F811
+    return Locked(lab)
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
+def test_who_has_such_a_process_on_a_gpu_stops_nobody(lab, locked):  # noqa: F811
+    with locked.served("taken", "mallory", *locked.words()) as process:
+        pid = supervisor_of(process)
+        eventually(lambda: locked.is_locked(pid), "its memory is locked")
+        (lab.driver.root / f"proc/{pid}").symlink_to(f"/proc/{pid}")
+        lab.driver.configure("gpus 4", f"gpu 0 process compute {pid} 1000")
+        for user in ("root", "alice"):
+            sees = user == "root" or "hidepid" not in lab.words
+            shown = lab.thole(user, "status", timeout=LIMIT, check=True).stdout
+            assert ("mallory" in shown and PROGRAM in shown) == sees, shown
+            assert f"pid {pid}" in lab.thole(user, "why", "0", timeout=LIMIT).stdout
+            assert lab.thole(user, "doctor", timeout=LIMIT).returncode in (0, 1)
+            assert lab.thole(user, "run", "--on", "1", "--no-wait", "--", "true", timeout=LIMIT).returncode == 0
+            assert lab.thole(user, "run", "--on", "0", "--no-wait", "--", "true", timeout=LIMIT).returncode == 75
+            assert lab.python(user, CLAIM, timeout=LIMIT).stdout == "2\n"
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+@pytest.mark.parametrize("verb", ["run", "map", "submit"])
+def test_one_that_a_command_has_left_is_named_and_ended(lab, locked, verb):  # noqa: F811
+    command = locked.leaves_one(f"read word < {locked.gate}")
+    words = ["map", "-g", "1", "--", "sh", "-c", command[2], "sh", ":::", "item"] if verb == "map" else [verb, "-g", "1", "--", *command]
+    with locked.served("untaken", "alice", lab.program, *words) as started:
+        pid = locked.left()
+        locked.gate.write_text("\n")
+        if verb == "submit":
+            assert lab.thole("alice", "wait", "1", timeout=LIMIT).returncode == 0
+        else:
+            started.error_until(f"{pid} {PROGRAM}")
+        assert started.wait() == 0
+        assert gone(pid)
+        assert lab.thole("bob", "run", "-g", "4", "--no-wait", "--", "true").returncode == 0, "its GPU is free"
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_what_not_even_kill_ends_is_given_up(lab, locked):  # noqa: F811
+    command = locked.leaves_one(f"read word < {locked.gate}")
+    with locked.served("taken", "alice", lab.program, "run", "-g", "1", "--", *command) as started:
+        pid = locked.left()
+        locked.gate.write_text("\n")
+        started.error_until(f"{pid} {PROGRAM}")
+        started.process.wait(LIMIT)
+        assert "D" in locked.states(pid), "it lives"
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_root_takes_back_what_such_a_process_holds(lab, locked):  # noqa: F811
+    command = locked.leaves_one("wait")
+    with locked.served("taken", "mallory", lab.program, "run", "--on", "0", "--", *command) as started:
+        pid, supervisor = locked.left(), supervisor_of(started)
+        os.kill(witness_of(supervisor), signal.SIGKILL)
+        os.kill(supervisor, signal.SIGKILL)
+        assert f"kill {pid}  # {PROGRAM}" in lab.thole("root", "why", "0", timeout=LIMIT).stdout
+        assert lab.thole("root", "release", "0", timeout=LIMIT).returncode == 69
+        told = lab.thole("root", "init", "--take-back", "0", timeout=LIMIT)
+        assert told.returncode == 0 and f"pid {pid} ({PROGRAM})" in told.stderr, told.stderr
+        assert lab.thole("alice", "run", "--on", "0", "--no-wait", "--", "true", timeout=LIMIT).returncode == 0
