@@ -36,10 +36,10 @@ class Awaited {
     forget_those_of_parent();
     return std::ranges::any_of(memories_, [&](const auto& one) { return one.load() == memory; });
   }
-  std::size_t count() {
-    forget_those_of_parent();
+  std::size_t count() const {
     return static_cast<std::size_t>(std::ranges::count_if(memories_, [](const auto& one) { return one.load() != 0; }));
   }
+  bool is_full() const { return count() == memories_.size(); }
   void add(std::uint64_t memory) { replace(0, memory); }
   void remove(std::uint64_t memory) { replace(memory, 0); }
 
@@ -56,7 +56,7 @@ class Awaited {
     }
   }
 
-  std::array<std::atomic<std::uint64_t>, 256> memories_{};
+  std::array<std::atomic<std::uint64_t>, 1024> memories_{};
   std::atomic<pid_t> process_{0};
 };
 
@@ -120,7 +120,7 @@ MemoryFile::MemoryFile(std::string path, For what) : reading_(std::make_shared<R
 
 MemoryText MemoryFile::read(std::size_t most) {
   Reading& reading = *reading_;
-  if (awaited.has(reading.memory)) return {"", ETIMEDOUT};
+  if (awaited.has(reading.memory) || awaited.is_full()) return {"", ETIMEDOUT};
   reading.state = Reading::under_way;
   sigset_t all, before;                          // signals are for the threads of the program
   sigfillset(&all);
