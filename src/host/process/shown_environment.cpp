@@ -5,37 +5,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "base/fd.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "base/want.hpp"
 #include "host/process/memory_file.hpp"
+#include "host/process/waits_for_exec.hpp"
 
 namespace thole::host {
 namespace {
 
-// The first two a millisecond apart. An exec takes a few of these, but where the program comes from a slow file system.
-constexpr unsigned looks_at_exec = 1000, looks_at_crowd = 4, looks_at_none = 3;
-
-// Anybody may have thousands of processes that look like that for ever (PR_SET_MM_MAP). So what looks wait for beyond what an
-// exec mostly takes comes to three seconds, and to a quarter of the time after that; then each is waited for a few
-// milliseconds.
-class WaitsForExec {
- public:
-  bool may_wait() {
-    const SteadyTime now = std::chrono::steady_clock::now();
-    left_ = std::min(most, left_ + (now - std::exchange(last_, now)) / 4);
-    return left_ > SteadyTime::duration{0};
-  }
-  void has_waited(SteadyTime::duration time) { left_ -= std::max(SteadyTime::duration{0}, time - an_exec); }
-
- private:
-  static constexpr SteadyTime::duration an_exec = Millis{10}, most = Millis{3000};
-  SteadyTime last_ = std::chrono::steady_clock::now();
-  SteadyTime::duration left_ = most;
-};
+// A millisecond apart. An exec takes a few of these, but where the program comes from a slow file system.
+constexpr unsigned looks_at_exec = 1000, looks_at_crowd = 4;
 
 ShownEnvironment words_in(MemoryFile& environ) {
   constexpr std::size_t most = 8u << 20;         // the kernel's own limit of them is 6 MiB
@@ -43,35 +29,41 @@ ShownEnvironment words_in(MemoryFile& environ) {
   return {std::move(words.text), words.why};
 }
 
-// For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. Then it
-// has no command line either; one of the kernel's, or one that has ended, has no program. Who has a command line and shows no
-// environment is looked at again by the same descriptor, which is of one memory, and anew: he may be at his next exec.
+// What /proc/PID/stat says of its memory, without waiting for it (fields 26, 50 and 51 of proc(5)).
+constexpr std::uint64_t hidden_code = 1;
+struct Layout {
+  std::uint64_t code = 0, environment = 0, end_of_environment = 0;
+};
+
+std::optional<Layout> layout_of(const std::string& process) {
+  const auto text = read_file(process + "/stat", 4096);
+  const auto end_of_name = text ? text->rfind(')') : std::string::npos;
+  if (end_of_name == std::string::npos) return std::nullopt;
+  const auto fields = split(trim(std::string_view(*text).substr(end_of_name + 1)), ' ');   // the first is field 3
+  const auto field = [&](std::size_t number) { return fields.size() > number - 3 ? parse_u64(fields[number - 3]) : std::nullopt; };
+  return Layout{field(26).value_or(0), field(50).value_or(0), field(51).value_or(0)};
+}
+
+// For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. The
+// kernel notes where its code is after it has put them there (load_elf_binary). One of the kernel's own, or one that has
+// ended, has no program.
 ShownEnvironment environment_of_first(pid_t pid) {
   thread_local WaitsForExec waits;
   const std::string path = "/proc/" + std::to_string(pid);
   const SteadyTime begun = std::chrono::steady_clock::now();
   ShownEnvironment environment;
   unsigned at_exec = 0, most_at_exec = looks_at_exec;
-  for (unsigned none = 0; at_exec < most_at_exec && none < looks_at_none;) {
+  while (at_exec < most_at_exec) {
     MemoryFile file(path + "/environ", MemoryFile::For::decide);
     environment = words_in(file);
     if (environment.why != 0 || !environment.words.empty()) break;
-    const MemoryText line = MemoryFile(path + "/cmdline", MemoryFile::For::decide).read(4u << 20);
-    if (is_want(line.why) || line.why == ETIMEDOUT) {
-      environment.why = line.why;
-      break;
-    }
-    if (!line.text.empty()) {
-      environment = words_in(file);
-      if (!environment.words.empty()) break;
-      environment.why = 0;
-      ++none;
-    } else if (executable_of(pid).empty()) {
-      break;
-    } else {
-      if (at_exec++ == 0 && !waits.may_wait()) most_at_exec = looks_at_crowd;
-      ::usleep(1000);
-    }
+    errno = 0;
+    const std::optional<Layout> layout = layout_of(path);
+    if (!layout && is_want(errno)) environment.why = errno;
+    if (!layout || (layout->code > hidden_code && layout->environment == layout->end_of_environment)) break;
+    if (layout->code <= hidden_code && executable_of(pid).empty()) break;
+    if (at_exec++ == 0 && !waits.may_wait(std::chrono::steady_clock::now())) most_at_exec = looks_at_crowd;
+    if (layout->code <= hidden_code) ::usleep(1000);
   }
   if (at_exec > 0) waits.has_waited(std::chrono::steady_clock::now() - begun);
   return environment;

@@ -31,6 +31,7 @@
 #include "host/process/shown_environment.hpp"
 #include "host/process/spawn.hpp"
 #include "host/process/tree.hpp"
+#include "host/process/waits_for_exec.hpp"
 
 namespace thole::host {
 namespace {
@@ -277,51 +278,37 @@ TEST_P(AtExec, ShowsHisClaimAllTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Processes, AtExec, testing::Values(0, 100'000));
 
-// As if it were at its execve(2), for ever.
-pid_t without_words() {
-  Pipe told = make_pipe();
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    const std::string stat = read_file("/proc/self/stat").value_or("");
-    const std::vector<std::string_view> fields = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
-    const auto field = [&](std::size_t number) { return parse_u64(fields[number - 3]).value_or(0); };   // as proc(5) counts
-    prctl_mm_map map{};
-    map.start_code = field(26), map.end_code = field(27), map.start_stack = field(28), map.start_data = field(45);
-    map.end_data = field(46), map.start_brk = field(47), map.brk = reinterpret_cast<std::uintptr_t>(::sbrk(0));
-    map.arg_start = map.arg_end = field(48), map.env_start = map.env_end = field(50);
-    map.exe_fd = ~0u;
-    const bool done = ::prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0) == 0;
-    (void)!::write(told.write.get(), done ? "y" : "n", 1);
-    for (;;) ::pause();
+TEST(Processes, WhoHasNoEnvironmentIsNotWaitedFor) {
+  const pid_t none = ::fork();
+  if (none == 0) {
+    const char* const words[] = {"sleep", "600", nullptr};
+    const char* const environment[] = {nullptr};
+    ::execve("/bin/sleep", const_cast<char* const*>(words), const_cast<char* const*>(environment));
+    ::_exit(127);
   }
-  char done = 'n';
-  if (::read(told.read.get(), &done, 1) == 1 && done == 'y') return pid;
-  ::kill(pid, SIGKILL);
-  ::waitpid(pid, nullptr, 0);
-  return 0;
+  while (read_process(none).value_or(ProcessStat{}).name != "sleep") ::sched_yield();
+  const ShownEnvironment shown = environment_of(none);
+  EXPECT_TRUE(shown.words.empty() && shown.why == 0);
+  ::kill(none, SIGKILL);
+  ::waitpid(none, nullptr, 0);
 }
 
-TEST(Processes, ManyThatSeemToBeAtExecForEverAreNotWaitedForOneByOne) {
-  std::vector<pid_t> all;
-  for (unsigned number = 0; number < 60; ++number) {
-    const pid_t pid = without_words();
-    if (pid == 0) GTEST_SKIP() << "PR_SET_MM_MAP is not to be had here";
-    all.push_back(pid);
-  }
-  std::optional<std::chrono::steady_clock::duration> first;
-  const SteadyTime begun = std::chrono::steady_clock::now();
-  std::thread looks([&] {                        // each thread has its time for such
-    for (const pid_t pid : all) {
-      EXPECT_EQ(claim_of(pid), "");
-      if (!first) first = std::chrono::steady_clock::now() - begun;
-    }
-  });
-  looks.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, 30 * *first) << "half of what each by itself would take";
-  for (const pid_t pid : all) {
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
-  }
+TEST(Processes, ManyThatAreAtExecForEverAreNotWaitedForOneByOne) {
+  SteadyTime now{};
+  WaitsForExec waits(now);
+  const auto wait = [&](Millis time) {
+    if (!waits.may_wait(now)) return false;
+    now += time;
+    waits.has_waited(time);
+    return true;
+  };
+  for (unsigned look = 0; look < 1000; ++look) EXPECT_TRUE(wait(Millis{10})) << "what an exec mostly takes costs nothing";
+  unsigned waited = 0;
+  while (waited < 100 && wait(Millis{1000})) ++waited;
+  EXPECT_EQ(waited, 5u) << "three seconds, and a quarter of what has passed";
+  EXPECT_FALSE(wait(Millis{1000}));
+  now += Millis{4000};
+  EXPECT_TRUE(wait(Millis{1000}));
 }
 
 TEST(Processes, AStartIsTheSameWithinATick) {
