@@ -97,7 +97,7 @@ def test_who_has_such_a_process_on_a_gpu_stops_nobody(lab, locked):  # noqa: F81
 @pytest.mark.parametrize("verb", ["run", "map", "submit"])
 def test_one_that_a_command_has_left_is_named_and_ended(lab, locked, verb):  # noqa: F811
     command = locked.leaves_one(f"read word < {locked.gate}")
-    words = ["map", "-g", "1", "--", "sh", "-c", command[2], "sh", ":::", "item"] if verb == "map" else [verb, "-g", "1", "--", *command]
+    words = [verb, "-g", "1", "--", *command, *(["sh", ":::", "item"] if verb == "map" else [])]
     with locked.served("untaken", "alice", lab.program, *words) as started:
         pid = locked.left()
         locked.gate.write_text("\n")

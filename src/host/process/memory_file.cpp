@@ -132,7 +132,8 @@ MemoryText MemoryFile::read(std::size_t most) {
     reading.state = Reading::idle;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!thread.joinable()) return is_short(reading.what) ? MemoryText{"", ETIMEDOUT} : read_from(reading.file, reading.path, most);
+  if (!thread.joinable() && is_short(reading.what)) return {"", ETIMEDOUT};
+  if (!thread.joinable()) return read_from(reading.file, reading.path, most);
   if (!reading.ends_in_time()) {
     thread.detach();
     return {"", ETIMEDOUT};

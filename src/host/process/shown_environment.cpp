@@ -40,8 +40,10 @@ std::optional<Layout> layout_of(const std::string& process) {
   const auto end_of_name = text ? text->rfind(')') : std::string::npos;
   if (end_of_name == std::string::npos) return std::nullopt;
   const auto fields = split(trim(std::string_view(*text).substr(end_of_name + 1)), ' ');   // the first is field 3
-  const auto field = [&](std::size_t number) { return fields.size() > number - 3 ? parse_u64(fields[number - 3]) : std::nullopt; };
-  return Layout{field(26).value_or(0), field(50).value_or(0), field(51).value_or(0)};
+  const auto field = [&](std::size_t number) -> std::uint64_t {
+    return fields.size() > number - 3 ? parse_u64(fields[number - 3]).value_or(0) : 0;
+  };
+  return Layout{field(26), field(50), field(51)};
 }
 
 // For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. The
