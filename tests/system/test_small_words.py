@@ -1,12 +1,14 @@
 """What a newcomer is told: of masks that keep GPUs from him, of mistyped words, and in the words of his locale."""
 import json
 import os
+import pathlib
 import re
+import signal
 import subprocess
 
 import pytest
 
-from run_tools import THOLE, Started, eventually
+from run_tools import BUILD, THOLE, Started, eventually
 
 LEFT_OUT = "2 more are free, left out by CUDA_VISIBLE_DEVICES"
 UNSET = "unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES"
@@ -240,6 +242,26 @@ def test_of_a_claim_that_was_released_and_goes_on_why_names_what_keeps_it(env):
         for words in (["why", claim], ["why", "0"]):
             told = thole(env, *words).stdout
             assert "what was started in it goes on" in told and "kill " in told, told
+
+
+def test_so_it_does_while_the_process_that_has_let_go_has_yet_to_end(env):
+    library = BUILD / "stops_at_its_end.so"
+    if not library.exists():
+        pytest.skip(f"no stops_at_its_end.so in {BUILD}")
+    unordered = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    claim = thole(env, "claim", LD_PRELOAD=str(library), ASAN_OPTIONS=unordered).stdout.strip()
+    (held,) = json.loads(thole(env, "status", "--json").stdout)["claims"]
+    with Started(["sh", "-c", f"exec {THOLE} run sh -c 'echo up; exec cat'"], env={**env, "THOLE_CLAIM": claim}) as inner:
+        assert inner.line() == "up"
+        assert thole(env, "release", claim).returncode == 69
+        stopped = pathlib.Path(f"/proc/{held['pid']}/stat")
+        eventually(lambda: stopped.read_text().rpartition(")")[2].split()[0] == "T", "it has let go, and not ended")
+        try:
+            for words in (["why", claim], ["why", "0"]):
+                told = thole(env, *words).stdout
+                assert "what was started in it goes on" in told and "kill " in told, told
+        finally:
+            os.kill(held["pid"], signal.SIGCONT)
 
 
 def test_every_line_of_a_hint_is_indented(env):

@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
+#include "host/control/holder.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/user_name.hpp"
@@ -102,10 +103,12 @@ bool lives(const Note& note) {
   return process && is_same_start(process->start, note.process.start) && process->uid == note.process.uid;
 }
 
-// Ended, and its parent has not asked yet: in a container often for good.
-bool is_zombie(pid_t pid) {
+// Ended, and its parent has not asked yet: in a container often for good. Or a holder that was told to let go, and ends. (Of
+// others it is not asked: who claims by the library may have thousands of descriptors.)
+bool has_left_it(pid_t pid, const Fd& node) {
   const auto process = read_process(pid);
-  return process && is_ended_state(process->state);
+  if (!process || is_ended_state(process->state)) return process.has_value();
+  return process->name == holder_name && !keeps_lock(pid, node.get()).value_or(true);
 }
 
 // Where the kernel's list could not be read to its end: the process that a note names, if its descriptors can be seen, has the
@@ -164,7 +167,7 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
     holding.verified = true;
     holding.pid = taker.pid;   // in a container he has another number than his note says
     if (taker.pid == 0 && lives(*his)) holding.pid = static_cast<pid_t>(his->process.pid);
-    if (holding.pid != 0 && is_zombie(holding.pid)) holding.pid = 0;   // a child of it keeps the lock
+    if (holding.pid != 0 && has_left_it(holding.pid, lock.node)) holding.pid = 0;   // a child of it keeps the lock, or a guest
   } else if (const Note* left = says_the_same_number(taker, all)) {
     holding.user = user_name(left->process.uid) + " or " + user_name(*taker.uid);
   } else if (taker.uid) {

@@ -152,7 +152,7 @@ void Holder::wait_for_overdue(Fd note) {
 [[noreturn]] void be_holder(const port::HoldSpec& spec, Fd caller, const std::function<port::ToHold(int)>& acquire) {
   ::setsid();
   ::signal(SIGPIPE, SIG_IGN);  // progress may go to a terminal that is gone
-  ::prctl(PR_SET_NAME, "thole-holder");
+  ::prctl(PR_SET_NAME, holder_name);
   try {
     if (spec.process && !open_pidfd(*spec.process)) no_such_process(*spec.process);   // before a long wait for nobody
     port::ToHold held = acquire(caller.get());

@@ -17,6 +17,8 @@
 
 namespace thole::host {
 
+inline constexpr const char* holder_name = "thole-holder";   // of the process, in /proc
+
 // port::ClaimControl::hold
 std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inherited,
                          const std::function<port::ToHold(int cancel)>& acquire);
