@@ -57,10 +57,11 @@ bool umask_takes_owners_bits() {
   return takes;
 }
 
-// By what was opened: a name may lead elsewhere a moment later. What is gone again is seen by whoever opens it.
+// By what was opened: a name may lead elsewhere a moment later. What is gone again, or somebody else's by now (in /tmp), is
+// seen by whoever opens it.
 bool give_owners_bits(int dir_fd, const char* name, mode_t mode) {
   struct stat found;
-  const auto is_whole = [&] { return (~found.st_mode & mode & S_IRWXU) == 0; };
+  const auto is_whole = [&] { return found.st_uid != ::geteuid() || (~found.st_mode & mode & S_IRWXU) == 0; };
   if (::fstatat(dir_fd, name, &found, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;
   if (is_whole()) return true;
   const Fd made = open_at(dir_fd, name, O_PATH | O_NOFOLLOW);

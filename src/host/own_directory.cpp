@@ -50,13 +50,19 @@ std::vector<std::string> entries(const std::string& path) {
   return names;
 }
 
-bool belongs_to(const std::string& path, uid_t uid, mode_t forbidden) {
+// Of a directory of this user. One look: a moment later it may be somebody else's.
+std::optional<mode_t> mode_of_own(const std::string& path, uid_t uid) {
   struct stat found;
   if (::lstat(path.c_str(), &found) != 0) {
     refuse_unknown(path, errno);
-    return false;
+    return std::nullopt;
   }
-  return S_ISDIR(found.st_mode) && found.st_uid == uid && (found.st_mode & forbidden) == 0;
+  return S_ISDIR(found.st_mode) && found.st_uid == uid ? std::optional(found.st_mode) : std::nullopt;
+}
+
+bool belongs_to(const std::string& path, uid_t uid, mode_t forbidden) {
+  const auto mode = mode_of_own(path, uid);
+  return mode && (*mode & forbidden) == 0;
 }
 
 bool is_settled(const std::string& path) {
@@ -170,11 +176,13 @@ std::vector<std::string> own_directories(const std::string& base, uid_t uid) {
 
 std::optional<std::string> find_own_directory(const std::string& base, uid_t uid) {
   const std::string plain = base + "/" + plain_name(uid);
-  if (belongs_to(plain, uid, 077) && is_settled(plain)) return plain;
-  if (belongs_to(plain, uid, 0) && !belongs_to(plain, uid, 077)) refuse_open_to_others(plain);
+  const auto mode = mode_of_own(plain, uid);
+  if (mode && (*mode & 077) != 0) refuse_open_to_others(plain);
+  if (mode && is_settled(plain)) return plain;
   for (const std::string& path : numbered(base, uid)) {
-    if (!belongs_to(path, uid, 0) || !is_settled(path)) continue;
-    if (!belongs_to(path, uid, 077)) refuse_open_to_others(path);
+    const auto mode_of_it = mode_of_own(path, uid);
+    if (!mode_of_it || !is_settled(path)) continue;
+    if ((*mode_of_it & 077) != 0) refuse_open_to_others(path);
     return path;
   }
   return std::nullopt;

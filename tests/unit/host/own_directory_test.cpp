@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -193,6 +195,7 @@ TEST_F(OwnDirectory, IsOneForAllWhateverAStrangerDoes) {
     const pid_t stranger = ::fork();
     if (stranger == 0) {
       if (::setresuid(somebody, somebody, somebody) != 0) ::_exit(1);
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);        // or it would outlive a maker that throws, and keep ctest waiting
       for (;;) {
         ::mkdir(plain.c_str(), 0755);
         ::rmdir(plain.c_str());
@@ -206,6 +209,28 @@ TEST_F(OwnDirectory, IsOneForAllWhateverAStrangerDoes) {
     ::waitpid(stranger, nullptr, 0);
     EXPECT_EQ(std::set<std::string>(taken.begin(), taken.end()).size(), 1u);
     for (const fs::directory_entry& entry : fs::directory_iterator(base)) fs::remove_all(entry.path());
+  }
+}
+
+// What was ours is a stranger's a moment later, open as his are.
+TEST_F(OwnDirectory, WhoseNameChangesHandsIsNotCalledOpenToOthers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of somebody else";
+  ::chmod(base.c_str(), 01777);
+  std::vector<pid_t> makers;
+  for (const uid_t uid : {::geteuid(), somebody}) {
+    makers.push_back(::fork());
+    if (makers.back() != 0) continue;
+    if (::setresuid(uid, uid, uid) != 0) ::_exit(1);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+      ::mkdir(plain.c_str(), uid == somebody ? 0755 : 0700);
+      ::rmdir(plain.c_str());
+    }
+  }
+  for (int look = 0; look < 30'000; ++look) ASSERT_NO_THROW(find_own_directory(base, ::geteuid())) << look;
+  for (const pid_t maker : makers) {
+    ::kill(maker, SIGKILL);
+    ::waitpid(maker, nullptr, 0);
   }
 }
 
