@@ -77,8 +77,9 @@ def cgroup_of(pid):
     return next(line[3:] for line in lines if line.startswith("0::/"))
 
 
-def test_the_command_is_born_in_a_cgroup_of_its_own_which_goes_with_it(delegated, probe):
-    with Started(probe + ["sh", "-c", "echo ready; read line; exit 3"], preexec_fn=delegated.enter) as job:
+@pytest.mark.parametrize("umask", [0o022, 0o777], ids=oct)
+def test_the_command_is_born_in_a_cgroup_of_its_own_which_goes_with_it(delegated, probe, umask):
+    with Started(probe + ["sh", "-c", "echo ready; read line; exit 3"], preexec_fn=delegated.enter, umask=umask) as job:
         assert job.line() == "ready"
         ours = cgroup_of(job.pid)
         assert ours.endswith(delegated.path.name)

@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/made.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
@@ -129,7 +130,7 @@ JobCgroup::JobCgroup(const std::string& root) {
     if (!is_ours(ours.get())) return;
     sweep(ours.get());
     name_ = std::string(prefix) + std::to_string(::getpid());
-    if (::mkdirat(ours.get(), name_.c_str(), 0755) != 0) return;
+    if (::mkdirat(ours.get(), name_.c_str(), 0755) != 0 || !give_owners_bits(ours.get(), name_.c_str(), 0755)) return;
     parent_ = std::move(ours);
     directory_ = open_at(parent_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     return;
