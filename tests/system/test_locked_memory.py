@@ -13,7 +13,7 @@ import signal
 import pytest
 
 from hostile import lab, supervisor_of  # noqa: F401 (the fixture)
-from run_tools import BUILD, SANITIZED, eventually, gone, witness_of
+from run_tools import BUILD, PROBE, SANITIZED, eventually, gone, witness_of
 
 PROGRAM = "locked_memory"
 LIMIT = 60                                                         # seconds; who waits for such a memory never comes back
@@ -115,7 +115,8 @@ def test_one_that_a_command_has_left_is_named_and_ended(lab, locked, verb):  # n
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)
 def test_what_not_even_kill_ends_is_given_up(lab, locked):  # noqa: F811
     command = locked.leaves_one(f"read word < {locked.gate}")
-    with locked.served("taken", "alice", lab.program, "run", "-g", "1", "--", *command) as started:
+    probe = shutil.copy(PROBE, lab.folder)                         # the process module alone, for a short patience
+    with locked.served("taken", "alice", probe, "--patience", "1", *command) as started:
         pid = locked.left()
         locked.gate.write_text("\n")
         started.error_until(f"{pid} {PROGRAM}")
