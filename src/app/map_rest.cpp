@@ -35,11 +35,11 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
       [[fallthrough]];
     case Step::asked:
       step_ = Step::killed;
-      give_up_ = turn.now + std::max(turn.patience, killed_end);
+      give_up_ = turn.now + std::max(turn.patience, port::killed_end);
       [[fallthrough]];
     case Step::killed:
       end(SIGKILL);
-      deadline_ = turn.now + kill_again;
+      deadline_ = turn.now + port::kill_again;
       if (turn.now < *give_up_) return false;
       step_ = Step::given_up;
       deadline_.reset();
@@ -52,7 +52,7 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
 
 void RestEnd::wait(SteadyTime now) {
   begin_anew();
-  deadline_ = now + kill_again;
+  deadline_ = now + port::kill_again;
 }
 
 void RestEnd::begin_anew() {

@@ -16,8 +16,6 @@
 
 namespace thole::app {
 
-inline constexpr Millis killed_end{2000};  // at least: a busy machine takes its time to end what has been killed
-inline constexpr Millis kill_again{100};
 inline constexpr Millis found_anew{1000};  // with nothing left as long as that, what is found next is another
 
 struct RestTurn {

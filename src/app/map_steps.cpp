@@ -68,8 +68,8 @@ TaskSteps::Step TaskSteps::next(SteadyTime now, Millis patience) {
   sent_ = std::min(sent_ + 1, all_sent);
   deadline_ = now + patience;
   if (step.signal == SIGKILL && (all_end_ || phase_ == Phase::ending_rest)) {
-    if (!give_up_) give_up_ = now + std::max(patience, killed_end);
-    deadline_ = std::min(*give_up_, now + kill_again);
+    if (!give_up_) give_up_ = now + std::max(patience, port::killed_end);
+    deadline_ = std::min(*give_up_, now + port::kill_again);
   }
   return step;
 }

@@ -46,6 +46,10 @@ struct ProcessSpec {
 // what lives longer is left behind.
 inline constexpr Millis settling_time{200};
 
+// How long what has been killed is waited for at least: a busy machine takes its time to end it; and how often it is killed
+// again, for some fork faster than they are found.
+inline constexpr Millis killed_end{2000}, kill_again{100};
+
 // How a command ended.
 struct Ended {
   std::optional<int> exit_code;

@@ -22,9 +22,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr Millis killed_end{2000};  // at least: a busy machine takes its time to end what has been killed
-constexpr Millis kill_again{100};   // between rounds against processes that fork faster than they are found
-
 class Supervisor {
  public:
   Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
@@ -285,9 +282,9 @@ void Supervisor::next_step_against_rest() {
     if (!rest.empty()) say_ending(rest.front().pid, deadline_);
     return;
   }
-  if (!give_up_) give_up_ = now + std::max(policy_.patience, killed_end);
+  if (!give_up_) give_up_ = now + std::max(policy_.patience, port::killed_end);
   kill_rest();
-  deadline_ = now + kill_again;
+  deadline_ = now + port::kill_again;
   if (now >= *give_up_) phase_ = Phase::over;
   else reap();
 }

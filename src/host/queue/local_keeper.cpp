@@ -25,7 +25,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr Millis killed_again_after{100};
 constexpr Millis first_look_pause{1}, longest_look_pause{1'000};   // while what is paused has not stopped yet
 
 // Before it execs a child is counted with our memory: a smaller figure says nothing about the command.
@@ -210,10 +209,10 @@ void LocalKeeper::name_rest(Kept& task, SteadyTime now) {
 
 void LocalKeeper::next_step_against_rest(Kept& task, SteadyTime now) {
   const bool first = task.step++ == 0;
-  if (!first && !task.give_up) task.give_up = now + task.run.patience;
+  if (!first && !task.give_up) task.give_up = now + std::max(task.run.patience, port::killed_end);
   if (!first) freeze([&] { return tree(task); });
   signal_these(task, tree(task), first ? SIGTERM : SIGKILL);
-  task.deadline = now + (first ? task.run.patience : killed_again_after);
+  task.deadline = now + (first ? task.run.patience : port::kill_again);
   if (task.give_up && now >= *task.give_up) task.phase = Phase::over;
 }
 
