@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/surroundings/host_name.hpp"
+#include "wire/carry.hpp"
 #include "wire/toml.hpp"
 
 namespace thole::wire {
@@ -40,6 +42,40 @@ Millis duration(const Values& values, const std::string& where) {
   return must(parse_duration(one(values, where)), "a time such as 30m", values, where);
 }
 
+// Of days one thinks in days: taken for seconds, a number alone would delete what was to be kept.
+Seconds retention(const Values& values, const std::string& where) {
+  const std::string& text = one(values, where);
+  const Millis time = must(parse_duration(text), "a time such as 30d", values, where);
+  if (text.find_first_not_of("0123456789. \t") == std::string::npos)
+    throw Error(ErrorCode::usage, fmt::format("{}: {} of what? What has ended for longer is deleted with its log", where, text))
+        .hint(fmt::format("with its unit: \"{0}d\" for days, \"{0}h\" for hours", trim(text)));
+  return std::chrono::ceil<Seconds>(time);
+}
+
+unsigned count(const Values& values, const std::string& where) {
+  auto number = parse_u64(one(values, where));
+  if (number && (*number == 0 || *number > std::numeric_limits<unsigned>::max())) number.reset();
+  return static_cast<unsigned>(must(number, "a number from 1 on", values, where));
+}
+
+// What was probably meant by a path that does not begin at the root.
+std::string absolute_for(const std::string& path, const plan::Environment& environment) {
+  const auto home = environment.find("HOME");
+  for (const std::string_view word : {"~/", "$HOME/", "${HOME}/"})
+    if (path.starts_with(word) && home != environment.end() && home->second.starts_with('/'))
+      return from_anywhere(home->second + "/" + path.substr(word.size()));
+  return from_anywhere(path);
+}
+
+// A relative one would be another directory for each place that thole is run from: two books of the same GPUs.
+std::string directory(const Config& config, const Values& values, const std::string& where) {
+  const std::string& path = one(values, where);
+  if (path.starts_with('/')) return path;
+  throw Error(ErrorCode::usage, fmt::format("{}: \"{}\" is no absolute path: run from elsewhere, thole would take another directory",
+                                            where, printable(path)))
+      .hint(fmt::format("say all of it: \"{}\"", printable(absolute_for(path, config.settings.environment))));
+}
+
 double percent(const Values& values, const std::string& where) {
   auto percent = parse_percent(one(values, where));
   if (percent && *percent > 100) percent.reset();
@@ -65,20 +101,19 @@ constexpr ConfigKey key_rows[] = {
   {"machine", "THOLE_MACHINE", "FILE|NAME", "the simulated machine to use instead of this one",
    [](C& c, const V& v, const S& w) { c.settings.machine = one(v, w); }},
   {"state_dir", "THOLE_STATE_DIR", "DIR", "where claims and the queue are kept",
-   [](C& c, const V& v, const S& w) { c.settings.state_dir = one(v, w); }},
+   [](C& c, const V& v, const S& w) { c.settings.state_dir = directory(c, v, w); }},
   {"personal_dir", "THOLE_PERSONAL_DIR", "DIR", "where your own files of the moment lie (default /tmp/thole-UID)",
-   [](C& c, const V& v, const S& w) { c.settings.personal_dir = one(v, w); }},
+   [](C& c, const V& v, const S& w) { c.settings.personal_dir = directory(c, v, w); }},
   {"state.group", "", "GROUP", "only members of GROUP may claim (`thole init --group` writes this line)",
    [](C& c, const V& v, const S& w) { c.settings.state_group = one(v, w); }},
   {"queue.dir", "THOLE_QUEUE_DIR", "DIR", "where the queue and its logs are kept",
-   [](C& c, const V& v, const S& w) { c.settings.queue_dir = one(v, w); }},
+   [](C& c, const V& v, const S& w) { c.settings.queue_dir = directory(c, v, w); }},
   {"queue.keep", "THOLE_QUEUE_KEEP", "TIME", "how long ended jobs and their logs are kept (default 90d)",
-   [](C& c, const V& v, const S& w) { c.settings.queue_keep = std::chrono::ceil<Seconds>(duration(v, w)); }},
+   [](C& c, const V& v, const S& w) { c.settings.queue_keep = retention(v, w); }},
   {"queue.cpu_tasks", "THOLE_CPU_TASKS", "N", "tasks of jobs without GPUs at once (default: one for each CPU)",
-   [](C& c, const V& v, const S& w) {
-     c.settings.cpu_tasks = static_cast<unsigned>(must(parse_u64(one(v, w)), "a number", v, w)); }},
+   [](C& c, const V& v, const S& w) { c.settings.cpu_tasks = count(v, w); }},
   {"machines_dir", "THOLE_MACHINES", "DIR", "where machine names are looked for first",
-   [](C& c, const V& v, const S& w) { c.settings.machines_dir = one(v, w); }},
+   [](C& c, const V& v, const S& w) { c.settings.machines_dir = directory(c, v, w); }},
   {"request.wait", "THOLE_WAIT", "TIME", "--wait where the line says nothing; 0 = --no-wait",
    [](C& c, const V& v, const S& w) { c.request.wait = duration(v, w); }},
   {"request.pick", "THOLE_PICK", "ORDER", "--pick where the line says nothing",

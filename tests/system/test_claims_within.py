@@ -245,14 +245,14 @@ def test_a_state_directory_named_from_here_is_the_same_from_elsewhere(box, tmp_p
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     monkeypatch.chdir(tmp_path / "one")
-    box["THOLE_STATE_DIR"] = "book"
-    outer = thole(box, "-q", "claim", "-g", "4").stdout.strip()
-    inner = thole(box, "-q", "claim", "--on", "2", THOLE_CLAIM=outer).stdout.strip()
+    del box["THOLE_STATE_DIR"]
+    outer = thole(box, "-q", "--state-dir", "book", "claim", "-g", "4").stdout.strip()
+    inner = thole(box, "-q", "--state-dir", "book", "claim", "--on", "2", THOLE_CLAIM=outer).stdout.strip()
     monkeypatch.chdir(tmp_path / "two")
     of_another_place(box, tmp_path)
     monkeypatch.chdir(tmp_path / "one")
     for claim in (inner, outer):
-        done = thole(box, "release", claim)
+        done = thole(box, "--state-dir", "book", "release", claim)
         assert done.returncode == 0, done.stderr
 
 

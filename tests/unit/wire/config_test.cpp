@@ -35,14 +35,15 @@ class ConfigFile : public testing::Test {
     write_file(written_.back(), text);
     return written_.back();
   }
-  std::string mistake_in(const std::string& text) {
+  std::string mistake_in(const std::string& text) { return mistake_with({}, {file("bad.toml", text)}); }
+  static std::string mistake_with(const plan::Environment& environment, const std::vector<std::string>& files = {}) {
     try {
-      read_config({}, {file("bad.toml", text)});
+      read_config(environment, files);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::usage);
       return error.full();
     }
-    ADD_FAILURE() << "accepted: " << text;
+    ADD_FAILURE() << "accepted";
     return "";
   }
 
@@ -128,6 +129,35 @@ TEST_F(ConfigFile, AMalformedValueIsAnErrorThatQuotesIt) {
   EXPECT_THAT(mistake_in("[request]\nids = \"name\"\n"), HasSubstr("auto, uuid or index"));
   EXPECT_THAT(mistake_in("[request]\nmax_load = 200\n"), HasSubstr("a percentage"));
   EXPECT_THAT(mistake_in("machine = 2026-11-21\n"), HasSubstr("bad.toml:1: expected a text"));
+}
+
+TEST_F(ConfigFile, ARelativeDirectoryIsRefusedWithWhatToSayInstead) {
+  for (const std::string key : {"state_dir", "personal_dir", "queue.dir", "machines_dir"}) {
+    const std::string text = mistake_in(key + " = \"claims\"\n");
+    EXPECT_THAT(text, HasSubstr("bad.toml:1: " + key + ": \"claims\" is no absolute path"));
+    EXPECT_THAT(text, HasSubstr("say all of it: \"/"));
+  }
+  for (const std::string variable : {"THOLE_STATE_DIR", "THOLE_PERSONAL_DIR", "THOLE_QUEUE_DIR", "THOLE_MACHINES"}) {
+    const std::string text = mistake_with({{variable, "~/claims"}, {"HOME", "/home/anna"}});
+    EXPECT_THAT(text, HasSubstr(variable + ": \"~/claims\" is no absolute path"));
+    EXPECT_THAT(text, HasSubstr("\"/home/anna/claims\""));
+  }
+  EXPECT_EQ(read_config({{"THOLE_STATE_DIR", "/srv/claims"}}, {}).settings.state_dir, "/srv/claims");
+}
+
+TEST_F(ConfigFile, HowLongLogsAreKeptHasAUnit) {
+  EXPECT_THAT(mistake_in("[queue]\nkeep = 30\n"), HasSubstr("bad.toml:2: queue.keep: 30 of what?"));
+  EXPECT_THAT(mistake_in("[queue]\nkeep = \"30\"\n"), HasSubstr("\"30d\" for days"));
+  EXPECT_THAT(mistake_in("[queue]\nkeep = 0\n"), HasSubstr("0 of what?"));
+  EXPECT_THAT(mistake_with({{"THOLE_QUEUE_KEEP", "90"}}), HasSubstr("THOLE_QUEUE_KEEP: 90 of what?"));
+  EXPECT_EQ(read_config({{"THOLE_QUEUE_KEEP", "30d"}}, {}).settings.queue_keep, Seconds{30 * 86400});
+  EXPECT_EQ(read_config({{"THOLE_QUEUE_KEEP", "0s"}}, {}).settings.queue_keep, Seconds{0});
+}
+
+TEST_F(ConfigFile, SomeTasksWithoutGpusMayRun) {
+  EXPECT_THAT(mistake_in("[queue]\ncpu_tasks = 0\n"), HasSubstr("queue.cpu_tasks: expected a number from 1 on, got \"0\""));
+  EXPECT_THAT(mistake_with({{"THOLE_CPU_TASKS", "4294967296"}}), HasSubstr("a number from 1 on"));
+  EXPECT_EQ(read_config({{"THOLE_CPU_TASKS", "1"}}, {}).settings.cpu_tasks, 1u);
 }
 
 TEST_F(ConfigFile, WhatIsNoTomlIsAnErrorWithItsLine) {
