@@ -21,6 +21,7 @@
 #include "app/selection.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
+#include "plan/free.hpp"
 #include "plan/place.hpp"
 
 namespace thole::app {
@@ -52,13 +53,15 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
   std::size_t healthy = 0;
   for (std::size_t unit : eligible) {
     const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
-    if (gpu.health == model::Health::ok || request.trust_claims) {
+    const auto ill = plan::illness(gpu, request);
+    if (!ill || (request.trust_claims && ill->standing != plan::Standing::sick)) {
       ++healthy;
       continue;
     }
-    const std::string why =
-        fmt::format("{}{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ", ",
-                    printable(gpu.health_reason, 200));
+    const std::string why = gpu.health == model::Health::ok
+                                ? ill->why
+                                : fmt::format("{}{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ", ",
+                                              printable(gpu.health_reason, 200));
     const auto same = std::ranges::find(reasons, why, &decltype(reasons)::value_type::first);
     if (same != reasons.end()) same->second.push_back(units[unit].label);
     else reasons.push_back({why, {units[unit].label}});
@@ -175,7 +178,7 @@ class Acquisition {
       if (claim) {
         place_->pass_on();
         auto alone = options_.alone ? options_.alone() : nullptr;
-        if (auto trouble = still_used(); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
+        if (auto trouble = still_used(told); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
         else if (options_.caution) options_.caution(trouble);
         claim.reset();                          // give back; the place in line is kept
         select_again();
@@ -283,9 +286,10 @@ class Acquisition {
     return true;
   }
 
-  // After the lock: "" when the units are ours to use, else what keeps them.
-  std::string still_used() {
-    if (request_.trust_claims) return {};
+  // After the lock: "" when the units are ours to use, else what keeps them. Who trusts claims asks once more only whether
+  // they have become sick while he waited.
+  std::string still_used(bool waited) {
+    if (request_.trust_claims && !waited) return {};
     const SteadyTime bound = site_.clock.steady() + teardown_bound;
     choice_.trust_next_look();
     for (;;) {

@@ -45,8 +45,7 @@ model::Decision Choice::operator()(const model::QueueView& queue, std::optional<
 std::optional<plan::Placement> Choice::if_all_were_free() const {
   std::vector<plan::Candidate> candidates;
   for (const std::size_t unit : eligible_)
-    if (request_.trust_claims || verdicts_[unit].standing != plan::Standing::sick)
-      candidates.push_back({unit, verdicts_[unit].graphics});
+    if (verdicts_[unit].standing != plan::Standing::sick) candidates.push_back({unit, verdicts_[unit].last_resort});
   return plan::place(request_, site_.observer.snapshot(), site_.observer.units(), candidates);
 }
 
@@ -89,6 +88,7 @@ void Choice::fill_states(const model::QueueView& queue) {
     const bool claimed = around_.by_us || !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
     const plan::Verdict& seen = verdicts_[*unit_of_[slot]];
     state.usable = claimed ? seen.standing != plan::Standing::sick : seen.standing == plan::Standing::free;
+    state.sick = seen.standing == plan::Standing::sick;
     state.memory_mib = unit.memory_mib_of(machine).value_or(0);
     // The context that the claim around has paid for is there for the first within.
     if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);
@@ -114,7 +114,7 @@ std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queu
   for (std::size_t slot = 0; slot < unit_of_.size(); ++slot) {
     if (!unit_of_[slot]) continue;
     const bool mine = free.test(slot), idle = queue.slots[slot].holders.empty() && states_[slot].usable;
-    if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].graphics, mine});
+    if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].last_resort, mine});
   }
   model::Request request = request_;
   // Who may be choosing the first ones at this moment cannot be waited for without end: from the other end it is less likely

@@ -150,7 +150,8 @@ Overview look_over(const OverviewSources& sources) {
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
     const bool usable = row.holdings.empty() ? row.state == State::idle : verdict.standing != plan::Standing::sick;
     queue.add(units[i].key, row.holdings,
-              {usable, units[i].memory_mib_of(overview.snapshot.machine).value_or(0), verdict.unclaimed_mib});
+              {usable, units[i].memory_mib_of(overview.snapshot.machine).value_or(0), verdict.unclaimed_mib,
+               verdict.standing == plan::Standing::sick});
   }
   overview.unseen = std::move(holdings);
   for (const model::Waiting& ticket : waiting) queue.add(ticket);

@@ -24,8 +24,6 @@ const char* to_string(Standing standing) {
 
 namespace {
 
-struct Blame { Standing standing; std::string why; };
-
 // A way to judge by: the driver's answer, no such thing on this GPU, or an answer that should have come and did not.
 enum class Witness { speaks, none, silent };
 
@@ -82,6 +80,8 @@ const model::Observation* observation_of(const model::Gpu& gpu, const model::Sna
   return nullptr;
 }
 
+}  // namespace
+
 std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& request) {
   const std::string reason = gpu.health_reason.empty() ? "" : ": " + printable(gpu.health_reason, 200);
   switch (gpu.health) {
@@ -99,6 +99,8 @@ std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& reques
     return Blame{Standing::sick, "its compute mode admits one process only (nvidia-smi -c DEFAULT allows sharing)"};
   return std::nullopt;
 }
+
+namespace {
 
 std::string name_one(const GpuProcess& process) {
   std::string text = process.user.empty() ? "somebody" : printable(process.user, 32);
@@ -209,14 +211,17 @@ Verdict judge(const model::Unit& unit, const model::Snapshot& snapshot, const mo
   const Seen seen = sort(use, policy, own_pids);
 
   Verdict verdict;
-  verdict.graphics = seen.graphics || gpu.display.value_or(false);
+  verdict.last_resort = seen.graphics || gpu.display.value_or(false);
   const auto conclude = [&](std::optional<Blame> blame) {
     verdict.standing = blame ? blame->standing : Standing::free;
     verdict.why = blame ? std::move(blame->why) : "";
     return verdict;
   };
   std::optional<Blame> blame = illness(gpu, request);
-  if (request.trust_claims) return conclude(blame && blame->standing == Standing::sick ? blame : std::nullopt);
+  if (request.trust_claims) {
+    verdict.last_resort = verdict.last_resort || blame;
+    return conclude(blame && blame->standing == Standing::sick ? blame : std::nullopt);
+  }
   if (use.memory_used_mib && !gpu.coherent && !seen.own_unmeasured)
     verdict.unclaimed_mib = *use.memory_used_mib - std::min(*use.memory_used_mib, seen.own_mib);
   if (!blame) blame = not_seen(gpu, use, observation, snapshot.simulated);

@@ -1,6 +1,7 @@
 // What counts as free: a unit nobody claimed is handed out only if the driver agrees that nobody uses it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,12 +25,17 @@ struct Verdict {
   std::string why;                             // a sentence with who and how much; "" when free
   std::vector<pid_t> wait_for;                 // foreign processes whose end could free it
   std::uint64_t unclaimed_mib = 0;             // memory in use that no claim accounts for
-  bool graphics = false;                       // graphics processes or a display: comes last in order
+  bool last_resort = false;                    // graphics processes, a display, health unknown: comes last in order
 };
 
 // The program name of the process that makes claimed GPUs look used (port/placeholder.hpp). It is no use, whatever else a site
 // ignores: claims inside the claim would wait for it for ever.
 inline constexpr std::string_view placeholder_name = "thole-placeholder";
+
+struct Blame { Standing standing; std::string why; };
+
+// Why a GPU is of no use to a request whoever uses it: sick, or how it is cannot be told.
+std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& request);
 
 // Judges one unit for a request. `own_pids`: processes that belong to live claims on this unit (they are not foreign).
 // Rules and their order: docs/claims.md, "What counts as free".

@@ -38,7 +38,7 @@ unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holde
 }
 
 bool admits(const model::SlotView& slot, const SlotState& state, const Wants& wants) {
-  if (slot.key.empty() || !(state.usable || wants.trust_claims)) return false;
+  if (slot.key.empty() || !(wants.trust_claims ? !state.sick : state.usable)) return false;
   SlotState counted = state;
   if (wants.trust_claims) counted.unclaimed_mib = 0;
   return places_for(wants, slot.holders, counted) > 0;
@@ -51,6 +51,7 @@ Line::Line(const model::QueueView& queue, const std::vector<SlotState>& states, 
     const model::SlotView& slot = queue.slots[s];
     named_[s] = !slot.key.empty();
     usable_[s] = s < states.size() && states[s].usable;
+    sick_[s] = s < states.size() && states[s].sick;
     claimed_[s] = !slot.holders.empty();
     exclusive_[s] = std::any_of(slot.holders.begin(), slot.holders.end(), [](const auto& h) { return !h.shared; });
   }
@@ -89,23 +90,21 @@ std::optional<std::size_t> Line::find(std::uint64_t number) const {
 SlotState Line::state_for(const Wants& wants, unsigned s) const {
   SlotState counted = state(s);
   if (wants.trust_claims) {
-    counted.usable = true;
+    counted.usable = !counted.sick;
     counted.unclaimed_mib = 0;
   }
   return counted;
 }
 
 SlotSet Line::possible(const Wants& wants) const {
-  SlotSet set = wants.eligible & named_;
-  if (!wants.trust_claims) set &= usable_;
+  SlotSet set = wants.eligible & named_ & (wants.trust_claims ? ~sick_ : usable_);
   if (!wants.shared) return set;
   for_each(set, queue_.slots.size(), [&](unsigned s) { set[s] = places_for(wants, {}, state_for(wants, s)) > 0; });
   return set;
 }
 
 SlotSet Line::open_to(const Wants& wants) const {
-  SlotSet set = wants.eligible & named_;
-  if (!wants.trust_claims) set &= usable_;
+  SlotSet set = wants.eligible & named_ & (wants.trust_claims ? ~sick_ : usable_);
   if (!wants.shared) return without_left(wants, set & ~claimed_);
   for_each(set, queue_.slots.size(),
            [&](unsigned s) { set[s] = places_for(wants, slot(s).holders, state_for(wants, s)) > 0; });

@@ -55,7 +55,7 @@ class Line {
 
   const model::QueueView& queue_;
   const std::vector<SlotState>& states_;
-  model::SlotSet named_, usable_, claimed_, exclusive_;  // exclusive_: held by a claim that does not share
+  model::SlotSet named_, usable_, sick_, claimed_, exclusive_;  // exclusive_: held by a claim that does not share
   std::vector<Waiter> waiters_;
   std::size_t mine_ = 0;
 };

@@ -184,6 +184,7 @@ Wait wait(const Line& line, const QueueView& queue, const SlotSet& free, std::op
     const SlotState seen = line.state_for(wants, s);
     SlotState unused = seen;
     unused.usable = true;
+    unused.sick = false;
     unused.unclaimed_mib = 0;
     result.observe[s] = admits(line.slot(s), unused, wants) && !admits(line.slot(s), seen, wants);
   });

@@ -32,6 +32,7 @@ struct SlotState {
   bool usable = false;                         // healthy and without foreign use: free if unclaimed
   std::uint64_t memory_mib = 0;                // total, for sharing; 0 = unknown = full for sharers
   std::uint64_t unclaimed_mib = 0;             // used by nobody's claim
+  bool sick = false;                           // usable for nobody, not even for who trusts claims
 };
 
 using model::Wants;

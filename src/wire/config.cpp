@@ -71,8 +71,9 @@ std::string absolute_for(const std::string& path, const plan::Environment& envir
 std::string directory(const Config& config, const Values& values, const std::string& where) {
   const std::string& path = one(values, where);
   if (path.starts_with('/')) return path;
-  throw Error(ErrorCode::usage, fmt::format("{}: \"{}\" is no absolute path: run from elsewhere, thole would take another directory",
-                                            where, printable(path)))
+  throw Error(ErrorCode::usage,
+              fmt::format("{}: \"{}\" is no absolute path: run from elsewhere, thole would take another directory", where,
+                          printable(path)))
       .hint(fmt::format("say all of it: \"{}\"", printable(absolute_for(path, config.settings.environment))));
 }
 

@@ -38,7 +38,8 @@ class Play {
   Play(unsigned slots, std::uint32_t seed, Habits habits) : habits_(habits), dice_{seed} {
     for (unsigned s = 0; s < slots; ++s) {
       queue_.slots.push_back({fmt::format("GPU-{}", s), {}});
-      states_.push_back({dice_.roll(8) != 0, 40960, 0});
+      const bool usable = dice_.roll(8) != 0;
+      states_.push_back({usable, 40960, 0, !usable && dice_.roll(3) == 0});
     }
     holders_.resize(slots);
   }
@@ -216,12 +217,16 @@ class Play {
     woken_.insert(take.nudge.begin(), take.nudge.end());
   }
 
+  bool usable(const model::TicketView& ticket, std::size_t s) const {
+    return states_[s].usable || (ticket.trust_claims && !states_[s].sick);
+  }
+
   // All or nothing, on slots of its own that really are free for it. Written without the rule's own functions.
   void is_admitted(const model::TicketView& ticket, const std::vector<unsigned>& slots) {
     RC_ASSERT(slots.size() == ticket.count);
     RC_ASSERT(std::set<unsigned>(slots.begin(), slots.end()).size() == slots.size());
     for (const unsigned s : slots) {
-      RC_ASSERT(ticket.eligible[s] && (states_[s].usable || ticket.trust_claims));
+      RC_ASSERT(ticket.eligible[s] && usable(ticket, s));
       std::uint64_t used = ticket.memory_mib + 512;
       bool all_any = ticket.share_with_any, one_user = true;
       for (const model::SlotHolder& holder : queue_.slots[s].holders) {
@@ -234,7 +239,7 @@ class Play {
     }
     unsigned unclaimed = 0, taken = 0;
     for (unsigned s = 0; s < queue_.slots.size(); ++s)
-      unclaimed += ticket.eligible[s] && (states_[s].usable || ticket.trust_claims) && queue_.slots[s].holders.empty();
+      unclaimed += ticket.eligible[s] && usable(ticket, s) && queue_.slots[s].holders.empty();
     for (const unsigned s : slots) taken += queue_.slots[s].holders.empty();
     RC_ASSERT(taken == 0u || unclaimed >= taken + ticket.leave);
   }
@@ -246,7 +251,7 @@ class Play {
       if (other.number == ticket.number) break;
       unsigned possible = 0;
       for (std::size_t s = 0; s < queue_.slots.size(); ++s)
-        possible += other.eligible[s] && (states_[s].usable || other.trust_claims);
+        possible += other.eligible[s] && usable(other, s);
       if (possible < other.count || (other.leave > 0 && ((other.eligible & waited_for).any() || leaves_too_few(other))))
         continue;
       waited_for |= other.eligible;
@@ -260,7 +265,7 @@ class Play {
   bool leaves_too_few(const model::TicketView& ticket) const {
     unsigned open = 0;
     for (std::size_t s = 0; s < queue_.slots.size(); ++s)
-      open += ticket.eligible[s] && (states_[s].usable || ticket.trust_claims) && queue_.slots[s].holders.empty();
+      open += ticket.eligible[s] && usable(ticket, s) && queue_.slots[s].holders.empty();
     return open < ticket.count + ticket.leave;
   }
 

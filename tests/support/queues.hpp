@@ -14,7 +14,7 @@ inline constexpr WallTime noon{Millis{1'795'262'400'000}};   // some instant; ev
 inline Seconds minutes(long n) { return Seconds{60 * n}; }
 
 // One character a slot: '.' free, 'h' held for ever, 'a' to 'e' held until noon + 10, 20 … 50 minutes, 'f' unclaimed but
-// used by a stranger, 'F' held for ever and used by a stranger, ' ' no such slot. GPUs have 40 GiB.
+// used by a stranger, 'F' held for ever and used by a stranger, 's' sick, ' ' no such slot. GPUs have 40 GiB.
 struct Scene {
   model::QueueView queue;
   std::vector<plan::SlotState> states;
@@ -28,7 +28,8 @@ struct Scene {
       if (c >= 'a' && c <= 'e') holder.until = noon + minutes(10 * (c - 'a' + 1));
       if (c == 'h' || c == 'F' || holder.until) slot.holders.push_back(holder);
       queue.slots.push_back(slot);
-      states.push_back({.usable = c != 'f' && c != 'F' && c != ' ', .memory_mib = 40960, .unclaimed_mib = 0});
+      states.push_back({.usable = c != 'f' && c != 'F' && c != 's' && c != ' ', .memory_mib = 40960, .unclaimed_mib = 0,
+                        .sick = c == 's'});
     }
   }
 

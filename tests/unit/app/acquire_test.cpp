@@ -62,6 +62,51 @@ TEST(Acquire, RefusesAtOnceWhatSicknessMakesImpossibleAndNamesTheSick) {
   }
 }
 
+TEST(Acquire, WhoTrustsClaimsGetsNoSickGpuEither) {
+  FakeSite fake(4);
+  fake.backend->gpus[1].health = model::Health::lost;
+  fake.backend->gpus[2].compute_mode = std::string("prohibited");
+  auto request = want(2);
+  request.trust_claims = true;
+  request.wait = Seconds{0};
+  EXPECT_EQ(acquire(*fake.site, request, {}).chosen, (std::vector<std::size_t>{0, 3}));
+  request.gpus = 3;
+  const std::string text = test::said([&] { acquire(*fake.site, request, {}); });
+  EXPECT_NE(text.find("3 GPUs asked for, 2 of 4 that would do can be used\n  GPU 1: lost"), std::string::npos) << text;
+  EXPECT_NE(text.find("GPU 2: its compute mode prohibits computing"), std::string::npos) << text;
+}
+
+TEST(Acquire, WhatOnlyProhibitedGpusCouldGiveIsRefusedAtOnce) {
+  FakeSite fake(1);
+  fake.backend->gpus[0].compute_mode = std::string("prohibited");
+  EXPECT_EQ(failure_of(fake, want(1)), ErrorCode::unavailable);
+}
+
+TEST(Acquire, WhoTrustsClaimsTakesWhatDoesNotAnswerLast) {
+  FakeSite fake(3);
+  fake.backend->gpus[0].health = model::Health::unreadable;
+  auto request = want(2);
+  request.trust_claims = true;
+  EXPECT_EQ(acquire(*fake.site, request, {}).chosen, (std::vector<std::size_t>{1, 2}));
+  request.gpus = 3;
+  EXPECT_EQ(acquire(*fake.site, request, {}).chosen.size(), 3u);
+}
+
+TEST(Acquire, WhatFellSickWhileSomebodyWhoTrustsClaimsWaitedIsGivenBack) {
+  FakeSite fake(1);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
+  auto request = want(1);
+  request.trust_claims = true;
+  request.wait = Seconds{5};
+  fake.store.on_sleep = [&] {
+    fake.backend->gpus[0].health = model::Health::lost;
+    fake.store.held.clear();
+    return port::Wake::release;
+  };
+  const std::string text = test::said([&] { acquire(*fake.site, request, {}); });
+  EXPECT_NE(text.find("GPU 0: lost"), std::string::npos) << text;
+}
+
 TEST(Acquire, DoesNotTakeWhatAStrangerUses) {
   FakeSite fake(2);
   fake.backend->gpus[0].use.processes = std::vector{stranger(1)};

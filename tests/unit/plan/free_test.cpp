@@ -120,11 +120,11 @@ TEST(Free, GraphicsDoNotCountButComeLast) {
   });
   World graphics;
   graphics.running(process(9, "root", 400, "Xorg", Kind::graphics));
-  EXPECT_TRUE(graphics.judge().graphics);
+  EXPECT_TRUE(graphics.judge().last_resort);
   World display;
   display.gpu().display = true;
-  EXPECT_TRUE(display.judge().graphics);
-  EXPECT_FALSE(World{}.judge().graphics);
+  EXPECT_TRUE(display.judge().last_resort);
+  EXPECT_FALSE(World{}.judge().last_resort);
 }
 
 TEST(Free, SickIsSaid) {
@@ -298,7 +298,13 @@ TEST(Free, TrustingClaimsLooksAtHealthAlone) {
       {"nothing known", [](World& w) { w.request.trust_claims = true; w.use() = {}; }, "free"},
       {"lost is lost", [](World& w) { w.request.trust_claims = true; w.gpu().health = model::Health::lost; },
        "sick: lost: it has fallen off the bus"},
+      {"cannot be told", [](World& w) { w.request.trust_claims = true; w.gpu().health = model::Health::unreadable; }, "free"},
   });
+  World unread;
+  unread.request.trust_claims = true;
+  EXPECT_FALSE(unread.judge().last_resort);
+  unread.gpu().health = model::Health::unreadable;
+  EXPECT_TRUE(unread.judge().last_resort) << "those that answer come first";
 }
 
 TEST(Free, EnoughMemoryMustBeLeft) {

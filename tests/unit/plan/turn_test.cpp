@@ -54,6 +54,9 @@ TEST(Turn, WhoCannotStartAnywayIsPassedOver) {
       {"who trusts claims does not mind strangers", scene("f.").ticket("01", 2).trusting().ticket("1", 1), 2,
        "wait behind 1, place 2, which could start"},
       {"and starts beside them", scene("f.").ticket("01", 2).trusting(), 1, "take 01"},
+      {"but a sick one is of no use to it", scene("s..").ticket("012", 2).trusting(), 1, "take 12"},
+      {"and what needs it keeps nobody waiting", scene("s.").ticket("01", 2).trusting().ticket("1", 1), 2, "take 1, nudge 1"},
+      {"it looks whether the sick one is well again", scene("sh").ticket("01", 2).trusting(), 1, "wait watch 1, observe 0"},
       {"a claimed slot with a stranger can never admit", scene("F.").ticket("01", 2).ticket("1", 1), 2, "take 1, nudge 1"},
   });
 }
@@ -190,7 +193,7 @@ TEST(Turn, AShareFitsToTheLastMebibyteAndNoFurther) {
   EXPECT_EQ(asks(40960 - 511, 1), "wait watch 0") << "less than a context is left: no number may wrap round";
   plan::Wants huge = wants_of(scene(".").sharing("0", 1).queue.tickets[0]);
   huge.memory_mib = ~std::uint64_t{0} - 100;
-  EXPECT_EQ(plan::places_for(huge, {}, {.usable = true, .memory_mib = 40960, .unclaimed_mib = 0}), 0u);
+  EXPECT_EQ(plan::places_for(huge, {}, {.usable = true, .memory_mib = 40960, .unclaimed_mib = 0, .sick = false}), 0u);
 }
 
 TEST(Turn, SharersOfOneUserOrOfThoseWhoAllAgreed) {
