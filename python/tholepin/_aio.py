@@ -107,6 +107,9 @@ def opening(
     words.function(on_wait, "on_wait")
 
     async def made() -> Result:
+        from . import _worker
+
+        _worker.stop_import_of_main()  # here, not in the thread
         told = in_loop(on_wait)
         return await waited(lambda cancel: make(cancel, told), end)
 

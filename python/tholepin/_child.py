@@ -17,11 +17,16 @@ def main(number: int) -> None:
     connection.close()
     if packet is None:
         return
-    try:
-        function, arguments, named = packet.load(_worker.loads)
-        function(*arguments, **named)
-    except Exception:
-        import traceback
+    told = packet
 
-        sys.stderr.write("*** Exception Occurred in User-Provided Code ***\n" + traceback.format_exc())
-        sys.exit(1)
+    def call() -> None:
+        try:
+            function, arguments, named = told.load(_worker.loads)
+            function(*arguments, **named)
+        except Exception:
+            import traceback
+
+            sys.stderr.write("*** Exception Occurred in User-Provided Code ***\n" + traceback.format_exc())
+            sys.exit(1)
+
+    _worker.with_main(call)

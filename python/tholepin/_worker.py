@@ -2,6 +2,11 @@
 
 It reads a task, computes, answers, and so on until it is told to stop. It imports next to nothing before it has said that it is
 ready: a pool is to be up about as soon as bare interpreters are.
+
+How the main script is imported. A script without a main guard makes its pool in the course of it, and a worker must go no
+further than that line. It stays there: the call that would start processes does the worker's work instead, to the end of the
+process. An exception would go through whatever stands around that line, and ``finally``, ``except`` and the ends of ``with``
+blocks would run in every worker: files and directories that the script still uses would be deleted under it.
 """
 
 from __future__ import annotations
@@ -13,27 +18,33 @@ from . import _wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, NoReturn
 
 _FUNCTIONS_KEPT = 32
 MAIN = "THOLE_MAIN_OF_POOL"  # package:path of the script, for children of a worker that import it (_main_again.py)
 
 
 class MainReached(BaseException):
-    """Ends the import of the main script in a worker where the script comes to start processes of its own."""
+    """Ends the import of the main script where nothing can stay at the line: in a thread of the script's own."""
+
+
+class MainNeeded(BaseException):
+    """What was to be unpickled names the main script, which is not imported yet."""
 
 
 _main_path: str | None = None
 _main_package: str | None = None
+_main_problem: BaseException | None = None  # that its import has raised: the task's that needed it
+_main_line = ""  # at which the worker stays, file:line
 importing_main = False
+_importing_thread = 0
+_rest: Callable[[], object] | None = None  # what this process is for, once the script is imported
 
 
 def main(number: int) -> None:
     """Works for the pool at the other end of this descriptor, until it says stop."""
     connection, room = connected(number)
-    worker = _Worker(connection, room)
-    if worker.get_ready():
-        worker.work()
+    with_main(_Worker(connection, room).run)
 
 
 def connected(number: int) -> tuple[_Socket, memoryview]:
@@ -50,16 +61,75 @@ def connected(number: int) -> tuple[_Socket, memoryview]:
     return connection, room
 
 
-def do_nothing_twice() -> None:
-    """Called where something is claimed, submitted or started: in a worker that imports the main script, what stands above is
-    all it needs."""
-    if importing_main:
+def with_main(run: Callable[[], object]) -> None:
+    """Does the rest of this process's work. Where that needs the main script it raises MainNeeded, and is called once more when
+    the script has been imported, perhaps from within that import."""
+    global _main_problem
+    try:
+        run()
+        return
+    except MainNeeded:
+        pass
+    try:
+        _import_main(run)
+    except BaseException as problem:
+        _main_problem = problem
+    run()
+
+
+def stay_here() -> None:
+    """Called where something is submitted or started, or GPUs are claimed for what is: in a worker that imports the main script
+    this is the last line that is run of it."""
+    global importing_main, _main_line
+    if not importing_main:
+        return
+    from _thread import get_ident
+
+    if _rest is None or get_ident() != _importing_thread:
         raise MainReached
+    importing_main = False
+    _main_line = _line_of_main()
+    _to_the_end(_rest)
+
+
+def _line_of_main() -> str:
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _to_the_end(run: Callable[[], object]) -> NoReturn:
+    """Does this, then ends the process as an interpreter ends, but without leaving the frames below."""
+    import atexit
+    import os
+    import threading
+
+    asyncio = sys.modules.get("asyncio.events")
+    if asyncio is not None:
+        asyncio._set_running_loop(None)  # where the script makes its pool in a coroutine
+    status: object = 1
+    try:
+        status = run()
+    except SystemExit as end:
+        status = end.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    if isinstance(status, str):
+        sys.stderr.write(status + "\n")
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    finally:
+        os._exit(0 if status is None else status & 255 if isinstance(status, int) else 1)
 
 
 def stop_import_of_main() -> None:
     """The same where processes are started, which no import of multiprocessing's may do either."""
-    do_nothing_twice()
+    stay_here()
     process = sys.modules.get("multiprocessing.process")
     if process is not None and getattr(process.current_process(), "_inheriting", False):
         from .errors import Error
@@ -77,13 +147,12 @@ def set_up(told: dict[str, Any]) -> None:
     _main_path, _main_package = told["main"], told["package"]
 
 
-def import_main() -> None:
+def _import_main(rest: Callable[[], object]) -> None:
     """Makes the names of the pool's main script known here: runs it under another name, as far as it goes without starting
-    processes, claiming or submitting."""
+    processes or submitting. Where it would, this does ``rest`` and does not return."""
     global _main_path
     path, _main_path = _main_path, None
-    if path is None:
-        return
+    assert path is not None
     import os
     import types
     from importlib.machinery import ModuleSpec
@@ -92,12 +161,15 @@ def import_main() -> None:
     module.__spec__ = ModuleSpec("tholepin._main_again", None)
     os.environ[MAIN] = f"{_main_package or ''}:{path}"
     sys.modules["__main__"] = sys.modules["__mp_main__"] = module
-    run_main(path, _main_package, module.__dict__)
+    run_main(path, _main_package, module.__dict__, rest)
 
 
-def run_main(path: str, package: str | None, names: dict[str, Any]) -> None:
-    """Runs the script in these globals, as far as it goes without starting processes, claiming or submitting."""
-    global importing_main
+def run_main(path: str, package: str | None, names: dict[str, Any], rest: Callable[[], object] | None) -> None:
+    """Runs the script in these globals, as far as it goes without starting processes or submitting; does ``rest`` there."""
+    global importing_main, _importing_thread, _rest
+    from _thread import get_ident
+
+    _rest, _importing_thread = rest, get_ident()
     names["__file__"], names["__package__"] = path, package
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec")
@@ -115,10 +187,21 @@ class _Worker:
         self.connection = connection
         self.room = room
         self.functions: dict[int, Callable[..., Any]] = {}
+        self.ready = False
+        self.begun: _wire.Packet | None = None  # and not loaded yet: MainNeeded
+
+    def run(self) -> None:
+        self.ready = self.ready or self.get_ready()
+        if self.ready:
+            self.work()
+
+    def next(self) -> _wire.Packet | None:
+        packet, self.begun = self.begun, None
+        return packet or _wire.receive(self.connection, self.room)
 
     def get_ready(self) -> bool:
         """Runs the initializer, which is the first packet's function; False where it raised."""
-        packet = _wire.receive(self.connection, self.room)
+        packet = self.next()
         if packet is None:
             return False
         if packet.body.nbytes:
@@ -126,6 +209,9 @@ class _Worker:
                 initializer, arguments = packet.load(loads)
                 del packet
                 initializer(*arguments)
+            except MainNeeded:
+                self.begun = packet
+                raise
             except BaseException as problem:
                 self.answer(_wire.UNREADY, 0, _raised(problem))
                 return False
@@ -137,7 +223,7 @@ class _Worker:
 
     def work(self) -> None:
         connection, room = self.connection, self.room
-        packet = _wire.receive(connection, room)
+        packet = self.next()
         # Not before there is work: other workers may still be starting, and want the CPU.
         from ._pickling import dumped
 
@@ -149,6 +235,9 @@ class _Worker:
                 body = dumped(self.compute(packet))
                 kind = _wire.RESULT
             except KeyboardInterrupt:
+                raise
+            except MainNeeded:
+                self.begun = packet
                 raise
             except BaseException as problem:
                 kind, body = _wire.RAISED, _raised(problem)
@@ -174,8 +263,23 @@ class _Worker:
 
 
 def loads(data: memoryview, **buffers: Any) -> Any:
+    global _main_problem
     if _main_path is not None and b"_main__" in bytes(data):
-        import_main()
+        raise MainNeeded
+    if _main_problem is not None:
+        problem, _main_problem = _main_problem, None
+        raise problem
+    try:
+        return _unpickled(data, **buffers)
+    except AttributeError as problem:
+        if _main_line and "tholepin._main_again" in str(problem):  # as the module is called that the script is run in
+            missing = str(problem).replace("<module 'tholepin._main_again'>", "the main script")
+            what = f"{missing}: a worker goes no further in it than {_main_line}, which starts processes"
+            raise AttributeError(f"{what}; put it above that, or that under a main guard, or pip install cloudpickle") from None
+        raise
+
+
+def _unpickled(data: memoryview, **buffers: Any) -> Any:
     if not _unpickle:
         from _pickle import loads as from_pickle
 
@@ -197,7 +301,7 @@ def _raised(problem: BaseException) -> bytes | _wire.Part:
         body = dumped((problem, text))
         if type(body) is bytes:
             # Many an exception is pickled readily and cannot be loaded: its __init__ wants more than it keeps.
-            loads(memoryview(body))
+            _unpickled(memoryview(body))
         return body
     except Exception:
         from .errors import Error

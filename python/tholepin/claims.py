@@ -241,6 +241,9 @@ def claim(
         Error: a wrong request; the state directory cannot be used.
     """
     gpus = words.own(gpus)
+    shown = of_worker()
+    if shown is not None:
+        return shown
     sure = _late.check(gpus)
     request = request_for(
         gpus=gpus, on=on, not_on=not_on, model=model, memory=memory, share=share, share_with=share_with, beside=beside,
@@ -281,6 +284,9 @@ def aclaim(
     _waiting.Patience(wait, None, on_wait, quiet)  # what is wrong is said at once
 
     async def made() -> Claim:
+        shown = of_worker()
+        if shown is not None:
+            return shown
         told = _aio.in_loop(on_wait)
         sure = _late.check(gpus)
         return await _aio.waited(
@@ -291,6 +297,32 @@ def aclaim(
         made.release()
 
     return _aio.Opening(made, leave)
+
+
+def of_worker() -> Claim | None:
+    """What a claim is in a worker of a pool that imports the main script: the GPUs that the worker has, described, and nothing
+    more is claimed. None anywhere else."""
+    from . import _worker
+
+    if not _worker.importing_main:
+        return None
+    import json
+
+    shown = Claim.__new__(Claim)
+    shown._handle, shown._ended, shown._pid = -1, 0, 0  # of another process, as in a forked child
+    shown.id = os.environ.get("THOLE_CLAIM", "")
+    shown.gpus = json.loads(os.environ.get("THOLE_GPUS") or "[]")
+    shown.why = "what this worker has"
+    shown._cautions, shown._before, shown.unset = [], {}, []
+    shown.env = {name: os.environ[name] for name in _SHOWN_BY if name in os.environ}
+    return shown
+
+
+# Variables of a claim; those that it removes beside them do not tell what it has.
+_SHOWN_BY = (
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+    "THOLE_CLAIM", "THOLE_GPUS",
+)  # fmt: skip
 
 
 # Whoever takes a claim enters it before another looks: the variables belong to the whole process.
@@ -386,7 +418,7 @@ def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience
     """The same of one machine."""
     from . import _worker
 
-    _worker.do_nothing_twice()
+    _worker.stay_here()
     try:
         claim = Claim(_waited(machine, _native.encoded_request(request), patience), machine)
         _waiting.warn(claim._cautions, patience.quiet)

@@ -59,6 +59,9 @@ def take(index: int) -> bool:
     """
     if index in _mine:
         return True
+    of_worker = claims.of_worker()
+    if of_worker is not None:
+        return index in of_worker.indices
     try:
         _claim({"gpus": 1, "on": [str(index)], "trust_claims": True}, 0)
     except errors.Error as refused:
@@ -81,6 +84,9 @@ def wait(request: dict[str, Any], seconds: float) -> list[int]:
 
 
 def _claim(request: dict[str, Any], seconds: float) -> list[int]:
+    of_worker = claims.of_worker()
+    if of_worker is not None:
+        return of_worker.indices
     claim = claims.obtained_from(_first_machine(), request, _waiting.Patience(seconds))
     for index in claim.indices:
         _mine[index] = claim
