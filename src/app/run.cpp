@@ -76,9 +76,9 @@ Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution&
   ports.site.observer.look(ports.site.patience);
   joined.claim.id = last_part(kept.id);   // as the store knows it
   joined.claim.keys = kept.keys;
-  joined.claim.locks = ports.control.descriptors(kept.address());
   port::ClaimStore& store = kept.inner_store ? *kept.inner_store : ports.site.store;
-  store.check(joined.claim, kept.uid);
+  joined.claim.locks = ports.control.descriptors(
+      kept.address(), [&](std::vector<Fd>& locks) { store.check(joined.claim.id, joined.claim.keys, locks, kept.uid); });
   joined.share_mib = kept.uid == ports.site.uid ? store.own_share(joined.claim.id) : kept.share_mib;
   if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos)
     enter_around(ports.site, kept.id.substr(0, slash), joined, caution);

@@ -53,6 +53,9 @@ struct DoorSpec {
   std::function<bool(const std::string& id)> lives;     // a claim of ours; asked where a killed keeper left its directory
 };
 
+// Throws Error of what is no lock of the claim.
+using CheckLocks = std::function<void(std::vector<Fd>& received)>;
+
 // A claim without a command: how long it is held, besides its declared end (DoorSpec::about.until, known once it starts).
 struct HoldSpec {
   std::optional<pid_t> process;          // ends with this one: an adopted process, or the calling shell
@@ -92,7 +95,9 @@ class ClaimControl {
   // How to end what was started inside this claim of this user: "\n  kill 1234  # python train.py" for each process.
   virtual std::string ways_to_end(const std::string& claim, uid_t owner) = 0;
   virtual void extend(const ClaimAddress& claim, WallTime until) = 0;
-  virtual std::vector<Fd> descriptors(const ClaimAddress& claim) = 0;  // copies of the locks, for `run --in`
+  // Copies of the locks, for `run --in`; throws what `check` throws of them. Those of another user's keeper are received and
+  // checked by a child process.
+  virtual std::vector<Fd> descriptors(const ClaimAddress& claim, const CheckLocks& check) = 0;
 
   // Starts a process of its own that acquires (so that the kernel names it as the taker) and holds; returns its message once
   // the claim is made and told. `acquire` runs in that process and must give up when `cancel` becomes readable: the caller was

@@ -174,7 +174,7 @@ class ClaimStore {
   virtual std::vector<pid_t> wanted_by(const Claim& claim) = 0;
   // Throws Error(unavailable) unless the descriptors of this claim, which its keeper (`owner`) has handed out, are the locks of
   // its units, held, and what else a claim of this store has: nothing besides goes on to a job.
-  virtual void check(const Claim& handed, uid_t owner) = 0;
+  virtual void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) = 0;
   // Records a new declared end; or, with `overdue`, that the end has come and this process, for which the claim was made, still
   // runs: holdings() says so while the claim's note is kept. False when it cannot be recorded.
   virtual bool amend(const Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;

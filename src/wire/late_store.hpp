@@ -23,7 +23,9 @@ class LateStore : public port::ClaimStore {
     return open_().kept_around(keys, shared);
   }
   std::vector<pid_t> wanted_by(const port::Claim& claim) override { return open_().wanted_by(claim); }
-  void check(const port::Claim& handed, uid_t owner) override { open_().check(handed, owner); }
+  void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) override {
+    open_().check(id, units, handed, owner);
+  }
   bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
     return open_().amend(claim, until, overdue);
   }

@@ -256,7 +256,7 @@ app::Site& Wire::site() {
 }
 
 app::Lend Wire::lend() {
-  return [this](const std::string& id) { return control().descriptors({id, places_.find_claim(id, settings_.uid)}); };
+  return [this](const std::string& id) { return control().descriptors({id, places_.find_claim(id, settings_.uid)}, {}); };
 }
 
 app::RunPorts Wire::run_ports() {

@@ -107,7 +107,7 @@ class FakeStore final : public port::ClaimStore {
     return found;
   }
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
-  void check(const port::Claim&, uid_t) override {}
+  void check(const std::string&, const std::vector<std::string>&, std::span<const Fd>, uid_t) override {}
   bool amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override { return true; }
   port::StoreAbout about() const override { return {"memory", "private", "", {}, {}}; }
   std::unique_ptr<port::ClaimStore> within(const std::string& id) override {

@@ -1,10 +1,12 @@
 // A process whose memory nobody can look at (/proc/PID/cmdline, environ): a thread of it reads a page that its file system
 // does not bring, which takes mmap_lock, and another one waits for that lock to map more; then every reader waits as well.
 //
-//   locked_memory serve DIRECTORY taken|untaken     mounts such a file system there, with a file "page" in it; prints "up"
+//   locked_memory serve DIRECTORY taken|untaken|unflushed
+//       mounts such a file system there, with a file "page" in it; prints "up"
 //   locked_memory lock FILE
 //
-// Where the request for the page is taken, not even KILL ends who waits for it; untaken it does.
+// Where the request for the page is taken, not even KILL ends who waits for it; untaken it does. Unflushed, nor does it end who
+// closes a file of it.
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <sys/mman.h>
@@ -88,7 +90,7 @@ void answer(int device, const fuse_in_header& request) {
   }
 }
 
-int serve(const char* directory, bool takes_all) {
+int serve(const char* directory, bool takes_all, bool flushes) {
   const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
   if (device < 0) fail("/dev/fuse");
   const std::string options = "fd=" + std::to_string(device) + ",rootmode=40000,user_id=0,group_id=0,allow_other";
@@ -102,7 +104,7 @@ int serve(const char* directory, bool takes_all) {
     if (size < 0) return 0;                      // unmounted
     fuse_in_header header;
     std::memcpy(&header, request.data(), sizeof header);
-    answer(device, header);
+    if (flushes || header.opcode != FUSE_FLUSH) answer(device, header);
     closed = header.opcode == FUSE_FLUSH;
   }
   for (;;) ::pause();
@@ -128,8 +130,11 @@ int lock(const char* path) {
 
 int main(int count, char** words) {
   const std::string what = count > 1 ? words[1] : "";
-  if (what == "serve" && count == 4) return serve(words[2], std::strcmp(words[3], "taken") == 0);
+  if (what == "serve" && count == 4) {
+    const std::string how = words[3];
+    return serve(words[2], how != "untaken", how != "unflushed");
+  }
   if (what == "lock" && count == 3) return lock(words[2]);
-  std::fputs("usage: locked_memory serve DIRECTORY taken|untaken | lock FILE\n", stderr);
+  std::fputs("usage: locked_memory serve DIRECTORY taken|untaken|unflushed | lock FILE\n", stderr);
   return 2;
 }

@@ -12,8 +12,9 @@ import signal
 
 import pytest
 
-from hostile import lab, supervisor_of  # noqa: F401 (the fixture)
+from hostile import end, lab, supervisor_of  # noqa: F401 (the fixture)
 from run_tools import BUILD, PROBE, SANITIZED, eventually, gone, witness_of
+from test_hostile_keepers import LIAR, claim_on_3
 
 PROGRAM = "locked_memory"
 LIMIT = 60                                                         # seconds; who waits for such a memory never comes back
@@ -136,3 +137,14 @@ def test_root_takes_back_what_such_a_process_holds(lab, locked):  # noqa: F811
         told = lab.thole("root", "init", "--take-back", "0", timeout=LIMIT)
         assert told.returncode == 0 and f"pid {pid} ({PROGRAM})" in told.stderr, told.stderr
         assert lab.thole("alice", "run", "--on", "0", "--no-wait", "--", "true", timeout=LIMIT).returncode == 0
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_a_keepers_file_whose_end_nobody_answers_stops_root_no_longer_than_he_waits(lab, locked):  # noqa: F811
+    held, claim = claim_on_3(lab, "mallory")
+    words = ["python3", "-c", LIAR, claim["id"], "ok 9", "locks", str(locked.mount / "page")]
+    with locked.served("unflushed", "mallory", *words) as liar:
+        assert liar.line() == "up"
+        done = lab.thole("root", "run", "--in", "3", "--", "echo", "ran", timeout=LIMIT)
+        assert done.returncode == 69 and not done.stdout and "a file that is no lock of this claim" in done.stderr, done.stderr
+    end(held)

@@ -41,7 +41,7 @@ class FifoStore : public port::ClaimStore {
   port::ClaimLocks own_locks(const std::string& id) override;
   port::InheritedLocks copy_locks(const std::string& id) override;
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override;
-  void check(const port::Claim& handed, uid_t owner) override;
+  void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) override;
   bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
   port::StoreAbout about() const override;
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;

@@ -67,26 +67,26 @@ class Expected {
 
 }  // namespace
 
-void FifoStore::check(const port::Claim& handed, uid_t owner) {
+void FifoStore::check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
   nodes_->refresh_slots();
-  const Expected expected(*nodes_, handed.keys);
-  std::set<std::string> missing(handed.keys.begin(), handed.keys.end());
+  const Expected expected(*nodes_, units);
+  std::set<std::string> missing(units.begin(), units.end());
   const auto is_note = [&](const Opened& file) {
     if (!S_ISREG(file.mode) || file.uid != owner) return false;
     if (notes_ && is_noted_in(notes_.get(), owner, file.name.first, file.name.second)) return true;
-    const Fd own = owner == me_.uid ? find_own_directory_of(options_, handed.id) : Fd();
+    const Fd own = owner == me_.uid ? find_own_directory_of(options_, id) : Fd();
     return own && is_noted_in(own.get(), owner, file.name.first, file.name.second);
   };
-  for (const Fd& fd : handed.locks) {
+  for (const Fd& fd : handed) {
     const auto file = opened(fd.get());
     if (!file || (!expected.has(*file) && !is_note(*file)))
-      throw Error(ErrorCode::unavailable, "its keeper has sent a file that is no lock of this claim").about(handed.id);
+      throw Error(ErrorCode::unavailable, "its keeper has sent a file that is no lock of this claim").about(id);
     if (has_flock(::getpid(), std::to_string(fd.get()).c_str())) missing.erase(expected.unit_of(*file));
   }
   if (!missing.empty())
-    throw Error(ErrorCode::unavailable, "its keeper has sent no lock of " + printable(*missing.begin(), 60)).about(handed.id);
+    throw Error(ErrorCode::unavailable, "its keeper has sent no lock of " + printable(*missing.begin(), 60)).about(id);
 }
 
 }  // namespace thole::host

@@ -22,6 +22,7 @@
 #include "base/words.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/control/door.hpp"
+#include "host/control/received.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/shown_environment.hpp"
 #include "host/process/tree.hpp"
@@ -79,6 +80,14 @@ Fd directory_of_keeper(const port::ClaimAddress& claim) {
   }
 }
 
+// Nobody's (-1) where the kernel does not tell.
+ucred peer_of(const Fd& keeper) {
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer = {0, static_cast<uid_t>(-1), 0};
+  return peer;
+}
+
 // Also a full queue of connections is waited at no longer than until then.
 Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
   const std::string& directory = claim.directory;
@@ -100,9 +109,7 @@ Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
     throw Error(ErrorCode::unavailable, "cannot reach the claim's keeper").about(directory)
         .because(errno).hint(mend_of_want(errno));
   }
-  ucred peer = {};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != owner.st_uid)
+  if (peer_of(keeper).uid != owner.st_uid)
     throw Error(ErrorCode::unavailable, "another than the claim's owner answers here").about(directory + "/control");
   return keeper;
 }
@@ -110,40 +117,10 @@ Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
 constexpr Millis grace_of_a_stopped_one{5'000};
 
 bool is_stopped(const Fd& keeper) {
-  ucred peer = {};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return false;
-  const auto process = process_state(peer.pid);
+  const pid_t pid = peer_of(keeper).pid;
+  if (pid <= 0) return false;
+  const auto process = process_state(pid);
   return process && is_stopped(*process);
-}
-
-// Everything up to the end of the line, with the descriptors that came along. False at the end of the connection.
-bool receive(int keeper, Answer& answer, bool with_descriptors) {
-  char text[512];
-  alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];
-  iovec part{text, sizeof text};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (with_descriptors) {   // else the kernel drops them: the end of a stranger's may take as long as he likes
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-  }
-  const ssize_t n = ::recvmsg(keeper, &message, MSG_CMSG_CLOEXEC);
-  if (n <= 0) return n < 0 && errno == EINTR;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    for (std::size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
-      answer.fds.emplace_back(fd);
-    }
-  }
-  if (with_descriptors && (message.msg_flags & MSG_CTRUNC) != 0)
-    throw Error(ErrorCode::unavailable, "not all descriptors of the claim arrived")
-        .hint("raise the descriptor limit: ulimit -n");
-  answer.text.append(text, static_cast<std::size_t>(n));
-  return true;
 }
 
 }  // namespace
@@ -162,7 +139,7 @@ std::string ways_to_end(const std::string& claim, uid_t owner) {
   return text;
 }
 
-Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Millis patience) {
+Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Millis patience, const port::CheckLocks& check) {
   const std::string& directory = claim.directory;
   const auto now = [] { return std::chrono::steady_clock::now(); };
   const auto deadline = now() + patience;
@@ -172,28 +149,32 @@ Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Mi
   const std::string asked = std::string(question) + "\n";   // shorter than any socket's buffer; no signal for a host program
   bool connected = ::send(keeper.get(), asked.data(), asked.size(), MSG_NOSIGNAL) ==
                    static_cast<ssize_t>(asked.size());
+  const bool with_descriptors = question == "descriptors";
+  const bool strangers = with_descriptors && peer_of(keeper).uid != ::geteuid();
+  const Fd checked = strangers ? received_elsewhere(keeper.get(), patience, check) : Fd();
+  const int answers = strangers ? checked.get() : keeper.get();
   while (connected && answer.text.find('\n') == std::string::npos) {
     const int left = poll_timeout(std::min(deadline, look), now());
-    pollfd watched{keeper.get(), POLLIN, 0};
+    pollfd watched{answers, POLLIN, 0};
     const int ready = left > 0 ? ::poll(&watched, 1, left) : 0;
     if (ready == 0) {
       if (now() >= deadline || is_stopped(keeper)) silent(directory);
       look = now() + Millis{1'000};
     }
-    if (ready > 0) connected = receive(keeper.get(), answer, question == "descriptors");
+    if (ready > 0) connected = receive(answers, answer, with_descriptors);
     if (answer.text.size() > longest_reply)
       throw Error(ErrorCode::unavailable, "the claim's keeper answers nonsense").about(directory);
   }
   const std::string line = answer.text.substr(0, answer.text.find('\n'));
   if (line.starts_with("no ")) throw Error(ErrorCode::unavailable, printable(line.substr(3)));
-  ucred peer = {};
-  socklen_t size = sizeof peer;
+  const uid_t owner = peer_of(keeper).uid;
   if (answer.text.empty() && ::access((directory + "/control").c_str(), F_OK) != 0 && says_absent(errno) &&
-      ::getsockopt(keeper.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
-    no_keeper(claim.id, peer.uid);   // it has let go this moment
+      owner != static_cast<uid_t>(-1))
+    no_keeper(claim.id, owner);   // it has let go this moment
   if (!line.starts_with("ok "))
     throw Error(ErrorCode::unavailable, "the claim's keeper ended without an answer").about(directory);
   answer.text = line.substr(3);
+  if (check && !strangers) check(answer.fds);
   return answer;
 }
 

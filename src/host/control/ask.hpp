@@ -5,19 +5,16 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fd.hpp"
+#include "host/control/message.hpp"
 #include "port/claim_control.hpp"
 
 namespace thole::host {
 
-struct Answer {
-  std::string text;          // without "ok "
-  std::vector<Fd> fds;
-};
-
 // Throws Error(unavailable) when nobody keeps the claim, the keeper refuses, or it does not answer within `patience`; sooner
-// of one that is stopped.
-Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Millis patience);
+// of one that is stopped. The text of the answer is without "ok ". What `check` throws of the descriptors that came along is
+// thrown.
+Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Millis patience,
+                  const port::CheckLocks& check = {});
 
 // As port::ClaimControl has it.
 std::string ways_to_end(const std::string& claim, uid_t owner);

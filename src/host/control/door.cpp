@@ -20,13 +20,13 @@
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/claims/inner.hpp"
+#include "host/control/message.hpp"
 
 namespace thole::host {
 namespace {
 
 constexpr std::size_t longest_request = 256;
 constexpr std::size_t most_clients = 16;   // the oldest that never asked anything makes room
-constexpr std::size_t most_descriptors = 250;  // the kernel's SCM_MAX_FD is 253
 
 [[noreturn]] void cannot_open(const std::string& path, int reason) {
   throw Error(ErrorCode::unavailable, "cannot open the claim's socket").about(path).because(reason).hint(mend_of_want(reason));
@@ -201,23 +201,7 @@ std::string Door::extend(std::string_view argument, port::Order& order) {
 
 void Door::hand_out_locks(Client& client) {
   if (spec_.locks.size() > most_descriptors) return say(client.fd.get(), "no too many descriptors for one message\n");
-  std::string line = fmt::format("ok {}\n", spec_.locks.size());
-  const std::size_t bytes = spec_.locks.size() * sizeof(int);
-  std::vector<char> control(CMSG_SPACE(bytes));
-  iovec text{line.data(), line.size()};
-  msghdr message = {};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  if (bytes > 0) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(bytes);
-    std::memcpy(CMSG_DATA(header), spec_.locks.data(), bytes);
-  }
-  ::sendmsg(client.fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  send_message(client.fd.get(), fmt::format("ok {}\n", spec_.locks.size()), spec_.locks);
 }
 
 void Door::let_go() {

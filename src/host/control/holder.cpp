@@ -53,14 +53,6 @@ std::string failure_record(const Error& error) {
       .about(std::string(parts[3])).because(number(1)).hint(std::string(parts[4]));
 }
 
-void leave_caller() {
-  Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
-  for (int standard = 0; standard <= 2; ++standard)
-    if (!null || ::dup2(null.get(), standard) < 0) ::close(standard);
-  for (int fd : inherited_descriptors()) ::close(fd);
-  if (::chdir("/") != 0) return;  // only a courtesy: the old directory stays busy
-}
-
 // Holds until the end comes, whichever it is; the claim is free on return.
 class Holder {
  public:

@@ -30,8 +30,8 @@ void LocalControl::extend(const port::ClaimAddress& claim, WallTime until) {
   ask_keeper(claim, "extend " + std::to_string(until.time_since_epoch().count()), patience);
 }
 
-std::vector<Fd> LocalControl::descriptors(const port::ClaimAddress& claim) {
-  return std::move(ask_keeper(claim, "descriptors", patience).fds);
+std::vector<Fd> LocalControl::descriptors(const port::ClaimAddress& claim, const port::CheckLocks& check) {
+  return std::move(ask_keeper(claim, "descriptors", patience, check).fds);
 }
 
 std::string LocalControl::hold(const port::HoldSpec& spec, const std::function<port::ToHold(int cancel)>& acquire) {

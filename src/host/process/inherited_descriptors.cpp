@@ -2,9 +2,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <memory>
 
+#include "base/fd.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -18,6 +20,14 @@ std::vector<int> inherited_descriptors() {
         inherited.push_back(static_cast<int>(*fd));
     }
   return inherited;
+}
+
+void leave_caller() {
+  Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
+  for (int standard = 0; standard <= 2; ++standard)
+    if (!null || ::dup2(null.get(), standard) < 0) ::close(standard);
+  for (int fd : inherited_descriptors()) ::close(fd);
+  if (::chdir("/") != 0) return;  // only a courtesy: the old directory stays busy
 }
 
 }  // namespace thole::host

@@ -8,4 +8,7 @@ namespace thole::host {
 // descriptors none lacks CLOEXEC.
 std::vector<int> inherited_descriptors();
 
+// For a child process that may outlive its caller: it keeps none of these open, nor 0 to 2, nor the working directory.
+void leave_caller();
+
 }  // namespace thole::host

@@ -16,7 +16,7 @@ struct Obedient final : port::ClaimControl {
   std::optional<port::Ending> ending(const port::ClaimAddress&) override { return std::nullopt; }
   std::string ways_to_end(const std::string&, uid_t) override { return ""; }
   void extend(const port::ClaimAddress&, WallTime) override {}
-  std::vector<Fd> descriptors(const port::ClaimAddress&) override { return {}; }
+  std::vector<Fd> descriptors(const port::ClaimAddress&, const port::CheckLocks&) override { return {}; }
   std::string hold(const port::HoldSpec&, const std::function<port::ToHold(int)>&) override { return ""; }
 };
 

@@ -129,7 +129,7 @@ TEST_F(Control, HandsOutDescriptorsThatKeepTheLock) {
     auto spec = door_spec();
     spec.locks = {first.get(), second.get()};
     Served served(std::move(spec));
-    copies = LocalControl().descriptors(here());
+    copies = LocalControl().descriptors(here(), {});
   }
   ASSERT_EQ(copies.size(), 2u);
   for (const Fd& copy : copies) EXPECT_TRUE(::fcntl(copy.get(), F_GETFD) & FD_CLOEXEC);
