@@ -73,6 +73,11 @@ bool rename_to_free(const std::string& from, const std::string& to) {
   return ::link(from.c_str(), to.c_str()) == 0 && ::unlink(from.c_str()) == 0;   // this file system cannot do it in one
 }
 
+Error untold_commit(const Error& why) {
+  return Error(ErrorCode::unavailable, std::string(why.what()) + "; whether this was stored all the same cannot be told")
+      .about(why.object()).because(why.sys_errno()).hint("see what is there before it is said again: thole jobs");
+}
+
 // A file that is not there is as good as removed.
 bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || says_absent(errno); }
 
@@ -296,9 +301,34 @@ JobDatabase::Writing::~Writing() {
   }
 }
 
+// A commit that has failed at the sync of the log is in the log already: who reads that anew, as whoever comes after the last
+// one does, finds it there. Another one is written over its first page, below our pass, and the rest is nothing without that.
+bool JobDatabase::take_back() try {
+  Database& db = *database_;
+  if (db.in_transaction()) db.run("ROLLBACK");
+  const std::int64_t version = db.integer("PRAGMA user_version");
+  db.run("BEGIN IMMEDIATE");
+  try {
+    db.execute(fmt::format("PRAGMA user_version = {}", version).c_str());
+    db.run("COMMIT");
+  } catch (...) {
+    if (db.in_transaction()) db.run("ROLLBACK");
+    throw;
+  }
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
 void JobDatabase::Writing::commit(bool some_job_ended) {
   const SteadyTime began = std::chrono::steady_clock::now();
-  file_.database_->run("COMMIT");
+  try {
+    file_.database_->run("COMMIT");
+  } catch (const Error& error) {
+    const bool at_the_sync = sqlite3_extended_errcode(file_.database_->handle()) == SQLITE_IOERR_FSYNC;
+    if (at_the_sync && !file_.take_back()) throw Error(untold_commit(error));
+    throw;
+  }
   file_.wrote_ = true;
   if (durable_ == Durable::now) {
     const auto took = std::chrono::ceil<Millis>(std::chrono::steady_clock::now() - began);

@@ -88,6 +88,7 @@ class JobDatabase {
   void make_file(const std::string& path);
   void make_durable(Durable durable, int pages);
   void hold_index();
+  bool take_back();                              // a commit that failed; false: it may be found all the same
   void shorten_log();
 
   std::string directory_;

@@ -1,4 +1,5 @@
-// SQLite's way to files, but for one thing: the log of a queue that is there already is opened and not made.
+// SQLite's way to files, but for two things: the log of a queue that is there already is opened and not made, and a full disk
+// that has no room for the index of the log is an error and no SIGBUS.
 //
 // Why. A connection that may have made its log syncs the directory along with its first commit, in SQLite's `os_unix.c`
 // whenever the log is opened with leave to make it. `thole submit` is one connection and one commit: it paid for two syncs each

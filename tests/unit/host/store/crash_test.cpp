@@ -295,6 +295,50 @@ TEST_F(FullDisk, RefusesASubmissionWholeAndTakesItLater) {
   expect_sound(*store, directory);
 }
 
+// It stands in the log already: whoever opens the file after the last one has left reads that.
+TEST_F(FullDisk, WhatFailsAtTheSyncOfTheLogIsNotStored) {
+  submit();
+  disk.fail_syncs(1);
+  EXPECT_THROW(submit(std::uint64_t{5}), Error);
+  store->rest();
+  EXPECT_EQ(SqliteJobStore(JobStoreOptions{.directory = directory}).jobs({}).size(), 1u) << "by somebody else";
+  store = std::make_unique<SqliteJobStore>(JobStoreOptions{.directory = directory});
+  EXPECT_EQ(store->jobs({}).size(), 1u) << "with nobody there";
+  submit();
+  EXPECT_EQ(store->jobs({}).size(), 2u);
+  expect_sound(*store, directory);
+}
+
+TEST_F(FullDisk, ThatItCannotBeToldWhetherSomethingIsStoredIsSaid) {
+  submit();
+  disk.fail_syncs(2);
+  try {
+    submit();
+    ADD_FAILURE() << "its sync has failed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unavailable);
+    EXPECT_THAT(error.full(), HasSubstr("cannot be told"));
+    EXPECT_THAT(error.full(), HasSubstr("thole jobs"));
+  }
+}
+
+// The kernel refuses a page of the index as it does one for which a full disk has no room.
+TEST_F(QueueTest, AnIndexOfTheLogThatHasNoRoomIsAnErrorAndNoEnd) {
+  submit();
+  const std::string index = directory + "/queue.db-shm";
+  const auto size = std::filesystem::file_size(index);
+  ASSERT_GT(size, 4096u);
+  std::filesystem::resize_file(index, 4096);
+  try {
+    submit();
+    ADD_FAILURE() << "its index cannot be written";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.sys_errno(), ENOSPC);
+    EXPECT_THAT(error.full(), HasSubstr("free some space"));
+  }
+  std::filesystem::resize_file(index, size);
+}
+
 TEST_F(FullDisk, AnEndThatCouldNotBeWrittenCanBeWrittenLater) {
   const auto id = submit(2);
   take(id);

@@ -48,6 +48,7 @@ int truncate(sqlite3_file* file, sqlite3_int64 size) {
   return real(file)->pMethods->xTruncate(real(file), size);
 }
 int sync(sqlite3_file* file, int flags) {
+  if (disk->sync_fails()) return errno = EIO, SQLITE_IOERR_FSYNC;
   const int code = real(file)->pMethods->xSync(real(file), flags);
   if (code == SQLITE_OK) disk->record({DiskOfTests::Event::Kind::sync, *of(file).path, of(file).sync_directory ? 1u : 0u, ""});
   of(file).sync_directory = false;

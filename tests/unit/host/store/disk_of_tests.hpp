@@ -37,6 +37,8 @@ class DiskOfTests {
   // So many reads fail, after `from` others.
   void fail_reads(unsigned from, unsigned count) { sound_reads_ = from, failing_reads_ = count; }
 
+  void fail_syncs(unsigned count) { failing_syncs_ = count; }   // the next ones
+
   // For the VFS.
   struct Event {
     enum class Kind { write, truncate, sync, remove } kind;
@@ -49,11 +51,12 @@ class DiskOfTests {
   void opened(const std::string& path);          // what is in a database's file before all else has been on the disk for long
   bool take_room(std::uint64_t bytes);
   bool read_fails();
+  bool sync_fails() { return failing_syncs_ > 0 && failing_syncs_-- > 0; }
 
  private:
   std::vector<Event> record_;
   std::map<std::string, std::string> found_;
-  unsigned sound_reads_ = 0, failing_reads_ = 0;
+  unsigned sound_reads_ = 0, failing_reads_ = 0, failing_syncs_ = 0;
   std::uint64_t room_ = ~std::uint64_t{0};
 };
 
