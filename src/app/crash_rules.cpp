@@ -7,17 +7,17 @@ namespace thole::app {
 namespace {
 
 // What the record of a lane does not say has begun.
-Remains not_noted(model::Boot boot, bool is_copy) {
+Remains not_noted(model::Boot boot, bool is_other) {
   if (boot == model::Boot::another) return Unknown{boot};
   if (boot == model::Boot::untold) return Untold{};
-  if (is_copy) return Unknown{};
+  if (is_other) return Unknown{};
   return NeverBegan{};
 }
 
 }  // namespace
 
 Remains remains_of(const model::Task& task, const model::LaneRecord* record, model::Boot boot, std::uint32_t store,
-                   bool is_copy) {
+                   bool is_other) {
   using model::Boot;
   if (task.lane == model::lane_of_untold) return Untold{};
   if (!record || record->magic != model::lane_magic) return Unknown{};
@@ -29,7 +29,7 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, mod
     const bool sure = boot == Boot::this_one || place.seal == model::end_seal(place);
     if (phase == model::TaskPhase::ended && !sure) return Unknown{boot};
     if (phase == model::TaskPhase::reached) return Unknown{boot};
-    if (phase == model::TaskPhase::taken) return not_noted(boot, is_copy);
+    if (phase == model::TaskPhase::taken) return not_noted(boot, is_other);
     Ended ended;
     if (place.exit_code >= 0) ended.ending.exit_code = place.exit_code;
     if (place.signal >= 0) ended.ending.signal = place.signal;
@@ -40,12 +40,12 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, mod
     if (place.peak_gpu_mib != 0) ended.peak_gpu_mib = place.peak_gpu_mib;
     return ended;
   }
-  return not_noted(boot, is_copy);
+  return not_noted(boot, is_other);
 }
 
-model::LanePlace* place_of(const model::Task& task, model::LaneRecord* record) {
+const model::LanePlace* place_of(const model::Task& task, const model::LaneRecord* record) {
   if (!record || record->magic != model::lane_magic) return nullptr;
-  for (model::LanePlace& place : record->places)
+  for (const model::LanePlace& place : record->places)
     if (place.phase.load() != model::TaskPhase::none && place.job == task.job && place.task == task.index &&
         place.runs == task.runs)
       return &place;

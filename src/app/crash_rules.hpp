@@ -26,12 +26,12 @@ using Remains = std::variant<NeverBegan, Ended, Unknown, Untold>;
 
 // `record`: null where it is missing. `boot`: under which it was written.
 // `store`: JobWork::origin() of the task's; a lane of another one says nothing of it. 0: not asked.
-// `is_copy`: the record may be of another moment than the store.
+// `is_other`: the record may be of another moment than the store.
 Remains remains_of(const model::Task& task, const model::LaneRecord* record, model::Boot boot, std::uint32_t store = 0,
-                   bool is_copy = false);
+                   bool is_other = false);
 
 // Where a lane has noted this run of the task; null where it has not.
-model::LanePlace* place_of(const model::Task& task, model::LaneRecord* record);
+const model::LanePlace* place_of(const model::Task& task, const model::LaneRecord* record);
 
 // The end that goes into the store.
 port::TaskEnd end_of(const model::Task& task, const Remains& remains, const model::Retry& retry, WallTime now);

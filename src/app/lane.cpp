@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "app/going_on.hpp"
@@ -25,8 +24,6 @@ namespace thole::app {
 
 namespace {
 
-using model::TaskPhase;
-
 constexpr std::size_t tail_for_signs = 64 * 1024;
 constexpr std::uint64_t default_log_limit_mib = 1024;
 constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
@@ -37,7 +34,11 @@ constexpr Millis accounts_patience{2'000};       // a driver that hangs must not
 class Lane {
  public:
   Lane(const QueuePorts& ports, port::LaneSeat& seat)
-      : ports_(ports), seat_(seat), site_(ports.site()), going_on_({ports.jobs, ports.door, ports.clock}, ports.say) {}
+      : ports_(ports),
+        seat_(seat),
+        notes_(seat.record),
+        site_(ports.site()),
+        going_on_({ports.jobs, ports.door, ports.clock}, ports.say) {}
 
   LaneEnd run(const model::Job& first);
 
@@ -74,12 +75,12 @@ class Lane {
   bool has_free_place() const;
   bool look_for_runner();
   void wait();
-  model::LanePlace& place(unsigned number) { return seat_.record->places[number]; }
   std::optional<port::TakeWish> wish();
   template <class Work> void carefully(Work work);
 
   const QueuePorts& ports_;
   port::LaneSeat& seat_;
+  LaneNotes notes_;
   Site& site_;
   GoingOn going_on_;
   Acquired acquired_;
@@ -149,7 +150,7 @@ std::optional<model::Job> Lane::best_job(std::uint64_t request_class) {
 void Lane::prepare(const model::Job& job) {
   job_ = job.id;
   secret_ = ports_.jobs.secret();
-  seat_.record->job.store(job.id);
+  notes_.job(job.id);
   alone_ = job.tasks == 1;
   variables_ = variables(site_, acquired_, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
   try {
@@ -227,7 +228,7 @@ void Lane::turn(bool take) {
   if (!stands) leave("somebody has removed this lane's files; it ends after its present tasks");
   for (const port::TakenTask& taken : turn.taken) stands ? begin(taken) : give_back(taken);
   const bool began = !running_.empty() || std::ranges::any_of(ends_, [](const auto& end) { return !end.unstarted; });
-  const bool first = began && seat_.record->claimed.exchange(1) == 0;
+  const bool first = began && notes_.claimed();
   carefully([&] {
     for (model::JobId job : turn.ended) notify(ports_, job);
     if (first || others_concerned) ports_.door.stir();   // the next lane may start, or what waited for this job
@@ -257,22 +258,23 @@ void Lane::begin(const port::TakenTask& taken) {
   running.started = site_.clock.wall();
   running.clock = TaskClock(site_.clock.steady());
   declare_end(running);
-  model::LanePlace& record = place(taken.place);
-  note_taken(*seat_.record, taken, running.started);
+  const bool noted = notes_.taken(taken, running.started);
   try {
     if (cannot_bind_) throw Error(*cannot_bind_);
     std::vector<std::string> argv = plan::task_command(spec_, taken.job, taken.index, taken.cells);
     port::ProcessSpec spec = spec_for(running, std::move(argv));
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
+    if (!noted) throw port::NotNoted(notes_.refusal());
+    model::ProcessIdentity command;
     port::TaskRun run{taken.place, spec.set.at("THOLE_TASK"), taken.time, spec_.patience, spec_.linger,
                       [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); },
-                      &seat_.record->commands[taken.place]};
-    record.pid = keeper_->start(spec, run);
-    seat_.record->command_seals[taken.place] = model::command_seal(*seat_.record, taken.place);
+                      &command};
+    const pid_t pid = keeper_->start(spec, run);
+    notes_.began(taken.place, pid, command);
     running_.emplace(taken.place, std::move(running));
   } catch (const Error& error) {
-    if (!is_want(error.sys_errno())) return could_not_begin(running, error);
-    record.phase.store(TaskPhase::taken);        // whatever was forked for it has ended without an execve
+    if (!is_want(error.sys_errno()) && !dynamic_cast<const port::NotNoted*>(&error)) return could_not_begin(running, error);
+    notes_.not_begun(taken.place);               // whatever was forked for it has ended without an execve
     wants_ = true;
     leave("nothing can be started now: " + error.full());
     ports_.logs.end(running.log, fmt::format("# not started, queued again: {}\n", in_one_line(error.full())));
@@ -306,7 +308,7 @@ void Lane::pause(unsigned number, Running& running, bool paused) {
   keeper_->pause(number, paused);
   const SteadyTime now = site_.clock.steady();
   running.clock.pause(paused, now);
-  place(number).limit_clock = running.clock.for_record(now);
+  notes_.limit_clock(number, running.clock.for_record(now));
   if (paused && running.task.time) declare(std::nullopt);
   for (const auto& [place, other] : running_)
     if (!paused) declare_end(other);
@@ -316,7 +318,7 @@ void Lane::pause(unsigned number, Running& running, bool paused) {
 void Lane::could_not_begin(Running& running, const Error& error) {
   const int exit_code = exit_status(error.code());
   const WallTime now = site_.clock.wall();
-  note_ended(place(running.task.place), {.exit_code = exit_code, .flags = model::how_no_start}, now);
+  notes_.ended(running.task.place, {.exit_code = exit_code, .flags = model::how_no_start}, now);
   const plan::TaskEnding ending{.exit_code = exit_code};
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
   end.reason = in_one_line(error.full());
@@ -337,7 +339,7 @@ port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string
   spec.own_group = true;
   spec.mask = spec_.umask;
   spec.limits = limits_of(spec_.limits);
-  spec.reached = &place(running.task.place).phase;
+  spec.reached = notes_.reached(running.task.place);
   spec.keep.push_back(seat_.life.get());
   if (binding_) put_into(spec, *binding_, 0, nullptr);
   return spec;
@@ -365,10 +367,10 @@ void Lane::over(const port::TaskOver& over) {
   const WallTime now = site_.clock.wall();
   const unsigned flags = (over.ended.core ? model::how_core : 0) | (over.ended.time_limit ? model::how_time_limit : 0) |
                          (over.cancelled ? model::how_cancelled : 0);
-  note_ended(place(over.place), {over.ended.exit_code.value_or(-1), over.ended.signal.value_or(-1), flags,
-                                 over.peak_memory_kib.value_or(0)}, now);
+  notes_.ended(over.place, {over.ended.exit_code.value_or(-1), over.ended.signal.value_or(-1), flags,
+                            over.peak_memory_kib.value_or(0)}, now);
   const std::optional<std::uint64_t> peak_gpu = peak_gpu_mib(running, now);
-  place(over.place).peak_gpu_mib = peak_gpu.value_or(0);
+  if (peak_gpu) notes_.peak_gpu(over.place, *peak_gpu);
 
   plan::TaskEnding ending{.exit_code = over.ended.exit_code,
                           .signal = over.ended.signal,
@@ -426,11 +428,13 @@ bool Lane::look_for_runner() {
 }
 
 void Lane::wait() {
+  notes_.write_again([this](const std::string& text) { ports_.say(fmt::format("job {}: {}", job_, text)); });
   std::vector<int> also{seat_.mail.get()};
   if (ports_.logs.growth() >= 0) also.push_back(ports_.logs.growth());
   std::optional<SteadyTime> deadline = retry_at_;
   const auto consider = [&deadline](SteadyTime time) { deadline = deadline ? std::min(*deadline, time) : time; };
   if (trim_at_) consider(*trim_at_);
+  if (notes_.behind()) consider(notes_.next_try());
   if (look_for_runner()) {
     if (going_on_.fd() >= 0) also.push_back(going_on_.fd());
     else consider(going_on_.next_look());
@@ -466,9 +470,9 @@ LaneEnd Lane::run(const model::Job& first) {
       turn(take);
       if (!ends_.empty() && !retry_at_) continue;   // some could not even begin
     }
-    if (running_.empty() && ends_.empty()) {     // the job has no more that may go now
+    if (running_.empty() && ends_.empty() && !(newer_ && notes_.behind())) {   // the job has no more that may go now
       look_for_runner();
-      return wants_ ? LaneEnd::cannot_start : LaneEnd::worked;
+      return wants_ ? LaneEnd::cannot_start : retry_at_ ? LaneEnd::no_store : LaneEnd::worked;
     }
     wait();
     if (retry_at_ && site_.clock.steady() >= *retry_at_) retry_at_.reset();

@@ -11,8 +11,9 @@
 
 namespace thole::app {
 
-// no_claim: its GPUs cannot be had now; cannot_start: no process can. `say` was told why.
-enum class LaneEnd { worked, nothing_to_do, no_claim, cannot_start };
+// no_claim: its GPUs cannot be had now; cannot_start: no process can; no_store: nothing can be written to the queue. `say` was
+// told why.
+enum class LaneEnd { worked, nothing_to_do, no_claim, cannot_start, no_store };
 
 // In the lane's process. `first`: the job it was started for, as it was then, whose request it makes.
 LaneEnd run_lane(const QueuePorts& ports, port::LaneSeat& seat, const model::Job& first);

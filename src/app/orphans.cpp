@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
+#include <exception>
 #include <utility>
 
 #include "app/job_names.hpp"
@@ -26,7 +29,7 @@ constexpr unsigned last_step = 2;
 
 Millis after_step(unsigned steps, Millis patience) { return steps > last_step ? killed_again_after : patience; }
 
-model::EndingOfOrphan* ending_of(const model::Task& task, model::LaneRecord* record) {
+const model::EndingOfOrphan* ending_of(const model::Task& task, const model::LaneRecord* record) {
   const model::LanePlace* place = place_of(task, record);
   return place ? &record->endings[static_cast<std::size_t>(place - record->places.data())] : nullptr;
 }
@@ -41,12 +44,13 @@ Millis for_all(SteadyTime time) {
 }  // namespace
 
 void Orphans::take_up(const model::Task& task, LeftRecord left) {
-  orphans_.push_back({.task = task, .record = std::move(left.record), .is_copy = left.is_copy});
+  orphans_.push_back(
+      {.task = task, .record = std::move(left.record), .is_copy = left.is_copy, .was_put_back = left.was_put_back});
 }
 
 // How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
 void Orphans::trace(Orphan& orphan) {
-  model::LaneRecord* record = orphan.record.get();
+  const model::LaneRecord* record = seen(orphan);
   orphan.run = {.mark = task_mark(secret_, orphan.task)};
   port::put_lane(orphan.run, record, orphan.is_copy);
   if (!record) return;
@@ -66,7 +70,7 @@ void Orphans::refuse_untold(const Orphan& orphan, const Remains& remains) const 
   const bool elsewhere = orphan.run.pid_namespace == 0 && !ports_.boot.kernels_own;
   if (!std::holds_alternative<Untold>(remains) && (orphan.boot != model::Boot::untold || !elsewhere)) return;
   port::Unseen unseen(Error(ErrorCode::unavailable, model::why_untold).hint(model::who_can_tell));
-  unseen.boot = model::to_text(orphan.record ? model::boot_of(*orphan.record) : model::boot_of_untold(orphan.task.reason));
+  unseen.boot = model::to_text(seen(orphan) ? model::boot_of(*seen(orphan)) : model::boot_of_untold(orphan.task.reason));
   throw unseen;
 }
 
@@ -123,9 +127,10 @@ void Orphans::find_living(Orphan& orphan) {
 void Orphans::go_on_counting(Orphan& orphan) {
   orphan.patience = ports_.jobs.spec(orphan.task.job).patience;
   const std::optional<model::Job> job = job_of(ports_.jobs, orphan.task.job);
-  const model::LanePlace* place = place_of(orphan.task, orphan.record.get());
+  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
+  if (place) orphan.limit_clock = place->limit_clock;
   if (!job || !job->terms.time || !place) return;
-  const Millis ran = model::has_run(*place, since_start(orphan, *place));
+  const Millis ran = model::has_run(orphan.limit_clock, since_start(orphan, *place));
   orphan.limit = std::chrono::steady_clock::now() + (*job->terms.time - ran);
 }
 
@@ -142,11 +147,12 @@ Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place)
 void Orphans::pause(Orphan& orphan, bool paused) {
   const SteadyTime now = std::chrono::steady_clock::now();
   ports_.lanes.signal_bearers(orphan.run, paused ? SIGSTOP : SIGCONT);
-  model::LanePlace* place = place_of(orphan.task, orphan.record.get());
-  if (place && paused != (place->limit_clock < 0)) {
+  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
+  if (place && paused != (orphan.limit_clock < 0)) {
     const Millis since = since_start(orphan, *place);
-    const Millis ran = model::has_run(*place, since);
-    place->limit_clock = model::limit_clock(paused, ran, since - ran);
+    const Millis ran = model::has_run(orphan.limit_clock, since);
+    orphan.limit_clock = model::limit_clock(paused, ran, since - ran);
+    note(orphan);
   }
   if (paused && orphan.limit) {
     orphan.left = std::max(Millis{1}, std::chrono::duration_cast<Millis>(*orphan.limit - now));
@@ -175,27 +181,53 @@ void Orphans::next_step_against(Orphan& orphan) {
   const SteadyTime now = std::chrono::steady_clock::now();
   orphan.step = std::min(orphan.step, last_step) + 1;
   orphan.next_step = now + after_step(orphan.step, orphan.patience);
-  model::EndingOfOrphan* ending = ending_of(orphan.task, orphan.record.get());
-  if (!ending) return;
-  ending->steps.store(0);
-  ending->job = orphan.task.job;
-  ending->task = orphan.task.index;
-  ending->runs = orphan.task.runs;
-  ending->run = model::run_seal(*place_of(orphan.task, orphan.record.get()), task_mark(secret_, orphan.task));
-  ending->told_ms = for_all(now).count();
-  ending->flags = (orphan.over_time ? model::ending_for_limit : 0) | (orphan.was_told_to_end ? model::ending_was_heard : 0);
-  ending->steps.store(orphan.step);
+  orphan.told_step_at = now;
+  note(orphan);
+}
+
+// For the next runner. How many steps were told is written last: it says what the rest is.
+void Orphans::note(Orphan& orphan) {
+  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
+  const model::EndingOfOrphan* ending = ending_of(orphan.task, seen(orphan));
+  if (!place || !ending) return;
+  const port::SeenRecord& record = *orphan.record;
+  bool done = place->limit_clock == orphan.limit_clock || record.write(place->limit_clock, orphan.limit_clock);
+  if (orphan.step > 0) {
+    model::EndingOfOrphan told{};
+    told.job = orphan.task.job;
+    told.task = orphan.task.index;
+    told.runs = orphan.task.runs;
+    told.run = model::run_seal(*place, task_mark(secret_, orphan.task));
+    told.told_ms = for_all(orphan.told_step_at).count();
+    told.flags = (orphan.over_time ? model::ending_for_limit : 0) | (orphan.was_told_to_end ? model::ending_was_heard : 0);
+    done = record.write_bytes(record.offset_of(ending), &told, sizeof told) && record.write(ending->steps, orphan.step) && done;
+  }
+  orphan.unwritten = !done;
+}
+
+// What a full disk has not taken.
+void Orphans::note_again() {
+  const auto is_unwritten = [](const Orphan& orphan) { return orphan.unwritten; };
+  int refused = 0;
+  for (Orphan& orphan : orphans_) {
+    if (!orphan.unwritten) continue;
+    note(orphan);
+    if (orphan.unwritten) refused = errno;
+  }
+  if (std::ranges::none_of(orphans_, is_unwritten)) return unwritten_.over();
+  unwritten_.met(fmt::format("how far what is left of killed lanes is ended, or paused, is known to this runner alone: their "
+                             "records cannot be written: {}", std::strerror(refused)), ports_.say);
 }
 
 // What a runner that has ended has begun, at the time at which that one would have gone on.
 void Orphans::go_on_ending(Orphan& orphan) {
-  const model::EndingOfOrphan* ending = ending_of(orphan.task, orphan.record.get());
+  const model::EndingOfOrphan* ending = ending_of(orphan.task, seen(orphan));
   const unsigned steps = ending ? ending->steps.load() : 0;
   if (steps == 0 || steps > last_step + 1 || ending->job != orphan.task.job || ending->task != orphan.task.index ||
       ending->runs != orphan.task.runs)
     return;
   const auto is_of = [&](const std::string& mark) {
-    return ending->run == model::run_seal(*place_of(orphan.task, orphan.record.get()), mark);
+    return ending->run == model::run_seal(*place_of(orphan.task, seen(orphan)), mark);
   };
   const std::string mark = task_mark(secret_, orphan.task);
   if (!is_of(mark) && !is_of(mark + ports_.queue)) return;   // the latter: by an earlier build
@@ -205,7 +237,8 @@ void Orphans::go_on_ending(Orphan& orphan) {
   const Millis wait = after_step(orphan.step, orphan.patience);
   const SteadyTime now = std::chrono::steady_clock::now();
   const Millis ago = for_all(now) - Millis{ending->told_ms};
-  orphan.next_step = now - std::max(Millis{0}, ago) + wait;
+  orphan.told_step_at = now - std::max(Millis{0}, ago);
+  orphan.next_step = orphan.told_step_at + wait;
 }
 
 // What people asked of it, and what its limit asks.
@@ -276,6 +309,7 @@ std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<mo
 }
 
 void Orphans::look_after() {
+  std::exception_ptr unstored;
   for (std::size_t i = orphans_.size(); i-- > 0;) {
     Orphan& orphan = orphans_[i];
     const auto task = ports_.jobs.task(orphan.task.job, orphan.task.index);   // a lane without files may have told its end
@@ -297,18 +331,27 @@ void Orphans::look_after() {
       orphan.trouble.met(error.full(), say);
     }
     if (!remains) continue;
-    if (task && task->state == model::TaskState::running && task->runs == orphan.task.runs) record_end(orphan, *remains);
+    try {
+      if (task && task->state == model::TaskState::running && task->runs == orphan.task.runs) record_end(orphan, *remains);
+    } catch (const port::NewerFile&) {
+      throw;
+    } catch (const Error&) {
+      unstored = std::current_exception();       // it is told later; the others are no worse for it
+      continue;
+    }
     orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
+  note_again();
+  if (unstored) std::rethrow_exception(unstored);
 }
 
 port::RunnerSight Orphans::sight() const {
   port::RunnerSight sight;
   for (const Orphan& orphan : orphans_) {
-    const bool has_boot = orphan.record && orphan.run.pid_namespace == 0;   // else the namespace tells
+    const bool has_boot = seen(orphan) && orphan.run.pid_namespace == 0;   // else the namespace tells
     if (orphan.unseen) sight.unseen.push_back(*orphan.unseen);
     else if (orphan.looked_at)
-      sight.seen.insert({orphan.run.pid_namespace, has_boot ? model::to_text(model::boot_of(*orphan.record)) : ""});
+      sight.seen.insert({orphan.run.pid_namespace, has_boot ? model::to_text(model::boot_of(*seen(orphan))) : ""});
   }
   return sight;
 }
@@ -316,6 +359,7 @@ port::RunnerSight Orphans::sight() const {
 std::optional<SteadyTime> Orphans::next_look() const {
   std::optional<SteadyTime> next;
   const auto consider = [&next](SteadyTime time) { next = next ? std::min(*next, time) : time; };
+  if (unwritten_.is_on()) consider(unwritten_.again());
   for (const Orphan& orphan : orphans_) {
     if (orphan.trouble.is_on()) consider(orphan.trouble.again());
     else if (orphan.next_step) consider(*orphan.next_step);

@@ -11,13 +11,15 @@
 #include "app/crash_rules.hpp"
 #include "app/queue_ports.hpp"
 #include "app/trouble.hpp"
+#include "port/seen_record.hpp"
 
 namespace thole::app {
 
 // What a dead lane has left.
 struct LeftRecord {
-  std::shared_ptr<model::LaneRecord> record{};   // null where it is missing
+  std::shared_ptr<const port::SeenRecord> record{};   // null, or empty, where it is missing
   bool is_copy = false;                          // of another queue's
+  bool was_put_back = false;                     // from a backup
 };
 
 class Orphans {
@@ -53,8 +55,9 @@ class Orphans {
  private:
   struct Orphan {
     model::Task task;
-    std::shared_ptr<model::LaneRecord> record;
+    std::shared_ptr<const port::SeenRecord> record;
     bool is_copy = false;                        // of another queue's lane
+    bool was_put_back = false;                   // from a backup
     port::RunTrace run{};
     model::Boot boot = model::Boot::this_one;    // of its record
     bool looked_at = false;                      // what follows is known
@@ -66,20 +69,24 @@ class Orphans {
     Millis told_again_after{};                   // a paused one
     std::optional<SteadyTime> limit{};           // when its time is over; nothing while it is paused
     Millis left{0};                              // of that time, while it is paused
+    std::int32_t limit_clock = 0;                // as in its record, which a full disk may not take
     Millis patience{0};
     unsigned step = 0;                           // of its end: INT, TERM, KILL; its record has it, too
     std::optional<SteadyTime> next_step{};
+    SteadyTime told_step_at{};                   // the step before that
+    bool unwritten = false;                      // some of that is not in its record
     bool over_time = false;                      // that is why it was to be ended …
     bool was_told_to_end = false;                // … and something of it lived to hear that
     std::optional<port::UnseenRun> unseen{};     // what lives of it would not be seen from here
     Trouble trouble{};
   };
 
+  static const model::LaneRecord* seen(const Orphan& orphan) { return orphan.record ? orphan.record->get() : nullptr; }
   std::optional<Remains> look_at(Orphan& orphan);
   std::optional<Remains> first_look_at(Orphan& orphan);
   void trace(Orphan& orphan);
   Remains remains(const Orphan& orphan) const {
-    return remains_of(orphan.task, orphan.record.get(), orphan.boot, store_, orphan.is_copy);
+    return remains_of(orphan.task, seen(orphan), orphan.boot, store_, orphan.is_copy || orphan.was_put_back);
   }
   void refuse_untold(const Orphan& orphan, const Remains& remains) const;
   void say_untold(const Orphan& orphan, const std::string& text) const;
@@ -93,6 +100,8 @@ class Orphans {
   void next_step_against(Orphan& orphan);
   void go_on_ending(Orphan& orphan);
   void find_living(Orphan& orphan);
+  void note(Orphan& orphan);
+  void note_again();
   void record_end(const Orphan& orphan, const Remains& remains);
 
   const QueuePorts& ports_;
@@ -100,6 +109,7 @@ class Orphans {
   HashKey secret_;                               // of the marks of the queue's tasks
   std::uint32_t store_ = 0;                      // which file they are in
   std::vector<Orphan> orphans_;
+  Trouble unwritten_;                            // of how far they are
 };
 
 }  // namespace thole::app

@@ -34,9 +34,15 @@ constexpr Seconds first_back_off{15}, longest_back_off{600};   // of jobs whose 
 constexpr Seconds first_pause_after_deaths{1}, first_pause_of_want{1};
 constexpr unsigned deaths_put_up_with = 2;                     // of lanes, one after another, before they had their claim
 constexpr Seconds between_looks{30};                           // at our files, where nobody tells of their removal
+constexpr Seconds between_looks_in_trouble{1};
 constexpr Seconds between_looks_at_a_child{1};                 // for whose end there was no descriptor
 
 constexpr std::size_t most_unusable = 16;                      // lanes' files, before we take all for unusable
+
+template <class Lane>
+LeftRecord record_of(Lane& lane) {
+  return {std::make_shared<const port::SeenRecord>(std::move(lane.record)), lane.is_copy, lane.was_put_back};
+}
 
 // Something else lies in its place, or it is not for us. What the file system refuses as a whole, it refuses of others, too.
 bool may_be_of_one_file(int sys_errno) {
@@ -61,8 +67,9 @@ class Runner {
     pid_t adopted = 0;                           // its number where it is sure
     Fd end;                                      // readable, or hung up, when its process has ended; empty for want of one
     Fd mail;                                     // to tell it
-    port::MappedRecord record{nullptr, nullptr};
+    port::SeenRecord record;
     bool is_copy = false;                        // of another queue's
+    bool was_put_back = false;                   // from a backup
 
     model::JobId job() const { return record ? record->job.load() : state.job; }
   };
@@ -78,7 +85,7 @@ class Runner {
   void look_at_unknown();
   void leave_alone(unsigned number, const std::string& problem);
   void look_after();                             // ends of lanes and of what they left
-  enum class LaneLeft { well, refused, wanting, died };
+  enum class LaneLeft { well, refused, wanting, storeless, died };
   static LaneLeft left_by(int status);
   void lane_ended(unsigned number, LaneLeft how);
   void back_off(const LaneKnown& lane, Seconds shortest);
@@ -117,6 +124,7 @@ class Runner {
   bool asked_to_leave_ = false;                  // by one who would see that
   bool lanes_left_ = true;                       // and it is not on the disk yet how far their jobs have come
   Trouble trouble_;                              // the store could not be written
+  Trouble full_;                                 // by a lane, which has given back its claim for that
 };
 
 // Lanes of runners before us. Tasks that the store says run in a lane of which there are not even files are settled, too.
@@ -135,7 +143,7 @@ void Runner::adopt() {
     } else if (view.process) {
       adopt_lane(std::move(view));
     } else {
-      unsettled_.emplace(view.number, LeftRecord{std::move(view.record), view.is_copy});
+      unsettled_.emplace(view.number, record_of(view));
     }
   }
   for (const model::Task& task : ports_.jobs.running())
@@ -147,7 +155,7 @@ void Runner::look_at_unknown() {
   for (port::LaneView& view : ports_.lanes.look()) {
     if (!view.problem.empty() || unknown_.erase(view.number) == 0) continue;
     if (view.process) adopt_lane(std::move(view));
-    else unsettled_.emplace(view.number, LeftRecord{std::move(view.record), view.is_copy});
+    else unsettled_.emplace(view.number, record_of(view));
   }
   tasks_unknown_ = std::ranges::any_of(
       ports_.jobs.running(), [&](const model::Task& task) { return unknown_.contains(static_cast<unsigned>(task.lane)); });
@@ -160,6 +168,7 @@ void Runner::adopt_lane(port::LaneView view) {
   lane.end = std::move(view.process);
   lane.adopted = view.pid;
   lane.is_copy = view.is_copy;
+  lane.was_put_back = view.was_put_back;
   if (view.record->store != 0 && view.record->store != store_) {   // it works for a file that has been set aside
     lane.of_another_file = true;
     lane.record = std::move(view.record);
@@ -186,6 +195,7 @@ Runner::LaneLeft Runner::left_by(int status) {
     case LaneEnd::nothing_to_do: return LaneLeft::well;
     case LaneEnd::no_claim: return LaneLeft::refused;
     case LaneEnd::cannot_start: return LaneLeft::wanting;
+    case LaneEnd::no_store: return LaneLeft::storeless;
   }
   return LaneLeft::died;
 }
@@ -228,10 +238,11 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
     ports_.say(lane_ended_text(lane.job(), "it could start nothing for want of processes, memory or descriptors"));
     back_off(lane, first_pause_of_want);
   }
+  if (how == LaneLeft::storeless) full_.met("no lane can begin anything: the queue cannot be written", ports_.say);
   const bool claimed = lane.record && lane.record->claimed.load() != 0;
   if (how == LaneLeft::died && !claimed && ++back_offs_[request_class].deaths > deaths_put_up_with)
     back_off(lane, first_pause_after_deaths);
-  unsettled_.insert_or_assign(number, LeftRecord{std::move(lane.record), lane.is_copy});
+  unsettled_.insert_or_assign(number, record_of(lane));
   lanes_left_ = true;
 }
 
@@ -309,7 +320,7 @@ void Runner::give_way(unsigned number) { send_away(lanes_.at(number)); }
 
 void Runner::send_away(LaneKnown& lane) {
   lane.state.leaving = true;
-  if (lane.record) lane.record->yield.store(1);
+  if (lane.record && !lane.record.write(lane.record->yield, 1u)) return;   // no room: in the next look
   if (lane.mail) poke(lane.mail.get());
 }
 
@@ -331,14 +342,19 @@ void Runner::plan() {
     const auto found = back_offs_.find(job.request_class);
     return found != back_offs_.end() && steady < found->second.until;
   });
+  if (full_.is_on() && steady < full_.again()) candidates.clear();
   for (const model::Job& job : candidates) learn_class(job);
   std::vector<plan::LaneState> states;
   for (auto& [number, lane] : lanes_) {
     if (lane.of_another_file) continue;
+    if (lane.state.leaving && lane.record && lane.record->yield.load() == 0) send_away(lane);
     if (lane.record) {
       const bool had_claim = std::exchange(lane.state.claimed, lane.record->claimed.load() != 0);
       lane.state.job = lane.record->job.load();
-      if (lane.state.claimed && !had_claim) back_offs_.erase(lane.state.request_class);
+      if (lane.state.claimed && !had_claim) {
+        back_offs_.erase(lane.state.request_class);
+        full_.over();
+      }
     }
     states.push_back(lane.state);
   }
@@ -355,7 +371,8 @@ void Runner::start(const model::Job& job) {
   LaneKnown lane;
   port::LaneSeat seat = free_seat(job.id);
   const unsigned number = seat.number;
-  seat.record->store = store_;
+  if (!seat.record.write(seat.record->store, store_))
+    throw Error(ErrorCode::unavailable, "cannot write a lane's record").because(errno);
   port::LaneView view = ports_.lanes.look_at(number);
   lane.record = std::move(view.record);
   lane.mail = std::move(view.mail);
@@ -375,11 +392,15 @@ std::optional<SteadyTime> Runner::next_look() const {
   for (const auto& [request_class, back_off] : back_offs_)
     if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
   if (trouble_.is_on()) consider(trouble_.again());
+  if (full_.is_on() && full_.again() > std::chrono::steady_clock::now()) consider(full_.again());
   if (untold_sight_.is_on()) consider(untold_sight_.again());
   if (!seat_.removals || !unknown_.empty()) consider(std::chrono::steady_clock::now() + between_looks);
   for (const auto& [number, lane] : lanes_)
     if (!lane.end) consider(std::chrono::steady_clock::now() + between_looks_at_a_child);
-  if (const auto time = orphans_.next_look(); time && !trouble_.is_on()) consider(*time);
+  if (const auto time = orphans_.next_look()) {   // in trouble, too: what a full disk cannot be told is ended all the same
+    const SteadyTime soonest = std::chrono::steady_clock::now() + between_looks_in_trouble;
+    consider(trouble_.is_on() ? std::max(*time, soonest) : *time);
+  }
   return next;
 }
 
@@ -394,6 +415,7 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
   const Poked poked = pokes_of(seat_.wake.get());
   if (poked.at_all) tell_the_unreachable();
+  if (poked.at_all) full_.over();                // who tells us something has written it to the store
   asked_to_leave_ = asked_to_leave_ || poked.to_leave;
   if (seat_.removals) thole::drain(seat_.removals.get());
 }

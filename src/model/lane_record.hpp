@@ -1,4 +1,5 @@
-// What a lane says of the tasks it runs, in memory that outlives it: a small file that every process of the user can map.
+// What a lane says of the tasks it runs, where it outlives it: a small file that every process of the user can see in its
+// memory, and write with a call (port/seen_record.hpp).
 //
 // How this works. A lane (the supervisor that runs a job's tasks) notes each step of a task here before anybody can ask about
 // it:
@@ -17,7 +18,10 @@
 // what lives of it is that queue's. It need not be of the moment at which the store was copied, so that it does not prove that
 // something has not begun.
 //
-// Of another boot only an `ended` with its seal counts. The disk has of this memory what the kernel happened to write, so such
+// So it is with one that was put back into its place from a backup, with what else there is of the queue: that is of the moment
+// of the backup, and the store of another one.
+//
+// Of another boot only an `ended` with its seal counts. The disk has of this file what the kernel happened to write, so such
 // a record never proves that something has not begun.
 #pragma once
 
@@ -70,9 +74,8 @@ inline std::int32_t limit_clock(bool paused, std::chrono::milliseconds ran, std:
   return paused ? -1 - seconds(std::chrono::floor<std::chrono::seconds>(ran))
                 : seconds(std::chrono::ceil<std::chrono::seconds>(stood));
 }
-inline std::chrono::milliseconds has_run(const LanePlace& place, std::chrono::milliseconds since_its_start) {
-  return place.limit_clock < 0 ? std::chrono::seconds{-1 - place.limit_clock}
-                               : since_its_start - std::chrono::seconds{place.limit_clock};
+inline std::chrono::milliseconds has_run(std::int32_t limit_clock, std::chrono::milliseconds since_its_start) {
+  return limit_clock < 0 ? std::chrono::seconds{-1 - limit_clock} : since_its_start - std::chrono::seconds{limit_clock};
 }
 
 inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled = 4, how_no_start = 8;
@@ -116,6 +119,7 @@ struct LaneRecord {
   FileIdentity file;                         // this one: in a copy of the queue's directory it is another
   std::uint64_t number;                      // drawn at random
   std::uint32_t number_seal;                 // number_seal()
+  std::uint32_t calls_seal;                  // calls_seal()
 };
 
 inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
@@ -125,7 +129,7 @@ inline std::uint32_t sealed(std::uint32_t hash, std::uint64_t value) {
   return hash;
 }
 
-// Of whom this is the end, and which. The record is memory that nobody syncs: after a loss of power its sectors may be of
+// Of whom this is the end, and which. Nobody syncs the record: after a loss of power its sectors may be of
 // different moments, and only an end with its seal is one that was written.
 inline std::uint32_t end_seal(const LanePlace& place) {
   std::uint32_t hash = seal_of_nothing;
@@ -171,6 +175,11 @@ inline std::uint32_t number_seal(const LaneRecord& record) { return sealed(names
 inline std::uint64_t number_of(const LaneRecord& record) {
   return record.number_seal == number_seal(record) ? record.number : 0;
 }
+
+// Which lane writes its record by calls alone. Each of them sets both times of the file, that of its content and that of any
+// change, to the same moment; whoever puts an older one back into its place (`cp -a`, `rsync --inplace`, `tar`) sets the first
+// one back, and nobody can set the other. A lane of an earlier build writes it through memory, which sets none on some disks.
+inline std::uint32_t calls_seal(const LaneRecord& record) { return sealed(number_seal(record), 1); }
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"
 

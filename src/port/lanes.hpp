@@ -18,6 +18,7 @@
 #include "base/time.hpp"
 #include "model/job.hpp"
 #include "model/lane_record.hpp"
+#include "port/seen_record.hpp"
 
 namespace thole::port {
 
@@ -33,14 +34,11 @@ struct RunnerSeat {
   RunnerSeat& operator=(RunnerSeat&&) = default;
 };
 
-// A mapped record; unmapped with it.
-using MappedRecord = std::unique_ptr<model::LaneRecord, void (*)(model::LaneRecord*)>;
-
 // A lane's files, open. `life` is locked by whoever opened it with Lanes::take; its copies lie with every process of its tasks.
 struct LaneSeat {
   unsigned number = 0;
-  Fd life, mail, file;                           // file: the record's
-  MappedRecord record{nullptr, nullptr};
+  Fd life, mail;
+  SeenRecord record;
 };
 
 // A lane seen from outside.
@@ -51,8 +49,9 @@ struct LaneView {
   pid_t pid = 0;                                 // its number, where that is sure: no other's, and of no other pid namespace
   bool held = false;                             // somebody has its lock: it, or something of its tasks
   Fd end;                                        // when held: hangs up when nobody has the lock any more
-  MappedRecord record{nullptr, nullptr};
+  SeenRecord record;
   bool is_copy = false;                          // the record is a copy of another queue's
+  bool was_put_back = false;                     // it is this lane's, of another moment
   std::string problem{};                         // why it cannot be looked at, and the fix: nothing is known of it then
 };
 

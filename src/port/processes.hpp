@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,12 +11,19 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/time.hpp"
 #include "base/soft_limits.hpp"
 #include "model/bound.hpp"
 #include "model/lane_record.hpp"
 
 namespace thole::port {
+
+// That a command begins could not be noted beforehand: it has not been started.
+struct NotNoted : Error {
+  explicit NotNoted(int sys_errno)
+      : Error(Error(ErrorCode::unavailable, "cannot note that it begins").because(sys_errno)) {}
+};
 
 // Everything about one process to start, decided beforehand; printable by --dry-run.
 struct ProcessSpec {
@@ -39,7 +46,11 @@ struct ProcessSpec {
   std::vector<std::pair<int, int>> place;        // descriptors of ours, and the numbers at which the child has them
   int life = -1;                                 // read end of a pipe: when its last write end is closed, the kernel kills the
                                                  // child's process group, which is its own
-  std::atomic<model::TaskPhase>* reached = nullptr;  // set by the child itself when all that is left is execve
+  struct Note {                                  // written by the child itself when all that is left is execve; else no start
+    int file = -1;                               // -1: none
+    std::size_t offset = 0;
+    model::TaskPhase text{};
+  } reached{};
 };
 
 // How long helpers of a command that end by themselves with it (a pipe's other end, Python's resource tracker) may take. Only

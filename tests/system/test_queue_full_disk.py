@@ -4,6 +4,9 @@ The disk is a small tmpfs in a mount namespace of this process, so it takes root
 """
 import ctypes
 import os
+import select
+import shutil
+import subprocess
 
 import pytest
 
@@ -34,10 +37,30 @@ def queue(tmp_path):
     libc.umount2(os.fsencode(disk), MNT_DETACH)
 
 
+@pytest.fixture
+def queue_on_ext4(tmp_path):
+    """On a disk whose files may have holes: what is written there needs room anew, as on a disk that copies what it changes."""
+    disk, image = tmp_path / "disk", tmp_path / "image"
+    disk.mkdir()
+    if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        pytest.skip("needs a mount namespace of its own")
+    with open(image, "wb") as file:
+        file.truncate(32 << 20)
+    for words in (["mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", image], ["mount", "-o", "loop", image, disk]):
+        if shutil.which(words[0]) is None or subprocess.run(words, capture_output=True).returncode != 0:
+            pytest.skip(f"cannot {words[0]} here")
+    made = Queue(tmp_path)
+    made.directory = disk / "queue"
+    made.environment["THOLE_QUEUE_DIR"] = str(made.directory)
+    yield made
+    made.end_everything()
+    subprocess.run(["umount", disk], check=True)
+
+
 def fill(queue):
     """Not a byte is left on the queue's disk, until the file is removed."""
     filler = queue.directory.parent / "filler"
-    with open(filler, "wb", buffering=0) as file:
+    with open(filler, "ab", buffering=0) as file:
         for size in (1 << 20, 4096, 1):
             try:
                 while file.write(b"x" * size) == size:
@@ -45,6 +68,14 @@ def fill(queue):
             except OSError:
                 pass
     return filler
+
+
+def punch_a_hole(path):
+    """Its whole content is gone, and the room for it."""
+    keep_size_and_punch = 1 | 2
+    with open(path, "r+b") as file:
+        size = ctypes.c_long(os.fstat(file.fileno()).st_size)
+        assert libc.fallocate(file.fileno(), keep_size_and_punch, ctypes.c_long(0), size) == 0, os.strerror(ctypes.get_errno())
 
 
 def shell(text):
@@ -113,3 +144,31 @@ def test_a_log_that_fills_the_disk_ends_no_task_and_loses_no_status(queue, tmp_p
     other = queue.submit("-g", "1", *shell("echo fine"))
     queue.until_ended(other)
     assert "fine" in queue.log(other)
+
+
+def test_a_lane_whose_record_has_no_room_any_more_keeps_the_end_of_its_task(queue_on_ext4, tmp_path):
+    """btrfs, and xfs of what was copied, write a page that is on the disk already into another place, for which there may be no
+    room: a store into memory then ends who makes it."""
+    queue = queue_on_ext4
+    job = queue.submit("-g", "1", *shell("echo x > begun; until [ -e go ]; do sleep 0.02; done; echo x > ended; exit 7"))
+    eventually(lambda: (tmp_path / "begun").exists(), "it runs")
+    lane = queue.working_lane()
+    subprocess.run(["sync", "-f", queue.directory], check=True)
+    punch_a_hole(queue.directory / "lanes" / "0")
+    for _ in range(3):
+        filler = fill(queue)
+        subprocess.run(["sync", "-f", queue.directory], check=True)
+    end = os.pidfd_open(lane)
+    try:
+        (tmp_path / "go").touch()
+        eventually(lambda: (tmp_path / "ended").exists(), "it ends")
+        # Others have its GPU: the lane has tried to store the end, and given its claim back.
+        eventually(lambda: queue.call("run", "-g", "4", "--no-wait", "true", check=False).returncode == 0, "its GPU is free")
+        assert not select.select([end], [], [], 0)[0], "the lane lives"
+        assert queue.states(job) == {"running": 1}, "the disk is not full"
+        filler.unlink()
+        queue.call("jobs", job)
+        queue.until_ended(job, 60)
+    finally:
+        os.close(end)
+    assert queue.tasks(job)[0][:2] == ("failed", 7)

@@ -188,6 +188,8 @@ Launch::Failure Launch::prepare() {
   if (spec_.life >= 0 && !tie_to_life()) return {Stage::life, errno};
   if (!place_descriptors()) return {Stage::descriptors, errno};
   inherited_.restore();
+  const auto& [file, offset, text] = spec_.reached;
+  if (file >= 0 && ::pwrite(file, &text, sizeof text, static_cast<off_t>(offset)) != sizeof text) return {Stage::note, errno};
   set_soft_limits(spec_.limits);                 // last: from here on there may be no room for us
   return {Stage::none, 0};
 }
@@ -227,10 +229,7 @@ bool Launch::open_life() {
 int Launch::child(void* launch) {
   auto& self = *static_cast<Launch*>(launch);
   Failure failure = self.prepare();
-  if (failure.stage == Stage::none) {
-    if (self.spec_.reached) self.spec_.reached->store(model::TaskPhase::reached);
-    failure = {Stage::exec, self.exec_any()};
-  }
+  if (failure.stage == Stage::none) failure = {Stage::exec, self.exec_any()};
   self.failure_ = failure;
   const int up = self.failures_.write.get();
   [[maybe_unused]] ssize_t n = up >= 0 ? ::write(up, &failure, sizeof failure) : 0;
@@ -334,6 +333,7 @@ void Launch::report(const Failure& failure) const {
     case Stage::life:
       throw Error(ErrorCode::internal, "cannot tie the command to this process").because(failure.reason)
           .hint("it needs /proc");
+    case Stage::note: throw port::NotNoted(failure.reason);
     case Stage::none:
     case Stage::exec: break;
   }

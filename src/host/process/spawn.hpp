@@ -40,7 +40,7 @@ class Launch {
   void arguments_changed();
 
  private:
-  enum class Stage { none, descriptors, cpus, memory, directory, life, exec };
+  enum class Stage { none, descriptors, cpus, memory, directory, life, note, exec };
   struct Failure { Stage stage; int reason; };
 
   Failure prepare();           // all that comes before exec; async-signal-safe like the next two

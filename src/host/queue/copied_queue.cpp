@@ -1,5 +1,7 @@
 #include "host/queue/copied_queue.hpp"
 
+#include <sys/stat.h>
+
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
@@ -35,6 +37,12 @@ std::string directory_in(std::string_view word, const std::string& mark) {
 
 bool is_copy(const model::LaneRecord& record, const Fd& file) {
   return record.file != no_file && record.file != identity_of_file(file);
+}
+
+bool was_put_back(const model::LaneRecord& record, const Fd& file) {
+  struct stat about {};
+  if (record.calls_seal != model::calls_seal(record) || ::fstat(file.get(), &about) != 0) return false;
+  return about.st_mtim.tv_sec != about.st_ctim.tv_sec || about.st_mtim.tv_nsec != about.st_ctim.tv_nsec;
 }
 
 bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, const TaskProcess& process) {

@@ -19,6 +19,10 @@ namespace thole::host {
 // `file`: in which it lies.
 bool is_copy(const model::LaneRecord& record, const Fd& file);
 
+// Whether somebody has put it into its place from a backup (or has changed the file's mode or owner, or linked it, since it was
+// written last, which looks the same).
+bool was_put_back(const model::LaneRecord& record, const Fd& file);
+
 // Whether a process is of this run, which its mark says, or what its lane has noted of its command. `directory`: of our queue.
 // Throws port::Unseen where it is the original's, or may be.
 bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, const TaskProcess& process);

@@ -20,7 +20,7 @@ constexpr std::uint64_t least_room = 64 * 1024;  // a change of the store takes 
 
 std::optional<port::NotedEnd> LocalDoor::noted_end(const model::Task& task) {
   if (task.lane >= model::lane_of_untold) return std::nullopt;
-  const port::MappedRecord record = files_.map_record(static_cast<unsigned>(task.lane), false);
+  const port::SeenRecord record = files_.see_record(static_cast<unsigned>(task.lane), false);
   if (!record || record->magic != model::lane_magic) return std::nullopt;
   for (const model::LanePlace& place : record->places) {
     if (place.phase.load() != model::TaskPhase::ended || place.seal != model::end_seal(place)) continue;

@@ -76,14 +76,13 @@ std::string what_is_in(const Pipe& pipe) {
 
 // Of which its command was reached; nothing of another boot.
 std::optional<port::RunTrace> trace_of(const QueueFiles& files, const model::Task& task, const std::string& mark) {
-  Fd file;
-  const port::MappedRecord mapped = files.map_record(static_cast<unsigned>(task.lane), false, &file);
-  if (!mapped) return std::nullopt;
-  const model::LaneRecord& record = *mapped;
+  const port::SeenRecord seen = files.see_record(static_cast<unsigned>(task.lane), false);
+  if (!seen) return std::nullopt;
+  const model::LaneRecord& record = *seen;
   const model::Boot boot = model::Boots(known_boot()).of(model::boot_of(record));
   if (boot == model::Boot::another) return std::nullopt;
   port::RunTrace run{.mark = mark};
-  port::put_lane(run, &record, is_copy(record, file));
+  port::put_lane(run, &record, is_copy(record, seen.file()));
   for (std::size_t i = 0; i < record.places.size(); ++i) {
     const model::LanePlace& place = record.places[i];
     if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
@@ -251,7 +250,7 @@ std::optional<pid_t> LocalDoor::start_runner(const RunnerCommand& command) const
 // again. Its mail is open in it alone.
 std::optional<pid_t> LocalDoor::process_of_lane(unsigned lane) const {
   const Fd mail = files_.reach_lane(lane);
-  const port::MappedRecord record = files_.map_record(lane, false);
+  const port::SeenRecord record = files_.see_record(lane, false);
   const bool sure = mail && record && record->pid > 0 && proc_numbers_are_ours() && has_open(record->pid, mail.get());
   return sure ? std::optional(record->pid) : std::nullopt;
 }
@@ -388,7 +387,7 @@ std::vector<std::string> LocalDoor::left_of(const model::Task& task, const std::
 std::optional<model::JobId> LocalDoor::job_of_lane(pid_t pid) {
   for (const unsigned lane : files_.lanes()) {
     const Fd mail = files_.reach_lane(lane);
-    const port::MappedRecord record = files_.map_record(lane, false);
+    const port::SeenRecord record = files_.see_record(lane, false);
     if (record && mail && has_open(pid, mail.get())) return record->job.load();
   }
   return std::nullopt;

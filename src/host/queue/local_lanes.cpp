@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -30,23 +30,23 @@
 namespace thole::host {
 namespace {
 
-// An empty record: whatever its last lane left has been settled, or there was none.
-void begin_record(model::LaneRecord& record, const Fd& file, model::JobId job) {
-  for (auto& place : record.places) place.phase.store(model::TaskPhase::none);
-  record.commands.fill({});
-  for (auto& ending : record.endings) ending.steps.store(0);
-  record.pid = 0;
-  record.pid_namespace = 0;
-  record.claimed.store(0);
-  record.yield.store(0);
-  record.store = 0;
-  record.job.store(job);
-  record.of_earlier_builds.fill(0);
-  record.file = identity_of_file(file);
-  record.number_seal = 0;
-  while (::getrandom(&record.number, sizeof record.number, 0) != sizeof record.number || record.number == 0) {}
-  model::put_boot(record, known_boot());
-  record.magic = model::lane_magic;
+// An empty record: whatever its last lane left has been settled, or there was none. What says which lane this is is written by
+// itself (note_lane).
+bool begin_record(const port::SeenRecord& seen, model::JobId job) {
+  const auto record = std::make_unique<model::LaneRecord>();
+  record->job.store(job);
+  record->file = identity_of_file(seen.file());
+  while (::getrandom(&record->number, sizeof record->number, 0) != sizeof record->number || record->number == 0) {}
+  model::put_boot(*record, known_boot());
+  record->magic = model::lane_magic;
+  return seen.write_bytes(0, record.get(), sizeof *record);
+}
+
+// By the lane itself.
+bool note_lane(const port::SeenRecord& seen) {
+  return seen.write(seen->pid_namespace, pid_namespace()) && seen.write(seen->pid, ::getpid()) &&
+         seen.write(seen->namespace_seal, model::namespace_seal(*seen)) &&
+         seen.write(seen->number_seal, model::number_seal(*seen)) && seen.write(seen->calls_seal, model::calls_seal(*seen));
 }
 
 // A full disk has no room for it.
@@ -154,9 +154,9 @@ std::vector<port::LaneView> LocalLanes::look() {
 port::LaneView LocalLanes::look_at(unsigned number) {
   port::LaneView view;
   view.number = number;
-  Fd file;
-  view.record = files_.map_record(number, false, &file);
-  view.is_copy = view.record && is_copy(*view.record, file);
+  view.record = files_.see_record(number, false);
+  view.is_copy = view.record && is_copy(*view.record, view.record.file());
+  view.was_put_back = view.record && was_put_back(*view.record, view.record.file());
   view.mail = files_.reach_lane(number);
   find_process(view, files_);
   view.end = files_.watch_life(number);          // before the trial, so that the end of a holder is not missed in between
@@ -172,8 +172,8 @@ std::optional<port::LaneSeat> LocalLanes::take(unsigned number, model::JobId job
   seat.life = files_.open_life(number);
   if (::flock(seat.life.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
   seat.mail = files_.open_mail(number);
-  seat.record = files_.map_record(number, true, &seat.file);
-  begin_record(*seat.record, seat.file, job);
+  seat.record = files_.see_record(number, true);
+  if (!begin_record(seat.record, job)) files_.cannot_write_record(number);
   return seat;
 }
 
@@ -187,13 +187,9 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   ::setpgid(0, 0);
   be_known_as(lane_process_name);
   (void)let_descendants_copy();   // a job's claim has no door to ask at: what claims inside copies its locks from here
-  seat.record->pid_namespace = pid_namespace();
-  seat.record->pid = ::getpid();
-  seat.record->namespace_seal = model::namespace_seal(*seat.record);
-  seat.record->number_seal = model::number_seal(*seat.record);
   int status = 125;
   try {
-    status = work(seat);
+    if (note_lane(seat.record)) status = work(seat);   // else nobody could find it
   } catch (const std::exception&) {   // a bug, or no memory; the runner looks after what is left
   }
   ::_exit(status);
@@ -213,18 +209,18 @@ bool LocalLanes::signal_bearers(const port::RunTrace& run, int signal) {
 // not, the directory tells: by the path that the process was told, or another one that leads there.
 std::vector<Fd> LocalLanes::holders(unsigned number, const port::RunTrace& run) {
   refuse_elsewhere(run);
-  Fd life = files_.watch_life(number), record;
-  const bool is_there = static_cast<bool>(files_.map_record(number, false, &record));
+  const Fd life = files_.watch_life(number);
+  const port::SeenRecord record = files_.see_record(number, false);
   const std::string name = fmt::format("/{}.life", number);
   const auto may_be_of_run = [&](pid_t pid) {
     int want = 0;
     const bool is_lanes = has_own_fifo_open(pid, name, &want);
-    const bool is_ours = is_lanes && (has_open(pid, record.get(), &want) || (life && has_open(pid, life.get(), &want)));
+    const bool is_ours = is_lanes && (has_open(pid, record.file().get(), &want) || (life && has_open(pid, life.get(), &want)));
     if (!is_ours) refuse_unlooked(want);
     if (!is_lanes) return false;
     const ShownEnvironment shown = environment_of(pid);
     refuse_unlooked(shown.why);
-    if (!is_ours && (is_there || !is_told_of(files_.directory(), pid, shown))) return false;
+    if (!is_ours && (record || !is_told_of(files_.directory(), pid, shown))) return false;
     return shown.look_for("THOLE_TASK=") != Word::there || shown.look_for("THOLE_TASK=" + run.mark) == Word::there;
   };
   std::vector<Fd> ends;

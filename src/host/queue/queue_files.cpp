@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,19 +49,26 @@ Error unusable(const char* what, const std::string& path, int reason) {
   return Error(ErrorCode::unavailable, what).about(path).because(reason).hint(fix_of(path, reason));
 }
 
-void unmap_record(model::LaneRecord* record) {
-  if (record) ::munmap(record, sizeof *record);
+void unmap_record(const model::LaneRecord* record) {
+  if (record) ::munmap(const_cast<model::LaneRecord*>(record), sizeof *record);
 }
 
-// Of an earlier build, on a disk that has no room for the rest: what there is of the file, and behind it memory that nobody
-// else sees. What the lane has noted is there; a note behind its end is one of ours alone.
+// A file that is empty yet. On btrfs, what is written into it takes no room then that it has not got already; other file
+// systems do so by themselves, or refuse this.
+void write_in_place(const Fd& file) {
+  int flags = 0;
+  if (::ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0) return;
+  flags |= FS_NOCOW_FL;
+  (void)::ioctl(file.get(), FS_IOC_SETFLAGS, &flags);
+}
+
+// Of an earlier build, on a disk that has no room for the rest: what there is of the file, and behind it nothing.
 void* map_what_there_is(const Fd& file, off_t length) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t reached = (static_cast<std::size_t>(length) + page - 1) / page * page;
-  constexpr int access = PROT_READ | PROT_WRITE;
-  void* memory = ::mmap(nullptr, sizeof(model::LaneRecord), access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return memory;
-  if (::mmap(memory, reached, access, MAP_SHARED | MAP_FIXED, file.get(), 0) != MAP_FAILED) return memory;
+  if (::mmap(memory, reached, PROT_READ, MAP_SHARED | MAP_FIXED, file.get(), 0) != MAP_FAILED) return memory;
   const int reason = errno;
   ::munmap(memory, sizeof(model::LaneRecord));
   errno = reason;
@@ -175,31 +184,31 @@ Fd QueueFiles::watch_removals() const {
 
 bool QueueFiles::stands(const port::LaneSeat& seat) const {
   const std::string path = path_of(seat.number);
-  return is_at(path + ".life", seat.life.get()) && is_at(path + ".mail", seat.mail.get()) && is_at(path, seat.file.get());
+  return is_at(path + ".life", seat.life.get()) && is_at(path + ".mail", seat.mail.get()) &&
+         is_at(path, seat.record.file().get());
 }
 
-port::MappedRecord QueueFiles::map_record(unsigned lane, bool make, Fd* file_kept) const {
-  port::MappedRecord record(nullptr, unmap_record);
+// What is made gets its room at once: most file systems have it then for whatever is written there later.
+port::SeenRecord QueueFiles::see_record(unsigned lane, bool make) const {
   const std::string name = lane_name(lane);
   const std::string path = directory_ + "/" + name;
   Fd file = make ? create_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW, 0600)
                  : open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW);
   if (!file && make) cannot("cannot make a lane's record", name);
   if (!file && !says_absent(errno) && errno != ELOOP) cannot("cannot open a lane's record", name);
-  if (!file) return record;
+  if (!file) return {};
   struct stat about {};
   const off_t length = ::fstat(file.get(), &about) == 0 ? about.st_size : 0;
   const bool whole = length >= static_cast<off_t>(sizeof(model::LaneRecord));
-  if (!make && length < static_cast<off_t>(offsetof(model::LaneRecord, commands))) return record;
-  // Its room is on the disk before it is mapped: a full one would end us by SIGBUS later.
+  if (!make && length < static_cast<off_t>(offsetof(model::LaneRecord, commands))) return {};
+  if (make && length == 0) write_in_place(file);
   const bool has_room = (!make && whole) || (errno = ::posix_fallocate(file.get(), 0, sizeof(model::LaneRecord))) == 0;
   if (!has_room && make) cannot("cannot make a lane's record", name);
-  void* memory = has_room ? ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0)
+  void* memory = has_room ? ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ, MAP_SHARED, file.get(), 0)
                           : map_what_there_is(file, length);
   if (memory == MAP_FAILED) cannot("cannot map a lane's record", name);
-  record.reset(static_cast<model::LaneRecord*>(memory));
-  if (file_kept) *file_kept = std::move(file);
-  return record;
+  port::SeenRecord::Memory seen(static_cast<const model::LaneRecord*>(memory), unmap_record);
+  return port::SeenRecord(std::move(seen), std::move(file));
 }
 
 }  // namespace thole::host

@@ -54,8 +54,8 @@ class QueueFiles {
 
   std::vector<unsigned> lanes() const;           // numbers, ascending
   std::vector<Error> troubles() const;           // what is there and cannot be used, each with its fix; changes nothing
-  // Empty when there is none; throws when it cannot be made. `file`: what is mapped.
-  port::MappedRecord map_record(unsigned lane, bool make, Fd* file = nullptr) const;
+  [[noreturn]] void cannot_write_record(unsigned lane) const { cannot("cannot write a lane's record", lane_name(lane)); }
+  port::SeenRecord see_record(unsigned lane, bool make) const;   // empty: there is none; throws when it cannot be made
 
  private:
   static std::string lane_name(unsigned lane) { return "lanes/" + std::to_string(lane); }

@@ -146,17 +146,17 @@ TEST(CrashRules, ARunKnowsItsPlaceInTheRecord) {
 
 TEST(CrashRules, APauseStopsTheClockOfALimit) {
   model::LanePlace place{};
-  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{100});
+  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{100});
   place.limit_clock = model::limit_clock(true, Millis{10'900}, Seconds{0});   // paused after 10.9 s
-  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{10});
+  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{10});
   place.limit_clock = model::limit_clock(true, Seconds{0}, Seconds{0});
-  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{0});
+  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{0});
   place.limit_clock = model::limit_clock(false, Seconds{10}, Millis{89'100});   // never too early
-  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{10});
+  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{10});
   place.limit_clock = model::limit_clock(false, Seconds{0}, Millis{std::numeric_limits<std::int64_t>::max() / 2});
-  EXPECT_LT(model::has_run(place, Seconds{100}), Seconds{0});
+  EXPECT_LT(model::has_run(place.limit_clock, Seconds{100}), Seconds{0});
   place.limit_clock = model::limit_clock(true, Millis{-5'000}, Seconds{0});   // the wall clock was set back
-  EXPECT_EQ(model::has_run(place, Seconds{100}), Seconds{0});
+  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{0});
 }
 
 TEST(CrashRules, OnlyRetryLostRunsALostTaskAgain) {

@@ -11,6 +11,7 @@
 namespace thole::host {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -63,7 +64,8 @@ class LaneTest : public LanesTest {
                          .say = [this](const std::string& text) { said.push_back(text); }};
     port::LaneSeat seat;
     seat.mail = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    seat.record = port::MappedRecord(&record, [](model::LaneRecord*) {});
+    port::SeenRecord::Memory memory(&record, [](const model::LaneRecord*) {});
+    seat.record = port::SeenRecord(std::move(memory), Fd(::dup(lanes.record_file)));
     return app::run_lane(told, seat, first);
   }
   static port::TaskOver done(unsigned place) {
@@ -115,6 +117,25 @@ TEST_F(LaneTest, OneWhoseFileIsANewerProgramsLeavesItToThatOne) {
   EXPECT_THAT(said, ElementsAre(HasSubstr("this lane ends after its present tasks")));
   EXPECT_EQ(runners.looks, looks) << "after that";
   for (unsigned place : {0u, 1u}) EXPECT_EQ(record.places[place].phase.load(), model::TaskPhase::ended);
+}
+
+// A full disk: what was killed then would be taken for what has never begun.
+TEST_F(LaneTest, WhatCannotBeNotedBeforehandDoesNotBegin) {
+  const Fd full(::open("/dev/full", O_RDWR | O_CLOEXEC));
+  lanes.record_file = full.get();
+  const model::JobId id = submit();
+  EXPECT_EQ(run(look(id)), app::LaneEnd::cannot_start);
+  EXPECT_THAT(begun, testing::IsEmpty());
+  EXPECT_EQ(count(id, model::TaskState::queued), 1u);
+  EXPECT_THAT(said, Contains(HasSubstr("No space left")));
+}
+
+TEST_F(LaneTest, OneThatCanWriteNothingToTheStoreSaysSo) {
+  const model::Job first = look(submit());
+  Database other(directory + "/queue.db", nullptr);
+  other.execute("CREATE TRIGGER refuse BEFORE INSERT ON task BEGIN SELECT RAISE(FAIL, 'no room'); END");
+  EXPECT_EQ(run(first), app::LaneEnd::no_store) << "and not that it has worked";
+  EXPECT_THAT(begun, testing::IsEmpty());
 }
 
 }  // namespace

@@ -47,11 +47,15 @@ class OrphansTest : public LanesTest {
     submission.terms.time = Seconds{3600};
     return submission;
   }
+  std::shared_ptr<const port::SeenRecord> left() {
+    port::SeenRecord::Memory memory(&record, [](const model::LaneRecord*) {});
+    return std::make_shared<const port::SeenRecord>(std::move(memory), Fd(::dup(lanes.record_file)));
+  }
   void settle(const model::Task& task) {
     settle(task, false);
   }
   void settle(const model::Task& task, bool is_copy) {
-    orphans->take_up(task, {std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {}), is_copy});
+    orphans->take_up(task, {left(), is_copy});
     orphans->look_after();
   }
   // The runner has been killed, and this much later another one takes up what it has looked after.
@@ -337,6 +341,45 @@ TEST_F(OrphansTest, HowTheEndOfARunWentThatHadTheSameNumberSaysNothing) {
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "of another secret";
 }
 
+// A full disk has no room for how far its end is.
+TEST_F(OrphansTest, WhatTheRecordCannotBeToldIsDoneAllTheSame) {
+  const Fd full(::open("/dev/full", O_RDWR | O_CLOEXEC));
+  lanes.record_file = full.get();
+  port::Submission submission = job();
+  submission.spec.patience = Seconds{0};
+  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
+  lanes.begin(task);
+  alter(task.job, port::Verb::cancel);
+  settle(task);
+  orphans->look_after();
+  orphans->look_after();
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT, SIGTERM, SIGCONT, SIGKILL}));
+  EXPECT_EQ(record.endings[0].steps.load(), 0u);
+  EXPECT_TRUE(orphans->next_look()) << "it is written later";
+  EXPECT_THAT(said, testing::ElementsAre(testing::HasSubstr("No space left")));
+}
+
+TEST_F(OrphansTest, HowLongAPausedOneHasRunIsKnownAlsoWhereTheRecordCannotBeTold) {
+  const Fd full(::open("/dev/full", O_RDWR | O_CLOEXEC));
+  lanes.record_file = full.get();
+  const model::Task task = one_left_running(limited(), model::TaskPhase::reached, 5);
+  lanes.begin(task);
+  alter(task.job, port::Verb::pause);
+  settle(task);
+  alter(task.job, port::Verb::proceed);
+  orphans->look_after();
+  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGSTOP, SIGCONT}));
+  EXPECT_EQ(record.places[0].limit_clock, 5);
+  EXPECT_THAT(said, testing::ElementsAre(testing::HasSubstr("No space left")));
+}
+
+TEST_F(OrphansTest, WhatARecordThatWasPutBackDoesNotNameIsLost) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::taken);
+  orphans->take_up(task, {.record = left(), .was_put_back = true});
+  orphans->look_after();
+  EXPECT_EQ(count(task.job, model::TaskState::lost), 1u);
+}
+
 TEST_F(OrphansTest, AStepOfItsEndThatCouldNotBeMadeIsMadeLater) {
   const model::Task task = one_left_running(job(), model::TaskPhase::reached);
   lanes.begin(task);
@@ -407,7 +450,7 @@ TEST_F(OrphansTest, OneThatCannotBeLookedAtIsNoReasonToLeaveTheOthersAlone) {
   lanes.begin(tasks.at(0));
   EXPECT_NO_THROW(settle(tasks[0]));
   lanes.on_look = [] { return Fd(); };
-  orphans->take_up(tasks.at(1), {std::shared_ptr<model::LaneRecord>(&record, [](model::LaneRecord*) {})});
+  orphans->take_up(tasks.at(1), {left()});
   lanes.on_look = [first = true]() mutable -> Fd {   // the last one is looked at first
     if (std::exchange(first, false)) return Fd();
     throw Error(ErrorCode::unavailable, "this is no FIFO");

@@ -29,6 +29,7 @@ struct LanesWithoutDescriptors : ToldOfLanes {
   Fd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> given_up = false;
   bool sat = false;
+  app::LaneEnd ends = app::LaneEnd::nothing_to_do;   // each lane, and the first of these closes all descriptors
 
   LanesWithoutDescriptors() { ::getrlimit(RLIMIT_NOFILE, &before); }
 
@@ -45,13 +46,14 @@ struct LanesWithoutDescriptors : ToldOfLanes {
   std::optional<port::LaneSeat> take(unsigned number, model::JobId) override {
     port::LaneSeat seat;
     seat.number = number;
-    seat.record = port::MappedRecord(record, [](model::LaneRecord*) {});
+    seat.record = port::SeenRecord(port::SeenRecord::Memory(record, [](const model::LaneRecord*) {}));
     return seat;
   }
   pid_t fork(port::LaneSeat, port::RunnerSeat&, const std::function<int(port::LaneSeat&)>&) override {
     const pid_t child = ::fork();
-    if (child == 0) ::_exit(static_cast<int>(app::LaneEnd::nothing_to_do));
+    if (child == 0) ::_exit(static_cast<int>(ends));
     on_fork();
+    if (ends != app::LaneEnd::nothing_to_do) return child;
     const rlimit none{0, before.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &none);
     return child;
@@ -94,6 +96,23 @@ TEST_F(RunnerTest, ALaneForWhoseEndThereWasNoDescriptorIsSeenToEnd) {
   done.notify_one();
   watch.join();
   EXPECT_FALSE(starved.given_up) << "the runner waited for a lane that had ended";
+}
+
+// On a full disk: one lane after the other would take a GPU for nothing.
+TEST_F(RunnerTest, ALaneThatCanWriteNothingIsFollowedByAnotherOneAfterAPause) {
+  port::Submission submission = job(2);
+  submission.spec.request.gpus = 0;
+  submit(submission);
+  starved.ends = app::LaneEnd::no_store;
+  std::vector<SteadyTime> started;
+  starved.on_fork = [&] {
+    started.push_back(std::chrono::steady_clock::now());
+    starved.given_up = started.size() == 3;      // then the runner has lost its seat
+  };
+  app::run_runner(starved_ports, alarm, {});
+  ASSERT_EQ(started.size(), 3u);
+  EXPECT_GE(started.at(1) - started.at(0), Millis{900});
+  EXPECT_GE(started.at(2) - started.at(1), Millis{1'800});
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ namespace thole::host {
 struct ToldOfLanes : port::Lanes {
   std::function<Fd()> on_look = [] { return Fd(); };   // returns what hangs up when nobody has the lock any more
   model::LaneRecord* record = nullptr;
+  int record_file = -1;                          // where it is written; -1: the memory itself
   std::vector<int> signals;
   port::RunTrace looked_for{};                   // by the last look
   bool cannot_be_signalled = false;
@@ -46,7 +47,7 @@ struct ToldOfLanes : port::Lanes {
     view.number = number;
     view.end = on_look();
     view.held = static_cast<bool>(view.end);
-    view.record = port::MappedRecord(record, [](model::LaneRecord*) {});
+    view.record = port::SeenRecord(port::SeenRecord::Memory(record, [](const model::LaneRecord*) {}), Fd(::dup(record_file)));
     return view;
   }
   bool stands(const port::LaneSeat&) override { return true; }

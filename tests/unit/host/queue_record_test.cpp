@@ -1,4 +1,8 @@
 // Records of lanes that are shorter than ours, on a disk that has no room for the rest.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
 #include "base/poke.hpp"
 #include "host/queue/unseen_note.hpp"
 #include "model/boot.hpp"
@@ -30,8 +34,8 @@ TEST_P(QueueRecords, OfAnEarlierBuildIsReadWhereThereIsNoRoomToMakeItLonger) {
   {
     const auto seat = lanes.take(0, 7);
     ASSERT_TRUE(seat);
-    seat->record->places[63].exit_code = 5;
-    seat->record->places[63].phase.store(model::TaskPhase::ended);
+    EXPECT_TRUE(seat->record.write(seat->record->places[63].exit_code, 5));
+    EXPECT_TRUE(seat->record.write(seat->record->places[63].phase, model::TaskPhase::ended));
   }
   const std::string file = directory_ + "/lanes/0";
   ASSERT_EQ(::truncate(file.c_str(), static_cast<off_t>(GetParam())), 0);
@@ -42,9 +46,9 @@ TEST_P(QueueRecords, OfAnEarlierBuildIsReadWhereThereIsNoRoomToMakeItLonger) {
     EXPECT_EQ(lane.record->job.load(), 7u);
     EXPECT_EQ(lane.record->places[63].phase.load(), model::TaskPhase::ended);
     EXPECT_EQ(lane.record->endings[63].steps.load(), 0u);
-    lane.record->endings[0].steps.store(1);
-    lane.record->endings[63].steps.store(1);
-    lane.record->yield.store(1);
+    EXPECT_FALSE(lane.record.write(lane.record->endings[63].steps, 1u));
+    EXPECT_EQ(errno, EFBIG);
+    EXPECT_TRUE(lane.record.write(lane.record->yield, 1u));
     EXPECT_EQ(lanes.look_at(0).record->yield.load(), 1u) << "the lane itself sees it";
   }
   EXPECT_EQ(std::filesystem::file_size(file), GetParam());
@@ -58,10 +62,8 @@ INSTANTIATE_TEST_SUITE_P(Builds, QueueRecords,
                          testing::Values(offsetof(model::LaneRecord, commands), offsetof(model::LaneRecord, endings)));
 
 // It knows the fields up to the commands, and leaves the rest as it is.
-TEST_F(QueueFileTest, WhatALaneOfAnEarlierBuildLeavesAsItIsIsNotTakenForItsOwn) {
-  LocalLanes lanes(directory_);
-  const auto seat = lanes.take(0, 1);
-  model::LaneRecord& record = *seat->record;
+TEST(LaneRecord, WhatALaneOfAnEarlierBuildLeavesAsItIsIsNotTakenForItsOwn) {
+  model::LaneRecord record{};
   record.pid = 100;
   record.pid_namespace = 4'026'532'000;
   record.namespace_seal = model::namespace_seal(record);
@@ -86,16 +88,16 @@ TEST_F(QueueFileTest, EachLaneDrawsANumber) {
     const auto seat = lanes.take(0, 1);
     first = seat->record->number;
     EXPECT_NE(first, 0u);
-    seat->record->pid = 100;
-    seat->record->number_seal = model::number_seal(*seat->record);
+    seat->record.write(seat->record->pid, 100);
+    seat->record.write(seat->record->number_seal, model::number_seal(*seat->record));
     EXPECT_EQ(model::number_of(*seat->record), first);
-    seat->record->pid = 200;
+    seat->record.write(seat->record->pid, 200);
     EXPECT_EQ(model::number_of(*seat->record), 0u) << "a lane of an earlier build leaves that of the one before";
-    seat->record->pid = 100;
+    seat->record.write(seat->record->pid, 100);
   }
   const auto seat = lanes.take(0, 1);
   EXPECT_NE(seat->record->number, first);
-  seat->record->pid = 100;
+  seat->record.write(seat->record->pid, 100);
   EXPECT_EQ(model::number_of(*seat->record), 0u) << "it is this lane's from its start on";
 }
 
@@ -111,13 +113,39 @@ TEST_F(QueueFileTest, ARecordTellsThatItIsACopy) {
   EXPECT_FALSE(LocalLanes(copy).look_at(0).is_copy) << "a lane of its own";
   std::filesystem::rename(copy, moved);
   EXPECT_FALSE(LocalLanes(moved).look_at(0).is_copy);
-  LocalLanes(moved).look_at(0).record->file = {};
+  const auto record = LocalLanes(moved).look_at(0).record;
+  EXPECT_TRUE(record.write(record->file, {}));
   EXPECT_FALSE(LocalLanes(moved).look_at(0).is_copy) << "of an earlier build, which does not say";
+}
+
+// By `cp -a`, `rsync -a --inplace`, `tar`: the file is the same one, its content that of another moment.
+TEST_F(QueueFileTest, ARecordTellsThatItWasPutBack) {
+  LocalLanes lanes(directory_);
+  auto runner = lanes.sit();
+  const pid_t lane = lanes.fork(std::move(*lanes.take(0, 1)), *runner, [](port::LaneSeat&) { return 0; });
+  int status = 1;
+  ASSERT_EQ(::waitpid(lane, &status, 0), lane);
+  ASSERT_EQ(status, 0);
+  EXPECT_FALSE(lanes.look_at(0).was_put_back);
+  const std::string file = directory_ + "/lanes/0";
+  struct stat about {};
+  ASSERT_EQ(::stat(file.c_str(), &about), 0);
+  const timespec times[] = {about.st_atim, {about.st_mtim.tv_sec - 3, about.st_mtim.tv_nsec}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  EXPECT_TRUE(lanes.look_at(0).was_put_back);
+  EXPECT_FALSE(lanes.look_at(0).is_copy);
+  const auto record = lanes.look_at(0).record;
+  EXPECT_TRUE(record.write(record->calls_seal, 0u));
+  ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  EXPECT_FALSE(lanes.look_at(0).was_put_back) << "of an earlier build, which writes through memory";
 }
 
 TEST_F(QueueFileTest, ANewLaneLeavesNothingOfHowTheEndOfAnotherOnesTaskWent) {
   LocalLanes lanes(directory_);
-  lanes.take(0, 1)->record->endings[5].steps.store(2);
+  {
+    const auto before = lanes.take(0, 1);
+    EXPECT_TRUE(before->record.write(before->record->endings[5].steps, 2u));
+  }
   const auto seat = lanes.take(0, 1);
   ASSERT_TRUE(seat);
   EXPECT_EQ(seat->record->endings[5].steps.load(), 0u);

@@ -113,7 +113,7 @@ TEST_F(QueueSeats, AKilledLaneIsThereUntilItHasEnded) {
   }
   auto seat = lanes.take(0, 1);
   ASSERT_TRUE(seat);
-  seat->record->pid = child;
+  seat->record.write(seat->record->pid, child);
   seat.reset();
   while (!is_dying(child)) std::this_thread::yield();
   const auto dying = lanes.look_at(0);
@@ -226,13 +226,13 @@ TEST_F(QueueSeats, ARunnerThatDoesNotListenIsToldOf) {
 
 TEST_F(QueueSeats, AnOrderForALaneThatWasKilledGoesToTheRunnerThoughSomebodyHasItsMail) {
   const auto seat = LocalLanes(directory_).take(0, 1);
-  seat->record->pid = ::getpid();
+  seat->record.write(seat->record->pid, ::getpid());
   LocalDoor door(directory_, runner(), Millis{60'000});
   door.nudge(0);
   EXPECT_TRUE(is_readable(seat->mail.get()));
   EXPECT_EQ(starts(), "");
   const pid_t lane = child_that([] {});
-  seat->record->pid = lane;
+  seat->record.write(seat->record->pid, lane);
   end(lane);
   door.nudge(0);
   EXPECT_EQ(starts(), "x\n");
