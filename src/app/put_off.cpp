@@ -13,6 +13,7 @@ namespace thole::app {
 namespace {
 
 constexpr std::string_view again = ": asked for again at ", of_lane = "a lane of job ", lane_ended = " ended: ";
+constexpr std::string_view anew = "another runner begins, and asks at once for what was put off";
 
 // "12: …" -> 12, and what follows the separator.
 std::optional<model::JobId> job_before(std::string_view& text, std::string_view separator) {
@@ -33,11 +34,16 @@ std::string lane_ended_text(model::JobId job, std::string_view why) {
   return fmt::format("{}{}{}{}", of_lane, job, lane_ended, in_one_line(why));
 }
 
+void ask_anew(const port::QueueDoor& door, WallTime now, const std::function<void(const std::string&)>& say) {
+  if (!put_off_in(door.last_said(), now).empty()) say(std::string(anew));
+}
+
 std::vector<PutOff> put_off_in(std::string_view log, WallTime now) {
   std::map<model::JobId, std::string> said;
   std::map<model::JobId, PutOff> last;
   for (std::string_view line : split_lines(log)) {
     line = trim(line.substr(std::min(line.find(' '), line.size())));   // without its time
+    if (line == anew) last.clear();
     const bool is_lanes = line.starts_with(of_lane);
     line.remove_prefix(std::min(line.find("job ") + std::string_view("job ").size(), line.size()));
     if (const auto job = is_lanes ? job_before(line, lane_ended) : job_before(line, again)) {

@@ -2,12 +2,14 @@
 // queue finds it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/time.hpp"
 #include "model/job.hpp"
+#include "port/queue_door.hpp"
 
 namespace thole::app {
 
@@ -20,6 +22,9 @@ struct PutOff {
 // What the runner says, and its lane before it.
 std::string put_off_text(model::JobId job, WallTime until);
 std::string lane_ended_text(model::JobId job, std::string_view why);
+
+// Says that whatever is put off by now is asked for at once: the runner that has said so has gone.
+void ask_anew(const port::QueueDoor& door, WallTime now, const std::function<void(const std::string&)>& say);
 
 // By the lines of a log, each with its time before it; only what is still put off, the last of each job.
 std::vector<PutOff> put_off_in(std::string_view log, WallTime now);

@@ -477,6 +477,7 @@ void run_runner(const QueuePorts& ports, port::WallAlarm& alarm, const RunnerOpt
   for (;;) {
     std::optional<port::RunnerSeat> seat = ports.lanes.sit();
     if (!seat) return;
+    ask_anew(ports.door, ports.clock.wall(), ports.say);
     const Runner::Left left = Runner(ports, alarm, options, std::move(*seat)).run();
     if (left == Runner::Left::relieved) return;
     if (ports.jobs.replaced()) {

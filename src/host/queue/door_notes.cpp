@@ -42,10 +42,15 @@ std::string LocalDoor::last_said() const {
   return read_all(log.get(), 2 * static_cast<std::size_t>(log_tail)).value_or("");
 }
 
+// Root has the room that is reserved for him. Without an inode to be had no first lane can be made; one that is there is used
+// again.
 std::string LocalDoor::full_disk() const {
   struct statvfs space {};
-  const bool told = ::statvfs(files_.directory().c_str(), &space) == 0 && space.f_blocks > 0;
-  return told && space.f_bavail * space.f_frsize < least_room ? files_.directory() : "";
+  if (::statvfs(files_.directory().c_str(), &space) != 0) return "";
+  const bool is_root = ::geteuid() == 0;
+  const bool no_room = space.f_blocks > 0 && (is_root ? space.f_bfree : space.f_bavail) * space.f_frsize < least_room;
+  const bool no_file = space.f_files > 0 && (is_root ? space.f_ffree : space.f_favail) == 0 && files_.lanes().empty();
+  return no_room || no_file ? files_.directory() : "";
 }
 
 }  // namespace thole::host

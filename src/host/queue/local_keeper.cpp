@@ -161,8 +161,8 @@ void LocalKeeper::next_step_against_command(Kept& task) {
   static constexpr int steps[] = {SIGINT, SIGTERM, SIGKILL};
   const int signal = steps[std::min(task.step++, 2)];
   std::vector<ProcessStat> told = tree(task);
-  if (signal == SIGINT)                            // as Ctrl-C would
-    std::erase_if(told, [&](const ProcessStat& process) { return process.group != task.group; });
+  if (signal == SIGINT)                            // as Ctrl-C would; the command also where it has left its group
+    std::erase_if(told, [&](const ProcessStat& process) { return process.group != task.group && process.pid != task.pid; });
   signal_these(task, told, signal);
   task.deadline = steady_clock::now() + task.run.patience;
 }

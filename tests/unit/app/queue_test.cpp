@@ -200,6 +200,11 @@ TEST_F(List, WhatItsRunnerHasPutOffDoesNotStartNext) {
   run_all(same);
   run_all(1);
   EXPECT_EQ(waits(2), "again: asked for again in 1m") << "nobody said why";
+  const auto say_it = [this](const std::string& text) { say(text); };
+  app::ask_anew(door, at(161), say_it);
+  EXPECT_EQ(waits(2), "again: asked for again in 1m") << "nothing is put off by then";
+  app::ask_anew(door, at(100), say_it);
+  EXPECT_EQ(waits(2), "start: starts next") << "by another runner";
 }
 
 TEST_F(List, NothingStartsOnAFullDiskAndWhatEndedThereIsNotSaidToRun) {

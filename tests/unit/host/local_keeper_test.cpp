@@ -61,5 +61,32 @@ TEST(LocalKeeper, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+// As Ctrl-C would not: but it is the command that is to end.
+TEST(LocalKeeper, ACommandThatHasLeftItsGroupHearsINTFirst) {
+  const claim_tests::TemporaryFolder folder;
+  const std::string ready = folder.path + "/ready";
+  ASSERT_EQ(::mkfifo(ready.c_str(), 0600), 0);
+  {
+    LocalKeeper keeper(InheritedSignals::capture());
+    port::ProcessSpec spec;
+    spec.own_group = true;
+    spec.argv = {"python3", "-c", "import os, signal, sys\n"
+                 "signal.signal(signal.SIGINT, lambda *_: os._exit(7))\n"
+                 "os.setpgid(0, os.getpgid(os.getppid()))\n"
+                 "open(sys.argv[1], 'w').close()\n"
+                 "while True: signal.pause()", ready};
+    port::TaskRun run;
+    run.mark = "of this test";
+    run.patience = Millis{60'000};
+    keeper.start(spec, run);
+    { const Fd is_ready = open_at(AT_FDCWD, ready.c_str(), O_RDONLY); }
+    keeper.stop(0);
+    std::vector<port::TaskOver> over;
+    while (over.empty()) over = keeper.wait({}, std::nullopt);
+    EXPECT_EQ(over.at(0).ended.exit_code, 7);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 }  // namespace
 }  // namespace thole::host
