@@ -1,6 +1,8 @@
 #include "host/process/memory_file.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +14,9 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -23,10 +26,45 @@
 namespace thole::host {
 namespace {
 
-// A process that forks keeps that lock while its page tables are copied: seconds, where it has hundreds of GiB.
-constexpr Millis to_show{250}, to_decide{2000};
-constexpr std::size_t few = 4;                   // that are waited for; whom others wait for besides is given this:
-constexpr Millis of_a_crowd{20};
+// A process that forks keeps that lock while its page tables are copied: seconds, where it has hundreds of GiB. Anybody can
+// have a crowd of processes whose memory is locked, and they are waited for one after the other: so the time that comes to is
+// limited, for each purpose by itself. A crowd of others takes nothing of the patience with our own: what these left behind is
+// told by what is read here.
+struct Purse {
+  using Time = std::chrono::nanoseconds;
+  const Time each, least;                        // the patience with one, and what remains of it for a crowd
+  const Time most;                               // at once; after that an eighth of the time that passes
+  std::atomic<Time::rep> full_at{0};             // by the steady clock: when all that was spent will be forgotten
+
+  static Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+  // The more was waited for already the less: what one has after the others shrinks by a quarter each time.
+  Time patience() const {
+    const Time left = most - std::max(Time{0}, Time{full_at.load()} - now()) / regained;
+    return std::clamp(left / 4, least, each);
+  }
+  void has_waited(Time time, bool in_vain) {
+    const Time spent = in_vain ? time : std::max(Time{0}, time - a_read);
+    full_at = std::max(full_at.load(), now().count()) + (spent * regained).count();
+  }
+
+ private:
+  static constexpr int regained = 8;
+  static constexpr Time a_read = Millis{5};
+};
+
+constinit Purse to_show{Millis{250}, Millis{0}, Millis{1000}, {}}, to_decide_ours{Millis{2000}, Millis{20}, Millis{8000}, {}},
+    to_decide_others{Millis{2000}, Millis{20}, Millis{8000}, {}};
+constexpr Millis shortest_patience{1};           // for less nobody is asked
+constexpr std::size_t most_to_show = 128;        // threads that others can make us keep, whose number may be limited
+constexpr Millis before_next_try{5};             // to start one
+constexpr std::size_t stack = 256u << 10;        // what `ulimit -s` gives each may be all that there is
+
+Purse& purse_for(const std::string& path, MemoryFile::For what) {
+  if (what == MemoryFile::For::show) return to_show;
+  struct stat about {};
+  const bool ours = ::stat(path.substr(0, path.rfind('/')).c_str(), &about) == 0 && about.st_uid == ::geteuid();
+  return ours ? to_decide_ours : to_decide_others;
+}
 
 // The memories that a thread of this process waits for. Without a lock, so that a fork of a program with threads finds nothing
 // locked for good: the child has none of these threads.
@@ -39,7 +77,9 @@ class Awaited {
   std::size_t count() const {
     return static_cast<std::size_t>(std::ranges::count_if(memories_, [](const auto& one) { return one.load() != 0; }));
   }
-  bool is_full() const { return count() == memories_.size(); }
+  bool is_full_for(MemoryFile::For what) const {
+    return count() >= (what == MemoryFile::For::show ? most_to_show : memories_.size());
+  }
   void add(std::uint64_t memory) { replace(0, memory); }
   void remove(std::uint64_t memory) { replace(memory, 0); }
 
@@ -65,9 +105,6 @@ Awaited awaited;                                 // constant: nothing is destroy
 std::uint64_t memory_of(const std::string& path) {
   return std::hash<std::string>{}(path.substr(0, path.rfind('/'))) | 1;
 }
-
-// Where there is nothing to wait with: no thread may be started.
-bool is_short(MemoryFile::For what) { return what == MemoryFile::For::show || awaited.count() > 0; }
 
 MemoryText read_from(Fd& file, const std::string& path, std::size_t most) {
   if (!file) file = open_at(AT_FDCWD, path.c_str(), O_RDONLY);
@@ -98,7 +135,11 @@ struct MemoryFile::Reading {
   enum { idle, under_way, left_alone } state = idle;
 
   void work(std::size_t most) {
-    MemoryText text = read_from(file, path, most);
+    MemoryText text{"", ENOMEM};
+    try {
+      text = read_from(file, path, most);
+    } catch (const std::bad_alloc&) {
+    }
     const std::lock_guard lock(mutex);
     found = std::move(text);
     if (state == left_alone) awaited.remove(memory);
@@ -106,39 +147,67 @@ struct MemoryFile::Reading {
     ended.notify_all();
   }
 
-  bool ends_in_time() {
-    const Millis patience = awaited.count() >= few ? of_a_crowd : what == For::show ? to_show : to_decide;
+  bool ends_by(SteadyTime deadline) {
     std::unique_lock lock(mutex);
-    if (ended.wait_for(lock, patience, [this] { return state == idle; })) return true;
+    if (ended.wait_until(lock, deadline, [this] { return state == idle; })) return true;
     state = left_alone;
     awaited.add(memory);
     return false;
   }
 };
 
+namespace {
+
+// With a stack of its own size. Where the program's thread-local variables leave no room in that, the usual one.
+template <class Work>
+bool start_thread(pthread_t& thread, Work work) {
+  const auto run = [](void* argument) -> void* {
+    const std::unique_ptr<Work> its(static_cast<Work*>(argument));
+    (*its)();
+    return nullptr;
+  };
+  auto argument = std::make_unique<Work>(std::move(work));
+  pthread_attr_t attributes;
+  if (::pthread_attr_init(&attributes) != 0) return false;
+  ::pthread_attr_setstacksize(&attributes, stack);
+  int failed = ::pthread_create(&thread, &attributes, run, argument.get());
+  ::pthread_attr_destroy(&attributes);
+  if (failed == EINVAL) failed = ::pthread_create(&thread, nullptr, run, argument.get());
+  if (failed == 0) static_cast<void>(argument.release());
+  return failed == 0;
+}
+
+}  // namespace
+
 MemoryFile::MemoryFile(std::string path, For what) : reading_(std::make_shared<Reading>(std::move(path), what)) {}
 
+// Without a thread nothing is read: this one might never come back.
 MemoryText MemoryFile::read(std::size_t most) {
   Reading& reading = *reading_;
-  if (awaited.has(reading.memory) || awaited.is_full()) return {"", ETIMEDOUT};
+  if (awaited.has(reading.memory) || awaited.is_full_for(reading.what)) return {"", ETIMEDOUT};
+  Purse& purse = purse_for(reading.path, reading.what);
+  const auto patience = purse.patience();
+  if (patience < shortest_patience) return {"", ETIMEDOUT};
+  const SteadyTime begun = std::chrono::steady_clock::now(), deadline = begun + patience;
   reading.state = Reading::under_way;
   sigset_t all, before;                          // signals are for the threads of the program
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread;
-  try {
-    thread = std::thread([shared = reading_, most] { shared->work(most); });
-  } catch (const std::system_error&) {
-    reading.state = Reading::idle;
+  pthread_t thread{};
+  bool started = start_thread(thread, [shared = reading_, most] { shared->work(most); });
+  while (!started && reading.what == For::decide && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(before_next_try);
+    started = start_thread(thread, [shared = reading_, most] { shared->work(most); });
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!thread.joinable() && is_short(reading.what)) return {"", ETIMEDOUT};
-  if (!thread.joinable()) return read_from(reading.file, reading.path, most);
-  if (!reading.ends_in_time()) {
-    thread.detach();
+  if (!started) reading.state = Reading::idle;
+  const bool ended = started && reading.ends_by(deadline);
+  purse.has_waited(std::chrono::steady_clock::now() - begun, !ended);
+  if (!ended) {
+    if (started) ::pthread_detach(thread);
     return {"", ETIMEDOUT};
   }
-  thread.join();
+  ::pthread_join(thread, nullptr);
   return std::move(reading.found);
 }
 

@@ -14,12 +14,12 @@ namespace thole::host {
 
 struct MemoryText {
   std::string text;
-  int why = 0;                       // the errno for which it is not told; ETIMEDOUT: its memory is locked
+  int why = 0;           // the errno for which it is not told; ETIMEDOUT: its memory is locked, or no thread is to be had
 };
 
 class MemoryFile {
  public:
-  enum class For { show, decide };               // how long it is waited for
+  enum class For { show, decide };               // how long it is waited for, at most: 0.25 s and 2 s, all of a crowd 1 s
 
   MemoryFile(std::string path, For what);        // opened at the first read: "/proc/PID/cmdline"
 
