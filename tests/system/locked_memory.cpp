@@ -1,16 +1,21 @@
 // A process whose memory nobody can look at (/proc/PID/cmdline, environ): a thread of it reads a page that its file system
 // does not bring, which takes mmap_lock, and another one waits for that lock to map more; then every reader waits as well.
 //
-//   locked_memory serve DIRECTORY taken|untaken|unflushed
-//       mounts such a file system there, with a file "page" in it; prints "up"
-//   locked_memory lock FILE
+//   locked_memory serve DIRECTORY taken|untaken|unflushed|program
+//       mounts such a file system there; prints "up"
+//   locked_memory lock FILE [MORE]
+//       so many more processes share that memory; prints the pids of all
 //
-// Where the request for the page is taken, not even KILL ends who waits for it; untaken it does. Unflushed, nor does it end who
-// closes a file of it.
+// The file system has a file "page". Where the request for the page is taken, not even KILL ends who waits for it; untaken it
+// does. Unflushed, nor does it end who closes a file of it. Or a file "program", of which only the first page comes: who
+// executes it has a new memory and never anything in it.
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,17 +46,19 @@ void reply(int device, std::uint64_t request, int error, const void* body = null
   if (::write(device, answer.data(), answer.size()) < 0) std::perror("write to /dev/fuse");
 }
 
+constexpr std::size_t program_size = 1u << 24;   // longer than ours is: what is behind it is never asked for
+
 fuse_attr attributes(std::uint64_t node) {
   fuse_attr about{};
   about.ino = node;
   about.nlink = 1;
   about.blksize = page_size;
-  about.mode = node == the_root ? S_IFDIR | 0755 : S_IFREG | 0644;
-  about.size = node == the_root ? 0 : page_size;
+  about.mode = node == the_root ? S_IFDIR | 0755 : S_IFREG | 0755;
+  about.size = node == the_root ? 0 : program_size;
   return about;
 }
 
-void answer(int device, const fuse_in_header& request) {
+void answer(int device, const fuse_in_header& request, bool is_program) {
   constexpr std::uint64_t for_ever = 1u << 30;
   switch (request.opcode) {
     case FUSE_INIT: {
@@ -79,7 +86,14 @@ void answer(int device, const fuse_in_header& request) {
       fuse_open_out out{};
       return reply(device, request.unique, 0, &out, sizeof out);
     }
-    case FUSE_READ:
+    case FUSE_READ: {
+      if (!is_program) return;
+      char first[page_size];
+      const int ours = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+      if (::read(ours, first, sizeof first) != sizeof first) fail("/proc/self/exe");
+      ::close(ours);
+      return reply(device, request.unique, 0, first, sizeof first);
+    }
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
     case FUSE_INTERRUPT: return;
@@ -90,7 +104,8 @@ void answer(int device, const fuse_in_header& request) {
   }
 }
 
-int serve(const char* directory, bool takes_all, bool flushes) {
+int serve(const char* directory, const std::string& how) {
+  const bool takes_all = how == "taken" || how == "unflushed", flushes = how != "unflushed", is_program = how == "program";
   const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
   if (device < 0) fail("/dev/fuse");
   const std::string options = "fd=" + std::to_string(device) + ",rootmode=40000,user_id=0,group_id=0,allow_other";
@@ -104,25 +119,39 @@ int serve(const char* directory, bool takes_all, bool flushes) {
     if (size < 0) return 0;                      // unmounted
     fuse_in_header header;
     std::memcpy(&header, request.data(), sizeof header);
-    if (flushes || header.opcode != FUSE_FLUSH) answer(device, header);
-    closed = header.opcode == FUSE_FLUSH;
+    if (flushes || header.opcode != FUSE_FLUSH) answer(device, header, is_program);
+    closed = header.opcode == (is_program ? FUSE_GETXATTR : FUSE_FLUSH);   // of its capabilities, behind the first page
   }
   for (;;) ::pause();
 }
 
-int lock(const char* path) {
+int wait_for_end(void*) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) ::pause();
+}
+
+int lock(const char* path, int more) {
   const int file = ::open(path, O_RDONLY | O_CLOEXEC), memory = ::open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   if (file < 0 || memory < 0) fail(path);
   void* page = ::mmap(nullptr, page_size, PROT_READ, MAP_SHARED, file, 0);
   if (page == MAP_FAILED) fail("mmap");
   ::close(file);                                 // now: the end of the process would wait for an answer
+  constexpr std::size_t stack = 4 * page_size;
+  std::vector<char> stacks(stack * static_cast<std::size_t>(more));
+  for (std::size_t end = stack; end <= stacks.size(); end += stack) {
+    const pid_t pid = ::clone(wait_for_end, stacks.data() + end, CLONE_VM | SIGCHLD, nullptr);
+    if (pid < 0) fail("clone");
+    std::printf("%d\n", static_cast<int>(pid));
+  }
+  std::printf("%d\n", static_cast<int>(::getpid()));
+  std::fflush(stdout);
   std::thread reader([&] {
     char byte;
     if (::pread(memory, &byte, 1, static_cast<off_t>(reinterpret_cast<std::uintptr_t>(page))) < 0) fail("/proc/self/mem");
   });
   for (;;) {                                     // until it waits for the reader
-    void* more = ::mmap(nullptr, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ::munmap(more, page_size);
+    void* another = ::mmap(nullptr, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ::munmap(another, page_size);
   }
 }
 
@@ -130,11 +159,9 @@ int lock(const char* path) {
 
 int main(int count, char** words) {
   const std::string what = count > 1 ? words[1] : "";
-  if (what == "serve" && count == 4) {
-    const std::string how = words[3];
-    return serve(words[2], how != "untaken", how != "unflushed");
-  }
-  if (what == "lock" && count == 3) return lock(words[2]);
-  std::fputs("usage: locked_memory serve DIRECTORY taken|untaken|unflushed | lock FILE\n", stderr);
+  if (what == "serve" && count == 4) return serve(words[2], words[3]);
+  if (what == "lock" && count == 3) return lock(words[2], 0);
+  if (what == "lock" && count == 4) return lock(words[2], std::atoi(words[3]));
+  std::fputs("usage: locked_memory serve DIRECTORY taken|untaken|unflushed|program | lock FILE [MORE]\n", stderr);
   return 2;
 }

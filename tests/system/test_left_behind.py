@@ -201,6 +201,21 @@ def test_who_keeps_a_lock_of_its_own_by_a_name_like_a_lane_s_is_named_and_ended(
 
 
 @pytest.mark.parametrize("how", ["run", "map"])
+@pytest.mark.parametrize("mark", ["", "x", "1.0.1.0123456789abcdef@0123456789abcdef@/nowhere"])
+def test_what_shows_the_claim_is_ended_whatever_mark_of_a_task_it_has(queue, tmp_path, how, mark):
+    """No task of the queue shows it."""
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    command = ["sh", "-c", f"THOLE_TASK={mark} exec {sys.executable} daemon.py"]
+    end = ["sh", ":::", "1"] if how == "map" else []
+    with killed_at_the_end(tmp_path / "daemon"):
+        done = subprocess.run([THOLE, how, "--on", "0", *command, *end], env=queue.environment, cwd=tmp_path, timeout=60,
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        left = (tmp_path / "daemon").read_text()
+        assert done.returncode == 0 and f"{left} sleep 1000" in done.stderr, done.stderr
+        assert gone(int(left))
+
+
+@pytest.mark.parametrize("how", ["run", "map"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_goes_on_whose_runner_was_started_below_and_killed(queue, tmp_path, how, number):
     """Its lane is left to the supervisor, and is no part of what the command has left behind."""

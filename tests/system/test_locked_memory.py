@@ -7,8 +7,10 @@ Alone: whatever else looks at all processes (ps) hangs while there is one."""
 import contextlib
 import os
 import pathlib
+import shlex
 import shutil
 import signal
+import time
 
 import pytest
 
@@ -47,12 +49,17 @@ class Locked:
                 finally:
                     server.kill(signal.SIGKILL)
 
-    def words(self):
-        return [self.program, "lock", str(self.mount / "page")]
+    def words(self, more=0):
+        return [self.program, "lock", str(self.mount / "page"), str(more)]
 
-    def leaves_one(self, then):
+    def leaves_one(self, then, words=None):
         """A command that starts one with a session of its own, as daemons have."""
-        return ["sh", "-c", f"setsid {' '.join(self.words())} & echo $! > {self.pid_file}; {then}"]
+        start = f"setsid {shlex.join(map(str, words or self.words()))} > /dev/null 2>&1"
+        return ["sh", "-c", f"{start} & echo $! > {self.pid_file}; {then}"]
+
+    def with_child_from_before(self, words):
+        """A script that has started something, which goes on until `thole` has ended, and becomes thole by exec."""
+        return ["sh", "-c", f"( exec tail --pid=$$ -f /dev/null ) & exec {shlex.join(map(str, words))}"]
 
     def states(self, pid):
         """Of its threads."""
@@ -63,6 +70,10 @@ class Locked:
         """One thread waits for the page, and one for the lock (D): neither runs."""
         states = self.states(pid) + self.states(pid)
         return len(states) == 4 and set(states) <= {"S", "D"} and "D" in states
+
+    def is_at_exec(self, pid):
+        """It has its new name, as it gets it with its new memory, and never gets the rest of its program."""
+        return "(program)" in pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
 
     def left(self):
         """The pid of the one that a command has left, once its memory is locked."""
@@ -111,6 +122,79 @@ def test_one_that_a_command_has_left_is_named_and_ended(lab, locked, verb):  # n
         assert started.wait() == 0
         assert gone(pid)
         assert lab.thole("bob", "run", "-g", "4", "--no-wait", "--", "true").returncode == 0, "its GPU is free"
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+@pytest.mark.parametrize("verb", ["run", "map"])
+@pytest.mark.parametrize("how", ["locked", "at its exec", "without threads"])
+def test_what_cannot_be_told_of_is_of_the_claim_in_which_it_began(lab, locked, verb, how):  # noqa: F811
+    """Where there were children before, what shows no claim is left alone. It is not known what this one shows."""
+    at_exec = how == "at its exec"
+    command = locked.leaves_one(f"read word < {locked.gate}", [locked.mount / "program"] if at_exec else None)
+    words = [lab.program, verb, "--on", "1", "--", *command, *(["sh", ":::", "item"] if verb == "map" else [])]
+    if how != "without threads":
+        words = locked.with_child_from_before(words)
+    with locked.served("program" if at_exec else "untaken", "alice", *words) as started:
+        pid = int(eventually(lambda: locked.pid_file.read_text().strip(), "it has begun"))
+        eventually(lambda: locked.is_at_exec(pid) if at_exec else locked.is_locked(pid), "it is there")
+        if how == "without threads":
+            lab.run("alice", "prlimit", f"--pid={supervisor_of(started)}", "--nproc=1:1", check=True)
+        locked.gate.write_text("\n")
+        started.process.wait(LIMIT)
+        told = started.process.stderr.read().decode()
+        assert started.process.returncode == 0 and f"{pid} {'program' if at_exec else PROGRAM}" in told, told
+        assert gone(pid)
+        assert lab.thole("bob", "run", "-g", "4", "--no-wait", "--", "true").returncode == 0, "its GPU is free"
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_a_crowd_of_them_costs_a_look_little_more_than_some(lab, locked):  # noqa: F811
+    crowd = 256
+    took = {}
+    with locked.served("taken", "mallory", *locked.words(crowd - 1)) as process:
+        pids = [int(process.line()) for _ in range(crowd)]
+        eventually(lambda: locked.is_locked(pids[-1]), "their memory is locked")
+        for pid in pids:
+            (lab.driver.root / f"proc/{pid}").symlink_to(f"/proc/{pid}")
+        for number in (8, crowd):
+            lab.driver.configure("gpus 4", *(f"gpu 0 process compute {pid} 10" for pid in pids[-number:]))
+            begun = time.monotonic()
+            lab.thole("alice", "status", timeout=LIMIT, check=True)
+            took[number] = time.monotonic() - begun
+    assert took[crowd] < 2 * took[8], took
+
+
+UNLOADS = """
+import _ctypes, ctypes, os, sys, threading
+lib = ctypes.CDLL(os.environ["THOLE_LIBRARY"])
+lib.thole_open.restype = lib.thole_snapshot.restype = ctypes.c_void_p
+lib.thole_snapshot.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+lib.thole_close.argtypes = [ctypes.c_void_p]
+machine = lib.thole_open(None, None)
+assert lib.thole_snapshot(machine, None)
+lib.thole_close(machine)
+threads = lambda: len(os.listdir("/proc/self/task"))
+assert threads() > 1, "one waits for that memory"
+_ctypes.dlclose(lib._handle)
+print("up")
+sys.stdin.readline()
+while threads() > 1: pass
+print("lives")
+"""
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_a_program_may_unload_the_library_while_one_is_waited_for(lab, locked):  # noqa: F811
+    with contextlib.ExitStack() as host:
+        with locked.served("taken", "mallory", *locked.words()) as process:
+            pid = supervisor_of(process)
+            eventually(lambda: locked.is_locked(pid), "its memory is locked")
+            (lab.driver.root / f"proc/{pid}").symlink_to(f"/proc/{pid}")
+            lab.driver.configure("gpus 4", f"gpu 0 process compute {pid} 1000")
+            program = host.enter_context(lab.start_python("alice", UNLOADS))
+        program.write("\n")
+        assert program.line() == "lives", program.process.stderr.read().decode()
+        assert program.wait() == 0
 
 
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)

@@ -20,6 +20,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
+#include "host/process/left_to_us.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {

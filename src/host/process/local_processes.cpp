@@ -6,9 +6,9 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <vector>
 
 #include "host/process/spawn.hpp"
-#include "host/process/supervise.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -37,7 +37,7 @@ void LocalProcesses::check_program(const port::ProcessSpec& spec) const {
 pid_t LocalProcesses::start(const port::ProcessSpec& spec) {
   Launch launch(spec, inherited_);
   witness_.reset();
-  strangers_ = children_now();
+  before_ = {children_now(), ticks_now()};
   auto blocked = std::make_unique<AllSignalsBlocked>();
   ::signal(SIGCHLD, SIG_DFL);               // ignored, the kernel would keep the command's status from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);       // before it can leave anything behind
@@ -52,7 +52,7 @@ port::Ended LocalProcesses::supervise(pid_t pid, const port::SupervisePolicy& po
   if (!blocked_) blocked_ = std::make_unique<AllSignalsBlocked>();
   if (!witness_) witness_ = std::make_unique<Witness>();
   if (!cgroup_) cgroup_ = std::make_unique<JobCgroup>();
-  auto ended = supervise_command(pid, policy, inherited_, strangers_, *witness_, *cgroup_);
+  auto ended = supervise_command(pid, policy, inherited_, before_, *witness_, *cgroup_);
   cgroup_->remove();
   blocked_.reset();
   return ended;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "host/process/job_cgroup.hpp"
 #include "host/process/signals.hpp"
+#include "host/process/supervise.hpp"
 #include "host/process/witness.hpp"
 #include "port/processes.hpp"
 
@@ -25,7 +25,7 @@ class LocalProcesses : public port::Processes {
  private:
   InheritedSignals inherited_;
   std::unique_ptr<AllSignalsBlocked> blocked_;  // from start to the end of supervise
-  std::vector<pid_t> strangers_;                // children from before start
+  FromBefore before_;                           // of start
   std::unique_ptr<JobCgroup> cgroup_;           // of the command, where it has one of its own
   std::unique_ptr<Witness> witness_;            // outlives supervise, so that its death is not waited for before we end
 };

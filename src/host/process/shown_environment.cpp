@@ -67,6 +67,7 @@ ShownEnvironment environment_of_first(pid_t pid) {
     if (at_exec++ == 0 && !waits.may_wait(std::chrono::steady_clock::now())) most_at_exec = looks_at_crowd;
     if (layout->code <= hidden_code) ::usleep(1000);
   }
+  if (at_exec >= most_at_exec) environment.why = ETIMEDOUT;
   if (at_exec > 0) waits.has_waited(std::chrono::steady_clock::now() - begun);
   return environment;
 }
@@ -77,16 +78,17 @@ bool carries_mark(pid_t pid, const std::string& mark) {
   return environment_of(pid).look_for("THOLE_TASK=" + mark) == Word::there;
 }
 
-std::string claim_of(pid_t pid) { return environment_of(pid).word("THOLE_CLAIM="); }
-
 std::string ShownEnvironment::word(std::string_view name) const {
   for (std::string_view word : split(words, '\0'))
     if (word.starts_with(name)) return std::string(word.substr(name.size()));
   return "";
 }
 
+// But of one that has ended.
+bool ShownEnvironment::is_untold() const { return why != 0 && why != ENOENT && why != ESRCH; }
+
 Word ShownEnvironment::look_for(std::string_view beginning) const {
-  if (why == EACCES || why == EPERM || why == ETIMEDOUT) return Word::untold;
+  if (is_untold()) return Word::untold;
   for (auto at = words.find(beginning); at != std::string::npos; at = words.find(beginning, at + 1))
     if (at == 0 || words[at - 1] == '\0') return Word::there;
   return Word::missing;
@@ -109,29 +111,29 @@ std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user, pid
   const auto is_within = [&](std::string_view word) {   // "outer/inner": in both
     return word.starts_with(name) && fmt::format("/{}/", word.substr(name.size())).find(part) != std::string::npos;
   };
-  std::vector<ProcessStat> found, locked;
+  std::vector<ProcessStat> found, untold;
   std::set<pid_t> within;
   if (keeper > 0) within.insert(keeper);
   for (const pid_t pid : all_pids()) {
     if (user_of(pid) != user) continue;
     const ShownEnvironment shown = environment_of(pid);
     const bool is_inside = std::ranges::any_of(split(shown.words, '\0'), is_within);
-    if (!is_inside && shown.why != ETIMEDOUT) continue;
+    if (!is_inside && !shown.is_untold()) continue;
     auto process = read_process(pid);
     if (!process || is_ended_state(process->state)) continue;
     if (is_inside) within.insert(pid);
-    (is_inside ? found : locked).push_back(std::move(*process));
+    (is_inside ? found : untold).push_back(std::move(*process));
   }
   for (bool more = true; more;) {
-    const auto rest = std::ranges::stable_partition(locked, [&](const ProcessStat& process) {
-      return !within.contains(process.parent) && !within.contains(process.group);
+    const auto rest = std::ranges::stable_partition(untold, [&](const ProcessStat& process) {
+      return !within.contains(process.parent) && !within.contains(process.group) && !within.contains(::getsid(process.pid));
     });
     more = !rest.empty();
     for (ProcessStat& process : rest) {
       within.insert(process.pid);
       found.push_back(std::move(process));
     }
-    locked.erase(rest.begin(), rest.end());
+    untold.erase(rest.begin(), rest.end());
   }
   return found;
 }

@@ -11,12 +11,14 @@
 
 namespace thole::host {
 
-// What it was started with. `untold`: it lives, and its environment is closed to us, or its memory is locked (ETIMEDOUT).
+// What it was started with. `untold`: it may live, and what it shows cannot be told: its environment is closed to us, its
+// memory is locked, or it is at its execve(2) for longer than is waited for (both ETIMEDOUT).
 enum class Word { there, missing, untold };
 struct ShownEnvironment {
   std::string words;                 // each with its end
   int why = 0;                       // the errno for which they are not told; 0: these are all
 
+  bool is_untold() const;
   Word look_for(std::string_view beginning) const;   // a word that begins so
   std::string word(std::string_view name) const;     // behind "NAME="; empty where there is none
 };
@@ -26,10 +28,7 @@ ShownEnvironment environment_of(pid_t pid);
 bool carries_mark(pid_t pid, const std::string& mark);
 
 // Processes of this user that were started within this claim: THOLE_CLAIM says so in their environment. Of whom nothing can be
-// told (MemoryFile), those whose parent or process group is of it, or the claim's keeper (0: nobody).
+// told, those whose parent, process group or session is of it, or the claim's keeper (0: nobody).
 std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user, pid_t keeper);
-
-// The claim in which it was started (THOLE_CLAIM); empty where it shows none.
-std::string claim_of(pid_t pid);
 
 }  // namespace thole::host

@@ -89,6 +89,19 @@ void freeze(const std::function<std::vector<ProcessStat>()>& look) {
   for (int looks = 0; looks < 10 && !stopping.look(look()); ++looks) {}
 }
 
+void GroupsBelow::saw(const std::vector<ProcessStat>& picture, const std::vector<ProcessStat>& others) {
+  for (const ProcessStat& process : picture) groups_.insert(process.group);
+  for (const ProcessStat& process : others) of_others_.insert(process.group);
+}
+
+// As long as a child of ours has not been waited for, its group's number is nobody else's.
+void GroupsBelow::kill() const {
+  for (const pid_t child : listed_children().value_or(std::vector<pid_t>{})) {
+    const pid_t group = ::getpgid(child);
+    if (group > 1 && group != ::getpgrp() && groups_.contains(group) && !of_others_.contains(group)) ::kill(-group, SIGKILL);
+  }
+}
+
 bool Stopping::look(const std::vector<ProcessStat>& picture) {
   const auto is_stopped = [](const ProcessStat& process) { return process.state == 'T' || process.state == 't'; };
   // Whoever waits in vfork() for a stopped child cannot stop itself, and cannot go on either.

@@ -57,6 +57,18 @@ class Stopping {
 // Stops what each look finds, for at most ten looks: what can be stopped has stopped then, and can be killed.
 void freeze(const std::function<std::vector<ProcessStat>()>& look);
 
+// The process groups of what lives below us, to be killed as one: who forks on without end, each time ending before he is read,
+// is in the same group all the time, and in that no fork comes between.
+class GroupsBelow {
+ public:
+  // One picture: those who are to be killed, and the others below us. No group is killed that any of these is in, nor ours.
+  void saw(const std::vector<ProcessStat>& picture, const std::vector<ProcessStat>& others);
+  void kill() const;
+
+ private:
+  std::set<pid_t> groups_, of_others_;
+};
+
 // Each process is told of once, as "pid command".
 class ToldOnce {
  public:

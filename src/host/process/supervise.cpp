@@ -8,12 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
-#include "host/process/shown_environment.hpp"
+#include "host/process/left_to_us.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 
@@ -25,7 +26,7 @@ using std::chrono::steady_clock;
 class Supervisor {
  public:
   Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-             const std::vector<pid_t>& strangers, Witness& witness, JobCgroup& cgroup);
+             const FromBefore& before, Witness& witness, JobCgroup& cgroup);
   port::Ended run();
 
  private:
@@ -48,9 +49,10 @@ class Supervisor {
   void leave_unseen();
   void next_step_against_rest();
   void kill_rest();
-  bool is_spared(pid_t child) const;
+  bool is_of_a_lane(pid_t child) const;
+  bool is_spared(const ProcessStat& child) const;
   void tell_spared() const;
-  std::vector<ProcessStat> tree() const;
+  std::vector<ProcessStat> tree(std::vector<ProcessStat>* others = nullptr) const;
   void signal_these(const std::vector<ProcessStat>& processes, int signal, pid_t whole = 0);
   void say_ending(pid_t pid, std::optional<SteadyTime> killed) const;
 
@@ -59,6 +61,7 @@ class Supervisor {
   const InheritedSignals& inherited_;
   std::vector<pid_t> strangers_;         // children that were there before the command, until they have ended
   const bool had_strangers_ = !strangers_.empty() || ::getpid() == 1;   // the first of a container gets everybody's orphans
+  const std::uint64_t since_;            // what was started earlier is none of the command's
   Fd signals_;
   Witness& witness_;
   JobCgroup& cgroup_;
@@ -72,8 +75,9 @@ class Supervisor {
 };
 
 Supervisor::Supervisor(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                       const std::vector<pid_t>& strangers, Witness& witness, JobCgroup& cgroup)
-    : command_(command), policy_(policy), inherited_(inherited), strangers_(strangers), witness_(witness), cgroup_(cgroup) {
+                       const FromBefore& before, Witness& witness, JobCgroup& cgroup)
+    : command_(command), policy_(policy), inherited_(inherited), strangers_(before.children), since_(before.ticks),
+      witness_(witness), cgroup_(cgroup) {
   sigset_t watched;
   sigfillset(&watched);
   for (int signal = 1; signal <= SIGRTMAX; ++signal)
@@ -246,8 +250,14 @@ bool Supervisor::is_childless() const {
   const auto children = listed_children();
   if (!children) return tree().empty();
   return std::ranges::all_of(*children, [&](pid_t child) {
-    return child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end() || is_of_a_queue(child) ||
-           is_of_a_lost_lane(child) || is_spared(child);
+    if (child == witness_.pid() || std::ranges::find(strangers_, child) != strangers_.end() || is_of_a_queue(child) ||
+        is_of_a_lane(child))
+      return true;
+    if (!had_strangers_) return false;
+    ProcessStat hidden;
+    hidden.pid = child;
+    hidden.hidden = true;
+    return is_spared(read_process(child).value_or(hidden));
   });
 }
 
@@ -289,10 +299,17 @@ void Supervisor::next_step_against_rest() {
   else reap();
 }
 
-// What is not in the cgroup is frozen first, so that nothing can fork while it is being found.
+// What is not in the cgroup is frozen first, so that nothing can fork while it is being found; what is not found all the same
+// has a group.
 void Supervisor::kill_rest() {
   cgroup_.kill();
-  freeze([this] { return tree(); });
+  GroupsBelow groups;
+  freeze([&] {
+    std::vector<ProcessStat> others, its = tree(&others);
+    groups.saw(its, others);
+    return its;
+  });
+  groups.kill();
   signal_these(tree(), SIGKILL);
 }
 
@@ -300,26 +317,28 @@ void Supervisor::signal_these(const std::vector<ProcessStat>& processes, int sig
   out_of_reach_.tell(signal_all(processes, signal, whole), policy_.on_out_of_reach);
 }
 
+bool Supervisor::is_of_a_lane(pid_t child) const { return is_of_a_lost_lane(child, {&policy_.claim, 1}); }
+
 // What a shell has started that has become us by exec leaves us its children as the command does; so does who enters a
 // container whose first process we are.
-bool Supervisor::is_spared(pid_t child) const {
+bool Supervisor::is_spared(const ProcessStat& child) const {
   if (!had_strangers_ || policy_.claim.empty()) return false;
-  const std::string shown = claim_of(child);
-  return shown != policy_.claim && !shown.starts_with(policy_.claim + "/");
+  const Origin origin = origin_of(child, since_);
+  return !origin.may_be_ours && !is_within(origin.claim, policy_.claim);
 }
 
 void Supervisor::tell_spared() const {
   if (!had_strangers_ || !policy_.on_spared) return;
   std::vector<std::string> words;
   for (const ProcessStat& process : our_descendants())
-    if (process.parent == ::getpid() && process.pid != witness_.pid() && is_spared(process.pid) &&
-        std::ranges::find(strangers_, process.pid) == strangers_.end() && !is_of_a_lost_lane(process.pid))
+    if (process.parent == ::getpid() && process.pid != witness_.pid() && is_spared(process) &&
+        std::ranges::find(strangers_, process.pid) == strangers_.end() && !is_of_a_lane(process.pid))
       words.push_back(describe_process(process));
   if (!words.empty()) policy_.on_spared(words);
 }
 
-// Our descendants but for the witness and those who are not the command's.
-std::vector<ProcessStat> Supervisor::tree() const {
+// Our descendants but for the witness and those who are not the command's (`others`).
+std::vector<ProcessStat> Supervisor::tree(std::vector<ProcessStat>* others) const {
   std::vector<pid_t> apart = strangers_;
   apart.push_back(witness_.pid());
   const pid_t command = phase_ == Phase::running ? command_ : 0;
@@ -328,9 +347,10 @@ std::vector<ProcessStat> Supervisor::tree() const {
     const bool is_apart = std::ranges::find(apart, process.pid) != apart.end() ||
                           std::ranges::find(apart, process.parent) != apart.end() ||
                           (process.parent == ::getpid() && process.pid != command &&
-                           (is_of_a_lost_lane(process.pid) || is_spared(process.pid)));
+                           (is_of_a_lane(process.pid) || is_spared(process)));
     if (is_apart) apart.push_back(process.pid);
-    else ours.push_back(std::move(process));
+    if (!is_apart) ours.push_back(std::move(process));
+    else if (others) others->push_back(std::move(process));
   }
   return ours;
 }
@@ -338,8 +358,8 @@ std::vector<ProcessStat> Supervisor::tree() const {
 }  // namespace
 
 port::Ended supervise_command(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                              const std::vector<pid_t>& strangers, Witness& witness, JobCgroup& cgroup) {
-  return Supervisor(command, policy, inherited, strangers, witness, cgroup).run();
+                              const FromBefore& before, Witness& witness, JobCgroup& cgroup) {
+  return Supervisor(command, policy, inherited, before, witness, cgroup).run();
 }
 
 }  // namespace thole::host

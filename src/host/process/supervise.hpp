@@ -11,6 +11,9 @@
 // (job_cgroup.hpp). A supervisor that is itself stopped enforces nothing.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <vector>
 
 #include "host/process/job_cgroup.hpp"
@@ -20,9 +23,14 @@
 
 namespace thole::host {
 
-// `strangers`: children of ours from before the command (an abandoned probe); they are left alone. All signals must be blocked.
-// The witness is dismissed when the command has ended.
+// What was there before the command.
+struct FromBefore {
+  std::vector<pid_t> children;       // of ours (an abandoned probe): they are left alone
+  std::uint64_t ticks = 0;           // ticks_now() then
+};
+
+// All signals must be blocked. The witness is dismissed when the command has ended.
 port::Ended supervise_command(pid_t command, const port::SupervisePolicy& policy, const InheritedSignals& inherited,
-                              const std::vector<pid_t>& strangers, Witness& witness, JobCgroup& cgroup);
+                              const FromBefore& before, Witness& witness, JobCgroup& cgroup);
 
 }  // namespace thole::host

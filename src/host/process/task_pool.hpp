@@ -99,9 +99,10 @@ class EpollPool : public port::TaskPool {
   struct Stray {
     ProcessStat process;
     std::string claim;                           // that it shows, or its parent does; empty: none
+    bool may_be_spared = false;                  // where it shows none of our claims: others may have left it
   };
-  std::vector<Stray> left_behind() const;
-  std::vector<ProcessStat> strays_of(const port::Whose& whose) const;
+  std::vector<Stray> left_behind(std::vector<ProcessStat>* of_tasks = nullptr) const;
+  std::vector<ProcessStat> strays_of(const port::Whose& whose, std::vector<ProcessStat>* others = nullptr) const;
   bool lives_unlisted() const;
 
   const InheritedSignals& inherited_;
@@ -119,6 +120,8 @@ class EpollPool : public port::TaskPool {
   // Children that are not ours to end: that were there before (those of a shell that has become us by exec), or are given up.
   std::vector<pid_t> strangers_ = listed_children().value_or(std::vector<pid_t>{});
   const bool had_strangers_;
+  const std::uint64_t since_ = ticks_now();      // what was started earlier is of no task
+  std::vector<std::string> claims_;              // that were asked for last
 };
 
 }  // namespace thole::host

@@ -8,20 +8,12 @@
 #include <utility>
 
 #include "host/process/helpers.hpp"
-#include "host/process/shown_environment.hpp"
+#include "host/process/left_to_us.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/task_pool.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
-namespace {
-
-// The claim itself, or one that was made inside it.
-bool is_within(const std::string& shown, const std::string& claim) {
-  return !claim.empty() && (shown == claim || shown.starts_with(claim + "/"));
-}
-
-}  // namespace
 
 // Who has ended may give his number to another.
 EpollPool::Reaped EpollPool::reap(idtype_t of, pid_t number) {
@@ -44,7 +36,7 @@ bool EpollPool::has_other_children() {
     std::optional<std::vector<pid_t>> children = listed_children();
     if (!children || is_helper_starting()) return true;
     std::erase_if(*children, [&](pid_t child) {
-      return is_command(child) || is_helper(child) || is_of_a_queue(child) || is_of_a_lost_lane(child);
+      return is_command(child) || is_helper(child) || is_of_a_queue(child) || is_of_a_lost_lane(child, claims_);
     });
     if (children->empty()) return false;
     bool others = false;
@@ -59,24 +51,34 @@ bool EpollPool::has_other_children() {
   return true;
 }
 
-// Whoever shows no claim, which a program may have wiped out, is of the one that its parent is of.
-std::vector<EpollPool::Stray> EpollPool::left_behind() const {
+// Whoever shows no claim, which a program may have wiped out, is of the one that its parent is of. Where children were there
+// before us it may be theirs, unless what it shows cannot be told: then it is as if there had been none.
+std::vector<EpollPool::Stray> EpollPool::left_behind(std::vector<ProcessStat>* of_tasks) const {
   std::vector<Stray> left;
-  std::map<pid_t, bool> of_tasks;                // parents come before children
-  std::map<pid_t, std::string> claims;
+  std::map<pid_t, bool> others;                // parents come before children
+  std::map<pid_t, Stray> known;
   for (auto& process : our_descendants()) {
     const auto runs = [&](const auto& place) {
       return place && place->pid > 0 && (process.pid == place->pid || process.group == place->pid);
     };
-    const bool of_task = of_tasks[process.parent] || std::ranges::any_of(places_, runs) ||
+    const bool of_task = others[process.parent] || std::ranges::any_of(places_, runs) ||
                          std::ranges::find(strangers_, process.pid) != strangers_.end() ||
-                         (process.parent == ::getpid() && is_of_a_lost_lane(process.pid));
-    of_tasks[process.pid] = of_task;
-    if (of_task) continue;
-    std::string claim = process.hidden ? std::string() : claim_of(process.pid);
-    if (claim.empty()) claim = claims[process.parent];
-    claims[process.pid] = claim;
-    left.push_back({std::move(process), std::move(claim)});
+                         (process.parent == ::getpid() && is_of_a_lost_lane(process.pid, claims_));
+    others[process.pid] = of_task;
+    if (of_task) {
+      if (of_tasks) of_tasks->push_back(std::move(process));
+      continue;
+    }
+    Origin origin = origin_of(process, since_);
+    const auto parent = known.find(process.parent);
+    const bool spared = had_strangers_ && !origin.may_be_ours;
+    Stray stray{std::move(process), std::move(origin.claim), spared};
+    if (stray.claim.empty() && parent != known.end()) {
+      stray.claim = parent->second.claim;
+      stray.may_be_spared = parent->second.may_be_spared;
+    }
+    known[stray.process.pid] = stray;
+    left.push_back(std::move(stray));
   }
   return left;
 }
@@ -88,6 +90,7 @@ bool EpollPool::lives_unlisted() const {
 }
 
 port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
+  claims_ = claims;
   port::Strays strays;
   bool left = has_other_children();
   if (left) {
@@ -95,9 +98,9 @@ port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
     for (const Stray& stray : found) {
       const auto its = std::ranges::find_if(claims, [&](const std::string& claim) { return is_within(stray.claim, claim); });
       if (its != claims.end()) strays.of[*its].push_back(describe_process(stray.process));
-      else if (had_strangers_) std::ranges::copy(spared_.new_ones({stray.process}), std::back_inserter(strays.spared));
+      else if (stray.may_be_spared) std::ranges::copy(spared_.new_ones({stray.process}), std::back_inserter(strays.spared));
       else strays.nobodys.push_back(describe_process(stray.process));
-      strays.unknown = strays.unknown || (stray.claim.empty() && !had_strangers_);
+      strays.unknown = strays.unknown || (stray.claim.empty() && !stray.may_be_spared);
     }
     if (found.empty() && groups_left_ == 0) strays.unknown = left = listed_children() ? has_other_children() : lives_unlisted();
   }
@@ -105,27 +108,33 @@ port::Strays EpollPool::strays(const std::vector<std::string>& claims) {
   return strays;
 }
 
-std::vector<ProcessStat> EpollPool::strays_of(const port::Whose& whose) const {
+std::vector<ProcessStat> EpollPool::strays_of(const port::Whose& whose, std::vector<ProcessStat>* others) const {
   std::vector<ProcessStat> its;
-  for (Stray& stray : left_behind()) {
+  for (Stray& stray : left_behind(others)) {
     const auto shows = [&](const std::string& claim) { return is_within(stray.claim, claim); };
-    if (whose.claim.empty() ? std::ranges::none_of(whose.apart, shows) : shows(whose.claim))
-      its.push_back(std::move(stray.process));
+    const bool nobodys = !stray.may_be_spared && std::ranges::none_of(whose.apart, shows);
+    if (whose.claim.empty() ? nobodys : shows(whose.claim)) its.push_back(std::move(stray.process));
+    else if (others) others->push_back(std::move(stray.process));
   }
   return its;
 }
 
 // What may fork meanwhile is stopped before it is killed.
 std::vector<std::string> EpollPool::end_strays(const port::Whose& whose, int signal) {
-  if (is_helper_starting() || (whose.claim.empty() && had_strangers_)) return {};
-  const auto look = [&] { return strays_of(whose); };
-  if (signal == SIGKILL) freeze(look);
-  return out_of_reach_.new_ones(signal_all(look(), signal));
+  if (is_helper_starting()) return {};
+  GroupsBelow groups;
+  if (signal == SIGKILL)
+    freeze([&] {
+      std::vector<ProcessStat> others, its = strays_of(whose, &others);
+      groups.saw(its, others);
+      return its;
+    });
+  groups.kill();
+  return out_of_reach_.new_ones(signal_all(strays_of(whose), signal));
 }
 
 // As children, whose numbers are nobody else's before they are waited for; the others are below one of these.
 void EpollPool::give_up_strays(const port::Whose& whose) {
-  if (whose.claim.empty() && had_strangers_) return;
   for (const ProcessStat& process : strays_of(whose))
     if (process.parent == ::getpid()) strangers_.push_back(process.pid);
 }

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -24,7 +24,6 @@
 #include "host/process/helpers.hpp"
 #include "host/process/memory_file.hpp"
 #include "host/process/open_files.hpp"
-#include "host/process/shown_environment.hpp"
 
 namespace thole::host {
 namespace {
@@ -254,6 +253,14 @@ std::uint64_t start_for_all(const ProcessStat& process) {
   return process.start_ticks > round / 2 ? start - round : start;
 }
 
+std::uint64_t ticks_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  const auto per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  const auto seconds = static_cast<std::uint64_t>(now.tv_sec), rest = static_cast<std::uint64_t>(now.tv_nsec);
+  return seconds * per_second + rest * per_second / 1'000'000'000;
+}
+
 bool is_same_start(std::uint64_t one, std::uint64_t other) { return one - other + 1 <= 2; }   // also where that wraps round
 
 std::string directory_behind_ended_first(pid_t pid, int* why) {
@@ -332,15 +339,6 @@ bool is_of_a_queue(const ProcessStat& process) {
       its.stx_dev_major == ours.stx_dev_major && its.stx_dev_minor == ours.stx_dev_minor)
     return true;
   return runner ? keeps_runner_lock(process.pid) : keeps_lane_lock(process.pid);
-}
-
-bool is_of_a_lost_lane(pid_t pid) {
-  if (!proc_numbers_are_ours()) return false;
-  const std::string name = "THOLE_TASK=";
-  const char* ours = std::getenv("THOLE_TASK");
-  const ShownEnvironment shown = environment_of(pid);
-  if (shown.look_for(name) == Word::there && !(ours && shown.word(name) == ours)) return true;
-  return keeps_lane_lock(pid);
 }
 
 bool is_of_a_queue(pid_t child) {

@@ -56,6 +56,9 @@ std::uint64_t start_for_all(const ProcessStat& process);
 // Whether two such are the start of one process. In a time namespace that is ahead by a part of a tick they differ by one.
 bool is_same_start(std::uint64_t one, std::uint64_t other);
 
+// The ticks of now: what is started from here on has these or more (as start_ticks has them).
+std::uint64_t ticks_now();
+
 // Who has started this process, as /proc numbers them, its parent first, as far as they are shown to us.
 std::vector<pid_t> started_by();
 
@@ -96,10 +99,6 @@ void be_known_as(const char* name);
 // runner has left to us.
 bool is_of_a_queue(pid_t child);
 bool is_of_a_queue(const ProcessStat& process);
-
-// Whether it is a task of a queue, or was started by one: what a lane leaves to us that was killed. It shows the mark of a task
-// (THOLE_TASK) or keeps the lock of a lane; but for what we have inherited ourselves, as part of a task.
-bool is_of_a_lost_lane(pid_t pid);
 
 // All living descendants of this process (no zombies), parents before children. A runner that somebody below started, its
 // lanes and what runs for them are no part of them.

@@ -210,7 +210,14 @@ void LocalKeeper::name_rest(Kept& task, SteadyTime now) {
 void LocalKeeper::next_step_against_rest(Kept& task, SteadyTime now) {
   const bool first = task.step++ == 0;
   if (!first && !task.give_up) task.give_up = now + std::max(task.run.patience, port::killed_end);
-  if (!first) freeze([&] { return tree(task); });
+  GroupsBelow groups;
+  if (!first)
+    freeze([&] {
+      std::vector<ProcessStat> others, its = tree(task, &others);
+      groups.saw(its, others);
+      return its;
+    });
+  groups.kill();
   signal_these(task, tree(task), first ? SIGTERM : SIGKILL);
   task.deadline = now + (first ? task.run.patience : port::kill_again);
   if (task.give_up && now >= *task.give_up) task.phase = Phase::over;
@@ -222,8 +229,8 @@ bool LocalKeeper::is_of(const Kept& task, const ProcessStat& left_to_us) const {
   return is_alone(task) || left_to_us.group == task.group || carries_mark(left_to_us.pid, task.run.mark);
 }
 
-// Below the command, and what was left to us.
-std::vector<ProcessStat> LocalKeeper::tree(const Kept& task) const {
+// Below the command, and what was left to us. `others`: all else that is below us.
+std::vector<ProcessStat> LocalKeeper::tree(const Kept& task, std::vector<ProcessStat>* others) const {
   std::vector<ProcessStat> its;
   std::map<pid_t, bool> known;                    // parents come before children
   const pid_t us = ::getpid();
@@ -237,6 +244,7 @@ std::vector<ProcessStat> LocalKeeper::tree(const Kept& task) const {
     }
     known[process.pid] = ours;
     if (ours) its.push_back(std::move(process));
+    else if (others) others->push_back(std::move(process));
   }
   return its;
 }

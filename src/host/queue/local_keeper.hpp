@@ -59,7 +59,7 @@ class LocalKeeper : public port::TaskKeeper {
   bool is_of(const Kept& task, const ProcessStat& left_to_us) const;
   static void signal_these(Kept& task, const std::vector<ProcessStat>& processes, int signal);
   void name_rest(Kept& task, SteadyTime now);
-  std::vector<ProcessStat> tree(const Kept& task) const;   // what lives of it
+  std::vector<ProcessStat> tree(const Kept& task, std::vector<ProcessStat>* others = nullptr) const;   // what lives of it
 
   const InheritedSignals& inherited_;
   AllSignalsBlocked blocked_;

@@ -27,8 +27,10 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/process/left_to_us.hpp"
 #include "host/process/local_processes.hpp"
 #include "host/process/shown_environment.hpp"
+#include "host/process/signal_process.hpp"
 #include "host/process/spawn.hpp"
 #include "host/process/tree.hpp"
 #include "host/process/waits_for_exec.hpp"
@@ -53,6 +55,62 @@ TEST(JobEnvironment, SetsAndUnsetsOnTopOfTheCallers) {
   spec.unset = {"ROCR_VISIBLE_DEVICES", "NOT_THERE"};
   EXPECT_EQ(job_environment(base, spec), (Words{"HOME=/home/a", "CUDA=x", "odd", "CUDA_VISIBLE_DEVICES=3", "EMPTY="}));
   EXPECT_EQ(job_environment(nullptr, {}), Words{});
+}
+
+// Each of them ends at once and has left another one: whoever was read has ended, and there is always one that was not.
+TEST(GroupsBelow, EndWhoForksWithoutEnd) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  Pipe begun = make_pipe();
+  const pid_t first = ::fork();
+  if (first == 0) {
+    ::setpgid(0, 0);
+    for (static_cast<void>(write_all(begun.write.get(), "x"));;)
+      if (::fork() != 0) ::_exit(0);
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(begun.read.get(), &byte, 1), 1);
+  ProcessStat seen, other;
+  seen.pid = seen.group = first;
+  other.group = ::getpgrp();
+  GroupsBelow groups;
+  groups.saw({seen}, {other});
+  const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  bool gone = false;
+  for (groups.kill(); !gone && std::chrono::steady_clock::now() < late;)
+    gone = ::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
+  EXPECT_TRUE(gone);
+  if (!gone) ::kill(-first, SIGKILL);
+  while (::waitpid(-1, nullptr, 0) > 0) {}
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+TEST(GroupsBelow, LeaveAGroupThatOthersAreIn) {
+  const pid_t child = ::fork();
+  if (child == 0)
+    for (::setpgid(0, 0);;) ::pause();
+  ::setpgid(child, child);
+  ProcessStat seen;
+  seen.pid = seen.group = child;
+  GroupsBelow groups;
+  groups.saw({seen}, {seen});
+  groups.kill();
+  siginfo_t how{};
+  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG | WNOWAIT), 0);
+  EXPECT_EQ(how.si_pid, 0);
+  GroupsBelow alone;
+  alone.saw({seen}, {});
+  alone.kill();
+  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED), 0);
+  EXPECT_EQ(how.si_status, SIGKILL);
+}
+
+TEST(MarkOfATask, HasAForm) {
+  const std::string hash = "0123456789abcdef";
+  EXPECT_TRUE(is_mark_of_a_task("7.0.1." + hash + "@/home/a/queue"));
+  EXPECT_TRUE(is_mark_of_a_task("7.0.1." + hash + "@" + hash + "@/home/a/queue"));
+  const Words others{"", "x", "7.0." + hash + "@/q", "7.0.1." + hash, "7.0.1." + hash + "@", "7.0.1." + hash + "@q",
+                     "7.0.1.abc@/q", "7.x.1." + hash + "@/q"};
+  for (const std::string& word : others) EXPECT_FALSE(is_mark_of_a_task(word)) << word;
 }
 
 TEST(ParseProcessStat, ReadsNamesWithSpacesAndParentheses) {
@@ -268,9 +326,10 @@ TEST_P(AtExec, ShowsHisClaimAllTheSame) {
     ::_exit(127);
   }
   const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (claim_of(again_and_again) != "4711" && std::chrono::steady_clock::now() < late) ::sched_yield();
+  const auto is_shown = [&] { return environment_of(again_and_again).word("THOLE_CLAIM=") == "4711"; };
+  while (!is_shown() && std::chrono::steady_clock::now() < late) ::sched_yield();
   unsigned missed = 0;
-  for (unsigned look = 0; look < 5'000; ++look) missed += claim_of(again_and_again) != "4711";
+  for (unsigned look = 0; look < 5'000; ++look) missed += !is_shown();
   ::kill(again_and_again, SIGKILL);
   ::waitpid(again_and_again, nullptr, 0);
   EXPECT_EQ(missed, 0u);
