@@ -1,11 +1,14 @@
 #include "host/store/sqlite.hpp"
 
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <new>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "host/store/damage.hpp"
 
 namespace thole::host {
@@ -27,6 +30,13 @@ int reason_of(sqlite3* db) {
   }
 }
 
+// SQLite does not always tell a quota from a disk that is full.
+bool has_room_for_others(const std::string& file) {
+  struct statvfs space {};
+  constexpr std::uint64_t plenty = 16 * 1024 * 1024;
+  return ::statvfs(file.c_str(), &space) == 0 && space.f_bavail * space.f_frsize > plenty;
+}
+
 [[noreturn]] void fail(sqlite3* db, int code) {
   const char* name = db ? sqlite3_db_filename(db, nullptr) : nullptr;
   const std::string file = name ? name : "the queue's file";
@@ -34,7 +44,9 @@ int reason_of(sqlite3* db) {
   const int kind = code & 0xff;
   if (kind == SQLITE_FULL || (kind == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT)))
     throw Error(ErrorCode::unavailable, "the queue cannot be written").about(file)
-        .because(system == EDQUOT ? EDQUOT : ENOSPC).hint("free some space there, then try again; nothing was changed");
+        .because(system == EDQUOT ? EDQUOT : ENOSPC)
+        .hint(fmt::format("{}free some space there, then try again; nothing was changed",
+                          has_room_for_others(file) ? "a quota may be reached: " : ""));
   if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB) refuse_damaged(db, file.c_str());
   if (kind == SQLITE_NOMEM) throw std::bad_alloc();
   const std::string message = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
