@@ -86,6 +86,15 @@ def test_each_that_is_left_alone_is_named_once(queue, tmp_path):
         assert "left alone" not in rest and not any(gone(int(pid)) for pid in pids), rest
 
 
+def watches_a_process(pid):
+    """Has it the descriptor of one?"""
+    links = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return any("pidfd" in link for link in links)
+
+
 @pytest.mark.parametrize("task", ["sleep 1000 & echo $! > left", f"{sys.executable} daemon left"],
                          ids=["its group", "a session of its own"])
 def test_who_is_ended_is_named_whatever_the_hurry(queue, tmp_path, task):
@@ -97,8 +106,9 @@ def test_who_is_ended_is_named_whatever_the_hurry(queue, tmp_path, task):
                     cwd=tmp_path) as job:
         command = int(job.line())
         left = text_of(tmp_path / "left").strip()
+        assert watches_a_process(job.pid)
         (tmp_path / "gate").write_text("\n")
-        eventually(lambda: gone(command), "the task has ended")
+        eventually(lambda: gone(command) and not watches_a_process(job.pid), "map has seen the end of the task")
         job.kill(signal.SIGINT)
         job.kill(signal.SIGTERM)
         assert job.wait() == -signal.SIGINT
