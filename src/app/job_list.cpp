@@ -41,7 +41,9 @@ class Reasons {
       if (!model::held_back(job, now)) line_.push_back(&job);
     std::sort(line_.begin(), line_.end(), [](const Job* a, const Job* b) { return goes_before(*a, *b); });
     if (!door || line_.empty()) return;
-    for (PutOff& one : put_off_in(door->last_said(), now))
+    const std::string log = door->last_said();
+    runner_kept_ = runner_kept_in(log);
+    for (PutOff& one : put_off_in(log, now))
       for (const Job& job : jobs_of(jobs_, {{one.job, one.job, std::nullopt}})) put_off_.emplace(job.request_class, one);
   }
 
@@ -50,6 +52,8 @@ class Reasons {
     if (const auto reason = model::held_back(job, now_)) return because(job, *reason);
     if (draining_) return JobWait{"drain", "the queue is drained; thole drain --off"};
     if (!full_disk_.empty()) return JobWait{"disk", why_unwritten(full_disk_)};
+    if (!runner_kept_.empty())
+      return JobWait{"again", "its runner can begin nothing yet: " + printable(runner_kept_, 300)};
     if (job.gpus > 0)
       if (auto behind = behind_others(job)) return behind;
     if (const auto put_off = put_off_.find(job.request_class); put_off != put_off_.end() && job.counts[TaskState::running] == 0)
@@ -190,6 +194,7 @@ class Reasons {
   bool draining_;
   WallTime now_;
   std::string full_disk_;                        // the queue's directory, where nothing can be written
+  std::string runner_kept_;                      // why its runner can begin nothing
   std::map<std::uint64_t, PutOff> put_off_;      // by request class
   std::vector<const Job*> line_;                 // those that could go now, in their order
 };

@@ -13,6 +13,7 @@ namespace thole::app {
 namespace {
 
 constexpr std::string_view again = ": asked for again at ", of_lane = "a lane of job ", lane_ended = " ended: ";
+constexpr std::string_view runner_kept = "no job can begin: ";
 constexpr std::string_view anew = "another runner begins, and asks at once for what was put off";
 
 // "12: …" -> 12, and what follows the separator.
@@ -24,6 +25,8 @@ std::optional<model::JobId> job_before(std::string_view& text, std::string_view 
   return job;
 }
 
+std::string_view without_time(std::string_view line) { return trim(line.substr(std::min(line.find(' '), line.size()))); }
+
 }  // namespace
 
 std::string put_off_text(model::JobId job, WallTime until) {
@@ -34,15 +37,28 @@ std::string lane_ended_text(model::JobId job, std::string_view why) {
   return fmt::format("{}{}{}{}", of_lane, job, lane_ended, in_one_line(why));
 }
 
+std::string runner_kept_text(std::string_view why) { return fmt::format("{}{}", runner_kept, in_one_line(why)); }
+
+std::string runner_kept_in(std::string_view log) {
+  std::string_view why;
+  for (std::string_view line : split_lines(log)) {
+    line = without_time(line);
+    if (line.starts_with(runner_kept)) why = line.substr(runner_kept.size());
+    if (line == runner_goes_on || line == anew) why = {};
+  }
+  return std::string(why);
+}
+
 void ask_anew(const port::QueueDoor& door, WallTime now, const std::function<void(const std::string&)>& say) {
-  if (!put_off_in(door.last_said(), now).empty()) say(std::string(anew));
+  const std::string log = door.last_said();
+  if (!put_off_in(log, now).empty() || !runner_kept_in(log).empty()) say(std::string(anew));
 }
 
 std::vector<PutOff> put_off_in(std::string_view log, WallTime now) {
   std::map<model::JobId, std::string> said;
   std::map<model::JobId, PutOff> last;
   for (std::string_view line : split_lines(log)) {
-    line = trim(line.substr(std::min(line.find(' '), line.size())));   // without its time
+    line = without_time(line);
     if (line == anew) last.clear();
     const bool is_lanes = line.starts_with(of_lane);
     line.remove_prefix(std::min(line.find("job ") + std::string_view("job ").size(), line.size()));

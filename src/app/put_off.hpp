@@ -1,5 +1,5 @@
 // Jobs whose GPUs could not be had at all: their runner asks again later, and says when in its log, where whoever looks at the
-// queue finds it.
+// queue finds it; so it does with what keeps itself from beginning any.
 #pragma once
 
 #include <functional>
@@ -22,6 +22,11 @@ struct PutOff {
 // What the runner says, and its lane before it.
 std::string put_off_text(model::JobId job, WallTime until);
 std::string lane_ended_text(model::JobId job, std::string_view why);
+
+// What keeps the runner itself from beginning anything, and that it does no more.
+std::string runner_kept_text(std::string_view why);
+inline constexpr std::string_view runner_goes_on = "jobs begin again";
+std::string runner_kept_in(std::string_view log);   // the reason; "" where nothing does
 
 // Says that whatever is put off by now is asked for at once: the runner that has said so has gone.
 void ask_anew(const port::QueueDoor& door, WallTime now, const std::function<void(const std::string&)>& say);

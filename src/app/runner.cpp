@@ -429,11 +429,12 @@ void Runner::pass() {
     if (!keeps_seat_) return;
     look_after();
     plan();
+    if (trouble_.is_on()) ports_.say(std::string(runner_goes_on));
     trouble_.over();
   } catch (const port::NewerFile&) {
     throw;
   } catch (const Error& error) {
-    trouble_.met(error.full(), ports_.say);
+    trouble_.met(runner_kept_text(error.full()), ports_.say);
   }
 }
 

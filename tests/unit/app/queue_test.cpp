@@ -207,6 +207,21 @@ TEST_F(List, WhatItsRunnerHasPutOffDoesNotStartNext) {
   EXPECT_EQ(waits(2), "start: starts next") << "by another runner";
 }
 
+TEST_F(List, NothingStartsNextWhileItsRunnerCanBeginNothing) {
+  submit(of_gpus(1));
+  say(app::runner_kept_text("cannot write: /claims/devices: No space left on device\n  make room"));
+  const std::string why = "again: its runner can begin nothing yet: cannot write: /claims/devices: No space left on device; "
+                          "make room";
+  EXPECT_EQ(waits(1), why);
+  say("job 1: something else");
+  EXPECT_EQ(waits(1), why);
+  say(std::string(app::runner_goes_on));
+  EXPECT_EQ(waits(1), "start: starts next");
+  say(app::runner_kept_text("cannot write: /claims/devices"));
+  app::ask_anew(door, at(100), [this](const std::string& text) { say(text); });
+  EXPECT_EQ(waits(1), "start: starts next") << "by another runner";
+}
+
 TEST_F(List, NothingStartsOnAFullDiskAndWhatEndedThereIsNotSaidToRun) {
   const auto id = submit(of_gpus(1));
   submit(of_gpus(0));
