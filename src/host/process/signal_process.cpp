@@ -91,14 +91,18 @@ void freeze(const std::function<std::vector<ProcessStat>()>& look) {
 
 void GroupsBelow::saw(const std::vector<ProcessStat>& picture, const std::vector<ProcessStat>& others) {
   for (const ProcessStat& process : picture) groups_.insert(process.group);
-  for (const ProcessStat& process : others) of_others_.insert(process.group);
+  for (const ProcessStat& process : others) others_sessions_.insert(::getsid(process.pid));
 }
 
-// As long as a child of ours has not been waited for, its group's number is nobody else's.
+// A child that has ended stays in its group until it is waited for, and the group's number is nobody else's so long.
 void GroupsBelow::kill() const {
+  const pid_t ours = ::getsid(0);
   for (const pid_t child : listed_children().value_or(std::vector<pid_t>{})) {
-    const pid_t group = ::getpgid(child);
-    if (group > 1 && group != ::getpgrp() && groups_.contains(group) && !of_others_.contains(group)) ::kill(-group, SIGKILL);
+    const pid_t group = ::getpgid(child), session = ::getsid(child);
+    if (group <= 1 || !groups_.contains(group)) continue;
+    if (session <= 0 || session == ours || others_sessions_.contains(session)) continue;   // 0: of another pid namespace
+    const auto process = read_process(child);
+    if (process && is_ended_state(process->state)) ::kill(-group, SIGKILL);
   }
 }
 

@@ -59,14 +59,17 @@ void freeze(const std::function<std::vector<ProcessStat>()>& look);
 
 // The process groups of what lives below us, to be killed as one: who forks on without end, each time ending before he is read,
 // is in the same group all the time, and in that no fork comes between.
+//
+// Only groups of a session that was made below us: all who are in it come from who made it. In our own session anybody may join
+// a group, and who is to be killed may have joined anybody's (setpgid(2)).
 class GroupsBelow {
  public:
-  // One picture: those who are to be killed, and the others below us. No group is killed that any of these is in, nor ours.
+  // One picture: those who are to be killed, and the others below us, whose sessions are left alone.
   void saw(const std::vector<ProcessStat>& picture, const std::vector<ProcessStat>& others);
   void kill() const;
 
  private:
-  std::set<pid_t> groups_, of_others_;
+  std::set<pid_t> groups_, others_sessions_;
 };
 
 // Each process is told of once, as "pid command".

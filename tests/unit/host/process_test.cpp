@@ -63,7 +63,7 @@ TEST(GroupsBelow, EndWhoForksWithoutEnd) {
   Pipe begun = make_pipe();
   const pid_t first = ::fork();
   if (first == 0) {
-    ::setpgid(0, 0);
+    ::setsid();
     for (static_cast<void>(write_all(begun.write.get(), "x"));;)
       if (::fork() != 0) ::_exit(0);
   }
@@ -71,37 +71,86 @@ TEST(GroupsBelow, EndWhoForksWithoutEnd) {
   EXPECT_EQ(::read(begun.read.get(), &byte, 1), 1);
   ProcessStat seen, other;
   seen.pid = seen.group = first;
-  other.group = ::getpgrp();
+  other.pid = ::getpid();
   GroupsBelow groups;
   groups.saw({seen}, {other});
   const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   bool gone = false;
-  for (groups.kill(); !gone && std::chrono::steady_clock::now() < late;)
+  for (; !gone && std::chrono::steady_clock::now() < late;) {
+    groups.kill();
     gone = ::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
+  }
   EXPECT_TRUE(gone);
   if (!gone) ::kill(-first, SIGKILL);
   while (::waitpid(-1, nullptr, 0) > 0) {}
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-TEST(GroupsBelow, LeaveAGroupThatOthersAreIn) {
-  const pid_t child = ::fork();
-  if (child == 0)
-    for (::setpgid(0, 0);;) ::pause();
-  ::setpgid(child, child);
-  ProcessStat seen;
-  seen.pid = seen.group = child;
-  GroupsBelow groups;
-  groups.saw({seen}, {seen});
-  groups.kill();
-  siginfo_t how{};
-  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOHANG | WNOWAIT), 0);
-  EXPECT_EQ(how.si_pid, 0);
-  GroupsBelow alone;
-  alone.saw({seen}, {});
-  alone.kill();
-  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED), 0);
-  EXPECT_EQ(how.si_status, SIGKILL);
+// A group of `ended`, who stays unwaited for, and `bystander`.
+class TwoOfAGroup {
+ public:
+  explicit TwoOfAGroup(bool own_session) {
+    Pipe made = make_pipe();
+    leader_ = ::fork();
+    if (leader_ == 0) {
+      own_session ? static_cast<void>(::setsid()) : static_cast<void>(::setpgid(0, 0));
+      const pid_t other = ::fork();
+      if (other == 0)
+        for (;;) ::pause();
+      static_cast<void>(write_all(made.write.get(), std::string_view(reinterpret_cast<const char*>(&other), sizeof other)));
+      ::_exit(0);
+    }
+    EXPECT_EQ(::read(made.read.get(), &bystander_, sizeof bystander_), static_cast<ssize_t>(sizeof bystander_));
+    siginfo_t how{};
+    ::waitid(P_PID, static_cast<id_t>(leader_), &how, WEXITED | WNOWAIT);
+  }
+  ~TwoOfAGroup() {
+    ::kill(bystander_, SIGKILL);
+    ::waitpid(leader_, nullptr, 0);
+    ::waitpid(bystander_, nullptr, 0);
+  }
+  ProcessStat leader() const {
+    ProcessStat seen;
+    seen.pid = seen.group = leader_;
+    return seen;
+  }
+  ProcessStat bystander() const {
+    ProcessStat seen;
+    seen.pid = bystander_;
+    seen.group = leader_;
+    return seen;
+  }
+  // By what it ends, if not by that which was sent before: SIGTERM.
+  int ends_by() const {
+    ::kill(bystander_, SIGTERM);
+    siginfo_t how{};
+    return ::waitid(P_PID, static_cast<id_t>(bystander_), &how, WEXITED | WNOWAIT) == 0 ? how.si_status : -1;
+  }
+
+ private:
+  pid_t leader_ = -1, bystander_ = -1;
+};
+
+TEST(GroupsBelow, LeaveAGroupOfOurSessionAndThoseOfOthers) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  {
+    TwoOfAGroup ours(false);
+    GroupsBelow groups;
+    groups.saw({ours.leader()}, {});
+    groups.kill();
+    EXPECT_EQ(ours.ends_by(), SIGTERM) << "anybody of our session may be in it";
+    TwoOfAGroup theirs(true);
+    GroupsBelow with_another;
+    with_another.saw({theirs.leader()}, {theirs.bystander()});
+    with_another.kill();
+    EXPECT_EQ(theirs.ends_by(), SIGTERM);
+    TwoOfAGroup its(true);
+    GroupsBelow alone;
+    alone.saw({its.leader()}, {});
+    alone.kill();
+    EXPECT_EQ(its.ends_by(), SIGKILL);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST(MarkOfATask, HasAForm) {
