@@ -158,6 +158,8 @@ THOLE_EXPORT char *thole_bind(thole_machine *machine, const char *request, thole
  *   "order": []                   take these first, in this order; the program numbers them so, too
  *   "trust_claims": false         do not look whether somebody uses them without a claim
  *   "ids": "auto"                 how the environment names them: "auto", "uuid", "index"
+ *   "own": []                     claims of this thread that nobody ends while it waits: an error (69) where only their end
+ *                                 could give what is asked for
  *   "not_started": false          refuse where the driver shows this process on a GPU: it would not see what it claims
  *   "command": "training"         what others see the GPU is used for; the program's own command line if absent
  * wait_ms: how long to wait at most; 0 does not wait. cancel_fd: a descriptor that ends the wait when it becomes readable or is

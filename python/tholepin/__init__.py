@@ -18,7 +18,7 @@ How this module works: nothing is imported until it is used (``__getattr__`` bel
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from .claims import Claim as Claim, aclaim as aclaim, claim as claim
+    from .claims import Claim as Claim, aclaim as aclaim, claim as claim, release as release
     from .decorator import on_gpu as on_gpu
     from .errors import (
         DriverError as DriverError,
@@ -58,6 +58,7 @@ _WHERE = {
     "Claim": "claims",
     "aclaim": "claims",
     "claim": "claims",
+    "release": "claims",
     "on_gpu": "decorator",
     "DriverError": "errors",
     "Error": "errors",

@@ -110,10 +110,12 @@ class Crew:
 
     def close(self) -> None:
         """No more is coming: workers end when all is done."""
+        self._shares.end_by_themselves()
         self._tell(self._close)
 
     def terminate(self, patience: float) -> None:
         """Ends the workers at once: SIGTERM, and ``patience`` seconds later SIGKILL. What is not done fails."""
+        self._shares.end_by_themselves()
         self._tell(lambda: self._terminate(patience))
 
     def cancel_pending(self, cancelled: Callable[[Chunk], object]) -> None:
@@ -476,6 +478,7 @@ class Crew:
 
 def crew_over(shares: Shares, *arguments: Any, **more: Any) -> Crew:
     """A crew with these shares, which are its own from here on: where it cannot be made, the claim is released."""
+    shares.stay()
     try:
         return Crew(shares, *arguments, **more)
     except BaseException as problem:

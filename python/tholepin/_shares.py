@@ -6,6 +6,8 @@ One claim, because GPUs are had all or none: two pools that take one after the o
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
 
 from . import _native, _waiting, words
@@ -35,12 +37,36 @@ class Shares:
     def __init__(self, each: Sequence[Share], claim: Claim | None) -> None:
         self.each = each
         self._claim = claim
+        self._thread: weakref.ref[threading.Thread] | None = None
+
+    def stay(self) -> None:
+        """They last until this thread says otherwise: what it waits for meanwhile, they are not."""
+        if self._claim is not None:
+            self._thread = weakref.ref(threading.current_thread())
+            _staying.add(self)
+
+    def end_by_themselves(self) -> None:
+        """The processes have been told to end, or will."""
+        _staying.discard(self)
 
     def release(self) -> None:
         """Ends the claim; a second time does nothing."""
+        _staying.discard(self)
         claim, self._claim = self._claim, None
         if claim is not None:
             claim.release()
+
+
+_staying: weakref.WeakSet[Shares] = weakref.WeakSet()
+
+
+def of_this_thread() -> list[str]:
+    """The claims of pools that this thread has made and not yet ended: were it to wait for them, nobody would end them."""
+    if not _staying:
+        return []
+    thread = threading.current_thread()
+    staying = [shares for shares in list(_staying) if shares._thread is not None and shares._thread() is thread]
+    return [shares._claim.id for shares in staying if shares._claim is not None]
 
 
 def _claimed(request: dict[str, Any], patience: _waiting.Patience) -> Claim:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, TypeVar
 
@@ -299,6 +300,23 @@ def aclaim(
     return _aio.Opening(made, leave)
 
 
+def release() -> None:
+    """Ends every claim that :func:`claim` and :func:`aclaim` have made in this process, also where nobody has the object any
+    more (a notebook's cell that was run again has replaced it).
+
+    >>> import tholepin
+    >>> lost = tholepin.claim(2)
+    >>> lost = tholepin.claim(2)                # comes out of the first, which has no name now
+    >>> tholepin.release()
+    >>> tholepin.claim(8, wait=0).release()
+
+    The GPUs of pools stay claimed until those end, also where they came out of a claim.
+    """
+    with _changes:
+        for claim in reversed(_entered[:]):
+            claim.release()
+
+
 def of_worker() -> Claim | None:
     """What a claim is in a worker of a pool that imports the main script: the GPUs that the worker has, described, and nothing
     more is claimed. None anywhere else."""
@@ -419,6 +437,10 @@ def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience
     from . import _worker
 
     _worker.stay_here()
+    shares = sys.modules.get("tholepin._shares")
+    own = shares.of_this_thread() if shares is not None else []
+    if own:
+        request = {**request, "own": own}
     try:
         claim = Claim(_waited(machine, _native.encoded_request(request), patience), machine)
         _waiting.warn(claim._cautions, patience.quiet)

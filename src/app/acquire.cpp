@@ -194,6 +194,7 @@ class Acquisition {
       }
       if (!within_ && !told) refuse_to_wait_for_oneself(site_, request_, choice_.eligible());
       const bool waits = request_.wait != Seconds{0};
+      if (!told && waits) refuse_to_wait_for_own(site_, store_, request_, choice_.eligible(), options_.own);
       if (std::exchange(told, true) && waits && woken(wait, site_.clock.steady() + settling, false)) continue;
       if (options_.waiting) options_.waiting({site_, wait, site_.observer.snapshot(), site_.observer.units()});
       if (!waits) {

@@ -48,6 +48,7 @@ struct AcquireOptions {
   std::string id;                              // for the claim; empty = a fresh random one
   std::string command;                         // recorded for people
   bool enforced = false;                       // somebody ends the job at request.time: others may plan with it
+  std::vector<std::string> own{};              // claims of the caller's own that end only when it ends them: not waited for
   bool keeps_around = true;                    // the claims around live as long as what is claimed inside, which runs something
   bool awaits_driver = true;                   // while it is late and the request may wait; false: unavailable at once
   std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)

@@ -77,6 +77,27 @@ void refuse_to_wait_for_oneself(const Site& site, const model::Request& request,
   }
 }
 
+void refuse_to_wait_for_own(const Site& site, port::ClaimStore& store, const model::Request& request,
+                            const std::vector<std::size_t>& eligible, const std::vector<std::string>& own) {
+  if (own.empty()) return;
+  std::set<std::string> kept, ids;
+  for (const model::Holding& holding : store.holdings()) {
+    const auto is_it = [&](const std::string& id) { return last_part(id) == holding.id; };
+    if (holding.uid != site.uid || std::ranges::none_of(own, is_it)) continue;
+    kept.insert(holding.key);
+    ids.insert(holding.id);
+  }
+  std::vector<std::string> labels;
+  for (std::size_t unit : eligible)
+    if (kept.contains(site.observer.units()[unit].key)) labels.push_back(site.observer.units()[unit].label);
+  if (eligible.size() - labels.size() >= request.gpus) return;
+  throw Error(ErrorCode::unavailable,
+              fmt::format("GPU{} {}: held by this program's own pool (claim {}), which would be waited for without end",
+                          labels.size() == 1 ? "" : "s", join(labels, ", "),
+                          join(std::vector<std::string>(ids.begin(), ids.end()), ", ")))
+      .hint("end that first (terminate(), or the end of its with block); or claim before it: pools come out of a claim");
+}
+
 std::string claim_that_keeps_from(const Overview& overview, const plan::Environment& environment,
                                   const model::Request& request) {
   const auto found = environment.find("THOLE_CLAIM");

@@ -82,6 +82,7 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
     if (wait_ms >= 0) wish.request.wait = Millis{wait_ms};
     app::AcquireOptions options;
     options.command = wish.command;
+    options.own = wish.own;
     if (wish.not_started) options.looked = capi::refuse_if_started;
     if (cancel_fd >= 0) options.cancel.push_back(cancel_fd);
 

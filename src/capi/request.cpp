@@ -30,6 +30,17 @@ bool take_flag(model::Json& json, const char* name) {
   return flag;
 }
 
+std::vector<std::string> take_texts(model::Json& json, const char* name) {
+  std::vector<std::string> texts;
+  const auto found = json.find(name);
+  if (found == json.end()) return texts;
+  if (!found->is_array() || !std::ranges::all_of(*found, [](const model::Json& one) { return one.is_string(); }))
+    throw Error(ErrorCode::usage, fmt::format("request.{}: expected a list of texts", name));
+  for (const model::Json& text : *found) texts.push_back(text.get<std::string>());
+  json.erase(found);
+  return texts;
+}
+
 std::string read_command_line() {
   std::string words = read_file("/proc/self/cmdline", 4096).value_or("");
   while (!words.empty() && words.back() == '\0') words.pop_back();
@@ -56,6 +67,7 @@ Wish read_wish(const char* text, const wire::Config& config) {
   wish.command = take_text(json, "command");
   if (wish.command.empty()) wish.command = own_command_line();
   wish.not_started = take_flag(json, "not_started");
+  wish.own = take_texts(json, "own");
   wish.request = model::request_from_json(json, config.request);
   return wish;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "app/acquire.hpp"
 #include "wire/config.hpp"
@@ -13,6 +14,7 @@ struct Wish {
   plan::Ids ids = plan::Ids::automatic;
   std::string command;                 // what others see
   bool not_started = false;            // refuse where this process computes on a GPU already
+  std::vector<std::string> own;        // claims that the caller ends itself
 };
 
 // From the JSON text of a request (NULL: one GPU) on top of the configured defaults. Throws Error(usage).

@@ -59,6 +59,17 @@ def test_what_the_environment_says_now_counts(monkeypatch, name, value, indices)
         assert claim.indices == indices
 
 
+def test_claims_whose_object_was_replaced_are_ended_together():
+    claim = tholepin.claim(1)
+    claim = tholepin.claim(1)  # a notebook's cell run again
+    claim.release()
+    assert len(claims()) == 1, "the first one, which has no name any more"
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    tholepin.release()
+    assert claims() == [] and before is not None and "CUDA_VISIBLE_DEVICES" not in os.environ
+    tholepin.release()  # there is nothing to end
+
+
 def test_release_is_once():
     claim = tholepin.claim(1)
     claim.release()

@@ -154,6 +154,22 @@ TEST(Acquire, SaysHowLongItWaitedAsItWasAsked) {
   }
 }
 
+TEST(Acquire, NobodyWaitsForWhatOnlyHeWouldEnd) {
+  FakeSite fake(3);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0], fake.store.slots[1]}}, {"bbbbbbbbbbbbbbbb", {fake.store.slots[2]}, 7}};
+  app::AcquireOptions options;
+  options.own = {"aaaaaaaaaaaaaaaa"};
+  auto request = want(2);
+  request.wait = Seconds{5};
+  const std::string text = test::said([&] { acquire(*fake.site, request, options); });
+  EXPECT_NE(text.find("GPUs 0, 1: held by this program's own pool (claim aaaaaaaaaaaaaaaa)"), std::string::npos) << text;
+  request.gpus = 1;                            // another's, which may come free
+  EXPECT_EQ(failure_of(fake, request, options), ErrorCode::timed_out);
+  request.gpus = 2;
+  request.wait = Seconds{0};
+  EXPECT_EQ(failure_of(fake, request, options), ErrorCode::busy);
+}
+
 TEST(Acquire, StartsWhenTheHolderLeaves) {
   FakeSite fake(1);
   fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
