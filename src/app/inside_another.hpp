@@ -12,7 +12,8 @@ namespace thole::app {
 // the claim that keeps them, whose it is, and why nothing is claimed within it.
 void refuse_to_wait_for_oneself(const Site& site, const model::Request& request, const std::vector<std::size_t>& eligible);
 
-// The same of claims that the caller itself has made and ends itself, which it cannot do while it waits. `store`: where it claims.
+// The same of claims that the caller itself has made and ends itself, which it cannot do while it waits. `store`: where it
+// claims.
 void refuse_to_wait_for_own(const Site& site, port::ClaimStore& store, const model::Request& request,
                             const std::vector<std::size_t>& eligible, const std::vector<std::string>& own);
 

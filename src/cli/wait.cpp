@@ -7,6 +7,7 @@
 #include "app/job_names.hpp"
 #include "app/job_parts.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
@@ -70,6 +71,46 @@ void tell_of_waiting_for_oneself(Context& context, port::JobReader& jobs, const 
   }
 }
 
+bool is_paused(port::JobReader& jobs, const model::Job& job) {
+  constexpr std::uint64_t most = 128;            // running tasks of one job that are looked at
+  if (job.counts[model::TaskState::running] == 0) return false;
+  const auto running = jobs.tasks(job.id, 0, most, {model::TaskState::running});
+  const auto stands = [](const model::Task& task) { return task.paused && !task.cancel_asked; };
+  return !running.empty() && std::ranges::all_of(running, stands);
+}
+
+// Of what goes on only when somebody says so, who may be the one that waits.
+void tell_of_kept_back(const Context& context, port::JobReader& jobs, const std::vector<port::Selection>& which) {
+  constexpr std::size_t most_looked_at = 1000, most_named = 3;
+  port::JobQuery query;
+  query.ids = which;
+  query.unended_only = true;
+  query.newest_first = true;
+  query.limit = most_looked_at;
+  std::vector<std::string> held, paused;
+  bool queued = false;
+  for (const model::Job& job : jobs.jobs(query)) {
+    const model::TaskCounts counts = app::counts_of(job);
+    queued = queued || counts[model::TaskState::queued] > 0;
+    if (counts[model::TaskState::queued] > 0) continue;
+    if (is_paused(jobs, job)) paused.push_back(std::to_string(job.id));
+    else if (counts[model::TaskState::held] > 0 && counts[model::TaskState::running] == 0)
+      held.push_back(std::to_string(job.id));
+  }
+  const auto note = [&](std::vector<std::string> ids, const char* state, const char* verb) {
+    if (ids.empty()) return;
+    std::ranges::reverse(ids);
+    const std::string more = and_more(ids.size(), most_named);
+    if (ids.size() > most_named) ids.resize(most_named);
+    const bool one = ids.size() == 1;
+    context.note(fmt::format("waits for job{} {}{}, which {} {}: thole {} {}", one ? "" : "s", join(ids, ", "), more,
+                             one ? "is" : "are", state, verb, join(ids, " ")));
+  };
+  note(std::move(held), "held", "resume");
+  note(std::move(paused), "paused", "continue");
+  if (queued && jobs.draining()) context.note("the queue is drained: nothing starts until thole drain --off");
+}
+
 }  // namespace
 
 int wait(Context& context) {
@@ -87,6 +128,7 @@ int wait(Context& context) {
   going.look();
   if (const app::Caution caution = app::of_originals(queue, which); !caution.empty()) context.warn(caution);
   tell_of_waiting_for_oneself(context, queue.store, which);
+  tell_of_kept_back(context, queue.store, which);
   const app::Awaited awaited = app::await(queue.store, queue.clock, which, wish);
   if (awaited.why == app::Awaited::Why::interrupted) throw Error(ErrorCode::interrupted, "the wait was interrupted");
   if (awaited.why == app::Awaited::Why::timed_out)

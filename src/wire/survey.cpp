@@ -1,5 +1,6 @@
 #include "wire/survey.hpp"
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -52,6 +53,21 @@ void check_room(app::Directory& directory, const std::string& place, unsigned lo
   }
 }
 
+// Of a directory that is not there: what of it there is. "" for none.
+std::string nearest_there(std::string path) {
+  while (!path.empty() && !is_there(path) && path != "/" && path != ".") path = host::parent_of(path);
+  return path;
+}
+
+// Can it be made below this, the nearest to it that is there? `what`: begins the problem.
+void check_makeable(app::Directory& directory, const std::string& place, const char* what, const char* fix) {
+  struct stat status;
+  const bool no_directory = ::stat(place.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+  if (!no_directory && ::access(place.c_str(), W_OK | X_OK) == 0) return;
+  directory.problem = fmt::format("{}{}: {}: {}", what, directory.path, place, std::strerror(no_directory ? ENOTDIR : errno));
+  directory.fix = fix;
+}
+
 // Every command of the queue writes, or takes a lock that needs a file to write to.
 void check_writable(app::Directory& queue) {
   if (::access(queue.path.c_str(), W_OK) != 0) {
@@ -78,9 +94,10 @@ void check_first_claim(app::Directories& all, Wire& wire) {
   constexpr unsigned long long a_page = 4096;    // the list of its GPUs; what else it has there can be wanting
   if (wire.find_store()) return;
   all.claims.path = state_dir_to_be(wire);
-  std::string there = all.claims.path;
-  while (!there.empty() && !is_there(there) && there != "/" && there != ".") there = host::parent_of(there);
-  if (!there.empty()) check_room(all.claims, there, a_page);
+  const std::string there = nearest_there(all.claims.path);
+  if (there.empty()) return;
+  if (!wire.settings().state_dir.empty()) check_makeable(all.claims, there, "", "name another: THOLE_STATE_DIR, state_dir");
+  if (all.claims.problem.empty()) check_room(all.claims, there, a_page);
 }
 
 }  // namespace
@@ -96,6 +113,9 @@ app::Directories directories(Wire& wire) {
     all.personal.path = personal.path;
     all.personal.taken = personal.taken;
     all.personal.there = is_there(all.personal.path);
+    if (!all.personal.there)
+      check_makeable(all.personal, nearest_there(all.personal.path), "cannot be made: ",
+                     "name another: THOLE_PERSONAL_DIR, personal_dir");
     all.caches = all.personal.path + " (topology, what the driver last said)";
   } catch (const Error& error) {
     note(all.personal, error);
@@ -107,6 +127,7 @@ app::Directories directories(Wire& wire) {
     all.queue.taken = queue.taken;
     all.queue.there = is_there(queue.path);
     if (all.queue.there) check_writable(all.queue);
+    else check_makeable(all.queue, nearest_there(queue.path), "cannot be made: ", "name another: THOLE_QUEUE_DIR, queue.dir");
     if (all.queue.there) all.queue_kept = host::turnstile_kept(queue.path, Seconds{2}).value_or("");
     if (all.queue.there && all.queue.problem.empty()) host::check_queue_file(queue.path);
     if (all.queue.there && all.queue.problem.empty())

@@ -18,7 +18,7 @@ class Thing:
 WRONG = [Thing(), [Thing()], {"a": Thing()}, float("nan"), b"\xff\0"]
 NOT_CALLED = {"__version__", "AsyncResult", "Claim", "Bound", "Gpu", "Plan", "Rank", "Unit", "DriverError", "Error",
               "NeverPossible", "NoneFree", "TooLateError", "WaitTimeout", "WorkerDied", "WorkerNotStarted"}   # given, not made
-WITHOUT_ARGUMENTS = {"status", "gpus", "System"}
+WITHOUT_ARGUMENTS = {"status", "gpus", "release", "System"}
 # An argument that takes any object, or any list, dict or bytes.
 ANYTHING = {"options", "hide_stderr"}
 TAKES = {"args": list, "initargs": list, "iterable": (list, dict, bytes), "iterables": (list, dict, bytes), "kwds": dict,

@@ -163,3 +163,29 @@ def test_a_full_disk_that_lets_no_first_claim_be_made_is_a_problem(thole, tmp_pa
     assert full["result"] == "problem" and full["fix"] == "free some space there", full
     assert full["text"].rstrip("/") == f"the first claim cannot make it: the disk is full: {place}", full
     assert room["result"] == "ok", room
+
+
+@pytest.mark.parametrize("variable, name, begins", [
+    ("THOLE_STATE_DIR", "state directory", "the first claim cannot make it: "),
+    ("THOLE_QUEUE_DIR", "queue directory", "cannot be made: "),
+    ("THOLE_PERSONAL_DIR", "personal directory", "cannot be made: ")])
+def test_a_directory_that_cannot_be_made_is_a_problem(tmp_path, variable, name, begins):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "THOLE_MACHINE": "2xA100", "THOLE": THOLE, "DISK": str(disk),
+                   "THOLE_STATE_DIR": str(tmp_path / "state"), "THOLE_PERSONAL_DIR": str(tmp_path / "own"),
+                   "THOLE_QUEUE_DIR": str(tmp_path / "queue")}
+
+    def check(options):
+        """In a mount namespace of its own, where the disk is mounted so."""
+        done = subprocess.run(["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} none "$DISK" || exit 99\n'
+                               'exec "$THOLE" doctor --json'],
+                              env={**environment, variable: f"{disk}/below/it"}, capture_output=True, text=True, timeout=60)
+        if "unshare" in done.stderr or done.returncode == 99:
+            pytest.skip(f"cannot mount a disk here: {done.stderr}")
+        return next(check for check in json.loads(done.stdout)["checks"] if check["name"] == name)
+
+    wrong = check("ro,mode=0755")
+    assert wrong["result"] == "problem" and variable in wrong["fix"], wrong
+    assert wrong["text"] == f"{begins}{disk}/below/it: {disk}: Read-only file system", wrong
+    assert check("mode=0755")["result"] == "ok"

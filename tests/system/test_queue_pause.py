@@ -56,6 +56,26 @@ def test_pause_stops_a_running_job_and_continue_lets_it_go_on(queue):
         queue.run("wait", number)
 
 
+def test_wait_says_once_what_is_kept_back(queue):
+    """The one that waits may be the one who has to let it go."""
+    with queue.gate() as gate:
+        running, _ = started(queue, "sh", "-c", f"echo $$ > pid; cat {gate}")
+        queue("pause", running)
+        held = [queue.submit("-g0", "--hold", "true") for _ in range(5)]
+        first = queue.submit("-g0", "--after", held[0], "true")
+        waited = queue.refused("wait", "--timeout", "0.1s", status=124)
+        assert f"waits for jobs {held[0]}, {held[1]}, {held[2]} and 2 more, which are held: thole resume {held[0]}" in waited
+        assert f"waits for job {running}, which is paused: thole continue {running}\n" in waited
+        assert "drained" not in waited
+        assert "held" not in queue.refused("wait", "--timeout", "0.1s", running, status=124)
+        queue("drain")
+        waited = queue.refused("wait", "--timeout", "0.1s", first, status=124)
+        assert "drained: nothing starts until thole drain --off" in waited and "held" not in waited
+        queue("drain", "--off")
+        queue("cancel", "all")
+        assert "waits for" not in queue.run("wait").stderr
+
+
 FORKS_ON_AND_ON = """
 import os, signal
 signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -156,7 +156,8 @@ TEST(Acquire, SaysHowLongItWaitedAsItWasAsked) {
 
 TEST(Acquire, NobodyWaitsForWhatOnlyHeWouldEnd) {
   FakeSite fake(3);
-  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0], fake.store.slots[1]}}, {"bbbbbbbbbbbbbbbb", {fake.store.slots[2]}, 7}};
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0], fake.store.slots[1]}},
+                     {"bbbbbbbbbbbbbbbb", {fake.store.slots[2]}, 7}};
   app::AcquireOptions options;
   options.own = {"aaaaaaaaaaaaaaaa"};
   auto request = want(2);
