@@ -39,10 +39,18 @@ bool is_copy(const model::LaneRecord& record, const Fd& file) {
   return record.file != no_file && record.file != identity_of_file(file);
 }
 
+// Beside one who writes a look may find one of the two times of before and the other of after: so they are looked at until two
+// looks find the same, or one finds them alike.
 bool was_put_back(const model::LaneRecord& record, const Fd& file) {
-  struct stat about {};
-  if (record.calls_seal != model::calls_seal(record) || ::fstat(file.get(), &about) != 0) return false;
-  return about.st_mtim.tv_sec != about.st_ctim.tv_sec || about.st_mtim.tv_nsec != about.st_ctim.tv_nsec;
+  if (record.calls_seal != model::calls_seal(record)) return false;
+  constexpr int most_looks = 100;
+  const auto same = [](const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; };
+  struct stat before{}, about{};
+  for (int looks = 0; looks < most_looks; before = about, ++looks) {
+    if (::fstat(file.get(), &about) != 0 || same(about.st_mtim, about.st_ctim)) return false;
+    if (looks > 0 && same(about.st_mtim, before.st_mtim) && same(about.st_ctim, before.st_ctim)) return true;
+  }
+  return false;
 }
 
 bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, const TaskProcess& process) {

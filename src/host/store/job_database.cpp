@@ -301,7 +301,22 @@ JobDatabase::Writing::~Writing() {
   }
 }
 
-// A commit that has failed at the sync of the log is in the log already: who reads that anew, as whoever comes after the last
+namespace {
+// What fails after the frames of a commit have been written: their sync, and their entry into the index.
+bool stands_in_log(int code) {
+  switch (code) {
+    case SQLITE_IOERR_FSYNC:
+    case SQLITE_IOERR_SHMMAP:
+    case SQLITE_IOERR_SHMSIZE:
+    case SQLITE_IOERR_SHMLOCK:
+    case SQLITE_IOERR_NOMEM:
+    case SQLITE_NOMEM: return true;
+    default: return false;
+  }
+}
+}  // namespace
+
+// A commit that has failed so is in the log already: who reads that anew, as whoever comes after the last
 // one does, finds it there. Another one is written over its first page, below our pass, and the rest is nothing without that.
 bool JobDatabase::take_back() try {
   Database& db = *database_;
@@ -325,8 +340,8 @@ void JobDatabase::Writing::commit(bool some_job_ended) {
   try {
     file_.database_->run("COMMIT");
   } catch (const Error& error) {
-    const bool at_the_sync = sqlite3_extended_errcode(file_.database_->handle()) == SQLITE_IOERR_FSYNC;
-    if (at_the_sync && !file_.take_back()) throw Error(untold_commit(error));
+    if (stands_in_log(sqlite3_extended_errcode(file_.database_->handle())) && !file_.take_back())
+      throw Error(untold_commit(error));
     throw;
   }
   file_.wrote_ = true;

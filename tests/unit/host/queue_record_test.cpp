@@ -118,6 +118,20 @@ TEST_F(QueueFileTest, ARecordTellsThatItIsACopy) {
   EXPECT_FALSE(LocalLanes(moved).look_at(0).is_copy) << "of an earlier build, which does not say";
 }
 
+TEST_F(QueueFileTest, ARecordThatIsWrittenMeanwhileWasNotPutBack) {
+  LocalLanes lanes(directory_);
+  auto runner = lanes.sit();
+  const pid_t lane = lanes.fork(std::move(*lanes.take(0, 1)), *runner, [](port::LaneSeat& seat) {
+    for (std::uint32_t i = 0;; ++i) (void)seat.record.write(seat.record->claimed, i);
+    return 0;
+  });
+  unsigned torn = 0;
+  for (int look = 0; look < 3000; ++look) torn += lanes.look_at(0).was_put_back ? 1 : 0;
+  ::kill(lane, SIGKILL);
+  ::waitpid(lane, nullptr, 0);
+  EXPECT_EQ(torn, 0u);
+}
+
 // By `cp -a`, `rsync -a --inplace`, `tar`: the file is the same one, its content that of another moment.
 TEST_F(QueueFileTest, ARecordTellsThatItWasPutBack) {
   LocalLanes lanes(directory_);
