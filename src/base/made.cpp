@@ -1,6 +1,8 @@
 #include "base/made.hpp"
 
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,6 +48,13 @@ bool make_whole(int dir_fd, const char* name, mode_t mode, bool is_directory, co
 }
 
 }  // namespace
+
+void write_in_place(const Fd& file) {
+  int flags = 0;
+  if (::ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0) return;
+  flags |= FS_NOCOW_FL;
+  (void)::ioctl(file.get(), FS_IOC_SETFLAGS, &flags);
+}
 
 bool umask_takes_owners_bits() {
   static const bool takes = [] {

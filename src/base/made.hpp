@@ -28,6 +28,10 @@ Fd create_at(int dir_fd, const char* name, int flags, mode_t mode);
 // For what is made in another way (bind(2), mkdtemp(3)), afterwards. Links are not followed. False with errno set.
 bool give_owners_bits(int dir_fd, const char* name, mode_t mode);
 
+// Of a file that is empty yet. On btrfs, what is written into it takes no room then that it has not got already; other file
+// systems do so by themselves, or refuse this.
+void write_in_place(const Fd& file);
+
 // As this process began: a umask that has changed since costs a moment in which others may find a thing without its bits.
 bool umask_takes_owners_bits();
 

@@ -2,9 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <sys/inotify.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,15 +49,6 @@ Error unusable(const char* what, const std::string& path, int reason) {
 
 void unmap_record(const model::LaneRecord* record) {
   if (record) ::munmap(const_cast<model::LaneRecord*>(record), sizeof *record);
-}
-
-// A file that is empty yet. On btrfs, what is written into it takes no room then that it has not got already; other file
-// systems do so by themselves, or refuse this.
-void write_in_place(const Fd& file) {
-  int flags = 0;
-  if (::ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0) return;
-  flags |= FS_NOCOW_FL;
-  (void)::ioctl(file.get(), FS_IOC_SETFLAGS, &flags);
 }
 
 // Of an earlier build, on a disk that has no room for the rest: what there is of the file, and behind it nothing.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -34,16 +36,26 @@ int note_first(void* into, int columns, char** values, char**) {
   return 1;
 }
 
-bool is_sound(const char* file) {
+enum class State { sound, damaged, untold };
+
+// The check fails as any other reading does: for want of memory or descriptors, by a disk that refuses, or by somebody who
+// writes. Of that a page that it could not get says the code of SQLite behind "unable to get the page. error code=".
+State state_of(const char* file) {
   sqlite3* other = nullptr;
   std::string verdict;
-  if (sqlite3_open_v2(file, &other, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr) == SQLITE_OK) {
+  int code = sqlite3_open_v2(file, &other, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (code == SQLITE_OK) {
     sqlite3_db_config(other, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     sqlite3_busy_timeout(other, 1000);
-    sqlite3_exec(other, "PRAGMA integrity_check(1)", note_first, &verdict, nullptr);
+    code = sqlite3_exec(other, "PRAGMA integrity_check(1)", note_first, &verdict, nullptr);
   }
   sqlite3_close(other);
-  return verdict == "ok";
+  if (verdict == "ok") return State::sound;
+  const auto is_damage = [](int reason) { return reason == SQLITE_CORRUPT || reason == SQLITE_NOTADB; };
+  constexpr std::string_view of_page = "error code=";
+  if (const auto at = verdict.find(of_page); at != std::string::npos)
+    return is_damage(std::atoi(verdict.c_str() + at + of_page.size()) & 0xff) ? State::damaged : State::untold;
+  return !verdict.empty() || is_damage(code & 0xff) ? State::damaged : State::untold;
 }
 
 }  // namespace
@@ -53,7 +65,11 @@ void refuse_damaged(sqlite3* db, const char* file) {
     if (const int reason = db ? trouble_of_reading(db, which) : 0)
       throw Error(ErrorCode::unavailable, "the queue's file cannot be read").about(file).because(reason)
           .hint("the disk says more: dmesg; the queue itself is as it was");
-  if (is_sound(file))
+  const State state = state_of(file);
+  if (state == State::untold)
+    throw Error(ErrorCode::unavailable, "the queue's file could not be read, and not be checked").about(file)
+        .hint("try again; if the disk has trouble, dmesg says so");
+  if (state == State::sound)
     throw Error(ErrorCode::unavailable, "the queue's file could not be read, and is sound").about(file)
         .hint("try again; if the disk has trouble, dmesg says so");
   throw Error(ErrorCode::unavailable, "the queue's file is damaged").about(file)

@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -190,8 +192,12 @@ void JobDatabase::open() {
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW))
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
   // SQLite gives its files their modes only after they are there, and who finds one without opens the queue for reading only.
-  if (umask_takes_owners_bits())
-    for (const char* part : {"-wal", "-shm"}) create_at(AT_FDCWD, (path + part).c_str(), O_RDWR | O_EXCL, 0600);
+  if (umask_takes_owners_bits()) create_at(AT_FDCWD, (path + "-wal").c_str(), O_RDWR | O_EXCL, 0600);
+  struct statfs where {};
+  const bool on_btrfs = guard_ && ::fstatfs(guard_.get(), &where) == 0 && where.f_type == BTRFS_SUPER_MAGIC;
+  // The log's index is written through memory, where a want of room would be a signal.
+  if (on_btrfs || umask_takes_owners_bits())
+    if (const Fd index = create_at(AT_FDCWD, (path + "-shm").c_str(), O_RDWR | O_EXCL, 0600)) write_in_place(index);
   database_.emplace(path, vfs_);
   try {
     // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole
