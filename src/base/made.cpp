@@ -47,6 +47,18 @@ bool make_whole(int dir_fd, const char* name, mode_t mode, bool is_directory, co
   return make(name) && give_owners_bits(dir_fd, name, mode);
 }
 
+// Without its line in /proc/self/status (Linux 4.6 and before): the usual one.
+mode_t umask_at_first() {
+  static const mode_t found = [] {
+    const std::string status = read_file("/proc/self/status", 4096).value_or("");
+    unsigned mask = 022;
+    if (const std::size_t line = status.find("\nUmask:"); line != status.npos)
+      std::sscanf(status.c_str() + line, "\nUmask: %o", &mask);
+    return static_cast<mode_t>(mask);
+  }();
+  return found;
+}
+
 }  // namespace
 
 void write_in_place(const Fd& file) {
@@ -56,15 +68,9 @@ void write_in_place(const Fd& file) {
   (void)::ioctl(file.get(), FS_IOC_SETFLAGS, &flags);
 }
 
-bool umask_takes_owners_bits() {
-  static const bool takes = [] {
-    const std::string status = read_file("/proc/self/status", 4096).value_or("");
-    unsigned mask = 0;
-    const std::size_t line = status.find("\nUmask:");
-    return line != status.npos && std::sscanf(status.c_str() + line, "\nUmask: %o", &mask) == 1 && (mask & S_IRWXU) != 0;
-  }();
-  return takes;
-}
+bool umask_takes_owners_bits() { return (umask_at_first() & S_IRWXU) != 0; }
+
+mode_t left_by_umask(mode_t mode) { return mode & (~umask_at_first() | S_IRWXU); }
 
 // By what was opened: a name may lead elsewhere a moment later. What is gone again, or somebody else's by now (in /tmp), is
 // seen by whoever opens it.

@@ -35,4 +35,7 @@ void write_in_place(const Fd& file);
 // As this process began: a umask that has changed since costs a moment in which others may find a thing without its bits.
 bool umask_takes_owners_bits();
 
+// What a file of this mode gets whose mode is set by fchmod(2), as if open(2) had made it; its owner's bits stand.
+mode_t left_by_umask(mode_t mode);
+
 }  // namespace thole

@@ -199,7 +199,8 @@ int install(Context& context) {
   const std::string shown =
       fmt::format("Python{}, {}", environment.empty() ? "" : " (" + environment + ")", plural(gpus, "GPU"));
   write_file(folder / "kernel.json",
-             model::dump(kernel_json(context, python, request_words(context.invocation), shown)) + "\n");
+             model::dump(kernel_json(context, python, request_words(context.invocation), shown)) + "\n",
+             left_by_umask(0666));
   if (context.invocation.global.json) print_as_json(context, {*read_kernel(folder)});
   else context.print(name + "\n");
   context.note(fmt::format("\"{}\" can be chosen in Jupyter now; {}", printable(shown), folder.string()));

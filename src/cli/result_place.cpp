@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/made.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/output.hpp"
@@ -107,6 +108,7 @@ void check_descriptor(const ResultPlace& place) {
 ResultPlace result_place(const std::string& name) {
   ResultPlace place;
   place.name = place.path = name;
+  place.mode = left_by_umask(0666);
   if (name == "-") {
     place.descriptor = STDOUT_FILENO;
     return place;

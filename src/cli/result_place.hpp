@@ -13,7 +13,7 @@ struct ResultPlace {
   std::string path;                // of a file: without the links that led to it
   bool is_file = false;            // it is written anew beside it and renamed; else it is a device, a pipe or the like
   int descriptor = -1;             // one of our own that the path means ("-", /dev/stdout, /dev/fd/5); -1: none
-  mode_t mode = 0644;              // an existing file of ours keeps its own
+  mode_t mode = 0;                 // what the umask leaves; an existing file of ours keeps its own
 };
 
 // Follows the links by hand: a rename would replace the first of them. Throws Error(unavailable) of what cannot be written to.

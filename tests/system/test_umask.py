@@ -107,3 +107,15 @@ def test_a_directory_that_its_user_has_closed_to_himself_is_named_and_an_empty_o
     assert f"you cannot look into your own directory: {path}" in done.stderr and f"chmod 700 {path}" in done.stderr, done.stderr
     lab.run("root", "sh", "-ec", f"rm {path}/*", check=True)       # as an earlier version left it
     assert lab.run("alice", *within, *within, "echo", "inside", check=True).stdout == "inside\n"
+
+
+@pytest.mark.parametrize("umask,mode", [("077", 0o600), ("027", 0o640), ("002", 0o664), ("0777", 0o600)])
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_what_a_user_has_named_has_the_mode_that_his_umask_leaves(lab, umask, mode):
+    user, home = User(lab, umask), lab.folder / "home/alice"
+    user.thole("--machine", "2xA100", "capture", "--output", f"{home}/machine.json")
+    user.thole("run", "-q", "-g", "1", "--status-file", f"{home}/status.json", "--", "true")
+    user.thole("jupyter", "install", "--gpus", "1")
+    results = [*home.glob("*.json"), *home.rglob("kernel.json")]
+    assert sorted(path.name for path in results) == ["kernel.json", "machine.json", "status.json"]
+    assert {path.stat().st_mode & 0o777 for path in results} == {mode}
