@@ -30,6 +30,8 @@ TaskName parse_name(std::string_view piece) {
   TaskName name;
   name.word = piece;
   if (piece.empty()) refuse_piece(piece, "it is empty");
+  if (begins_with_digit(piece) && piece.find_first_not_of("0123456789.") == piece.npos && piece.find("..") != piece.npos)
+    refuse_piece(piece, "a range has a dash");
   std::string_view job = piece;
   const std::size_t dot = piece.rfind('.');
   const bool has_tasks = dot != std::string_view::npos && begins_with_digit(piece.substr(dot + 1)) &&

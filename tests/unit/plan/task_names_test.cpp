@@ -41,7 +41,7 @@ TEST(TaskNames, EveryForm) {
 }
 
 TEST(TaskNames, MistakesAreQuoted) {
-  for (const char* bad : {"", "3,", "9-5", "5-", "12.9-5", "5-9.3", "all.1", ".3", "99999999999999999999"})
+  for (const char* bad : {"", "3,", "9-5", "5-", "12.9-5", "5-9.3", "all.1", ".3", "99999999999999999999", "1..3", "12.0..9"})
     EXPECT_THROW(plan::parse_task_names(bad), Error) << bad;
 }
 
