@@ -66,6 +66,14 @@ def many_short_ones(queue):
     return job
 
 
+def as_a_slow_disk_leaves_it(queue):
+    """More of job 1 stands as about to begin than has begun: by itself it is so only where a kill meets a batch that is taken."""
+    db = sqlite3.connect(queue.directory / "queue.db", timeout=60)
+    with db:
+        assert db.execute("UPDATE begun SET upto = (SELECT max(idx) FROM task WHERE job = 1) + 50 WHERE job = 1").rowcount == 1
+    db.close()
+
+
 def until_nobody_works(queue):
     eventually(lambda: not queue.lanes() and queue.runner() is None, queue.who_lives)
 
@@ -129,6 +137,7 @@ def of_queue(queue, pid):
 def test_what_may_have_begun_outside_is_not_lost_in_a_container_and_goes_on_outside(queue, container):
     job = many_short_ones(queue)
     kill_and_wait(queue, [queue.runner(), *queue.lanes()])
+    as_a_slow_disk_leaves_it(queue)
     with container(f"{THOLE} wait --timeout 60s {job}") as there:
         eventually(lambda: "may have begun" in queue.runner_log(), lambda: f"it is said: {queue.runner_log()}")
         assert "lost" not in queue.states(job), queue.runner_log()
@@ -153,10 +162,7 @@ def test_what_may_have_begun_is_named_and_given_up_by_the_command_that_is_said(q
     eventually(lambda: len(begun(queue)) > 300, queue.runner_log)
     there.kill()
     eventually(lambda: queue.runner() is None and not queue.lanes(), "the container is gone")
-    db = sqlite3.connect(queue.directory / "queue.db", timeout=60)
-    with db:                                       # as a slow disk leaves it
-        db.execute("UPDATE begun SET upto = (SELECT max(idx) FROM task WHERE job = 1) + 50 WHERE job = 1")
-    db.close()
+    as_a_slow_disk_leaves_it(queue)
     queue.call("jobs")
     eventually(lambda: "may have begun" in queue.runner_log(), queue.runner_log)
     untold = queue.rows("SELECT count(*) FROM task WHERE state = 2 AND lane = 4294967294")[0][0]
