@@ -117,6 +117,7 @@ class Examination {
         add(name, Result::problem,
             fmt::format("{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ": " + gpu.health_reason),
             health_fix(gpu));
+      for (const std::string& remark : gpu.remarks) add(name, Result::warning, remark);
       if (gpu.last_xid)
         add(name, gpu.health != model::Health::ok || is_programs_fault(*gpu.last_xid) ? Result::ok : Result::warning,
             fmt::format("the last Xid that the driver reported is {}{}", *gpu.last_xid,

@@ -80,7 +80,8 @@ int doctor(Context& context) {
     if (port::ClaimStore* found = context.wire.find_store()) store = found->about();
   } catch (const Error&) {  // told by the overview
   }
-  const app::Overview overview = look_over(context, wire::IfUnknown::tell);
+  // Of that look: another one for show would forget what is asked for an examination alone.
+  const app::Overview overview = wire::overview_of(context.wire, context.wire.observer(), wire::IfUnknown::tell);
   const model::Surroundings surroundings = wire::survey(context.wire.settings(), store ? store->directory : "");
   const app::Directories directories = wire::directories(context.wire);
   const std::vector<Check> checks = app::examine({.overview = overview,

@@ -118,6 +118,7 @@ struct Gpu {
   Metric<std::string> compute_mode;           // "default", "exclusive-process", "prohibited"
   Health health = Health::ok;
   std::string health_reason;                  // "" when ok; a sentence otherwise
+  std::vector<std::string> remarks;           // what works and should be looked after; asked for by an examination only
   std::optional<int> last_xid;
   Use use;
   // Simulated machines: what the driver has noted of processes. Nothing: it keeps no accounts. Of a real driver they are asked

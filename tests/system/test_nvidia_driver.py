@@ -185,6 +185,17 @@ def test_a_fatal_xid_in_the_kernel_s_log_keeps_a_gpu_from_being_handed_out(drive
     assert driver.thole("run", "--no-wait", "-g", "7", "--", "true").returncode == 0
 
 
+def test_doctor_tells_of_what_works_and_should_be_looked_after(driver):
+    """And alone: who shows GPUs does not ask for it."""
+    driver.configure("gpus 8", "gpu 1 remap 1 0", "gpu 2 remap 0 1", "gpu 3 slowed 0x40", "gpu 4 fabric 2 0",
+                     *(f"gpu {i} slowed 0x80" for i in (5, 6, 7)))
+    assert health(driver.status()) == ["ok"] * 8 and observation(driver.status())["problem"] is None
+    checks = json.loads(driver.thole("doctor", "--json").stdout)["checks"]
+    said = [(check["name"], check["text"]) for check in checks if check["result"] == "warning"]
+    for gpu, what in ((1, "at its next reset"), (2, "no spare ones"), (3, "too hot"), (4, "fabric"), (7, "power brake")):
+        assert any(name == f"GPU {gpu}" and what in text for name, text in said), (gpu, what, said)
+
+
 @pytest.mark.skipif(SANITIZED, reason="so slow that the driver's answer is late in truth")
 def test_a_driver_that_answers_is_not_called_late(driver):
     assert "not answered" not in driver.thole("status").stdout

@@ -99,19 +99,6 @@ bool kept_from_us(Gpu& gpu, const Observed& o) {
   return false;
 }
 
-// What works and yet should be looked after; only what a doctor asks tells it.
-std::string remarks_on(const RawReading& nvml) {
-  std::vector<std::string> all;
-  for (const auto& [index, identity] : nvml.identities) {
-    const auto use = nvml.uses.find(index);
-    if (use == nvml.uses.end()) continue;
-    const auto pci = model::PciAddress::parse(identity.pci.value);
-    for (const std::string& remark : remarks(identity, use->second))
-      all.push_back(fmt::format("GPU {}: {}", pci ? pci->to_string() : identity.pci.value, remark));
-  }
-  return join(all, "; ");
-}
-
 std::string problem_of(const Observed& o, const std::vector<Gpu>& gpus) {
   if (!o.asked) return "NVIDIA's kernel module is not loaded: install the driver, or sudo modprobe nvidia";
   auto unanswered = std::count_if(gpus.begin(), gpus.end(), [](const Gpu& g) { return g.health == Health::hung; });
@@ -131,7 +118,7 @@ std::string problem_of(const Observed& o, const std::vector<Gpu>& gpus) {
   if (o.nvml.garbage > 0)
     return fmt::format("the probe sent {} unreadable records; what they were about is missing", o.nvml.garbage);
   if (!o.nvml.driver) return "the probe answered without a word about the driver";
-  return remarks_on(o.nvml);
+  return {};
 }
 
 }  // namespace
@@ -155,6 +142,7 @@ port::Reading merge(const Observed& o) {
     if (auto use = o.nvml.uses.find(index); use != o.nvml.uses.end()) {
       apply(*gpu, use->second);
       judge_fabric(*gpu, identity, use->second);
+      gpu->remarks = remarks(identity, use->second);
     } else if (identity.handle == abi::ok) {
       mark_unanswered(*gpu, o.outcome, o.now);
     }
