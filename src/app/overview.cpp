@@ -84,7 +84,7 @@ struct Rebuilt {
     ticket.time = waiting.time;
     ticket.leave = waiting.leave;
     ticket.since = waiting.since;
-    ticket.stopped = waiting.stopped;
+    ticket.stopped = waiting.stopped || !waiting.vouched;
     for (std::size_t slot = 0; slot < view.slots.size(); ++slot)
       if (std::find(waiting.eligible.begin(), waiting.eligible.end(), view.slots[slot].key) != waiting.eligible.end())
         ticket.eligible.set(slot);

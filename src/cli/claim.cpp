@@ -146,7 +146,8 @@ int extend(Context& context) {
     throw Error(ErrorCode::usage, "extend: the claim comes first, then the time")
         .hint(fmt::format("thole extend {} {}", printable(words.back(), 40), words.front()));
   // With a unit, as --time: "extend 0 8" for hours would end the command in 8 seconds.
-  const Seconds by = run_time_of({words.size() == 2 ? fmt::format("extend {}", printable(words.front(), 40)) : "extend", words.back()});
+  const std::string before = words.size() == 2 ? "extend " + printable(words.front(), 40) : "extend";
+  const Seconds by = run_time_of({before, words.back()});
   const app::KeptClaim claim =
       app::find_claim(claim_search(context), words.size() == 2 ? words.front() : std::string());
   const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);

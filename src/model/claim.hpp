@@ -44,6 +44,7 @@ struct Waiting {
   unsigned leave = 0;                       // units it leaves free for others
   WallTime since{};
   bool mine = false;
+  bool vouched = true;                      // its user says so himself; else it keeps nobody waiting, whoever wrote it
   bool stopped = false;                     // its process is (Ctrl-Z): others go before it, and it is promised no start
 };
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from hostile import Lab, end, lab, supervisor_of  # noqa: F401 (the fixture)
+from hostile import USERS, Lab, end, lab, supervisor_of  # noqa: F401 (the fixture)
 from run_tools import eventually
 
 FORGING = pathlib.Path(__file__).with_name("forging.py").read_text()
@@ -111,6 +111,65 @@ def test_any_number_of_forged_tickets_costs_one_grace(lab: Lab, count):
     forged = lab.start_python("mallory", FORGED, str(count))
     serves(lab)
     end(forged)
+
+
+# A ticket for all units in another's name, whose FIFO's lock no process has: it is on its way in a socket.
+GHOST = FORGE.replace("os.getuid(), os.getpid(), 1, 0, 0, 1,", "int(sys.argv[1]), 4242, 1, 0, 0, 4,") + """
+import socket
+ends = socket.socketpair()
+if os.fork() == 0:
+    occupy([0]); header(5); put(0, int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1e6) - 5000000)
+    socket.send_fds(ends[0], [b"x"], [held[0]])
+    os._exit(0)
+os.wait()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+# Writes over the ticket of another's process (argv[1]) without end: it wants all units.
+WIDENING = FORGE + """
+import select
+print("up", flush=True)
+with open(D + "queue", "r+b", buffering=0) as file:
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        file.seek(64)
+        for place in range(16):
+            r = bytearray(file.read(64))
+            if len(r) < 64 or struct.unpack_from("<I", r, 20)[0] != int(sys.argv[1]): continue
+            struct.pack_into("<QQ", r, 0, M, M)
+            struct.pack_into("<H", r, 40, 4)
+            struct.pack_into("<I", r, 44, 0)
+            struct.pack_into("<I", r, 44, checksum(bytes(r)) & 0xffffffff | 1)
+            os.pwrite(file.fileno(), bytes(r), 64 + 64 * place)
+"""
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid container"], indirect=True)
+def test_a_wide_ticket_in_anothers_name_that_can_never_start_keeps_nobody_waiting(lab: Lab):
+    """No grace ends where it could not start: only that its user does not say it himself."""
+    lab.init()
+    holder = lab.hold("alice", gpus=1)
+    ghost = lab.start_python("mallory", GHOST, str(USERS["alice"]))
+    serves(lab)
+    assert lab.thole("bob", "run", "-g", "1", "--no-wait", "--", "true").returncode == 0
+    assert [waiter["user"][:1] for waiter in lab.waiters()] == ["?"]
+    end(ghost)
+    end(holder)
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
+def test_what_somebody_writes_over_a_waiters_ticket_keeps_nobody_waiting(lab: Lab):
+    lab.init()
+    holder = lab.hold("bob", gpus=1)
+    waiter = lab.start("bob", lab.program, "run", "--on", "0", "--", "true")   # bob's own; the first that is free is GPU 0
+    eventually(lambda: len(lab.waiters()) == 1, "bob waits")
+    mallory = lab.start_python("mallory", WIDENING, str(lab.waiters()[0]["pid"] or supervisor_of(waiter)))
+    eventually(lambda: lab.waiters() and lab.waiters()[0]["wants"]["gpus"] == 4, "it is altered")
+    serves(lab)
+    end(mallory)
+    eventually(lambda: lab.waiters()[0]["wants"]["gpus"] == 1, "he says it again")
+    end(holder)
+    assert waiter.wait() == 0
 
 
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)

@@ -67,7 +67,7 @@ def many_short_ones(queue):
 
 
 def as_a_slow_disk_leaves_it(queue):
-    """More of job 1 stands as about to begin than has begun: by itself it is so only where a kill meets a batch that is taken."""
+    """More of job 1 stands as about to begin than has begun: by itself that is so only where a kill meets a taken batch."""
     db = sqlite3.connect(queue.directory / "queue.db", timeout=60)
     with db:
         assert db.execute("UPDATE begun SET upto = (SELECT max(idx) FROM task WHERE job = 1) + 50 WHERE job = 1").rowcount == 1

@@ -73,6 +73,8 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
     if (!claim) pass_on();   // never under alloc: whoever wakes would only wait for it
     if (outcome == Outcome::uninformed) {
       collect_notes();
+    } else if (outcome == Outcome::done && !claim && ask_for_words()) {
+      // Somebody who stood before me has no word for it.
     } else if (outcome == Outcome::moved) {
       watches_ = {};
       if (store_.reopen()) {
@@ -149,6 +151,11 @@ std::string not_written(int why) {
   const std::string limit = hint_of(Error(ErrorCode::unavailable, "").because(why));
   return "waiting without order: " + (limit.empty() ? "the disk is full" : limit);
 }
+
+std::string not_said(int why) {
+  const std::string limit = hint_of(Error(ErrorCode::unavailable, "").because(why));
+  return "others may go before this wait: no note can be made of it" + (limit.empty() ? "" : ": " + limit);
+}
 }  // namespace
 
 void FifoPlace::look_at_queue(Pass& pass) {
@@ -156,8 +163,8 @@ void FifoPlace::look_at_queue(Pass& pass) {
   if (turn_) {
     turn_->ticket.view.eligible = eligible_;
     const Ticket* mine = pass.find(turn_->ticket.view.number);
-    bool same = mine && mine->place == turn_->ticket.place && mine->pid == turn_->ticket.pid &&
-                mine->view.eligible == eligible_;
+    const bool same = mine && mine->place == turn_->ticket.place && says_the_same(*mine, turn_->ticket);
+    store_.say(turn_->word, turn_->ticket);   // in which my wish may have changed, or which init has deleted
     // Somebody has overwritten my ticket: it goes back to its place, with its number.
     if (!same && !pass.queue.write(turn_->ticket)) caution(not_written(errno));
     excused_ = excused_ || !same;
@@ -188,8 +195,22 @@ bool FifoPlace::must_be_informed(const Pass& pass) const {
   return !pass.look.informed() && (!takes || pass.anybody_before(mine, eligible_));
 }
 
+// Anybody can write a ticket, and alter another's: one that its user does not say himself keeps nobody waiting.
+bool FifoPlace::ask_for_words() {
+  bool news = false;
+  const std::vector<bool> said = unheard_.empty() ? std::vector<bool>() : store_.vouched(unheard_);
+  for (std::size_t i = 0; i < unheard_.size(); ++i) {
+    words_.insert_or_assign(unheard_[i].place, Word{unheard_[i], said[i]});
+    news = news || !said[i];
+  }
+  unheard_.clear();
+  return news;
+}
+
 void FifoPlace::show_queue(Pass& pass) {
   pass.view.tickets.clear();
+  unheard_.clear();
+  const auto* behind = std::get_if<model::Wait>(&decision_);
   pass.view.ordered = true;
   for (const Ticket& ticket : pass.queue.tickets()) {
     // A forged ticket with my number would be taken for mine.
@@ -198,6 +219,14 @@ void FifoPlace::show_queue(Pass& pass) {
     bool& stopped = pass.view.tickets.back().stopped;   // who only looks does not meet them one by one
     if (entry_.only_looks) stopped = stands_still(ticket.pid, ticket.start);
     else if (!stopped_.empty()) stopped = is_stopped(ticket.view);
+    const bool before_me = !turn_ || ticket.view.number < turn_->ticket.view.number;
+    if (!before_me || (ticket.view.eligible & eligible_).none() || !store_.has_words()) continue;
+    const auto word = words_.find(ticket.place);
+    const bool known = word != words_.end() && says_the_same(word->second.ticket, ticket);
+    // Altered without end it would be unknown without end: where somebody without a word stood, a word is heard first.
+    if (word != words_.end() && !word->second.vouched) stopped = true;
+    const bool again = last_wake_ == port::Wake::again && behind && behind->behind == ticket.view.number;
+    if (!known || again) unheard_.push_back(ticket);
   }
 }
 
@@ -242,12 +271,15 @@ void FifoPlace::join(Pass& pass) {
       if (!node || !pass.nodes.is_node(*node)) continue;
       Ticket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, place, first_ticket_->view.since)
                                     : my_ticket(pass.queue.next_number(), place, pass.now);
+      Fd word;
+      store_.say(word, ticket);   // first: who reads the one is to find the other
+      if (!word && store_.has_words()) caution(not_said(errno));
       if (!pass.queue.write(ticket)) {
         caution(not_written(errno));
         return;
       }
       first_ticket_ = ticket;
-      turn_ = Turn{std::move(turn), std::move(ticket)};
+      turn_ = Turn{std::move(turn), std::move(ticket), std::move(word)};
       store_.hook("joined");
       return;
     }

@@ -30,6 +30,7 @@ void FifoStore::open_directory(StateDir directory) {
   queue_.emplace(nodes_->queue());
   notes_ = open_notes(nodes_->state());
   own_notes_.emplace(notes_.get(), me_.uid, number_of(nodes_->state()));
+  own_tickets_.emplace(notes_.get(), me_.uid, number_of(nodes_->state()));
 }
 
 std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
@@ -184,6 +185,21 @@ NoteBook FifoStore::book_of(int directory) const {
 NoteBook FifoStore::notes() {
   std::lock_guard lock(threads_);
   return book_of(notes_.get());
+}
+
+std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
+  Fd directory;
+  std::uint64_t number = 0;
+  {
+    std::lock_guard lock(threads_);
+    if (notes_) directory = open_at(notes_.get(), ".", O_RDONLY | O_DIRECTORY);
+    number = number_of(nodes_->state());
+  }
+  std::vector<bool> said(tickets.size(), true);
+  if (!directory) return said;   // cannot be seen
+  Vouchers vouchers(directory.get(), number);
+  for (std::size_t i = 0; i < tickets.size(); ++i) said[i] = vouchers.vouched(tickets[i]);
+  return said;
 }
 
 bool FifoStore::change_note(const std::string& id, const std::function<void(Note&)>& how) {

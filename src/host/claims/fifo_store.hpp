@@ -20,7 +20,9 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 
+#include "host/claims/own_tickets.hpp"
 #include "host/claims/queue_file.hpp"
 #include "host/claims/slot_look.hpp"
 #include "host/claims/store.hpp"
@@ -52,6 +54,11 @@ class FifoStore : public port::ClaimStore {
   NoteBook notes();                    // of a directory of its own; not under threads()
   // Makes the note of a claim live; where notes/ takes none and the claim is exclusive, in the claim's own directory.
   Fd note(const Note& note, int above);
+  // Says a ticket by the user's own file, where there is notes/.
+  void say(Fd& live, const Ticket& ticket) { if (notes_) own_tickets_->keep(live, ticket); }
+  bool has_words() const { return static_cast<bool>(notes_); }
+  // Of those tickets the ones whose users say the same; not under threads().
+  std::vector<bool> vouched(const std::vector<Ticket>& tickets);
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
@@ -84,6 +91,7 @@ class FifoStore : public port::ClaimStore {
   std::optional<QueueFile> queue_;
   Fd notes_;                           // notes/; empty where there is none
   std::optional<OwnNotes> own_notes_;
+  std::optional<OwnTickets> own_tickets_;
   model::QueueView view_;
   ProcessIdentity me_;
   std::atomic<pid_t> adopted_by_;      // whose descriptors they are; negative while a thread of that process opens them
@@ -139,6 +147,13 @@ class FifoPlace : public port::Place {
   struct Turn {
     Fd fd;
     Ticket ticket;
+    Fd word;                           // keeps what I say of it myself live (own_tickets.hpp)
+  };
+  // What is known of a ticket before mine: does its user say it? Asked when it is new, or has changed, and again of whom I
+  // stand behind: he may have left its FIFO's lock behind.
+  struct Word {
+    Ticket ticket;
+    bool vouched;
   };
   // Somebody ahead whose process is stopped (Ctrl-Z), as /proc says.
   struct Stopped {
@@ -158,6 +173,7 @@ class FifoPlace : public port::Place {
   Outcome step_without_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim);
   void look_at_queue(Pass& pass);
   void show_queue(Pass& pass);
+  bool ask_for_words();
   bool drop_dead(Pass& pass);
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   bool lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places);
@@ -197,6 +213,8 @@ class FifoPlace : public port::Place {
   std::optional<Ticket> first_ticket_;   // number and time of my first: I keep them when I give back and come again
   Watches watches_;
   std::vector<Stopped> stopped_;
+  std::unordered_map<unsigned, Word> words_;   // by place
+  std::vector<Ticket> unheard_;          // of the last pass
   port::Wake last_wake_ = port::Wake::turn;
   Hearing heard_;
   std::optional<SteadyTime> look_due_;   // by myself, however often I am woken

@@ -13,6 +13,7 @@ namespace thole::host {
 namespace {
 
 constexpr std::uint64_t queue_magic = 0x31657565'7571'6874;  // "thqueue1"
+constexpr std::uint64_t own_magic = 0x31656e69'6c6f6874;     // "tholine1"
 constexpr std::uint32_t note_magic = 0x31'74'6f'6e;          // "not1"
 
 enum Flag : unsigned { shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8 };
@@ -105,6 +106,11 @@ TicketRecord encode(const Ticket& ticket) {
   return record;
 }
 
+bool says_the_same(const Ticket& one, const Ticket& other) {
+  const TicketRecord first = encode(one), second = encode(other);
+  return std::memcmp(&first, &second, sizeof first) == 0;
+}
+
 bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticket& ticket) {
   if (record.number == 0 || record.number > now || record.check != ticket_check(record)) return false;
   ticket.view.number = record.number;
@@ -181,6 +187,17 @@ QueueHeader fresh_queue_header() {
   QueueHeader header{};
   header.magic = queue_magic;
   return header;
+}
+
+QueueHeader header_of_own(std::uint64_t directory) {
+  QueueHeader header{};
+  header.magic = own_magic;
+  header.directory = directory;
+  return header;
+}
+
+bool is_header_of_own(const QueueHeader& header, std::uint64_t directory) {
+  return header.magic == own_magic && header.directory == directory;
 }
 
 QueueHeader sanitised(QueueHeader header) {

@@ -26,7 +26,7 @@ inline constexpr unsigned turn_places = 1024;                          // waitin
 
 struct QueueHeader {
   std::uint64_t magic;
-  std::uint64_t unused;
+  std::uint64_t directory;         // of a user's own file: the number of the one that it is for; else 0
   std::uint32_t used;              // places below this one may hold tickets; the rest need not be read
   std::uint32_t reserved[11];
 };
@@ -111,6 +111,7 @@ struct Note {
 };
 
 TicketRecord encode(const Ticket& ticket);
+bool says_the_same(const Ticket& one, const Ticket& other);   // as records
 // `now`: a number beyond it is nobody's: with it the next in line would have none that counts.
 std::optional<Ticket> decode(const TicketRecord& record, unsigned place, std::uint64_t now);
 bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticket& ticket);   // into one that is there
@@ -122,6 +123,9 @@ std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::
 bool is_note(const NoteRecord& record);     // of whatever directory and keys
 
 QueueHeader fresh_queue_header();
+// Of a file of tickets that are a user's own (own_tickets.hpp), in the directory of this number.
+QueueHeader header_of_own(std::uint64_t directory);
+bool is_header_of_own(const QueueHeader& header, std::uint64_t directory);
 QueueHeader sanitised(QueueHeader header);  // a header that is not ours becomes a fresh one that hides no place
 
 // `devices`: one "slot key" a line. Lines that are none, repeated slots and repeated keys are passed over. Where users make the

@@ -1,7 +1,6 @@
 #include "host/claims/notes.hpp"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <ctime>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -18,11 +16,10 @@
 #include <set>
 #include <utility>
 
-#include "base/byte_range.hpp"
-#include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
+#include "host/claims/own_files.hpp"
 #include "host/entries.hpp"
 #include "host/process/tree.hpp"
 #include "host/user_namespace.hpp"
@@ -33,14 +30,8 @@ namespace {
 constexpr off_t record_size = sizeof(NoteRecord);
 constexpr unsigned records_of_a_file = 512;
 constexpr unsigned locks_looked_at = 2 * records_of_a_file + 1;   // in one file: one for each record, and what is between
-constexpr unsigned files_of_a_stranger = 16;                  // one is usual; more only while somebody read-locks them
 constexpr std::size_t most_files = 256;
 constexpr std::size_t few = 64;                               // users at a time
-constexpr std::size_t names_tried = 64;                       // for a file of mine: anybody can make files of such names
-constexpr int only_look = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-constexpr int to_write = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-constexpr mode_t open_to_readers = 01644;                     // sticky: what ages files in /tmp leaves them
-constexpr time_t long_idle = 600;
 
 // What the files of one stranger may cost: the kernel goes through all locks of a file for every question, and anybody can set
 // any number of them.
@@ -53,44 +44,6 @@ constexpr std::size_t a_crowd_of_users = 16;                  // from here on it
 enum Byte : off_t { live_byte = 0, taken_byte = 1 };
 off_t byte_of(unsigned index, Byte byte) { return index * record_size + byte; }
 
-bool lock(int fd, off_t byte) {
-  struct flock wanted = byte_range(F_WRLCK, byte, 1);
-  return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0;
-}
-
-// The first write lock of another description in [from, to) that the kernel tells of; false when there is none.
-bool write_lock_in(int fd, off_t from, off_t to, struct flock& found) {
-  found = byte_range(F_RDLCK, from, to - from);
-  return ::fcntl(fd, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
-}
-
-bool write_locked(int fd, off_t byte) {
-  struct flock found;
-  return write_lock_in(fd, byte, byte + 1, found);
-}
-
-// A file of notes of this user: nobody else can write to it or set its locks. In a user namespace everybody from outside is
-// shown as one user.
-bool is_note_file(const struct stat& file, uid_t uid) {
-  return S_ISREG(file.st_mode) && file.st_uid == uid && is_known_owner(uid) && (file.st_mode & 022) == 0;
-}
-
-std::vector<std::string> names_in(int directory, std::size_t most = SIZE_MAX) {
-  std::vector<std::string> names;
-  for_each_entry(directory, [&](const char* name) {
-    if (name[0] != '.') names.emplace_back(name);
-    return names.size() < most;
-  });
-  return names;
-}
-
-std::vector<std::string> names_of(int directory, uid_t uid) {
-  std::vector<std::string> names = names_in(directory);
-  const std::string begin = std::to_string(uid) + "-";
-  std::erase_if(names, [&](const std::string& name) { return !name.starts_with(begin); });
-  return names;
-}
-
 // The users who have taken locks of units here, as far as the kernel names them: there are no more of them than locks.
 std::set<uid_t> users_of_locks(int notes, std::chrono::nanoseconds limit) {
   const Fd nodes = open_at(notes, "..", O_RDONLY | O_DIRECTORY);
@@ -101,7 +54,7 @@ std::set<uid_t> users_of_locks(int notes, std::chrono::nanoseconds limit) {
   for (const KernelLock& lock : locks.flocks)
     if (lock.dev == about.st_dev) taken.try_emplace(lock.ino, lock.pid);
   std::set<uid_t> users;
-  for (const std::string& name : names_in(nodes.get())) {
+  for (const std::string& name : entries_in(nodes.get())) {
     struct stat node;
     if (!name.starts_with("gpu.") && !name.starts_with("share.")) continue;
     if (::fstatat(nodes.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0) continue;
@@ -144,7 +97,7 @@ bool read_record(int fd, unsigned index, NoteRecord& record) {
 bool is_made_for_notes(int fd, uid_t uid) {
   struct stat file;
   NoteRecord first;
-  return ::fstat(fd, &file) == 0 && is_note_file(file, uid) &&
+  return ::fstat(fd, &file) == 0 && is_file_of(file, uid) &&
          (file.st_mode & 07777) == open_to_readers && file.st_size % record_size == 0 &&
          file.st_size <= byte_of(records_of_a_file, live_byte) && read_record(fd, 0, first) && is_note(first);
 }
@@ -209,7 +162,7 @@ std::uint64_t number_of(const StateDir& state) {
 std::set<std::pair<dev_t, ino_t>> files_for_notes(int directory, uid_t uid) {
   std::set<std::pair<dev_t, ino_t>> files;
   struct stat file;
-  for (const std::string& name : names_of(directory, uid))
+  for (const std::string& name : names_of(directory, uid, Saying::claims))
     if (::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0) files.emplace(file.st_dev, file.st_ino);
   return files;
 }
@@ -238,14 +191,15 @@ Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {
   const NoteRecord record = encode(note, keys, number_);
   if (!name_.empty())
     if (Fd kept = put_into(name_, record, above)) return kept;
-  const std::vector<std::string> names = names_of(directory_, uid_);
+  const std::vector<std::string> names = names_of(directory_, uid_, Saying::claims);
   for (std::size_t i = 0; i < std::min(names.size(), names_tried); ++i) {
     Fd kept = put_into(names[i], record, above);
     if (!kept) continue;
     name_ = names[i];
     return kept;
   }
-  if (names.size() >= files_of_a_stranger / 2) remove_idle(names);
+  if (names.size() >= files_of_a_stranger / 2)
+    remove_idle(directory_, names, [&](int fd) { return is_made_for_notes(fd, uid_); });
   return put_into_new(record, above);
 }
 
@@ -255,45 +209,17 @@ Fd OwnNotes::put_into(const std::string& name, const NoteRecord& record, int abo
   return go_live(directory_, name, std::move(fd), record, above);
 }
 
-// Nobody else can open it before its record is live, so nobody can have locked that.
 Fd OwnNotes::put_into_new(const NoteRecord& record, int above) {
-  for (unsigned tries = 0; tries < 8; ++tries) {
-    std::uint32_t bits = 0;
-    (void)!::getrandom(&bits, sizeof bits, 0);
-    const std::string name = fmt::format("{}-{:08x}", uid_, bits);
-    Fd fd = create_at(directory_, name.c_str(), to_write | O_EXCL, 0600);
-    if (!fd && errno == EEXIST) continue;
-    if (!fd) return Fd();
-    Fd kept = go_live(directory_, name, std::move(fd), record, above);
-    if (kept && ::fchmod(kept.get(), open_to_readers) == 0) {
-      name_ = name;
-      return kept;
-    }
-    const int reason = errno == 0 ? EAGAIN : errno;
-    ::unlinkat(directory_, name.c_str(), 0);
-    errno = reason;
-    return Fd();
-  }
-  return Fd();
-}
-
-// Files that somebody's read locks made useless pile up. What has no live note and was not written for long goes.
-void OwnNotes::remove_idle(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    Fd fd = open_at(directory_, name.c_str(), only_look);
-    struct stat file;
-    struct flock found;
-    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_made_for_notes(fd.get(), uid_)) continue;
-    if (::time(nullptr) - file.st_ctime < long_idle) continue;
-    if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) ::unlinkat(directory_, name.c_str(), 0);
-  }
+  return new_own_file(directory_, uid_, Saying::claims, name_, [&](const std::string& name, Fd fd) {
+    return go_live(directory_, name, std::move(fd), record, above);
+  });
 }
 
 bool OwnNotes::change(const std::string& id, const SlotKeys& keys, const std::function<void(Note&)>& how) {
-  for (const std::string& name : names_of(directory_, uid_)) {
+  for (const std::string& name : names_of(directory_, uid_, Saying::claims)) {
     Fd fd = open_at(directory_, name.c_str(), to_write);
     struct stat file;
-    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid_)) continue;
+    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid_)) continue;
     std::vector<unsigned> live;
     Allowance own(std::chrono::nanoseconds::max());
     (void)find_live(fd.get(), own, live);
@@ -312,10 +238,10 @@ bool OwnNotes::change(const std::string& id, const SlotKeys& keys, const std::fu
 
 // ---- Reading ----
 
-void NoteBook::collect() { collect(names_in(directory_.get()), to_find_holders); }
+void NoteBook::collect() { collect(names_in(directory_.get(), Saying::claims), to_find_holders); }
 
 bool NoteBook::collect_few() {
-  const std::vector<std::string> names = names_in(directory_.get(), few + 1);
+  const std::vector<std::string> names = names_in(directory_.get(), Saying::claims, few + 1);
   if (names.size() > few) return false;
   collect(names, under_alloc);
   return true;
@@ -331,7 +257,7 @@ void NoteBook::collect(const std::vector<std::string>& names, std::chrono::nanos
       refuse_unseen("notes/" + printable(name, 32), errno);
       continue;
     }
-    if (!is_note_file(file, file.st_uid)) continue;
+    if (!is_file_of(file, file.st_uid)) continue;
     if (file.st_size != 0) by_user[file.st_uid].push_back(&name);
   }
   std::vector<uid_t> first{::geteuid(), 0};
@@ -357,7 +283,7 @@ void NoteBook::collect(uid_t uid, const std::vector<const std::string*>& names, 
 void NoteBook::collect(uid_t uid) {
   files_.clear();
   unread_.clear();
-  for (const std::string& name : names_of(directory_.get(), uid)) add(name, uid);
+  for (const std::string& name : names_of(directory_.get(), uid, Saying::claims)) add(name, uid);
 }
 
 void NoteBook::collect(const std::string& name, uid_t uid) {
@@ -374,7 +300,7 @@ void NoteBook::add(const std::string& name, uid_t uid) {
     return;
   }
   struct stat file;
-  if (::fstat(fd.get(), &file) != 0 || !is_note_file(file, uid)) return;
+  if (::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid)) return;
   if (std::any_of(files_.begin(), files_.end(), [&](const File& other) { return other.ino == file.st_ino; })) return;  // a link
   struct flock found;
   if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) return;

@@ -58,7 +58,6 @@ class OwnNotes {
  private:
   Fd put_into(const std::string& name, const NoteRecord& record, int above);
   Fd put_into_new(const NoteRecord& record, int above);
-  void remove_idle(const std::vector<std::string>& names);
 
   int directory_;
   uid_t uid_;

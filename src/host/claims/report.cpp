@@ -336,14 +336,22 @@ std::vector<model::Waiting> FifoStore::waiting() {
   section->leave();
   hook("looked");
   say_who_keeps(section->why(), locks);
+  section.reset();   // what comes may last, and asks the store
+  std::vector<Ticket> tickets;
+  for (const auto& [ticket, turn] : alive) tickets.push_back(ticket);
+  const std::vector<bool> vouched_for = vouched(tickets);
   std::vector<model::Waiting> waiting;
   std::vector<uid_t> said;
-  for (const auto& [ticket, turn] : alive) {
+  for (std::size_t i = 0; i < alive.size(); ++i) {
+    const auto& [ticket, turn] = alive[i];
     const Taker taker = taker_of(ticket, turn.get(), locks);
     model::Waiting line;
     line.ticket = ticket.view.number;
     line.pid = taker.pid;
-    line.uid = taker.uid.value_or(static_cast<uid_t>(-1));
+    line.vouched = vouched_for[i];
+    // His own word names him where the kernel does not, and the kernel counts only beside it.
+    const bool named = line.vouched && (has_words() || taker.uid);
+    line.uid = named ? ticket.view.uid : static_cast<uid_t>(-1);
     said.push_back(ticket.view.uid);
     for (unsigned slot = 0; slot < model::max_slots; ++slot)
       if (ticket.view.eligible.test(slot) && !nodes_->slots()[slot].empty()) line.eligible.push_back(nodes_->slots()[slot]);
@@ -353,13 +361,12 @@ std::vector<model::Waiting> FifoStore::waiting() {
     line.time = ticket.view.time;
     line.leave = ticket.view.leave;
     line.since = ticket.view.since;
-    line.mine = taker.uid == ::geteuid();
+    line.mine = line.uid == ::geteuid();
     const auto process = taker.pid > 0 ? process_state(taker.pid) : std::nullopt;
     line.stopped = process && is_stopped(*process);
     waiting.push_back(std::move(line));
   }
-  section.reset();
-  // Names may be asked of the network: not under alloc. Whom the kernel does not name is who he says, unverified.
+  // Names may be asked of the network: not under alloc. Who does not vouch for it himself is who the ticket says, unverified.
   for (std::size_t i = 0; i < waiting.size(); ++i)
     waiting[i].user = waiting[i].uid != static_cast<uid_t>(-1) ? user_name(waiting[i].uid) : "?" + user_name(said[i]);
   return waiting;

@@ -1,6 +1,7 @@
 // Help for the tests of the claim store: a state directory of its own, a plain first-come-first-served rule, child processes.
 #pragma once
 
+#include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,6 +18,9 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "host/claims/notes.hpp"
+#include "host/claims/own_tickets.hpp"
+#include "host/claims/queue_file.hpp"
 #include "host/claims/store.hpp"
 #include "support/said.hpp"
 
@@ -210,6 +214,28 @@ class ClaimStoreTest : public ::testing::Test {
     return made;
   }
   std::unique_ptr<port::ClaimStore> open() { return open_claim_store(options(StateLocation::named(directory))); }
+
+  Fd node(const std::string& name) { return open_at(AT_FDCWD, (directory + "/" + name).c_str(), O_RDWR | O_NONBLOCK); }
+  std::vector<Ticket> tickets() {
+    const Fd file = node("queue");
+    QueueFile queue(file.get());
+    queue.read();
+    return queue.tickets();
+  }
+  // As this user alone can say it, while the descriptor is open.
+  Fd say(unsigned place, Ticket ticket) {
+    ticket.place = place;
+    struct stat about {};
+    EXPECT_EQ(::stat(directory.c_str(), &about), 0);
+    StateDir state;
+    state.dev = about.st_dev;
+    state.ino = about.st_ino;
+    const Fd notes = open_at(AT_FDCWD, (directory + "/notes").c_str(), O_RDONLY | O_DIRECTORY);
+    Fd word;
+    OwnTickets(notes.get(), ::geteuid(), number_of(state)).keep(word, ticket);
+    EXPECT_TRUE(word);
+    return word;
+  }
 
   TemporaryFolder folder;
   std::string directory = folder.path + "/state";

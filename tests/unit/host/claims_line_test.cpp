@@ -273,8 +273,10 @@ TEST_F(Line, WhoTakesAHoldersTrialForADeadWaitersLockHearsOfItsEnd) {
   ASSERT_EQ(dead->hear(), 'w');
   auto mine = entry({"GPU-0"});
   auto second = store->enter(mine);
+  const Ticket ticket = tickets().at(0);
   dead->kill(SIGKILL);
   dead->wait();
+  const Fd word = say(ticket.place, ticket);   // else nobody waits for him
   step_awaited = "tried";
   at_step = [&] { EXPECT_FALSE(second->step(fifo_rule(mine))); };
   auto made = options(StateLocation::named(directory));

@@ -18,7 +18,6 @@ struct Unordered : ClaimStoreTest {
     made.patience = made.look_patience = {Millis(20), Millis(100)};
     return open_claim_store(made);
   }
-  Fd node(const std::string& name) { return open_at(AT_FDCWD, (directory + "/" + name).c_str(), O_RDWR | O_NONBLOCK); }
   Fd keep_alloc() {
     Fd alloc = node("alloc");
     EXPECT_EQ(::flock(alloc.get(), LOCK_EX), 0);
@@ -39,13 +38,8 @@ struct Unordered : ClaimStoreTest {
     made.view.eligible.set(0).set(1).set(2).set(3);
     made.view.count = 1;
     made.pid = static_cast<std::uint32_t>(::getpid());
+    made.view.uid = ::geteuid();
     return made;
-  }
-  std::vector<Ticket> tickets() {
-    Fd file = node("queue");
-    QueueFile queue(file.get());
-    queue.read();
-    return queue.tickets();
   }
 };
 
@@ -150,7 +144,7 @@ TEST_F(Unordered, AHeaderCannotMakeTheNextNumberOneThatCountsNot) {
   auto held = try_claim(*store, entry({"GPU-0"}));
   Fd queue = node("queue");
   QueueHeader header = fresh_queue_header();
-  header.unused = ~std::uint64_t{0};
+  header.directory = ~std::uint64_t{0};
   ASSERT_EQ(::pwrite(queue.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
   auto wanted = entry({"GPU-0"});
   auto place = store->enter(wanted);
@@ -252,6 +246,79 @@ TEST_F(Unordered, WhoStartsWakesThoseTheRuleNames) {
   EXPECT_EQ(waiter->sleep({}, std::chrono::steady_clock::now() + Seconds(1)), port::Wake::nudge);
 }
 
+TEST_F(Unordered, ATicketThatItsUserDoesNotSayHimselfKeepsNobodyWaiting) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  Fd turn = node("turn.9");
+  ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
+  Ticket forged = ticket(7);
+  forged.view.count = 4;                  // can never start while GPU 0 is held, so no grace ends
+  forge(9, forged);
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "at once";
+  EXPECT_FALSE(store->waiting().at(0).vouched);
+  EXPECT_EQ(store->waiting().at(0).user.substr(0, 1), "?");
+  Fd word = say(9, forged);
+  EXPECT_FALSE(try_claim(*store, entry({"GPU-1"}))) << "he waits indeed";
+  EXPECT_EQ(store->waiting().at(0).uid, ::geteuid());
+  forged.view.count = 3;
+  forge(9, forged);
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "but not for that";
+  forged.view.count = 4;
+  forge(9, forged);
+  word.reset();
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "nor does he any more";
+}
+
+TEST_F(Unordered, WhoIsPassedWithoutAWordIsHeardWhenHeHasOne) {
+  auto store = open();
+  Fd turn = node("turn.9");
+  ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
+  const Ticket other = ticket(7);
+  forge(9, other);
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  auto wanted = entry({"GPU-0"});
+  auto place = store->enter(wanted);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_FALSE(std::get<model::Wait>(place->decision()).behind);
+  Ticket real = other;
+  real.view.number = 8;
+  Fd word = say(9, real);
+  forge(9, real);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));   // hears it
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_EQ(std::get<model::Wait>(place->decision()).behind, 8u);
+  word.reset();                                   // he has ended, and somebody keeps the lock of his FIFO
+  ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_FALSE(std::get<model::Wait>(place->decision()).behind);
+}
+
+TEST_F(Unordered, ATicketThatIsAlteredAtEveryLookKeepsNobodyWaiting) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  Fd turn = node("turn.9");
+  ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
+  std::uint64_t number = 1;
+  forge(9, ticket(number));
+  const auto wanted = entry({"GPU-1"});
+  const model::Rule rule = fifo_rule(wanted);
+  auto place = store->enter(wanted);
+  EXPECT_TRUE(place->step([&](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
+    forge(9, ticket(++number));
+    return rule(queue, mine, now);
+  }));
+}
+
+TEST_F(UnorderedWaiter, WhatAWaiterSaysStandsAgainWhereItWasDeleted) {
+  const auto only = [&] { return store->waiting().at(0); };
+  EXPECT_TRUE(only().vouched);
+  for (const auto& file : std::filesystem::directory_iterator(directory + "/notes"))
+    if (file.path().string().ends_with("-line")) std::filesystem::remove(file.path());
+  EXPECT_FALSE(only().vouched);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_TRUE(only().vouched);
+}
+
 TEST_F(Unordered, APidThatIsUsedAgainIsNotAStoppedWaiter) {
   auto store = open();
   Child stopped([](Child& self) {
@@ -268,6 +335,7 @@ TEST_F(Unordered, APidThatIsUsedAgainIsNotAStoppedWaiter) {
   old.pid = static_cast<std::uint32_t>(stopped.pid());
   old.start = 1;                          // of a process that has long ended
   forge(9, old);
+  const Fd word = say(9, old);
   auto wanted = entry({"GPU-0"});
   auto place = store->enter(wanted);
   EXPECT_FALSE(place->step(fifo_rule(wanted)));

@@ -1,0 +1,97 @@
+#include "host/claims/own_files.hpp"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <string_view>
+
+#include "base/byte_range.hpp"
+#include "base/made.hpp"
+#include "base/text.hpp"
+#include "host/entries.hpp"
+#include "host/user_namespace.hpp"
+
+namespace thole::host {
+namespace {
+
+constexpr time_t long_idle = 600;
+
+constexpr std::string_view end_of_name(Saying what) { return what == Saying::tickets ? "-line" : ""; }
+
+Saying told_by(std::string_view name) {
+  return name.ends_with(end_of_name(Saying::tickets)) ? Saying::tickets : Saying::claims;
+}
+
+}  // namespace
+
+bool is_file_of(const struct stat& file, uid_t uid) {
+  return S_ISREG(file.st_mode) && file.st_uid == uid && is_known_owner(uid) && (file.st_mode & 022) == 0;
+}
+
+std::vector<std::string> names_in(int directory, Saying what, std::size_t most) {
+  std::vector<std::string> names;
+  for_each_entry(directory, [&](const char* name) {
+    if (name[0] != '.' && told_by(name) == what) names.emplace_back(name);
+    return names.size() < most;
+  });
+  return names;
+}
+
+std::vector<std::string> names_of(int directory, uid_t uid, Saying what) {
+  std::vector<std::string> names = names_in(directory, what);
+  const std::string begin = std::to_string(uid) + "-";
+  std::erase_if(names, [&](const std::string& name) { return !name.starts_with(begin); });
+  return names;
+}
+
+bool lock(int fd, off_t byte) {
+  struct flock wanted = byte_range(F_WRLCK, byte, 1);
+  return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0;
+}
+
+bool write_lock_in(int fd, off_t from, off_t to, struct flock& found) {
+  found = byte_range(F_RDLCK, from, to - from);
+  return ::fcntl(fd, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
+}
+
+bool write_locked(int fd, off_t byte) {
+  struct flock found;
+  return write_lock_in(fd, byte, byte + 1, found);
+}
+
+Fd new_own_file(int directory, uid_t uid, Saying what, std::string& name,
+                const std::function<Fd(const std::string&, Fd)>& fill) {
+  for (unsigned tries = 0; tries < 8; ++tries) {
+    std::uint32_t bits = 0;
+    (void)!::getrandom(&bits, sizeof bits, 0);
+    const std::string made = fmt::format("{}-{:08x}{}", uid, bits, end_of_name(what));
+    Fd fd = create_at(directory, made.c_str(), to_write | O_EXCL, 0600);
+    if (!fd && errno == EEXIST) continue;
+    if (!fd) return Fd();
+    Fd kept = fill(made, std::move(fd));
+    if (kept && ::fchmod(kept.get(), open_to_readers) == 0) {
+      name = made;
+      return kept;
+    }
+    const int reason = errno == 0 ? EAGAIN : errno;
+    ::unlinkat(directory, made.c_str(), 0);
+    errno = reason;
+    return Fd();
+  }
+  return Fd();
+}
+
+void remove_idle(int directory, const std::vector<std::string>& names, const std::function<bool(int)>& is_mine) {
+  for (const std::string& name : names) {
+    Fd fd = open_at(directory, name.c_str(), only_look);
+    struct stat file;
+    struct flock found;
+    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_mine(fd.get())) continue;
+    if (::time(nullptr) - file.st_ctime < long_idle) continue;
+    if (!write_lock_in(fd.get(), 0, file.st_size, found)) ::unlinkat(directory, name.c_str(), 0);
+  }
+}
+
+}  // namespace thole::host

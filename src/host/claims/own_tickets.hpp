@@ -1,0 +1,63 @@
+// The ticket of a waiter as he alone can say it. Everybody can write to `queue`, so a ticket there keeps nobody from a unit by
+// itself: it counts where its user says the same, word for word, in a file of his own in notes/ (own_files.hpp), and lives.
+//
+// How this works. Such a file is laid out as `queue` is: at a waiter's place lies his ticket, live while an OFD write lock lies
+// on the record's first byte. Nobody else of his user's can be at that place: he has its turn FIFO locked. So nobody's word but
+// his own keeps others waiting; and what has no word at all (forged, overwritten, of who has died and left the FIFO's lock to a
+// child or a socket) is passed over by whoever looks. It needs no /proc: it works under hidepid and in other pid namespaces.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "host/claims/layout.hpp"
+
+namespace thole::host {
+
+// Those of this user in one directory (`number`: number_of(it)). For one thread at a time.
+class OwnTickets {
+ public:
+  OwnTickets(int directory, uid_t uid, std::uint64_t number) : directory_(directory), uid_(uid), number_(number) {}
+
+  // Says this ticket by `live`, which keeps it live while it is open: where it stands already, else (`thole init` may have
+  // deleted that) in a file that takes it. Empty afterwards when it cannot be said (errno says why): then others pass it.
+  void keep(Fd& live, const Ticket& ticket);
+
+ private:
+  Fd put(const Ticket& ticket);
+  Fd put_into(const std::string& name, const Ticket& ticket);
+
+  int directory_;
+  uid_t uid_;
+  std::uint64_t number_;
+  std::string name_;                   // the file that served last
+};
+
+// What others say, at one moment: files are looked for once.
+class Vouchers {
+ public:
+  Vouchers(int directory, std::uint64_t number) : directory_(directory), number_(number) {}
+  // Does his user say this ticket, and live? True where that cannot be seen (no descriptors, a disk that does not answer).
+  bool vouched(const Ticket& ticket);
+
+ private:
+  struct Files {
+    std::vector<Fd> open;
+    bool all = true;                   // none could not be looked at
+  };
+  void list();
+  Files files_of(uid_t uid) const;
+
+  int directory_;
+  std::uint64_t number_;
+  bool listed_ = false;
+  std::map<uid_t, std::vector<std::string>> names_;
+  std::map<uid_t, Files> files_;
+};
+
+}  // namespace thole::host
