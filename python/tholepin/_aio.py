@@ -8,7 +8,7 @@ cancellation.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Generic, Mapping, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generator, Mapping, TypeVar
 
 from . import _start, _waiting, words
 
@@ -72,21 +72,39 @@ async def waited(begin: Callable[[int], Result], undo: Callable[[Result], object
         canceller.close()
 
 
-class Opening(Generic[Result]):
+class Opening(Coroutine[Any, Any, Result]):
     """What is being made: ``await`` gives it, ``async with`` gives it and leaves it at the end of the block. Once, as a
-    coroutine: a second one would be a second claim that nobody asked for."""
+    coroutine: a second one would be a second claim that nobody asked for. A coroutine also for ``asyncio.run`` and
+    ``create_task``, which take nothing else."""
 
-    def __init__(self, make: Callable[[], Awaitable[Result]], leave: Callable[..., Awaitable[object]]) -> None:
+    def __init__(
+        self, make: Callable[[], Coroutine[Any, Any, Result]], leave: Callable[..., Coroutine[Any, Any, object]]
+    ) -> None:
         self._make = make
         self._leave = leave
-        self._begun = False
+        self._making: Coroutine[Any, Any, Result] | None = None
         self._made: list[Result] = []
 
     def __await__(self) -> Generator[Any, None, Result]:
-        if self._begun:
+        if self._making is not None:
             raise RuntimeError("awaited already: each claim, pool or executor is a call of its own")
-        self._begun = True
-        return self._make().__await__()
+        self._making = self._make()
+        return self._making.__await__()
+
+    def _stepped(self) -> Coroutine[Any, Any, Result]:
+        if self._making is None:
+            self._making = self._make()
+        return self._making
+
+    def send(self, value: Any) -> Any:
+        return self._stepped().send(value)
+
+    def throw(self, *problem: Any) -> Any:
+        return self._stepped().throw(*problem)
+
+    def close(self) -> None:
+        if self._making is not None:
+            self._making.close()
 
     async def __aenter__(self) -> Result:
         made = await self

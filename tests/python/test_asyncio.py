@@ -155,7 +155,7 @@ def test_what_came_at_the_moment_of_the_cancellation_is_given_back(monkeypatch):
     """The thread has the claim already, and the coroutine has not heard of it."""
     from tholepin import claims as module
 
-    real, has_it, may_return = module._made_in_time, threading.Event(), threading.Event()
+    real, has_it, may_return = module._make, threading.Event(), threading.Event()
 
     def slow(*arguments):
         made = real(*arguments)
@@ -163,7 +163,7 @@ def test_what_came_at_the_moment_of_the_cancellation_is_given_back(monkeypatch):
         may_return.wait()
         return made
 
-    monkeypatch.setattr(module, "_made_in_time", slow)
+    monkeypatch.setattr(module, "_make", slow)
     variables = dict(os.environ)
 
     async def main():

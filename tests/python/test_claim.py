@@ -159,6 +159,12 @@ def test_words_that_choose_choose():
         assert claim.gpus == [] and os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def obtained(request, wait=None):
+    claim = tholepin.claims.Claim()
+    tholepin.claims.obtain(claim, request, tholepin._waiting.Patience(wait))
+    return claim
+
+
 def waiting():
     return len(tholepin.status()["queue"])
 
@@ -289,10 +295,10 @@ def test_claims_beside_each_other_leave_no_variable_in_whatever_order_they_end()
 
     for order in itertools.permutations(range(3)):
         before = dict(os.environ)
-        made = [tholepin.claims.obtained({"gpus": 1}, tholepin._waiting.Patience(0)) for _ in range(3)]
+        made = [obtained({"gpus": 1}, 0) for _ in range(3)]
         assert len({claim.indices[0] for claim in made}) == 3
         for claim in made:
-            tholepin.claims._entered_now(claim)
+            claim._enter()
         left = list(made)
         for number in order:
             made[number].release()
@@ -397,7 +403,7 @@ def test_many_threads_never_share_a_gpu():
     def work():
         try:
             for _ in range(20):
-                claim = tholepin.claims.obtained({}, tholepin._waiting.Patience())
+                claim = obtained({})
                 assert owners.setdefault(claim.uuids[0], claim) is claim
                 del owners[claim.uuids[0]]
                 claim.release()
@@ -433,7 +439,8 @@ def test_a_claim_is_not_copied(copied):
             TypeError, match="cannot be copied or pickled: it belongs to this process; another one .* claim.env"
         ):
             copied(claim)
-    child = _start.start(["true"])
+    child = _start.Child()
+    _start.start(child, ["true"])
     for owner in (_native.machine(), child):  # whatever else closes what it has
         with pytest.raises(TypeError, match="cannot be copied"):
             copied(owner)
@@ -457,7 +464,7 @@ def test_control_c_before_the_waiting_thread_has_begun_leaves_the_line(everythin
 
     def interrupt():
         asked.wait()  # to start it; and when that has returned:
-        eventually(lambda: sys._current_frames()[threading.main_thread().ident].f_code.co_name == "_waited_in_line")
+        eventually(lambda: sys._current_frames()[threading.main_thread().ident].f_code.co_name == "_wait")
         os.kill(os.getpid(), signal.SIGINT)
         interrupted.set()
 
