@@ -321,3 +321,19 @@ def test_what_cannot_cancel_is_refused(everything_taken, wrong):
     with pytest.raises(tholepin.Error, match="^cancel: ") as caught:
         tholepin.claim(1, cancel=wrong)
     assert caught.value.code == 64
+
+
+def test_a_claim_is_a_coroutine_for_whoever_takes_nothing_else():
+    assert asyncio.run(tholepin.aclaim(1)).gpus
+    tholepin.release()
+
+    async def main():
+        claim = await asyncio.create_task(tholepin.aclaim(1))
+        claim.release()
+        task = asyncio.create_task(tholepin.aclaim(1))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert claims() == 0

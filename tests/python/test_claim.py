@@ -430,6 +430,70 @@ def test_claims_again_and_again_leave_no_descriptor_open():
     assert counts[-1] <= counts[10]
 
 
+def test_what_the_process_has_already_costs_no_descriptor_however_often_it_is_asked_for():
+    """As joblib's tasks do, in processes that stay."""
+    before, counts = dict(os.environ), []
+    for _ in range(50):
+        kept = tholepin.claim(1)
+        counts.append(len(os.listdir("/proc/self/fd")))
+    assert len(set(counts[2:])) == 1, counts
+    kept.release()
+    assert len(claims()) == 1 and os.environ["CUDA_VISIBLE_DEVICES"] == kept.env["CUDA_VISIBLE_DEVICES"], "the others last"
+    tholepin.release()
+    assert claims() == [] and dict(os.environ) == before
+
+
+def test_of_claims_of_the_same_gpus_the_last_that_ends_frees_them():
+    before = dict(os.environ)
+    same = [tholepin.claim(1) for _ in range(4)]
+    for claim in same[1:] + same[:1]:
+        assert not claim.released and len(claims()) == 1
+        claim.release()
+        assert claim.released
+    assert claims() == [] and dict(os.environ) == before
+
+
+def test_a_claim_does_not_end_while_another_thread_waits_within_it():
+    outer = tholepin.claim(2, pick="first")
+    hold = [sys.executable, "-c", "import tholepin; tholepin.claim(on=0); print(flush=True); input()"]
+    other = subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    other.stdout.readline()
+    got, told = [], threading.Event()
+
+    def claim():
+        got.append(tholepin.claim(on=0, wait=200, on_wait=lambda why: told.set(), quiet=True).indices)
+
+    waiter = threading.Thread(target=claim)
+    waiter.start()
+    assert told.wait(200)
+    outer.release()
+    assert nobody_else_gets(1)
+    other.communicate(b"\n")
+    waiter.join()
+    assert got == [[0]]
+    tholepin.release()
+    assert claims() == []
+
+
+def test_threads_that_claim_and_release_at_the_same_time_share():
+    problems, before = [], dict(os.environ)
+
+    def work():
+        try:
+            for _ in range(150):
+                with tholepin.claim(4, wait=200, quiet=True):
+                    pass
+        except Exception as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == [] and claims() == [] and dict(os.environ) == before
+
+
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_claim_is_not_copied(copied):
     from tholepin import _native, _start
