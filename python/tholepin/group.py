@@ -148,8 +148,13 @@ class ProcessGroup:
         self._check(self._watch is None, "start: the group runs already; join() or stop() it first")
         self._failed = []
         self._restarting = self._restart
-        watch = self._watch = _Watch(self, None if self._walltime is None else time.monotonic() + self._walltime)
-        watch.begin()
+        try:
+            self._watch = _Watch(self, None if self._walltime is None else time.monotonic() + self._walltime)
+            self._watch.begin()
+        except BaseException:
+            if self._watch is not None:
+                self._watch.give_up()
+            raise
 
     # ---- While it runs ----
 
@@ -306,18 +311,18 @@ class _Watch:
         self._bell = Bell(self._epoll)
 
     def begin(self) -> None:
-        """Starts the processes, and the thread that watches them; where that fails, no process is left. Not by the constructor:
-        the group must know of us before we tell it that all is over."""
-        try:
-            for slot in self._group._slots:
-                self._start(slot)
-            _start.start_thread("the group's thread", self._run, "thole-group")
-        except BaseException:
-            if self._handover.taken():
-                self._end()
-            else:
-                self.end_by(signal.SIGKILL)
-            raise
+        """Starts the processes, and the thread that watches them. Not by the constructor: the group must know of us before we
+        tell it that all is over."""
+        for slot in self._group._slots:
+            self._start(slot)
+        _start.start_thread("the group's thread", self._run, "thole-group")
+
+    def give_up(self) -> None:
+        """After a start that has failed: no process is left."""
+        if self._handover.taken():
+            self._end()
+        else:
+            self.end_by(signal.SIGKILL)
 
     def _start(self, slot: _Slot) -> None:
         started = process.Started()

@@ -138,7 +138,7 @@ def end(made):
         made.join()
 
 
-@pytest.mark.parametrize(("work", "step"), [(pool, 11), (executor, 11), (function_on_a_gpu, 13), (process, 7), (group, 11)])
+@pytest.mark.parametrize(("work", "step"), [(pool, 3), (executor, 3), (function_on_a_gpu, 5), (process, 3), (group, 5)])
 def test_an_interrupt_anywhere_at_the_start_of_processes_leaves_neither_them_nor_their_claim(work, step):
     made = []
     work(made)
