@@ -83,24 +83,31 @@ class Opening(Coroutine[Any, Any, Result]):
         self._make = make
         self._leave = leave
         self._making: Coroutine[Any, Any, Result] | None = None
+        self._over = False  # whether there are no steps to make, or somebody else makes them
         self._made: list[Result] = []
 
     def __await__(self) -> Generator[Any, None, Result]:
         if self._making is not None:
-            raise RuntimeError("awaited already: each claim, pool or executor is a call of its own")
-        self._making = self._make()
+            raise _awaited_already()
+        self._making, self._over = self._make(), True
         return self._making.__await__()
 
-    def _stepped(self) -> Coroutine[Any, Any, Result]:
+    def _step(self, how: Callable[[Coroutine[Any, Any, Result]], Any]) -> Any:
+        if self._over:
+            raise _awaited_already()
         if self._making is None:
             self._making = self._make()
-        return self._making
+        try:
+            return how(self._making)
+        except BaseException:  # StopIteration with the result among them
+            self._over = True
+            raise
 
     def send(self, value: Any) -> Any:
-        return self._stepped().send(value)
+        return self._step(lambda making: making.send(value))
 
     def throw(self, *problem: Any) -> Any:
-        return self._stepped().throw(*problem)
+        return self._step(lambda making: making.throw(*problem))
 
     def close(self) -> None:
         if self._making is not None:
@@ -115,6 +122,10 @@ class Opening(Coroutine[Any, Any, Result]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._leave(self._made.pop(), kind, error, trace)
+
+
+def _awaited_already() -> RuntimeError:
+    return RuntimeError("awaited already: each claim, pool or executor is a call of its own")
 
 
 def opening(

@@ -1,9 +1,9 @@
 """libthole by ctypes: finding it, calling it, and its errors as exceptions.
 
 How this works. Every function of thole.h that can fail takes ``thole_error **`` last and returns NULL on failure;
-``call_into`` passes it and raises. Handles are plain ints here. ctypes lets go of the GIL during a call. Where the library lies:
-THOLE_LIBRARY, else ``_lib/lib/`` beside this file (the wheel; the program is in ``_lib/bin/``), else where the loader finds
-``libthole.so.0``.
+``call_into`` passes it and raises. Handles are plain ints here. ctypes lets go of the GIL during a call. Where the library
+lies: THOLE_LIBRARY, else ``_lib/lib/`` beside this file (the wheel; the program is in ``_lib/bin/``), else where the loader
+finds ``libthole.so.0``.
 """
 
 from __future__ import annotations

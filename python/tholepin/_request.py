@@ -28,7 +28,8 @@ FIELDS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
 
 
 def request_for(**said: Any) -> dict[str, Any]:
-    """The JSON request of thole.h for these words of :func:`tholepin.claim`; what is not said is not in it: the configuration decides.
+    """The JSON request of thole.h for these words of :func:`tholepin.claim`; what is not said is not in it: the configuration
+    decides.
 
     >>> request_for(gpus=2, on=3, memory="1G", model=None)
     {'gpus': 2, 'on': ['3'], 'memory_mib': 1024}

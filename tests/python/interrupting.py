@@ -35,8 +35,8 @@ class _Tracer:
 
 
 def at_each_place(work, handler, afterwards, step=1):
-    """Does ``work()`` again and again, each time with ``handler()`` at another place, and ``afterwards(number, raised)``: in how
-    many places."""
+    """Does ``work()`` again and again, each time with ``handler()`` at another place, and ``afterwards(number, raised)``: at
+    how many places."""
     number = 1
     while True:
         tracer, raised = _Tracer(number, handler), None
