@@ -8,7 +8,7 @@ cancellation.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Generic, Mapping, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generator, Mapping, TypeVar
 
 from . import _start, _waiting, words
 
@@ -72,21 +72,46 @@ async def waited(begin: Callable[[int], Result], undo: Callable[[Result], object
         canceller.close()
 
 
-class Opening(Generic[Result]):
+class Opening(Coroutine[Any, Any, Result]):
     """What is being made: ``await`` gives it, ``async with`` gives it and leaves it at the end of the block. Once, as a
-    coroutine: a second one would be a second claim that nobody asked for."""
+    coroutine: a second one would be a second claim that nobody asked for. A coroutine also for ``asyncio.run`` and
+    ``create_task``, which take nothing else."""
 
-    def __init__(self, make: Callable[[], Awaitable[Result]], leave: Callable[..., Awaitable[object]]) -> None:
+    def __init__(
+        self, make: Callable[[], Coroutine[Any, Any, Result]], leave: Callable[..., Coroutine[Any, Any, object]]
+    ) -> None:
         self._make = make
         self._leave = leave
-        self._begun = False
+        self._making: Coroutine[Any, Any, Result] | None = None
+        self._over = False  # whether there are no steps to make, or somebody else makes them
         self._made: list[Result] = []
 
     def __await__(self) -> Generator[Any, None, Result]:
-        if self._begun:
-            raise RuntimeError("awaited already: each claim, pool or executor is a call of its own")
-        self._begun = True
-        return self._make().__await__()
+        if self._making is not None:
+            raise _awaited_already()
+        self._making, self._over = self._make(), True
+        return self._making.__await__()
+
+    def _step(self, how: Callable[[Coroutine[Any, Any, Result]], Any]) -> Any:
+        if self._over:
+            raise _awaited_already()
+        if self._making is None:
+            self._making = self._make()
+        try:
+            return how(self._making)
+        except BaseException:  # StopIteration with the result among them
+            self._over = True
+            raise
+
+    def send(self, value: Any) -> Any:
+        return self._step(lambda making: making.send(value))
+
+    def throw(self, *problem: Any) -> Any:
+        return self._step(lambda making: making.throw(*problem))
+
+    def close(self) -> None:
+        if self._making is not None:
+            self._making.close()
 
     async def __aenter__(self) -> Result:
         made = await self
@@ -97,6 +122,10 @@ class Opening(Generic[Result]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._leave(self._made.pop(), kind, error, trace)
+
+
+def _awaited_already() -> RuntimeError:
+    return RuntimeError("awaited already: each claim, pool or executor is a call of its own")
 
 
 def opening(

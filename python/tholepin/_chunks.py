@@ -52,6 +52,13 @@ class Chunk:
         self.number = 0
         self.tries = 0
 
+    def packed(self) -> bytes | _wire.Part:
+        """What is to be sent, perhaps once more."""
+        if self.body is None:
+            self.body = _pickling.dumped(self.given)
+            self.given = None
+        return self.body
+
     def done(self, succeeded: bool, value: Any) -> None:
         """Tells what came of it. What a callback raises is shown and changes nothing, as with futures."""
         self.body = self.given = None

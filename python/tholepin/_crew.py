@@ -26,60 +26,34 @@ from . import _pickling, _start, _wire
 from ._bell import Bell, new_epoll
 from ._chunks import Chunk, failure, how, with_cause
 from ._shares import Share, Shares
+from ._workplace import FULL, Worker, has_many_descriptors
 from .errors import Error, WorkerDied
 
 AHEAD = 16
 _LOOKS = 64  # packets of one worker before the others have their turn
-_FAR = 10  # the worker's number of its socket
-
-
-class _Worker:
-    def __init__(self, share: Share, child: _start.Child, near: socket.socket, far: socket.socket) -> None:
-        self.share = share
-        self.child = child
-        self.near = near
-        self.far = far
-        self.ready = False
-        self.stopping = False
-        self.chunks: dict[int, Chunk] = {}  # sent and not answered, oldest first
-        self.taken = 0  # chunks that it was given
-
-    def close(self) -> None:
-        self.near.close()
-        self.far.close()
 
 
 class Crew:
-    """Workers, one for each share, and what they are to do.
+    """Workers, one for each share, and what they are to do: none, before :meth:`begin`.
 
     Args:
-        initializer: called with ``initargs`` in each worker before it is ready; None: nothing.
         tasks_per_worker: after this many chunks a worker is replaced; None: never.
         retries: how often a chunk is tried again whose worker has died.
         ahead: how many chunks a worker has at most, the one that it computes among them.
     """
 
-    def __init__(
-        self,
-        shares: Shares,
-        initializer: Callable[..., object] | None,
-        initargs: Sequence[Any],
-        tasks_per_worker: int | None,
-        retries: int,
-        ahead: int = AHEAD,
-    ) -> None:
+    def __init__(self, tasks_per_worker: int | None, retries: int, ahead: int = AHEAD) -> None:
         self._ahead = ahead
-        self._shares = shares
+        self._shares = Shares()
         self._tasks_per_worker = tasks_per_worker
         self._retries = retries
         self._pid = os.getpid()
-        work = b"" if initializer is None else _pickling.dumped((initializer, tuple(initargs)))
-        self._first = [(_start.setup_part(), b""), (b"", work)]
+        self._first: list[tuple[bytes | _wire.Part, bytes | _wire.Part]] = []
         self._inbox: deque[Sequence[Chunk] | Callable[[], None]] = deque()
         self._pending: deque[Chunk] = deque()
         self._chunks: dict[int, Chunk] = {}
-        self._workers: list[_Worker] = []
-        self._by_fd: dict[int, _Worker] = {}  # both the socket's and the pidfd
+        self._workers: list[Worker] = []
+        self._by_fd: dict[int, Worker] = {}  # both the socket's and the pidfd
         self._numbers = 0
         self._deaths_before_ready = 0
         self._sleeping = False
@@ -87,13 +61,48 @@ class Crew:
         self._kill_at: float | None = None
         self.broken: BaseException | None = None
         self._room = memoryview(bytearray(_wire.ROOM))
-        self._epoll = new_epoll()
-        self._bell = Bell(self._epoll)
         self._ready = threading.Condition()
         self._ready_count = 0
-        self.size = len(shares.each)
+        self.size = 0
         self._finished = threading.Event()
-        self._thread = _start.start_thread("the pool's thread", self._run, "thole-pool")
+        self._handover = _start.Handover()
+        self._begun = False
+        self._thread: threading.Thread | None = None
+
+    def begin(
+        self, share_out: Callable[[Shares], None], initializer: Callable[..., object] | None, initargs: Sequence[Any]
+    ) -> None:
+        """Makes the shares and starts the workers. Where that fails, nothing is left of it: neither workers nor their claim.
+
+        Args:
+            share_out: puts the shares into what it is given.
+            initializer: called with ``initargs`` in each worker before it is ready; None: nothing.
+        """
+        try:
+            share_out(self._shares)
+            self._start(initializer, initargs)
+            if self._finished.is_set() and self.broken is None:  # it was ended before it began: the program ends
+                raise Error("the pool was terminated")
+            self._begun = True
+        except BaseException:
+            self.terminate(0.0)
+            self.join()
+            self._shares.release()
+            raise
+
+    def _start(self, initializer: Callable[..., object] | None, initargs: Sequence[Any]) -> None:
+        self._shares.stay()
+        self.size = len(self._shares.each)
+        try:
+            work = b"" if initializer is None else _pickling.dumped((initializer, tuple(initargs)))
+            self._first = [(_start.setup_part(), b""), (b"", work)]
+            self._epoll = new_epoll()
+            self._bell = Bell(self._epoll)
+            self._thread = _start.start_thread("the pool's thread", self._run, "thole-pool")
+        except OSError as problem:
+            if isinstance(problem, Error):
+                raise
+            raise _start.not_started("workers", problem) from problem
 
     # ---- For other threads ----
 
@@ -111,12 +120,18 @@ class Crew:
     def close(self) -> None:
         """No more is coming: workers end when all is done."""
         self._shares.end_by_themselves()
-        self._tell(self._close)
+        if self._begun:
+            self._tell(self._close)
+        else:
+            self.terminate(0.0)
 
     def terminate(self, patience: float) -> None:
         """Ends the workers at once: SIGTERM, and ``patience`` seconds later SIGKILL. What is not done fails."""
         self._shares.end_by_themselves()
-        self._tell(lambda: self._terminate(patience))
+        if self._pid == os.getpid() and self._handover.taken():  # the thread has not begun, and will not
+            self._end()
+        else:
+            self._tell(lambda: self._terminate(patience))
 
     def cancel_pending(self, cancelled: Callable[[Chunk], object]) -> None:
         """Takes back what no worker has, and tells of it."""
@@ -152,9 +167,9 @@ class Crew:
             self._wake()
 
     def _wake(self) -> None:
-        # It says that it goes to sleep before it looks into the inbox for the last time; we put in before we look at that.
+        # It says that it goes to sleep before it looks into the inbox for the last time; we put in before we look at that. Only
+        # the thread says that it is awake: who says so for it may be interrupted before he rings.
         if self._sleeping:
-            self._sleeping = False
             self._bell.ring()
 
     def _broken_error(self) -> BaseException:
@@ -164,6 +179,8 @@ class Crew:
     # ---- The thread ----
 
     def _run(self) -> None:
+        if not self._handover.taken():
+            return
         try:
             for share in self._shares.each:
                 self._start_worker(share)
@@ -178,6 +195,7 @@ class Crew:
                 if was_broken:  # it cannot be ended in turns either
                     break
         self._leave_none()
+        self._epoll.close()
         self._end()
 
     def _turn(self) -> None:
@@ -224,7 +242,6 @@ class Crew:
     def _end(self) -> None:
         self._fail_all(self.broken or Error("the pool was closed before this was done"))
         self._shares.release()
-        self._epoll.close()
         self._finished.set()
         self._fail_inbox()
         with self._ready:
@@ -243,7 +260,7 @@ class Crew:
 
     def _start_worker(self, share: Share) -> None:
         try:
-            worker = self._started(share)
+            worker = Worker(share)
         except (OSError, Error) as problem:
             raise _start.not_started(f"worker {self._shares.each.index(share) + 1} of {self.size}", problem) from problem
         for code, body in self._first:
@@ -253,29 +270,13 @@ class Crew:
             self._by_fd[fd] = worker
             self._epoll.register(fd, select.EPOLLIN)
 
-    def _started(self, share: Share) -> _Worker:
-        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            with open(os.devnull, "rb") as nothing:
-                child = _start.start(
-                    _start.python("tholepin._worker", _FAR),
-                    change=share.change,
-                    binding=share.binding,
-                    descriptors={0: nothing.fileno(), _FAR: far.fileno()},
-                )
-        except BaseException:
-            near.close()
-            far.close()
-            raise
-        return _Worker(share, child, near, far)
-
-    def _forget(self, worker: _Worker) -> None:
+    def _forget(self, worker: Worker) -> None:
         for fd in (worker.near.fileno(), worker.child.fd):
             self._epoll.unregister(fd)
             del self._by_fd[fd]
         self._workers.remove(worker)
 
-    def _hear(self, worker: _Worker) -> None:
+    def _hear(self, worker: Worker) -> None:
         for _ in range(_LOOKS):
             try:
                 packet = _wire.receive(worker.near, self._room, socket.MSG_DONTWAIT)
@@ -285,7 +286,7 @@ class Crew:
                 return
             self._heard(worker, packet)
 
-    def _heard(self, worker: _Worker, packet: _wire.Packet) -> None:
+    def _heard(self, worker: Worker, packet: _wire.Packet) -> None:
         if packet.kind == _wire.READY:
             worker.ready = True
             self._deaths_before_ready = 0
@@ -296,8 +297,10 @@ class Crew:
         if packet.kind == _wire.UNREADY:
             self._break(failure("the pool's initializer raised an exception", packet))
             return
-        chunk = worker.chunks.pop(packet.number)
+        chunk = worker.chunks.pop(packet.number, None)
         self._chunks.pop(packet.number, None)
+        if chunk is None:  # nobody waits for it: the pool is terminated, or the task has forked and both answer
+            return
         try:
             value = packet.load(_pickle.loads)
         except BaseException as problem:
@@ -308,14 +311,14 @@ class Crew:
         else:
             chunk.done(False, with_cause(*value))
 
-    def _bury(self, worker: _Worker) -> None:
+    def _bury(self, worker: Worker) -> None:
         self._hear(worker)  # what it has answered is done, whatever came after
         while worker.chunks:
             before = len(worker.chunks)
             self._hear(worker)
             if len(worker.chunks) == before:
                 break
-        unread = self._unread(worker)
+        unread = worker.unread(self._room)
         self._forget(worker)
         pid = worker.child.pid
         worker.child.reap()
@@ -379,6 +382,8 @@ class Crew:
         self._closing = True
         if self.broken is None:
             self.broken = Error("the pool was terminated")
+        for worker in self._workers:  # one that outlives the signal answers, and would go on
+            worker.stop(self._room)
         self._fail_all(self.broken)
         self._signal_all(signal.SIGTERM)
         self._kill_at = time.monotonic() + patience
@@ -405,19 +410,19 @@ class Crew:
         if self._closing or self._tasks_per_worker is not None:
             self._send_home()
 
-    def _balance(self, idle: list[_Worker]) -> None:
+    def _balance(self, idle: list[Worker]) -> None:
         for worker in self._workers:
             while idle and len(worker.chunks) > 1:
-                chunk = self._take_back(worker)
+                chunk = worker.take_back(self._room)
                 if chunk is None:
                     break
                 self._pending.append(chunk)
                 self._give(idle.pop())
 
-    def _may_take(self, worker: _Worker) -> bool:
+    def _may_take(self, worker: Worker) -> bool:
         return self._tasks_per_worker is None or worker.taken < self._tasks_per_worker
 
-    def _give(self, worker: _Worker) -> bool:
+    def _give(self, worker: Worker) -> bool:
         """The next chunk to this worker; False where it has no room for one."""
         if not self._may_take(worker):
             return False
@@ -426,44 +431,36 @@ class Crew:
             self._chunks.pop(chunk.number, None)
             return True
         try:
-            if chunk.body is None:
-                chunk.body = _pickling.dumped(chunk.given)
-                chunk.given = None
+            body = chunk.packed()
         except BaseException as problem:
-            chunk.done(False, problem)
-            return True
+            return self._failed_to_give(chunk, problem)
+        if worker.chunks and isinstance(body, _wire.Part) and body.fd >= 0 and has_many_descriptors():
+            self._pending.appendleft(chunk)
+            return False
         if not chunk.number:
             self._numbers += 1
             chunk.number = self._numbers
             self._chunks[chunk.number] = chunk
         function = chunk.function
         try:
-            _wire.send(worker.near, chunk.kind, chunk.number, function.number, function.code, chunk.body, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            self._pending.appendleft(chunk)
-            return False
+            _wire.send(worker.near, chunk.kind, chunk.number, function.number, function.code, body, socket.MSG_DONTWAIT)
+        except OSError as problem:
+            return self._failed_to_give(chunk, problem)
         worker.taken += 1
         worker.chunks[chunk.number] = chunk
         return True
 
-    def _take_back(self, worker: _Worker) -> Chunk | None:
-        """A chunk that this worker has not begun with."""
-        try:
-            packet = _wire.receive(worker.far, self._room, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return None
-        if packet is None or packet.number not in worker.chunks:
-            return None
-        worker.taken -= 1
-        return worker.chunks.pop(packet.number)
-
-    def _unread(self, worker: _Worker) -> list[Chunk]:
-        found: list[Chunk] = []
-        while True:
-            chunk = self._take_back(worker)
-            if chunk is None:
-                return found
-            found.append(chunk)
+    def _failed_to_give(self, chunk: Chunk, problem: BaseException) -> bool:
+        """Puts a chunk back that could not be sent where there will be room: in the socket, or for descriptors when an answer
+        has come. False then. Else the chunk has failed."""
+        if isinstance(problem, BlockingIOError) or (
+            getattr(problem, "errno", None) in FULL and any(worker.chunks for worker in self._workers)
+        ):
+            self._pending.appendleft(chunk)
+            return False
+        self._chunks.pop(chunk.number, None)
+        chunk.done(False, problem)
+        return True
 
     def _send_home(self) -> None:
         """Stops workers that have nothing left to do here: after their number of tasks, or because the pool closes."""
@@ -474,15 +471,3 @@ class Crew:
             if done or not self._may_take(worker):
                 worker.stopping = True
                 _wire.send(worker.near, _wire.STOP, 0, 0, b"", b"")
-
-
-def crew_over(shares: Shares, *arguments: Any, **more: Any) -> Crew:
-    """A crew with these shares, which are its own from here on: where it cannot be made, the claim is released."""
-    shares.stay()
-    try:
-        return Crew(shares, *arguments, **more)
-    except BaseException as problem:
-        shares.release()
-        if isinstance(problem, OSError) and not isinstance(problem, Error):
-            raise _start.not_started("workers", problem) from problem
-        raise

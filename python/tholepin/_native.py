@@ -1,9 +1,9 @@
 """libthole by ctypes: finding it, calling it, and its errors as exceptions.
 
-How this works. Every function of thole.h that can fail takes ``thole_error **`` last and returns NULL on failure; ``call``
-passes it and raises. Handles are plain ints here. ctypes lets go of the GIL during a call. Where the library lies:
-THOLE_LIBRARY, else ``_lib/lib/`` beside this file (the wheel; the program is in ``_lib/bin/``), else where the loader finds
-``libthole.so.0``.
+How this works. Every function of thole.h that can fail takes ``thole_error **`` last and returns NULL on failure;
+``call_into`` passes it and raises. Handles are plain ints here. ctypes lets go of the GIL during a call. Where the library
+lies: THOLE_LIBRARY, else ``_lib/lib/`` beside this file (the wheel; the program is in ``_lib/bin/``), else where the loader
+finds ``libthole.so.0``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import ctypes
 import functools
 import json
 import os
+from collections import deque
 from typing import Any, Callable, Mapping, NoReturn
 
-from . import _option_words, errors
+from . import _changes, _option_words, errors
 
 FOR_EVER = -1
 AS_CONFIGURED = -2  # as request.wait of the configuration or THOLE_WAIT says
@@ -128,22 +129,35 @@ def raise_from(error: ctypes.c_void_p, *arguments: Any) -> NoReturn:
         libthole.thole_error_free(error)
 
 
-def call(name: str, *arguments: Any) -> int:
-    """Calls a function that returns a handle; raises what it reports."""
+def call_into(handles: list[int], name: str, *arguments: Any) -> None:
+    """Calls a function that returns a handle, and puts that into the list; raises what it reports.
+
+    Both are one step for signal handlers, which run between instructions of Python: whoever has the list can end what is in it,
+    whatever a handler raises, and whenever.
+    """
     error = _POINTER()
-    result = getattr(libthole, name)(*arguments, ctypes.byref(error))
-    if result:
-        return int(result)
-    raise_from(error, *arguments)
+    passed = [(argument,) for argument in (*arguments, ctypes.byref(error))]
+    handles.extend(filter(None, map(getattr(libthole, name), *passed)))
+    if error:
+        raise_from(error, *arguments)
+
+
+def end_in(handles: list[int], name: str) -> None:
+    """Takes a handle out of the list and ends it by this function, in one step; where none is left, nothing."""
+    try:
+        deque(map(getattr(libthole, name), map(handles.pop, (0,))), maxlen=0)
+    except IndexError:
+        pass
 
 
 def call_json(name: str, *arguments: Any) -> Any:
     """Calls a function that returns JSON text; returns what it says."""
-    text = call(name, *arguments)
+    texts: list[int] = []
     try:
-        return json.loads(ctypes.string_at(text))
+        call_into(texts, name, *arguments)
+        return json.loads(ctypes.string_at(texts[0]))
     finally:
-        libthole.thole_free(text)
+        end_in(texts, "thole_free")
 
 
 # One of each: json.loads and json.dumps look at their options, and at the text's encoding, at every call.
@@ -186,14 +200,16 @@ class Machine(Owner):
     """An open ``thole_machine``, to be passed where the library takes one. It closes itself when nothing uses it any more."""
 
     def __init__(self) -> None:
-        self._as_parameter_ = call("thole_open", None)
+        self._handles: list[int] = []
         self._owner = os.getpid()
         self._close = libthole.thole_close
+        call_into(self._handles, "thole_open", None)
+        self._as_parameter_ = self._handles[0]
 
     def __del__(self) -> None:
         # Not in a forked child: the handle, and the locks it keeps, are the parent's.
-        if hasattr(self, "_close") and os.getpid() == self._owner:
-            self._close(self._as_parameter_)
+        for handle in self._handles if os.getpid() == self._owner else ():
+            self._close(handle)
 
 
 # The library reads the environment once, in thole_open, but a Python program changes its own as it goes: claiming sets
@@ -226,6 +242,13 @@ def variable(name: str) -> str | None:
 
 def machine() -> Machine:
     """The machine that the environment means."""
+    with _changes.lock:  # not while a claim's variables are half set
+        found = _machine_now()
+    _changes.work_off()
+    return found
+
+
+def _machine_now() -> Machine:
     for environment, kept in _latest:
         if environment == _environ:
             return kept

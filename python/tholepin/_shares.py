@@ -32,12 +32,21 @@ class Share:
 
 
 class Shares:
-    """The shares of several processes, and the claim that they share out."""
+    """The shares of several processes, and the claim that they share out: none, until one of the functions below makes them.
+    Whoever calls those releases them, also where they raise."""
 
-    def __init__(self, each: Sequence[Share], claim: Claim | None) -> None:
-        self.each = each
-        self._claim = claim
+    def __init__(self) -> None:
+        self.each: Sequence[Share] = ()
+        self._claim: Claim | None = None
         self._thread: weakref.ref[threading.Thread] | None = None
+
+    def claim(self, request: dict[str, Any], patience: _waiting.Patience) -> Claim:
+        """Claims what is to be shared out, when its turn has come."""
+        from . import claims
+
+        self._claim = claims.Claim()
+        claims.obtain(self._claim, request, patience)
+        return self._claim
 
     def stay(self) -> None:
         """They last until this thread says otherwise: what it waits for meanwhile, they are not."""
@@ -52,9 +61,8 @@ class Shares:
     def release(self) -> None:
         """Ends the claim; a second time does nothing."""
         _staying.discard(self)
-        claim, self._claim = self._claim, None
-        if claim is not None:
-            claim.release()
+        if self._claim is not None:
+            self._claim.release()
 
 
 _staying: weakref.WeakSet[Shares] = weakref.WeakSet()
@@ -69,12 +77,6 @@ def of_this_thread() -> list[str]:
     return [shares._claim.id for shares in staying if shares._claim is not None]
 
 
-def _claimed(request: dict[str, Any], patience: _waiting.Patience) -> Claim:
-    from . import claims
-
-    return claims.obtained(request, patience)
-
-
 def _units() -> list[dict[str, Any]]:
     seen = _native.call_json("thole_snapshot", _native.machine())
     for unit in seen["units"]:
@@ -83,11 +85,11 @@ def _units() -> list[dict[str, Any]]:
     return units
 
 
-def _free(patience: _waiting.Patience) -> Claim:
+def _free(shares: Shares, patience: _waiting.Patience) -> Claim:
     """As many as are free now; one, where it must be waited for. Tried, not looked up: what is looked up is out of date."""
     for number in range(sum(unit["visible"] for unit in _units()), 0, -1):
         try:
-            return _claimed({"gpus": number}, _waiting.Patience(0))
+            return shares.claim({"gpus": number}, _waiting.Patience(0))
         except (NoneFree, NeverPossible):
             continue
         except Error as problem:
@@ -95,7 +97,7 @@ def _free(patience: _waiting.Patience) -> Claim:
                 raise
     if patience.milliseconds == 0:
         raise NoneFree("no GPU is free", hint='wait="10m" waits for one')
-    return _claimed({"gpus": 1}, patience)
+    return shares.claim({"gpus": 1}, patience)
 
 
 def _unit_names() -> dict[str, str]:
@@ -122,7 +124,7 @@ def _shared_out(claim: Claim, ranks: Sequence[Sequence[str]], bind: words.Bindin
     request: dict[str, Any] = {"ranks": ranks}
     if bind:
         request["bind"] = words.binding(bind)
-    answer = _native.call_json("thole_claim_ranks", _native.machine(), claim._handle, _native.encoded(request))
+    answer = _native.call_json("thole_claim_ranks", _native.machine(), claim._holdings[0].handles[0], _native.encoded(request))
     told: list[dict[str, Any]] = answer["ranks"]
     return told
 
@@ -167,45 +169,39 @@ def _has_device_nodes() -> bool:
     return os.path.exists("/dev/kfd") or any(name[6:].isdigit() for name in os.listdir("/dev") if name.startswith("nvidia"))
 
 
-def for_policies(policies: Sequence[Policy], patience: _waiting.Patience, bind: words.Binding | None = None) -> Shares:
+def for_policies(
+    shares: Shares, policies: Sequence[Policy], patience: _waiting.Patience, bind: words.Binding | None = None
+) -> None:
     """The share of each of these processes. GPUs that several policies name are claimed once and shared among them."""
     if not any(policy.gpu_affinity for policy in policies):
-        return Shares([_share(policy, (), None) for policy in policies], None)
+        shares.each = [_share(policy, (), None) for policy in policies]
+        return
     names = _unit_names()
     ranks = [[_uuid(name, names) for name in policy.gpu_affinity] for policy in policies]
     wanted = sorted({uuid for rank in ranks for uuid in rank})
-    claim = _claimed({"gpus": len(wanted), "on": wanted}, patience)
-    try:
-        told = iter(_shared_out(claim, [rank for rank in ranks if rank], bind))
-        return Shares([_share(policy, rank, next(told) if rank else None) for policy, rank in zip(policies, ranks)], claim)
-    except BaseException:
-        claim.release()
-        raise
+    claim = shares.claim({"gpus": len(wanted), "on": wanted}, patience)
+    told = iter(_shared_out(claim, [rank for rank in ranks if rank], bind))
+    shares.each = [_share(policy, rank, next(told) if rank else None) for policy, rank in zip(policies, ranks)]
 
 
-def for_gpus(gpus: Gpus, each: int, patience: _waiting.Patience, bind: words.Binding | None = None) -> Shares:
+def for_gpus(
+    shares: Shares, gpus: Gpus, each: int, patience: _waiting.Patience, bind: words.Binding | None = None
+) -> None:
     """``each`` shares for every one of this many GPUs, or of all that are free."""
     gpus = words.own(gpus)
     if isinstance(gpus, str) and gpus == "free":
-        claim = _free(patience)
+        claim = _free(shares, patience)
     elif isinstance(gpus, int) and not isinstance(gpus, bool) and gpus > 0:
-        claim = _claimed({"gpus": gpus}, patience)
+        claim = shares.claim({"gpus": gpus}, patience)
     else:
         raise WrongRequest(f'gpus: expected a number of GPUs, 1 or more, or "free", got {gpus!r}')
-    try:
-        ranks = [[uuid] for uuid in claim.uuids for _ in range(each)]
-        return Shares([_share(Policy(), rank, told) for rank, told in zip(ranks, _shared_out(claim, ranks, bind))], claim)
-    except BaseException:
-        claim.release()
-        raise
+    ranks = [[uuid] for uuid in claim.uuids for _ in range(each)]
+    shares.each = [_share(Policy(), rank, told) for rank, told in zip(ranks, _shared_out(claim, ranks, bind))]
 
 
-def for_request(request: dict[str, Any], patience: _waiting.Patience, bind: words.Binding | None = None) -> Shares:
+def for_request(
+    shares: Shares, request: dict[str, Any], patience: _waiting.Patience, bind: words.Binding | None = None
+) -> None:
     """One share with all GPUs of a claim; ``request`` as in thole.h."""
-    claim = _claimed(request, patience)
-    try:
-        uuids = claim.uuids
-        return Shares([_share(Policy(), uuids, _shared_out(claim, [uuids], bind)[0])], claim)
-    except BaseException:
-        claim.release()
-        raise
+    claim = shares.claim(request, patience)
+    shares.each = [_share(Policy(), claim.uuids, _shared_out(claim, [claim.uuids], bind)[0])]

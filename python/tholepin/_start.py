@@ -29,6 +29,8 @@ _libthole = _native.libthole
 _libthole.thole_start.restype = ctypes.c_int
 _libthole.thole_start.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
 
+_STARTED = (0).__lt__  # a pid
+
 _lock = threading.Lock()
 _life: tuple[int, int] | None = None
 
@@ -70,7 +72,7 @@ def environment(change: Mapping[str, str | None] | None = None) -> list[bytes]:
 
 
 class Child(_native.Owner):
-    """A process that was started here, the leader of its own process group.
+    """A process, the leader of its own process group, once :func:`start` has started it.
 
     Attributes:
         pid: its process id, which is its group's too.
@@ -79,12 +81,27 @@ class Child(_native.Owner):
             somebody else has waited for it.
     """
 
-    def __init__(self, pid: int, fd: int) -> None:
-        self.pid = pid
-        self.fd = fd
+    def __init__(self) -> None:
+        # Made before it is started, so that whoever is to end it has it already.
+        self._pids: list[int] = []
+        self._fd = ctypes.c_int(-1)
         self.exit_status: int | None = None
         self._ended = False
         self._reaping = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._pids[0]
+
+    @property
+    def fd(self) -> int:
+        return self._fd.value
+
+    def discard(self) -> None:
+        """Kills it and what it has started, and waits for it; nothing where it was never started."""
+        if self._pids:
+            self.send_signal(signal.SIGKILL, group=True)
+            self.wait()
 
     @property
     def ended(self) -> bool:
@@ -117,7 +134,8 @@ class Child(_native.Owner):
             self._ended = True
 
     def __del__(self) -> None:
-        os.close(self.fd)  # not before: another thread may be about to sleep on it
+        if self._pids:
+            os.close(self.fd)  # not before: another thread may be about to sleep on it
 
     def send_signal(self, number: int, group: bool = False) -> bool:
         """Sends it a signal, or to all of its process group; False when it has ended."""
@@ -141,14 +159,16 @@ class Child(_native.Owner):
 
 
 def start(
+    child: Child,
     argv: Sequence[str],
     *,
     change: Mapping[str, str | None] | None = None,
     directory: str | None = None,
     binding: Mapping[str, Any] | None = None,
     descriptors: Mapping[int, int] | None = None,
-) -> Child:
-    """Starts a program. ``descriptors``: the number at which it has one, and which of ours that is.
+) -> None:
+    """Starts a program as this child; whoever calls discards that where this raises. ``descriptors``: the number at which it
+    has one, and which of ours that is.
 
     Raises:
         Error: it is not there (code 127), cannot be run (126), or the binding was refused under "strict" (69).
@@ -158,20 +178,21 @@ def start(
 
     _worker.stop_import_of_main()
     pairs = [number for there, ours in (descriptors or {}).items() for number in (ours, there)]
-    end, error = ctypes.c_int(-1), ctypes.c_void_p()
-    pid = _libthole.thole_start(
+    error = ctypes.c_void_p()
+    passed = (
         _array(map(os.fsencode, argv)),
         _array(environment(change)),
         None if directory is None else ctypes.c_char_p(os.fsencode(directory)),
         None if binding is None else ctypes.c_char_p(_native.encoded(binding)),
         (ctypes.c_int * (len(pairs) + 1))(*pairs, -1),
         _life_end(),
-        ctypes.byref(end),
+        ctypes.byref(child._fd),
         ctypes.byref(error),
     )
-    if pid < 0:
+    # One step for signal handlers, as in _native.call_into.
+    child._pids.extend(filter(_STARTED, map(_libthole.thole_start, *((argument,) for argument in passed))))
+    if error:
         _native.raise_from(error)
-    return Child(pid, end.value)
 
 
 def python(module: str, number: int) -> list[str]:
@@ -229,6 +250,21 @@ def not_started(worker: str, problem: OSError | Error, program: str | None = Non
         hint = "sys.executable must be the path of a Python"
     object = (sys.executable or "sys.executable") if program is None else program
     return WorkerNotStarted(f"cannot start {worker}{why}", object=object, hint=hint, errno=number)
+
+
+class Handover:
+    """Of what a thread is to end, when it has begun: whoever takes it first, the thread or who has started it and gave up,
+    ends it."""
+
+    def __init__(self) -> None:
+        self._left = [True]
+
+    def taken(self) -> bool:
+        """Takes it; False where the other one has."""
+        try:
+            return self._left.pop()
+        except IndexError:
+            return False
 
 
 def start_thread(what: str, run: Callable[[], None], name: str) -> threading.Thread:

@@ -47,14 +47,18 @@ class Part:
     """A part with buffers in it, or one that travels beside the packet as a memfd, which is closed when this is dropped."""
 
     __slots__ = ("data", "fd", "out_of_band")
+    open: set[int] = set()  # the descriptors of all of this process
 
     def __init__(self, data: bytes, fd: int, out_of_band: bool) -> None:
         self.data = data
         self.fd = fd
         self.out_of_band = out_of_band
+        if fd >= 0:
+            Part.open.add(fd)
 
     def __del__(self) -> None:
         if self.fd >= 0:
+            Part.open.discard(self.fd)  # before another one can have the number
             os.close(self.fd)
 
 

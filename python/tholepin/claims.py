@@ -1,28 +1,22 @@
-"""Claiming GPUs: for this process, for a block of code, for a function.
+"""Claiming GPUs: for this process, for a block of code.
 
-How a wait stays interruptible: the library call that waits cannot run Python's signal handlers, and ending it early would lose
-the place in line. So a helper thread makes the call while ours waits for it on a lock, as any Python code would wait. A handler
-that raises (Ctrl-C, in the main thread) leaves the lock; then the library is told through a pipe to leave the line, and only
-when it has, the exception goes on. A handler that returns disturbs nothing. A thread costs more than a claim that need not
-wait, so one that does not is tried before.
+How a claim is made is in :mod:`tholepin._line`, what this process holds and shows in :mod:`tholepin._holding`.
 """
 
 from __future__ import annotations
 
-import _thread
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, TypeVar
+from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
-from . import _late, _native, _waiting, errors, words
+from . import _changes, _holding, _late, _line, _native, _waiting, errors, words
+from ._request import FIELDS, request_for
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from . import _aio
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Claim(_native.Owner):
@@ -44,21 +38,18 @@ class Claim(_native.Owner):
         why: why these GPUs, in words.
     """
 
-    def __init__(self, handle: int, machine: _native.Machine) -> None:
-        self._handle = handle
-        self._ended = 0  # the handle of a released claim that others of this process are within
-        self._machine = machine  # which must stay open as long
-        self._pid = os.getpid()
-        told, _ = _native.decoded(_native.libthole.thole_claim_json(handle).decode())
+    def __init__(self, of_process: bool = False) -> None:
+        # Made before it is claimed, so that whoever is to release it has it already.
+        self._holdings = [_holding.Holding(of_process)]
+        self._holdings[0].tickets.add(id(self))
+
+    def _know(self, told: Mapping[str, Any]) -> None:
         self.id: str = told["id"]
         self.gpus: list[dict[str, Any]] = told["gpus"]
         self.why: str = told["explain"]
         self._cautions: list[str] = told["cautions"]
         self.env: dict[str, str] = told["environment"]["set"]
         self.unset: list[str] = told["environment"]["unset"]
-        self._before: dict[str, str | None] = {}
-        with _changes:
-            _held.append(self)
 
     @property
     def uuids(self) -> list[str]:
@@ -82,7 +73,7 @@ class Claim(_native.Owner):
     @property
     def released(self) -> bool:
         """Whether the claim has ended."""
-        return not self._handle
+        return not any(id(self) in holding.tickets for holding in self._holdings)
 
     def release(self) -> None:
         """Ends the claim and takes its variables out of ``os.environ``; a second time does nothing.
@@ -94,48 +85,39 @@ class Claim(_native.Owner):
         claimed until the last of them has ended. What this process still has on the GPUs stays there: others see it as use
         without a claim.
         """
-        if os.getpid() != self._pid:
-            self._handle = 0
+        for holding in list(self._holdings):
+            holding.tickets.discard(id(self))
+        _holding.settle()
+
+    def _enter(self) -> None:
+        """Shows the process its GPUs. Where it is shown the same already there is nothing to keep: the older lock is enough."""
+        try:
+            with _changes.lock:
+                own, newest = self._holdings[0], _holding.newest()
+                if newest is None or not newest.is_shown_as(own):
+                    own.enter()
+                else:
+                    self._holdings.append(newest)
+                    newest.tickets.add(id(self))
+                    own.tickets.discard(id(self))
+                    self._holdings.remove(own)
+        finally:
+            _holding.settle()
+
+    def _leave(self) -> None:
+        """Shows the process what it was shown before; the GPUs stay claimed."""
+        self._holdings[0].leave()
+
+    def __del__(self) -> None:
+        if sys is None or sys.is_finalizing():
             return
-        with _changes:
-            if self._handle:
-                self._ended, self._handle = self._handle, 0
-                self._leave_environment()
-                _give_back()
-
-    def _is_around(self, other: Claim) -> bool:
-        # A claim of all that another has is called like it.
-        return other is not self and f"{other.id}/".startswith(f"{self.id}/")
-
-    def _enter_environment(self) -> None:
-        _entered.append(self)
-        for name, value in self.env.items():
-            self._before[name] = _native.variable(name)
-            os.environ[name] = value
-        for name in self.unset:
-            before = _native.variable(name)
-            if before is not None:
-                self._before[name] = before
-                del os.environ[name]
-
-    def _leave_environment(self) -> None:
-        # What somebody has changed since is left alone.
-        if self not in _entered:
-            return
-        since = _entered[_entered.index(self) + 1 :]
-        _entered.remove(self)
-        changed, self._before = self._before, {}
-        for name, before in changed.items():
-            later = next((claim for claim in since if name in claim._before), None)
-            now = _native.variable(name) if later is None else later._before[name]
-            if now != self.env.get(name):
-                continue
-            if later is not None:
-                later._before[name] = before
-            elif before is not None:
-                os.environ[name] = before
-            elif now is not None:
-                del os.environ[name]
+        for holding in getattr(self, "_holdings", ()):
+            if id(self) in holding.tickets:
+                if holding.entered:
+                    holding.tickets.add(None)
+                holding.tickets.discard(id(self))
+                if not holding.tickets:
+                    _holding.settle()
 
     def __enter__(self) -> Claim:
         if self.released:
@@ -152,26 +134,13 @@ class Claim(_native.Owner):
         which = ", ".join(str(gpu["index"]) for gpu in self.gpus) or "none"
         return f"<tholepin.Claim {self.id}: GPU {which}{' (released)' if self.released else ''}>"
 
-
-# What this process holds, the oldest first: a claim lasts as long as the process also where nobody keeps the object. And those
-# whose variables it has, the newest last. Threads and signal handlers change both.
-_held: list[Claim] = []
-_entered: list[Claim] = []
-_changes = threading.RLock()
-
-
-def _give_back() -> None:
-    for claim in reversed(_held[:]):
-        within = _held[_held.index(claim) + 1 :]
-        if claim._ended and not any(claim._is_around(other) for other in within):
-            _held.remove(claim)
-            _native.libthole.thole_claim_release(claim._ended)
-            claim._ended = 0
+# Whoever takes a claim enters it before another looks: the variables belong to the whole process.
+_entering: Any = threading.RLock()  # the type has no name, and _is_owned() no declaration
 
 
 def _after_fork() -> None:
-    global _changes, _entering
-    _changes, _entering = threading.RLock(), threading.Lock()
+    global _entering
+    _entering = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -312,9 +281,10 @@ def release() -> None:
 
     The GPUs of pools stay claimed until those end, also where they came out of a claim.
     """
-    with _changes:
-        for claim in reversed(_entered[:]):
-            claim.release()
+    for holding in _holding.held[:]:
+        if holding.of_process and holding.id:
+            holding.tickets.clear()
+    _holding.settle()
 
 
 def of_worker() -> Claim | None:
@@ -326,12 +296,11 @@ def of_worker() -> Claim | None:
         return None
     import json
 
-    shown = Claim.__new__(Claim)
-    shown._handle, shown._ended, shown._pid = -1, 0, 0  # of another process, as in a forked child
+    shown = Claim()  # which this process has not got
     shown.id = os.environ.get("THOLE_CLAIM", "")
     shown.gpus = json.loads(os.environ.get("THOLE_GPUS") or "[]")
     shown.why = "what this worker has"
-    shown._cautions, shown._before, shown.unset = [], {}, []
+    shown._cautions, shown.unset = [], []
     shown.env = {name: os.environ[name] for name in _SHOWN_BY if name in os.environ}
     return shown
 
@@ -343,97 +312,56 @@ _SHOWN_BY = (
 )  # fmt: skip
 
 
-# Whoever takes a claim enters it before another looks: the variables belong to the whole process.
-_entering = threading.Lock()
-
-
 def _entered_in_time(request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> Claim:
+    if _entering._is_owned() or _changes.within():
+        raise errors.Error(
+            "a signal handler cannot claim while the code that it has interrupted claims or releases",
+            code=64,
+            hint="let it set a flag, and claim where that is read",
+        )
     while True:
+        claim = Claim(of_process=True)
         try:
+            try:
+                with _entering:
+                    _make(claim, request, _waiting.Patience(0), sure)
+                    claim._enter()
+                    return claim
+            except errors.NoneFree:
+                if patience.milliseconds == 0:
+                    raise
+            _make(claim, request, patience, sure)
             with _entering:
-                return _entered_now(_made_in_time(request, _waiting.Patience(0), sure))
-        except errors.NoneFree:
-            if patience.milliseconds == 0:
-                raise
-        made = _made_in_time(request, patience, sure)
-        with _entering:
-            if not _entered or _entered[-1]._is_around(made):
-                return _entered_now(made)
-        made.release()  # another thread has one since: this one is to come out of that
+                newest = _holding.newest()
+                if newest is None or newest.is_around(claim._holdings[0]):
+                    claim._enter()
+                    return claim
+            claim.release()  # another thread has one since: this one is to come out of that
+        except BaseException:
+            claim.release()
+            raise
 
 
-def _made_in_time(request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> Claim:
-    made = _obtained_unless_late(request, patience, sure)
-    try:
-        if not sure:
-            _late.confirm(made.env)
-    except errors.TooLateError:
-        made.release()
-        raise
-    return made
-
-
-def _entered_now(made: Claim) -> Claim:
-    with _changes:
-        made._enter_environment()
-    return made
-
-
-def _obtained_unless_late(request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> Claim:
+def _make(claim: Claim, request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> None:
     # A process that the driver shows on a GPU would wait for itself; but within its claim that is where it belongs.
+    made = False
     if not sure:
         try:
-            return obtained(request, _waiting.Patience(0))
+            obtain(claim, request, _waiting.Patience(0))
+            made = True
         except errors.NoneFree:  # that claim has ended, or another process of it has a part
             pass
-    return obtained({**request, "not_started": True}, patience)
+    if not made:
+        obtain(claim, {**request, "not_started": True}, patience)
+    if not sure:
+        _late.confirm(claim.env)
 
 
-# A word of claim() -> the field of thole.h, and what checks and translates it.
-_FIELDS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
-    "gpus": ("gpus", words.whole),
-    "on": ("on", words.gpu_names),
-    "not_on": ("not", words.gpu_names),
-    "order": ("order", words.gpu_names),
-    "model": ("model", words.text),
-    "memory": ("memory_mib", words.mebibytes),
-    "share": ("share", words.flag),
-    "share_with": ("share_with", words.choice),
-    "beside": ("beside", words.choice),
-    "max_load": ("max_load_percent", words.percent),
-    "max_memory": ("max_memory_percent", words.percent),
-    "pick": ("pick", words.choice),
-    "shape": ("shape", words.choice),
-    "trust_claims": ("trust_claims", words.flag),
-    "ids": ("ids", words.choice),
-    "command": ("command", words.text),
-}
-
-
-def request_for(**said: Any) -> dict[str, Any]:
-    """The JSON request of thole.h for these words of :func:`claim`; what is not said is not in it: the configuration decides.
-
-    >>> request_for(gpus=2, on=3, memory="1G", model=None)
-    {'gpus': 2, 'on': ['3'], 'memory_mib': 1024}
-    """
-    request: dict[str, Any] = {}
-    for name, value in said.items():
-        if name not in _FIELDS:
-            raise TypeError(f"there is no word {name!r} about claims; see help(tholepin.claim)")
-        if value is None or (isinstance(value, tuple) and not value):
-            continue
-        field, checked = _FIELDS[name]
-        request[field] = checked(value, name)
-    return request
-
-
-def obtained(request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
-    """The claim for a request of thole.h, waited for; it changes nothing in this process."""
-    return obtained_from(_native.machine(), request, patience)
-
-
-def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience: _waiting.Patience) -> Claim:
-    """The same of one machine."""
+def obtain(
+    claim: Claim, request: Mapping[str, Any], patience: _waiting.Patience, machine: _native.Machine | None = None
+) -> None:
+    """Claims what a request of thole.h says, when its turn has come; it changes nothing in this process. Whoever calls releases
+    the claim, also where this raises."""
     from . import _worker
 
     _worker.stay_here()
@@ -441,78 +369,21 @@ def obtained_from(machine: _native.Machine, request: Mapping[str, Any], patience
     own = shares.of_this_thread() if shares is not None else []
     if own:
         request = {**request, "own": own}
+    holding = claim._holdings[0]
     try:
-        claim = Claim(_waited(machine, _native.encoded_request(request), patience), machine)
-        _waiting.warn(claim._cautions, patience.quiet)
-        return claim
-    except errors.WrongRequest as error:
-        for argument in ("on", "not_on", "order"):
-            if error.object and error.object in request.get(_FIELDS[argument][0], ()):
-                error.say(f"{argument}: {error.message}")
-                break
-        raise
-
-
-def _waited(machine: _native.Machine, request: bytes, patience: _waiting.Patience) -> int:
-    try:
-        return _native.call("thole_claim_gpus", machine, request, 0, -1)
-    except errors.NoneFree:
-        if patience.milliseconds == 0:
-            raise
-    canceller = patience.canceller()
-    try:
-        if threading.current_thread() is threading.main_thread():
-            return _waited_in_line(machine, request, patience, canceller)
-        with _waiting.ended_with_the_program(canceller):
-            return _waited_in_line(machine, request, patience, canceller)
-    finally:
-        canceller.close()
-
-
-def _waited_in_line(machine: object, request: bytes, patience: _waiting.Patience, canceller: _waiting.Canceller) -> int:
-    outcome: list[int | BaseException] = []
-    reason: list[dict[str, Any]] = []
-    started: list[int] = []
-    done = _thread.allocate_lock()
-    done.acquire()
-
-    def work() -> None:
-        try:
-            reason.append(patience.reason(machine, request))
-            outcome.append(_native.call("thole_claim_gpus", machine, request, patience.milliseconds, canceller.fd))
-        except BaseException as problem:
-            outcome.append(problem)
-        finally:
-            done.release()
-
-    try:
-        # The start and its record are one step for signal handlers: what has not begun yet must be waited for, too.
-        started.extend(map(_thread.start_new_thread, (work,), ((),)))
-        while not done.acquire(True, _waiting.MOMENT):
-            if reason:
-                patience.tell(request, reason[0])
-                done.acquire()
-                break
+        _line.obtain(holding, holding.begin(machine), _native.encoded_request(request), patience)
     except BaseException as problem:
-        if not started and isinstance(problem, RuntimeError) and not isinstance(problem, errors.Error):
-            from . import _start
-
-            raise _start.thread_not_started("a thread that waits") from None
-        if started:
-            canceller.cancel()
-            _ended_whatever_comes(done, outcome)
-            if isinstance(outcome[0], int):
-                _native.libthole.thole_claim_release(outcome[0])
+        if not holding.handles:
+            holding.fail()
+        if isinstance(problem, errors.WrongRequest):
+            _name_argument(problem, request)
         raise
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
+    claim._know(holding.told())
+    _waiting.warn(claim._cautions, patience.quiet)
 
 
-def _ended_whatever_comes(done: _thread.LockType, outcome: list[int | BaseException]) -> None:
-    # A second Ctrl-C changes nothing: the line is left within a moment. The first may have come just after the lock was taken.
-    while not outcome:
-        try:
-            done.acquire(True, _waiting.MOMENT)
-        except KeyboardInterrupt:
-            continue
+def _name_argument(error: errors.WrongRequest, request: Mapping[str, Any]) -> None:
+    for argument in ("on", "not_on", "order"):
+        if error.object and error.object in request.get(FIELDS[argument][0], ()):
+            error.say(f"{argument}: {error.message}")
+            break

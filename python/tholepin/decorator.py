@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, TypeVar, cast
 
-from . import _waiting, claims, errors, words
+from . import _waiting, errors, words
+from ._request import request_for
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,7 +49,7 @@ def on_gpu(
     """
     if callable(gpus):
         raise errors.WrongRequest("gpus: how many GPUs?", code=64, hint="write @tholepin.on_gpu(1), with parentheses")
-    asked, patience = claims.request_for(gpus=gpus, **request), _waiting.Patience(wait, None, on_wait, quiet)
+    asked, patience = request_for(gpus=gpus, **request), _waiting.Patience(wait, None, on_wait, quiet)
 
     if bind is not None:
         words.binding(bind)
@@ -59,9 +60,12 @@ def on_gpu(
         # What a class has in its __dict__ is the class's: its methods, which a function does not have.
         @functools.wraps(function, updated=() if isinstance(function, type) else functools.WRAPPER_UPDATES)
         def owner(*args: Any, **kwargs: Any) -> Any:
-            from . import _shares, pool
+            from tholepin import _shares, pool  # absolute: a copy that was sent by value knows no package
 
-            return pool.call_in(_shares.for_request(asked, patience, bind), _inside, (owner, args, kwargs), {})
+            def share_out(shares: _shares.Shares) -> None:
+                _shares.for_request(shares, asked, patience, bind)
+
+            return pool.call_in(share_out, _inside, (owner, args, kwargs), {})
 
         return cast(Function, owner)
 

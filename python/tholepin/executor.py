@@ -61,15 +61,19 @@ class Executor(_Executor):
         max_tasks_per_child = words.count(max_tasks_per_child, "max_tasks_per_child")
         retries = pool.check_work(initializer, initargs, retries)
         patience = _waiting.Patience(wait, cancel, on_wait, quiet)
-        shares = pool.shares_for(max_workers, policy, processes_per_policy, gpus, patience, bind)
-        self._crew = _crew.crew_over(shares, initializer, tuple(initargs), max_tasks_per_child, retries, ahead=4)
-        self._max_workers = self._crew.size  # joblib and Dask look for it
         self._lock = threading.Lock()
         self._shut = False
         self._functions: dict[Any, _chunks.Function] = {}
+        self._crew = _crew.Crew(max_tasks_per_child, retries, ahead=4)
         _live.add(self._crew)
         self._forgotten = weakref.finalize(self, self._crew.close)
         self._forgotten.atexit = False
+        self._crew.begin(
+            lambda shares: pool.share_out(shares, max_workers, policy, processes_per_policy, gpus, patience, bind),
+            initializer,
+            tuple(initargs),
+        )
+        self._max_workers = self._crew.size  # joblib and Dask look for it
 
     def wait_until_ready(self, timeout: float | None = None) -> bool:
         """As :meth:`tholepin.Pool.wait_until_ready`."""

@@ -130,8 +130,15 @@ class ProcessGroup:
         self._check(self._shares is None and not self._closed, "init: the group is made already")
         templates = [template for nproc, template in self._templates for _ in range(nproc)]
         policies = [Policy.merge(self._policy, template.policy or Policy()) for template in templates]
-        self._shares = _shares.for_policies(policies, self._waiting, self._bind)
-        self._slots = [_Slot(template, share) for template, share in zip(templates, self._shares.each)]
+        shares = _shares.Shares()
+        try:
+            _shares.for_policies(shares, policies, self._waiting, self._bind)
+            self._slots = [_Slot(template, share) for template, share in zip(templates, shares.each)]
+            self._shares = shares
+        except BaseException:
+            self._slots, self._shares = [], None
+            shares.release()
+            raise
 
     def start(self) -> None:
         """Starts all processes. If one cannot be started, none is left running, and what it was is raised."""
@@ -141,8 +148,13 @@ class ProcessGroup:
         self._check(self._watch is None, "start: the group runs already; join() or stop() it first")
         self._failed = []
         self._restarting = self._restart
-        self._watch = _Watch(self, None if self._walltime is None else time.monotonic() + self._walltime)
-        self._watch.begin()
+        try:
+            self._watch = _Watch(self, None if self._walltime is None else time.monotonic() + self._walltime)
+            self._watch.begin()
+        except BaseException:
+            if self._watch is not None:
+                self._watch.give_up()
+            raise
 
     # ---- While it runs ----
 
@@ -294,38 +306,42 @@ class _Watch:
         self._steps: Iterator[int] = iter(())
         self._next_step: float | None = None
         self._step_patience = group._patience
+        self._handover = _start.Handover()
         self._epoll = new_epoll()
         self._bell = Bell(self._epoll)
-        try:
-            for slot in group._slots:
-                self._start(slot)
-        except BaseException:
-            self._kill_started()
-            self._close()
-            raise
 
     def begin(self) -> None:
-        """Not by the constructor: the group must know of us before we tell it that all is over."""
-        try:
-            _start.start_thread("the group's thread", self._run, "thole-group")
-        except BaseException:
-            self._kill_started()
-            self._group._over()
-            self._close()
-            raise
+        """Starts the processes, and the thread that watches them. Not by the constructor: the group must know of us before we
+        tell it that all is over."""
+        for slot in self._group._slots:
+            self._start(slot)
+        _start.start_thread("the group's thread", self._run, "thole-group")
+
+    def give_up(self) -> None:
+        """After a start that has failed: no process is left."""
+        if self._handover.taken():
+            self._end()
+        else:
+            self.end_by(signal.SIGKILL)
 
     def _start(self, slot: _Slot) -> None:
-        slot.started = process.start(slot.template, slot.share)
-        slot.pipes = slot.started.child.pid, slot.started.pipes
-        self._slots[slot.started.child.fd] = slot
-        self._epoll.register(slot.started.child.fd, select.EPOLLIN)
+        started = process.Started()
+        try:
+            process.start(started, slot.template, slot.share)
+            slot.started = started
+            slot.pipes = started.child.pid, started.pipes
+            self._slots[started.child.fd] = slot
+            self._epoll.register(started.child.fd, select.EPOLLIN)
+        except BaseException:
+            started.child.discard()
+            slot.started = None
+            raise
 
     def _kill_started(self) -> None:
-        for slot in self._slots.values():
-            assert slot.started is not None
-            slot.started.child.send_signal(signal.SIGKILL, group=True)
-            slot.started.child.wait()
-            slot.started = None
+        for slot in self._group._slots:
+            if slot.started is not None:
+                slot.started.child.discard()
+                slot.started = None
 
     # ---- For other threads ----
 
@@ -349,13 +365,19 @@ class _Watch:
     # ---- The thread ----
 
     def _run(self) -> None:
+        if not self._handover.taken():
+            return
         try:
             while self._slots:
                 self._turn()
         finally:
-            self._kill_started()
-            self._group._over()
-            self._close()
+            self._end()
+
+    def _end(self) -> None:
+        self._kill_started()
+        self._slots.clear()
+        self._close()
+        self._group._over()
 
     def _turn(self) -> None:
         deadline = min((one for one in (self._walltime_ends, self._next_step) if one is not None), default=None)

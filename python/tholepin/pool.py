@@ -33,14 +33,15 @@ def check_work(initializer: object, initargs: object, retries: Any) -> int:
     return int(words.count(retries, "retries", 0))
 
 
-def shares_for(
+def share_out(
+    shares: _shares.Shares,
     processes: int | None,
     policy: _shares.Policies | None,
     processes_per_policy: int | None,
     gpus: _shares.Gpus | None,
     patience: _waiting.Patience,
     bind: words.Binding | None,
-) -> _shares.Shares:
+) -> None:
     """What the workers get that a Pool's arguments describe."""
     from . import _worker
 
@@ -66,18 +67,20 @@ def shares_for(
         )
     each = processes_per_policy or 1
     if gpus is not None:
-        return _shares.for_gpus(gpus, each, patience, bind)
+        _shares.for_gpus(shares, gpus, each, patience, bind)
+        return
     if policy is not None and not isinstance(policy, Policy):
         listed = [under_those_around(one) or one for one in policy for _ in range(each)]
         if not listed:
             raise ValueError("policy: the list is empty")
-        return _shares.for_policies(listed, patience, bind)
+        _shares.for_policies(shares, listed, patience, bind)
+        return
     if processes is None:
         processes = processes_per_policy or len(os.sched_getaffinity(0))
     common = under_those_around(policy) or Policy()
     if not common.gpu_affinity and not patience.quiet:
         _shares.warn_of_no_claim()
-    return _shares.for_policies([common] * processes, patience, bind)
+    _shares.for_policies(shares, [common] * processes, patience, bind)
 
 
 class Pool:
@@ -138,15 +141,18 @@ class Pool:
     ) -> None:
         maxtasksperchild = words.count(maxtasksperchild, "maxtasksperchild")
         retries = check_work(initializer, initargs, retries)
-        shares = shares_for(
-            processes, policy, processes_per_policy, gpus, _waiting.Patience(wait, cancel, on_wait, quiet), bind
-        )
-        self._crew = _crew.crew_over(shares, initializer, tuple(initargs), maxtasksperchild, retries)
+        patience = _waiting.Patience(wait, cancel, on_wait, quiet)
         self._open = True
         self._functions: dict[Any, _chunks.Function] = {}
+        self._crew = _crew.Crew(maxtasksperchild, retries)
         _live.add(self._crew)
         self._forgotten = weakref.finalize(self, self._crew.terminate, PATIENCE)
         self._forgotten.atexit = False
+        self._crew.begin(
+            lambda shares: share_out(shares, processes, policy, processes_per_policy, gpus, patience, bind),
+            initializer,
+            tuple(initargs),
+        )
 
     @property
     def size(self) -> int:
@@ -421,13 +427,19 @@ def _is_always_the_same(func: Callable[..., Any]) -> bool:
     )
 
 
-def call_in(shares: _shares.Shares, function: Callable[..., Result], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result:
+def call_in(
+    share_out: Callable[[_shares.Shares], None],
+    function: Callable[..., Result],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Result:
     """Calls a function in a process of its own that gets the one share, and ends it. The claim is released, whatever
     happens."""
-    crew = _crew.crew_over(shares, None, (), None, 0)
+    crew = _crew.Crew(None, 0)
     _live.add(crew)
     result: AsyncResult[Result] = AsyncResult(None, None)
     try:
+        crew.begin(share_out, None, ())
         crew.submit([_chunks.Chunk(_wire.CALL, _chunks.Function(function), (tuple(args), dict(kwargs)), result.chunk_done)])
         crew.close()
         return result.get()

@@ -92,15 +92,15 @@ def _check_stream(name: str, where: Any) -> None:
 
 
 class Started:
-    """A process made from a template, and our ends of its pipes."""
+    """A process made from a template, and our ends of its pipes; :func:`start` starts it."""
 
-    def __init__(self, child: _start.Child, pipes: Mapping[int, BinaryIO]) -> None:
-        self.child = child
-        self.pipes = pipes
+    def __init__(self) -> None:
+        self.child = _start.Child()
+        self.pipes: Mapping[int, BinaryIO] = {}
 
 
-def start(template: ProcessTemplate, share: _shares.Share) -> Started:
-    """Starts what a template says, with this share of the GPUs.
+def start(started: Started, template: ProcessTemplate, share: _shares.Share) -> None:
+    """Starts what a template says, with this share of the GPUs; whoever calls discards the child where this raises.
 
     Raises:
         WorkerNotStarted: for want of processes, memory or descriptors; of a function also where there is no Python.
@@ -108,7 +108,7 @@ def start(template: ProcessTemplate, share: _shares.Share) -> Started:
         OSError: a file that the template names cannot be opened; it says which.
     """
     try:
-        return _start_with(_Streams(template), template, share)
+        _start_with(started, _Streams(template), template, share)
     except (OSError, Error) as problem:
         no_python = callable(template.target) and problem.errno != 0 and getattr(problem, "code", 126) in (126, 127)
         if not _start.is_want(problem) and (getattr(problem, "filename", None) is not None or not no_python):
@@ -117,16 +117,18 @@ def start(template: ProcessTemplate, share: _shares.Share) -> Started:
         raise _start.not_started("a process", problem, program) from problem
 
 
-def _start_with(streams: _Streams, template: ProcessTemplate, share: _shares.Share) -> Started:
+def _start_with(started: Started, streams: _Streams, template: ProcessTemplate, share: _shares.Share) -> None:
     change = {**share.change, **template.env}
     directory = None if template.cwd in (".", "") else template.cwd
     try:
         if callable(template.target):
-            child = _start_function(template, change, share.binding, directory, streams.theirs)
+            _start_function(started.child, template, change, share.binding, directory, streams.theirs)
         else:
             argv = [_program(template), *map(_word, template.args)]
-            child = _start.start(argv, change=change, binding=share.binding, directory=directory, descriptors=streams.theirs)
-        return Started(child, streams.take_ours())
+            _start.start(
+                started.child, argv, change=change, binding=share.binding, directory=directory, descriptors=streams.theirs
+            )
+        started.pipes = streams.take_ours()
     finally:
         streams.close()
 
@@ -149,18 +151,20 @@ def _program(template: ProcessTemplate) -> str:
 
 
 def _start_function(
+    child: _start.Child,
     template: ProcessTemplate,
     change: Mapping[str, str | None],
     binding: Mapping[str, Any] | None,
     directory: str | None,
     descriptors: Mapping[int, int],
-) -> _start.Child:
+) -> None:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with near, far:
         setup, work = _start.setup_part(), _pickling.dumped((template.target, template.args, template.kwargs))
         _wire.send(near, 0, 0, 0, setup, b"")
         _wire.send(near, _wire.CALL, 0, 0, b"", work)
-        return _start.start(
+        _start.start(
+            child,
             _start.python("tholepin._child", _FAR),
             change=change,
             binding=binding,
@@ -300,28 +304,25 @@ class Process:
         processes, memory or descriptors."""
         if self._child is not None:
             raise RuntimeError("the process was started already")
-        shares = _shares.for_policies([self._policy or Policy()], self._patience)
+        started, shares = Started(), _shares.Shares()
         try:
-            started = start(self._template, shares.each[0])
+            _shares.for_policies(shares, [self._policy or Policy()], self._patience)
+            start(started, self._template, shares.each[0])
+            self._child, self._shares = started.child, shares
+            self.stdin_conn, self.stdout_conn, self.stderr_conn = (started.pipes.get(number) for number in range(3))
+            if self._policy is not None:
+                _start.start_thread("the process's thread", self._release_at_end, "thole-process")
         except BaseException:
-            shares.release()
-            raise
-        self._child, self._shares = started.child, shares
-        self.stdin_conn, self.stdout_conn, self.stderr_conn = (started.pipes.get(number) for number in range(3))
-        if self._policy is None:
-            return
-        try:
-            _start.start_thread("the process's thread", self._release_at_end, "thole-process")
-        except BaseException:
-            self.kill()
-            self.join()
             self._child = None
+            started.child.discard()
+            shares.release()
             raise
 
     def _release_at_end(self) -> None:
-        assert self._child is not None and self._shares is not None
-        self._child.wait()
-        self._shares.release()
+        child, shares = self._child, self._shares
+        if child is not None and shares is not None:  # else the start was given up
+            child.wait()
+            shares.release()
 
     def join(self, timeout: float | None = None) -> int | None:
         """Sleeps until it has ended, at most ``timeout`` seconds; its exit status, None where it still runs."""

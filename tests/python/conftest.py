@@ -59,10 +59,11 @@ def simulated_machine(monkeypatch, tmp_path):
 @pytest.fixture(autouse=True)
 def no_claim_outlives_its_test():
     yield
-    claims = sys.modules.get("tholepin.claims")
-    if claims:
-        for claim in list(claims._held):
-            claim.release()
+    holding = sys.modules.get("tholepin._holding")
+    if holding:
+        for held in list(holding.held):
+            held.tickets.clear()
+        holding.settle()
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ def test_what_came_at_the_moment_of_the_cancellation_is_given_back(monkeypatch):
     """The thread has the claim already, and the coroutine has not heard of it."""
     from tholepin import claims as module
 
-    real, has_it, may_return = module._made_in_time, threading.Event(), threading.Event()
+    real, has_it, may_return = module._make, threading.Event(), threading.Event()
 
     def slow(*arguments):
         made = real(*arguments)
@@ -163,7 +163,7 @@ def test_what_came_at_the_moment_of_the_cancellation_is_given_back(monkeypatch):
         may_return.wait()
         return made
 
-    monkeypatch.setattr(module, "_made_in_time", slow)
+    monkeypatch.setattr(module, "_make", slow)
     variables = dict(os.environ)
 
     async def main():
@@ -321,3 +321,19 @@ def test_what_cannot_cancel_is_refused(everything_taken, wrong):
     with pytest.raises(tholepin.Error, match="^cancel: ") as caught:
         tholepin.claim(1, cancel=wrong)
     assert caught.value.code == 64
+
+
+def test_a_claim_is_a_coroutine_for_whoever_takes_nothing_else():
+    assert asyncio.run(tholepin.aclaim(1)).gpus
+    tholepin.release()
+
+    async def main():
+        claim = await asyncio.create_task(tholepin.aclaim(1))
+        claim.release()
+        task = asyncio.create_task(tholepin.aclaim(1))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert claims() == 0

@@ -159,6 +159,12 @@ def test_words_that_choose_choose():
         assert claim.gpus == [] and os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def obtained(request, wait=None):
+    claim = tholepin.claims.Claim()
+    tholepin.claims.obtain(claim, request, tholepin._waiting.Patience(wait))
+    return claim
+
+
 def waiting():
     return len(tholepin.status()["queue"])
 
@@ -289,10 +295,10 @@ def test_claims_beside_each_other_leave_no_variable_in_whatever_order_they_end()
 
     for order in itertools.permutations(range(3)):
         before = dict(os.environ)
-        made = [tholepin.claims.obtained({"gpus": 1}, tholepin._waiting.Patience(0)) for _ in range(3)]
+        made = [obtained({"gpus": 1}, 0) for _ in range(3)]
         assert len({claim.indices[0] for claim in made}) == 3
         for claim in made:
-            tholepin.claims._entered_now(claim)
+            claim._enter()
         left = list(made)
         for number in order:
             made[number].release()
@@ -397,7 +403,7 @@ def test_many_threads_never_share_a_gpu():
     def work():
         try:
             for _ in range(20):
-                claim = tholepin.claims.obtained({}, tholepin._waiting.Patience())
+                claim = obtained({})
                 assert owners.setdefault(claim.uuids[0], claim) is claim
                 del owners[claim.uuids[0]]
                 claim.release()
@@ -424,6 +430,70 @@ def test_claims_again_and_again_leave_no_descriptor_open():
     assert counts[-1] <= counts[10]
 
 
+def test_what_the_process_has_already_costs_no_descriptor_however_often_it_is_asked_for():
+    """As joblib's tasks do, in processes that stay."""
+    before, counts = dict(os.environ), []
+    for _ in range(50):
+        kept = tholepin.claim(1)
+        counts.append(len(os.listdir("/proc/self/fd")))
+    assert len(set(counts[2:])) == 1, counts
+    kept.release()
+    assert len(claims()) == 1 and os.environ["CUDA_VISIBLE_DEVICES"] == kept.env["CUDA_VISIBLE_DEVICES"], "the others last"
+    tholepin.release()
+    assert claims() == [] and dict(os.environ) == before
+
+
+def test_of_claims_of_the_same_gpus_the_last_that_ends_frees_them():
+    before = dict(os.environ)
+    same = [tholepin.claim(1) for _ in range(4)]
+    for claim in same[1:] + same[:1]:
+        assert not claim.released and len(claims()) == 1
+        claim.release()
+        assert claim.released
+    assert claims() == [] and dict(os.environ) == before
+
+
+def test_a_claim_does_not_end_while_another_thread_waits_within_it():
+    outer = tholepin.claim(2, pick="first")
+    hold = [sys.executable, "-c", "import tholepin; tholepin.claim(on=0); print(flush=True); input()"]
+    other = subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    other.stdout.readline()
+    got, told = [], threading.Event()
+
+    def claim():
+        got.append(tholepin.claim(on=0, wait=200, on_wait=lambda why: told.set(), quiet=True).indices)
+
+    waiter = threading.Thread(target=claim)
+    waiter.start()
+    assert told.wait(200)
+    outer.release()
+    assert nobody_else_gets(1)
+    other.communicate(b"\n")
+    waiter.join()
+    assert got == [[0]]
+    tholepin.release()
+    assert claims() == []
+
+
+def test_threads_that_claim_and_release_at_the_same_time_share():
+    problems, before = [], dict(os.environ)
+
+    def work():
+        try:
+            for _ in range(150):
+                with tholepin.claim(4, wait=200, quiet=True):
+                    pass
+        except Exception as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == [] and claims() == [] and dict(os.environ) == before
+
+
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_claim_is_not_copied(copied):
     from tholepin import _native, _start
@@ -433,7 +503,8 @@ def test_a_claim_is_not_copied(copied):
             TypeError, match="cannot be copied or pickled: it belongs to this process; another one .* claim.env"
         ):
             copied(claim)
-    child = _start.start(["true"])
+    child = _start.Child()
+    _start.start(child, ["true"])
     for owner in (_native.machine(), child):  # whatever else closes what it has
         with pytest.raises(TypeError, match="cannot be copied"):
             copied(owner)
@@ -457,7 +528,7 @@ def test_control_c_before_the_waiting_thread_has_begun_leaves_the_line(everythin
 
     def interrupt():
         asked.wait()  # to start it; and when that has returned:
-        eventually(lambda: sys._current_frames()[threading.main_thread().ident].f_code.co_name == "_waited_in_line")
+        eventually(lambda: sys._current_frames()[threading.main_thread().ident].f_code.co_name == "_wait")
         os.kill(os.getpid(), signal.SIGINT)
         interrupted.set()
 

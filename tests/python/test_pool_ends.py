@@ -57,6 +57,13 @@ def watched(pids):
     return [os.pidfd_open(int(pid)) for pid in pids]
 
 
+def eventually(condition):
+    deadline = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def all_end(watches):
     for watch in watches:
         poller = select.poll()
@@ -348,3 +355,71 @@ print(*sorted({error.message for error in errors}), sep="\\n")
 """)
     said = few_descriptors.run(path)
     assert {f"cannot start worker {number} of 3" for number in (1, 2, 3)} <= {line.partition(":")[0] for line in said}, said
+
+
+def saves_at_sigterm(folder):
+    """Ends in its own time: when the file "go on" is there."""
+    def save(number, frame):
+        eventually((folder / "go on").exists)
+        (folder / "saved").touch()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, save)
+    (folder / "saves").touch()
+    time.sleep(LONG)
+
+
+def answers_at_sigterm(folder):
+    asked = []
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
+    (folder / "answers").write_text(str(os.getpid()))
+    eventually(lambda: asked)
+    return "a part"
+
+
+def test_a_task_that_answers_at_sigterm_leaves_the_others_their_patience(tmp_path):
+    pool = tholepin.Pool(2)
+    for task in (saves_at_sigterm, answers_at_sigterm):
+        pool.apply_async(task, (tmp_path,))
+    eventually(lambda: (tmp_path / "saves").exists() and (tmp_path / "answers").exists() and (tmp_path / "answers").read_text())
+    answers = watched([int((tmp_path / "answers").read_text())])
+    pool.terminate(patience=LONG)
+    all_end(answers)  # what is left to do in its worker is not begun
+    (tmp_path / "go on").touch()
+    pool.join()
+    assert (tmp_path / "saved").exists()
+
+
+def forks_and_returns_twice(value):
+    os.fork()
+    return value
+
+
+def test_a_second_answer_of_a_task_that_has_forked_is_dropped():
+    with tholepin.Pool(1) as pool:
+        assert pool.apply(forks_and_returns_twice, (1,)) == 1
+        assert pool.map(abs, [-1, -2], chunksize=1) == [1, 2]
+
+
+def test_arguments_that_take_a_descriptor_wait_for_one(tmp_path):
+    path = script(tmp_path, """
+import resource, tholepin
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+with tholepin.Pool(8, quiet=True) as pool:
+    pool.wait_until_ready()
+    large = [bytes(40000)] * 300
+    print(sum(pool.map(len, large, chunksize=1)))
+    print(sum(one.get() for one in [pool.apply_async(len, (each,)) for each in large]))
+""")
+    assert said_by([sys.executable, path]) == ["12000000"] * 2
+
+
+def test_a_function_sent_by_value_may_call_one_that_runs_on_gpus(tmp_path):
+    text = """import sys; sys.modules['cloudpickle'] = None
+import tholepin
+@tholepin.on_gpu(1)
+def once(x): return x + 1
+def twice(x): return once(once(x))
+with tholepin.Pool(gpus=1) as pool: print(pool.map(twice, [1]))
+"""
+    assert said_by([sys.executable, "-c", text]) == ["[3]"]

@@ -87,8 +87,12 @@ def _claim(request: dict[str, Any], seconds: float) -> list[int]:
     of_worker = claims.of_worker()
     if of_worker is not None:
         return of_worker.indices
-    claim = claims.obtained_from(_first_machine(), request, _waiting.Patience(seconds))
-    for index in claim.indices:
-        _mine[index] = claim
+    claim = claims.Claim()
+    try:
+        claims.obtain(claim, request, _waiting.Patience(seconds), _first_machine())
+        _mine.update(dict.fromkeys(claim.indices, claim))
+    except BaseException:
+        claim.release()
+        raise
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     return claim.indices

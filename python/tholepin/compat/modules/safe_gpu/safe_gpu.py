@@ -299,11 +299,11 @@ def _outgrown(held: GPUOwner, *wanted: Any) -> GPUOwner:
     """A claim beside `held`, which ends when this one is had. It does not wait: two that hold and wait would wait for ever."""
     claim = held._claim
     assert claim
-    claim._leave_environment()
+    claim._leave()
     try:
         made = _AtOnce(*wanted)
     except BaseException:
-        claim._enter_environment()
+        claim._enter()
         raise
     held._let_go()
     return made
