@@ -31,6 +31,7 @@ namespace {
 constexpr unsigned most_tries = 3;        // of one who does not wait, while nobody can be asked whose turn it is
 constexpr Millis teardown_bound{2'000};   // for a previous owner's process to leave a unit that was just released
 constexpr Millis settling{200};           // news of a wait that are over by then are not told
+constexpr Millis standing_still{500};     // between looks at a stopped one we wait for: its going on is no event to us
 constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
 
 // What has to be known of the GPUs to decide about this request.
@@ -207,9 +208,26 @@ class Acquisition {
   }
 
  private:
+  // While the one it waits for is stopped it leaves the line, as if it were stopped itself; the place in it is kept.
   std::optional<port::Claim> step() {
+    for (;;) {
+      bool stopped = false;
+      std::optional<port::Claim> claim = try_step(stopped);
+      if (!stopped) return claim;
+      place_->pass_on();
+      while (options_.stands_still()) {
+        if (deadline_ && site_.clock.steady() >= *deadline_) give_up();
+        rest(standing_still);
+      }
+    }
+  }
+
+  std::optional<port::Claim> try_step(bool& stopped) {
     for (;;) try {
-        return place_->step([&](const auto& queue, auto mine, auto now) { return choice_(queue, mine, now); });
+        return place_->step([&](const auto& queue, auto mine, auto now) -> model::Decision {
+          stopped = options_.stands_still && options_.stands_still();
+          return stopped ? model::Refuse{} : choice_(queue, mine, now);
+        });
       } catch (const Error& error) {
         if (error.code() != ErrorCode::unavailable || !goes_on_without(store_.about().out_of_reach)) throw;
       }

@@ -52,6 +52,7 @@ struct AcquireOptions {
   bool keeps_around = true;                    // the claims around live as long as what is claimed inside, which runs something
   bool awaits_driver = true;                   // while it is late and the request may wait; false: unavailable at once
   std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)
+  std::function<bool()> stands_still{};        // is whom this waits for stopped? Then it is out of line as long; may be empty
   std::function<std::shared_ptr<void>()> alone;  // called after each lock, before the look that follows it; may be empty
   std::function<void(const model::Snapshot&)> looked;  // what the first look saw; throws to claim nothing; may be empty
   std::function<void(const Standing&)> waiting;     // may be empty

@@ -213,7 +213,7 @@ class Examination {
         fmt::format("{} ({}){}", store.directory, store.kind, advisory ? ": claims are advisory between friendly users" : ""),
         advisory ? "sudo thole init" : "");
     if (!overview().claims_problem.empty())
-      add_claims_problem("claims", "continue or end that process (kill -CONT, kill)");
+      add_claims_problem("claims", "continue or end that process (kill -CONT, kill); if none has it: sudo thole init");
     for (const std::string& caution : store.cautions) add("state directory", Result::warning, caution);
     // /run/thole is the best; another one beside it is left over from before it was made.
     if (!simulated() && store.kind != "explicit" && around().common_directories.size() > 1)

@@ -305,12 +305,14 @@ bool goes_on(port::ClaimStore& store, const std::string& id, uid_t uid) {
 
 // Runs in the holder's process. `inner` keeps the store of an outer claim alive as long as the holder.
 port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, std::vector<int> cancel,
-                             std::shared_ptr<port::ClaimStore>& inner) {
+                             const port::HoldCaller& caller, std::shared_ptr<port::ClaimStore>& inner) {
   AcquireOptions options;
   options.command = wanted.command;
   options.enforced = true;                   // a holder lets go at its end
   options.keeps_around = false;              // ... and at that of the claim around
   options.cancel = std::move(cancel);
+  options.cancel.push_back(caller.gone);
+  options.stands_still = caller.is_stopped;
   options.waiting = events.waiting;
   options.caution = events.caution;
   // Who picks GPUs by their processes sees nothing of a claim before the placeholder is there.
@@ -393,10 +395,8 @@ model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& eve
   spec.process = wanted.process;
   spec.tell = [&](const std::string& message) { tell(claim = model::Json::from_cbor(message)); };
   std::shared_ptr<port::ClaimStore> inner;
-  ports.control.hold(spec, [&](int caller_gone) {
-    std::vector<int> ends = cancel;
-    ends.push_back(caller_gone);
-    return acquire_to_hold(ports, wanted, events, std::move(ends), inner);
+  ports.control.hold(spec, [&](const port::HoldCaller& caller) {
+    return acquire_to_hold(ports, wanted, events, cancel, caller, inner);
   });
   return claim;
 }

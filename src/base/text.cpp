@@ -46,9 +46,17 @@ bool within(char32_t c, std::span<const Range> ranges) {
 }
 
 // What changes how other text is shown, or is not seen at all: bidi controls (CVE-2021-42574), zero width characters,
-// line and paragraph separators, interlinear marks, tags.
-constexpr Range deceptive[] = {{0x00ad, 0x00ad}, {0x061c, 0x061c}, {0x180e, 0x180e}, {0x200b, 0x200f},   {0x2028, 0x202e},
-                               {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+// line and paragraph separators, interlinear marks, tags, and whatever else Unicode calls Default_Ignorable_Code_Point; and the
+// letters and spaces that are blank however wide (Hangul fillers, the empty Braille cell, every space but the common one).
+constexpr Range deceptive[] = {
+    {0x00a0, 0x00a0}, {0x00ad, 0x00ad}, {0x061c, 0x061c},   {0x115f, 0x1160},   {0x1680, 0x1680}, {0x17b4, 0x17b5},
+    {0x180e, 0x180e}, {0x2000, 0x200f}, {0x2028, 0x202f},   {0x205f, 0x206f},   {0x2800, 0x2800}, {0x3000, 0x3000},
+    {0x3164, 0x3164}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0},   {0xfff0, 0xfffb},   {0x13441, 0x13442}, {0x1bca0, 0x1bca3},
+    {0x1d159, 0x1d159}, {0x1d173, 0x1d17a}, {0xe0000, 0xe00ff}, {0xe01f0, 0xe0fff}};
+
+// Also ignorable, but honest names have them behind a sign whose form they select (an emoji's, an ideograph's): not seen where
+// there is none before them.
+constexpr Range selectors[] = {{0x034f, 0x034f}, {0x180b, 0x180f}, {0xfe00, 0xfe0f}, {0xe0100, 0xe01ef}};
 
 // East Asian Wide and Fullwidth blocks, coarsely: two columns each.
 constexpr Range wide[] = {{0x1100, 0x115f}, {0x2e80, 0xa4cf}, {0xac00, 0xd7a3},   {0xf900, 0xfaff},
@@ -204,7 +212,8 @@ std::string printable(std::string_view text, std::size_t max_columns) {
     if (!c.valid) shown = fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
     else if (c.value < 0x20 || (c.value >= 0x7f && c.value < 0xa0))
       shown = fmt::format("\\x{:02x}", static_cast<unsigned>(c.value));
-    else if (within(c.value, deceptive)) shown = fmt::format("\\u{:04x}", static_cast<unsigned>(c.value));
+    else if (within(c.value, deceptive) || (result.empty() && within(c.value, selectors)))
+      shown = fmt::format("\\u{:04x}", static_cast<unsigned>(c.value));
     else {
       shown = std::string(text.substr(0, c.length));
       width = within(c.value, wide) ? 2 : 1;

@@ -60,8 +60,14 @@ using CheckLocks = std::function<void(std::vector<Fd>& received)>;
 struct HoldSpec {
   std::optional<pid_t> process;          // ends with this one: an adopted process, or the calling shell
   // Tells somebody of the claim, by its message. Until this has returned the claim is the caller's: it is given back when this
-  // throws, and when the caller dies in it.
+  // throws, when the caller dies in it, and when it takes too long: whoever is to read may never do.
   std::function<void(const std::string& message)> tell = {};
+};
+
+// Whom the holder acquires for: the process that called hold().
+struct HoldCaller {
+  int gone = -1;                         // readable once that one was interrupted, or has ended: give up
+  std::function<bool()> is_stopped;      // ... stands still (Ctrl-Z): its turn goes to others until it goes on
 };
 
 // What the acquiring function gives to the holder.
@@ -100,9 +106,9 @@ class ClaimControl {
   virtual std::vector<Fd> descriptors(const ClaimAddress& claim, const CheckLocks& check) = 0;
 
   // Starts a process of its own that acquires (so that the kernel names it as the taker) and holds; returns its message once
-  // the claim is made and told. `acquire` runs in that process and must give up when `cancel` becomes readable: the caller was
-  // interrupted. Throws what acquire throws.
-  virtual std::string hold(const HoldSpec& spec, const std::function<ToHold(int cancel)>& acquire) = 0;
+  // the claim is made and told. `acquire` runs in that process and must give up when its caller has; what it throws is thrown
+  // here.
+  virtual std::string hold(const HoldSpec& spec, const std::function<ToHold(const HoldCaller& caller)>& acquire) = 0;
 };
 
 }  // namespace thole::port

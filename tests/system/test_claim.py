@@ -73,22 +73,75 @@ def test_a_claim_that_nobody_was_told_of_is_given_back(machine, stdout, words):
     assert machine.status()["claims"] == []
 
 
-def test_a_claimer_that_is_killed_before_its_words_are_read_leaves_no_claim(machine):
-    """A pipe that is full keeps it at its words."""
+@contextlib.contextmanager
+def words_that_nobody_reads(machine, *words):
+    """A claimer that has its claim, and is kept at its words by a pipe that is full."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with contextlib.suppress(BlockingIOError):
         while True:
             os.write(writing, bytes(4096))
     os.set_blocking(writing, True)
-    claimer = subprocess.Popen(machine.words + ["claim", "-q", "-g", "2"], stdout=writing)
-    eventually(lambda: not machine.free(), "it has them")
-    assert claimer.poll() is None
-    claimer.kill()
-    claimer.wait()
-    eventually(machine.free, "its holder gives them back")
-    os.close(reading)
-    os.close(writing)
+    claimer = subprocess.Popen(machine.words + ["claim", "-q", "-g", "2", *words], stdout=writing, stderr=subprocess.PIPE)
+    try:
+        yield claimer, reading
+    finally:
+        claimer.kill()
+        claimer.wait()
+        claimer.stderr.close()
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_claimer_that_is_killed_before_its_words_are_read_leaves_no_claim(machine):
+    with words_that_nobody_reads(machine) as (claimer, _):
+        eventually(lambda: not machine.free(), "it has them")
+        assert claimer.poll() is None
+        claimer.kill()
+        eventually(machine.free, "its holder gives them back")
+
+
+def test_a_claim_ends_at_its_time_though_its_words_are_not_read(machine):
+    with words_that_nobody_reads(machine, "--time", "1h") as (claimer, reading):
+        eventually(lambda: machine.status()["claims"], "it has them")
+        done = machine.run("extend", machine.status()["claims"][0]["id"], "1s")
+        assert done.returncode == 0, done.stderr
+        eventually(machine.free, "its time is over")
+        assert claimer.poll() is None
+        os.set_blocking(reading, False)
+        while claimer.poll() is None:
+            with contextlib.suppress(BlockingIOError):
+                os.read(reading, 65536)
+        assert claimer.returncode == 69 and b"the claim was lost" in claimer.stderr.read()
+
+
+def test_a_claim_whose_words_are_not_read_can_be_released(machine):
+    with words_that_nobody_reads(machine):
+        eventually(lambda: machine.status()["claims"], "it has them")
+        done = machine.run("release", machine.status()["claims"][0]["id"])
+        assert done.returncode == 0, done.stderr
+        assert machine.free()
+
+
+def test_a_stopped_claimer_is_overtaken_and_keeps_its_place(machine):
+    claim = machine.claim()
+    with Started(machine.words + ["claim", "-q", "-g", "2"]) as stopped:
+        eventually(lambda: machine.status()["queue"], "it stands in line")
+        [place] = machine.status()["queue"]
+        stopped.kill(signal.SIGSTOP)
+        eventually(lambda: state_of(stopped.pid) == "T", "it is stopped")
+        with Started(machine.words + ["run", "-g", "2", "sh", "-c", "echo up; exec cat"]) as other:
+            eventually(lambda: [one for one in machine.status()["queue"] if one["pid"] == other.pid], "another waits behind it")
+            assert machine.run("release", claim).returncode == 0
+            assert other.line() == "up"
+            stopped.kill(signal.SIGCONT)
+            eventually(lambda: [one["since"] for one in machine.status()["queue"]] == [place["since"]], "it is where it was")
+            other.process.stdin.close()
+            assert other.wait() == 0
+        claim = stopped.line()
+        assert stopped.wait() == 0
+    assert machine.run("release", claim).returncode == 0
+    assert machine.free()
 
 
 def test_a_claim_is_held_until_it_is_released(machine):

@@ -48,6 +48,35 @@ print("locked"); sys.stdin.read()
     end(mallory)
 
 
+# Waits with what the library has opened before there was a group.
+WAITING_PROGRAM = """
+import tholepin
+print("up", flush=True)
+try:
+    tholepin.claim(4)
+except tholepin.Error as error:
+    print(error.code, str(error).replace("\\n", " "))
+"""
+
+
+@in_one_surrounding
+def test_who_waits_when_a_group_shuts_him_out_is_told_so(lab):
+    lab.init()
+    everything = lab.hold("alice", gpus=4)
+    waiter = lab.start("mallory", lab.program, "run", "-g", "1", "--", "true")
+    program = lab.start_python("mallory", WAITING_PROGRAM)
+    eventually(lambda: len(lab.waiters()) == 2, "both stand in line")
+    lab.init("--group", SITE_GROUP)
+    end(everything)
+    assert waiter.wait() == 69
+    said = waiter.process.stderr.read().decode()
+    assert SITE_GROUP in said and "/run/thole/alloc" in said, said
+    said = program.line()
+    assert said.startswith("69 ") and SITE_GROUP in said, said
+    assert program.wait() == 0
+    assert not lab.waiters()
+
+
 @in_one_surrounding
 def test_what_is_held_when_the_group_comes_is_made_anew_later(lab):
     lab.init()

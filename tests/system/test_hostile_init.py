@@ -9,7 +9,57 @@ from init_tools import claims_one, guard_byte, in_one_surrounding, key_of, nodes
 from run_tools import eventually
 
 
+# Locks a file, and ends: its descriptor stays in a socket that another process has, and that nobody reads.
+SENT = """
+import fcntl, os, socket, sys
+here, there = socket.socketpair()
+sender = os.fork()
+if sender == 0:
+    fd = os.open(sys.argv[1], os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    socket.send_fds(here, [b"x"], [fd])
+    os._exit(0)
+os.waitpid(sender, 0)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
 # While claims live, and against locks that anybody can take.
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
+def test_an_alloc_that_no_process_has_is_told_and_made_anew(lab):
+    lab.init()
+    bob = lab.hold("bob")
+    mallory = lab.start_python("mallory", SENT, "/run/thole/alloc")
+    told = " ".join(lab.thole("root", "doctor").stdout.split())
+    listed = "its owner has ended or is in another container" not in told   # the kernel names nobody in a pid namespace
+    if listed:
+        assert "no process is seen to have it: its descriptor is on its way in a socket" in told, told
+        assert "perhaps one of pid " in told and "of mallory" in told and "if none has it: sudo thole init" in told, told
+        waiter = lab.hold_later("alice", gpus=4)
+        waiter.error_until("keeps the claims locked")
+        assert "/run/thole/alloc is made anew: pid " in " ".join(lab.init().stderr.split())
+        assert "keeps the claims locked" not in lab.thole("root", "status").stdout
+        eventually(lab.waiters, "who waits is in order again, in the new one")
+        end(bob)
+        assert waiter.line() == "up"
+        end(waiter)
+    end(mallory)
+    if not listed:
+        pytest.skip("who took a lock and has ended is not listed in a pid namespace")
+
+
+@in_one_surrounding
+def test_init_leaves_an_alloc_that_a_process_has(lab):
+    """It may be stopped in the middle of a decision."""
+    lab.init()
+    alloc = lab.run("root", "stat", "-c", "%i", "/run/thole/alloc").stdout
+    mallory = lab.lock("mallory", "/run/thole/alloc")
+    lab.init()
+    assert lab.run("root", "stat", "-c", "%i", "/run/thole/alloc").stdout == alloc
+    end(mallory)
+
 
 def test_init_works_while_a_claim_lives(lab):
     lab.init()

@@ -78,6 +78,42 @@ def test_what_a_keeper_says_of_a_release_is_looked_up(lab):
     liar.__exit__()
 
 
+# Takes the place of the keeper of the claim argv[1], and writes an answer that has no end: a byte for each line it is told.
+TRICKLE = r"""
+import contextlib, os, socket, sys
+place = f"/tmp/thole-{os.getuid()}/{sys.argv[1]}/control"
+os.unlink(place)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(place)
+listener.listen()
+print("up", flush=True)
+client, _ = listener.accept()
+client.recv(4096)
+print("asked", flush=True)
+for line in sys.stdin:
+    with contextlib.suppress(OSError):
+        client.send(b"o")
+"""
+
+
+@in_one_surrounding
+def test_an_answer_that_does_not_end_is_not_waited_for_as_a_release_is(lab):
+    lab.init()
+    mallory, claim = claim_on_3(lab, "mallory")
+    liar = lab.start_python("mallory", TRICKLE, claim["id"])
+    asking = lab.start("root", lab.program, "release", "3")
+    assert liar.line() == "asked"
+
+    def is_left():
+        liar.write("more\n")
+        return asking.process.poll() is not None
+    eventually(is_left, "root is let go before a release has had its time", 40)
+    assert asking.wait() == 69
+    assert "does not answer" in asking.process.stderr.read().decode()
+    liar.__exit__()
+    end(mallory)
+
+
 @in_one_surrounding
 def test_a_release_that_is_followed_by_the_next_claim_of_the_same_user_is_one(lab):
     lab.init()

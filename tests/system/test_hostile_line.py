@@ -239,6 +239,19 @@ def test_a_kept_alloc_is_named_and_stops_nobody(lab: Lab):
     end(keeper)
 
 
+@pytest.mark.parametrize("lab", ["plain", "hidepid runtime"], indirect=True)
+def test_a_kept_alloc_keeps_no_end_from_being_set(lab: Lab):
+    lab.init()
+    held = lab.hold("alice", "--time", "1h")
+    [before] = lab.claims("alice")
+    keeper = lab.lock("mallory", "/run/thole/alloc")
+    done = lab.thole("alice", "extend", before["id"], "5h")
+    assert done.returncode == 0, done.stderr
+    assert lab.claims("alice")[0]["until"] > before["until"]
+    end(keeper)
+    end(held)
+
+
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_waits_for_alloc_can_be_interrupted(lab: Lab, number):

@@ -70,7 +70,8 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
     }
     if (waited > patience.give_up_after)
       throw AllocHeld(Error(ErrorCode::unavailable, "somebody keeps the claims locked: " + describe_keeper(fd_))
-                          .about(directory + "/alloc").hint("continue or end that process (kill -CONT, kill)"));
+                          .about(directory + "/alloc")
+                          .hint("continue or end that process (kill -CONT, kill); if none has it: sudo thole init"));
   }
 }
 

@@ -21,16 +21,21 @@ namespace thole::host {
 
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
     : options_(std::move(options)), look_only_(look_only), me_(own_identity()), adopted_by_(::getpid()),
-      looks_(options_.look_patience) {
+      looks_(options_.look_patience), amendments_(options_.amend_patience) {
   open_directory(std::move(directory));
 }
 
+// Opened as a whole, or not at all: what cannot be opened leaves what was open before, in which every use says so again.
 void FifoStore::open_directory(StateDir directory) {
-  nodes_.emplace(std::move(directory), options_.units);
-  queue_.emplace(nodes_->queue());
-  notes_ = open_notes(nodes_->state());
-  own_notes_.emplace(notes_.get(), me_.uid, number_of(nodes_->state()));
-  own_tickets_.emplace(notes_.get(), me_.uid, number_of(nodes_->state()));
+  ClaimDirectory nodes(std::move(directory), options_.units);
+  Fd notes = open_notes(nodes.state());
+  OwnNotes own_notes(notes.get(), me_.uid, number_of(nodes.state()));
+  OwnTickets own_tickets(notes.get(), me_.uid, number_of(nodes.state()));
+  queue_ = QueueFile(nodes.queue());
+  nodes_ = std::move(nodes);
+  own_notes_ = std::move(own_notes);
+  own_tickets_ = std::move(own_tickets);
+  notes_ = std::move(notes);
 }
 
 std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {

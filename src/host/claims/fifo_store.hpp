@@ -98,6 +98,7 @@ class FifoStore : public port::ClaimStore {
   mutable std::mutex cautions_mutex_;  // its own: cautions arise while threads_ is held, and while it is not
   std::vector<std::string> cautions_;
   AllocBudget looks_;                  // of those who only look; under threads_
+  AllocBudget amendments_;             // of a claim's keeper, who has others to answer; likewise
   std::string kept_by_;                // what the last of them saw; under threads_
   std::string places_kept_by_;         // what the last of holdings() saw of places for sharers; likewise
 };

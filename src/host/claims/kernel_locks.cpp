@@ -279,6 +279,20 @@ std::optional<pid_t> keeper_of(int fd) {
   return std::nullopt;
 }
 
+// What is on its way in a socket has no owner; but few processes have descriptors coming, and leave them there.
+std::string perhaps_of() {
+  constexpr unsigned most_named = 6;
+  std::string named;
+  unsigned found = 0;
+  Allowance all(to_name_holders);
+  for (pid_t pid : all_pids()) {
+    if (found == most_named || all.over()) break;
+    if (has_descriptors_coming(pid, [&] { return all.over(); }))
+      named += (found++ == 0 ? ", perhaps one of " : ", ") + describe_process(pid);
+  }
+  return named;
+}
+
 }  // namespace
 
 std::string describe_process(pid_t pid) {
@@ -326,7 +340,21 @@ std::string describe_keeper(int fd) {
   if (std::ranges::find(pids, pid) == pids.end()) return in_turn;
   const std::string taken = fmt::format("pid {} took it and has ended, ", pid);
   if (const auto child = keeper_of(fd)) return taken + describe_process(*child) + " holds it";
-  return taken + "a child of it holds it (thole doctor names it to root)";
+  if (::geteuid() != 0) return taken + "who has it since is told to root (sudo thole doctor)";
+  if (!kept_in_no_process(fd)) return taken + "who has it since cannot be told";
+  return taken + "and no process is seen to have it: its descriptor is on its way in a socket" + perhaps_of();
+}
+
+bool kept_in_no_process(int fd) {
+  int unlisted = 0;
+  const std::vector<pid_t> pids = all_pids(&unlisted);
+  if (::geteuid() != 0 || unlisted != 0 || lockers_of(kernel_locks().flocks, fd).empty()) return false;
+  return std::ranges::all_of(pids, [fd](pid_t pid) {
+    const auto keeps = keeps_lock(pid, fd);
+    if (keeps) return !*keeps;
+    const auto process = read_process(pid);
+    return !process || is_ended_state(process->state) || user_of(pid) == 0;
+  });
 }
 
 ProcessIdentity own_identity() {

@@ -82,6 +82,10 @@ std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd);
 // by a number that may be another's by now: whose descriptors can be seen is looked at, and root is told the child that has it
 // still. May ask the network for a name.
 std::string describe_keeper(int fd);
+// Is a flock of this open file in force that no process is seen to have, as one whose descriptor is on its way in a socket?
+// Asked by root, who sees the processes of all users; root's own of more rights than ours are taken to have none. False where
+// that cannot be told.
+bool kept_in_no_process(int fd);
 std::string describe_process(pid_t pid);   // "pid 1234 (python3, stopped) of anna"
 
 // This process, with the boot id.

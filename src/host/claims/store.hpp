@@ -23,6 +23,7 @@ struct ClaimStoreOptions {
   std::vector<std::string> neighbours;  // lock files of safe-gpu, held while choosing (safe_gpu_lock.hpp)
   AllocPatience patience;             // of who claims
   AllocPatience look_patience{Millis{800}, Millis{800}};   // of who only looks
+  AllocPatience amend_patience{Millis{50}, Millis{50}};   // of a claim's keeper, for the order of his news
   // Called at every step of the protocol with its name; tests end the process there. Async-signal-like care: do nothing else.
   void (*step_hook)(const char* step) = nullptr;
 };

@@ -176,7 +176,18 @@ void SystemInit::name_outsiders() {
 
 void SystemInit::make_files() {
   renew_file("alloc", 0);
+  free_alloc();
   renew_file("who", who_size);
+}
+
+// Whose lock no process has decides nothing by it, and nobody else is inside of it: the one that is made anew is nobody's, and
+// all others meet in it. One that a process has is left to it, however long: it may be stopped in the middle of a decision.
+void SystemInit::free_alloc() {
+  const Fd alloc = open_at(dir_.fd.get(), "alloc", O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  if (!alloc || !stays_locked(alloc.get()) || !kept_in_no_process(alloc.get())) return;
+  const std::string keeper = describe_keeper(alloc.get());
+  maker_.replace_file("alloc", [](int) {});
+  report_.cautions.push_back(fmt::format("{}/alloc is made anew: {}", dir_.path, keeper));
 }
 
 // A shared file is as long as its records, whatever strangers have written behind them.

@@ -26,6 +26,7 @@ class SystemInit {
   // The only group that may claim. Empty where everybody may: then the nodes' group (root's) says nothing.
   std::optional<gid_t> gate() const { return maker_.access().mode == 0660 ? maker_.access().group : std::nullopt; }
   void make_files();
+  void free_alloc();
   void make_notes();
   void forget_vanished();
   void add_units();

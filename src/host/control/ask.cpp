@@ -115,6 +115,7 @@ Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
 }
 
 constexpr Millis grace_of_a_stopped_one{5'000};
+constexpr Millis to_end_an_answer{5'000};   // once it has begun: a keeper writes it at once, and it is shorter than any buffer
 
 bool is_stopped(const Fd& keeper) {
   const pid_t pid = peer_of(keeper).pid;
@@ -142,7 +143,7 @@ std::string ways_to_end(const std::string& claim, uid_t owner) {
 Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Millis patience, const port::CheckLocks& check) {
   const std::string& directory = claim.directory;
   const auto now = [] { return std::chrono::steady_clock::now(); };
-  const auto deadline = now() + patience;
+  auto deadline = now() + patience;
   auto look = now() + grace_of_a_stopped_one;
   Fd keeper = connect_to(claim, std::min(deadline, std::chrono::steady_clock::now() + to_connect));
   Answer answer;
@@ -161,7 +162,9 @@ Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Mi
       if (now() >= deadline || is_stopped(keeper)) silent(directory);
       look = now() + Millis{1'000};
     }
+    const bool had_begun = !answer.text.empty();
     if (ready > 0) connected = receive(answers, answer, with_descriptors);
+    if (!had_begun && !answer.text.empty()) deadline = std::min(deadline, now() + to_end_an_answer);
     if (answer.text.size() > longest_reply)
       throw Error(ErrorCode::unavailable, "the claim's keeper answers nonsense").about(directory);
   }

@@ -21,6 +21,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/claims/kernel_locks.hpp"
 #include "host/control/door.hpp"
 #include "host/process/inherited_descriptors.hpp"
 
@@ -30,6 +31,14 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr Millis between_outer_looks{2'000};   // at the claim around an inner one: nothing but a process is kept meanwhile
+constexpr Seconds to_confirm{30};              // a caller is stopped in it, or nobody reads what it says
+
+std::optional<SteadyTime> first_of(std::initializer_list<std::optional<SteadyTime>> times) {
+  std::optional<SteadyTime> first;
+  for (const auto& time : times)
+    if (time && (!first || *time < *first)) first = time;
+  return first;
+}
 
 [[noreturn]] void no_such_process(pid_t pid) {
   const int why = errno == ESRCH ? 0 : errno;   // said already
@@ -57,17 +66,19 @@ std::string failure_record(const Error& error) {
 class Holder {
  public:
   Holder(const port::HoldSpec& spec, port::ToHold held);
-  void run();
+  void run(Fd caller);        // who is to confirm the claim
 
  private:
   bool over();                // waits for one event; true at the end
+  bool hears_caller();        // true when it confirms nothing any more
   void wait_for_overdue(Fd note);
   void set_end(std::optional<WallTime> until);
   bool outer_has_ended();
 
   port::ToHold held_;
   std::unique_ptr<Door> door_;
-  Fd process_, signals_;
+  Fd process_, signals_, caller_;   // caller_: until it has confirmed
+  std::optional<SteadyTime> confirmed_by_;
   std::optional<SteadyTime> end_, look_;   // look_: next at the claim around this one
   bool adopted_ = false, out_of_time_ = false;
 };
@@ -105,26 +116,40 @@ bool Holder::outer_has_ended() {
   }
 }
 
+bool Holder::hears_caller() {
+  char confirmed = 0;
+  const ssize_t n = ::recv(caller_.get(), &confirmed, 1, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (n != 1) return true;   // nobody knows of this claim
+  caller_.reset();
+  confirmed_by_.reset();
+  return false;
+}
+
 bool Holder::over() {
-  pollfd watched[] = {{door_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
+  pollfd watched[] = {{door_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0},
+                      {caller_.get(), POLLIN, 0}};
   if (held_.outer_lives && !look_) look_ = steady_clock::now() + between_outer_looks;
-  const auto next = end_ && look_ ? std::min(end_, look_) : end_ ? end_ : look_;
-  ::poll(watched, 3, poll_timeout(next, steady_clock::now()));  // a negative descriptor is skipped
+  ::poll(watched, 4, poll_timeout(first_of({end_, look_, confirmed_by_}), steady_clock::now()));  // a negative one is skipped
+  if (watched[3].revents && hears_caller()) return true;
   if (watched[0].revents) {
     auto order = door_->serve();
     if (order.until) set_end(order.until);
     if (order.end) return true;
   }
   if (watched[1].revents || watched[2].revents || outer_has_ended()) return true;
+  if (confirmed_by_ && steady_clock::now() >= *confirmed_by_) return true;
   if (!end_ || steady_clock::now() < *end_) return false;
   out_of_time_ = true;
   return true;
 }
 
-void Holder::run() {
+void Holder::run(Fd caller) {
+  caller_ = std::move(caller);
+  confirmed_by_ = steady_clock::now() + to_confirm;
   while (!over()) {}
   if (held_.ending) held_.ending();
-  const bool outlived = out_of_time_ && adopted_ && held_.overdue;
+  const bool outlived = out_of_time_ && adopted_ && !caller_ && held_.overdue;
   Fd note = outlived ? held_.claim.locks.keep_note_only() : Fd();
   held_.claim.locks.clear();
   if (outlived && !held_.overdue()) note.reset();   // the claim goes on in a command that has joined it
@@ -141,23 +166,25 @@ void Holder::wait_for_overdue(Fd note) {
 }
 
 // The child's life. It never returns into the caller's program.
-[[noreturn]] void be_holder(const port::HoldSpec& spec, Fd caller, const std::function<port::ToHold(int)>& acquire) {
+[[noreturn]] void be_holder(const port::HoldSpec& spec, pid_t whose, Fd caller,
+                            const std::function<port::ToHold(const port::HoldCaller&)>& acquire) {
   ::setsid();
   ::signal(SIGPIPE, SIG_IGN);  // progress may go to a terminal that is gone
   ::prctl(PR_SET_NAME, holder_name);
   try {
     if (spec.process && !open_pidfd(*spec.process)) no_such_process(*spec.process);   // before a long wait for nobody
-    port::ToHold held = acquire(caller.get());
+    const auto is_stopped = [whose] {
+      const auto process = process_state(whose);
+      return process && ::getppid() == whose && host::is_stopped(*process);
+    };
+    port::ToHold held = acquire({caller.get(), is_stopped});
     const std::string message = "m" + held.message;
     std::optional<Holder> holder(std::in_place, spec, std::move(held));
     leave_caller();
-    char confirmed = 0;
     const bool sent =
         ::send(caller.get(), message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()) &&
         ::shutdown(caller.get(), SHUT_WR) == 0;
-    const bool known = sent && ::recv(caller.get(), &confirmed, 1, 0) == 1;  // else nobody knows of this claim: it ends with us
-    caller.reset();
-    if (known) holder->run();
+    if (sent) holder->run(std::move(caller));   // else nobody knows of this claim: it ends with us
     holder.reset();  // frees the claim and closes the door
     ::_exit(0);
   } catch (const Error& error) {
@@ -192,18 +219,18 @@ std::string wait_for_record(int holder, Interruption& interruption, std::optiona
 }  // namespace
 
 std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inherited,
-                         const std::function<port::ToHold(int cancel)>& acquire) {
+                         const std::function<port::ToHold(const port::HoldCaller&)>& acquire) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw not_started("the process that holds the claim", errno);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   // The holder keeps these blocked and reads them from a descriptor.
   std::optional<Interruption> interruption(std::in_place, inherited);
-  const pid_t pid = ::fork();
+  const pid_t me = ::getpid(), pid = ::fork();
   if (pid < 0) throw not_started("the process that holds the claim", errno);
   if (pid == 0) {
     ours.reset();
-    be_holder(spec, std::move(theirs), acquire);
+    be_holder(spec, me, std::move(theirs), acquire);
   }
   theirs.reset();
   std::optional<int> signal;

@@ -34,7 +34,8 @@ std::vector<Fd> LocalControl::descriptors(const port::ClaimAddress& claim, const
   return std::move(ask_keeper(claim, "descriptors", patience, check).fds);
 }
 
-std::string LocalControl::hold(const port::HoldSpec& spec, const std::function<port::ToHold(int cancel)>& acquire) {
+std::string LocalControl::hold(const port::HoldSpec& spec,
+                               const std::function<port::ToHold(const port::HoldCaller&)>& acquire) {
   return start_holder(spec, inherited_, acquire);
 }
 

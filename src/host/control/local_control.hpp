@@ -17,7 +17,7 @@ class LocalControl : public port::ClaimControl {
   std::string ways_to_end(const std::string& claim, uid_t owner) override;
   void extend(const port::ClaimAddress& claim, WallTime until) override;
   std::vector<Fd> descriptors(const port::ClaimAddress& claim, const port::CheckLocks& check) override;
-  std::string hold(const port::HoldSpec& spec, const std::function<port::ToHold(int cancel)>& acquire) override;
+  std::string hold(const port::HoldSpec& spec, const std::function<port::ToHold(const port::HoldCaller&)>& acquire) override;
 
  private:
   InheritedSignals inherited_;

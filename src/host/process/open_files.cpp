@@ -195,6 +195,18 @@ std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& s
   return keeps ? std::optional(true) : seen && !unread ? std::optional(false) : std::nullopt;
 }
 
+bool has_descriptors_coming(pid_t pid, const std::function<bool()>& stop) {
+  constexpr std::string_view number = "scm_fds:";
+  bool found = false;
+  for_each_open_file(pid, [&](const OpenFile& open) {
+    if (found || !S_ISSOCK(open.mode)) return;
+    const std::string info = about_descriptor(pid, open.fd).value_or("");
+    for (std::string_view line : split_lines(info))
+      found = found || (line.starts_with(number) && parse_u64(trim(line.substr(number.size()))).value_or(0) > 0);
+  }, stop);
+  return found;
+}
+
 bool has_locked_fifo(pid_t pid) {
   bool found = false;
   for_each_open_file(pid, [&](const OpenFile& open) { found = found || (S_ISFIFO(open.mode) && has_flock(pid, open.fd)); });

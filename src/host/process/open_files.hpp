@@ -41,6 +41,9 @@ bool stays_open_over_exec(pid_t pid, const char* fd);
 // Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
 std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop = {});
 
+// Has the process a socket in which descriptors are on their way to it? (The kernel counts them from Linux 5.6 on.)
+bool has_descriptors_coming(pid_t pid, const std::function<bool()>& stop = {});
+
 // Has the process a FIFO open that keeps one, as who has a claim's locks does?
 bool has_locked_fifo(pid_t pid);
 

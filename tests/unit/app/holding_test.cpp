@@ -17,7 +17,7 @@ struct Obedient final : port::ClaimControl {
   std::string ways_to_end(const std::string&, uid_t) override { return ""; }
   void extend(const port::ClaimAddress&, WallTime) override {}
   std::vector<Fd> descriptors(const port::ClaimAddress&, const port::CheckLocks&) override { return {}; }
-  std::string hold(const port::HoldSpec&, const std::function<port::ToHold(int)>&) override { return ""; }
+  std::string hold(const port::HoldSpec&, const std::function<port::ToHold(const port::HoldCaller&)>&) override { return ""; }
 };
 
 struct Release : testing::Test {

@@ -91,6 +91,19 @@ TEST(Text, NamesTheNearestOnlyForALikelySlip) {
   EXPECT_FALSE(nearest(std::string(1'000'000, 'a'), Strings{std::string(1'000'000, 'a')}));
 }
 
+TEST(Printable, ShowsWhatIsBlankSoThatNoNameLooksEmpty) {
+  struct { std::string_view text; const char* shown; } const cases[] = {
+      {"\u3164", "\\u3164"}, {"\u115f\u1160", "\\u115f\\u1160"}, {"\uffa0", "\\uffa0"},   // Hangul fillers
+      {"\u2800", "\\u2800"},                                  // the empty Braille cell
+      {"\u00a0", "\\u00a0"}, {"\u2003", "\\u2003"}, {"\u202f", "\\u202f"}, {"\u3000", "\\u3000"},   // spaces
+      {"\u17b4", "\\u17b4"}, {"\U0001d173", "\\u1d173"}, {"\U000e0080", "\\ue0080"},
+      {"\ufe0f", "\\ufe0f"}, {"\u2764\ufe0f", "\u2764\ufe0f"},   // a selector alone, and behind its sign
+      {"\u034f", "\\u034f"},
+      {" ", " "},
+  };
+  for (auto [text, shown] : cases) EXPECT_EQ(printable(text), shown);
+}
+
 TEST(Printable, LeavesNoByteThatSteersATerminal) {
   struct { std::string_view text; const char* shown; } const cases[] = {
       {"plain é 日本", "plain é 日本"},

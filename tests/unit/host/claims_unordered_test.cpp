@@ -73,6 +73,26 @@ TEST_F(Unordered, AnAllocThatIsKeptIsWaitedForOnceAMinuteOnly) {
   EXPECT_EQ(store->waiting().size(), 1u) << "and is used again as soon as alloc can be had";
 }
 
+// The keeper of a claim answers others: a new end is recorded, and told to who waits, without the order that alloc gives.
+TEST_F(Unordered, ANewEndWaitsForNobodyWhoKeepsAlloc) {
+  auto made = options(StateLocation::named(directory));
+  made.patience = {std::chrono::hours(1), std::chrono::hours(1)};
+  made.look_patience = {Millis(20), Millis(20)};
+  auto store = open_claim_store(made);
+  auto wanted = entry({"GPU-0"});
+  auto held = try_claim(*store, wanted);
+  auto waits = store->enter(wanted);
+  EXPECT_FALSE(waits->step(fifo_rule(wanted)));
+  Fd alloc = keep_alloc();
+  const WallTime end(Seconds(2'000'000'000));
+  EXPECT_TRUE(store->amend(*held, end));
+  ASSERT_EQ(store->holdings().size(), 1u);
+  EXPECT_EQ(store->holdings()[0].until, end);
+  const auto soon = std::chrono::steady_clock::now() + Millis(1500);  // before the look that everybody takes after 2 s
+  EXPECT_EQ(waits->sleep({}, soon), port::Wake::nudge);
+  alloc.reset();                          // for the place, which leaves the line
+}
+
 // Two sharers and two gangs, with processes that take and leave alloc all the time: nobody ever owns what another has.
 TEST_F(Unordered, ExclusionHoldsWhileTwoAlternateOnAlloc) {
   auto store = impatient();

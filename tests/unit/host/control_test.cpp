@@ -270,7 +270,7 @@ class Holder : public Control {
     return held;
   }
   std::string hold(const port::HoldSpec& spec = {}, std::optional<WallTime> until = std::nullopt) {
-    std::string message = LocalControl().hold(spec, [&](int) { return to_hold(until); });
+    std::string message = LocalControl().hold(spec, [&](const port::HoldCaller&) { return to_hold(until); });
     pid_ = std::atoi(message.c_str() + std::strlen("held by "));
     return message;
   }
@@ -352,7 +352,7 @@ TEST_F(Holder, TellsWhenItsProcessOutlivesTheEnd) {
   pid_t adopted = ::fork();
   if (adopted == 0) { ::pause(); ::_exit(0); }
   Pipe told = make_pipe();
-  std::string message = LocalControl().hold({adopted}, [&](int) {
+  std::string message = LocalControl().hold({adopted}, [&](const port::HoldCaller&) {
     auto held = to_hold(now() + 20ms);
     held.overdue = [&] { return ::write(told.write.get(), "o", 1) == 1; };
     return held;
@@ -368,7 +368,7 @@ TEST_F(Holder, TellsWhenItsProcessOutlivesTheEnd) {
 
 TEST_F(Holder, PassesOnWhyItCouldNotAcquire) {
   try {
-    LocalControl().hold({}, [](int) -> port::ToHold {
+    LocalControl().hold({}, [](const port::HoldCaller&) -> port::ToHold {
       throw Error(ErrorCode::unavailable, "cannot open").about("/run/thole").because(EACCES).hint("sudo thole init");
     });
     ADD_FAILURE();
@@ -388,14 +388,14 @@ TEST_F(Holder, GivesBackWhatCannotBeTold) {
     pid_ = std::atoi(message.c_str() + std::strlen("held by "));
     throw Error(ErrorCode::unavailable, "cannot write");
   };
-  EXPECT_THROW(LocalControl().hold(spec, [&](int) { return to_hold(); }), Error);
+  EXPECT_THROW(LocalControl().hold(spec, [&](const port::HoldCaller&) { return to_hold(); }), Error);
   EXPECT_FALSE(is_locked());
   EXPECT_EQ(::kill(pid_, 0), -1) << "it has ended, and was waited for";
   pid_ = 0;
 }
 
 TEST_F(Holder, DyingEarlyIsAFailure) {
-  EXPECT_THROW(LocalControl().hold({}, [](int) -> port::ToHold { ::_exit(0); }), Error);
+  EXPECT_THROW(LocalControl().hold({}, [](const port::HoldCaller&) -> port::ToHold { ::_exit(0); }), Error);
 }
 
 TEST_F(Holder, RefusesToHoldForNobody) {
@@ -414,10 +414,10 @@ TEST_F(Holder, GivesUpWhenItsCallerIsInterrupted) {
     if (caller == 0) {
       ::signal(SIGINT, SIG_DFL);
       try {
-        LocalControl().hold({}, [&](int cancel) -> port::ToHold {
+        LocalControl().hold({}, [&](const port::HoldCaller& caller) -> port::ToHold {
           pid_t self = ::getpid();
           static_cast<void>(::write(waiting.write.get(), &self, sizeof self));
-          pollfd watched{cancel, POLLIN, 0};
+          pollfd watched{caller.gone, POLLIN, 0};
           ::poll(&watched, 1, -1);
           throw Error(ErrorCode::interrupted, "interrupted");
         });
