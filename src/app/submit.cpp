@@ -73,10 +73,10 @@ void note_unused(const Submission& made, std::vector<std::string>& notes) {
 void note_ranges(const Submission& made, std::vector<std::string>& notes) {
   for (const model::GridVariable& variable : made.spec.sweep.grid) {
     if (variable.range || variable.values.size() != 1) continue;
-    const auto ends = split(variable.values.front(), '-');
-    if (ends.size() == 2 && parse_u64(ends[0]) && parse_u64(ends[1]))
+    const auto numbers = split(variable.values.front(), '-');
+    if (numbers.size() == 2 && parse_u64(numbers[0]) && parse_u64(numbers[1]))
       notes.push_back(fmt::format("{0}={1} is one value; the numbers between: {0}={2}..{3}", variable.name,
-                                  variable.values.front(), ends[0], ends[1]));
+                                  variable.values.front(), numbers[0], numbers[1]));
   }
 }
 
