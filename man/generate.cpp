@@ -66,11 +66,11 @@ std::string see_also(std::string_view page) {
 std::string page_of(const Verb& verb, const std::string& directory) {
   const Prose prose = prose_of(directory, verb.name);
   std::string text = title(fmt::format("thole-{}", verb.name));
-  text += fmt::format(".SH NAME\nthole\\-{} \\- {}\n.SH SYNOPSIS\n\\fB{}\\fR\n", verb.name, escape(verb.summary),
+  text += fmt::format(".SH NAME\nthole\\-{} \\- {}\n.SH SYNOPSIS\n\\fB{}\\fR\n", verb.name, bold_words(verb.summary),
                       escape(cli::synopsis(verb)));
   text += ".SH DESCRIPTION\n" + roff(prose.description);
   text += options("OPTIONS", verb.own) + options("THE REQUEST", verb.request) + options("BINDING", verb.binding);
-  text += "Options of every command are in \\fBthole\\fR(1).\n";
+  text += ".PP\nOptions of every command are in \\fBthole\\fR(1).\n";
   return text + examples(verb) + roff(prose.sections) + see_also(verb.name);
 }
 
@@ -81,7 +81,7 @@ std::string configuration() {
       "options; the later wins. An unknown key is an error. In the files a dotted key is a table and its key.\n";
   for (const wire::ConfigKey& key : wire::config_keys()) {
     const std::string name = key.name.empty() ? std::string() : fmt::format("{}, ", key.name);
-    text += fmt::format(".TP\n\\fB{}{}\\fR={}\n{}\n", escape(name), escape(key.variable), escape(key.value), escape(key.help));
+    text += fmt::format(".TP\n\\fB{}{}\\fR={}\n{}\n", escape(name), escape(key.variable), escape(key.value), bold_words(key.help));
   }
   return text;
 }
@@ -96,7 +96,7 @@ std::string main_page(const std::string& directory) {
   for (std::string_view group : cli::groups()) {
     text += fmt::format(".SS {}\n", group);
     for (const Verb& verb : cli::verbs())
-      if (verb.group == group) text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", verb.name, escape(verb.summary));
+      if (verb.group == group) text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", verb.name, bold_words(verb.summary));
   }
   return text + options("OPTIONS", cli::global_options()) + roff(prose.sections) + configuration() + see_also("thole");
 }

@@ -33,11 +33,17 @@ std::string escape(std::string_view text) {
 
 std::string bold_words(std::string_view text) {
   std::string result;
-  bool bold = false;
+  bool code = false, strong = false;
   for (std::string_view piece : split(text, '`')) {
-    const std::string shown = escape(piece);
-    result += bold && !piece.empty() ? "\\fB" + shown + "\\fR" : shown;
-    bold = !bold;
+    while (!piece.empty()) {
+      const std::size_t stars = code ? piece.npos : piece.find("**");
+      const std::string shown = escape(piece.substr(0, stars));
+      if (!shown.empty()) result += code || strong ? "\\fB" + shown + "\\fR" : shown;
+      if (stars == piece.npos) break;
+      strong = !strong;
+      piece.remove_prefix(stars + 2);
+    }
+    code = !code;
   }
   return protect(result);
 }

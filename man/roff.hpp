@@ -1,4 +1,5 @@
-// From the prose's few marks to roff: paragraphs, "* " items, "## Heading", indented lines as they are, `words` in bold.
+// From the prose's few marks to roff: paragraphs, "* " items, "## Heading", indented lines as they are, `words` and
+// **words** in bold.
 #pragma once
 
 #include <string>
@@ -8,6 +9,6 @@ namespace thole::pages {
 
 std::string roff(std::string_view prose);
 std::string escape(std::string_view text);      // one line of text as roff, dashes as they are typed
-std::string bold_words(std::string_view text);  // `words` marked
+std::string bold_words(std::string_view text);  // one line of prose
 
 }  // namespace thole::pages

@@ -47,6 +47,10 @@ class Examination {
   void check_drivers() {
     if (simulated())
       return add("driver", Result::ok, fmt::format("none needed: {} is a simulated machine", overview().snapshot.machine.name));
+    if (around().drivers.empty() && !around().wsl && !overview().snapshot.machine.gpus.empty())
+      return add("driver", Result::warning,   // a sandbox with a kernel of its own (gVisor)
+                 fmt::format("{} can be used, though neither the PCI bus nor a loaded driver is seen from here",
+                             gpus(overview().snapshot.machine.gpus.size())));
     if (around().drivers.empty() && !around().wsl)
       return add("driver", Result::problem, "no GPU on the PCI bus and no driver loaded",
                  "to try thole without one: thole --machine dgx-a100 status");
@@ -289,7 +293,8 @@ class Examination {
 
   void check_configuration() {
     for (const Error& mistake : findings_.config_mistakes)
-      add("configuration", Result::problem, fmt::format("every other command ends with 64: {}", mistake.what()),
+      add("configuration", Result::problem,
+          fmt::format("every other command ends with {}: {}", exit_status(mistake.code()), mistake.without_hint()),
           mistake.hint().empty() ? "mend that line, or take it out" : mistake.hint());
     for (const std::string& caution : findings_.config_cautions) add("configuration", Result::warning, caution);
     if (findings_.config_cautions.empty() && findings_.config_mistakes.empty())

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/refusal.hpp"
+#include "base/shell_kind.hpp"
 #include "base/text.hpp"
 
 namespace thole::app {
@@ -16,6 +17,18 @@ void check_share(const model::Request& request, const OuterClaim& around) {
   throw NeverPossible(Error(ErrorCode::usage, fmt::format("{} asked for; the claim around this has a share of {}",
                                                           request.describe(), format_mib(*around.share_mib)))
                           .about("--memory").hint("ask for at most that, or claim a larger share outside"));
+}
+
+// Without any mask.
+bool would_do(const model::Request& request, const model::Snapshot& snapshot, const std::vector<model::Unit>& units) {
+  plan::Outer all;
+  all.visible.assign(units.size(), true);
+  try {
+    (void)plan::eligible(request, snapshot, units, all);
+    return true;
+  } catch (const NeverPossible&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -35,7 +48,23 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
     if (!masked) outer.named_by = site.claim_named_by;
     check_share(request, *within);
   }
-  return plan::eligible(request, snapshot, units, outer);
+  try {
+    return plan::eligible(request, snapshot, units, outer);
+  } catch (const NeverPossible& error) {
+    if (within || !shows_a_claim_alone(site.environment, units, outer) || !would_do(request, snapshot, units)) throw;
+    throw NeverPossible(Error(error.code(), error.what()).about(error.object())
+                            .hint(fmt::format("{}\nif the claim of this shell has ended:\n{}", error.hint(),
+                                              unset_claim_in(site.shell))));
+  }
+}
+
+bool shows_a_claim_alone(const plan::Environment& environment, const std::vector<model::Unit>& units,
+                         const plan::Outer& outer) {
+  const auto claim = environment.find("THOLE_CLAIM"), gpus = environment.find("THOLE_GPUS");
+  if (claim == environment.end() || claim->second.empty() || gpus == environment.end() || outer.named_by.empty()) return false;
+  for (std::size_t i = 0; i < units.size(); ++i)
+    if (outer.visible[i] && gpus->second.find('"' + units[i].key + '"') == std::string::npos) return false;
+  return true;
 }
 
 plan::Selection select_of_machine(const Overview& overview, const model::Request& request) {

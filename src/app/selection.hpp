@@ -14,6 +14,9 @@ namespace thole::app {
 // What the outer allotment leaves; inside a claim (`within`) of that claim's. Throws NeverPossible when that is too little.
 plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within);
 
+// Whether the masks of this process are those of the claim that THOLE_CLAIM names, alive or not.
+bool shows_a_claim_alone(const plan::Environment& environment, const std::vector<model::Unit>& units, const plan::Outer& outer);
+
 // Of all that a look has shown, whatever masks this process has: for what is started elsewhere. Throws NeverPossible.
 plan::Selection select_of_machine(const Overview& overview, const model::Request& request);
 

@@ -69,6 +69,17 @@ void note_unused(const Submission& made, std::vector<std::string>& notes) {
   if (!columns.empty()) notes.push_back("the command does not name " + join(columns, ", "));
 }
 
+// "seed=1-3" is one value, as it stands; a range was meant more often.
+void note_ranges(const Submission& made, std::vector<std::string>& notes) {
+  for (const model::GridVariable& variable : made.spec.sweep.grid) {
+    if (variable.range || variable.values.size() != 1) continue;
+    const auto numbers = split(variable.values.front(), '-');
+    if (numbers.size() == 2 && parse_u64(numbers[0]) && parse_u64(numbers[1]))
+      notes.push_back(fmt::format("{0}={1} is one value; the numbers between: {0}={2}..{3}", variable.name,
+                                  variable.values.front(), numbers[0], numbers[1]));
+  }
+}
+
 void add_luggage(Submission& made, const SubmitSite& site, const SubmitWish& wish, std::vector<std::string>& notes) {
   plan::Luggage taken = plan::luggage(site.environment, made.spec.request, site.glance.snapshot(), site.glance.units(),
                                       site.shell);
@@ -128,6 +139,12 @@ void check_program(const SubmitSite& site, const SubmitWish& wish, const JobSpec
   try {
     site.processes.check_program(program);
   } catch (const Error& error) {
+    const auto cut = std::ranges::find_if(spec.sweep.grid, [](const model::GridVariable& variable) {
+      return variable.values.size() > 1 && variable.values.back().empty();   // "--grid seed=1, 2"
+    });
+    if (cut != spec.sweep.grid.end())
+      throw Error(error.code(), error.what()).about(error.object())
+          .hint(fmt::format("the values of {} end with a comma; they stand without blanks: --grid {}=1,2", cut->name, cut->name));
     if (wish.after.empty()) throw;
     notes.push_back(fmt::format("{} (so far; it waits for others): {}", error.what(), printable(spec.argv.front(), 60)));
   }
@@ -142,6 +159,7 @@ Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std
   add_sweep(made, wish);
   if (made.spec.name.empty() && made.if_absent) made.spec.name = command_line(made.spec.argv);
   note_unused(made, notes);
+  note_ranges(made, notes);
   add_luggage(made, site, wish, notes);
   check_program(site, wish, made.spec, notes);
   check_possible(site, made.spec);

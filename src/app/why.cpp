@@ -83,14 +83,10 @@ std::string when_unclaimed(const UnitOverview& row) {
 
 // A mask that a claim of this shell has left behind: all that it shows are that claim's.
 bool is_of_ended_claim(const plan::Environment& environment, const plan::Scene& scene, const plan::Outer& outer) {
-  const std::vector<model::Unit>& units = scene.units;
-  const auto claim = environment.find("THOLE_CLAIM"), gpus = environment.find("THOLE_GPUS");
-  if (claim == environment.end() || claim->second.empty() || gpus == environment.end()) return false;
-  const std::string outermost = claim->second.substr(0, claim->second.find('/'));   // it lives on where it is another's
-  if (std::ranges::find(scene.holdings, outermost, &model::Holding::id) != scene.holdings.end()) return false;
-  for (std::size_t i = 0; i < units.size(); ++i)
-    if (outer.visible[i] && gpus->second.find('"' + units[i].key + '"') == std::string::npos) return false;
-  return true;
+  if (!shows_a_claim_alone(environment, scene.units, outer)) return false;
+  const std::string& claim = environment.find("THOLE_CLAIM")->second;
+  const std::string outermost = claim.substr(0, claim.find('/'));   // it lives on where it is another's
+  return std::ranges::find(scene.holdings, outermost, &model::Holding::id) == scene.holdings.end();
 }
 
 // What a mask keeps from us: free GPUs that would do. (Inside a claim the mask is that claim's, and no news.)

@@ -46,10 +46,15 @@ const char* name(ErrorCode code) {
   return "internal";
 }
 
-std::string Error::full() const {
+std::string Error::without_hint() const {
   std::string text = what();
   if (!object_.empty()) text += ": " + printable(object_, longest_object);
   if (errno_ != 0) text += std::string(": ") + std::strerror(errno_);
+  return text;
+}
+
+std::string Error::full() const {
+  std::string text = without_hint();
   if (const std::string hint = hint_of(*this); !hint.empty()) text += indented(hint);
   return text;
 }

@@ -43,6 +43,7 @@ class Error : public std::runtime_error {
 
   // "cannot open: /run/thole/alloc: Permission denied (try: sudo thole init)"
   std::string full() const;
+  std::string without_hint() const;
 
  private:
   ErrorCode code_;

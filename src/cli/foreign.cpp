@@ -32,6 +32,11 @@ constexpr std::string_view a_count_or_map = "how many GPUs: -g N; the same comma
 constexpr std::string_view near_cpus = "the CPUs next to the GPUs come by themselves; others: --bind MODE";
 constexpr std::string_view no_partitions = "there are no partitions: --model, --memory and --on choose GPUs";
 constexpr std::string_view a_jobs_name = "jobs of the queue have names: thole submit --name NAME";
+constexpr std::string_view after_another = "after another job: --after N, or --after N:any whatever becomes of it";
+constexpr std::string_view whole_line = "a line for the shell: sh -c 'LINE'";
+constexpr std::string_view its_log = "what it prints is kept by itself: thole logs";
+constexpr std::string_view a_message = "a command of yours at the end: --notify 'mail -s done NAME'";
+constexpr std::string_view all_yours = "these are yours; of others: thole status";
 
 struct ForeignOption { std::string_view verb, option, hint; };   // of every verb: ""; the first row that fits counts
 constexpr ForeignOption foreign_options[] = {
@@ -45,6 +50,19 @@ constexpr ForeignOption foreign_options[] = {
     {"map", "-d", "lines are items, with -0 what ends with a zero byte"},
     {"submit", "--job-name", "its name: --name NAME"},
     {"submit", "-J", "its name: --name NAME"},
+    {"submit", "--dependency", after_another},
+    {"submit", "-d", after_another},
+    {"submit", "--wrap", whole_line},
+    {"submit", "--output", its_log},
+    {"submit", "-o", its_log},
+    {"submit", "--error", its_log},
+    {"submit", "-e", its_log},
+    {"submit", "--mail-user", a_message},
+    {"submit", "--mail-type", a_message},
+    {"wait", "-t", "how long to wait: --timeout TIME"},
+    {"jobs", "-u", all_yours},
+    {"jobs", "--user", all_yours},
+    {"edit", "--name", "a job keeps its name; another: thole cancel, thole submit --name NAME"},
     {"", "--gres", "how many GPUs: -g N; of which model: --model A100"},
     {"", "-G", a_count},
     {"", "--num-gpus", a_count},
@@ -123,7 +141,14 @@ std::optional<std::string> hint_for_verb(std::string_view word) {
   return std::nullopt;
 }
 
+// Verbs that look at GPUs name them as plain words.
+std::string gpus_as_words(std::string_view verb, std::string_view value) {
+  return fmt::format("GPUs by their numbers: thole {} {}", verb, how_many(value) ? value : "0,1");
+}
+
 std::optional<std::string> hint_for_option(std::string_view verb, std::string_view option, std::string_view value) {
+  const bool by_index = option == "-i" || std::find(std::begin(by_number), std::end(by_number), option) != std::end(by_number);
+  if (by_index && (verb == "status" || verb == "why")) return gpus_as_words(verb, value);
   if (std::find(std::begin(by_number), std::end(by_number), option) != std::end(by_number)) {
     const auto these = all_of_these(value);
     if (!these) return "GPU 0 by its number: --on 0; any one that is free: -g 1";

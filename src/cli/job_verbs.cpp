@@ -82,6 +82,16 @@ class WarnLast {
   const app::Caution& caution_;
 };
 
+void tell_of_stays(Context& context, std::span<const port::Altered> altered) {
+  std::size_t told = 0, more = 0;
+  for (const port::Altered& job : altered) {
+    if (job.stays.empty()) continue;
+    if (told++ < most_told) context.note(fmt::format("job {}: stays skipped: it {}", job.job, job.stays));
+    else ++more;
+  }
+  if (more > 0) context.note(fmt::format("and {} stay skipped likewise", plural(more, "more job")));
+}
+
 int alter(Context& context, const Saying& saying) {
   const app::Queue queue = existing_queue(context);
   const auto which = app::selections(queue.store, context.invocation.words);
@@ -98,11 +108,13 @@ int alter(Context& context, const Saying& saying) {
   }
   std::vector<port::Altered> changed;            // jobs with nothing to do are not named: "cancel all" says what it did
   std::ranges::copy_if(altered, std::back_inserter(changed), [](const port::Altered& job) { return job.changed > 0; });
-  if (changed.empty()) context.note(saying.nothing + other_way_on(queue.store, which, saying));
+  const bool some_stay = std::ranges::any_of(altered, [](const port::Altered& job) { return !job.stays.empty(); });
+  if (changed.empty() && !some_stay) context.note(saying.nothing + other_way_on(queue.store, which, saying));
   else if (given_up) context.note("what still runs of it is not ended by this, and may have its GPUs");
   for (std::size_t i = 0; i < changed.size() && (i < most_told || changed.size() == most_told + 1); ++i)
     context.note(tell(changed[i], saying) + hold_left(queue.store, changed[i], saying));
   if (changed.size() > most_told + 1) context.note(tell_rest(std::span(changed).subspan(most_told), saying));
+  tell_of_stays(context, altered);
   return 0;
 }
 

@@ -82,7 +82,10 @@ class Parser {
   }
 
   void read_after_verb(std::string_view word) {
-    if (word == "--") return read_remaining_words();
+    if (word == "--") {
+      refuse_option_as_command();
+      return read_remaining_words();
+    }
     if (is_option(word)) return read_option(word);
     refuse_dash(word);
     result_.words.emplace_back(word);
@@ -121,6 +124,13 @@ class Parser {
     return std::nullopt;
   }
 
+  // After "--" comes the command; an option of ours there would be looked for as a program.
+  void refuse_option_as_command() const {
+    if (result_.verb->offer != Offer::command || !result_.words.empty() || rest_.empty() || !is_option(rest_.front())) return;
+    throw Error(ErrorCode::usage, fmt::format("{} stands after --, where the command begins", in_quotes(rest_.front())))
+        .hint(fmt::format("thole {} {} … -- COMMAND", result_.verb->name, printable(rest_.front(), 40)));
+  }
+
   void read_remaining_words() {
     result_.words.insert(result_.words.end(), rest_.begin(), rest_.end());
     rest_ = {};
@@ -131,6 +141,7 @@ class Parser {
     for (std::size_t at = 1; at < word.size(); ++at) {
       const std::string typed{'-', word[at]};
       std::string_view attached = word.substr(at + 1);
+      if (at == 1 && word.size() > 2) refuse_single_hyphen(word);
       const Option& option = find([&](const Option& row) { return row.letter == word[at]; }, typed, attached);
       if (option.value.empty()) {
         set(option, typed, {});
@@ -140,6 +151,15 @@ class Parser {
         return;
       }
     }
+  }
+
+  // `-gpus 2` would be -g with the value "pus".
+  void refuse_single_hyphen(std::string_view word) const {
+    static constexpr Verb no_verb{};
+    const std::string_view name = word.substr(1, word.find('=') == word.npos ? word.npos : word.find('=') - 1);
+    for (const Option* row : options_of(result_.verb ? *result_.verb : no_verb))
+      if (name.size() > 1 && row->name == name)
+        throw Error(ErrorCode::usage, fmt::format("{} begins with one hyphen", in_quotes(word))).hint(fmt::format("-{}", word));
   }
 
   void read_long(std::string_view word) {

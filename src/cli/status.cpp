@@ -10,6 +10,7 @@
 #include "cli/watched.hpp"
 #include "cli/words.hpp"
 #include "wire/overview.hpp"
+#include "wire/survey.hpp"
 
 namespace thole::cli {
 
@@ -64,6 +65,18 @@ void say_claims(const Context& context) {
   }
 }
 
+// A name with a mistake in it looks like a machine that nobody uses.
+void tell_of_absent(Context& context) {
+  try {
+    const auto absent = wire::absent_state_dir(context.wire);
+    if (!absent) return;
+    const std::string what = "there is no state directory " + printable(context.wire.settings().state_dir) + " yet";
+    if (absent->problem.empty()) context.note(what + ": nobody claims there");
+    else context.warn(what + ", and it cannot be made: " + absent->problem);
+  } catch (const Error&) {                       // told by the table
+  }
+}
+
 }  // namespace
 
 app::Overview look_over(Context& context, wire::IfUnknown if_unknown) {
@@ -91,6 +104,7 @@ int status(Context& context) {
     context.print_json(json_of(context, overview));
   else
     context.print(text_of(context, overview, context.screen));
+  if (!context.invocation.global.json) tell_of_absent(context);
   return 0;
 }
 

@@ -40,9 +40,12 @@ Indices units_of_gpu(std::size_t gpu, const std::vector<Unit>& units) {
     names.insert(names.end(), {unit.label, unit.key, gpu.uuid});
     if (gpu.pci) names.push_back(gpu.pci->to_string());
   }
-  const auto near = parse_u64(word) ? std::nullopt : nearest(word, names);
+  const bool is_list = !parse_u64(word) && word.find_first_not_of("0123456789. -") == word.npos;   // "0..3", "0 1", "3-0"
+  const auto near = parse_u64(word) || is_list ? std::nullopt : nearest(word, names);
   const std::string have = n == 1 ? "this machine has one, GPU 0" : fmt::format("this machine has GPUs 0 to {}", n - 1);
-  const std::string hint = near ? fmt::format("did you mean {}? {}", *near, have) : have + "; thole status --list names them";
+  const std::string hint = is_list ? "GPUs are separated by commas, and a range has a dash, such as 0,1 or 0-3; " + have
+                           : near  ? fmt::format("did you mean {}? {}", *near, have)
+                                   : have + "; thole status --list names them";
   throw Error(ErrorCode::usage, "no such GPU").about(printable(word, 80)).hint(hint);
 }
 

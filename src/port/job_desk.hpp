@@ -37,6 +37,7 @@ struct Altered {
   model::JobId job = 0;
   std::uint64_t changed = 0;                       // tasks whose state (or mark) is now another
   std::vector<model::Task> running;                // cancel, pause, proceed: marked; their lanes have to act
+  std::string stays{};                             // retry of several: why this one stays skipped, with the cure
 };
 
 // Terms to change; what is absent stays.

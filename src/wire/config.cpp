@@ -178,19 +178,62 @@ constexpr ConfigKey key_rows[] = {
 constexpr std::string_view other_variables[] = {"THOLE_CLAIM",      "THOLE_GPUS", "THOLE_TASK",    "THOLE_JOB",
                                                 "THOLE_TASK_INDEX", "THOLE_RUN",  "THOLE_LIBRARY", "THOLE_PROGRAM"};
 
+// A file that some heed and others pass over may name the directory of claims: one GPU would have two owners. Only what is no
+// file of this user's is passed over: that of who called sudo (HOME stays), or of whoever's home this is.
+[[noreturn]] void refuse_unheeded(const char* what, const std::string& path, int reason, std::string cure) {
+  throw Error(ErrorCode::unavailable, fmt::format("{}, and may say where claims are kept", what))
+      .about(path).because(reason).hint(std::move(cure));
+}
+
+// What keeps us from reading the file: itself, or a directory on the way.
+struct Closed {
+  std::string path;
+  struct stat status{};
+  bool seen = false;
+
+  explicit Closed(std::string file) : path(std::move(file)) {
+    while (!(seen = ::stat(path.c_str(), &status) == 0) && errno == EACCES && path.rfind('/') > 0) path.resize(path.rfind('/'));
+  }
+  std::string opened(const char* command) const {   // "chmod a+r" and what is closed
+    return fmt::format("{}{} {}", command, seen && S_ISDIR(status.st_mode) ? "x" : "", shell_quote(printable(path)));
+  }
+};
+
+void refuse_unread(const std::string& path, int reason, bool site) {
+  const Closed closed(path);
+  if (site)
+    refuse_unheeded("the site's settings cannot be read", path, reason,
+                    reason == EACCES ? closed.opened("sudo chmod a+r") : "");
+  const bool ours = closed.seen && closed.status.st_uid == ::geteuid();
+  const bool left_by_sudo = closed.seen && closed.status.st_uid == 0 && closed.path == path;
+  if (!ours && !left_by_sudo) return;
+  const std::string cure = left_by_sudo && !ours ? fmt::format("sudo chown {} {}", ::geteuid(), shell_quote(printable(path)))
+                           : reason == EACCES    ? closed.opened("chmod u+r")
+                                                 : "or name another directory of settings: XDG_CONFIG_HOME";
+  refuse_unheeded("your settings cannot be read", path, reason, cure);
+}
+
 // `site`: the machine's own file, which root writes.
 void apply_file(Config& config, const std::string& path, bool site) {
-  struct stat owner;
-  if (::geteuid() == 0 && ::stat(path.c_str(), &owner) == 0 && owner.st_uid != 0) {   // HOME of who called sudo
+  struct stat found;
+  const bool there = ::stat(path.c_str(), &found) == 0;
+  if (there && ::geteuid() == 0 && found.st_uid != 0) {
+    if (site)
+      refuse_unheeded("the site's settings are not root's, so root does not heed them", path, 0,
+                      "sudo chown root " + shell_quote(path));
     config.cautions.push_back(path + " is not root's, so root does not heed it");
     return;
   }
   auto text = read_file(path);
   if (!text) {
-    if (errno != ENOENT && errno != ENOTDIR)
-      config.cautions.push_back(fmt::format("{} cannot be read: {}", path, std::strerror(errno)));
+    const int reason = errno;
+    if (reason == ENOENT || reason == ENOTDIR) return;
+    refuse_unread(path, reason, site);
+    config.cautions.push_back(fmt::format("{} cannot be read: {}", path, std::strerror(reason)));
     return;
   }
+  if (site && there && (found.st_mode & S_IROTH) == 0)
+    config.cautions.push_back(fmt::format("not everybody can read {}: for others each command ends with 69", path));
   config.files.push_back(path);
   for (const TomlEntry& entry : read_toml(*text, path)) {
     const std::string where = fmt::format("{}:{}: {}", path, entry.line, printable(entry.key, 60));
@@ -210,6 +253,12 @@ void apply_file(Config& config, const std::string& path, bool site) {
     if (entry.array && !key->many) throw Error(ErrorCode::usage, fmt::format("{}: expected one value, got a list", where));
     key->set(config, entry.values, where);
   }
+  const Settings& said = config.settings;
+  if (site && !said.state_group.empty() && !said.state_dir.empty())
+    throw Error(ErrorCode::usage, path + ": [state] group is for /run/thole, and state_dir names another directory, whose own "
+                                         "mode says who may claim")
+        .hint(fmt::format("take one of them out; for a group there: sudo install -d -m 750 -g {} {}",
+                          shell_quote(printable(said.state_group, 60)), shell_quote(printable(said.state_dir))));
 }
 
 void apply_variable(Config& config, const std::string& name, const std::string& value) {

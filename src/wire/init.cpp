@@ -63,6 +63,10 @@ InitReport init(Wire& wire, const InitWish& wish) {
   const host::InitReport done = host::init_claims(location, keys, to_do);
   InitReport report{done.directory, "", done.slots, done.freed, done.old_access, done.not_taken_back, done.cautions};
   if (done.group) report.group = group_name(*done.group);
+  if (location.kind == host::StateLocation::Kind::named && !wire.settings().state_group.empty())
+    report.cautions.push_back(fmt::format("the group {} that {} names is for {}: in {} whoever its mode lets in may claim",
+                                          printable(wire.settings().state_group, 60), site_file, location.paths.system,
+                                          printable(done.directory)));
   if (common && (wish.everybody || !wish.group.empty())) keep(wish.group, report);
   return report;
 }

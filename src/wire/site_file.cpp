@@ -36,6 +36,15 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// With the table that it alone was in, and the empty line that was put before that.
+void erase_group(std::vector<std::string>& lines, std::size_t at) {
+  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(at));
+  const bool last = at == lines.size() || trim(lines[at]).starts_with('[');
+  if (!last || at == 0 || trim(lines[at - 1]) != "[state]") return;
+  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(--at));
+  if (at == lines.size() && at > 0 && trim(lines[at - 1]).empty()) lines.pop_back();
+}
+
 }  // namespace
 
 std::string state_group_line(const std::string& group) {
@@ -50,7 +59,7 @@ std::string with_state_group(const std::string& text, const std::string& group, 
   if (line > 0 && line <= lines.size()) {
     const auto at = lines.begin() + (line - 1);
     const bool dotted = trim(*at).starts_with("state");
-    if (group.empty()) lines.erase(at);
+    if (group.empty()) erase_group(lines, static_cast<std::size_t>(at - lines.begin()));
     else *at = (dotted ? "state." : "") + line_of(group);
   } else if (!group.empty()) {
     auto table = std::find_if(lines.begin(), lines.end(), [](const std::string& l) { return trim(l) == "[state]"; });

@@ -31,6 +31,8 @@ model::Surroundings survey(const Settings& settings, const std::string& state_di
 
 namespace {
 
+constexpr unsigned long long a_page = 4096;    // the list of a claim's GPUs; what else it has there can be wanting
+
 bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 // The message on one line, and its cure.
@@ -91,7 +93,6 @@ std::string state_dir_to_be(const Wire& wire) {
 
 // One that is there does without room, but for notes: nothing but its own nodes are written at a claim.
 void check_first_claim(app::Directories& all, Wire& wire) {
-  constexpr unsigned long long a_page = 4096;    // the list of its GPUs; what else it has there can be wanting
   if (wire.find_store()) return;
   all.claims.path = state_dir_to_be(wire);
   const std::string there = nearest_there(all.claims.path);
@@ -101,6 +102,13 @@ void check_first_claim(app::Directories& all, Wire& wire) {
 }
 
 }  // namespace
+
+std::optional<app::Directory> absent_state_dir(Wire& wire) {
+  if (wire.settings().state_dir.empty() || is_there(wire.settings().state_dir)) return std::nullopt;
+  app::Directories all;
+  check_first_claim(all, wire);
+  return all.claims;
+}
 
 app::Directories directories(Wire& wire) {
   app::Directories all;
@@ -116,6 +124,7 @@ app::Directories directories(Wire& wire) {
     if (!all.personal.there)
       check_makeable(all.personal, nearest_there(all.personal.path), "cannot be made: ",
                      "name another: THOLE_PERSONAL_DIR, personal_dir");
+    if (all.personal.problem.empty()) check_room(all.personal, nearest_there(all.personal.path), a_page);
     all.caches = all.personal.path + " (topology, what the driver last said)";
   } catch (const Error& error) {
     note(all.personal, error);

@@ -151,7 +151,8 @@ host::ClaimStoreOptions Wire::store_options() {
   host::ClaimStoreOptions options;
   options.location = state_location();
   options.personal_root = [places = places_] { return places.personal(); };
-  if (settings_.uid == 0 && !settings_.state_group.empty()) options.group = group_id(settings_.state_group);
+  const bool common = options.location.kind == host::StateLocation::Kind::common;
+  if (common && settings_.uid == 0 && !settings_.state_group.empty()) options.group = group_id(settings_.state_group);
   if (settings_.machine.empty()) options.neighbours = host::safe_gpu_lock_files(settings_.sysroot);
   return options;
 }

@@ -65,3 +65,9 @@ def test_what_an_earlier_sudo_left_has_a_cure(home):
     (home / ".local").mkdir(mode=0o700)          # root's
     told = json.loads(thole(home, "doctor", "--json", user=BEN).stdout)
     assert f"sudo chown -R {BEN} {home}/.local" in json.dumps(told), told
+
+
+def test_a_state_directory_that_is_not_there_and_cannot_be_made_is_said_beside_the_table(home):
+    told = thole(home, "--state-dir", "/nonexistent/x", "status", user=BEN)
+    assert told.returncode == 0 and "2 free" in told.stdout
+    assert "there is no state directory /nonexistent/x yet, and it cannot be made" in told.stderr, told.stderr

@@ -121,6 +121,18 @@ def test_a_man_page_has_no_roff_mistakes(page):
     assert "SEE ALSO" in page.read_text()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_man_page_shows_no_marks_of_its_prose(page):
+    text = page.read_text()
+    assert "**" not in text and "`" not in text
+
+
+def test_what_follows_the_options_is_none_of_the_last_one():
+    lines = (BUILD / "man/thole-status.1").read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Options of every command"))
+    assert lines[at - 1] == ".PP"
+
+
 def test_the_page_of_commands_is_up_to_date(tmp_path):
     root = pathlib.Path(__file__).parents[2]
     subprocess.run([BUILD / "man" / "thole_pages", "commands", root / "man" / "prose", tmp_path / "commands.md"], check=True)

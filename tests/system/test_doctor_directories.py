@@ -157,12 +157,18 @@ def test_a_full_disk_that_lets_no_first_claim_be_made_is_a_problem(thole, tmp_pa
     assert done.returncode == 0, done.stderr
     if tried:
         assert done.stdout == "run ended with 69\n" and "No space left" in done.stderr
-    [full, room] = [next(check for check in json.loads((tmp_path / f"disk.{when}").read_text())["checks"]
-                         if check["name"] == "state directory") for when in ("full", "room")]
+    def found(when, name):
+        checks = json.loads((tmp_path / f"disk.{when}").read_text())["checks"]
+        return next(check for check in checks if check["name"] == name)
+    full, room = found("full", "state directory"), found("room", "state directory")
     place = disk / named if named else disk
     assert full["result"] == "problem" and full["fix"] == "free some space there", full
     assert full["text"].rstrip("/") == f"the first claim cannot make it: the disk is full: {place}", full
     assert room["result"] == "ok", room
+    if variable == "THOLE_PERSONAL_DIR":
+        personal = found("full", "personal directory")
+        assert personal["result"] == "problem" and personal["text"] == f"the disk is full: {disk}", personal
+        assert found("room", "personal directory")["result"] == "ok"
 
 
 @pytest.mark.parametrize("variable, name, begins", [

@@ -32,10 +32,18 @@ def test_help_is_a_word_too(env):
     (["train.py"], 127, "python train.py"),
     (["notes.txt"], 127, "./notes.txt"),
     (["./notes.txt"], 126, "chmod +x"),
+    (["source", "venv/bin/activate"], 127, "bash -c '. FILE && COMMAND"),
+    (["./train.py"], 126, "  python "),
+    (["./crlf"], 127, "sed -i 's/\\r$//'"),
+    (["./env-crlf"], 127, "sed -i 's/\\r$//'"),
+    (["./other-machine"], 127, "/no/such/interpreter"),
 ])
 def test_the_command_is_looked_for_before_anybody_waits(env, tmp_path, command, status, hint):
     (tmp_path / "train.py").touch()
     (tmp_path / "notes.txt").touch()
+    for name, line in {"crlf": "#!/bin/sh\r", "env-crlf": "#!/usr/bin/env sh\r", "other-machine": "#!/no/such/interpreter"}.items():
+        (tmp_path / name).write_bytes(line.encode() + b"\n")
+        (tmp_path / name).chmod(0o755)
     with subprocess.Popen([THOLE, "run", "-q", "-g", "2", "sh", "-c", "echo begun; read end"], env=env, text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == "begun\n"           # both GPUs are taken: whoever waited would not come back
@@ -277,3 +285,44 @@ def test_a_dumb_terminal_gets_no_sequences(env):
     terminal = Terminal([THOLE, "status"], {**env, "TERM": "dumb"})
     terminal.wait()
     assert "2 free" in terminal.seen and "\x1b" not in terminal.seen
+
+
+def test_too_few_gpus_in_a_shell_whose_claim_has_ended_name_the_variables_that_are_left(env):
+    on = {**env, "THOLE_MACHINE": "8xA100"}
+    left = subprocess.run([THOLE, "run", "-q", "env"], capture_output=True, text=True, env=on, timeout=60).stdout
+    stale = {**on, **dict(line.split("=", 1) for line in left.splitlines()
+                          if line.startswith(("THOLE_CLAIM=", "THOLE_GPUS=", "CUDA_VISIBLE_DEVICES=")))}
+    done = thole(stale, "run", "-g", "2", "true")
+    assert done.returncode == 64 and "leaves 1 of the 8" in done.stderr, done.stderr
+    assert "unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES" in done.stderr, done.stderr
+    more = thole(stale, "run", "-g", "9", "true")
+    assert more.returncode == 64 and "unset" not in more.stderr, more.stderr
+
+
+def test_values_of_a_grid_with_blanks_between_are_told_from_a_missing_command(env):
+    done = thole(env, "submit", "--grid", "seed=1,", "2", "echo", "{seed}")
+    assert done.returncode == 127 and "they stand without blanks: --grid seed=1,2" in done.stderr, done.stderr
+
+
+def test_a_value_that_looks_like_a_range_is_told_as_one_value(env):
+    done = thole(env, "submit", "--hold", "--grid", "seed=1-3", "echo", "{seed}")
+    assert "seed=1-3 is one value; the numbers between: seed=1..3" in done.stderr, done.stderr
+    for plain in ("seed=1-3,4", "seed=a-3", "seed=1..3"):
+        assert "is one value" not in thole(env, "submit", "--hold", "--grid", plain, "echo", "{seed}").stderr
+
+
+def test_a_state_directory_that_is_not_there_is_said_beside_the_table(env, tmp_path):
+    new = thole(env, "status")
+    assert new.returncode == 0 and "nobody claims there" in new.stderr, new.stderr
+    assert thole(env, "run", "-q", "true").returncode == 0
+    assert "state directory" not in thole(env, "status").stderr
+    assert thole(env, "--state-dir", str(tmp_path / "new"), "status", "--json").stderr == ""
+
+
+def test_a_table_of_topologies_is_no_machine_file_and_the_way_to_one_is_named(env, tmp_path):
+    (tmp_path / "topo.txt").write_text("\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n"
+                                       "GPU0\t X \tNV4\t0-7\t0\nGPU1\tNV4\t X \t0-7\t0\n")
+    done = thole(env, "--machine", str(tmp_path / "topo.txt"), "status")
+    assert done.returncode == 64 and f"thole capture --from {tmp_path}/topo.txt -o machine.json" in done.stderr, done.stderr
+    assert thole(env, "capture", "--from", str(tmp_path / "topo.txt"), "-o", str(tmp_path / "m.json")).returncode == 0
+    assert thole(env, "--machine", str(tmp_path / "m.json"), "status").returncode == 0

@@ -44,14 +44,11 @@ bool missing(int fd, const std::string& name) {
 
 }  // namespace
 
-ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys, std::optional<gid_t> group)
-    : state_(std::move(dir)) {
+ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys) : state_(std::move(dir)) {
   if (state_.kind == DirKind::personal) {
     access_.mode = S_ISVTX | 0600;   // what ages files in /tmp leaves those of the sticky bit
     share_nodes_ = false;
     turn_nodes_ = 0;
-  } else if (group) {
-    access_ = {0660, group};
   }
   if (state_.mine) complete(keys);
   else if (state_.kind != DirKind::system) wait_until_made();

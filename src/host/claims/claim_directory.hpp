@@ -31,7 +31,7 @@ class ClaimDirectory {
  public:
   // Makes what is missing if the directory is mine; adds slots for `keys` (all units of this machine). In a directory of
   // somebody else nothing is made; a key without a slot is no error before it is asked for.
-  ClaimDirectory(StateDir dir, std::span<const std::string> keys, std::optional<gid_t> group = std::nullopt);
+  ClaimDirectory(StateDir dir, std::span<const std::string> keys);
 
   const StateDir& state() const { return state_; }
   const std::string& path() const { return state_.path; }

@@ -24,7 +24,7 @@ namespace thole::host {
 
 struct InitWish {
   std::optional<gid_t> group;   // only its members may claim; absent: as it is, everybody where there is nothing yet
-  bool everybody = false;       // takes a group away
+  bool everybody = false;       // takes a group away; either in the system's directory alone
   bool force = false;           // go on although GPUs are claimed in a fallback directory
   std::vector<std::string> take_back;   // units whose nodes are made anew, whoever holds them
   bool own_tmpfs = false;       // give the system's directory a file system of its own, where that is safe

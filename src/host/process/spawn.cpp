@@ -1,6 +1,5 @@
 #include "host/process/spawn.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 #include "base/standard.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/process/cannot_run.hpp"
 #include "host/process/spawn_tables.hpp"
 
 namespace thole::host {
@@ -28,20 +28,6 @@ std::string path_of(const std::vector<std::string>& environment) {
   for (const auto& word : environment)
     if (word.starts_with("PATH=")) return word.substr(5);
   return default_path;
-}
-
-// Every program name in the directories of `path`, for a suggestion.
-std::vector<std::string> programs_in(const std::string& path) {
-  std::vector<std::string> names;
-  for (auto piece : split(path, ':')) {
-    std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(std::string(piece).c_str()), ::closedir);
-    while (directory) {
-      const dirent* entry = ::readdir(directory.get());
-      if (!entry) break;
-      if (entry->d_name[0] != '.' && entry->d_type != DT_DIR) names.emplace_back(entry->d_name);
-    }
-  }
-  return names;
 }
 
 void add_unless_changed(std::vector<std::string>& environment, const std::string& word, const port::ProcessSpec& spec) {
@@ -81,35 +67,6 @@ pid_t fork_into(int cgroup) {
   how.exit_signal = SIGCHLD;
   how.cgroup = static_cast<std::uint64_t>(cgroup);
   return static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
-}
-
-// What people type that a shell would have understood, and we do not.
-std::string hint_for(const std::string& program, const std::string& there) {
-  const std::string word = printable(program, 60);
-  const std::size_t blank = program.find(' '), equals = program.find('=');
-  if (blank != std::string::npos && blank > 0)
-    return fmt::format("it is one word: without the quotes, or sh -c {}", shell_quote(word));
-  if (equals != std::string::npos && equals > 0 && program.find('/') > equals)
-    return fmt::format("a variable is set by env: env {} COMMAND", word);
-  for (const char* builtin : {"cd", "source", ".", "export", "alias", "ulimit", "eval", "exec", "umask"})
-    if (program == builtin) return fmt::format("{} is a shell's own: sh -c '{} …'", word, word);
-  struct stat found;
-  if (program.find('/') != std::string::npos || ::stat(there.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return "";
-  return program.ends_with(".py") ? fmt::format("python {}", word) : fmt::format("in this folder: ./{}", word);
-}
-
-bool is_directory(const std::string& path) {
-  struct stat found;
-  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
-}
-
-// "Permission denied" says execvpe(3) also where nothing but a directory of that name lies on the way.
-bool is_denied(const std::string& program, const std::string& path) {
-  for (std::string_view folder : split(path, ':')) {
-    const std::string there = std::string(folder.empty() ? "." : folder) + "/" + program;
-    if (::access(there.c_str(), F_OK) == 0 && !is_directory(there)) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -311,7 +268,7 @@ void Launch::check_program() const {
   for (const auto& path : candidates_) {
     struct stat about;
     const bool there = ::stat(path.c_str(), &about) == 0;
-    if (there && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0) return;
+    if (there && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0) return refuse_without_interpreter(path);
     if (there || (errno != ENOENT && errno != ENOTDIR)) reason = EACCES;
   }
   report_exec(reason);
@@ -363,29 +320,8 @@ void Launch::report_memory() const {
       .hint("in a container it takes --cap-add SYS_NICE; or leave out --strict");
 }
 
-// env(1): 127 when the command does not exist, 126 when it is there and cannot be run.
 void Launch::report_exec(int reason) const {
-  const std::string& program = spec_.argv[0];
-  // The child was in its own directory; this process is not.
-  const std::string there = spec_.cwd.empty() || program.starts_with('/') ? program : spec_.cwd + "/" + program;
-  bool bare = program.find('/') == std::string::npos;
-  if (bare && reason == EACCES && !is_denied(program, path_of(environment_))) reason = ENOENT;
-  if (reason != ENOENT && reason != ENOTDIR) {
-    Error error = Error(ErrorCode::not_executable, "cannot run").about(printable(program)).because(reason);
-    if (!bare && is_directory(there)) throw std::move(error).hint("it is a directory");
-    if (reason == EACCES) throw std::move(error).hint("is it a program? chmod +x makes it one");
-    throw error;
-  }
-  struct stat found;
-  if (!bare && reason == ENOENT && ::stat(there.c_str(), &found) == 0)
-    throw Error(ErrorCode::not_found, "the interpreter named in the first line of the script does not exist")
-        .about(printable(program));
-  const std::string name = program.empty() ? "\"\"" : printable(program);
-  Error error = Error(ErrorCode::not_found, "no such command").about(name).because(bare ? 0 : reason);
-  if (const std::string better = hint_for(program, there); !better.empty()) throw std::move(error).hint(better);
-  auto guess = bare ? nearest(program, programs_in(path_of(environment_))) : std::nullopt;
-  if (guess) throw std::move(error).hint("did you mean " + printable(*guess) + "?");
-  throw error;
+  throw_cannot_run(spec_.argv[0], spec_.cwd, path_of(environment_), reason);
 }
 
 }  // namespace thole::host

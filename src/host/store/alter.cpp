@@ -19,8 +19,9 @@ namespace {
 // One job, or some of its tasks, being altered.
 class Alteration {
  public:
-  Alteration(Database& db, Ledger& ledger, JobRow& row, const port::Selection& which, WallTime now)
-      : db_(db), ledger_(ledger), row_(row), whole_(!which.tasks), now_(now) {
+  // `alone`: no others were named with it.
+  Alteration(Database& db, Ledger& ledger, JobRow& row, const port::Selection& which, bool alone, WallTime now)
+      : db_(db), ledger_(ledger), row_(row), whole_(!which.tasks), alone_(alone), now_(now) {
     first_ = which.tasks ? which.tasks->first : 0;
     last_ = std::min(which.tasks ? which.tasks->second : row.job.tasks - 1, row.job.tasks - 1);
     altered_.job = row.job.id;
@@ -113,7 +114,9 @@ class Alteration {
   void retry() {
     const std::uint64_t skipped = row_.job.counts[TaskState::skipped];
     const bool keeps_others = row_.job.counts[TaskState::queued] > 0;
+    const bool in_vain = skipped > 0 && waits_in_vain();
     for (TaskState from : {TaskState::failed, TaskState::lost, TaskState::cancelled, TaskState::skipped}) {
+      if (from == TaskState::skipped && in_vain) continue;
       move(from, TaskState::queued);
       move_plain(from, TaskState::queued);
     }
@@ -123,20 +126,37 @@ class Alteration {
     if (altered_.changed > 0 && !keeps_others) row_.job.terms.held = false;
   }
 
-  // A skipped job runs again only if what it waits for may still come true.
-  void ask_again() {
-    std::vector<model::Dependency> missed;
-    {
-      Rows rows = db_.query("SELECT on_job, condition FROM dependency WHERE job = ? AND met = 2", row_.job.id);
-      while (rows.next()) missed.push_back({rows.count(0), static_cast<model::After>(rows.integer(1))});
-    }
-    for (const model::Dependency& on : missed) {
+  std::vector<model::Dependency> missed() const {
+    std::vector<model::Dependency> all;
+    Rows rows = db_.query("SELECT on_job, condition FROM dependency WHERE job = ? AND met = 2", row_.job.id);
+    while (rows.next()) all.push_back({rows.count(0), static_cast<model::After>(rows.integer(1))});
+    return all;
+  }
+
+  bool has_ended(const JobRow* other) const { return !other || other->job.counts.ended() == other->job.tasks; }
+
+  // A skipped job runs again only if what it waits for may still come true. Among others it stays as it is, and keeps them from
+  // nothing.
+  bool waits_in_vain() {
+    for (const model::Dependency& on : missed()) {
       const JobRow* other = ledger_.find(on.job);
-      const bool ended = !other || other->job.counts.ended() == other->job.tasks;
-      if (ended && !(other && is_met(on.when, other->job.counts)))
-        throw Error(ErrorCode::usage, fmt::format("job {} waits for job {} ({}), which has ended otherwise", row_.job.id,
-                                                  on.job, model::to_string(on.when)))
-            .hint(fmt::format("thole retry {} first, or thole edit {} --after …", on.job, row_.job.id));
+      if (!has_ended(other) || (other && is_met(on.when, other->job.counts))) continue;
+      const std::string why =
+          fmt::format("waits for job {} ({}), which has ended otherwise", on.job, model::to_string(on.when));
+      const std::string edit = fmt::format("thole edit {} --after none", row_.job.id);
+      const bool may_succeed = other && on.when == model::After::ok;
+      if (alone_)
+        throw Error(ErrorCode::usage, fmt::format("job {} {}", row_.job.id, why))
+            .hint(may_succeed ? fmt::format("thole retry {} first, or {}", on.job, edit) : edit);
+      altered_.stays = fmt::format("{}: {}", why, edit);
+      return true;
+    }
+    return false;
+  }
+
+  void ask_again() {
+    for (const model::Dependency& on : missed()) {
+      const bool ended = has_ended(ledger_.find(on.job));
       if (!ended) ++row_.job.unmet;
       db_.run("UPDATE dependency SET met = ?4 WHERE job = ?1 AND on_job = ?2 AND condition = ?3", row_.job.id, on.job,
               static_cast<int>(on.when), ended ? 1 : 0);
@@ -167,7 +187,7 @@ class Alteration {
   Database& db_;
   Ledger& ledger_;
   JobRow& row_;
-  bool whole_;
+  bool whole_, alone_;
   WallTime now_;
   model::TaskIndex first_ = 0, last_ = 0;
   Altered altered_;
@@ -250,10 +270,11 @@ std::vector<Altered> SqliteJobStore::alter(std::span<const port::Selection> whic
     for (const port::Selection& selection : which)
       std::ranges::move(cancel_untouched(db, selection, now), std::back_inserter(all));
   const bool some_ended = !all.empty();
+  const bool alone = which.size() == 1 && which.front().first == which.front().last;
   for (const port::Selection& selection : which)
     for (JobId job : existing(db, selection, verb)) {
-      Altered altered = Alteration(db, ledger, *ledger.find(job), selection, now).carry_out(verb);
-      if (altered.changed > 0 || !altered.running.empty()) all.push_back(std::move(altered));
+      Altered altered = Alteration(db, ledger, *ledger.find(job), selection, alone, now).carry_out(verb);
+      if (altered.changed > 0 || !altered.stays.empty() || !altered.running.empty()) all.push_back(std::move(altered));
     }
   if (some_ended) std::ranges::stable_sort(all, {}, &Altered::job);
   writing.commit(!ledger.settle().empty() || some_ended);

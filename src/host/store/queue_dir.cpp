@@ -193,6 +193,11 @@ QueueDir described(const QueuePlaces& places, const Candidate& candidate) {
     dir.cautions.push_back(fmt::format("{}, so the queue of this host lies in {}", home, dir.path));
     if (places.state_home.empty() || places.disk(places.state_home) != Disk::foreign) dir.unexpected = dir.cautions.back();
   }
+  if (candidate.kind == CandidateKind::temporary && home.empty()) {
+    dir.cautions.push_back(fmt::format("the queue of this host was made in {} when there was no home that could be written, "
+                                       "and stays there", dir.path));
+    dir.unexpected = dir.cautions.back();
+  }
   if (places.disk(dir.path) == Disk::gone_after_reboot)
     dir.cautions.push_back(fmt::format("{} is in memory: the queue is gone after a reboot", dir.path));
   return dir;

@@ -101,8 +101,11 @@ TEST_P(DoctorFinds, AndNamesTheFix) {
 INSTANTIATE_TEST_SUITE_P(
     Table, DoctorFinds,
     testing::Values(
-        Ailment{"NoGpu", [](Patient& p) { p.surroundings.drivers.clear(); }, "problem driver: no GPU on the PCI bus",
-                "--machine dgx-a100"},
+        Ailment{"NoGpu",
+                [](Patient& p) { p.surroundings.drivers.clear(), p.overview.snapshot.machine.gpus.clear(); },
+                "problem driver: no GPU on the PCI bus", "--machine dgx-a100"},
+        Ailment{"SandboxWithAKernelOfItsOwn", [](Patient& p) { p.surroundings.drivers.clear(); },
+                "warning driver: 2 GPUs can be used, though neither the PCI bus nor a loaded driver is seen from here", ""},
         Ailment{"DriverNotLoaded", [](Patient& p) { p.surroundings.drivers[0].loaded.reset(); },
                 "the kernel driver is not loaded", "modprobe nvidia"},
         Ailment{"NoNodes", [](Patient& p) { p.surroundings.drivers[0].nodes.clear(); }, "no device nodes", "nvidia-modprobe"},

@@ -25,7 +25,11 @@ TEST(SiteFile, AnotherSpellingIsReplaced) {
 }
 
 TEST(SiteFile, AGroupIsTakenAway) {
-  EXPECT_EQ(with("[state]\ngroup = \"gpu\"\n[request]\nwait = \"1h\"\n", ""), "[state]\n[request]\nwait = \"1h\"\n");
+  EXPECT_EQ(with("[state]\ngroup = \"gpu\"\n[request]\nwait = \"1h\"\n", ""), "[request]\nwait = \"1h\"\n");
+  EXPECT_EQ(with("[state]\ngroup = \"gpu\"\n", ""), "") << "no empty table is left";
+  EXPECT_EQ(with("[state]\ngroup = \"gpu\"\n# ours\n", ""), "[state]\n# ours\n");
+  for (const char* text : {"# ours\n[request]\nwait = \"1h\"\n", "machine = \"x\"\n"})
+    EXPECT_EQ(with(with(text, "gpu"), ""), text) << "as it was";
   EXPECT_EQ(with("[request]\n", ""), "[request]\n") << "there was none";
 }
 

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "host/gpu/file/search.hpp"
 #include "host/gpu/file/shorthand.hpp"
+#include "host/topology/from_matrix.hpp"
 #include "host/topology/import.hpp"
 #include "model/json.hpp"
 
@@ -60,6 +61,11 @@ void MachineFile::load() {
   auto text = read_file(path_);
   if (!text)
     throw Error(ErrorCode::usage, "cannot read the machine file").about(printable(path_, 200)).because(errno);
+  if (has_matrix(*text) || trim(*text).starts_with('<')) {
+    const std::string name = shell_quote(printable(path_, 200));
+    throw Error(ErrorCode::usage, "this is another program's topology, and no machine file").about(printable(path_, 200))
+        .hint(fmt::format("thole capture --from {} -o machine.json, then: --machine machine.json", name));
+  }
   machine_ = model::machine_from_json(model::parse_json(*text, printable(path_, 200)), printable(path_, 200));
   if (!machine_.hwloc_xml.empty()) add_topology();
   if (machine_.name.empty()) machine_.name = path_.substr(path_.rfind('/') + 1);

@@ -177,12 +177,46 @@ TEST_F(Alter, ASkippedJobAsksAgainWhatItWaitsFor) {
     FAIL() << "it cannot run";
   } catch (const Error& error) {
     EXPECT_THAT(error.full(), HasSubstr("job 2 waits for job 1 (ok)"));
+    EXPECT_THAT(error.hint(), HasSubstr("thole retry 1 first"));
   }
   alter(first, Verb::retry);
   alter(id, Verb::retry);
   EXPECT_THAT(candidate_ids(), ElementsAre(first));
   run_all(first);
   EXPECT_THAT(candidate_ids(), ElementsAre(id));
+}
+
+TEST_F(Alter, AJobThatWaitsForAFailureIsNotMendedByRunningTheOtherAgain) {
+  const auto first = submit();
+  port::Submission next = job();
+  next.terms.after = {{first, After::fail}};
+  const auto id = submit(next);
+  run_all(first);
+  ASSERT_EQ(count(id, TaskState::skipped), 1u);
+  try {
+    alter(id, Verb::retry);
+    FAIL() << "it cannot run";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.hint(), "thole edit 2 --after none");
+  }
+}
+
+TEST_F(Alter, AmongOthersAJobThatWaitsInVainStaysAndKeepsNobody) {
+  const auto first = submit();
+  port::Submission next = job();
+  next.terms.after = {{first, After::fail}};
+  const auto id = submit(next), failed = submit();
+  run_all(first);
+  run_all(failed, TaskState::failed);
+  const port::Selection all{1, 3, std::nullopt};
+  const auto altered = store->alter({&all, 1}, Verb::retry, at(2));
+  ASSERT_EQ(altered.size(), 2u);
+  EXPECT_EQ(altered[0].job, id);
+  EXPECT_EQ(altered[0].changed, 0u);
+  EXPECT_THAT(altered[0].stays, HasSubstr("waits for job 1 (fail), which has ended otherwise"));
+  EXPECT_EQ(altered[1].changed, 1u);
+  EXPECT_EQ(count(id, TaskState::skipped), 1u);
+  EXPECT_THAT(candidate_ids(), ElementsAre(failed));
 }
 
 TEST_F(Alter, ARangeOfJobs) {

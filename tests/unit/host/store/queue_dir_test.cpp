@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/error.hpp"
 #include "host/store/job_store.hpp"
@@ -115,6 +116,16 @@ TEST_F(QueueDirectory, OfAUserWhoseHomeCannotBeWrittenIsElsewhereAndSaysSo) {
   EXPECT_EQ(find_queue_dir(places)->unexpected, dir.unexpected);
   places.state_home.clear();
   EXPECT_THAT(find_queue_dir(places)->unexpected, HasSubstr("HOME is not set"));
+}
+
+TEST_F(QueueDirectory, MadeWhenThereWasNoHomeItStaysAndSaysSoOnceThereIsOne) {
+  const std::string home = std::exchange(places.state_home, "");
+  const QueueDir dir = open_queue_dir(places);
+  { std::ofstream(dir.path + "/queue.db"); }
+  places.state_home = home;
+  EXPECT_EQ(find_queue_dir(places)->path, dir.path);
+  EXPECT_THAT(find_queue_dir(places)->unexpected, HasSubstr("when there was no home that could be written, and stays there"));
+  EXPECT_THAT(find_queue_dir(places)->cautions, ElementsAre(HasSubstr(dir.path)));
 }
 
 TEST_F(QueueDirectory, OfAnEarlierHostNameIsFound) {
