@@ -81,7 +81,8 @@ std::string configuration() {
       "options; the later wins. An unknown key is an error. In the files a dotted key is a table and its key.\n";
   for (const wire::ConfigKey& key : wire::config_keys()) {
     const std::string name = key.name.empty() ? std::string() : fmt::format("{}, ", key.name);
-    text += fmt::format(".TP\n\\fB{}{}\\fR={}\n{}\n", escape(name), escape(key.variable), escape(key.value), bold_words(key.help));
+    text += fmt::format(".TP\n\\fB{}{}\\fR={}\n{}\n", escape(name), escape(key.variable), escape(key.value),
+                        bold_words(key.help));
   }
   return text;
 }

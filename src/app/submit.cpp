@@ -144,7 +144,7 @@ void check_program(const SubmitSite& site, const SubmitWish& wish, const JobSpec
     });
     if (cut != spec.sweep.grid.end())
       throw Error(error.code(), error.what()).about(error.object())
-          .hint(fmt::format("the values of {} end with a comma; they stand without blanks: --grid {}=1,2", cut->name, cut->name));
+          .hint(fmt::format("the values of {0} end with a comma; they stand without blanks: --grid {0}=1,2", cut->name));
     if (wish.after.empty()) throw;
     notes.push_back(fmt::format("{} (so far; it waits for others): {}", error.what(), printable(spec.argv.front(), 60)));
   }

@@ -41,7 +41,8 @@ def test_help_is_a_word_too(env):
 def test_the_command_is_looked_for_before_anybody_waits(env, tmp_path, command, status, hint):
     (tmp_path / "train.py").touch()
     (tmp_path / "notes.txt").touch()
-    for name, line in {"crlf": "#!/bin/sh\r", "env-crlf": "#!/usr/bin/env sh\r", "other-machine": "#!/no/such/interpreter"}.items():
+    lines = {"crlf": "#!/bin/sh\r", "env-crlf": "#!/usr/bin/env sh\r", "other-machine": "#!/no/such/interpreter"}
+    for name, line in lines.items():
         (tmp_path / name).write_bytes(line.encode() + b"\n")
         (tmp_path / name).chmod(0o755)
     with subprocess.Popen([THOLE, "run", "-q", "-g", "2", "sh", "-c", "echo begun; read end"], env=env, text=True,

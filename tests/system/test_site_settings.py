@@ -1,4 +1,4 @@
-"""The site's settings, /etc/thole/config.toml: what cannot be heeded is refused, for one file that some heed and others pass over
+"""The site's settings, /etc/thole/config.toml: what cannot be heeded is refused, for a file that some heed and others pass over
 would give one GPU two owners; and a group never seems to close what is open."""
 import json
 

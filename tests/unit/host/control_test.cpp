@@ -414,10 +414,10 @@ TEST_F(Holder, GivesUpWhenItsCallerIsInterrupted) {
     if (caller == 0) {
       ::signal(SIGINT, SIG_DFL);
       try {
-        LocalControl().hold({}, [&](const port::HoldCaller& caller) -> port::ToHold {
+        LocalControl().hold({}, [&](const port::HoldCaller& asking) -> port::ToHold {
           pid_t self = ::getpid();
           static_cast<void>(::write(waiting.write.get(), &self, sizeof self));
-          pollfd watched{caller.gone, POLLIN, 0};
+          pollfd watched{asking.gone, POLLIN, 0};
           ::poll(&watched, 1, -1);
           throw Error(ErrorCode::interrupted, "interrupted");
         });
