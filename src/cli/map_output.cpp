@@ -60,7 +60,9 @@ void MapOutput::write(int fd, std::string_view bytes) {
     wait_until_read(fd);
     const std::string_view piece = bytes.substr(0, most);
     if (put_bytes(fd, piece)) bytes.remove_prefix(piece.size());
-    else if (errno != EAGAIN) throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
+    else if (errno == EAGAIN) continue;
+    else if (fd == STDERR_FILENO) return;   // results go to stdout: no task is given up for want of a place for its words
+    else throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
   }
 }
 

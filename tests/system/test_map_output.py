@@ -27,6 +27,15 @@ def test_output_that_cannot_be_written_ends_it(box, words):
     assert box.held() == 0
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("words", [[], ["--line-buffer"]], ids=" ".join)
+def test_errors_that_cannot_be_written_are_lost_and_every_task_runs(box, words, closed):
+    map_words = [*box.words, "map", *words, "sh", "-c", "echo lost >&2; echo {}", ":::", *"abcdefgh"]
+    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *map_words], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                          text=True, env=box.environment, cwd=box.folder, timeout=60)
+    assert (done.returncode, sorted(done.stdout.split())) == (0, list("abcdefgh"))
+
+
 def test_a_reader_that_has_gone_ends_it(box):
     for _ in range(6):
         started = Started([*box.words, "map", "-q", "--line-buffer", "sh", "-c", "echo x; echo x", ":::", *"abcdefgh"],

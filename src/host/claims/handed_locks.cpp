@@ -82,7 +82,8 @@ void FifoStore::check(const std::string& id, const std::vector<std::string>& uni
   for (const Fd& fd : handed) {
     const auto file = opened(fd.get());
     if (!file || (!expected.has(*file) && !is_note(*file)))
-      throw Error(ErrorCode::unavailable, "its keeper has sent a file that is no lock of this claim").about(id);
+      throw Error(ErrorCode::unavailable, "its keeper has sent a file that is no lock of this claim, or one that was deleted")
+          .about(id);
     if (has_flock(::getpid(), std::to_string(fd.get()).c_str())) missing.erase(expected.unit_of(*file));
   }
   if (!missing.empty())
