@@ -13,6 +13,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/surroundings/host_name.hpp"
+#include "host/user_namespace.hpp"
 #include "wire/carry.hpp"
 #include "wire/toml.hpp"
 
@@ -217,7 +218,8 @@ void refuse_unread(const std::string& path, int reason, bool site) {
 void apply_file(Config& config, const std::string& path, bool site) {
   struct stat found;
   const bool there = ::stat(path.c_str(), &found) == 0;
-  if (there && ::geteuid() == 0 && found.st_uid != 0) {
+  // In a user namespace its root is anybody, and the file's owner may be root itself: he heeds it as every user does.
+  if (there && ::geteuid() == 0 && found.st_uid != 0 && host::is_known_owner(found.st_uid)) {
     if (site)
       refuse_unheeded("the site's settings are not root's, so root does not heed them", path, 0,
                       "sudo chown root " + shell_quote(path));

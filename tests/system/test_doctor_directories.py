@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from run_tools import THOLE, eventually
+from run_tools import THOLE, eventually, processes
 
 
 @pytest.fixture
@@ -76,6 +76,18 @@ def test_a_queue_that_moved_is_named_with_the_reason(thole, tmp_path):
     assert [check for check in told["checks"] if check["result"] == "warning" and "cannot be written" in check["text"]]
 
 
+def has_open(path):
+    """The processes that have this file open."""
+    found = []
+    for pid, *_ in processes():
+        try:
+            if any(os.readlink(f"/proc/{pid}/fd/{fd}") == str(path) for fd in os.listdir(f"/proc/{pid}/fd")):
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
 def set_version(path):
     with sqlite3.connect(path) as file:
         [version] = file.execute("PRAGMA user_version").fetchone()
@@ -97,8 +109,7 @@ def set_version_in_the_log(path):
 def test_a_queues_file_that_every_command_refuses_is_a_problem(thole, tmp_path, harm):
     assert thole("submit", "-q", "--hold", "true").returncode == 0
     queue = tmp_path / "home/.local/state/thole/queue" / f"{socket.gethostname()}+machine-2xA100"
-    eventually(lambda: "__runner" not in subprocess.run(["pgrep", "-af", str(tmp_path)], capture_output=True, text=True).stdout,
-               "nobody has the queue open")
+    eventually(lambda: not has_open(queue / "queue.db"), "nobody has the queue open")
     harm(queue / "queue.db")
     before = {path.name: path.read_bytes() for path in queue.iterdir() if path.is_file()}
     found = [check for check in json.loads(thole("doctor", "--json").stdout)["checks"] if check["result"] == "problem"]
