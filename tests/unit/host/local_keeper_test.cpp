@@ -24,7 +24,8 @@ TEST(LocalKeeper, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
   const std::string gate = folder.path + "/gate", number = folder.path + "/number";
   ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
   {
-    LocalKeeper keeper(InheritedSignals::capture());
+    const InheritedSignals inherited = InheritedSignals::capture();
+    LocalKeeper keeper(inherited);
     port::ProcessSpec spec;
     const auto start = [&](unsigned place, const std::string& code) {
       spec.argv = {"sh", "-c", code + "read line < " + gate};
@@ -67,7 +68,8 @@ TEST(LocalKeeper, ACommandThatHasLeftItsGroupHearsINTFirst) {
   const std::string ready = folder.path + "/ready";
   ASSERT_EQ(::mkfifo(ready.c_str(), 0600), 0);
   {
-    LocalKeeper keeper(InheritedSignals::capture());
+    const InheritedSignals inherited = InheritedSignals::capture();
+    LocalKeeper keeper(inherited);
     port::ProcessSpec spec;
     spec.own_group = true;
     spec.argv = {"python3", "-c", "import os, signal, sys\n"
@@ -91,7 +93,8 @@ TEST(LocalKeeper, ACommandThatHasLeftItsGroupHearsINTFirst) {
 // A machine that goes down ends everything, the command perhaps before its lane hears of it.
 TEST(LocalKeeper, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEndAtThatTime) {
   {
-    LocalKeeper keeper(InheritedSignals::capture());
+    const InheritedSignals inherited = InheritedSignals::capture();
+    LocalKeeper keeper(inherited);
     port::ProcessSpec spec;
     spec.own_group = true;
     spec.argv = {"sleep", "1000"};
@@ -130,7 +133,8 @@ TEST(LocalKeeper, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEndA
 // It holds its lane's GPUs for no moment longer, and is what was asked for.
 TEST(LocalKeeper, WhatWeEndOurselvesIsNotTakenDown) {
   {
-    LocalKeeper keeper(InheritedSignals::capture());
+    const InheritedSignals inherited = InheritedSignals::capture();
+    LocalKeeper keeper(inherited);
     port::ProcessSpec spec;
     spec.own_group = true;
     spec.argv = {"sh", "-c", "trap '' INT; while :; do sleep 1000; done"};
