@@ -34,6 +34,7 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, mod
     if (place.exit_code >= 0) ended.ending.exit_code = place.exit_code;
     if (place.signal >= 0) ended.ending.signal = place.signal;
     ended.ending.time_limit = (place.flags & model::how_time_limit) != 0;
+    ended.ending.taken_down = (place.flags & model::how_taken_down) != 0;
     ended.ending.cancelled = (place.flags & model::how_cancelled) != 0;
     ended.at = WallTime{Millis{place.ended_ms}};
     if (place.peak_memory_kib != 0) ended.peak_memory_kib = place.peak_memory_kib;

@@ -14,6 +14,7 @@ namespace thole::app {
 namespace {
 
 constexpr Seconds between_looks_for_files{30};
+constexpr Millis after_an_end{500};
 constexpr Seconds first_rest{1}, longest_rest{30};   // between starts
 
 // What is to be started yet finds these by name: what waits, and what runs and may run again. What the runner does not see it
@@ -52,7 +53,13 @@ void keep_going(Queue queue) {
 void GoingOn::look() {
   const SteadyTime now = queue_.clock.steady();
   const bool gone = end_ && is_readable(end_.get());
-  if (!gone && now < next_look_) return;
+  if (gone) {
+    end_.reset();
+    in_doubt_ = true;
+    next_look_ = now + after_an_end;
+  }
+  if (now < next_look_) return;
+  in_doubt_ = false;
   end_ = queue_.door.runner_end();
   next_look_ = now + between_looks_for_files;
   if (end_ && relieves_) {

@@ -25,6 +25,8 @@ void keep_going(Queue queue);
 // How this works. A living runner is a descriptor that becomes readable when it has gone; so nobody looks for it again and
 // again. What the files of a queue can no longer tell, because somebody has removed them, is seen by a look each half minute.
 // A runner that ends at once is started again with growing pauses.
+//
+// Who sees one end waits for a moment before it starts the next: where the machine goes down its own end comes then.
 class GoingOn {
  public:
   using Caution = std::function<void(const std::string&)>;   // is told, once, why no runner can be started
@@ -35,6 +37,7 @@ class GoingOn {
   void look();                                   // before each sleep
   int fd() const { return end_.get(); }          // ends the sleep when readable; -1: there is nothing to watch
   SteadyTime next_look() const { return next_look_; }   // and so does this time
+  bool is_in_doubt() const { return in_doubt_; } // one has just ended, and none was started in its place yet
 
  private:
   void start(SteadyTime now);
@@ -45,6 +48,7 @@ class GoingOn {
   Fd end_;                                       // of the runner that lives
   SteadyTime next_look_{}, not_before_{};        // before that none is started
   Seconds pause_{0}, untold_{0};                 // the latter: between looks at what the runner has not told yet
+  bool in_doubt_ = false;
   std::string told_;
 };
 

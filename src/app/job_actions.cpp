@@ -287,6 +287,7 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
       if (waiter.over(awaited.jobs, options.any)) return awaited;
     }
     if (late) return {Awaited::Why::timed_out, waiter.now()};
+    options.before_sleep();
     std::optional<SteadyTime> deadline = end;
     if (options.going_on) {
       options.going_on->look();

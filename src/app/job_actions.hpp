@@ -55,6 +55,7 @@ struct AwaitOptions {
   bool any = false;                              // until one of them has ended
   std::optional<Millis> timeout;
   std::vector<int> cancel;                       // descriptors that end the wait when readable
+  std::function<void()> before_sleep = [] {};
   GoingOn* going_on = nullptr;                   // sees to it that there is somebody to wait for
 };
 

@@ -73,7 +73,10 @@ class Lane {
   bool somebody_waits();
   bool may_go_on();
   bool has_free_place() const;
+  bool is_told_to_end();
   bool look_for_runner();
+  void leave_to_runner();
+  void tell_runner();
   void wait();
   std::optional<port::TakeWish> wish();
   template <class Work> void carefully(Work work);
@@ -215,6 +218,8 @@ void Lane::turn(bool take) {
     }
     retry_at_ = site_.clock.steady() + retry_pause_;
     retry_pause_ = std::min(retry_pause_ * 2, longest_retry);
+    for (unsigned place = 0; place < model::lane_places; ++place)   // a log that has filled the disk may be removed
+      if (!running_.contains(place)) ports_.logs.let_go(place);
     if (running_.empty() && retry_pause_ > keeps_unused_gpus) let_go();
     return;
   }
@@ -224,14 +229,15 @@ void Lane::turn(bool take) {
       !turn.ended.empty() || std::ranges::any_of(ends_, [](const auto& end) { return end.ready.has_value(); });
   ends_.clear();
   // A task begins only where the next runner would find what we note of it.
-  const bool stands = turn.taken.empty() || ports_.lanes.stands(seat_);
-  if (!stands) leave("somebody has removed this lane's files; it ends after its present tasks");
+  const bool told_to_end = is_told_to_end();
+  const bool stands = turn.taken.empty() || (!told_to_end && ports_.lanes.stands(seat_));
+  if (!stands && !told_to_end) leave("somebody has removed this lane's files; it ends after its present tasks");
   for (const port::TakenTask& taken : turn.taken) stands ? begin(taken) : give_back(taken);
   const bool began = !running_.empty() || std::ranges::any_of(ends_, [](const auto& end) { return !end.unstarted; });
   const bool first = began && notes_.claimed();
   carefully([&] {
     for (model::JobId job : turn.ended) notify(ports_, job);
-    if (first || others_concerned) ports_.door.stir();   // the next lane may start, or what waited for this job
+    if (first || others_concerned) tell_runner();   // the next lane may start, or what waited for this job
   });
 }
 
@@ -366,7 +372,7 @@ void Lane::over(const port::TaskOver& over) {
   const Running& running = found->second;
   const WallTime now = site_.clock.wall();
   const unsigned flags = (over.ended.core ? model::how_core : 0) | (over.ended.time_limit ? model::how_time_limit : 0) |
-                         (over.cancelled ? model::how_cancelled : 0);
+                         (over.cancelled ? model::how_cancelled : 0) | (over.taken_down ? model::how_taken_down : 0);
   notes_.ended(over.place, {over.ended.exit_code.value_or(-1), over.ended.signal.value_or(-1), flags,
                             over.peak_memory_kib.value_or(0)}, now);
   const std::optional<std::uint64_t> peak_gpu = peak_gpu_mib(running, now);
@@ -375,7 +381,8 @@ void Lane::over(const port::TaskOver& over) {
   plan::TaskEnding ending{.exit_code = over.ended.exit_code,
                           .signal = over.ended.signal,
                           .time_limit = over.ended.time_limit,
-                          .cancelled = over.cancelled};
+                          .cancelled = over.cancelled,
+                          .taken_down = over.taken_down};
   if (over.ended.exit_code != 0)
     ending.gpu_out_of_memory = plan::says_gpu_out_of_memory(ports_.logs.tail(running.log, tail_for_signs));
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
@@ -417,14 +424,33 @@ bool Lane::somebody_waits() {
   return others;
 }
 
-bool Lane::may_go_on() { return !set_aside_ && !leaving_ && seat_.record->yield.load() == 0 && !somebody_waits(); }
+// As the machine is when it goes down: what it begins then comes to nothing.
+bool Lane::is_told_to_end() {
+  if (!keeper_->told_to_end()) return false;
+  leave("the machine, or somebody, ends its lane (SIGTERM): it begins nothing more, and goes when its present tasks have "
+        "ended");
+  return true;
+}
+
+bool Lane::may_go_on() {
+  return !is_told_to_end() && !set_aside_ && !leaving_ && seat_.record->yield.load() == 0 && !somebody_waits();
+}
 
 // One that was killed is replaced: else what it was told of a moment before waits for the next command that somebody gives.
 // False: its end is nothing to us.
 bool Lane::look_for_runner() {
-  if (set_aside_ || newer_ || ports_.jobs.replaced()) return false;
+  if (set_aside_ || newer_ || is_told_to_end() || ports_.jobs.replaced()) return false;
   carefully([&] { going_on_.look(); });
   return true;
+}
+
+// Before we end: nobody else may be there who would start one.
+void Lane::leave_to_runner() {
+  while (look_for_runner() && going_on_.is_in_doubt()) keeper_->wait({}, going_on_.next_look());
+}
+
+void Lane::tell_runner() {
+  if (!is_told_to_end()) ports_.door.stir();     // which starts one where none is
 }
 
 void Lane::wait() {
@@ -466,12 +492,14 @@ LaneEnd Lane::run(const model::Job& first) {
   bool take = true;                              // until others go first
   for (bool first_turn = true;; first_turn = false) {
     if (!retry_at_) {
-      if (take && !first_turn && has_free_place()) take = may_go_on();
+      if (take && has_free_place()) take = first_turn ? !is_told_to_end() : may_go_on();
       turn(take);
       if (!ends_.empty() && !retry_at_) continue;   // some could not even begin
     }
+    if (retry_at_ && running_.empty() && is_told_to_end() && !notes_.behind()) ends_.clear();   // the record has them
     if (running_.empty() && ends_.empty() && !(newer_ && notes_.behind())) {   // the job has no more that may go now
-      look_for_runner();
+      leave_to_runner();
+      if (is_told_to_end()) return LaneEnd::told_to_end;
       return wants_ ? LaneEnd::cannot_start : retry_at_ ? LaneEnd::no_store : LaneEnd::worked;
     }
     wait();

@@ -33,6 +33,7 @@ namespace {
 constexpr Seconds first_back_off{15}, longest_back_off{600};   // of jobs whose GPUs cannot be had at all now
 constexpr Seconds first_pause_after_deaths{1}, first_pause_of_want{1};
 constexpr unsigned deaths_put_up_with = 2;                     // of lanes, one after another, before they had their claim
+constexpr Seconds after_a_told_lane{1};                        // where everything is ended our own end comes in that time
 constexpr Seconds between_looks{30};                           // at our files, where nobody tells of their removal
 constexpr Seconds between_looks_in_trouble{1};
 constexpr Seconds between_looks_at_a_child{1};                 // for whose end there was no descriptor
@@ -85,7 +86,7 @@ class Runner {
   void look_at_unknown();
   void leave_alone(unsigned number, const std::string& problem);
   void look_after();                             // ends of lanes and of what they left
-  enum class LaneLeft { well, refused, wanting, storeless, died };
+  enum class LaneLeft { well, refused, wanting, storeless, told_to_end, died };
   static LaneLeft left_by(int status);
   void lane_ended(unsigned number, LaneLeft how);
   void back_off(const LaneKnown& lane, Seconds shortest);
@@ -124,6 +125,7 @@ class Runner {
   bool asked_to_leave_ = false;                  // by one who would see that
   bool lanes_left_ = true;                       // and it is not on the disk yet how far their jobs have come
   Trouble trouble_;                              // the store could not be written
+  SteadyTime starts_again_{};                    // before that no lane begins
   Trouble full_;                                 // by a lane, which has given back its claim for that
 };
 
@@ -189,6 +191,7 @@ void Runner::adopt_lane(port::LaneView view) {
 }
 
 Runner::LaneLeft Runner::left_by(int status) {
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) return LaneLeft::told_to_end;   // in the line
   if (!WIFEXITED(status)) return LaneLeft::died;
   switch (static_cast<LaneEnd>(WEXITSTATUS(status))) {
     case LaneEnd::worked:
@@ -196,6 +199,7 @@ Runner::LaneLeft Runner::left_by(int status) {
     case LaneEnd::no_claim: return LaneLeft::refused;
     case LaneEnd::cannot_start: return LaneLeft::wanting;
     case LaneEnd::no_store: return LaneLeft::storeless;
+    case LaneEnd::told_to_end: return LaneLeft::told_to_end;
   }
   return LaneLeft::died;
 }
@@ -239,6 +243,7 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
     back_off(lane, first_pause_of_want);
   }
   if (how == LaneLeft::storeless) full_.met("no lane can begin anything: the queue cannot be written", ports_.say);
+  if (how == LaneLeft::told_to_end) starts_again_ = std::chrono::steady_clock::now() + after_a_told_lane;
   const bool claimed = lane.record && lane.record->claimed.load() != 0;
   if (how == LaneLeft::died && !claimed && ++back_offs_[request_class].deaths > deaths_put_up_with)
     back_off(lane, first_pause_after_deaths);
@@ -342,7 +347,7 @@ void Runner::plan() {
     const auto found = back_offs_.find(job.request_class);
     return found != back_offs_.end() && steady < found->second.until;
   });
-  if (full_.is_on() && steady < full_.again()) candidates.clear();
+  if ((full_.is_on() && steady < full_.again()) || steady < starts_again_) candidates.clear();
   for (const model::Job& job : candidates) learn_class(job);
   std::vector<plan::LaneState> states;
   for (auto& [number, lane] : lanes_) {
@@ -393,6 +398,7 @@ std::optional<SteadyTime> Runner::next_look() const {
     if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
   if (trouble_.is_on()) consider(trouble_.again());
   if (full_.is_on() && full_.again() > std::chrono::steady_clock::now()) consider(full_.again());
+  if (starts_again_ > std::chrono::steady_clock::now()) consider(starts_again_);
   if (untold_sight_.is_on()) consider(untold_sight_.again());
   if (!seat_.removals || !unknown_.empty()) consider(std::chrono::steady_clock::now() + between_looks);
   for (const auto& [number, lane] : lanes_)

@@ -18,8 +18,7 @@ port::TaskEnd judged(const Task& task, const plan::TaskEnding& ending, const mod
   end.state = fate.state;
   end.at = now;
   end.ready = fate.ready;
-  end.exit_code = ending.exit_code;
-  end.signal = ending.signal;
+  if (!ending.taken_down) end.exit_code = ending.exit_code, end.signal = ending.signal;   // else it says nothing of the task
   end.reason = fate.reason;
   return end;
 }

@@ -87,17 +87,28 @@ class Account {
     if (wait.kind == "line" || wait.kind == "start" || wait.kind == "again" || wait.kind == "jobs") gpus();
   }
 
+  // The ends that others wait for in vain.
+  std::string unwritten_of(const Job& other) const {
+    if (other.counts[TaskState::running] == 0) return "";
+    const std::vector<Task> running = queue_.store.tasks(other.id, 0, most_named, {TaskState::running});
+    const auto ends = std::ranges::count_if(
+        running, [&](const Task& task) { return unwritten_end(queue_.door, task, now_).has_value(); });
+    if (ends == 0) return "";
+    return fmt::format(", and {} that cannot be written: {}", plural(static_cast<std::uint64_t>(ends), "more end"),
+                       why_unwritten(full_disk_));
+  }
+
   void dependencies() {
     for (const model::Dependency& one : job_.terms.after) {
       const auto others = jobs_of(queue_.store, {{one.job, one.job, std::nullopt}});
       if (others.empty()) continue;
       const Job& other = others.front();
       const std::string its_name = name_of(other, std::to_string(other.id));
-      say(fmt::format("it waits for job {} to {}; that one is {}, {} of {} tasks ended", its_name,
+      say(fmt::format("it waits for job {} to {}; that one is {}, {} of {} tasks ended{}", its_name,
                       one.when == model::After::ok     ? "succeed"
                       : one.when == model::After::fail ? "fail"
                                                        : "end",
-                      state_of(other), other.counts.ended(), other.tasks));
+                      state_of(other), other.counts.ended(), other.tasks, unwritten_of(other)));
     }
   }
 

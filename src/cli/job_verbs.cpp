@@ -109,8 +109,9 @@ int alter(Context& context, const Saying& saying) {
   std::vector<port::Altered> changed;            // jobs with nothing to do are not named: "cancel all" says what it did
   std::ranges::copy_if(altered, std::back_inserter(changed), [](const port::Altered& job) { return job.changed > 0; });
   const bool some_stay = std::ranges::any_of(altered, [](const port::Altered& job) { return !job.stays.empty(); });
+  const bool some_run = std::ranges::any_of(changed, [](const port::Altered& job) { return !job.running.empty(); });
   if (changed.empty() && !some_stay) context.note(saying.nothing + other_way_on(queue.store, which, saying));
-  else if (given_up) context.note("what still runs of it is not ended by this, and may have its GPUs");
+  else if (given_up && some_run) context.note("what still runs of it is not ended by this, and may have its GPUs");
   for (std::size_t i = 0; i < changed.size() && (i < most_told || changed.size() == most_told + 1); ++i)
     context.note(tell(changed[i], saying) + hold_left(queue.store, changed[i], saying));
   if (changed.size() > most_told + 1) context.note(tell_rest(std::span(changed).subspan(most_told), saying));

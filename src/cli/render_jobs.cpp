@@ -24,7 +24,9 @@ Seconds in_seconds(Millis time) { return std::chrono::duration_cast<Seconds>(tim
 std::string run_time(const app::JobLine& line, WallTime now) {
   const Job& job = line.job;
   if (!job.started || (job.counts[TaskState::running] == 0 && !job.ended)) return "-";
-  const Millis time = (job.ended ? *job.ended : line.all_over.value_or(now)) - *job.started;
+  std::optional<WallTime> ended = job.ended ? job.ended : line.all_over;
+  if (job.ended && line.only_task && line.only_task->ended) ended = line.only_task->ended;   // not when that was stored
+  const Millis time = ended.value_or(now) - *job.started;
   return format_duration(in_seconds(std::max(time, Millis{0})));
 }
 

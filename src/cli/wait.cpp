@@ -125,6 +125,12 @@ int wait(Context& context) {
   wish.cancel = {context.wire.interruption()};
   app::GoingOn going = going_on(context);
   wish.going_on = &going;
+  wish.before_sleep = [&, told = std::string()]() mutable {
+    const std::string full = queue.door.full_disk();
+    if (full != told && !full.empty())
+      context.warn(app::why_unwritten(full) + ": nothing begins, and what ends is not written, before there is room");
+    told = full;
+  };
   going.look();
   if (const app::Caution caution = app::of_originals(queue, which); !caution.empty()) context.warn(caution);
   tell_of_waiting_for_oneself(context, queue.store, which);

@@ -78,7 +78,8 @@ inline std::chrono::milliseconds has_run(std::int32_t limit_clock, std::chrono::
   return limit_clock < 0 ? std::chrono::seconds{-1 - limit_clock} : since_its_start - std::chrono::seconds{limit_clock};
 }
 
-inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled = 4, how_no_start = 8;
+inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled = 4, how_no_start = 8,
+                               how_taken_down = 16;   // with its lane
 
 inline constexpr unsigned lane_places = 64;
 

@@ -10,7 +10,7 @@ namespace {
 constexpr Seconds longest_pause{24 * 3600};
 
 bool runs_again(const TaskEnding& ending, const model::Retry& retry) {
-  if (ending.lost) return retry.lost;
+  if (ending.lost || ending.taken_down) return retry.lost;
   if (retry.any_failure || (retry.gpu_out_of_memory && ending.gpu_out_of_memory)) return true;
   const auto has_code = [&](const auto& range) {
     return *ending.exit_code >= range.first && *ending.exit_code <= range.second;
@@ -22,6 +22,7 @@ bool runs_again(const TaskEnding& ending, const model::Retry& retry) {
 
 std::string reason_of(const TaskEnding& ending) {
   if (ending.time_limit) return "time limit";
+  if (ending.taken_down) return "the machine, or somebody, ended its lane";
   if (ending.lost) return "its supervisor was killed";
   if (ending.gpu_out_of_memory) return "out of GPU memory";
   return "";
@@ -40,7 +41,7 @@ TaskFate fate_of(const TaskEnding& ending, const model::Retry& retry, unsigned t
   if (ending.cancelled) return {model::TaskState::cancelled, {}, ""};
   if (!ending.lost && !ending.time_limit && ending.exit_code == 0) return fate;
   fate.reason = reason_of(ending);
-  fate.state = ending.lost ? model::TaskState::lost : model::TaskState::failed;
+  fate.state = ending.lost || ending.taken_down ? model::TaskState::lost : model::TaskState::failed;
   if (tries > retry.times || !runs_again(ending, retry)) return fate;
   fate.state = model::TaskState::queued;
   if (retry.pause > Seconds{0}) fate.ready = now + pause_before(retry, tries);

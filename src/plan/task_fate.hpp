@@ -15,6 +15,7 @@ struct TaskEnding {
   bool time_limit = false;
   bool cancelled = false;
   bool lost = false;                             // its supervisor died, and nobody saw the end
+  bool taken_down = false;                       // by a signal, and its supervisor with it: the machine went down
   bool gpu_out_of_memory = false;                // by the signs in its log
 };
 

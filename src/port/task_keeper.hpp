@@ -27,6 +27,7 @@ struct TaskOver {
   unsigned place = 0;
   Ended ended;
   bool cancelled = false;                        // it was asked to stop
+  bool taken_down = false;                       // by a signal that was not ours, and its lane was told to end as well
   std::optional<std::uint64_t> peak_memory_kib;  // of the largest of its processes that were waited for
 };
 
@@ -40,7 +41,11 @@ class TaskKeeper {
   virtual void stop(unsigned place) = 0;         // as its time limit would
   virtual void pause(unsigned place, bool paused) = 0;   // its whole tree; the limit stands still
 
-  // Sleeps until a task is over (the command has ended and nothing of it is left), one of `also` is readable, or the deadline.
+  // Whether this process was told to end (SIGTERM): the machine goes down, or somebody wants it so.
+  virtual bool told_to_end() = 0;
+
+  // Sleeps until a task is over (the command has ended and nothing of it is left), this process is told to end, one of `also`
+  // is readable, or the deadline.
   virtual std::vector<TaskOver> wait(std::span<const int> also, std::optional<SteadyTime> deadline) = 0;
 };
 

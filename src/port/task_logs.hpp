@@ -34,6 +34,9 @@ class TaskLogs {
   // Writes the footer; the length of it all, holes included.
   virtual std::optional<std::uint64_t> end(const LogUse& use, std::string_view footer) = 0;
 
+  // Nothing is to be written for the task of this place for some time: what somebody removes is to leave its room to others.
+  virtual void let_go(unsigned place) = 0;
+
   // The last bytes that the task has written, for signs in them.
   virtual std::string tail(const LogUse& use, std::size_t bytes) = 0;
 

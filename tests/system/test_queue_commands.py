@@ -177,6 +177,15 @@ def test_cancel_takes_out_what_is_queued_and_ends_what_runs(queue):
         assert "nothing left to cancel" in queue.run("cancel", number).stderr
 
 
+def test_what_only_waits_is_given_up_without_a_word_of_what_may_run(queue):
+    queue.drain()
+    for words in (["--array", "0-3", "true"], ["true"]):
+        job = queue.submit("-q", "-g", "1", *words)
+        done = queue.run("cancel", "--force", job)
+        assert done.returncode == 0 and "cancelled" in done.stderr and "still runs" not in done.stderr, done.stderr
+        assert queue.job(job)["state"] == "cancelled"
+
+
 def test_cancel_of_single_tasks_leaves_the_others(queue):
     queue.drain()
     number = queue.submit("-g0", "--array", "0-9", "true")

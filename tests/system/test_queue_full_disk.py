@@ -14,6 +14,7 @@ from queue_inside import Queue
 from run_tools import eventually
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
+MS_RDONLY, MS_REMOUNT = 1, 32
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -144,6 +145,48 @@ def test_a_log_that_fills_the_disk_ends_no_task_and_loses_no_status(queue, tmp_p
     other = queue.submit("-g", "1", *shell("echo fine"))
     queue.until_ended(other)
     assert "fine" in queue.log(other)
+
+
+def test_a_log_that_has_filled_the_disk_can_be_removed(queue, tmp_path):
+    """As anybody would: what keeps it open would keep its room. Meanwhile it is said what all wait for."""
+    job = queue.submit("-g", "1", *shell("head -c 40000000 /dev/zero; echo $? > status; exit 5"))
+    behind = queue.submit("-g", "1", "--after", f"{job}:any", *shell("true"))
+    eventually(lambda: in_the_lanes_record(queue, 5), "its end is in the lane's record")
+    eventually(lambda: "disk full; ended" in queue.call("jobs").stdout, "jobs says that it has ended")
+    why = " ".join(queue.call("why", "job", behind).stdout.split())
+    assert "cannot be written" in why and f"disk full: {queue.directory}" in why, why
+    waited = queue.call("wait", "--timeout", "0s", job, check=False)
+    assert f"disk full: {queue.directory}" in " ".join(waited.stderr.split()), waited.stderr
+    (queue.directory / "logs" / f"{job}.log").unlink()
+    queue.call("submit", "-g", "0", *shell("true"))   # there is room at once
+    queue.call("pause", job)                         # its lane hears of that, and tries again at once
+    queue.until_ended(job)
+    assert queue.tasks(job)[0][:2] == ("failed", 5)
+
+
+def test_a_copy_of_code_that_has_no_room_names_its_place(queue, tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "large").write_bytes(b"x" * (20 << 20))
+    refused = queue.call("submit", "--snapshot", "--", "true", cwd=code, check=False)
+    assert refused.returncode == 69
+    said = " ".join(refused.stderr.split())
+    assert f"cannot write: {queue.directory}/snapshots/" in said and "No space left" in said, said
+    assert list((queue.directory / "snapshots").iterdir()) == []
+
+
+def test_of_a_disk_that_can_only_be_read_all_is_shown_and_nothing_changed(queue, tmp_path):
+    job = queue.submit("-g", "1", *shell("echo said; exit 3"))
+    queue.until_ended(job)
+    queue.kill([pid for pid in [queue.runner(), *queue.lanes()] if pid])
+    eventually(lambda: queue.runner() is None and not queue.lanes(), "nobody writes there any more")
+    if libc.mount(None, os.fsencode(queue.directory.parent), None, MS_REMOUNT | MS_RDONLY, None) != 0:
+        pytest.skip("cannot remount the disk")
+    assert "failed" in queue.call("jobs").stdout
+    assert "said" in queue.call("logs", job).stdout
+    assert "failed" in queue.call("why", "job", job).stdout
+    refused = queue.call("retry", job, check=False)
+    assert refused.returncode == 69 and "Read-only file system" in refused.stderr, refused.stderr
 
 
 def test_a_lane_whose_record_has_no_room_any_more_keeps_the_end_of_its_task(queue_on_ext4, tmp_path):

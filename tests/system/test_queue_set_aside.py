@@ -1,6 +1,7 @@
 """The queue's file is set aside or removed while a runner and lanes live: what runs ends well, and the new file is sound."""
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 
@@ -72,6 +73,32 @@ def test_a_file_set_aside_while_tasks_run(queue, how):
     lines = [line for path in (queue.directory / "logs" / str(old)).glob("*.log") for line in path.read_text().splitlines()]
     assert lines.count("began") == lines.count("ended well") == 2, lines
     assert queue.rows("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_a_log_that_is_removed_while_tasks_run_is_named_and_the_queue_goes_on(queue):
+    gate = queue.folder / "gate"
+    os.mkfifo(gate)
+    old = queue.submit("-g", "1", "--", "true")
+    queue.until_ended(old)
+    all_into_the_file(queue.directory / "queue.db")
+    queue.submit("-g", "1", "--", "cat", gate)      # stands in the log alone
+    eventually(lambda: queue.commands(), lambda: f"it runs\n{queue.runner_log()}")
+    runner = queue.runner()
+    queue.kill([runner], signal.SIGSTOP)             # it would be the first to notice
+    (queue.directory / "queue.db-wal").unlink()
+    doctor = " ".join(queue.call("doctor", check=False).stdout.split())
+    assert "somebody has removed the queue's log" in doctor, doctor
+    queue.kill([runner], signal.SIGCONT)
+    looked = queue.call("jobs")
+    told = " ".join(looked.stderr.split())
+    assert "what was only in that is lost" in told or "what was only in that is lost" in queue.runner_log(), told
+    new = queue.submit("-g", "1", "--", "true")
+    queue.until_ended(new)
+    assert queue.states(new) == {"done": 1} and queue.states(old) == {"done": 1}
+    assert "somebody has removed" not in queue.call("doctor", check=False).stdout
+    open_gate(gate)
+    eventually(lambda: not queue.lanes() and not queue.commands(), lambda: f"all end\n{queue.runner_log()}")
+    assert claims(queue) == 0
 
 
 def test_whoever_waits_for_its_jobs_is_told(queue):

@@ -32,7 +32,8 @@ namespace fs = std::filesystem;
 std::error_code last_error() { return {errno, std::generic_category()}; }
 
 [[noreturn]] void cannot(const char* what, const fs::path& path, const std::error_code& problem) {
-  throw Error(ErrorCode::unavailable, fmt::format("--snapshot: cannot {}", what)).about(path.string()).because(problem.value());
+  throw Error(ErrorCode::unavailable, fmt::format("--snapshot: cannot {}", what)).about(path.string()).because(problem.value())
+      .hint(problem.value() == ENOSPC || problem.value() == EDQUOT ? "free some space there, then try again" : "");
 }
 
 // The output of a command, or nothing when it cannot be run or does not succeed.
@@ -125,8 +126,8 @@ class Copier {
     std::error_code problem;
     if (!make_directories(target.parent_path(), 0777)) problem = last_error();
     if (!problem && S_ISLNK(about.st_mode)) fs::copy_symlink(source, target, problem);
-    else if (!problem) fs::copy_file(source, target, problem);
-    if (problem) cannot("copy", source, problem);
+    else if (!problem) copy_bytes(source, target, about.st_mode & 07777);
+    if (problem) cannot("write", target, problem);
     ++copy_.files;
     if (S_ISREG(about.st_mode)) {                // build tools and Python's caches go by the time
       const timespec times[] = {about.st_atim, about.st_mtim};
@@ -135,6 +136,20 @@ class Copier {
   }
 
  private:
+  // By hand: what std::filesystem says of a full disk is that of a source which cannot be read.
+  static void copy_bytes(const fs::path& source, const fs::path& target, mode_t mode) {
+    const Fd from = open_at(AT_FDCWD, source.c_str(), O_RDONLY | O_NOFOLLOW);
+    if (!from) cannot("read", source, last_error());
+    const Fd to = create_at(AT_FDCWD, target.c_str(), O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
+    if (!to) cannot("write", target, last_error());
+    std::vector<char> part(1 << 16);
+    for (ssize_t n; (n = ::read(from.get(), part.data(), part.size())) != 0;) {
+      if (n < 0 && errno != EINTR) cannot("read", source, last_error());
+      if (n > 0 && !write_all(to.get(), {part.data(), static_cast<std::size_t>(n)})) cannot("write", target, last_error());
+    }
+    if (::fchmod(to.get(), mode) != 0) cannot("write", target, last_error());
+  }
+
   CodeCopy& copy_;
   const fs::path& from_;
   std::uint64_t most_;

@@ -25,7 +25,27 @@ namespace {
 
 using std::chrono::steady_clock;
 
+constexpr Millis most_in_doubt{1'000};           // the signals that end everything come one after the other
 constexpr Millis first_look_pause{1}, longest_look_pause{1'000};   // while what is paused has not stopped yet
+
+// What a machine that goes down sends to all.
+bool ends_everything(int signal) { return signal == SIGTERM || signal == SIGHUP || signal == SIGKILL; }
+
+Fd descriptor_for(int signal) {
+  sigset_t watched;
+  sigemptyset(&watched);
+  sigaddset(&watched, signal);
+  Fd fd(above_standard(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK)));
+  if (!fd) throw not_had("cannot watch over tasks", errno);
+  return fd;
+}
+
+bool took_any(const Fd& signals) {
+  signalfd_siginfo signal;
+  bool any = false;
+  while (::read(signals.get(), &signal, sizeof signal) == sizeof signal) any = true;
+  return any;
+}
 
 // Before it execs a child is counted with our memory: a smaller figure says nothing about the command.
 long own_peak_kib() {
@@ -38,11 +58,8 @@ long own_peak_kib() {
 LocalKeeper::LocalKeeper(const InheritedSignals& inherited) : inherited_(inherited) {
   ::signal(SIGCHLD, SIG_DFL);           // ignored, the kernel would keep the statuses from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  sigset_t watched;
-  sigemptyset(&watched);
-  sigaddset(&watched, SIGCHLD);
-  signals_ = Fd(above_standard(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK)));
-  if (!signals_) throw not_had("cannot watch over tasks", errno);
+  children_ = descriptor_for(SIGCHLD);
+  term_ = descriptor_for(SIGTERM);
 }
 
 pid_t LocalKeeper::start(const port::ProcessSpec& spec, const port::TaskRun& run) {
@@ -94,23 +111,33 @@ void LocalKeeper::stop_more(Kept& task, SteadyTime now) {
   task.halt->pause = std::min(task.halt->pause * 2, longest_look_pause);
 }
 
+bool LocalKeeper::told_to_end() {
+  if (took_any(term_)) told_to_end_ = true;
+  return told_to_end_;
+}
+
 std::vector<port::TaskOver> LocalKeeper::wait(std::span<const int> also, std::optional<SteadyTime> deadline) {
-  std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
+  std::vector<pollfd> watched{{children_.get(), POLLIN, 0}, {term_.get(), POLLIN, 0}};
   for (int fd : also) watched.push_back({fd, POLLIN, 0});
   for (const auto& [place, task] : tasks_) {
     if (task.deadline && (!deadline || *task.deadline < *deadline)) deadline = task.deadline;
     if (task.halt && (!deadline || task.halt->next_look < *deadline)) deadline = task.halt->next_look;
+    if (task.in_doubt_until && (!deadline || *task.in_doubt_until < *deadline)) deadline = task.in_doubt_until;
   }
   ::poll(watched.data(), watched.size(), poll_timeout(deadline, steady_clock::now()));
-  signalfd_siginfo signal;
-  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {}
+  took_any(children_);
   reap();
+  const bool told = told_to_end();
   const auto now = steady_clock::now();
   std::vector<port::TaskOver> over;
   for (auto& [place, task] : tasks_) {
     if (task.halt && now >= task.halt->next_look) stop_more(task, now);
     if (task.deadline && now >= *task.deadline) deadline_passed(task, now);
-    if (task.phase == Phase::over) over.push_back(std::move(task.result));
+    if (task.in_doubt_until && (told || now >= *task.in_doubt_until)) {
+      task.result.taken_down = told;
+      task.in_doubt_until.reset();
+    }
+    if (task.phase == Phase::over && !task.in_doubt_until) over.push_back(std::move(task.result));
   }
   for (const auto& done : over) tasks_.erase(done.place);
   return over;
@@ -142,6 +169,9 @@ void LocalKeeper::command_ended(Kept& task, int status) {
   task.phase = Phase::settling;
   task.step = 0;
   task.deadline = steady_clock::now() + port::settling_time;
+  const bool is_ours = task.result.cancelled || task.result.ended.time_limit;
+  if (WIFSIGNALED(status) && ends_everything(WTERMSIG(status)) && !is_ours)
+    task.in_doubt_until = steady_clock::now() + most_in_doubt;
 }
 
 void LocalKeeper::deadline_passed(Kept& task, SteadyTime now) {

@@ -1,10 +1,13 @@
 // The tasks of one lane as processes of this machine: the real implementation of port::TaskKeeper.
 //
-// How it works. A lane has no terminal: all signals are blocked and only SIGCHLD is looked for, on a descriptor; when the
-// machine goes down it still records how its tasks end. Each task has a process group of its own. As subreaper the lane
-// inherits what a task leaves behind; whose it is, its process group or its mark in the environment tells (or, with a single
-// task, nobody else's it can be). It is treated as a command's rest is by `thole run` (host/process/supervise.hpp):
-// a moment to end by itself, then TERM, and after the patience KILL.
+// How it works. A lane has no terminal: all signals are blocked, and SIGCHLD and SIGTERM are looked for, on descriptors. A
+// machine that goes down sends TERM to all processes and KILL to what is left, in an order that nobody knows. So of a command
+// that ends by such a signal, which is not ours, it is not told for a moment how it ended: our own TERM may be a step behind,
+// and a KILL ends us as well before anybody was told that the command has failed.
+//
+// Each task has a process group of its own. As subreaper the lane inherits what a task leaves behind; whose it is, its process
+// group or its mark in the environment tells (or, with a single task, nobody else's it can be). It is treated as a command's
+// rest is by `thole run` (host/process/supervise.hpp): a moment to end by itself, then TERM, and after the patience KILL.
 #pragma once
 
 #include <map>
@@ -23,6 +26,7 @@ class LocalKeeper : public port::TaskKeeper {
   pid_t start(const port::ProcessSpec& spec, const port::TaskRun& run) override;
   void stop(unsigned place) override;
   void pause(unsigned place, bool paused) override;
+  bool told_to_end() override;
   std::vector<port::TaskOver> wait(std::span<const int> also, std::optional<SteadyTime> deadline) override;
 
  private:
@@ -43,6 +47,7 @@ class LocalKeeper : public port::TaskKeeper {
     std::optional<SteadyTime> give_up;           // when even KILL does not help
     Millis left{0};                              // of the limit, while paused
     std::optional<Halt> halt;                    // until all of it have stopped
+    std::optional<SteadyTime> in_doubt_until;    // whether it alone was meant by the signal that ended it
     ToldOnce out_of_reach;
     port::TaskOver result;
   };
@@ -63,7 +68,8 @@ class LocalKeeper : public port::TaskKeeper {
 
   const InheritedSignals& inherited_;
   AllSignalsBlocked blocked_;
-  Fd signals_;
+  Fd children_, term_;                           // readable when one has ended, and when we are told to
+  bool told_to_end_ = false;
   const bool kernel_lists_children_ = listed_children().has_value();
   std::map<unsigned, Kept> tasks_;               // by place
 };

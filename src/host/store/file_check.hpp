@@ -3,12 +3,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace thole::host {
 
 // There is a file, and not just an empty one. Throws Error(unavailable) where that cannot be seen: a queue that could not be
 // looked at is none that one could begin anew.
 bool holds_something(const std::string& path);
+
+// SQLite's log of the file was removed while its index knows of it. What is there is told by `lost_log`.
+bool log_is_lost(const std::string& path);
+inline constexpr std::string_view lost_log = "somebody has removed the queue's log, and what was only in that is lost";
 
 // Throws what they throw. Says nothing of a file that is not there, or empty: the first submit makes it.
 void check_queue_file(const std::string& directory);

@@ -189,8 +189,9 @@ void JobDatabase::open() {
   turnstile_.emplace(directory_ + "/turnstile", kept_);
   if (!holds_something(path)) make_file(path);
   const std::uint64_t file = file_identity(path);
-  if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW))
+  if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW) && errno != EROFS)
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
+  forget_lost_log(path);
   // SQLite gives its files their modes only after they are there, and who finds one without opens the queue for reading only.
   if (umask_takes_owners_bits()) create_at(AT_FDCWD, (path + "-wal").c_str(), O_RDWR | O_EXCL, 0600);
   struct statfs where {};
@@ -220,6 +221,18 @@ void JobDatabase::open() {
   throw Error(ErrorCode::unavailable, "the queue's directory was exchanged while it was opened")
       .about(directory_)
       .hint("try again");
+}
+
+// Whoever goes by the index of a log that somebody has removed looks for pages that are nowhere. Without it the file is what it
+// was when the log was brought home last.
+void JobDatabase::forget_lost_log(const std::string& path) {
+  if (!log_is_lost(path)) return;
+  const Turnstile::Pass pass = turnstile_->pass();
+  if (!log_is_lost(path)) return;                // somebody else was here first
+  if (!remove_file(path + "-shm"))
+    throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
+        .because(errno);
+  if (kept_) kept_(path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs");
 }
 
 void JobDatabase::close() {

@@ -57,17 +57,20 @@ class Later {
   throw Error(ErrorCode::unavailable, "cannot open the queue's lock")
       .about(path)
       .because(why)
-      .hint(full ? "make room on that disk (df -i)" : "it must be writable; another place: --queue-dir, THOLE_QUEUE_DIR");
+      .hint(full           ? "make room on that disk (df -i)"
+            : why == EROFS ? "its disk can only be read: dmesg may say why; nothing was changed"
+                           : "it must be writable; another place: --queue-dir, THOLE_QUEUE_DIR");
 }
 
 }  // namespace
 
 Turnstile::Turnstile(const std::string& path, Said said) : path_(path), said_(std::move(said)) {
   file_ = create_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW, 0600);
-  if (!file_) no_turnstile(path, errno);
+  if (!file_ && errno != EROFS) no_turnstile(path, errno);   // what is only looked at is there all the same
 }
 
 Turnstile::Pass Turnstile::pass() {
+  if (!file_) no_turnstile(path_, EROFS);
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) wait();
   return Pass(file_.get());
 }

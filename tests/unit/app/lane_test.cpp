@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/crash_rules.hpp"
 #include "host/store/sqlite.hpp"
 #include "support/fake_site.hpp"
 #include "unit/app/told_of_lanes.hpp"
@@ -15,25 +16,38 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Each wait ends as the test says.
+// Each wait ends as the test says, or at its deadline.
 struct ToldOfTasks final : port::TaskKeeper {
-  ToldOfTasks(std::vector<std::string>& begun, std::function<std::vector<port::TaskOver>()> over)
-      : marks(begun), ends(std::move(over)) {}
+  ToldOfTasks(std::vector<std::string>& begun, std::function<std::vector<port::TaskOver>()> over, const bool& told,
+              SteadyTime& now)
+      : marks(begun), ends(std::move(over)), is_told(told), clock(now) {}
   pid_t start(const port::ProcessSpec&, const port::TaskRun& run) override {
     marks.push_back(run.mark.substr(0, run.mark.rfind('.')));
+    ++live;
     return 1;
   }
   void stop(unsigned) override {}
   void pause(unsigned, bool) override {}
-  std::vector<port::TaskOver> wait(std::span<const int>, std::optional<SteadyTime>) override { return ends(); }
+  bool told_to_end() override { return is_told; }
+  std::vector<port::TaskOver> wait(std::span<const int>, std::optional<SteadyTime> deadline) override {
+    if (deadline && live == 0) clock = *deadline;
+    if (live == 0) return {};
+    std::vector<port::TaskOver> over = ends();
+    live -= over.size();
+    return over;
+  }
   std::vector<std::string>& marks;
   std::function<std::vector<port::TaskOver>()> ends;
+  const bool& is_told;
+  SteadyTime& clock;
+  std::size_t live = 0;
 };
 
 // A runner that has always just ended.
 struct ToldOfRunners final : port::QueueDoor {
-  unsigned looks = 0;
-  void stir() override {}
+  unsigned looks = 0, stirred = 0;
+  bool lives = true;                             // else it is none, after that
+  void stir() override { ++stirred; }
   void nudge(std::uint64_t) override {}
   std::optional<pid_t> stopped_runner() override { return std::nullopt; }
   std::optional<pid_t> stopped_lane(std::uint64_t) override { return std::nullopt; }
@@ -47,6 +61,7 @@ struct ToldOfRunners final : port::QueueDoor {
   std::string surroundings(const std::vector<std::string>&) override { return ""; }
   Fd runner_end() override {
     ++looks;
+    if (!lives) return {};
     return Fd(::eventfd(1, EFD_CLOEXEC));
   }
   std::string log_path(const std::string& name) const override { return name; }
@@ -59,7 +74,7 @@ class LaneTest : public LanesTest {
   app::LaneEnd run(const model::Job& first) {
     app::QueuePorts told{.site = [this]() -> app::Site& { return *fake.site; },
                          .jobs = *store, .lanes = lanes, .door = runners, .logs = logs,
-                         .keeper = [this] { return std::make_unique<ToldOfTasks>(begun, on_wait); },
+                         .keeper = [this] { return std::make_unique<ToldOfTasks>(begun, on_wait, is_told_to_end, clock.now); },
                          .bind = {binder}, .clock = clock, .carry = {}, .queue = directory, .host = "host", .boot = boot,
                          .say = [this](const std::string& text) { said.push_back(text); }};
     port::LaneSeat seat;
@@ -78,6 +93,7 @@ class LaneTest : public LanesTest {
   test::FakeSite fake{1};
   ToldOfRunners runners;
   std::vector<std::string> begun;                // by job, task and run
+  bool is_told_to_end = false;
   std::function<std::vector<port::TaskOver>()> on_wait = [] { return std::vector{done(0)}; };
 };
 
@@ -128,6 +144,66 @@ TEST_F(LaneTest, WhatCannotBeNotedBeforehandDoesNotBegin) {
   EXPECT_THAT(begun, testing::IsEmpty());
   EXPECT_EQ(count(id, model::TaskState::queued), 1u);
   EXPECT_THAT(said, Contains(HasSubstr("No space left")));
+}
+
+// As when the machine goes down: what it began then would come to nothing.
+TEST_F(LaneTest, OneThatIsToldToEndBeginsNothingMoreAndStartsNoRunner) {
+  const model::JobId id = submit(job(3));
+  unsigned before = 0;
+  on_wait = [&] {
+    is_told_to_end = true;
+    runners.lives = false;
+    before = runners.stirred;
+    return std::vector{done(0)};
+  };
+  EXPECT_EQ(run(look(id)), app::LaneEnd::told_to_end);
+  EXPECT_THAT(begun, ElementsAre(fmt::format("{}.0.1", id)));
+  EXPECT_EQ(count(id, model::TaskState::done), 1u);
+  EXPECT_EQ(count(id, model::TaskState::queued), 2u);
+  EXPECT_EQ(runners.stirred, before);
+  EXPECT_THAT(said, Contains(HasSubstr("the machine, or somebody, ends its lane")));
+}
+
+TEST_F(LaneTest, OneThatIsToldToEndBeforeItsFirstTaskBeginsNone) {
+  const model::JobId id = submit(job(3));
+  is_told_to_end = true;
+  EXPECT_EQ(run(look(id)), app::LaneEnd::told_to_end);
+  EXPECT_THAT(begun, testing::IsEmpty());
+  EXPECT_EQ(count(id, model::TaskState::queued), 3u);
+}
+
+TEST_F(LaneTest, OfWhatWasTakenDownWithItNobodyKnowsAnEnd) {
+  const model::JobId id = submit();
+  on_wait = [&] {
+    is_told_to_end = true;
+    port::TaskOver over;
+    over.ended.signal = SIGTERM;
+    over.taken_down = true;
+    return std::vector{over};
+  };
+  EXPECT_EQ(run(look(id)), app::LaneEnd::told_to_end);
+  EXPECT_EQ(count(id, model::TaskState::lost), 1u);
+  EXPECT_EQ(store->task(id, 0)->reason, "the machine, or somebody, ended its lane");
+  EXPECT_EQ(store->task(id, 0)->signal, std::nullopt) << "it says nothing of the task";
+  const model::Task task = *store->task(id, 0);
+  const app::Remains remains = app::remains_of(task, &record, model::Boot::another);
+  EXPECT_EQ(app::end_of(task, remains, {}, at(100)).state, model::TaskState::lost) << "whoever stores it";
+}
+
+// What waits is not left without one: nobody else may be there.
+TEST_F(LaneTest, OneThatEndsWithItsRunnerWaitsForAMomentAndStartsAnother) {
+  const model::JobId id = submit(), other = submit(job(1));
+  runners.lives = true;
+  on_wait = [&] {
+    runners.lives = false;
+    return std::vector{done(0)};
+  };
+  const SteadyTime before = clock.now;
+  const unsigned stirred = runners.stirred;
+  EXPECT_EQ(run(look(id)), app::LaneEnd::worked);
+  EXPECT_GT(runners.stirred, stirred);
+  EXPECT_GT(clock.now, before);
+  EXPECT_EQ(count(other, model::TaskState::queued), 1u);
 }
 
 TEST_F(LaneTest, OneThatCanWriteNothingToTheStoreSaysSo) {

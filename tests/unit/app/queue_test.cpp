@@ -28,7 +28,8 @@ using ::testing::HasSubstr;
 
 struct StillClock : port::Clock {
   WallTime wall() const override { return at(100); }
-  SteadyTime steady() const override { return {}; }
+  SteadyTime steady() const override { return now; }
+  SteadyTime now{};
 };
 
 struct SilentDoor : port::QueueDoor {
@@ -355,6 +356,25 @@ TEST_F(Actions, ARunnerIsRelievedByWhoSeesMoreAndToldWhereWhatWaitsIsToStart) {
   in_doubt.look();
   EXPECT_EQ(in_doubt.next_look() - clock.steady(), Seconds{1}) << "soon it may have told what it does not see";
   EXPECT_EQ(door.stirred, 0u);
+}
+
+// Where the machine goes down our own end comes a step behind the runner's.
+TEST_F(Actions, WhoSeesARunnerEndWaitsForAMomentBeforeAnotherIsStarted) {
+  submit(1);
+  const Pipe living = make_pipe();
+  door.end = living.read.get();
+  app::GoingOn going(queue(), {});
+  going.look();
+  door.end = -1;
+  ASSERT_TRUE(write_all(living.write.get(), "x"));
+  going.look();
+  EXPECT_TRUE(going.is_in_doubt());
+  EXPECT_EQ(door.stirred, 0u);
+  EXPECT_EQ(going.fd(), -1) << "there is nothing to watch";
+  clock.now = going.next_look();
+  going.look();
+  EXPECT_FALSE(going.is_in_doubt());
+  EXPECT_EQ(door.stirred, 1u);
 }
 
 TEST_F(Actions, WhatIsStoredWhenNobodyCanBeToldIsNoFailure) {

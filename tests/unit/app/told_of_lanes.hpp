@@ -79,7 +79,8 @@ struct ToldOfLanes : port::Lanes {
 
 struct ClockOfLanes : port::Clock {
   WallTime wall() const override { return at(100); }
-  SteadyTime steady() const override { return {}; }
+  SteadyTime steady() const override { return now; }
+  SteadyTime now{};
 };
 
 class LanesTest : public QueueTest {

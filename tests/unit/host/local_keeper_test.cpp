@@ -24,7 +24,8 @@ TEST(LocalKeeper, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
   const std::string gate = folder.path + "/gate", number = folder.path + "/number";
   ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
   {
-    LocalKeeper keeper(InheritedSignals::capture());
+    const InheritedSignals inherited = InheritedSignals::capture();
+    LocalKeeper keeper(inherited);
     port::ProcessSpec spec;
     const auto start = [&](unsigned place, const std::string& code) {
       spec.argv = {"sh", "-c", code + "read line < " + gate};
@@ -67,7 +68,8 @@ TEST(LocalKeeper, ACommandThatHasLeftItsGroupHearsINTFirst) {
   const std::string ready = folder.path + "/ready";
   ASSERT_EQ(::mkfifo(ready.c_str(), 0600), 0);
   {
-    LocalKeeper keeper(InheritedSignals::capture());
+    const InheritedSignals inherited = InheritedSignals::capture();
+    LocalKeeper keeper(inherited);
     port::ProcessSpec spec;
     spec.own_group = true;
     spec.argv = {"python3", "-c", "import os, signal, sys\n"
@@ -84,6 +86,68 @@ TEST(LocalKeeper, ACommandThatHasLeftItsGroupHearsINTFirst) {
     std::vector<port::TaskOver> over;
     while (over.empty()) over = keeper.wait({}, std::nullopt);
     EXPECT_EQ(over.at(0).ended.exit_code, 7);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// A machine that goes down ends everything, the command perhaps before its lane hears of it.
+TEST(LocalKeeper, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEndAtThatTime) {
+  {
+    const InheritedSignals inherited = InheritedSignals::capture();
+    LocalKeeper keeper(inherited);
+    port::ProcessSpec spec;
+    spec.own_group = true;
+    spec.argv = {"sleep", "1000"};
+    const auto killed = [&](unsigned place, int signal) {
+      port::TaskRun run;
+      run.place = place;
+      run.mark = fmt::format("of this test {}", place);
+      const pid_t pid = keeper.start(spec, run);
+      ::kill(pid, signal);
+      siginfo_t ended{};
+      EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);
+    };
+    const auto end_of_one = [&] {
+      std::vector<port::TaskOver> over;
+      while (over.empty()) over = keeper.wait({}, std::nullopt);
+      return over.at(0);
+    };
+    killed(0, SIGTERM);
+    EXPECT_FALSE(end_of_one().taken_down) << "it alone was meant";
+    EXPECT_FALSE(keeper.told_to_end());
+    killed(1, SIGKILL);
+    EXPECT_TRUE(keeper.wait({}, SteadyTime{}).empty()) << "nobody is told of it yet";
+    ::raise(SIGTERM);
+    const port::TaskOver over = end_of_one();
+    EXPECT_TRUE(over.taken_down);
+    EXPECT_EQ(over.ended.signal, SIGKILL);
+    EXPECT_TRUE(keeper.told_to_end());
+    killed(2, SIGTERM);
+    EXPECT_TRUE(end_of_one().taken_down) << "afterwards, too";
+    killed(3, SIGSEGV);
+    EXPECT_FALSE(end_of_one().taken_down) << "this is its own";
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// It holds its lane's GPUs for no moment longer, and is what was asked for.
+TEST(LocalKeeper, WhatWeEndOurselvesIsNotTakenDown) {
+  {
+    const InheritedSignals inherited = InheritedSignals::capture();
+    LocalKeeper keeper(inherited);
+    port::ProcessSpec spec;
+    spec.own_group = true;
+    spec.argv = {"sh", "-c", "trap '' INT; while :; do sleep 1000; done"};
+    port::TaskRun run;
+    run.mark = "of this test";
+    run.patience = Millis{1};
+    keeper.start(spec, run);
+    ::raise(SIGTERM);
+    keeper.stop(0);
+    std::vector<port::TaskOver> over;
+    while (over.empty()) over = keeper.wait({}, std::nullopt);
+    EXPECT_TRUE(over.at(0).cancelled);
+    EXPECT_FALSE(over.at(0).taken_down);
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

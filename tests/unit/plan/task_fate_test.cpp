@@ -43,6 +43,8 @@ TEST(TaskFate, WithoutRetryAnEndIsAnEnd) {
        TaskState::failed, "time limit"},
       {"cancelled", with(killed(2), &TaskEnding::cancelled), TaskState::cancelled, ""},
       {"lost", with({}, &TaskEnding::lost), TaskState::lost, "its supervisor was killed"},
+      {"taken down with its lane", with(killed(15), &TaskEnding::taken_down), TaskState::lost,
+       "the machine, or somebody, ended its lane"},
       {"memory", with(exited(1), &TaskEnding::gpu_out_of_memory), TaskState::failed, "out of GPU memory"},
   };
   for (const Case& one : cases) {
