@@ -158,7 +158,9 @@ void ClaimDirectory::complete(std::span<const std::string> keys) {
   refresh_slots();
   bool known = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return slot_of(key).has_value(); });
   if (known && !missing(state_.fd.get(), "queue") && !missing(state_.fd.get(), "notes")) return;
-  AllocLock lock(alloc_.get(), path(), {}, {});
+  AllocPatience patience;   // where only one's own can keep it: on a busy machine they may take long to make a thousand nodes
+  if (state_.kind == DirKind::personal) patience.give_up_after = Seconds(60);
+  AllocLock lock(alloc_.get(), path(), patience, {});
   refresh_slots();
   refuse_if_emptied(keys);
   who_ = maker().make_file("who");
