@@ -157,6 +157,24 @@ def test_a_wide_ticket_in_anothers_name_that_can_never_start_keeps_nobody_waitin
     end(holder)
 
 
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_init_and_files_of_strangers_leave_what_waiters_say(lab: Lab):
+    """Also of one who stands so far behind that his file is longer than a page."""
+    lab.init()
+    everything = lab.hold("bob", gpus=4)
+    before = lab.start_python("mallory", FORGE + "occupy(range(70)); print('up', flush=True); sys.stdin.read()")
+    waiter = lab.start("alice", lab.program, "run", "-g", "4", "--", "true")
+    eventually(lambda: [waiter["user"] for waiter in lab.waiters()] == ["alice"], lab.waiters)
+    plant = f"cd /run/thole/notes; for i in $(seq 100 200); do : > {USERS['alice']}-00000$i-line; done"
+    lab.run("mallory", "sh", "-c", plant, check=True)
+    for _ in range(3):
+        lab.init()
+        assert [waiter["user"] for waiter in lab.waiters()] == ["alice"]
+    end(before)
+    end(everything)
+    assert waiter.wait() == 0
+
+
 @pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
 def test_what_somebody_writes_over_a_waiters_ticket_keeps_nobody_waiting(lab: Lab):
     lab.init()

@@ -81,7 +81,9 @@ AllocLock::~AllocLock() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-AllocPatience AllocBudget::left(SteadyTime now) const {
+AllocPatience AllocBudget::left(SteadyTime now) {
+  if (asked_) spent_ = std::max(Millis{0}, spent_ - std::chrono::duration_cast<Millis>(now - *asked_) / 6);
+  asked_ = now;
   if (now < tried_only_until_) return {.name_after = patience_.give_up_after, .give_up_after = one_try};
   return {std::max(Millis{0}, patience_.name_after - spent_), std::max(one_try, patience_.give_up_after - spent_)};
 }

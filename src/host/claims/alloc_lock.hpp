@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -48,18 +49,20 @@ class AllocLock {
   sigset_t before_;
 };
 
-// How long one who waits has waited for alloc, in sum. When his patience is over he only tries it, once each time, for a
-// minute; then he has patience anew.
+// How long one who waits has waited for alloc, in sum; a sixth of the time that passes comes back, so that a busy machine alone
+// uses up nobody's patience, and who takes alloc again and again does. When it is over he only tries it, once each time, for
+// a minute; then he has patience anew.
 class AllocBudget {
  public:
   explicit AllocBudget(AllocPatience patience) : patience_(patience) {}
-  AllocPatience left(SteadyTime now) const;
+  AllocPatience left(SteadyTime now);
   void spend(Millis waited) { spent_ += waited; }
   void give_up(SteadyTime now);
 
  private:
   AllocPatience patience_;
   Millis spent_{0};
+  std::optional<SteadyTime> asked_;
   SteadyTime tried_only_until_{};
 };
 

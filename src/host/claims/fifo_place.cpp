@@ -225,7 +225,8 @@ void FifoPlace::show_queue(Pass& pass) {
     const bool known = word != words_.end() && says_the_same(word->second.ticket, ticket);
     // Altered without end it would be unknown without end: where somebody without a word stood, a word is heard first.
     if (word != words_.end() && !word->second.vouched) stopped = true;
-    const bool again = last_wake_ == port::Wake::again && behind && behind->behind == ticket.view.number;
+    const bool is_behind = behind && behind->behind == ticket.view.number;
+    const bool again = last_wake_ == port::Wake::again && (is_behind || (known && !word->second.vouched));
     if (!known || again) unheard_.push_back(ticket);
   }
 }

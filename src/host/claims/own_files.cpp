@@ -42,7 +42,11 @@ std::vector<std::string> names_in(int directory, Saying what, std::size_t most) 
 std::vector<std::string> names_of(int directory, uid_t uid, Saying what) {
   std::vector<std::string> names = names_in(directory, what);
   const std::string begin = std::to_string(uid) + "-";
-  std::erase_if(names, [&](const std::string& name) { return !name.starts_with(begin); });
+  struct stat file;   // anybody can give his files names of another's
+  std::erase_if(names, [&](const std::string& name) {
+    if (!name.starts_with(begin)) return true;
+    return ::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0 && file.st_uid != uid;
+  });
   return names;
 }
 

@@ -46,6 +46,26 @@ Fd ticket_goes_live(int directory, const std::string& name, Fd fd, const Ticket&
   return Fd();
 }
 
+// Empty, with errno 0, where it is no such file.
+Fd open_own(int directory, const std::string& name, uid_t uid, std::uint64_t number) {
+  Fd fd = open_at(directory, name.c_str(), only_look);
+  struct stat file;
+  QueueHeader header{};
+  if (!fd) return fd;
+  const bool his = ::fstat(fd.get(), &file) == 0 && is_file_of(file, uid);
+  if (his && read_header(fd.get(), header) && is_header_of_own(header, number)) return fd;
+  errno = 0;
+  return Fd();
+}
+
+bool says_live(int fd, const Ticket& ticket) {
+  const TicketRecord wanted = encode(ticket);
+  const off_t at = ticket_offset(ticket.place);
+  TicketRecord said;
+  return write_locked(fd, at) && ::pread(fd, &said, sizeof said, at) == static_cast<ssize_t>(sizeof said) &&
+         std::memcmp(&said, &wanted, sizeof said) == 0;
+}
+
 }  // namespace
 
 void OwnTickets::keep(Fd& live, const Ticket& ticket) {
@@ -80,10 +100,12 @@ Fd OwnTickets::put_into(const std::string& name, const Ticket& ticket) {
   return ticket_goes_live(directory_, name, std::move(fd), ticket);
 }
 
+// By their owners: anybody can give his files names of another's.
 void Vouchers::list() {
+  struct stat file;
   for (std::string& name : names_in(directory_, Saying::tickets)) {
-    const auto uid = parse_u64(std::string_view(name).substr(0, name.find('-')));
-    if (uid) names_[static_cast<uid_t>(*uid)].push_back(std::move(name));
+    const bool seen = ::fstatat(directory_, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0;
+    if (seen && is_file_of(file, file.st_uid) && file.st_size > 0) names_[file.st_uid].push_back(std::move(name));
   }
 }
 
@@ -91,13 +113,13 @@ Vouchers::Files Vouchers::files_of(uid_t uid) const {
   Files files;
   const auto names = names_.find(uid);
   if (names == names_.end()) return files;
-  for (std::size_t i = 0; i < std::min(names->second.size(), names_tried); ++i) {
-    Fd fd = open_at(directory_, names->second[i].c_str(), only_look);
-    struct stat file;
-    QueueHeader header{};
-    if (!fd && says_nothing(errno)) files.all = false;
-    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid)) continue;
-    if (read_header(fd.get(), header) && is_header_of_own(header, number_)) files.open.push_back(std::move(fd));
+  for (const std::string& name : names->second) {
+    Fd fd = open_own(directory_, name, uid, number_);
+    if (!fd && says_nothing(errno)) {
+      files.all = false;
+      break;
+    }
+    if (fd) files.open.push_back(std::move(fd));
   }
   return files;
 }
@@ -106,13 +128,13 @@ bool Vouchers::vouched(const Ticket& ticket) {
   if (!std::exchange(listed_, true)) list();
   auto found = files_.find(ticket.view.uid);
   if (found == files_.end()) found = files_.emplace(ticket.view.uid, files_of(ticket.view.uid)).first;
-  const TicketRecord wanted = encode(ticket);
-  const off_t at = ticket_offset(ticket.place);
-  return !found->second.all || std::ranges::any_of(found->second.open, [&](const Fd& fd) {
-    TicketRecord said;
-    return write_locked(fd.get(), at) && ::pread(fd.get(), &said, sizeof said, at) == static_cast<ssize_t>(sizeof said) &&
-           std::memcmp(&said, &wanted, sizeof said) == 0;
-  });
+  return !found->second.all ||
+         std::ranges::any_of(found->second.open, [&](const Fd& fd) { return says_live(fd.get(), ticket); });
+}
+
+bool says(int directory, const std::string& name, std::uint64_t number, const Ticket& ticket) {
+  const Fd fd = open_own(directory, name, ticket.view.uid, number);
+  return fd && says_live(fd.get(), ticket);
 }
 
 }  // namespace thole::host

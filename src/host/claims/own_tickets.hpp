@@ -3,8 +3,9 @@
 //
 // How this works. Such a file is laid out as `queue` is: at a waiter's place lies his ticket, live while an OFD write lock lies
 // on the record's first byte. Nobody else of his user's can be at that place: he has its turn FIFO locked. So nobody's word but
-// his own keeps others waiting; and what has no word at all (forged, overwritten, of who has died and left the FIFO's lock to a
-// child or a socket) is passed over by whoever looks. It needs no /proc: it works under hidepid and in other pid namespaces.
+// his own keeps others waiting; and what has no word at all (forged, overwritten, its FIFO's lock left in a socket) is passed
+// over by whoever looks. It needs no /proc: it works under hidepid and in other pid namespaces. (A child that a waiter has
+// forked keeps his word as it keeps his FIFO's lock: that he himself has ended is asked of the kernel's list of locks.)
 #pragma once
 
 #include <sys/types.h>
@@ -37,6 +38,9 @@ class OwnTickets {
   std::uint64_t number_;
   std::string name_;                   // the file that served last
 };
+
+// Does this file of notes/ say this ticket, and live?
+bool says(int directory, const std::string& name, std::uint64_t number, const Ticket& ticket);
 
 // What others say, at one moment: files are looked for once.
 class Vouchers {

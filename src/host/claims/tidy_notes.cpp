@@ -19,6 +19,8 @@
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/membership.hpp"
 #include "host/claims/notes.hpp"
+#include "host/claims/own_tickets.hpp"
+#include "host/claims/queue_file.hpp"
 #include "host/entries.hpp"
 #include "host/process/open_files.hpp"
 #include "host/user_name.hpp"
@@ -32,7 +34,22 @@ constexpr off_t largest_note = 1 << 18;
 // The locks that users hold, as far as their live notes say so and the kernel names nobody else.
 class HeldByNote {
  public:
-  explicit HeldByNote(const NotesPlace& about) : about_(about), locks_(kernel_locks(for_init_to_tell)) {}
+  explicit HeldByNote(const NotesPlace& about) : about_(about), locks_(kernel_locks(for_init_to_tell)) {
+    const Fd queue = open_at(about.directory, "queue", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (!queue) return;
+    QueueFile file(queue.get());
+    file.read();
+    tickets_ = file.tickets();
+  }
+
+  // Does this file say a ticket of its user's, whose FIFO is locked, that no other file before it says?
+  bool says_first(int notes, const std::string& name, uid_t uid) {
+    bool first = false;
+    for (const Ticket& ticket : tickets_)
+      if (ticket.view.uid == uid && waits(ticket) && says(notes, name, about_.number, ticket))
+        first = said_.insert(ticket.place).second || first;
+    return first;
+  }
 
   // Does this file speak of a lock of its user, and no other file of his before it?
   bool speaks_first(int notes, const std::string& name, uid_t uid) {
@@ -71,8 +88,15 @@ class HeldByNote {
     return !taker.uid || *taker.uid == uid || !keeps_lock(taker.pid, fd.get()).value_or(false);
   }
 
+  bool waits(const Ticket& ticket) const {
+    const Fd turn = open_at(about_.directory, turn_node(ticket.place).c_str(), O_PATH | O_NOFOLLOW);
+    return !turn || !locks_.whole || !lockers_of(locks_.flocks, turn.get()).empty();
+  }
+
   const NotesPlace& about_;
   KernelLocks locks_;
+  std::vector<Ticket> tickets_;        // in line
+  std::set<unsigned> said_;            // their places
   std::set<std::tuple<uid_t, unsigned, unsigned>> spoken_of_;
 };
 
@@ -157,7 +181,7 @@ std::vector<std::string> tidy_notes(int notes, const NotesPlace& about, const Ti
     }
     auto [member, unknown] = members.try_emplace(user, true);
     if (unknown && wish.group) member->second = is_member(user, *wish.group);
-    if (held.speaks_first(notes, name, user)) {
+    if (held.speaks_first(notes, name, user) || held.says_first(notes, name, user)) {
       ++files[user];
       continue;
     }

@@ -33,7 +33,8 @@ struct TidyWish {
 // than a notes file gets, more files of one user than anybody reads; with a group, the files of those who are not its
 // members (a note is believed of whoever could write it, and who has the file open can still write it); and what is kept for
 // later claims, where it is longer than a page, or space is scarce. A file with a live note of a lock that its user holds stays
-// in any case, one file a lock. Tells what stays although it is no note.
+// in any case, one file a lock; so does one that says a ticket of its user's who waits. Tells what stays although it is no
+// note.
 std::vector<std::string> tidy_notes(int notes, const NotesPlace& about, const TidyWish& wish);
 
 // The slots that are claimed: live notes speak of locks of them that their users hold.

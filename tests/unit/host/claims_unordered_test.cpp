@@ -289,6 +289,46 @@ TEST_F(Unordered, ATicketThatItsUserDoesNotSayHimselfKeepsNobodyWaiting) {
   EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "nor does he any more";
 }
 
+TEST_F(UnorderedWaiter, FilesThatAreNamedAsHisTakeNobodysWord) {
+  for (unsigned i = 0; i < 200; ++i) {   // more than anybody opens, and empty
+    const std::string name = fmt::format("/notes/{}-{:08x}-line", ::geteuid(), i);
+    ASSERT_TRUE(open_at(AT_FDCWD, (directory + name).c_str(), O_WRONLY | O_CREAT));
+  }
+  EXPECT_TRUE(store->waiting().at(0).vouched);
+}
+
+TEST_F(Unordered, AChildThatADeadWaiterHasForkedKeepsNobodyWaiting) {
+  auto store = open();
+  auto held = try_claim(*store, entry({"GPU-0"}));
+  int pipe[2];
+  ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+  const Fd reading(pipe[0]);
+  Fd writing(pipe[1]);
+  Child waits([&](Child& self) {
+    const auto all = entry({"GPU-0", "GPU-1"}, 2);
+    auto own = open();
+    auto place = own->enter(all);
+    EXPECT_FALSE(place->step(fifo_rule(all)));
+    const pid_t child = ::fork();                // as multiprocessing does beside a thread that waits
+    if (child == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    static_cast<void>(::write(writing.get(), &child, sizeof child));
+    self.say('w');
+    ::pause();
+    return 0;
+  });
+  ASSERT_EQ(waits.hear(), 'w');
+  pid_t child = 0;
+  ASSERT_EQ(::read(reading.get(), &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  EXPECT_FALSE(try_claim(*store, entry({"GPU-1"}))) << "he waits for it";
+  waits.kill(SIGKILL);
+  waits.wait();
+  EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "his child does not";
+  ::kill(child, SIGKILL);
+}
+
 TEST_F(Unordered, WhoIsPassedWithoutAWordIsHeardWhenHeHasOne) {
   auto store = open();
   Fd turn = node("turn.9");
@@ -307,10 +347,15 @@ TEST_F(Unordered, WhoIsPassedWithoutAWordIsHeardWhenHeHasOne) {
   EXPECT_FALSE(place->step(fifo_rule(wanted)));   // hears it
   EXPECT_FALSE(place->step(fifo_rule(wanted)));
   EXPECT_EQ(std::get<model::Wait>(place->decision()).behind, 8u);
-  word.reset();                                   // he has ended, and somebody keeps the lock of his FIFO
+  word.reset();                                   // as init deletes it, or he has ended and somebody keeps his FIFO's lock
   ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
   EXPECT_FALSE(place->step(fifo_rule(wanted)));
   EXPECT_FALSE(std::get<model::Wait>(place->decision()).behind);
+  word = say(9, real);                            // again, the same
+  ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_EQ(std::get<model::Wait>(place->decision()).behind, 8u) << "passed, but not for good";
 }
 
 TEST_F(Unordered, ATicketThatIsAlteredAtEveryLookKeepsNobodyWaiting) {
