@@ -142,6 +142,9 @@ int wait(Context& context) {
   std::vector<app::JobPart> ended;
   if (which.empty()) std::ranges::transform(awaited.jobs, std::back_inserter(ended), app::whole);
   else ended = app::parts_of(queue.store, which);
+  if (!which.empty() && ended.empty())   // its file, or its log, was lost meanwhile
+    throw Error(ErrorCode::unavailable, "what was waited for is no longer in the queue: nobody can tell how it ended")
+        .about(context.invocation.words.front()).hint("thole jobs; thole doctor");
   if (options.any) std::erase_if(ended, [](const app::JobPart& part) { return !has_ended(part); });
   if (context.invocation.global.json) context.print_json(to_json(ended));
   else tell(context, ended);

@@ -101,6 +101,25 @@ def test_a_log_that_is_removed_while_tasks_run_is_named_and_the_queue_goes_on(qu
     assert claims(queue) == 0
 
 
+def test_a_job_after_a_lost_log_has_a_number_that_no_living_lane_asks_for(queue):
+    """Else lanes of the lost job took its tasks, and ran their own command in its place."""
+    old = queue.submit("-g", "1", "--array", "0-7", "--", "sh", "-c", "echo old >> begun; cat gate")
+    os.mkfifo(queue.folder / "gate")
+    eventually(lambda: len(queue.commands()) == 4, lambda: f"four run\n{queue.runner_log()}")
+    waiting = subprocess.Popen([THOLE, "wait", str(old)], env=queue.environment, stderr=subprocess.PIPE, text=True)
+    eventually(lambda: list((queue.directory / "watch").glob("end.*")), "it waits")
+    (queue.directory / "queue.db-wal").unlink()
+    new = queue.submit("-g", "0", "--array", "0-3", "--", "sh", "-c", "echo new >> begun")
+    assert new > old
+    queue.until_ended(new)
+    assert queue.states(new) == {"done": 4}
+    assert (queue.folder / "begun").read_text().split().count("new") == 4
+    _, said = waiting.communicate(timeout=60)
+    assert waiting.returncode == 69 and "no longer in the queue" in said, said
+    queue.kill(queue.lanes())
+    queue.kill(queue.commands())
+
+
 def test_whoever_waits_for_its_jobs_is_told(queue):
     gate = queue.folder / "gate"
     os.mkfifo(gate)

@@ -191,7 +191,7 @@ void JobDatabase::open() {
   const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW) && errno != EROFS)
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
-  forget_lost_log(path);
+  const bool lost = forget_lost_log(path);
   // SQLite gives its files their modes only after they are there, and who finds one without opens the queue for reading only.
   if (umask_takes_owners_bits()) create_at(AT_FDCWD, (path + "-wal").c_str(), O_RDWR | O_EXCL, 0600);
   struct statfs where {};
@@ -209,6 +209,7 @@ void JobDatabase::open() {
       const Turnstile::Pass pass = turnstile_->pass();
       if (file_identity(path) == file) bring_up_to_date(*database_, steps_);
     }
+    if (lost) pass_over_lost_numbers();
   } catch (...) {
     close();
     throw;
@@ -225,14 +226,26 @@ void JobDatabase::open() {
 
 // Whoever goes by the index of a log that somebody has removed looks for pages that are nowhere. Without it the file is what it
 // was when the log was brought home last.
-void JobDatabase::forget_lost_log(const std::string& path) {
-  if (!log_is_lost(path)) return;
+bool JobDatabase::forget_lost_log(const std::string& path) {
+  if (!log_is_lost(path)) return false;
   const Turnstile::Pass pass = turnstile_->pass();
-  if (!log_is_lost(path)) return;                // somebody else was here first
+  if (!log_is_lost(path)) return false;          // somebody else was here first
   if (!remove_file(path + "-shm"))
     throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
         .because(errno);
   if (kept_) kept_(path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs");
+  return true;
+}
+
+// Lanes of jobs that were in the lost log may live on and ask for more of their job by its number: no other may have it. What
+// had begun has a log of its own; what had not has left nothing, so there is room for it.
+void JobDatabase::pass_over_lost_numbers() {
+  constexpr std::uint64_t most_unbegun = 1000;
+  const std::uint64_t last = highest_number(directory_ + "/logs") + most_unbegun;
+  const Turnstile::Pass pass = turnstile_->pass();
+  database_->run("INSERT INTO sqlite_sequence(name, seq) SELECT 'job', 0 "
+                 "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'job')");
+  database_->run("UPDATE sqlite_sequence SET seq = max(seq + ?, ?) WHERE name = 'job'", most_unbegun, last);
 }
 
 void JobDatabase::close() {

@@ -85,7 +85,8 @@ class JobDatabase {
   bool is_as_opened() const;                     // false also where that cannot be seen
   void open();
   void look_where_it_is();
-  void forget_lost_log(const std::string& path);
+  bool forget_lost_log(const std::string& path);
+  void pass_over_lost_numbers();
   void make_file(const std::string& path);
   void make_durable(Durable durable, int pages);
   void hold_index();
