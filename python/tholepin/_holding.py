@@ -81,8 +81,17 @@ class Holding(_native.Owner):
                 if self.tickets:
                     self.entered = True
                     self._set_variables()
+                    self._keep_no_second_lock()
+                    _merge_lost()
         finally:
             settle()
+
+    def _keep_no_second_lock(self) -> None:
+        """A claim of all that another one has is called like it, and the lock of that one stays as long as this lasts."""
+        if any(other is not self and other.id == self.id and other.handles for other in held):
+            held[:] = [*(other for other in held if other is not self), self]  # what is within the other one comes after it
+            _native.end_in(self.handles, "thole_claim_release")
+            self._machine = None
 
     def _set_variables(self) -> None:
         entered.append(self)
@@ -117,6 +126,16 @@ class Holding(_native.Owner):
             del self._before[name]
         del entered[place]
 
+    def _merge_into(self, later: Holding) -> None:
+        """Leaves what is to be restored to a later one that lasts as long."""
+        since = entered[entered.index(self) + 1 :]
+        for name in list(self._before):
+            if not any(name in holding._before for holding in since):  # this one has removed it
+                later._before[name] = self._before[name]
+                del self._before[name]
+        self._take_variables_back()
+        self.tickets.clear()
+
     def is_around(self, other: Holding) -> bool:
         """Whether the other one came out of this one. A claim of all that another has is called like it."""
         return bool(self.id) and other is not self and f"{other.id or other._around}/".startswith(f"{self.id}/")
@@ -143,6 +162,19 @@ def newest() -> Holding | None:
     return entered[-1] if entered else None
 
 
+def _merge_lost() -> None:
+    """Of claims of the same name that nobody has an object of, one is kept: they end together, and may be without number."""
+    kept: list[Holding] = []
+    for holding in reversed(entered[:]):
+        if holding.tickets == {None}:
+            later = (other for other in kept if other.id == holding.id and other.env.keys() >= holding.env.keys())
+            into = None if holding.handles else next(later, None)
+            if into is None:
+                kept.append(holding)
+            else:
+                holding._merge_into(into)
+
+
 def settle() -> None:
     """Ends what nobody has a ticket for any more, and takes its variables back."""
     if _changes.within():
@@ -160,7 +192,7 @@ def _give_back() -> None:
     kept: list[Holding] = []
     around: set[str] = set()  # what is not to end yet: later ones are within it
     for holding in reversed(held):
-        if not holding.tickets and holding.id not in around:
+        if not holding.tickets and (not holding.handles or holding.id not in around):
             _native.end_in(holding.handles, "thole_claim_release")
             continue
         kept.append(holding)

@@ -20,7 +20,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
 from . import _native
-from .errors import Error, WorkerNotStarted
+from .errors import WANTS, Error, WorkerNotStarted
 
 if TYPE_CHECKING:
     from . import _wire
@@ -226,26 +226,19 @@ def setup_part() -> bytes | _wire.Part:
     return _wire.part_of(marshal.dumps(told))
 
 
-# The program's own words, of base/want.cpp.
-_WANTS = {
-    errno.EMFILE: "raise the descriptor limit: ulimit -n",
-    errno.ENFILE: "the machine has no descriptors left: fs.file-max",
-    errno.EAGAIN: "raise the limit of processes: ulimit -u",
-    errno.ENOMEM: "memory is short: end something, or see the limit: ulimit -v",
-}
 _NO_PYTHON = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
 
 
 def is_want(problem: OSError | Error) -> bool:
     """Whether it is for want of processes, memory or descriptors; it passes."""
-    return problem.errno in _WANTS
+    return problem.errno in WANTS
 
 
 def not_started(worker: str, problem: OSError | Error, program: str | None = None) -> WorkerNotStarted:
     """What is raised where something cannot be started, by a Python of ours where no program is named."""
     number = problem.errno or 0
     why = f": {problem.message}" if isinstance(problem, Error) and not number else ""
-    hint = getattr(problem, "hint", "") or _WANTS.get(number, "")
+    hint = getattr(problem, "hint", "") or WANTS.get(number, "")
     if program is None and not hint and number in _NO_PYTHON:
         hint = "sys.executable must be the path of a Python"
     object = (sys.executable or "sys.executable") if program is None else program

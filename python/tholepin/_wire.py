@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from _struct import Struct
+from errno import EMFILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,23 +135,41 @@ def send(socket: Socket, kind: int, number: int, function: int, code: bytes | Pa
 
 
 class Packet:
-    """A packet that was read."""
+    """A packet that was read. Where its memory could not be had here, only its head is known."""
 
-    __slots__ = ("body", "code", "function", "kind", "number", "out_of_band")
+    __slots__ = ("body", "code", "function", "kind", "number", "out_of_band", "want")
 
     def __init__(self, data: memoryview, fds: list[int]) -> None:
         self.kind, flags, self.number, self.function, code, body = HEAD.unpack_from(data)
         self.out_of_band = flags & OUT_OF_BAND
+        self.want: int | None = None  # of what: an errno
         place = HEAD.size
         if code == SPILLED:
-            self.code: memoryview = mapped(fds.pop(0))
+            self.code = self._mapped(fds)
         else:
             self.code = data[place : place + code]
             place += code
-        self.body: memoryview = mapped(fds.pop(0)) if body == SPILLED else data[place : place + body]
+        self.body = self._mapped(fds) if body == SPILLED else data[place : place + body]
+
+    def _mapped(self, fds: list[int]) -> memoryview:
+        try:
+            if fds:
+                return mapped(fds.pop(0))
+            self.want = EMFILE  # the kernel has dropped what there was no number for
+        except (OSError, ImportError) as problem:  # mapping takes one more descriptor, as the import of mmap does, and memory
+            self.want = getattr(problem, "errno", EMFILE)
+        return memoryview(b"")
+
+    def check(self) -> None:
+        """Raises Error where its memory could not be had."""
+        if self.want is not None:
+            from .errors import WANTS, Error
+
+            raise Error("cannot receive a large object", code=69, hint=WANTS.get(self.want, ""), errno=self.want)
 
     def load(self, loads: Callable[..., Any]) -> Any:
         """What the body says. Small buffers lie in memory that the next packet overwrites: they are copied."""
+        self.check()
         if not self.out_of_band:
             return loads(self.body)
         pickled, buffers = segments_of(self.body)

@@ -57,6 +57,7 @@ def connected(number: int) -> tuple[_Socket, memoryview]:
         sys.exit(0)
     import marshal
 
+    first.check()
     set_up(marshal.loads(first.code))
     return connection, room
 
@@ -204,7 +205,7 @@ class _Worker:
         packet = self.next()
         if packet is None:
             return False
-        if packet.body.nbytes:
+        if packet.body.nbytes or packet.want is not None:
             try:
                 initializer, arguments = packet.load(loads)
                 del packet
@@ -224,7 +225,9 @@ class _Worker:
     def work(self) -> None:
         connection, room = self.connection, self.room
         packet = self.next()
-        # Not before there is work: other workers may still be starting, and want the CPU.
+        # Not before there is work: other workers may still be starting, and want the CPU. But before its functions take up
+        # all descriptors: to import something takes one.
+        from . import errors  # noqa: F401
         from ._pickling import dumped
 
         while True:
@@ -247,6 +250,7 @@ class _Worker:
             packet = _wire.receive(connection, room)
 
     def compute(self, packet: _wire.Packet) -> Any:
+        packet.check()
         function = self.functions.get(packet.function)
         if function is None:
             function = loads(packet.code)
@@ -292,11 +296,14 @@ _unpickle: list[Callable[..., Any]] = []
 
 def _raised(problem: BaseException) -> bytes | _wire.Part:
     """The exception and its traceback as text. One that cannot be pickled goes as an Error that tells of it."""
-    import traceback
-
     from ._pickling import dumped
 
-    text = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__))
+    try:
+        import traceback
+
+        text = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__))
+    except OSError:  # no descriptor is left
+        text = f"{type(problem).__name__}: {problem}"
     try:
         body = dumped((problem, text))
         if type(body) is bytes:

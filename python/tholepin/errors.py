@@ -5,6 +5,16 @@ All derive from :class:`Error`. ``code`` is the exit status that the program ``t
 
 from __future__ import annotations
 
+import errno
+
+# What mends a want of something, by the number of the system call's error: the program's own words, of base/want.cpp.
+WANTS = {
+    errno.EMFILE: "raise the descriptor limit: ulimit -n",
+    errno.ENFILE: "the machine has no descriptors left: fs.file-max",
+    errno.EAGAIN: "raise the limit of processes: ulimit -u",
+    errno.ENOMEM: "memory is short: end something, or see the limit: ulimit -v",
+}
+
 
 class Error(RuntimeError):
     """Something failed; what, on which object, why, and what mends it are attributes.
