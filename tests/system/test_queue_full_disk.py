@@ -178,13 +178,16 @@ def test_a_copy_of_code_that_has_no_room_names_its_place(queue, tmp_path):
 def test_of_a_disk_that_can_only_be_read_all_is_shown_and_nothing_changed(queue, tmp_path):
     job = queue.submit("-g", "1", *shell("echo said; exit 3"))
     queue.until_ended(job)
-    queue.kill([pid for pid in [queue.runner(), *queue.lanes()] if pid])
-    eventually(lambda: queue.runner() is None and not queue.lanes(), "nobody writes there any more")
+    cut = queue.submit("-g", "1", "--", "sleep", "600")    # stands as running, with its lane's record
+    eventually(lambda: queue.commands(), "it runs")
+    queue.kill([pid for pid in [queue.runner(), *queue.lanes(), *queue.commands()] if pid])
+    eventually(lambda: queue.runner() is None and not queue.lanes() and not queue.commands(), "nobody writes there any more")
     if libc.mount(None, os.fsencode(queue.directory.parent), None, MS_REMOUNT | MS_RDONLY, None) != 0:
         pytest.skip("cannot remount the disk")
     assert "failed" in queue.call("jobs").stdout
     assert "said" in queue.call("logs", job).stdout
     assert "failed" in queue.call("why", "job", job).stdout
+    assert f"job {cut}" in queue.call("why", "job", cut).stdout
     refused = queue.call("retry", job, check=False)
     assert refused.returncode == 69 and "Read-only file system" in refused.stderr, refused.stderr
 

@@ -183,6 +183,7 @@ port::SeenRecord QueueFiles::see_record(unsigned lane, bool make) const {
   const std::string path = directory_ + "/" + name;
   Fd file = make ? create_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW, 0600)
                  : open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW);
+  if (!file && !make && errno == EROFS) file = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NOFOLLOW);
   if (!file && make) cannot("cannot make a lane's record", name);
   if (!file && !says_absent(errno) && errno != ELOOP) cannot("cannot open a lane's record", name);
   if (!file) return {};

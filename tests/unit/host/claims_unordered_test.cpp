@@ -6,6 +6,7 @@
 #include <atomic>
 #include <random>
 
+#include "base/text.hpp"
 #include "host/claims/queue_file.hpp"
 #include "unit/host/claims_fixture.hpp"
 
