@@ -1,13 +1,11 @@
 #include "host/claims/fifo_store.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <new>
 #include <thread>
 
@@ -20,19 +18,6 @@
 #include "host/user_name.hpp"
 
 namespace thole::host {
-namespace {
-
-constexpr std::chrono::milliseconds to_see_takers{5};
-
-// A child of a waiter, forked from a thread of his, keeps his locks when he has died: the kernel still names him who took them.
-bool taker_has_ended(const KernelLocks& locks, int turn) {
-  const std::vector<pid_t> takers = lockers_of(locks.flocks, turn);
-  return !takers.empty() &&
-         std::ranges::all_of(takers, [](pid_t pid) { return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH; });
-}
-
-}  // namespace
-
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
     : options_(std::move(options)), look_only_(look_only), me_(own_identity()), adopted_by_(::getpid()),
       looks_(options_.look_patience), amendments_(options_.amend_patience) {
@@ -209,19 +194,15 @@ NoteBook FifoStore::notes() {
 std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
   Fd directory;
   std::uint64_t number = 0;
-  std::vector<Fd> turns;
   {
     std::lock_guard lock(threads_);
     if (notes_) directory = open_at(notes_.get(), ".", O_RDONLY | O_DIRECTORY);
     number = number_of(nodes_->state());
-    for (const Ticket& ticket : tickets) turns.push_back(nodes_->open_turn(ticket.place, O_PATH));
   }
   std::vector<bool> said(tickets.size(), true);
   if (!directory) return said;   // cannot be seen
   Vouchers vouchers(directory.get(), number);
-  const KernelLocks locks = kernel_locks(to_see_takers);
-  for (std::size_t i = 0; i < tickets.size(); ++i)
-    said[i] = vouchers.vouched(tickets[i]) && !(turns[i] && taker_has_ended(locks, turns[i].get()));
+  for (std::size_t i = 0; i < tickets.size(); ++i) said[i] = vouchers.vouched(tickets[i]);
   return said;
 }
 

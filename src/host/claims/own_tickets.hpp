@@ -5,7 +5,7 @@
 // on the record's first byte. Nobody else of his user's can be at that place: he has its turn FIFO locked. So nobody's word but
 // his own keeps others waiting; and what has no word at all (forged, overwritten, its FIFO's lock left in a socket) is passed
 // over by whoever looks. It needs no /proc: it works under hidepid and in other pid namespaces. (A child that a waiter has
-// forked keeps his word as it keeps his FIFO's lock: that he himself has ended is asked of the kernel's list of locks.)
+// forked keeps his word as it keeps his FIFO's lock.)
 #pragma once
 
 #include <sys/types.h>

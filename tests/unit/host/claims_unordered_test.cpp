@@ -298,38 +298,6 @@ TEST_F(UnorderedWaiter, FilesThatAreNamedAsHisTakeNobodysWord) {
   EXPECT_TRUE(store->waiting().at(0).vouched);
 }
 
-TEST_F(Unordered, AChildThatADeadWaiterHasForkedKeepsNobodyWaiting) {
-  auto store = open();
-  auto held = try_claim(*store, entry({"GPU-0"}));
-  int pipe[2];
-  ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
-  const Fd reading(pipe[0]);
-  Fd writing(pipe[1]);
-  Child waits([&](Child& self) {
-    const auto all = entry({"GPU-0", "GPU-1"}, 2);
-    auto own = open();
-    auto place = own->enter(all);
-    EXPECT_FALSE(place->step(fifo_rule(all)));
-    const pid_t child = ::fork();                // as multiprocessing does beside a thread that waits
-    if (child == 0) {
-      ::pause();
-      ::_exit(0);
-    }
-    static_cast<void>(::write(writing.get(), &child, sizeof child));
-    self.say('w');
-    ::pause();
-    return 0;
-  });
-  ASSERT_EQ(waits.hear(), 'w');
-  pid_t child = 0;
-  ASSERT_EQ(::read(reading.get(), &child, sizeof child), static_cast<ssize_t>(sizeof child));
-  EXPECT_FALSE(try_claim(*store, entry({"GPU-1"}))) << "he waits for it";
-  waits.kill(SIGKILL);
-  waits.wait();
-  EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "his child does not";
-  ::kill(child, SIGKILL);
-}
-
 TEST_F(Unordered, WhoIsPassedWithoutAWordIsHeardWhenHeHasOne) {
   auto store = open();
   Fd turn = node("turn.9");
