@@ -98,3 +98,11 @@ def test_another_queue_is_waited_for_whatever_its_jobs_numbers_are(queue, tmp_pa
     assert other.submit("-g0", "true") == 1
     number = queue.submit("-g0", "env", f"THOLE_QUEUE_DIR={other.directory}", THOLE, "wait", "1")
     assert number == 1 and queue.run("wait", number).returncode == 0, queue("logs", number)
+
+
+@pytest.mark.parametrize("words", ["", "-f"])
+def test_a_job_does_not_write_its_own_log_behind_itself(queue, words):
+    number = queue.submit("-g0", "sh", "-c", f"echo hello; {THOLE} logs {words}")
+    assert queue.run("wait", number).returncode == 64
+    text = queue("logs", number)
+    assert text.splitlines().count("hello") == 1 and "is where this writes" in text
