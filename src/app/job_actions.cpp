@@ -209,11 +209,13 @@ namespace {
 // very many of both, and it looks at each end of any job: so it remembers one that is still open.
 class Waiter {
  public:
-  Waiter(port::JobReader& jobs, const std::vector<port::Selection>& which) : jobs_(jobs), which_(which) {
+  Waiter(port::JobReader& jobs, const std::vector<port::Selection>& which, std::optional<model::JobId> inside)
+      : jobs_(jobs), which_(which) {
     if (which.empty()) {
       port::JobQuery query;
       query.unended_only = true;
       for (const Job& job : jobs.jobs(query)) {
+        if (job.id == inside) continue;
         if (!which_.empty() && which_.back().last + 1 == job.id) which_.back().last = job.id;
         else which_.push_back({job.id, job.id, std::nullopt});
       }
@@ -275,7 +277,7 @@ class Waiter {
 
 Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which,
               const AwaitOptions& options) {
-  Waiter waiter(jobs, which);
+  Waiter waiter(jobs, which, options.inside);
   const port::Changes what = waiter.of_tasks() ? port::Changes::any : port::Changes::job_ended;
   auto watch = jobs.watch(what);
   std::optional<SteadyTime> end;

@@ -53,14 +53,15 @@ struct Awaited {
 
 struct AwaitOptions {
   bool any = false;                              // until one of them has ended
+  std::optional<model::JobId> inside;            // the job that waits: one of no selection
   std::optional<Millis> timeout;
   std::vector<int> cancel;                       // descriptors that end the wait when readable
   std::function<void()> before_sleep = [] {};
   GoingOn* going_on = nullptr;                   // sees to it that there is somebody to wait for
 };
 
-// Until the selected jobs, or the selected tasks of them, have ended; of no selection: until nothing is queued or runs. Sleeps
-// until the store changes.
+// Until the selected jobs, or the selected tasks of them, have ended; of no selection: until nothing else is queued or runs.
+// Sleeps until the store changes.
 Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector<port::Selection>& which,
               const AwaitOptions& options);
 

@@ -40,4 +40,7 @@ struct QueuePorts {
 std::string task_mark(HashKey secret, model::JobId job, model::TaskIndex task, unsigned runs);
 std::string task_mark(HashKey secret, const model::Task& task);
 
+// Of which job and task a word of THOLE_TASK is, where it is of the queue with this secret.
+std::optional<std::pair<model::JobId, model::TaskIndex>> task_of_mark(HashKey secret, std::string_view word);
+
 }  // namespace thole::app

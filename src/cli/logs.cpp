@@ -1,4 +1,6 @@
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <map>
@@ -53,7 +55,18 @@ class Shower {
  private:
   std::string path_of(const Task& task) const { return queue_.door.log_path(task.log); }
 
+  // What is shown would be written behind it, and be shown again, without end.
+  void refuse_own_log(const Task& task) const {
+    struct stat log, output;
+    if (::stat(path_of(task).c_str(), &log) != 0 || ::fstat(STDOUT_FILENO, &output) != 0) return;
+    if (log.st_dev == output.st_dev && log.st_ino == output.st_ino)
+      throw Error(ErrorCode::usage,
+                  fmt::format("the log of {}.{} is where this writes: it would never end", task.job, task.index))
+          .hint("write to another file: > FILE");
+  }
+
   void show_once(const Task& task) {
+    refuse_own_log(task);
     wire::LogText text(path_of(task), task.log_offset, task.log_length);
     if (options_.lines) text.skip_to_last(*options_.lines);
     print_rest(text);
@@ -85,6 +98,7 @@ class Shower {
       if (!task) return;
       if (!task->log.empty() && task->runs != shown) {
         if (text) print_rest(*text);
+        refuse_own_log(*task);
         text = std::make_unique<wire::LogText>(path_of(*task), task->log_offset, task->log_length);
         if (options_.lines && shown == 0) text->skip_to_last(*options_.lines);
         shown = task->runs;

@@ -6,6 +6,7 @@
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "app/job_parts.hpp"
+#include "app/queue_ports.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
@@ -71,6 +72,23 @@ void tell_of_waiting_for_oneself(Context& context, port::JobReader& jobs, const 
   }
 }
 
+// The job of this queue whose task waits here. Who names that very task, or all of its job, would wait without end.
+std::optional<model::JobId> job_around(const Context& context, port::JobStore& jobs,
+                                       const std::vector<port::Selection>& which) {
+  const auto& inside = context.wire.settings().environment;
+  const auto word = inside.find("THOLE_TASK");
+  if (word == inside.end()) return std::nullopt;
+  const auto own = app::task_of_mark(jobs.secret(), word->second);
+  if (!own) return std::nullopt;
+  const auto [job, task] = *own;
+  for (const port::Selection& one : which)
+    if (!context.invocation.queue.wait.any && one.first <= job && job <= one.last &&
+        (!one.tasks || (one.tasks->first <= task && task <= one.tasks->second)))
+      throw Error(ErrorCode::usage, fmt::format("job {} would wait for itself: this is its task {}", job, task))
+          .hint("name other jobs; without a name it waits for all others");
+  return job;
+}
+
 bool is_paused(port::JobReader& jobs, const model::Job& job) {
   constexpr std::uint64_t most = 128;            // running tasks of one job that are looked at
   if (job.counts[model::TaskState::running] == 0) return false;
@@ -121,6 +139,7 @@ int wait(Context& context) {
   const auto which = app::selections(queue.store, context.invocation.words);
   app::AwaitOptions wish;
   wish.any = options.any;
+  wish.inside = job_around(context, queue.store, which);
   if (options.timeout) wish.timeout = *options.timeout;
   wish.cancel = {context.wire.interruption()};
   app::GoingOn going = going_on(context);

@@ -214,6 +214,23 @@ void refuse_unread(const std::string& path, int reason, bool site) {
   refuse_unheeded("your settings cannot be read", path, reason, cure);
 }
 
+// The link on the way to this file whose target is absent (a file system that is not mounted); "" where there is none, and so
+// simply no file.
+std::string dangling_link(std::string path) {
+  struct stat found;
+  while (::lstat(path.c_str(), &found) != 0 && errno == ENOENT && path.rfind('/') > 0) path.resize(path.rfind('/'));
+  return ::lstat(path.c_str(), &found) == 0 && S_ISLNK(found.st_mode) && ::stat(path.c_str(), &found) != 0 ? path : "";
+}
+
+void refuse_dangling(Config& config, const std::string& link, bool site) {
+  const std::string what = link + " is a link to what is not there";
+  struct stat found;
+  if (!site && (::lstat(link.c_str(), &found) != 0 || found.st_uid != ::geteuid()))
+    return config.cautions.push_back(what);
+  throw Error(ErrorCode::unavailable, fmt::format("{}, and may say where claims are kept", printable(what)))
+      .hint(fmt::format("mount what it leads to, or {}rm {}", site ? "sudo " : "", shell_quote(printable(link))));
+}
+
 // `site`: the machine's own file, which root writes.
 void apply_file(Config& config, const std::string& path, bool site) {
   struct stat found;
@@ -229,7 +246,11 @@ void apply_file(Config& config, const std::string& path, bool site) {
   auto text = read_file(path);
   if (!text) {
     const int reason = errno;
-    if (reason == ENOENT || reason == ENOTDIR) return;
+    if (reason == ENOENT || reason == ENOTDIR) {
+      const std::string link = dangling_link(path);
+      if (!link.empty()) refuse_dangling(config, link, site);
+      return;
+    }
     refuse_unread(path, reason, site);
     config.cautions.push_back(fmt::format("{} cannot be read: {}", path, std::strerror(reason)));
     return;

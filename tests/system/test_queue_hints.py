@@ -2,7 +2,7 @@
 import pytest
 
 from queue_tools import Queue
-from run_tools import eventually
+from run_tools import THOLE, eventually
 
 
 @pytest.fixture
@@ -75,3 +75,34 @@ def test_who_means_another_verb_is_led_to_it(queue):
         queue("continue", runs)
         queue("resume", held)
     queue("wait", runs, held)
+
+
+# A job that is its own object would go on without end.
+
+def test_a_job_that_waits_leaves_itself_out(queue):
+    number = queue.submit("-g0", "sh", "-c", f"{THOLE} submit -g0 true && {THOLE} wait")
+    assert queue.run("wait", number).returncode == 0, queue("logs", number)
+    assert queue.job(int(number) + 1)["state"] == "done"
+
+
+@pytest.mark.parametrize("name", ["$THOLE_JOB", "$THOLE_JOB.$THOLE_TASK_INDEX", "@", "all"])
+def test_a_job_that_waits_for_itself_by_name_is_refused(queue, name):
+    number = queue.submit("-g0", "sh", "-c", f"{THOLE} wait {name}")
+    assert queue.run("wait", number).returncode == 64
+    assert "would wait for itself" in queue("logs", number)
+
+
+def test_another_queue_is_waited_for_whatever_its_jobs_numbers_are(queue, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = Queue(tmp_path / "other")
+    assert other.submit("-g0", "true") == 1
+    number = queue.submit("-g0", "env", f"THOLE_QUEUE_DIR={other.directory}", THOLE, "wait", "1")
+    assert number == 1 and queue.run("wait", number).returncode == 0, queue("logs", number)
+
+
+@pytest.mark.parametrize("words", ["", "-f"])
+def test_a_job_does_not_write_its_own_log_behind_itself(queue, words):
+    number = queue.submit("-g0", "sh", "-c", f"echo hello; {THOLE} logs {words}")
+    assert queue.run("wait", number).returncode == 64
+    text = queue("logs", number)
+    assert text.splitlines().count("hello") == 1 and "is where this writes" in text

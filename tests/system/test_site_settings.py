@@ -93,6 +93,19 @@ def test_one_gpu_has_one_owner_whoever_can_read_the_sites_file(lab, site):
 
 
 @in_one_surrounding
+@pytest.mark.parametrize("link", [CONFIG, "/etc/thole"])
+def test_a_sites_file_behind_a_link_to_what_is_not_there_stops_everybody(lab, site, link):
+    lab.run("root", "sh", "-ec", f"rm -rf {link}; ln -s /srv/absent {link}", check=True)
+    for user in ("root", "bob"):
+        done = lab.thole(user, "run", "--no-wait", "true")
+        assert done.returncode == 69 and f"{link} is a link to what is not there" in done.stderr, done.stderr
+        assert f"sudo rm {link}" in done.stderr
+    assert configuration_of(lab, "bob")[0]["result"] == "problem"
+    lab.run("root", "rm", link, check=True)
+    assert claims_one(lab, "bob").returncode == 0
+
+
+@in_one_surrounding
 def test_root_goes_on_with_no_site_file_that_is_not_roots(lab, site):
     site(f'state_dir = "{BOOK}"\n', owner="alice")
     alice = lab.hold("alice", "--on", "0")
