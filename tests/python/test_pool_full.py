@@ -41,7 +41,8 @@ if __name__ == "__main__":
     free = int(sys.argv[1])
     with tholepin.Pool(1, quiet=True) as pool:
 """
-NOT_TAKEN = str((69, errno.EMFILE, "cannot receive a large object: Too many open files\n  raise the descriptor limit: ulimit -n"))
+NOT_TAKEN = str((69, errno.EMFILE,
+                 "cannot receive a large object: Too many open files\n  raise the descriptor limit: ulimit -n"))
 
 
 def said_by(folder, text, *arguments):
