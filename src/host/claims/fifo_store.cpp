@@ -18,6 +18,7 @@
 #include "host/user_name.hpp"
 
 namespace thole::host {
+
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
     : options_(std::move(options)), look_only_(look_only), me_(own_identity()), adopted_by_(::getpid()),
       looks_(options_.look_patience), amendments_(options_.amend_patience) {

@@ -338,6 +338,8 @@ std::vector<model::Waiting> FifoStore::waiting() {
   section->leave();
   hook("looked");
   say_who_keeps(section->why(), locks);
+  const SlotKeys keys = nodes_->slots();
+  const bool words = has_words();
   section.reset();   // what comes may last, and asks the store
   std::vector<Ticket> tickets;
   for (const auto& [ticket, turn] : alive) tickets.push_back(ticket);
@@ -352,11 +354,11 @@ std::vector<model::Waiting> FifoStore::waiting() {
     line.pid = taker.pid;
     line.vouched = vouched_for[i];
     // His own word names him where the kernel does not, and the kernel counts only beside it.
-    const bool named = line.vouched && (has_words() || taker.uid);
+    const bool named = line.vouched && (words || taker.uid);
     line.uid = named ? ticket.view.uid : static_cast<uid_t>(-1);
     said.push_back(ticket.view.uid);
     for (unsigned slot = 0; slot < model::max_slots; ++slot)
-      if (ticket.view.eligible.test(slot) && !nodes_->slots()[slot].empty()) line.eligible.push_back(nodes_->slots()[slot]);
+      if (ticket.view.eligible.test(slot) && !keys[slot].empty()) line.eligible.push_back(keys[slot]);
     line.count = ticket.view.count;
     line.shared = ticket.view.shared;
     if (ticket.view.shared) line.memory_mib = ticket.view.memory_mib;
