@@ -26,7 +26,7 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, mod
     const model::TaskPhase phase = place.phase.load();
     if (phase == model::TaskPhase::none || place.job != task.job || place.task != task.index || place.runs != task.runs)
       continue;
-    const bool sure = boot == Boot::this_one || place.seal == model::end_seal(place);
+    const bool sure = (boot == Boot::this_one && !is_other) || place.seal == model::end_seal(place);
     if (phase == model::TaskPhase::ended && !sure) return Unknown{boot};
     if (phase == model::TaskPhase::reached) return Unknown{boot};
     if (phase == model::TaskPhase::taken) return not_noted(boot, is_other);

@@ -29,6 +29,7 @@ constexpr std::uint64_t default_log_limit_mib = 1024;
 constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
 constexpr Millis keeps_unused_gpus{4'000};        // as long as such a pause is no longer
 
+constexpr Millis signals_take{1'000};             // where everything is ended, from the first to the last
 constexpr Millis accounts_patience{2'000};       // a driver that hangs must not keep a lane
 
 class Lane {
@@ -74,6 +75,7 @@ class Lane {
   bool may_go_on();
   bool has_free_place() const;
   bool is_told_to_end();
+  void wait_for_word_of_the_end();
   bool look_for_runner();
   void leave_to_runner();
   void tell_runner();
@@ -432,6 +434,12 @@ bool Lane::is_told_to_end() {
   return true;
 }
 
+// The runner that started us has gone. Where everything is ended our own signal comes in that time, and nothing has begun.
+void Lane::wait_for_word_of_the_end() {
+  const SteadyTime until = site_.clock.steady() + signals_take;
+  while (!is_told_to_end() && !ports_.door.runner_end() && site_.clock.steady() < until) keeper_->wait({}, until);
+}
+
 bool Lane::may_go_on() {
   return !is_told_to_end() && !set_aside_ && !leaving_ && seat_.record->yield.load() == 0 && !somebody_waits();
 }
@@ -489,6 +497,7 @@ LaneEnd Lane::run(const model::Job& first) {
   if (!job) return LaneEnd::nothing_to_do;
   prepare(*job);
   keeper_ = ports_.keeper();
+  wait_for_word_of_the_end();
   bool take = true;                              // until others go first
   for (bool first_turn = true;; first_turn = false) {
     if (!retry_at_) {

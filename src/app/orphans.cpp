@@ -45,7 +45,7 @@ Millis for_all(SteadyTime time) {
 
 void Orphans::take_up(const model::Task& task, LeftRecord left) {
   orphans_.push_back(
-      {.task = task, .record = std::move(left.record), .is_copy = left.is_copy, .was_put_back = left.was_put_back});
+      {.task = task, .record = std::move(left.record), .is_copy = left.is_copy, .of_another_moment = left.of_another_moment});
 }
 
 // How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.

@@ -19,7 +19,7 @@ namespace thole::app {
 struct LeftRecord {
   std::shared_ptr<const port::SeenRecord> record{};   // null, or empty, where it is missing
   bool is_copy = false;                          // of another queue's
-  bool was_put_back = false;                     // from a backup
+  bool of_another_moment = false;                // than its lane wrote it last
 };
 
 class Orphans {
@@ -57,7 +57,7 @@ class Orphans {
     model::Task task;
     std::shared_ptr<const port::SeenRecord> record;
     bool is_copy = false;                        // of another queue's lane
-    bool was_put_back = false;                   // from a backup
+    bool of_another_moment = false;              // than its lane wrote it last
     port::RunTrace run{};
     model::Boot boot = model::Boot::this_one;    // of its record
     bool looked_at = false;                      // what follows is known
@@ -86,7 +86,7 @@ class Orphans {
   std::optional<Remains> first_look_at(Orphan& orphan);
   void trace(Orphan& orphan);
   Remains remains(const Orphan& orphan) const {
-    return remains_of(orphan.task, seen(orphan), orphan.boot, store_, orphan.is_copy || orphan.was_put_back);
+    return remains_of(orphan.task, seen(orphan), orphan.boot, store_, orphan.is_copy || orphan.of_another_moment);
   }
   void refuse_untold(const Orphan& orphan, const Remains& remains) const;
   void say_untold(const Orphan& orphan, const std::string& text) const;

@@ -42,7 +42,7 @@ constexpr std::size_t most_unusable = 16;                      // lanes' files, 
 
 template <class Lane>
 LeftRecord record_of(Lane& lane) {
-  return {std::make_shared<const port::SeenRecord>(std::move(lane.record)), lane.is_copy, lane.was_put_back};
+  return {std::make_shared<const port::SeenRecord>(std::move(lane.record)), lane.is_copy, lane.of_another_moment};
 }
 
 // Something else lies in its place, or it is not for us. What the file system refuses as a whole, it refuses of others, too.
@@ -70,7 +70,7 @@ class Runner {
     Fd mail;                                     // to tell it
     port::SeenRecord record;
     bool is_copy = false;                        // of another queue's
-    bool was_put_back = false;                   // from a backup
+    bool of_another_moment = false;              // than it wrote its record last
 
     model::JobId job() const { return record ? record->job.load() : state.job; }
   };
@@ -170,7 +170,7 @@ void Runner::adopt_lane(port::LaneView view) {
   lane.end = std::move(view.process);
   lane.adopted = view.pid;
   lane.is_copy = view.is_copy;
-  lane.was_put_back = view.was_put_back;
+  lane.of_another_moment = view.of_another_moment;
   if (view.record->store != 0 && view.record->store != store_) {   // it works for a file that has been set aside
     lane.of_another_file = true;
     lane.record = std::move(view.record);

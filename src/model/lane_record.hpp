@@ -19,7 +19,7 @@
 // something has not begun.
 //
 // So it is with one that was put back into its place from a backup, with what else there is of the queue: that is of the moment
-// of the backup, and the store of another one.
+// of the backup, and the store of another one. And with one whose disk was taken down and mounted again under this boot.
 //
 // Of another boot only an `ended` with its seal counts. The disk has of this file what the kernel happened to write, so such
 // a record never proves that something has not begun.
@@ -121,6 +121,8 @@ struct LaneRecord {
   std::uint64_t number;                      // drawn at random
   std::uint32_t number_seal;                 // number_seal()
   std::uint32_t calls_seal;                  // calls_seal()
+  std::uint64_t mounting;                    // of the file system that this file is on; 0: not known
+  std::uint32_t mounting_seal;               // mounting_seal()
 };
 
 inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
@@ -181,6 +183,12 @@ inline std::uint64_t number_of(const LaneRecord& record) {
 // change, to the same moment; whoever puts an older one back into its place (`cp -a`, `rsync --inplace`, `tar`) sets the first
 // one back, and nobody can set the other. A lane of an earlier build writes it through memory, which sets none on some disks.
 inline std::uint32_t calls_seal(const LaneRecord& record) { return sealed(number_seal(record), 1); }
+
+// While its disk was mounted which time. 0: not known.
+inline std::uint32_t mounting_seal(const LaneRecord& record) { return sealed(number_seal(record), record.mounting); }
+inline std::uint64_t mounting_of(const LaneRecord& record) {
+  return record.mounting_seal == mounting_seal(record) ? record.mounting : 0;
+}
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"
 

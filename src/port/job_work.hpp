@@ -68,9 +68,10 @@ class JobWork {
   // draining. All of them in that order.
   virtual std::vector<model::Job> candidates(WallTime now, unsigned per_class) = 0;
   virtual std::optional<WallTime> next_due(WallTime now) = 0;   // when time alone (begin, a pause) gives a further candidate
-  // Before anything is taken under this boot of the machine: what may have begun under another one, though the last that is
-  // known of it says queued, is running from here on, in no lane (model::lane_of_another_boot). The same where it cannot be
-  // told whether that was another one (lane_of_untold): once it can, it is queued again or of another boot.
+  // Before anything is taken under this boot of the machine: what may have begun under another one, or before the disk was
+  // mounted anew, though the last that is known of it says queued, is running from here on, in no lane
+  // (model::lane_of_another_boot). The same where it cannot be told whether that was another one (lane_of_untold): once it can,
+  // it is queued again or of another boot.
   virtual void booted(const model::Boots& boots, WallTime now) = 0;
   // No lane works for another job than these: of others no more has begun than is known to have, also after a loss of power.
   virtual void go_no_further(std::span<const model::JobId> but) = 0;

@@ -51,7 +51,7 @@ struct LaneView {
   Fd end;                                        // when held: hangs up when nobody has the lock any more
   SeenRecord record;
   bool is_copy = false;                          // the record is a copy of another queue's
-  bool was_put_back = false;                     // it is this lane's, of another moment
+  bool of_another_moment = false;               // it is this lane's, but not as that wrote it last: from a backup, say
   std::string problem{};                         // why it cannot be looked at, and the fix: nothing is known of it then
 };
 

@@ -3,7 +3,8 @@
 The disk that forgets is a preloaded library (fake/power_cut.c): of the queue it has what was synced, and of the lanes' records
 what they were at some earlier moment, as a kernel writes them when it likes. With THOLE_POWER_CUTS=N the same is done N times
 on a real file system: ext4 on a loop device, whose backing file is copied while every process stands still; this takes root.
-The next boot is this one: what is left on the disk is made to be of another.
+The next boot is this one: what is left on the disk is made to be of another. A disk that is taken down by an error, checked and
+mounted again needs no boot for that; that is tried as root wherever there are loop devices.
 """
 # ctest: timeout 900
 import collections
@@ -182,6 +183,55 @@ class OnABlockDevice(Powered):
         self.mount()
         booted_since(self.directory)
         return starts, ends
+
+
+    def taken_down_and_mounted_again(self):
+        """As an error of the disk does it: what was not synced is gone, though the machine was not booted."""
+        subprocess.run(["mount", "-o", "remount,abort", self.mounted], check=True)
+        starts, ends = self.journal_counts()
+        self.end_of_the_world()
+        subprocess.run(["umount", self.mounted], check=True)
+        checked = subprocess.run(["e2fsck", "-fy", self.image], capture_output=True, text=True, check=False)
+        assert checked.returncode <= 1, checked.stdout
+        self.mount()
+        return starts, ends
+
+
+@pytest.fixture
+def queue_on_a_block_device(tmp_path):
+    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control") or not os.path.isdir("/sys/fs/ext4"):
+        pytest.skip("mounting an ext4 takes root and loop devices")
+    queue = OnABlockDevice(tmp_path)
+    yield queue
+    queue.end_everything()
+    subprocess.run(["umount", "-l", queue.mounted], check=False)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.3])
+def test_nor_when_the_disk_is_taken_down_and_mounted_again_without_a_boot(queue_on_a_block_device, seconds):
+    queue = queue_on_a_block_device
+    tasks = 400 if seconds < 0.1 else 40
+    job = queue.submit("--array", f"0-{tasks - 1}", "--", "sh", "-c", TASK.format(seconds))
+    queue.until_ends(15)
+    before, ended = queue.taken_down_and_mounted_again()
+    assert sum(ended.values()) < tasks, "the job was over before"
+    queue.call("jobs", job)
+    goes_on(queue, job, tasks)
+    assert_none_again(queue, before, job)
+    assert sum(queue.journal_counts()[0].values()) > sum(before.values()), "nothing was left to go on with"
+
+
+def test_a_disk_that_is_unmounted_and_mounted_in_good_order_makes_nothing_lost(queue_on_a_block_device):
+    queue = queue_on_a_block_device
+    job = queue.submit("--array", "0-39", "--", "sh", "-c", TASK.format(0.1))
+    queue.until_ends(10)
+    queue.call("drain")
+    eventually(lambda: not queue.everybody(), lambda: f"all leave: {queue.who_lives()}\n{queue.runner_log()}")
+    eventually(lambda: subprocess.run(["umount", queue.mounted], check=False, capture_output=True).returncode == 0, "nobody uses it")
+    queue.mount()
+    queue.call("drain", "--off")
+    goes_on(queue, job, 40)
+    assert queue.states(job) == {"done": 40}
 
 
 @pytest.mark.skipif(CUTS == 0, reason="real cuts of the power: THOLE_POWER_CUTS=20, as root, with ext4 on a loop device")

@@ -120,6 +120,19 @@ def test_a_job_after_a_lost_log_has_a_number_that_no_living_lane_asks_for(queue)
     queue.kill(queue.commands())
 
 
+def test_nor_when_who_noticed_that_was_killed_before_it_could_pass_over_them(queue):
+    old = queue.submit("-g", "1", "--array", "0-7", "--", "cat", "gate")
+    os.mkfifo(queue.folder / "gate")
+    eventually(lambda: len(queue.commands()) == 4, lambda: f"four run\n{queue.runner_log()}")
+    queue.kill([queue.runner(), *queue.lanes()], signal.SIGSTOP)
+    (queue.directory / "queue.db-wal").unlink()
+    (queue.directory / "queue.db-shm").rename(queue.directory / "queue.db-shm.lost")
+    assert queue.submit("--hold", "--", "true") > old
+    assert not (queue.directory / "queue.db-shm.lost").exists()
+    queue.kill([queue.runner(), *queue.lanes()])
+    queue.kill(queue.commands())
+
+
 def test_whoever_waits_for_its_jobs_is_told(queue):
     gate = queue.folder / "gate"
     os.mkfifo(gate)

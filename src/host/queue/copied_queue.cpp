@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/mounting.hpp"
 #include "host/process/file_within.hpp"
 #include "host/process/shown_environment.hpp"
 #include "host/process/tree.hpp"
@@ -33,12 +34,6 @@ std::string directory_in(std::string_view word, const std::string& mark) {
                      port::UnseenBy::original);
 }
 
-}  // namespace
-
-bool is_copy(const model::LaneRecord& record, const Fd& file) {
-  return record.file != no_file && record.file != identity_of_file(file);
-}
-
 // Beside one who writes a look may find one of the two times of before and the other of after: so they are looked at until two
 // looks find the same, or one finds them alike.
 bool was_put_back(const model::LaneRecord& record, const Fd& file) {
@@ -51,6 +46,22 @@ bool was_put_back(const model::LaneRecord& record, const Fd& file) {
     if (looks > 0 && same(about.st_mtim, before.st_mtim) && same(about.st_ctim, before.st_ctim)) return true;
   }
   return false;
+}
+
+// Nothing of it may have reached the disk before that was taken down.
+bool was_mounted_anew(const model::LaneRecord& record, const Fd& file) {
+  const std::uint64_t then = model::mounting_of(record), now = mounting_of(file);
+  return then != 0 && now != 0 && then != now;
+}
+
+}  // namespace
+
+bool is_copy(const model::LaneRecord& record, const Fd& file) {
+  return record.file != no_file && record.file != identity_of_file(file);
+}
+
+bool is_of_another_moment(const model::LaneRecord& record, const Fd& file) {
+  return was_put_back(record, file) || was_mounted_anew(record, file);
 }
 
 bool is_of_this_queue(const port::RunTrace& run, const std::string& directory, const TaskProcess& process) {

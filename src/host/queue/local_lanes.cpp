@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/mounting.hpp"
 #include "host/process/copied.hpp"
 #include "host/process/file_within.hpp"
 #include "host/process/open_files.hpp"
@@ -38,6 +39,7 @@ bool begin_record(const port::SeenRecord& seen, model::JobId job) {
   record->file = identity_of_file(seen.file());
   while (::getrandom(&record->number, sizeof record->number, 0) != sizeof record->number || record->number == 0) {}
   model::put_boot(*record, known_boot());
+  record->mounting = mounting_of(seen.file());
   record->magic = model::lane_magic;
   return seen.write_bytes(0, record.get(), sizeof *record);
 }
@@ -46,7 +48,8 @@ bool begin_record(const port::SeenRecord& seen, model::JobId job) {
 bool note_lane(const port::SeenRecord& seen) {
   return seen.write(seen->pid_namespace, pid_namespace()) && seen.write(seen->pid, ::getpid()) &&
          seen.write(seen->namespace_seal, model::namespace_seal(*seen)) &&
-         seen.write(seen->number_seal, model::number_seal(*seen)) && seen.write(seen->calls_seal, model::calls_seal(*seen));
+         seen.write(seen->number_seal, model::number_seal(*seen)) && seen.write(seen->calls_seal, model::calls_seal(*seen)) &&
+         seen.write(seen->mounting_seal, model::mounting_seal(*seen));
 }
 
 // A full disk has no room for it.
@@ -156,7 +159,7 @@ port::LaneView LocalLanes::look_at(unsigned number) {
   view.number = number;
   view.record = files_.see_record(number, false);
   view.is_copy = view.record && is_copy(*view.record, view.record.file());
-  view.was_put_back = view.record && was_put_back(*view.record, view.record.file());
+  view.of_another_moment = view.record && is_of_another_moment(*view.record, view.record.file());
   view.mail = files_.reach_lane(number);
   find_process(view, files_);
   view.end = files_.watch_life(number);          // before the trial, so that the end of a holder is not missed in between

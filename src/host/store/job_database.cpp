@@ -80,6 +80,9 @@ Error untold_commit(const Error& why) {
       .about(why.object()).because(why.sys_errno()).hint("see what is there before it is said again: thole jobs");
 }
 
+// Where the index of a log is put that was lost.
+std::string lost_index(const std::string& path) { return path + "-shm.lost"; }
+
 // A file that is not there is as good as removed.
 bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || says_absent(errno); }
 
@@ -172,7 +175,7 @@ void JobDatabase::make_file(const std::string& path) {
   if (!file || !write_all(file.get(), bytes) || ::fsync(file.get()) != 0) failed();
   log_away = ::rename(log.c_str(), put_away.c_str()) == 0;
   if (!log_away && !says_absent(errno)) failed();
-  for (const char* part : {"-shm", "-journal"})
+  for (const char* part : {"-shm", "-shm.lost", "-journal"})
     if (!remove_file(path + part)) failed();
   // An empty file gives way; one that has come meanwhile does not: that may be a queue which somebody has put back.
   const bool placed = place == Place::free ? rename_to_free(made, path) : ::rename(made.c_str(), path.c_str()) == 0;
@@ -209,7 +212,7 @@ void JobDatabase::open() {
       const Turnstile::Pass pass = turnstile_->pass();
       if (file_identity(path) == file) bring_up_to_date(*database_, steps_);
     }
-    if (lost) pass_over_lost_numbers();
+    if (lost) pass_over_lost_numbers(path);
   } catch (...) {
     close();
     throw;
@@ -225,27 +228,35 @@ void JobDatabase::open() {
 }
 
 // Whoever goes by the index of a log that somebody has removed looks for pages that are nowhere. Without it the file is what it
-// was when the log was brought home last.
+// was when the log was brought home last. Put away, the index tells all who open the file from then on that it is so, until one of
+// them has passed over the lost numbers: whoever opens it between the two would give one of these to a job.
 bool JobDatabase::forget_lost_log(const std::string& path) {
-  if (!log_is_lost(path)) return false;
-  const Turnstile::Pass pass = turnstile_->pass();
-  if (!log_is_lost(path)) return false;          // somebody else was here first
-  if (!remove_file(path + "-shm"))
-    throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
-        .because(errno);
-  if (kept_) kept_(path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs");
-  return true;
+  if (log_is_lost(path)) {
+    const Turnstile::Pass pass = turnstile_->pass();
+    if (log_is_lost(path)) {                     // or somebody else was here first
+      if (::rename((path + "-shm").c_str(), lost_index(path).c_str()) != 0)
+        throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
+            .because(errno);
+      if (kept_) kept_(path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs");
+    }
+  }
+  return holds_something(lost_index(path));
 }
 
 // Lanes of jobs that were in the lost log may live on and ask for more of their job by its number: no other may have it. What
 // had begun has a log of its own; what had not has left nothing, so there is room for it.
-void JobDatabase::pass_over_lost_numbers() {
+void JobDatabase::pass_over_lost_numbers(const std::string& path) {
   constexpr std::uint64_t most_unbegun = 1000;
   const std::uint64_t last = highest_number(directory_ + "/logs") + most_unbegun;
   const Turnstile::Pass pass = turnstile_->pass();
+  if (!holds_something(lost_index(path))) return;   // somebody else has
+  make_durable(Durable::now, pages_of_commands);
   database_->run("INSERT INTO sqlite_sequence(name, seq) SELECT 'job', 0 "
                  "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'job')");
   database_->run("UPDATE sqlite_sequence SET seq = max(seq + ?, ?) WHERE name = 'job'", most_unbegun, last);
+  if (!remove_file(lost_index(path)))
+    throw Error(ErrorCode::unavailable, "the index of the queue's lost log cannot be removed").about(lost_index(path))
+        .because(errno);
 }
 
 void JobDatabase::close() {

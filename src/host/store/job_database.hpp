@@ -86,7 +86,7 @@ class JobDatabase {
   void open();
   void look_where_it_is();
   bool forget_lost_log(const std::string& path);
-  void pass_over_lost_numbers();
+  void pass_over_lost_numbers(const std::string& path);
   void make_file(const std::string& path);
   void make_durable(Durable durable, int pages);
   void hold_index();

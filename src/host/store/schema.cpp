@@ -92,7 +92,12 @@ ALTER TABLE queue ADD COLUMN secret BLOB;
 UPDATE queue SET secret = randomblob(16);
 )";
 
-constexpr const char* steps[] = {version_1, version_2, version_3};
+// Under which mounting of its disk the marks were made (host/mounting.hpp). 0: not known.
+constexpr const char* version_4 = R"(
+ALTER TABLE queue ADD COLUMN mounting INTEGER NOT NULL DEFAULT 0;
+)";
+
+constexpr const char* steps[] = {version_1, version_2, version_3, version_4};
 
 }  // namespace
 

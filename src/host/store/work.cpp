@@ -1,10 +1,14 @@
 // The runner's side: which jobs may go next, and the turn a lane takes between two tasks.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/fd.hpp"
 #include "base/keyed_hash.hpp"
 #include "base/text.hpp"
+#include "host/mounting.hpp"
 #include "host/store/begun.hpp"
 #include "host/store/job_row.hpp"
 #include "host/store/job_store.hpp"
@@ -247,20 +251,25 @@ std::optional<port::Turn> SqliteJobStore::turn_with(std::span<const port::TaskEn
 void SqliteJobStore::booted(const model::Boots& boots, WallTime now) {
   Database& db = file_.database();
   std::optional<model::BootId> marked;
+  std::uint64_t then = 0;
   {
-    Rows rows = db.query("SELECT boot FROM queue");
-    if (rows.next() && !rows.text(0).empty()) marked = model::boot_from_text(rows.text(0));
+    Rows rows = db.query("SELECT boot, mounting FROM queue");
+    if (rows.next() && !rows.text(0).empty()) marked = model::boot_from_text(rows.text(0)), then = rows.count(1);
   }
   const model::Boot boot = marked ? boots.of(*marked) : model::Boot::another;
-  if (boot == model::Boot::this_one && *marked == boots.now() && untold_runs(db).empty()) return;
+  const std::uint64_t mounting = mounting_of(open_at(AT_FDCWD, file_.directory().c_str(), O_RDONLY | O_DIRECTORY));
+  const bool is_another_mounting = mounting != 0 && mounting != then;
+  if (boot == model::Boot::this_one && *marked == boots.now() && !is_another_mounting && untold_runs(db).empty()) return;
   JobDatabase::Writing writing(file_, Durable::now, pages_of_turns);
   Ledger ledger(db, now);
   tell_untold(db, ledger, boots, now);
-  if (boot == model::Boot::another) count_as_begun(db, ledger, model::lane_of_another_boot, std::nullopt);
+  if (boot == model::Boot::another || (is_another_mounting && then != 0))
+    count_as_begun(db, ledger, model::lane_of_another_boot, std::nullopt);
   if (boot == model::Boot::untold)
     count_as_begun(db, ledger, model::lane_of_untold, model::reason_of_untold(*marked));
   if (boot != model::Boot::this_one || boots.now().kernels_own)
     db.run("UPDATE queue SET boot = ?", std::string_view(model::to_text(boots.now())));
+  if (is_another_mounting) db.run("UPDATE queue SET mounting = ?", mounting);
   ledger.settle();
   writing.commit(false);
 }

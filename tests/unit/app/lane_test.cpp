@@ -172,6 +172,19 @@ TEST_F(LaneTest, OneThatIsToldToEndBeforeItsFirstTaskBeginsNone) {
   EXPECT_EQ(count(id, model::TaskState::queued), 3u);
 }
 
+// The signals to all come one after the other, and the next lane has begun between them.
+TEST_F(LaneTest, OneWhoseRunnerHasGoneWaitsForItsOwnEndBeforeItBegins) {
+  const model::JobId id = submit(job(3));
+  runners.lives = false;
+  on_wait = [&] {
+    is_told_to_end = true;
+    return std::vector<port::TaskOver>{};
+  };
+  EXPECT_EQ(run(look(id)), app::LaneEnd::told_to_end);
+  EXPECT_THAT(begun, testing::IsEmpty());
+  EXPECT_EQ(count(id, model::TaskState::queued), 3u);
+}
+
 TEST_F(LaneTest, OfWhatWasTakenDownWithItNobodyKnowsAnEnd) {
   const model::JobId id = submit();
   on_wait = [&] {

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "base/poke.hpp"
+#include "host/mounting.hpp"
 #include "host/queue/unseen_note.hpp"
 #include "model/boot.hpp"
 #include "unit/host/queue_fixture.hpp"
@@ -126,7 +127,7 @@ TEST_F(QueueFileTest, ARecordThatIsWrittenMeanwhileWasNotPutBack) {
     return 0;
   });
   unsigned torn = 0;
-  for (int look = 0; look < 3000; ++look) torn += lanes.look_at(0).was_put_back ? 1 : 0;
+  for (int look = 0; look < 3000; ++look) torn += lanes.look_at(0).of_another_moment ? 1 : 0;
   ::kill(lane, SIGKILL);
   ::waitpid(lane, nullptr, 0);
   EXPECT_EQ(torn, 0u);
@@ -140,18 +141,35 @@ TEST_F(QueueFileTest, ARecordTellsThatItWasPutBack) {
   int status = 1;
   ASSERT_EQ(::waitpid(lane, &status, 0), lane);
   ASSERT_EQ(status, 0);
-  EXPECT_FALSE(lanes.look_at(0).was_put_back);
+  EXPECT_FALSE(lanes.look_at(0).of_another_moment);
   const std::string file = directory_ + "/lanes/0";
   struct stat about {};
   ASSERT_EQ(::stat(file.c_str(), &about), 0);
   const timespec times[] = {about.st_atim, {about.st_mtim.tv_sec - 3, about.st_mtim.tv_nsec}};
   ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
-  EXPECT_TRUE(lanes.look_at(0).was_put_back);
+  EXPECT_TRUE(lanes.look_at(0).of_another_moment);
   EXPECT_FALSE(lanes.look_at(0).is_copy);
   const auto record = lanes.look_at(0).record;
   EXPECT_TRUE(record.write(record->calls_seal, 0u));
   ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
-  EXPECT_FALSE(lanes.look_at(0).was_put_back) << "of an earlier build, which writes through memory";
+  EXPECT_FALSE(lanes.look_at(0).of_another_moment) << "of an earlier build, which writes through memory";
+}
+
+TEST_F(QueueFileTest, ARecordTellsThatItsDiskWasMountedAnew) {
+  LocalLanes lanes(directory_);
+  auto runner = lanes.sit();
+  const pid_t lane = lanes.fork(std::move(*lanes.take(0, 1)), *runner, [](port::LaneSeat&) { return 0; });
+  int status = 1;
+  ASSERT_EQ(::waitpid(lane, &status, 0), lane);
+  ASSERT_EQ(status, 0);
+  const auto record = lanes.look_at(0).record;
+  EXPECT_EQ(model::mounting_of(*record), mounting_of(record.file()));
+  if (model::mounting_of(*record) == 0) GTEST_SKIP() << "this file system does not tell which mounting it is";
+  EXPECT_FALSE(lanes.look_at(0).of_another_moment);
+  EXPECT_TRUE(record.write(record->mounting, record->mounting + 1));
+  EXPECT_FALSE(lanes.look_at(0).of_another_moment) << "a lane of an earlier build, which has left this as it was";
+  EXPECT_TRUE(record.write(record->mounting_seal, model::mounting_seal(*record)));
+  EXPECT_TRUE(lanes.look_at(0).of_another_moment);
 }
 
 TEST_F(QueueFileTest, ANewLaneLeavesNothingOfHowTheEndOfAnotherOnesTaskWent) {

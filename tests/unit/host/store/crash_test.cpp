@@ -206,6 +206,22 @@ TEST_F(PowerLoss, AfterTheSameBootNothingIsCountedAsBegun) {
   EXPECT_GE(store->running().size(), 100u);
 }
 
+// Its disk was taken down by an error, and mounted again.
+TEST_F(PowerLoss, UnderTheSameBootTheDiskMayHaveBeenMountedAnew) {
+  const auto id = submit(400);
+  store->booted(boots("this boot"), at(0));
+  Database file(directory + "/queue.db", nullptr);
+  if (file.integer("SELECT mounting FROM queue") == 0) GTEST_SKIP() << "this file system does not tell which mounting it is";
+  for (int i = 0; i < 100; ++i) take(id, 1, WallTime(at(0) + Millis(i)));
+  file.execute("UPDATE queue SET mounting = mounting + 1");
+  store->booted(boots("this boot"), at(1));
+  const std::size_t running = store->running().size();
+  EXPECT_GT(running, 100u);
+  store->booted(boots("this boot"), at(2));
+  EXPECT_EQ(store->running().size(), running) << "that has been told";
+  expect_sound(*store, directory);
+}
+
 // A container that has an id of its own cannot tell; whoever can tells what became of these, and each only once.
 TEST_F(PowerLoss, WhereItCannotBeToldWhatMayHaveBegunIsNeitherQueuedNorOfAnotherBoot) {
   const auto id = submit(4000);
