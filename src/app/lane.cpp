@@ -436,8 +436,8 @@ bool Lane::is_told_to_end() {
 
 // The runner that started us has gone. Where everything is ended our own signal comes in that time, and nothing has begun.
 void Lane::wait_for_word_of_the_end() {
-  const SteadyTime until = site_.clock.steady() + signals_take;
-  while (!is_told_to_end() && !ports_.door.runner_end() && site_.clock.steady() < until) keeper_->wait({}, until);
+  const SteadyTime until = ports_.clock.steady() + signals_take;
+  while (!is_told_to_end() && !ports_.door.runner_end() && ports_.clock.steady() < until) keeper_->wait({}, until);
 }
 
 bool Lane::may_go_on() {

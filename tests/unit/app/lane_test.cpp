@@ -47,6 +47,7 @@ struct ToldOfTasks final : port::TaskKeeper {
 struct ToldOfRunners final : port::QueueDoor {
   unsigned looks = 0, stirred = 0;
   bool lives = true;                             // else it is none, after that
+  std::function<void()> on_look = [] {};
   void stir() override { ++stirred; }
   void nudge(std::uint64_t) override {}
   std::optional<pid_t> stopped_runner() override { return std::nullopt; }
@@ -61,6 +62,7 @@ struct ToldOfRunners final : port::QueueDoor {
   std::string surroundings(const std::vector<std::string>&) override { return ""; }
   Fd runner_end() override {
     ++looks;
+    on_look();
     if (!lives) return {};
     return Fd(::eventfd(1, EFD_CLOEXEC));
   }
@@ -176,13 +178,23 @@ TEST_F(LaneTest, OneThatIsToldToEndBeforeItsFirstTaskBeginsNone) {
 TEST_F(LaneTest, OneWhoseRunnerHasGoneWaitsForItsOwnEndBeforeItBegins) {
   const model::JobId id = submit(job(3));
   runners.lives = false;
-  on_wait = [&] {
-    is_told_to_end = true;
-    return std::vector<port::TaskOver>{};
-  };
+  runners.on_look = [&] { is_told_to_end = true; };
   EXPECT_EQ(run(look(id)), app::LaneEnd::told_to_end);
   EXPECT_THAT(begun, testing::IsEmpty());
   EXPECT_EQ(count(id, model::TaskState::queued), 3u);
+}
+
+TEST_F(LaneTest, NorDoesItWaitForLongWhereOnlyTheRunnerHasGone) {
+  const model::JobId id = submit();
+  runners.lives = false;
+  const SteadyTime before = clock.now;
+  on_wait = [&] {
+    runners.lives = true;
+    EXPECT_EQ(clock.now - before, Seconds{1});
+    return std::vector{done(0)};
+  };
+  EXPECT_EQ(run(look(id)), app::LaneEnd::worked);
+  EXPECT_THAT(begun, ElementsAre(fmt::format("{}.0.1", id)));
 }
 
 TEST_F(LaneTest, OfWhatWasTakenDownWithItNobodyKnowsAnEnd) {

@@ -375,7 +375,7 @@ TEST_F(OrphansTest, HowLongAPausedOneHasRunIsKnownAlsoWhereTheRecordCannotBeTold
 
 TEST_F(OrphansTest, WhatARecordThatWasPutBackDoesNotNameIsLost) {
   const model::Task task = one_left_running(job(), model::TaskPhase::taken);
-  orphans->take_up(task, {.record = left(), .was_put_back = true});
+  orphans->take_up(task, {.record = left(), .of_another_moment = true});
   orphans->look_after();
   EXPECT_EQ(count(task.job, model::TaskState::lost), 1u);
 }
