@@ -227,7 +227,8 @@ def test_a_disk_that_is_unmounted_and_mounted_in_good_order_makes_nothing_lost(q
     queue.until_ends(10)
     queue.call("drain")
     eventually(lambda: not queue.everybody(), lambda: f"all leave: {queue.who_lives()}\n{queue.runner_log()}")
-    eventually(lambda: subprocess.run(["umount", queue.mounted], check=False, capture_output=True).returncode == 0, "nobody uses it")
+    unmount = ["umount", queue.mounted]
+    eventually(lambda: subprocess.run(unmount, check=False, capture_output=True).returncode == 0, "nobody uses it")
     queue.mount()
     queue.call("drain", "--off")
     goes_on(queue, job, 40)

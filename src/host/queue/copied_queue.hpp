@@ -19,8 +19,8 @@ namespace thole::host {
 // `file`: in which it lies.
 bool is_copy(const model::LaneRecord& record, const Fd& file);
 
-// Whether it is not as its lane has written it last: somebody has put it into its place from a backup (or has changed the file's
-// mode or owner, or linked it, since it was written last, which looks the same), or its disk was mounted anew.
+// Whether it is not as its lane has written it last: somebody has put it into its place from a backup (or has changed the
+// file's mode or owner, or linked it, since it was written last, which looks the same), or its disk was mounted anew.
 bool is_of_another_moment(const model::LaneRecord& record, const Fd& file);
 
 // Whether a process is of this run, which its mark says, or what its lane has noted of its command. `directory`: of our queue.

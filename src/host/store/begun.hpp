@@ -32,8 +32,8 @@ void forget_mark(Database& db, model::JobId job);
 // The jobs with a mark beyond what has begun, but for these.
 std::vector<model::JobId> marked_further(Database& db, std::span<const model::JobId> but);
 
-// Where the marks are of another boot or mounting of the disk, or may be: what may have begun then and has no row runs in a lane that there is not.
-// Where it cannot be told, `reason` says of which boot the mark was.
+// Where the marks are of another boot or mounting of the disk, or may be: what may have begun then and has no row runs in a
+// lane that there is not. Where it cannot be told, `reason` says of which boot the mark was.
 void count_as_begun(Database& db, Ledger& ledger, std::uint64_t lane, std::optional<std::string_view> reason);
 
 }  // namespace thole::host

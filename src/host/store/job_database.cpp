@@ -228,8 +228,8 @@ void JobDatabase::open() {
 }
 
 // Whoever goes by the index of a log that somebody has removed looks for pages that are nowhere. Without it the file is what it
-// was when the log was brought home last. Put away, the index tells all who open the file from then on that it is so, until one of
-// them has passed over the lost numbers: whoever opens it between the two would give one of these to a job.
+// was when the log was brought home last. Put away, the index tells all who open the file from then on that it is so, until one
+// of them has passed over the lost numbers: whoever opens it between the two would give one of these to a job.
 bool JobDatabase::forget_lost_log(const std::string& path) {
   if (log_is_lost(path)) {
     const Turnstile::Pass pass = turnstile_->pass();
