@@ -7,6 +7,7 @@
 
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
+#include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
@@ -59,7 +60,7 @@ class Shower {
   void refuse_own_log(const Task& task) const {
     struct stat log, output;
     if (::stat(path_of(task).c_str(), &log) != 0 || ::fstat(STDOUT_FILENO, &output) != 0) return;
-    if (log.st_dev == output.st_dev && log.st_ino == output.st_ino)
+    if (is_one_file(log, output))
       throw Error(ErrorCode::usage,
                   fmt::format("the log of {}.{} is where this writes: it would never end", task.job, task.index))
           .hint("write to another file: > FILE");

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "base/soft_limits.hpp"
 #include "base/text.hpp"
 #include "cli/job_file.hpp"
+#include "cli/lost_input.hpp"
 #include "cli/parse.hpp"
 #include "cli/queue_words.hpp"
 
@@ -55,15 +55,13 @@ bool is_on_path(const Context& context, const std::string& program) {
 
 // The script that a command runs, as named from `directory`: its first word, or the first after an interpreter's name.
 std::optional<std::string> script_of(const Context& context, std::vector<std::string>& command, const std::string& directory) {
-  static constexpr std::string_view interpreters[] = {"sh",      "bash", "dash",    "zsh",  "python",
-                                                      "python3", "perl", "Rscript", "julia"};
   const auto from_there = [&](const std::string& name) {
     return name.starts_with('/') || directory.empty() ? name : directory + "/" + name;
   };
   std::string& program = command.front();
   if (program.find('/') != std::string::npos)
     return is_file(from_there(program)) ? std::optional(from_there(program)) : std::nullopt;
-  if (std::find(std::begin(interpreters), std::end(interpreters), program) != std::end(interpreters)) {
+  if (plan::is_interpreter(program)) {
     if (command.size() < 2 || command[1].starts_with('-') || !is_file(from_there(command[1]))) return std::nullopt;
     return from_there(command[1]);
   }
@@ -190,7 +188,8 @@ std::vector<app::SubmitWish> submit_wishes(const Context& context) {
   if (!context.invocation.queue.submit.file.empty()) return from_file(context);
   if (context.invocation.words.empty())
     throw Error(ErrorCode::usage, "submit: COMMAND or --file missing")
-        .hint(fmt::format("such as: {}", find_verb("submit")->examples.front().line));
+        .hint(loses_input({}) ? "a script is not read from stdin: save it, and thole submit ./SCRIPT"
+                              : fmt::format("such as: {}", find_verb("submit")->examples.front().line));
   return {from_line(context)};
 }
 
