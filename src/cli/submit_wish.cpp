@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/soft_limits.hpp"
 #include "base/text.hpp"
@@ -116,8 +117,12 @@ std::string working_directory(const SubmitOptions& options) {
   const std::filesystem::path directory = options.directory.empty() ? std::filesystem::current_path(problem)
                                                                     : std::filesystem::absolute(options.directory, problem);
   if (problem) throw Error(ErrorCode::unavailable, "the working directory cannot be used").because(problem.value());
-  if (!std::filesystem::is_directory(directory, problem))
+  const bool there = std::filesystem::is_directory(directory, problem);
+  if (!there && (!problem || says_absent(problem.value())))
     throw Error(ErrorCode::usage, "no such directory").about(directory.string());
+  if (!there || ::access(directory.c_str(), X_OK) != 0)   // said now, and not when its turn comes
+    throw Error(ErrorCode::unavailable, "cannot enter the working directory").about(directory.string())
+        .because(there ? errno : problem.value());
   return directory.lexically_normal().string();
 }
 

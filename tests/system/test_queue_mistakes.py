@@ -1,7 +1,13 @@
 """Bad input to the queue's commands: exit 64, the object and the fix named, and nothing submitted."""
+import os
+import pathlib
+import subprocess
+import tempfile
+
 import pytest
 
 from queue_tools import Queue
+from run_tools import THOLE
 
 
 @pytest.fixture
@@ -125,6 +131,28 @@ def test_an_edit_must_say_something_that_can_be(queue):
     assert "whole jobs" in queue.refused("edit", "1.0", "--priority", "1")
     message = queue.refused("edit", "1", "-t", "7")
     assert "minutes or hours?" in message and "7 seconds" not in message
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody whom modes bind")
+@pytest.mark.parametrize("words", [[], ["--directory", "."], ["--directory", "below"], ["--snapshot"]], ids=" ".join)
+def test_a_directory_that_cannot_be_entered_is_said_at_once(words):
+    with tempfile.TemporaryDirectory() as place:   # where another user comes to
+        os.chown(place, 65534, 65534)
+        closed = pathlib.Path(place) / "closed"
+        (closed / "below").mkdir(parents=True)
+        env = {**os.environ, "HOME": place, "THOLE_MACHINE": "2xA100", "THOLE_STATE_DIR": f"{place}/state",
+               "THOLE_QUEUE_DIR": f"{place}/queue"}
+        become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+        done = subprocess.run(["sh", "-c", 'cd closed && chmod 000 . && exec "$@"', "sh", *become, THOLE, "submit", *words, "true"],
+                              cwd=place, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+        assert done.returncode == 69 and "closed" in done.stderr and "Permission denied" in done.stderr, done
+        assert not (pathlib.Path(place) / "queue/queue.db").exists()
+
+
+def test_a_directory_that_is_gone_is_said_at_once(queue):
+    done = subprocess.run(["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh", THOLE, "submit", "true"],
+                          cwd=queue.work, env=queue.env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert done.returncode == 69 and "working directory cannot be used" in done.stderr
 
 
 def test_a_state_that_is_another_one_to_us(queue):
