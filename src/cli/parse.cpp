@@ -188,7 +188,7 @@ class Parser {
 
   void set(const Option& option, std::string_view typed, std::string_view value) {
     option.set(result_, {typed, value});
-    seen_.push_back(option.name);
+    result_.options.push_back(option.name);
     const auto bare = parse_u64(value);   // of what, one could have meant otherwise
     if (!bare || *bare == 0) return;
     if (option.value.find("TIME") != std::string_view::npos)
@@ -262,9 +262,9 @@ class Parser {
 
   std::string_view later_of_waits() const {
     const auto is_one = [](std::string_view name) { return name == "wait" || name == "no-wait"; };
-    return *std::find_if(seen_.rbegin(), seen_.rend(), is_one);
+    return *std::find_if(result_.options.rbegin(), result_.options.rend(), is_one);
   }
-  bool given(std::string_view name) const { return std::find(seen_.begin(), seen_.end(), name) != seen_.end(); }
+  bool given(std::string_view name) const { return std::ranges::find(result_.options, name) != result_.options.end(); }
 
   void check() {
     if (!result_.verb) return;
@@ -358,7 +358,6 @@ class Parser {
 
   std::span<const std::string_view> rest_;
   Invocation result_;
-  std::vector<std::string_view> seen_;  // names of the options given
 };
 
 }  // namespace

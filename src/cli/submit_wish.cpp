@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "base/fd.hpp"
 #include "base/same_file.hpp"
@@ -96,7 +97,10 @@ std::vector<std::string> options_in(const Context& context, const std::string& s
       if (!read.words.empty())
         throw Error(ErrorCode::usage, fmt::format("\"{}\" is no option", printable(read.words.front(), 60)))
             .hint("#THOLE lines hold options only");
-      if (!read.queue.submit.file.empty()) throw Error(ErrorCode::usage, "--file belongs on the command line");
+      for (const std::string_view option : std::span(read.options).subspan(1))
+        if (!is_of_job(option))
+          throw Error(ErrorCode::usage, fmt::format("--{} is about one call of thole, not about the job", option))
+              .hint("say it on the command line");
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("{}:{}: {}", printable(script), directive.line, error.what())).hint(error.hint());
     }

@@ -84,11 +84,15 @@ def test_a_mistake_in_a_directive_names_its_line(queue):
     for text, says in [("#!/bin/sh\n#THOLE --gpu 2\n", "x.sh:2: submit: unknown option"),
                        ("#!/bin/sh\n#THOLE true\n", 'x.sh:2: "true" is no option'),
                        ("#!/bin/sh\necho\n#THOLE -g 2\n", "x.sh:3: a #THOLE line after the first command"),
-                       ("#!/bin/sh\n#THOLE --name 'a\n", "x.sh:2: a quote is not closed")]:
+                       ("#!/bin/sh\n#THOLE --name 'a\n", "x.sh:2: a quote is not closed"),
+                       *((f"#!/bin/sh\n#THOLE -g 1\n#THOLE -g 2 {words}\n", f"x.sh:3: {words.split()[0]} is about one call")
+                         for words in ("--dry-run", "--help", "--version", "--json", "--quiet", "--verbose", "--no-color",
+                                       "--machine 2xA100", "--state-dir /x", "--queue-dir /x", "--file jobs.toml"))]:
         script.write_text(text)
         script.chmod(0o755)
         message = queue.refused("submit", "./x.sh")
         assert says in message, message
+    assert queue("jobs") == "no jobs\n"
 
 
 @pytest.mark.parametrize("verb", ["jobs", "logs", "wait", "cancel", "retry", "hold", "resume", "pause", "continue"])
@@ -143,8 +147,8 @@ def test_a_directory_that_cannot_be_entered_is_said_at_once(words):
         env = {**os.environ, "HOME": place, "THOLE_MACHINE": "2xA100", "THOLE_STATE_DIR": f"{place}/state",
                "THOLE_QUEUE_DIR": f"{place}/queue"}
         become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-        done = subprocess.run(["sh", "-c", 'cd closed && chmod 000 . && exec "$@"', "sh", *become, THOLE, "submit", *words, "true"],
-                              cwd=place, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+        submit = ["sh", "-c", 'cd closed && chmod 000 . && exec "$@"', "sh", *become, THOLE, "submit", *words, "true"]
+        done = subprocess.run(submit, cwd=place, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
         assert done.returncode == 69 and "closed" in done.stderr and "Permission denied" in done.stderr, done
         assert not (pathlib.Path(place) / "queue/queue.db").exists()
 
