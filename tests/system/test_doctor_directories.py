@@ -54,6 +54,26 @@ def test_a_directory_that_was_named_is_the_one_that_will_be_made(thole, tmp_path
     assert f"thefirstclaimmakes{tmp_path / 'new'}" in shown
 
 
+def configuration(thole, **variables):
+    told = json.loads(thole("doctor", "--json", **variables).stdout)["checks"]
+    return [check["text"] for check in told if check["name"] == "configuration"]
+
+
+@pytest.mark.parametrize("variable, meant", [
+    ("THOLE_TIME", "--time"), ("THOLE_MEMORY", "--memory"), ("THOLE_GPU", "--gpus"), ("THOLE_SHARE_WITH", "--share-with"),
+    ("THOLE_QUIET", "--quiet"), ("THOLE_MASHINE", "THOLE_MACHINE"), ("THOLE_WAITS", "THOLE_WAIT")])
+def test_a_variable_that_looks_like_a_setting_and_is_none_is_named(thole, variable, meant):
+    [text] = configuration(thole, **{variable: "1"})
+    assert variable in text and "means nothing" in text and meant in text
+    assert variable not in thole("run", "true", **{variable: "1"}).stderr
+
+
+def test_variables_that_thole_gives_or_nobody_would_take_for_a_setting_are_not(thole):
+    [text] = configuration(thole, THOLE_CLAIM="x", THOLE_GPUS="[]", THOLE_SUBMIT_DIR="/x", THOLE_JOB="1",
+                           THOLE_JOB_STATE="done", THOLE_JOB_NAME="x", THOLE_QUESTIONNAIRE="1")
+    assert "means nothing" not in text
+
+
 def test_a_broken_configuration_is_a_finding(thole, tmp_path):
     (tmp_path / "thole").mkdir()
     (tmp_path / "thole/config.toml").write_text('[request]\nwiat = "1h"\n')
