@@ -1,6 +1,8 @@
 #include "cli/parse.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -186,9 +188,18 @@ class Parser {
     return take();
   }
 
+  bool counts_whole_seconds(const Option& option) const {
+    static constexpr std::string_view limits[] = {"time", "retry-pause", "patience"};
+    return std::ranges::find(limits, option.name) != std::end(limits) ||
+           (option.name == "timeout" && result_.verb->name == "map");
+  }
+
   void set(const Option& option, std::string_view typed, std::string_view value) {
     option.set(result_, {typed, value});
     result_.options.push_back(option.name);
+    if (const auto time = parse_duration(value); time && counts_whole_seconds(option) && *time % Seconds{1} != Millis{0})
+      result_.remarks.push_back(fmt::format("{} {}: {}, for it counts whole seconds", typed, printable(value, 40),
+                                            format_duration(std::chrono::ceil<Seconds>(*time))));
     const auto bare = parse_u64(value);   // of what, one could have meant otherwise
     if (!bare || *bare == 0) return;
     if (option.value.find("TIME") != std::string_view::npos)
