@@ -147,12 +147,6 @@ void check_program(const SubmitSite& site, const SubmitWish& wish, const JobSpec
   try {
     site.processes.check_program(program);
   } catch (const Error& error) {
-    const auto cut = std::ranges::find_if(spec.sweep.grid, [](const model::GridVariable& variable) {
-      return variable.values.size() > 1 && variable.values.back().empty();   // "--grid seed=1, 2"
-    });
-    if (cut != spec.sweep.grid.end())
-      throw Error(error.code(), error.what()).about(error.object())
-          .hint(fmt::format("the values of {0} end with a comma; they stand without blanks: --grid {0}=1,2", cut->name));
     if (wish.after.empty()) throw;
     notes.push_back(fmt::format("{} (so far; it waits for others): {}", error.what(), printable(spec.argv.front(), 60)));
   }

@@ -326,7 +326,8 @@ def test_too_few_gpus_in_a_shell_whose_claim_has_ended_name_the_variables_that_a
 
 def test_values_of_a_grid_with_blanks_between_are_told_from_a_missing_command(env):
     done = thole(env, "submit", "--grid", "seed=1,", "2", "echo", "{seed}")
-    assert done.returncode == 127 and "they stand without blanks: --grid seed=1,2" in done.stderr, done.stderr
+    assert done.returncode == 64 and "a comma at its end" in done.stderr, done.stderr
+    assert "without blanks: seed=1,2" in done.stderr, done.stderr
 
 
 def test_a_value_that_looks_like_a_range_is_told_as_one_value(env):
