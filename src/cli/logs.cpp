@@ -2,9 +2,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 
+#include "app/change_watch.hpp"
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "base/same_file.hpp"
@@ -90,7 +92,7 @@ class Shower {
 
   // Until the task has ended for good, run after run.
   void follow(const model::Job& job, model::TaskIndex index) {
-    auto watch = queue_.store.watch(port::Changes::any);
+    app::ChangeWatch watch(queue_.store, port::Changes::any);
     std::unique_ptr<wire::LogText> text;
     unsigned shown = 0;                          // the run that `text` is of
     bool told = false;
@@ -113,8 +115,8 @@ class Shower {
       }
       if (!text && !told) tell_that_it_waits(job, index);
       told = true;
-      sleep(*watch, text.get());
-      if (!watch->stands()) watch = queue_.store.watch(port::Changes::any);
+      sleep(watch, text.get());
+      watch.renew();
     }
   }
 
@@ -125,7 +127,7 @@ class Shower {
     if (job.tasks > 1) context_.note(fmt::format("{} waits: others of its job run", task_name(job.id, index, job.tasks)));
   }
 
-  void sleep(port::JobWatch& watch, wire::LogText* text) {
+  void sleep(app::ChangeWatch& watch, wire::LogText* text) {
     going_on_.look();
     pollfd sleepers[] = {
         {watch.fd(), POLLIN, 0}, {text ? text->growth() : -1, POLLIN, 0}, {going_on_.fd(), POLLIN, 0}};
@@ -133,7 +135,10 @@ class Shower {
       const std::string piece = text->next();
       if (!piece.empty()) return context_.copy(piece);
     }
-    const int timeout = poll_timeout(going_on_.next_look(), context_.wire.clock().steady());
+    const SteadyTime now = context_.wire.clock().steady();
+    SteadyTime next_look = going_on_.next_look();
+    if (!watch.is_told()) next_look = std::min(next_look, now + watch.patience());
+    const int timeout = poll_timeout(next_look, now);
     if (::poll(sleepers, std::size(sleepers), timeout) < 0 && errno != EINTR)
       throw Error(ErrorCode::internal, "cannot wait").because(errno);
     if (sleepers[0].revents) watch.drain();
