@@ -167,6 +167,37 @@ def test_the_queue_of_an_earlier_host_name_is_told(thole, tmp_path):
     assert json.loads(thole("doctor", "--json").stdout)["directories"]["other_queues"] == [str(earlier)]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for whom a part of a disk is reserved")
+def test_root_is_told_what_others_meet_on_a_disk_of_which_only_his_reserve_is_left(thole, tmp_path):
+    disk, image = tmp_path / "disk", tmp_path / "image"
+    disk.mkdir()
+    script = """
+        truncate -s 16M "$IMAGE" && mkfs.ext4 -q -F -m 40 "$IMAGE" && mount -o loop "$IMAGE" "$DISK" || exit 99
+        "$THOLE" submit -q --hold true || exit 98
+        head -c 8M /dev/urandom > "$DISK/fill"
+        "$THOLE" doctor --json > "$DISK.reserve" || exit 97
+        "$THOLE" submit -q --hold true || exit 96
+        head -c 16M /dev/urandom > "$DISK/rest" 2> /dev/null
+        "$THOLE" doctor --json > "$DISK.full" && exec "$THOLE" wait --timeout 0
+    """
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "THOLE_MACHINE": "2xA100", "THOLE": THOLE, "DISK": str(disk),
+                   "IMAGE": str(image), "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_STATE_DIR": str(disk / "state"),
+                   "THOLE_QUEUE_DIR": str(disk / "queue")}
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    if "unshare" in done.stderr or done.returncode == 99:
+        pytest.skip(f"cannot mount a disk with a reserve here: {done.stderr}")
+    assert done.returncode == 124 and f"disk full: {disk}/queue" in done.stderr, (done.returncode, done.stderr)
+
+    def told(when, name):
+        checks = json.loads((tmp_path / f"disk.{when}").read_text())["checks"]
+        return [(check["result"], check["text"]) for check in checks if check["name"] == name and check["result"] != "ok"]
+    assert told("reserve", "queue directory") == [
+        ("warning", "its disk is full for everybody but root, who writes into what is reserved for him")]
+    assert told("reserve", "state directory") == [
+        ("problem", f"the first claim cannot make it: the disk is full: {disk}/state")]   # others' first claim cannot
+    assert told("full", "queue directory") == [("problem", f"the disk is full: {disk}/queue")]
+
+
 @pytest.mark.parametrize("variable, named", [("THOLE_STATE_DIR", "state"), ("THOLE_PERSONAL_DIR", "")])
 @pytest.mark.parametrize("tried", [False, True])
 def test_a_full_disk_that_lets_no_first_claim_be_made_is_a_problem(thole, tmp_path, variable, named, tried):
