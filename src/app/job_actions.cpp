@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "app/change_watch.hpp"
 #include "app/going_on.hpp"
 #include "app/job_names.hpp"
 #include "app/queue_ports.hpp"
@@ -279,7 +280,7 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
               const AwaitOptions& options) {
   Waiter waiter(jobs, which, options.inside);
   const port::Changes what = waiter.of_tasks() ? port::Changes::any : port::Changes::job_ended;
-  auto watch = jobs.watch(what);
+  ChangeWatch watch(jobs, what);
   std::optional<SteadyTime> end;
   if (options.timeout) end = clock.steady() + *options.timeout;
   for (bool late = false;;) {
@@ -295,7 +296,8 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
       options.going_on->look();
       deadline = std::min(end.value_or(SteadyTime::max()), options.going_on->next_look());
     }
-    std::vector<pollfd> sleepers{{watch->fd(), POLLIN, 0}, {options.going_on ? options.going_on->fd() : -1, POLLIN, 0}};
+    if (!watch.is_told()) deadline = std::min(deadline.value_or(SteadyTime::max()), clock.steady() + watch.patience());
+    std::vector<pollfd> sleepers{{watch.fd(), POLLIN, 0}, {options.going_on ? options.going_on->fd() : -1, POLLIN, 0}};
     const std::size_t first_cancel = sleepers.size();
     for (const int fd : options.cancel) sleepers.push_back({fd, POLLIN, 0});
     const int woken = ::poll(sleepers.data(), sleepers.size(), poll_timeout(deadline, clock.steady()));
@@ -305,8 +307,8 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
         awaited = {Awaited::Why::interrupted, waiter.now()};
         return awaited;
       }
-    if (woken > 0 && sleepers.front().revents) watch->drain();
-    if (!watch->stands()) watch = jobs.watch(what);
+    if (woken > 0 && sleepers.front().revents) watch.drain();
+    watch.renew();
     late = end && clock.steady() >= *end;        // whatever else woke us; one more look at the jobs is due
   }
 }

@@ -128,6 +128,14 @@ void check_possible(SubmitSite& site, const JobSpec& spec) {
   if (const std::exception_ptr error = refused(site.observer)) std::rethrow_exception(error);
 }
 
+// It would end at once, done.
+void refuse_without_script(const JobSpec& spec) {
+  if (!plan::awaits_script(spec.argv)) return;
+  const std::string program = printable(spec.argv.front(), 60);
+  throw Error(ErrorCode::usage, fmt::format("{} would read its script from stdin, which is empty for a job", program))
+      .hint(fmt::format("save the script: thole submit {0} FILE; to type at it: thole run {0}", program));
+}
+
 // A command that cannot run is said now and not in the morning. What a task's values make of it is not known yet, and what
 // earlier jobs will have made need not be there.
 void check_program(const SubmitSite& site, const SubmitWish& wish, const JobSpec& spec, std::vector<std::string>& notes) {
@@ -139,12 +147,6 @@ void check_program(const SubmitSite& site, const SubmitWish& wish, const JobSpec
   try {
     site.processes.check_program(program);
   } catch (const Error& error) {
-    const auto cut = std::ranges::find_if(spec.sweep.grid, [](const model::GridVariable& variable) {
-      return variable.values.size() > 1 && variable.values.back().empty();   // "--grid seed=1, 2"
-    });
-    if (cut != spec.sweep.grid.end())
-      throw Error(error.code(), error.what()).about(error.object())
-          .hint(fmt::format("the values of {0} end with a comma; they stand without blanks: --grid {0}=1,2", cut->name));
     if (wish.after.empty()) throw;
     notes.push_back(fmt::format("{} (so far; it waits for others): {}", error.what(), printable(spec.argv.front(), 60)));
   }
@@ -161,6 +163,7 @@ Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std
   note_unused(made, notes);
   note_ranges(made, notes);
   add_luggage(made, site, wish, notes);
+  refuse_without_script(made.spec);
   check_program(site, wish, made.spec, notes);
   check_possible(site, made.spec);
   if (made.spec.per_gpu > 1 && made.tasks == 1) notes.push_back("--per-gpu goes with several tasks; this job has one");

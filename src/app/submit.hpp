@@ -9,7 +9,8 @@
 #include "app/observer.hpp"
 #include "base/shell_kind.hpp"
 #include "model/job.hpp"
-#include "plan/directives.hpp"  // for the front that reads scripts and job files
+#include "plan/directives.hpp"   // for the front that reads scripts and job files
+#include "plan/interpreter.hpp"  // likewise
 #include "plan/select.hpp"
 #include "port/job_store.hpp"
 #include "port/processes.hpp"

@@ -1,7 +1,5 @@
 #include "base/same_file.hpp"
 
-#include <sys/stat.h>
-
 #include <cerrno>
 
 #include "base/error.hpp"
@@ -31,7 +29,7 @@ bool is_at(const std::string& path, int fd) {
   struct stat there {}, open {};
   if (::fstat(fd, &open) != 0) return true;
   if (::lstat(path.c_str(), &there) != 0) return !says_absent(errno);
-  return there.st_ino == open.st_ino && there.st_dev == open.st_dev;
+  return is_one_file(there, open);
 }
 
 }  // namespace thole

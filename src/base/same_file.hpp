@@ -2,6 +2,8 @@
 // memory, of a disk that answers, of leave) knows nothing, and what is done to a file that is gone loses one that is not.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <string>
 
 namespace thole {
@@ -21,5 +23,8 @@ bool is_there(const std::string& path);
 // Whether a file that is open still has its name: somebody may have removed it, or put another in its place. True where that
 // cannot be seen.
 bool is_at(const std::string& path, int fd);
+
+// Whether two looks were at one and the same file.
+inline bool is_one_file(const struct stat& a, const struct stat& b) { return a.st_ino == b.st_ino && a.st_dev == b.st_dev; }
 
 }  // namespace thole

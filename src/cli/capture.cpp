@@ -39,6 +39,7 @@ model::Machine look(Context& context) {
 
 int capture(Context& context) {
   const CaptureOptions& options = context.invocation.capture;
+  refuse_input_as_result(context, "--output", options.output, options.from);
   std::vector<std::string> doubts;
   const model::Machine machine =
       options.from.empty() ? look(context) : wire::import_machine(context.wire.settings(), options.from, doubts);

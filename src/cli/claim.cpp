@@ -17,6 +17,7 @@
 #include "cli/commands.hpp"
 #include "cli/meanwhile.hpp"
 #include "cli/progress.hpp"
+#include "cli/queue_words.hpp"
 #include "cli/words.hpp"
 
 namespace thole::cli {
@@ -140,8 +141,24 @@ int release(Context& context) {
   return 0;
 }
 
+// How long until this time of the day, as one says it of an appointment; three numbers are Slurm's hours, minutes and seconds.
+std::optional<Seconds> until_clock(const std::string& text, WallTime now) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || colon != text.rfind(':') || colon + 3 != text.size()) return std::nullopt;
+  try {
+    return std::chrono::ceil<std::chrono::minutes>(begin_of({"extend", text}, now) - now);
+  } catch (const Error&) {   // no such time
+    return std::nullopt;
+  }
+}
+
 int extend(Context& context) {
   const std::vector<std::string>& words = context.invocation.words;
+  if (const auto from_now = until_clock(words.back(), context.wire.clock().wall()); from_now && *from_now > Seconds{0})
+    throw Error(ErrorCode::usage,
+                fmt::format("extend: expected a time from now, got {}, one of the clock", in_quotes(words.back())))
+        .hint(fmt::format("thole extend {}{}", words.size() == 2 ? printable(words.front(), 40) + " " : "",
+                          format_duration(*from_now)));
   if (words.size() == 2 && !parse_duration(words.back()) && parse_duration(words.front()))
     throw Error(ErrorCode::usage, "extend: the claim comes first, then the time")
         .hint(fmt::format("thole extend {} {}", printable(words.back(), 40), words.front()));

@@ -1,12 +1,15 @@
 #include "app/doctor.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/overview.hpp"
+#include "cli/table.hpp"
 #include "model/json_null.hpp"
 #include "wire/queue.hpp"
 #include "wire/survey.hpp"
@@ -60,6 +63,27 @@ model::Json checks_to_json(const std::vector<Check>& checks, const std::string& 
             {"other_queues", directories.other_queues}}}};
 }
 
+// Of the variables that mean nothing those that look like a setting, and what was meant.
+std::vector<std::string> cautions_of(const std::vector<std::string>& unknown) {
+  const std::string prefix = "THOLE_";
+  std::map<std::string, std::string> meant;      // by what stands behind the prefix
+  for (const Verb& verb : verbs())
+    for (const Option* option : options_of(verb)) {
+      std::string name(option->name);
+      std::ranges::replace(name, '-', '_');
+      meant[name] = fmt::format("it is said on the line: --{}", option->name);
+    }
+  std::vector<std::string> names, cautions;
+  for (const wire::ConfigKey& key : wire::config_keys())
+    if (!key.variable.empty())
+      meant[to_lower(key.variable.substr(prefix.size()))] = fmt::format("did you mean {}?", key.variable);
+  for (const auto& [name, what] : meant) names.push_back(name);
+  for (const std::string& variable : unknown)
+    if (const auto near = nearest(variable.substr(prefix.size()), names))
+      cautions.push_back(fmt::format("the variable {} means nothing to thole; {}", printable(variable, 60), meant[*near]));
+  return cautions;
+}
+
 std::optional<pid_t> stopped_runner(Context& context) {
   try {
     wire::Queue* queue = context.wire.find_queue();
@@ -84,11 +108,13 @@ int doctor(Context& context) {
   const app::Overview overview = wire::overview_of(context.wire, context.wire.observer(), wire::IfUnknown::tell);
   const model::Surroundings surroundings = wire::survey(context.wire.settings(), store ? store->directory : "");
   const app::Directories directories = wire::directories(context.wire);
+  std::vector<std::string> cautions = context.config.cautions;
+  for (std::string& caution : cautions_of(context.config.unknown)) cautions.push_back(std::move(caution));
   const std::vector<Check> checks = app::examine({.overview = overview,
                                                   .surroundings = surroundings,
                                                   .store = store,
                                                   .config_files = context.config.files,
-                                                  .config_cautions = context.config.cautions,
+                                                  .config_cautions = cautions,
                                                   .look = took,
                                                   .topology_problem = context.wire.observer().topology_problem(),
                                                   .directories = directories,

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/map_wishes.hpp"
@@ -118,6 +119,7 @@ struct Invocation {
   SimulateOptions simulate;
   JupyterOptions jupyter;
   std::vector<std::string> typed;  // everything after the verb, for `submit`, which puts a script's own options before it
+  std::vector<std::string_view> options;  // the names of those given, as the table has them
   std::vector<std::string> remarks;  // sentences on what was understood, for stderr
   std::vector<std::string> words;  // GPUs, claims, jobs, or the command to run with its arguments
 };

@@ -31,7 +31,7 @@ std::vector<std::string> known_keys() {
   const Verb& verb = *find_verb("submit");
   for (std::span<const Option> rows : {verb.own, verb.request, verb.binding})
     for (const Option& row : rows)
-      if (option_named(row.name)) known.emplace_back(row.name);
+      if (is_of_job(row.name)) known.emplace_back(row.name);
   return known;
 }
 
@@ -77,6 +77,8 @@ void add(FileJob& job, const TomlEntry& entry, const std::string& path) {
 }
 
 }  // namespace
+
+bool is_of_job(std::string_view option) { return option_named(option) != nullptr; }
 
 std::vector<FileJob> read_job_file(std::string_view text, const std::string& path) {
   const wire::TomlTables file = wire::read_toml_tables(text, "job", path);

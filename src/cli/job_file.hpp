@@ -14,6 +14,9 @@ struct FileJob {
   std::vector<std::string> command;              // … and the command
 };
 
+// Whether an option of `thole submit` is the job's own; what is about the call alone (--dry-run, --json) stands on its line.
+bool is_of_job(std::string_view option);
+
 // The [[job]] tables in order; keys outside of them hold for all. Throws Error(usage) with file and line.
 std::vector<FileJob> read_job_file(std::string_view text, const std::string& path);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "app/change_watch.hpp"
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "base/fd.hpp"
@@ -118,7 +119,7 @@ bool something_runs(const app::JobList& list) { return list.tasks[model::TaskSta
 struct News {
   port::JobReader& jobs;
   app::GoingOn going_on;
-  std::unique_ptr<port::JobWatch> watch = jobs.watch(port::Changes::any);
+  app::ChangeWatch watch{jobs, port::Changes::any};
 };
 
 // Waits until the queue changes, or the shown times do. False when somebody has seen enough.
@@ -129,13 +130,13 @@ bool wait_for_news(const Context& context, Watched& watched, News& news, bool ti
     news.going_on.look();
     Millis patience = std::max(Millis{0}, std::chrono::ceil<Millis>(news.going_on.next_look() - context.wire.clock().steady()));
     if (times_go_on) patience = std::min<Millis>(patience, clock_step);
-    if (!watched.wait({news.watch->fd(), news.going_on.fd()}, patience)) return false;
+    patience = std::min(patience, news.watch.patience());
+    if (!watched.wait({news.watch.fd(), news.going_on.fd()}, patience)) return false;
     if (watched.is_blank()) return true;
-    const bool missed = !news.watch->stands();
-    if (missed) news.watch = news.jobs.watch(port::Changes::any);
+    const bool missed = news.watch.renew() || !news.watch.is_told();
     // Else only the runner has gone, or it was time to look.
-    if (!missed && !times_go_on && !is_readable(news.watch->fd())) continue;
-    news.watch->drain();
+    if (!missed && !times_go_on && !is_readable(news.watch.fd())) continue;
+    news.watch.drain();
     return true;
   }
 }

@@ -2,11 +2,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
+#include <memory>
+#include <vector>
 
+#include "app/change_watch.hpp"
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
+#include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
@@ -59,15 +64,33 @@ class Shower {
   void refuse_own_log(const Task& task) const {
     struct stat log, output;
     if (::stat(path_of(task).c_str(), &log) != 0 || ::fstat(STDOUT_FILENO, &output) != 0) return;
-    if (log.st_dev == output.st_dev && log.st_ino == output.st_ino)
+    if (is_one_file(log, output))
       throw Error(ErrorCode::usage,
                   fmt::format("the log of {}.{} is where this writes: it would never end", task.job, task.index))
           .hint("write to another file: > FILE");
   }
 
+  void end_untold(const Task& task, wire::LogText& text) {
+    if (!task.log_length && task.state != model::TaskState::running) end_before_others(task, text);
+  }
+
+  // Of a run whose lane was killed nobody has written how long its text is: it ends where the next one in its file begins.
+  void end_before_others(const Task& task, wire::LogText& text) {
+    constexpr std::uint64_t at_once = 4096;
+    text.ends_with_what_is_there();
+    for (model::TaskIndex from = 0;;) {
+      const std::vector<Task> others = queue_.store.tasks(task.job, from, at_once);
+      for (const Task& other : others)
+        if (other.log_offset > text.start() && path_of(other) == text.path()) text.ends_at(other.log_offset);
+      if (others.size() < at_once) return;
+      from = others.back().index + 1;
+    }
+  }
+
   void show_once(const Task& task) {
     refuse_own_log(task);
     wire::LogText text(path_of(task), task.log_offset, task.log_length);
+    end_untold(task, text);
     if (options_.lines) text.skip_to_last(*options_.lines);
     print_rest(text);
   }
@@ -87,9 +110,22 @@ class Shower {
     return found == waits_->end() ? app::state_of(job) : found->second;
   }
 
+  // After the rest of the run before, which may stand before it in the same file.
+  std::unique_ptr<wire::LogText> text_of_run(const Task& task, wire::LogText* before) {
+    const std::string path = path_of(task);
+    const bool behind = before && before->is_in(path);
+    if (before && !before->has_end()) end_before_others(task, *before);
+    if (before) print_rest(*before);
+    refuse_own_log(task);
+    auto text = std::make_unique<wire::LogText>(path, task.log_offset, task.log_length);
+    if (behind) text->skip_to(before->position());
+    else if (options_.lines && !before) text->skip_to_last(*options_.lines);
+    return text;
+  }
+
   // Until the task has ended for good, run after run.
   void follow(const model::Job& job, model::TaskIndex index) {
-    auto watch = queue_.store.watch(port::Changes::any);
+    app::ChangeWatch watch(queue_.store, port::Changes::any);
     std::unique_ptr<wire::LogText> text;
     unsigned shown = 0;                          // the run that `text` is of
     bool told = false;
@@ -97,14 +133,12 @@ class Shower {
       const std::optional<Task> task = queue_.store.task(job.id, index);
       if (!task) return;
       if (!task->log.empty() && task->runs != shown) {
-        if (text) print_rest(*text);
-        refuse_own_log(*task);
-        text = std::make_unique<wire::LogText>(path_of(*task), task->log_offset, task->log_length);
-        if (options_.lines && shown == 0) text->skip_to_last(*options_.lines);
+        text = text_of_run(*task, text.get());
         shown = task->runs;
       }
       if (text && task->log_length) text->ends_after(*task->log_length);
-      if (text) print_rest(*text);
+      if (text && !text->has_end()) end_untold(*task, *text);
+      if (text && text->has_end()) print_rest(*text);
       if (model::ended(task->state)) {
         if (!text)
           context_.note(fmt::format("{} has no output: {}", task_name(job.id, index, job.tasks), to_string(task->state)));
@@ -112,8 +146,8 @@ class Shower {
       }
       if (!text && !told) tell_that_it_waits(job, index);
       told = true;
-      sleep(*watch, text.get());
-      if (!watch->stands()) watch = queue_.store.watch(port::Changes::any);
+      sleep(watch, *task, text.get());
+      watch.renew();
     }
   }
 
@@ -124,15 +158,27 @@ class Shower {
     if (job.tasks > 1) context_.note(fmt::format("{} waits: others of its job run", task_name(job.id, index, job.tasks)));
   }
 
-  void sleep(port::JobWatch& watch, wire::LogText* text) {
+  // False where there is nothing. Of a text without an end what was read may be another task's, where the run has ended
+  // meanwhile: it is read again when that is known.
+  bool print_some(const Task& task, wire::LogText& text) {
+    const std::uint64_t before = text.position();
+    const std::string piece = text.next();
+    if (piece.empty()) return false;
+    const std::optional<Task> now = queue_.store.task(task.job, task.index);
+    if (now && now->runs == task.runs && now->state == model::TaskState::running) context_.copy(piece);
+    else text.go_back_to(before);
+    return true;
+  }
+
+  void sleep(app::ChangeWatch& watch, const Task& task, wire::LogText* text) {
     going_on_.look();
     pollfd sleepers[] = {
         {watch.fd(), POLLIN, 0}, {text ? text->growth() : -1, POLLIN, 0}, {going_on_.fd(), POLLIN, 0}};
-    if (text) {                                  // what was written before it was watched
-      const std::string piece = text->next();
-      if (!piece.empty()) return context_.copy(piece);
-    }
-    const int timeout = poll_timeout(going_on_.next_look(), context_.wire.clock().steady());
+    if (text && print_some(task, *text)) return;   // what was written before it was watched
+    const SteadyTime now = context_.wire.clock().steady();
+    SteadyTime next_look = going_on_.next_look();
+    if (!watch.is_told()) next_look = std::min(next_look, now + watch.patience());
+    const int timeout = poll_timeout(next_look, now);
     if (::poll(sleepers, std::size(sleepers), timeout) < 0 && errno != EINTR)
       throw Error(ErrorCode::internal, "cannot wait").because(errno);
     if (sleepers[0].revents) watch.drain();

@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/map_output.hpp"
 #include "cli/progress.hpp"
+#include "cli/result_place.hpp"
 
 namespace thole::cli {
 
@@ -164,6 +165,8 @@ void end_by(Context& context, int signal) {
 int map(Context& context) {
   const MapOptions& options = context.invocation.map;
   MapWords words = take_apart(context.invocation);
+  const std::string items = !words.lists.empty() ? "" : options.file.empty() ? "-" : options.file;
+  refuse_input_as_result(context, "--joblog", options.wishes.joblog, items);
   MapInput input = input_of(context, words);
   const plan::MapTemplate command(words.command, input.columns, input.cells);
   if (context.invocation.run.dry_run)

@@ -1,6 +1,8 @@
 #include "cli/parse.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -186,9 +188,18 @@ class Parser {
     return take();
   }
 
+  bool counts_whole_seconds(const Option& option) const {
+    static constexpr std::string_view limits[] = {"time", "retry-pause", "patience"};
+    return std::ranges::find(limits, option.name) != std::end(limits) ||
+           (option.name == "timeout" && result_.verb->name == "map");
+  }
+
   void set(const Option& option, std::string_view typed, std::string_view value) {
     option.set(result_, {typed, value});
-    seen_.push_back(option.name);
+    result_.options.push_back(option.name);
+    if (const auto time = parse_duration(value); time && counts_whole_seconds(option) && *time % Seconds{1} != Millis{0})
+      result_.remarks.push_back(fmt::format("{} {}: {}, for it counts whole seconds", typed, printable(value, 40),
+                                            format_duration(std::chrono::ceil<Seconds>(*time))));
     const auto bare = parse_u64(value);   // of what, one could have meant otherwise
     if (!bare || *bare == 0) return;
     if (option.value.find("TIME") != std::string_view::npos)
@@ -262,9 +273,9 @@ class Parser {
 
   std::string_view later_of_waits() const {
     const auto is_one = [](std::string_view name) { return name == "wait" || name == "no-wait"; };
-    return *std::find_if(seen_.rbegin(), seen_.rend(), is_one);
+    return *std::find_if(result_.options.rbegin(), result_.options.rend(), is_one);
   }
-  bool given(std::string_view name) const { return std::find(seen_.begin(), seen_.end(), name) != seen_.end(); }
+  bool given(std::string_view name) const { return std::ranges::find(result_.options, name) != result_.options.end(); }
 
   void check() {
     if (!result_.verb) return;
@@ -358,7 +369,6 @@ class Parser {
 
   std::span<const std::string_view> rest_;
   Invocation result_;
-  std::vector<std::string_view> seen_;  // names of the options given
 };
 
 }  // namespace

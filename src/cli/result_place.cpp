@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/made.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/output.hpp"
@@ -104,6 +105,15 @@ void check_descriptor(const ResultPlace& place) {
 }
 
 }  // namespace
+
+void refuse_input_as_result(Context& context, std::string_view option, const std::string& name, const std::string& input) {
+  struct stat result {}, read {};
+  if (::stat(name.c_str(), &result) != 0 || !S_ISREG(result.st_mode)) return;
+  for (const std::string& one : {context.wire.machine_file(), input})
+    if ((one == "-" ? ::fstat(STDIN_FILENO, &read) : ::stat(one.c_str(), &read)) == 0 && is_one_file(result, read))
+      throw Error(ErrorCode::usage, fmt::format("{} would write over what is read: {}", option, printable(name)))
+          .hint("name another file");
+}
 
 ResultPlace result_place(const std::string& name) {
   ResultPlace place;

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "cli/context.hpp"
+
 namespace thole::cli {
 
 struct ResultPlace {
@@ -18,6 +20,10 @@ struct ResultPlace {
 
 // Follows the links by hand: a rename would replace the first of them. Throws Error(unavailable) of what cannot be written to.
 ResultPlace result_place(const std::string& name);
+
+// Throws Error(usage) where a result would go into a file that is read for it, whatever its names: the machine's, or `input`
+// ("-" is stdin, "" none). Written anew, it would be lost.
+void refuse_input_as_result(Context& context, std::string_view option, const std::string& name, const std::string& input = "");
 
 // Before hours of work: throws what write_result() would, as far as it can be known. What lies there stays as it is.
 void try_result(const ResultPlace& place);

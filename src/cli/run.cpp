@@ -17,9 +17,11 @@ namespace thole::cli {
 namespace {
 
 // Before hours in line and at work. What lies there from an earlier run stays: who waits for the file must not find it empty.
-void try_status_file(const Context& context) {
+void try_status_file(Context& context) {
   const std::string& path = context.invocation.run.status_file;
-  if (!path.empty()) try_result(result_place(path));
+  if (path.empty()) return;
+  refuse_input_as_result(context, "--status-file", path);
+  try_result(result_place(path));
 }
 
 // The command's own status is worth more than this file.

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
+#include "cli/lost_input.hpp"
 #include "cli/overview.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/submit_wish.hpp"
@@ -144,6 +145,13 @@ class Copies {
   std::map<std::size_t, wire::CodeCopy> copies_;
 };
 
+void warn_of_lost_input(const Context& context) {
+  const SubmitOptions& options = context.invocation.queue.submit;
+  if (loses_input(std::vector{options.csv, options.lines, options.file}))
+    context.warn("what comes in here does not reach the job, whose stdin is empty; it can read a file: thole submit -- sh -c "
+                 "'COMMAND < FILE'");
+}
+
 // Of the first job that waits for what this runs inside.
 void tell_of_claim_around(Context& context, const app::Prepared& prepared, const app::Stored& stored) {
   const auto& inside = context.wire.settings().environment;
@@ -174,6 +182,7 @@ int submit(Context& context) {
   } catch (const Error& error) {
     throw_unwritten(error, stored);
   }
+  warn_of_lost_input(context);
   tell_of_claim_around(context, prepared, stored);
   if (!stored.surroundings.empty()) context.warn(stored.surroundings);
   if (!stored.caution.empty()) context.warn(stored.caution);

@@ -4,16 +4,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "base/fd.hpp"
+#include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/soft_limits.hpp"
 #include "base/text.hpp"
 #include "cli/job_file.hpp"
+#include "cli/lost_input.hpp"
 #include "cli/parse.hpp"
 #include "cli/queue_words.hpp"
 
@@ -55,15 +57,13 @@ bool is_on_path(const Context& context, const std::string& program) {
 
 // The script that a command runs, as named from `directory`: its first word, or the first after an interpreter's name.
 std::optional<std::string> script_of(const Context& context, std::vector<std::string>& command, const std::string& directory) {
-  static constexpr std::string_view interpreters[] = {"sh",      "bash", "dash",    "zsh",  "python",
-                                                      "python3", "perl", "Rscript", "julia"};
   const auto from_there = [&](const std::string& name) {
     return name.starts_with('/') || directory.empty() ? name : directory + "/" + name;
   };
   std::string& program = command.front();
   if (program.find('/') != std::string::npos)
     return is_file(from_there(program)) ? std::optional(from_there(program)) : std::nullopt;
-  if (std::find(std::begin(interpreters), std::end(interpreters), program) != std::end(interpreters)) {
+  if (plan::is_interpreter(program)) {
     if (command.size() < 2 || command[1].starts_with('-') || !is_file(from_there(command[1]))) return std::nullopt;
     return from_there(command[1]);
   }
@@ -97,7 +97,10 @@ std::vector<std::string> options_in(const Context& context, const std::string& s
       if (!read.words.empty())
         throw Error(ErrorCode::usage, fmt::format("\"{}\" is no option", printable(read.words.front(), 60)))
             .hint("#THOLE lines hold options only");
-      if (!read.queue.submit.file.empty()) throw Error(ErrorCode::usage, "--file belongs on the command line");
+      for (const std::string_view option : std::span(read.options).subspan(1))
+        if (!is_of_job(option))
+          throw Error(ErrorCode::usage, fmt::format("--{} is about one call of thole, not about the job", option))
+              .hint("say it on the command line");
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("{}:{}: {}", printable(script), directive.line, error.what())).hint(error.hint());
     }
@@ -118,8 +121,12 @@ std::string working_directory(const SubmitOptions& options) {
   const std::filesystem::path directory = options.directory.empty() ? std::filesystem::current_path(problem)
                                                                     : std::filesystem::absolute(options.directory, problem);
   if (problem) throw Error(ErrorCode::unavailable, "the working directory cannot be used").because(problem.value());
-  if (!std::filesystem::is_directory(directory, problem))
+  const bool there = std::filesystem::is_directory(directory, problem);
+  if (!there && (!problem || says_absent(problem.value())))
     throw Error(ErrorCode::usage, "no such directory").about(directory.string());
+  if (!there || ::access(directory.c_str(), X_OK) != 0)   // said now, and not when its turn comes
+    throw Error(ErrorCode::unavailable, "cannot enter the working directory").about(directory.string())
+        .because(there ? errno : problem.value());
   return directory.lexically_normal().string();
 }
 
@@ -190,7 +197,8 @@ std::vector<app::SubmitWish> submit_wishes(const Context& context) {
   if (!context.invocation.queue.submit.file.empty()) return from_file(context);
   if (context.invocation.words.empty())
     throw Error(ErrorCode::usage, "submit: COMMAND or --file missing")
-        .hint(fmt::format("such as: {}", find_verb("submit")->examples.front().line));
+        .hint(loses_input({}) ? "a script is not read from stdin: save it, and thole submit ./SCRIPT"
+                              : fmt::format("such as: {}", find_verb("submit")->examples.front().line));
   return {from_line(context)};
 }
 

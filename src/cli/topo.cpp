@@ -27,6 +27,7 @@ void check(const Invocation& invocation) {
 int topo(Context& context) {
   check(context.invocation);
   const TopoOptions& options = context.invocation.topo;
+  if (!options.svg.empty()) refuse_input_as_result(context, "--svg", options.svg);
   const app::Overview overview = look_over(context, wire::IfUnknown::tell);
   const std::string problem = context.wire.observer().topology_problem();
   if (!problem.empty()) context.warn("topology: " + printable(problem));

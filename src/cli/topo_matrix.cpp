@@ -1,4 +1,6 @@
 // The matrix of `nvidia-smi topo -m`: tabs between cells, a row for each GPU with its near CPUs and node, a row for each NIC.
+// Newer drivers have a last column, GPU NUMA ID, which stands behind an empty one: the node that a GPU's own memory is to the
+// host. Nothing that we read tells that number.
 #include "base/text.hpp"
 #include "cli/render.hpp"
 #include "cli/terminal.hpp"
@@ -37,13 +39,13 @@ std::string render_matrix(const model::Machine& machine, std::size_t columns) {
   const app::Joins joins(machine);
   std::string text;
   for (std::size_t i = 0; i < joins.size(); ++i) text += "\t" + device(machine, i);
-  text += "\tCPU Affinity\tNUMA Affinity\n";
+  text += "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n";
   for (std::size_t i = 0; i < joins.size(); ++i) {
     text += device(machine, i);
     for (std::size_t j = 0; j < joins.size(); ++j) text += "\t" + cell(joins, i, j);
     if (i < machine.gpus.size()) {
       const model::Gpu& gpu = machine.gpus[i];
-      text += fmt::format("\t{}\t{}", gpu.near_cpus.node ? gpu.near_cpus.node->to_string() : "N/A",
+      text += fmt::format("\t{}\t{}\t\tN/A", gpu.near_cpus.node ? gpu.near_cpus.node->to_string() : "N/A",
                           gpu.numa ? std::to_string(*gpu.numa) : "N/A");
     }
     text += "\n";

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/refusal.hpp"
+#include "base/shell_kind.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
+#include "plan/submission.hpp"
 #include "plan/turn.hpp"
 
 namespace thole::plan {
@@ -204,6 +206,13 @@ void Narrowing::by_name(const model::Snapshot& snapshot) {
   if (too_few()) refuse(fmt::format("--not leaves {}", count()));
 }
 
+// An engine's list is not the user's to lift.
+std::string cure_of(const Outer& outer) {
+  const std::string rule = "thole claims within what was allotted, never outside it";
+  if (outer.variables.empty() || !std::ranges::all_of(outer.variables, is_mask)) return rule;
+  return fmt::format("{}; if you set it yourself: {}", rule, unset_in(ShellKind::posix, outer.variables));
+}
+
 void Narrowing::by_outer(const Outer& outer) {
   const std::size_t before = count();
   keep([&](std::size_t i) { return i >= outer.visible.size() || outer.visible[i]; });
@@ -211,7 +220,7 @@ void Narrowing::by_outer(const Outer& outer) {
   if (too_few() || lost_of_gang)
     refuse(fmt::format("{} leaves {} of the {} that would do", outer.named_by.empty() ? "the outer allotment" : outer.named_by,
                        count(), before),
-           "thole claims within what was allotted, never outside it");
+           cure_of(outer));
 }
 
 // All of a partitioned GPU that --on names is taken, or nothing: never what is left of it.

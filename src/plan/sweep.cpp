@@ -153,7 +153,10 @@ GridVariable parse_grid(std::string_view text) {
       else variable.values.emplace_back(word);
     }
     if (rest.empty()) return variable;
-    rest.remove_prefix(1);  // the comma; nothing after it is an empty value
+    rest.remove_prefix(1);  // the comma; nothing before the next one is an empty value
+    if (rest.empty())       // "a=1,2," and "a=1, 2" are slips of the hand
+      refuse(text, "a comma at its end", fmt::format("without blanks: {0}=1,2; an empty value at the end is \"\": {0}=1,\"\"",
+                                                     variable.name));
   }
 }
 

@@ -176,8 +176,10 @@ constexpr ConfigKey key_rows[] = {
 // clang-format on
 
 // Variables thole itself gives to jobs, or reads elsewhere.
-constexpr std::string_view other_variables[] = {"THOLE_CLAIM",      "THOLE_GPUS", "THOLE_TASK",    "THOLE_JOB",
-                                                "THOLE_TASK_INDEX", "THOLE_RUN",  "THOLE_LIBRARY", "THOLE_PROGRAM"};
+constexpr std::string_view other_variables[] = {
+    "THOLE_CLAIM",      "THOLE_GPUS",     "THOLE_TASK",      "THOLE_JOB",      "THOLE_TASK_INDEX", "THOLE_RUN",
+    "THOLE_SUBMIT_DIR", "THOLE_JOB_NAME", "THOLE_JOB_STATE", "THOLE_JOB_DONE", "THOLE_JOB_TASKS",  "THOLE_LIBRARY",
+    "THOLE_PROGRAM",    "THOLE_MAIN_OF_POOL"};
 
 // A file that some heed and others pass over may name the directory of claims: one GPU would have two owners. Only what is no
 // file of this user's is passed over: that of who called sudo (HOME stays), or of whoever's home this is.
@@ -296,11 +298,7 @@ void apply_variable(Config& config, const std::string& name, const std::string& 
       values.push_back(value);
     key->set(config, values, name);
   } else if (std::find(std::begin(other_variables), std::end(other_variables), name) == std::end(other_variables)) {
-    std::vector<std::string> known;
-    for (const ConfigKey& k : keys)
-      if (!k.variable.empty()) known.emplace_back(k.variable);
-    if (auto near = nearest(name, known))
-      config.cautions.push_back(fmt::format("{} means nothing; did you mean {}?", printable(name, 60), *near));
+    config.unknown.push_back(name);
   }
 }
 

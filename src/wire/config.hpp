@@ -21,7 +21,8 @@ struct Config {
   std::string ids;                    // "auto", "uuid", "index"
   std::vector<std::string> files;     // those that were found and read
   std::vector<Error> mistakes;        // files and variables left out (OnMistake::leave_out)
-  std::vector<std::string> cautions;  // "THOLE_MASHINE is not known; did you mean THOLE_MACHINE?", for doctor
+  std::vector<std::string> cautions;  // of files that are not heeded, for doctor
+  std::vector<std::string> unknown;   // THOLE_… variables that mean nothing: "THOLE_MASHINE"
 };
 
 // One thing that can be configured; the table of them is in config.cpp.

@@ -2,6 +2,8 @@
 
 #include <grp.h>
 
+#include <limits>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "host/claims/init.hpp"
@@ -33,6 +35,16 @@ void keep(const std::string& group, InitReport& report) {
 
 }  // namespace
 
+// groupadd takes no number for a name.
+std::string cure_of_unknown(const std::string& name) {
+  const auto number = parse_u64(name);
+  if (!number) return fmt::format("sudo groupadd {}", shell_quote(printable(name, 60)));
+  if (*number <= std::numeric_limits<gid_t>::max())
+    if (const std::string there = group_name(static_cast<gid_t>(*number)); there != std::to_string(*number))
+      return fmt::format("a group is named, not numbered: --group {}", shell_quote(printable(there, 60)));
+  return fmt::format("a group is named, not numbered; one with this number: sudo groupadd -g {} NAME", *number);
+}
+
 gid_t group_id(const std::string& name) {
   group entry{}, *found = nullptr;
   std::vector<char> buffer(1 << 16);  // a group with many members
@@ -40,7 +52,7 @@ gid_t group_id(const std::string& name) {
   if (!found)
     throw Error(ErrorCode::usage, fmt::format("there is no group \"{}\"", printable(name, 60)))
         .because(failure)
-        .hint(fmt::format("sudo groupadd {}", shell_quote(printable(name, 60))));
+        .hint(cure_of_unknown(name));
   return entry.gr_gid;
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/made.hpp"
+#include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "host/clock/timer_alarm.hpp"
 #include "host/queue/local_door.hpp"
@@ -98,7 +99,7 @@ app::QueuePorts Queue::ports() {
             if (log && static_cast<std::size_t>(std::max<off_t>(::lseek(log.get(), 0, SEEK_END), 0)) > longest_runner_log &&
                 ::ftruncate(log.get(), 0) != 0)
               return;
-            write_all(log.get(), fmt::format("{} {}\n", format_iso(wire_.clock().wall()), printable(text, 2000)));
+            write_all(log.get(), fmt::format("{} {}\n", format_iso(wire_.clock().wall()), printable(in_one_line(text), 2000)));
           }};
 }
 

@@ -1,11 +1,11 @@
 #include "wire/survey.hpp"
 
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -16,6 +16,7 @@
 #include "host/own_directory.hpp"
 #include "host/path.hpp"
 #include "host/queue/queue_files.hpp"
+#include "host/room.hpp"
 #include "host/state_dir.hpp"
 #include "host/store/file_check.hpp"
 #include "host/store/queue_dir.hpp"
@@ -31,7 +32,10 @@ model::Surroundings survey(const Settings& settings, const std::string& state_di
 
 namespace {
 
-constexpr unsigned long long a_page = 4096;    // the list of a claim's GPUs; what else it has there can be wanting
+using host::Whose;
+
+constexpr std::uint64_t a_page = 4096;         // the list of a claim's GPUs; what else it has there can be wanting
+constexpr std::uint64_t change_of_queue = 64 << 10;
 
 bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
@@ -43,13 +47,11 @@ void note(app::Directory& directory, const Error& error) {
 }
 
 // Is there room at this place, on whose file system `directory` lies?
-void check_room(app::Directory& directory, const std::string& place, unsigned long long least) {
-  struct statvfs space;
-  if (::statvfs(place.c_str(), &space) != 0) return;
-  if (space.f_blocks != 0 && space.f_bavail * space.f_frsize < least) {
+void check_room(app::Directory& directory, const std::string& place, std::uint64_t least, Whose whose = Whose::ours) {
+  if (host::lacks_bytes(place, least, whose)) {
     directory.problem = fmt::format("the disk is full: {}", directory.path);
     directory.fix = "free some space there";
-  } else if (space.f_files != 0 && space.f_favail == 0) {
+  } else if (host::lacks_files(place)) {
     directory.problem = fmt::format("no more files can be made: {}", directory.path);
     directory.fix = "delete files on that file system (df -i)";
   }
@@ -76,7 +78,7 @@ void check_writable(app::Directory& queue) {
     queue.problem = fmt::format("cannot be written: {}: {}", queue.path, std::strerror(errno));
     queue.fix = "make it writable, or name another: --queue-dir";
   } else {
-    check_room(queue, queue.path, 64 << 10);
+    check_room(queue, queue.path, change_of_queue);
   }
 }
 
@@ -98,7 +100,7 @@ void check_first_claim(app::Directories& all, Wire& wire) {
   const std::string there = nearest_there(all.claims.path);
   if (there.empty()) return;
   if (!wire.settings().state_dir.empty()) check_makeable(all.claims, there, "", "name another: THOLE_STATE_DIR, state_dir");
-  if (all.claims.problem.empty()) check_room(all.claims, there, a_page);
+  if (all.claims.problem.empty()) check_room(all.claims, there, a_page, Whose::everybodys);
 }
 
 }  // namespace
@@ -143,6 +145,8 @@ app::Directories directories(Wire& wire) {
       for (const Error& error : host::QueueFiles(queue.path).troubles()) note(all.queue_files.emplace_back(), error);
     all.logs = queue.path + "/logs";
     all.queue_cautions = queue.cautions;
+    if (all.queue.there && all.queue.problem.empty() && host::lacks_bytes(queue.path, change_of_queue, Whose::everybodys))
+      all.queue_cautions.push_back("its disk is full for everybody but root, who writes into what is reserved for him");
     all.other_queues = host::other_queues(places);
   } catch (const Error& error) {
     note(all.queue, error);

@@ -142,10 +142,13 @@ host::StateLocation Wire::state_location() {
   return host::StateLocation::personal(places_.personal(), machine_name());
 }
 
-std::string Wire::machine_name() {
+std::string Wire::machine_file() {
+  if (settings_.machine.empty()) return "";
   observer();
-  return places_.machine_name(parts_->file->path());
+  return parts_->file->path();
 }
+
+std::string Wire::machine_name() { return places_.machine_name(machine_file()); }
 
 host::ClaimStoreOptions Wire::store_options() {
   host::ClaimStoreOptions options;

@@ -65,6 +65,8 @@ class Wire {
 
   const Places& places() const { return places_; }
 
+  std::string machine_file();      // of a simulated machine; "" for a shorthand and for this machine
+
   // Where the claims of this machine are kept.
   host::StateLocation state_location();
 

@@ -54,6 +54,26 @@ def test_a_directory_that_was_named_is_the_one_that_will_be_made(thole, tmp_path
     assert f"thefirstclaimmakes{tmp_path / 'new'}" in shown
 
 
+def configuration(thole, **variables):
+    told = json.loads(thole("doctor", "--json", **variables).stdout)["checks"]
+    return [check["text"] for check in told if check["name"] == "configuration"]
+
+
+@pytest.mark.parametrize("variable, meant", [
+    ("THOLE_TIME", "--time"), ("THOLE_MEMORY", "--memory"), ("THOLE_GPU", "--gpus"), ("THOLE_SHARE_WITH", "--share-with"),
+    ("THOLE_QUIET", "--quiet"), ("THOLE_MASHINE", "THOLE_MACHINE"), ("THOLE_WAITS", "THOLE_WAIT")])
+def test_a_variable_that_looks_like_a_setting_and_is_none_is_named(thole, variable, meant):
+    [text] = configuration(thole, **{variable: "1"})
+    assert variable in text and "means nothing" in text and meant in text
+    assert variable not in thole("run", "true", **{variable: "1"}).stderr
+
+
+def test_variables_that_thole_gives_or_nobody_would_take_for_a_setting_are_not(thole):
+    [text] = configuration(thole, THOLE_CLAIM="x", THOLE_GPUS="[]", THOLE_SUBMIT_DIR="/x", THOLE_JOB="1",
+                           THOLE_JOB_STATE="done", THOLE_JOB_NAME="x", THOLE_QUESTIONNAIRE="1")
+    assert "means nothing" not in text
+
+
 def test_a_broken_configuration_is_a_finding(thole, tmp_path):
     (tmp_path / "thole").mkdir()
     (tmp_path / "thole/config.toml").write_text('[request]\nwiat = "1h"\n')
@@ -145,6 +165,37 @@ def test_the_queue_of_an_earlier_host_name_is_told(thole, tmp_path):
     assert json.loads(thole("--queue-dir", str(earlier), "jobs", "--json").stdout)["jobs"], "the advice helps"
     assert str(earlier) in in_one_line(thole("doctor").stdout)
     assert json.loads(thole("doctor", "--json").stdout)["directories"]["other_queues"] == [str(earlier)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for whom a part of a disk is reserved")
+def test_root_is_told_what_others_meet_on_a_disk_of_which_only_his_reserve_is_left(thole, tmp_path):
+    disk, image = tmp_path / "disk", tmp_path / "image"
+    disk.mkdir()
+    script = """
+        truncate -s 16M "$IMAGE" && mkfs.ext4 -q -F -m 40 "$IMAGE" && mount -o loop "$IMAGE" "$DISK" || exit 99
+        "$THOLE" submit -q --hold true || exit 98
+        head -c 8M /dev/urandom > "$DISK/fill"
+        "$THOLE" doctor --json > "$DISK.reserve" || exit 97
+        "$THOLE" submit -q --hold true || exit 96
+        head -c 16M /dev/urandom > "$DISK/rest" 2> /dev/null
+        "$THOLE" doctor --json > "$DISK.full" && exec "$THOLE" wait --timeout 0
+    """
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "THOLE_MACHINE": "2xA100", "THOLE": THOLE, "DISK": str(disk),
+                   "IMAGE": str(image), "THOLE_PERSONAL_DIR": str(tmp_path / "own"), "THOLE_STATE_DIR": str(disk / "state"),
+                   "THOLE_QUEUE_DIR": str(disk / "queue")}
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    if "unshare" in done.stderr or done.returncode == 99:
+        pytest.skip(f"cannot mount a disk with a reserve here: {done.stderr}")
+    assert done.returncode == 124 and f"disk full: {disk}/queue" in done.stderr, (done.returncode, done.stderr)
+
+    def told(when, name):
+        checks = json.loads((tmp_path / f"disk.{when}").read_text())["checks"]
+        return [(check["result"], check["text"]) for check in checks if check["name"] == name and check["result"] != "ok"]
+    assert told("reserve", "queue directory") == [
+        ("warning", "its disk is full for everybody but root, who writes into what is reserved for him")]
+    assert told("reserve", "state directory") == [
+        ("problem", f"the first claim cannot make it: the disk is full: {disk}/state")]   # others' first claim cannot
+    assert told("full", "queue directory") == [("problem", f"the disk is full: {disk}/queue")]
 
 
 @pytest.mark.parametrize("variable, named", [("THOLE_STATE_DIR", "state"), ("THOLE_PERSONAL_DIR", "")])

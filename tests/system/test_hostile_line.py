@@ -1,6 +1,7 @@
 # ctest: timeout 900
 """What users who mean harm can do to the line, with forged tickets, frozen waiters and kept locks: they cost order for a
 bounded time, never that somebody starts; and who keeps a lock is named."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -104,13 +105,28 @@ def serves(lab, *words):
     assert done.returncode == 0 and done.stdout == "served\n", done.stdout + done.stderr
 
 
+@contextlib.contextmanager
+def kept_by(lab, user):
+    """A line at which something can be forged: this user has one unit of all."""
+    lab.init()
+    holder = lab.hold(user, gpus=1)
+    yield
+    end(holder)
+
+
+@contextlib.contextmanager
+def forging(lab, code, argument):
+    mallory = lab.start_python("mallory", code, str(argument))
+    yield
+    end(mallory)
+
+
 @pytest.mark.parametrize("lab", ["plain", "hidepid runtime"], indirect=True)
 @pytest.mark.parametrize("count", [1, 2, 20, 1000])
 def test_any_number_of_forged_tickets_costs_one_grace(lab: Lab, count):
     lab.init()
-    forged = lab.start_python("mallory", FORGED, str(count))
-    serves(lab)
-    end(forged)
+    with forging(lab, FORGED, count):
+        serves(lab)
 
 
 # A ticket for all units in another's name, whose FIFO's lock no process has: it is on its way in a socket.
@@ -147,14 +163,10 @@ with open(D + "queue", "r+b", buffering=0) as file:
 @pytest.mark.parametrize("lab", ["plain", "hidepid container"], indirect=True)
 def test_a_wide_ticket_in_anothers_name_that_can_never_start_keeps_nobody_waiting(lab: Lab):
     """No grace ends where it could not start: only that its user does not say it himself."""
-    lab.init()
-    holder = lab.hold("alice", gpus=1)
-    ghost = lab.start_python("mallory", GHOST, str(USERS["alice"]))
-    serves(lab)
-    assert lab.thole("bob", "run", "-g", "1", "--no-wait", "--", "true").returncode == 0
-    assert [waiter["user"][:1] for waiter in lab.waiters()] == ["?"]
-    end(ghost)
-    end(holder)
+    with kept_by(lab, "alice"), forging(lab, GHOST, USERS["alice"]):
+        serves(lab)
+        assert lab.thole("bob", "run", "-g", "1", "--no-wait", "--", "true").returncode == 0
+        assert [waiter["user"][:1] for waiter in lab.waiters()] == ["?"]
 
 
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)
@@ -177,16 +189,13 @@ def test_init_and_files_of_strangers_leave_what_waiters_say(lab: Lab):
 
 @pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
 def test_what_somebody_writes_over_a_waiters_ticket_keeps_nobody_waiting(lab: Lab):
-    lab.init()
-    holder = lab.hold("bob", gpus=1)
-    waiter = lab.start("bob", lab.program, "run", "--on", "0", "--", "true")   # bob's own; the first that is free is GPU 0
-    eventually(lambda: len(lab.waiters()) == 1, "bob waits")
-    mallory = lab.start_python("mallory", WIDENING, str(lab.waiters()[0]["pid"] or supervisor_of(waiter)))
-    eventually(lambda: lab.waiters() and lab.waiters()[0]["wants"]["gpus"] == 4, "it is altered")
-    serves(lab)
-    end(mallory)
-    eventually(lambda: lab.waiters()[0]["wants"]["gpus"] == 1, "he says it again")
-    end(holder)
+    with kept_by(lab, "bob"):
+        waiter = lab.start("bob", lab.program, "run", "--on", "0", "--", "true")   # bob's own; the first that is free is GPU 0
+        eventually(lambda: len(lab.waiters()) == 1, "bob waits")
+        with forging(lab, WIDENING, lab.waiters()[0]["pid"] or supervisor_of(waiter)):
+            eventually(lambda: lab.waiters() and lab.waiters()[0]["wants"]["gpus"] == 4, "it is altered")
+            serves(lab)
+        eventually(lambda: lab.waiters()[0]["wants"]["gpus"] == 1, "he says it again")
     assert waiter.wait() == 0
 
 
@@ -195,10 +204,8 @@ def test_what_somebody_writes_over_a_waiters_ticket_keeps_nobody_waiting(lab: La
                          ids=["earlier pulses", "largest number", "claims", "acks"])
 def test_nor_do_pulses(lab: Lab, attack):
     lab.init()
-    code, argument = attack
-    mallory = lab.start_python("mallory", code, argument)
-    serves(lab)
-    end(mallory)
+    with forging(lab, *attack):
+        serves(lab)
 
 
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)

@@ -1,6 +1,8 @@
 """What people type by mistake, and what they see before it costs them a night."""
+import grp
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -17,6 +19,28 @@ def env(tmp_path):
 
 def thole(env, *words, **more):
     return subprocess.run([THOLE, *words], capture_output=True, text=True, env=env, timeout=120, **more)
+
+
+@pytest.mark.parametrize("words", [["22:00"], ["5", "22:00"], ["5f2c19d0a4e8b731", "08:30"]], ids=" ".join)
+def test_extend_takes_a_time_from_now(env, words):
+    done = thole(env, "extend", *words)
+    assert done.returncode == 64 and "expected a time from now" in done.stderr and words[-1] in done.stderr
+    assert re.search(f"^  thole extend {' '.join([*words[:-1], ''])}(\\d+[hm])+$", done.stderr, re.MULTILINE), done.stderr
+
+
+@pytest.mark.parametrize("words, hint", [(["2h", "5f2c19d0a4e8b731"], "thole extend 5f2c19d0a4e8b731 2h"),
+                                         (["2h", "3:1"], "thole extend 3:1 2h"), (["4:00:00"], "extend 4h")])
+def test_extend_has_the_claim_first_and_no_time_of_slurm(env, words, hint):
+    done = thole(env, "extend", *words)
+    assert done.returncode == 64 and hint in done.stderr
+
+
+@pytest.mark.parametrize("group, hint", [("33009", "sudo groupadd -g 33009 NAME"), ("99999999999999", "not numbered"),
+                                         (str(grp.getgrgid(0).gr_gid), f"--group {grp.getgrgid(0).gr_name}"),
+                                         ("no-such-group", "sudo groupadd no-such-group")])
+def test_a_group_is_named_and_not_numbered(env, group, hint):
+    done = thole(env, "init", "--group", group)
+    assert done.returncode == 64 and hint in done.stderr
 
 
 def test_help_is_a_word_too(env):
@@ -302,7 +326,8 @@ def test_too_few_gpus_in_a_shell_whose_claim_has_ended_name_the_variables_that_a
 
 def test_values_of_a_grid_with_blanks_between_are_told_from_a_missing_command(env):
     done = thole(env, "submit", "--grid", "seed=1,", "2", "echo", "{seed}")
-    assert done.returncode == 127 and "they stand without blanks: --grid seed=1,2" in done.stderr, done.stderr
+    assert done.returncode == 64 and "a comma at its end" in done.stderr, done.stderr
+    assert "without blanks: seed=1,2" in done.stderr, done.stderr
 
 
 def test_a_value_that_looks_like_a_range_is_told_as_one_value(env):

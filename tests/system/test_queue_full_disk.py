@@ -11,10 +11,10 @@ import subprocess
 import pytest
 
 from queue_inside import Queue
-from run_tools import eventually
+from run_tools import THOLE, Started, eventually
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
-MS_RDONLY, MS_REMOUNT = 1, 32
+MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -190,6 +190,33 @@ def test_of_a_disk_that_can_only_be_read_all_is_shown_and_nothing_changed(queue,
     assert f"job {cut}" in queue.call("why", "job", cut).stdout
     refused = queue.call("retry", job, check=False)
     assert refused.returncode == 69 and "Read-only file system" in refused.stderr, refused.stderr
+
+
+def test_who_can_only_read_the_disk_waits_and_follows_by_looking(queue, tmp_path):
+    """The same disk may be mounted twice: what is written by one way is seen by the other, which nobody can be told of."""
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    disk = os.fsencode(queue.directory.parent)
+    if (libc.mount(disk, os.fsencode(shown), None, MS_BIND, None) != 0
+            or libc.mount(None, os.fsencode(shown), None, MS_BIND | MS_REMOUNT | MS_RDONLY, None) != 0):
+        pytest.skip("cannot mount the disk a second time")
+    job = queue.submit("-g", "1", *shell("echo said; touch begun; until [ -e go ]; do sleep 0.02; done; exit 3"))
+    eventually(lambda: (tmp_path / "begun").exists(), "it runs")
+    environment = dict(queue.environment, THOLE_QUEUE_DIR=str(shown / "queue"))
+    assert queue.call("wait", job, "--timeout", "0", check=False, THOLE_QUEUE_DIR=str(shown / "queue")).returncode == 124
+    def start(*words):
+        return Started([THOLE, *map(str, words)], env=environment, cwd=tmp_path)
+
+    with start("wait", job) as waits, start("logs", "-f", job) as follows, start("jobs", "--watch") as watches:
+        follows.until("said")
+        while "running" not in watches.line():
+            pass
+        (tmp_path / "go").touch()
+        assert waits.wait() == 3 and follows.wait() == 0
+        while "failed" not in watches.line():
+            pass
+    assert queue.call("wait", job, check=False, THOLE_QUEUE_DIR=str(shown / "queue")).returncode == 3
+    libc.umount2(os.fsencode(shown), MNT_DETACH)
 
 
 def test_a_lane_whose_record_has_no_room_any_more_keeps_the_end_of_its_task(queue_on_ext4, tmp_path):

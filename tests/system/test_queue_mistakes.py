@@ -1,7 +1,13 @@
 """Bad input to the queue's commands: exit 64, the object and the fix named, and nothing submitted."""
+import os
+import pathlib
+import subprocess
+import tempfile
+
 import pytest
 
 from queue_tools import Queue
+from run_tools import THOLE
 
 
 @pytest.fixture
@@ -78,11 +84,15 @@ def test_a_mistake_in_a_directive_names_its_line(queue):
     for text, says in [("#!/bin/sh\n#THOLE --gpu 2\n", "x.sh:2: submit: unknown option"),
                        ("#!/bin/sh\n#THOLE true\n", 'x.sh:2: "true" is no option'),
                        ("#!/bin/sh\necho\n#THOLE -g 2\n", "x.sh:3: a #THOLE line after the first command"),
-                       ("#!/bin/sh\n#THOLE --name 'a\n", "x.sh:2: a quote is not closed")]:
+                       ("#!/bin/sh\n#THOLE --name 'a\n", "x.sh:2: a quote is not closed"),
+                       *((f"#!/bin/sh\n#THOLE -g 1\n#THOLE -g 2 {words}\n", f"x.sh:3: {words.split()[0]} is about one call")
+                         for words in ("--dry-run", "--help", "--version", "--json", "--quiet", "--verbose", "--no-color",
+                                       "--machine 2xA100", "--state-dir /x", "--queue-dir /x", "--file jobs.toml"))]:
         script.write_text(text)
         script.chmod(0o755)
         message = queue.refused("submit", "./x.sh")
         assert says in message, message
+    assert queue("jobs") == "no jobs\n"
 
 
 @pytest.mark.parametrize("verb", ["jobs", "logs", "wait", "cancel", "retry", "hold", "resume", "pause", "continue"])
@@ -125,6 +135,28 @@ def test_an_edit_must_say_something_that_can_be(queue):
     assert "whole jobs" in queue.refused("edit", "1.0", "--priority", "1")
     message = queue.refused("edit", "1", "-t", "7")
     assert "minutes or hours?" in message and "7 seconds" not in message
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody whom modes bind")
+@pytest.mark.parametrize("words", [[], ["--directory", "."], ["--directory", "below"], ["--snapshot"]], ids=" ".join)
+def test_a_directory_that_cannot_be_entered_is_said_at_once(words):
+    with tempfile.TemporaryDirectory() as place:   # where another user comes to
+        os.chown(place, 65534, 65534)
+        closed = pathlib.Path(place) / "closed"
+        (closed / "below").mkdir(parents=True)
+        env = {**os.environ, "HOME": place, "THOLE_MACHINE": "2xA100", "THOLE_STATE_DIR": f"{place}/state",
+               "THOLE_QUEUE_DIR": f"{place}/queue"}
+        become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+        submit = ["sh", "-c", 'cd closed && chmod 000 . && exec "$@"', "sh", *become, THOLE, "submit", *words, "true"]
+        done = subprocess.run(submit, cwd=place, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+        assert done.returncode == 69 and "closed" in done.stderr and "Permission denied" in done.stderr, done
+        assert not (pathlib.Path(place) / "queue/queue.db").exists()
+
+
+def test_a_directory_that_is_gone_is_said_at_once(queue):
+    done = subprocess.run(["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh", THOLE, "submit", "true"],
+                          cwd=queue.work, env=queue.env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert done.returncode == 69 and "working directory cannot be used" in done.stderr
 
 
 def test_a_state_that_is_another_one_to_us(queue):

@@ -1,5 +1,6 @@
 """A job whose GPUs cannot be had at all is asked for again later: what is said of it until then."""
 import json
+import pathlib
 import re
 
 import pytest
@@ -25,4 +26,16 @@ def test_a_job_of_a_sick_gpu_does_not_start_next(queue):
     assert "asked for again in" in queue("jobs", job)
     assert "asked for again in" in queue("why", "job", job)
     assert "asked for again in" in queue.run("logs", job).stderr
+    queue("cancel", job)
+
+
+def test_what_is_wanting_stands_in_one_readable_line(queue):
+    job = queue.submit("--hold", "--model", "A100", "true")
+    machine = pathlib.Path(queue.machine)
+    machine.write_text(machine.read_text().replace("A100", "H200"))
+    queue("resume", job)
+    said = f"job {job}: no GPU that would do is of this model: A100; here: NVIDIA H200-SXM4-80GB\n"
+    log = queue.directory / "runner.log"
+    eventually(lambda: log.exists() and said in log.read_text(), lambda: log.read_text())
+    assert "\\x0a" not in log.read_text()
     queue("cancel", job)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from queue_inside import Queue, queue  # noqa: F401 (queue: a fixture)
-from run_tools import eventually, gone, is_locked, open_gate, state_of
+from run_tools import THOLE, Started, eventually, gone, is_locked, open_gate, state_of
 
 
 def shell(text):
@@ -329,6 +329,25 @@ def test_a_lost_task_runs_again_only_where_that_was_asked_for(queue, tmp_path):
     queue.kill(queue.lanes())
     queue.kill(tried)
     assert only_task(queue, job)[:2] == ("done", 0)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize("tasks", [[], ["--array", "0-1%1"]], ids=["alone", "of an array"])
+def test_who_follows_a_task_that_is_lost_and_runs_again_sees_each_run_once(queue, late, tasks):
+    script = "echo x >> tries; tries=$(wc -l < tries); echo try $tries; test $tries = 1 && exec sleep 600; true"
+    job = queue.submit("-g", "1", "--retry", "1,lost", *tasks, *shell(script))
+    tried = queue.until_asleep()
+    with Started([THOLE, "logs", "-f", f"{job}.0"], env=queue.environment, cwd=queue.folder) as follower:
+        follower.until("try 1")
+        if late:
+            follower.kill(signal.SIGSTOP)
+        queue.kill(queue.lanes())
+        queue.kill(tried)
+        queue.until_ended(job)
+        follower.kill(signal.SIGCONT)
+        shown = follower.process.stdout.read().decode()
+        assert follower.wait() == 0
+    assert len([line for line in shown.splitlines() if line.startswith("try")]) == 1, shown
 
 
 def test_cancel_reaches_a_task_whose_lane_was_killed(queue, tmp_path):

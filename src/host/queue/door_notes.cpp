@@ -1,12 +1,12 @@
 // What lies in the queue's directory for whoever only looks: what lanes and the runner have noted there.
 #include <fcntl.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/stream.hpp"
 #include "host/queue/local_door.hpp"
+#include "host/room.hpp"
 #include "model/boot.hpp"
 #include "model/lane_record.hpp"
 
@@ -42,15 +42,13 @@ std::string LocalDoor::last_said() const {
   return read_all(log.get(), 2 * static_cast<std::size_t>(log_tail)).value_or("");
 }
 
-// Root has the room that is reserved for him. Without an inode to be had no first lane can be made; one that is there is used
+// Without an inode to be had no first lane can be made; one that is there is used
 // again.
 std::string LocalDoor::full_disk() const {
-  struct statvfs space {};
-  if (::statvfs(files_.directory().c_str(), &space) != 0) return "";
-  const bool is_root = ::geteuid() == 0;
-  const bool no_room = space.f_blocks > 0 && (is_root ? space.f_bfree : space.f_bavail) * space.f_frsize < least_room;
-  const bool no_file = space.f_files > 0 && (is_root ? space.f_ffree : space.f_favail) == 0 && files_.lanes().empty();
-  return no_room || no_file ? files_.directory() : "";
+  const std::string& directory = files_.directory();
+  const bool no_room = lacks_bytes(directory, least_room, Whose::ours);
+  const bool no_file = lacks_files(directory) && files_.lanes().empty();
+  return no_room || no_file ? directory : "";
 }
 
 }  // namespace thole::host

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/standard.hpp"
 #include "base/text.hpp"
 
@@ -33,6 +34,8 @@ std::uint64_t LogText::present_end() const {
   const std::uint64_t size = ::fstat(file_.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
   return end_ ? std::min(*end_, size) : size;
 }
+
+bool LogText::is_in(const std::string& path) const { return path == path_ && is_at(path_, file_.get()); }
 
 std::string LogText::next() {
   const std::uint64_t end = present_end();

@@ -1,6 +1,7 @@
 // Reads the text of one run of a task out of its log file, also while it grows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,21 @@ class LogText {
 
   // From here on it is known how long it is.
   void ends_after(std::uint64_t length) { end_ = start_ + length; }
+  bool has_end() const { return end_.has_value(); }
+
+  // Nobody writes any more to it, and nobody has told how long it is.
+  void ends_with_what_is_there() { end_ = present_end(); }
+
+  // Another text begins there: what was read beyond is not of this one.
+  void ends_at(std::uint64_t position) { end_ = std::min(end_.value_or(position), position); }
+
+  // A run behind another one in the same file: what was read of it as the other's is not shown again.
+  bool is_in(const std::string& path) const;
+  const std::string& path() const { return path_; }
+  std::uint64_t start() const { return start_; }
+  std::uint64_t position() const { return at_; }
+  void skip_to(std::uint64_t position) { at_ = std::max(at_, position); }
+  void go_back_to(std::uint64_t position) { at_ = position; }
 
   // Goes to where the last so many lines of what is there begin.
   void skip_to_last(std::uint64_t lines);

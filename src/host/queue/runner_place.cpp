@@ -28,7 +28,7 @@ std::optional<bool> lead_to_one(const std::string& ours, const std::string& thei
   struct stat a {}, b {};
   if (::stat(ours.c_str(), &a) != 0) return std::nullopt;
   if (::stat(theirs.c_str(), &b) != 0) return says_absent(errno) ? std::optional(false) : std::nullopt;
-  return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+  return is_one_file(a, b);
 }
 
 // Nothing: that cannot be told, as from a user namespace, or where /proc hides the process.

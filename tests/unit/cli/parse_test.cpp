@@ -159,6 +159,14 @@ TEST(Parse, FractionsOfSecondsAreTakenWhereverATimeIs) {
   EXPECT_THAT(thole::test::said([] { parse_line("run --time 1.5 true"); }), HasSubstr("seconds, minutes or hours?"));
 }
 
+TEST(Parse, ALimitThatIsRoundedUpIsTold) {
+  EXPECT_THAT(parse_line("run --time 200ms true").remarks, ElementsAre("--time 200ms: 1s, for it counts whole seconds"));
+  EXPECT_THAT(parse_line("map --timeout 1.5s true").remarks, ElementsAre("--timeout 1.5s: 2s, for it counts whole seconds"));
+  EXPECT_THAT(parse_line("submit --patience 0.2s true").remarks, ElementsAre(HasSubstr("--patience 0.2s: 1s")));
+  for (const char* line : {"run --time 2s true", "run --time 1h30m true", "run --wait 0.2s true", "wait --timeout 0.2s"})
+    EXPECT_THAT(parse_line(line).remarks, IsEmpty()) << line;
+}
+
 TEST(Parse, NonsenseIsNoTimeAnywhere) {
   for (const char* option : {"run --wait=", "run --time=", "wait --timeout=", "submit --patience=", "submit --retry-pause="})
     for (const char* time : {"0.3.1s", "-0.3s", "0,3s", "1ms1s", "s"})

@@ -131,12 +131,22 @@ TEST(Eligible, RefusalsSayWhatThereIs) {
             {.gpus = 3},
             {{"CUDA_VISIBLE_DEVICES", "0,1"}},
             "usage: 3 GPUs asked for; CUDA_VISIBLE_DEVICES leaves 2 of the 8 that would do\n  thole claims within what was "
+            "allotted, never outside it; if you set it yourself: unset CUDA_VISIBLE_DEVICES"},
+           {&eight,
+            {.gpus = 1},
+            {{"CUDA_VISIBLE_DEVICES", ""}},
+            "usage: 1 GPU asked for; CUDA_VISIBLE_DEVICES leaves 0 of the 8 that would do\n  thole claims within what was "
+            "allotted, never outside it; if you set it yourself: unset CUDA_VISIBLE_DEVICES"},
+           {&eight,
+            {.gpus = 3},
+            {{"SLURM_JOB_GPUS", "0,1"}},
+            "usage: 3 GPUs asked for; SLURM_JOB_GPUS leaves 2 of the 8 that would do\n  thole claims within what was "
             "allotted, never outside it"},
            {&parts,
             {.gpus = 1, .on = {"2"}},
             {{"CUDA_VISIBLE_DEVICES", "MIG-ccccccc1-0"}},
             "usage: 1 GPU asked for; CUDA_VISIBLE_DEVICES leaves 1 of the 2 that would do\n  thole claims within what was "
-            "allotted, never outside it"},
+            "allotted, never outside it; if you set it yourself: unset CUDA_VISIBLE_DEVICES"},
            {&eight,
             {.gpus = 1, .model = "H100"},
             {},

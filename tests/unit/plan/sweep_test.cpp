@@ -34,6 +34,7 @@ TEST(Grid, WordsAndRangesAreValues) {
                                          {"file=../data,a..b", "../data|a..b"},
                                          {"text=\"a,b\",\"say \"\"hi\"\"\"", "a,b|say \"hi\""},
                                          {"flag=,--amp", "|--amp"},
+                                         {"flag=--amp,\"\"", "--amp|"},
                                          {"model.depth=1", "1"},
                                          {"x=a=b", "a=b"}})
     EXPECT_EQ(values_of(c.word), c.values) << c.word;
@@ -54,6 +55,9 @@ TEST(Grid, MistakesQuoteTheWordAndNameTheFix) {
                                          {"2lr=1", "no name of a variable"},
                                          {"l r=1", "no name of a variable"},
                                          {"lr=", "lr has no values"},
+                                         {"lr=1,2,", "a comma at its end"},
+                                         {"seed=0..4,", "a comma at its end"},
+                                         {"t=\"a\",", "a comma at its end"},
                                          {"lr=0.1..0.5", "a range counts whole numbers"},
                                          {"n=0..10..0", "the step of a range"},
                                          {"n=1..x", "1..x"},  // no number: a word

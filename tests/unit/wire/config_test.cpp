@@ -164,9 +164,10 @@ TEST_F(ConfigFile, WhatIsNoTomlIsAnErrorWithItsLine) {
   EXPECT_THAT(mistake_in("machine = \"x\"\n[request\n"), HasSubstr("bad.toml:2:"));
 }
 
-TEST_F(ConfigFile, AVariableWithASlipIsACaution) {
-  EXPECT_THAT(read_config({{"THOLE_MASHINE", "x"}}, {}).cautions, ElementsAre(HasSubstr("did you mean THOLE_MACHINE?")));
-  EXPECT_THAT(read_config({{"THOLE_CLAIM", "x"}, {"THOLE_GPUS", "[]"}}, {}).cautions, IsEmpty());
+TEST_F(ConfigFile, AVariableThatMeansNothingIsNamed) {
+  EXPECT_THAT(read_config({{"THOLE_MASHINE", "x"}, {"THOLE_TIME", ""}}, {}).unknown,
+              ElementsAre("THOLE_MASHINE", "THOLE_TIME"));
+  EXPECT_THAT(read_config({{"THOLE_CLAIM", "x"}, {"THOLE_GPUS", "[]"}, {"THOLE_SUBMIT_DIR", "/x"}}, {}).unknown, IsEmpty());
 }
 
 TEST(ConfigFiles, FollowTheXdgRules) {

@@ -1,0 +1,42 @@
+// How this works. A loop (`while read x; do thole submit …; done < list`), a script or cron leaves its own stdin to what it
+// runs: there the list stands on ours, and nothing is lost. What was meant for this command (`data | thole submit …`, `< data`)
+// the process above us does not have as its own.
+#include "cli/lost_input.hpp"
+
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/same_file.hpp"
+#include "base/text.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+bool has_something(const struct stat& input) {
+  if (S_ISREG(input.st_mode)) return ::lseek(STDIN_FILENO, 0, SEEK_CUR) < input.st_size;
+  int waiting = 0;
+  return S_ISFIFO(input.st_mode) && ::ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
+}
+
+// False also where that cannot be seen: another user's process (sshd, cron).
+bool is_ours_alone(const struct stat& input) {
+  struct stat above {};
+  return ::stat(fmt::format("/proc/{}/fd/0", ::getppid()).c_str(), &above) == 0 && !is_one_file(input, above);
+}
+
+}  // namespace
+
+bool loses_input(std::span<const std::string> files) {
+  struct stat input {};
+  if (::fstat(STDIN_FILENO, &input) != 0 || !has_something(input) || !is_ours_alone(input)) return false;
+  return std::ranges::none_of(files, [&](const std::string& path) {
+    struct stat there {};
+    return path == "-" || (::stat(path.c_str(), &there) == 0 && is_one_file(there, input));
+  });
+}
+
+}  // namespace thole::cli

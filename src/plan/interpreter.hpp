@@ -1,0 +1,17 @@
+// Commands that are an interpreter's: where their script is, and whether they name one at all.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace thole::plan {
+
+// "bash", "python3.11": by its last name, wherever it lies.
+bool is_interpreter(std::string_view program);
+
+// Whether it would read its script from the standard input, which is empty for a job. An option's value may be a script, so
+// only what cannot mean anything else counts.
+bool awaits_script(std::span<const std::string> command);
+
+}  // namespace thole::plan
