@@ -121,6 +121,7 @@ struct LaneRecord {
   std::uint64_t number;                      // drawn at random
   std::uint32_t number_seal;                 // number_seal()
   std::uint32_t calls_seal;                  // calls_seal()
+  std::atomic<std::int32_t> passed_over;     // by the lane, as it stands in line: its pid while others need not wait for it
 };
 
 inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
@@ -181,6 +182,11 @@ inline std::uint64_t number_of(const LaneRecord& record) {
 // change, to the same moment; whoever puts an older one back into its place (`cp -a`, `rsync --inplace`, `tar`) sets the first
 // one back, and nobody can set the other. A lane of an earlier build writes it through memory, which sets none on some disks.
 inline std::uint32_t calls_seal(const LaneRecord& record) { return sealed(number_seal(record), 1); }
+
+// A lane of an earlier build leaves what one before it has noted there.
+inline bool is_passed_over(const LaneRecord& record) {
+  return record.claimed.load() == 0 && record.pid != 0 && record.passed_over.load() == record.pid;
+}
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"
 
