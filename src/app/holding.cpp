@@ -185,6 +185,17 @@ std::vector<KeptClaim> mine_first(std::vector<KeptClaim> found, uid_t me) {
       .hint(unset_claim_in(search.shell) + ", or name another claim; " + others);
 }
 
+// Also to root: the directories inside are found by their owner alone, and root ends no claim of another's without naming it.
+[[noreturn]] void refuse_anothers(const std::string& path, const KeptClaim& claim, const ClaimSearch& search, bool to_end) {
+  const std::string owner = printable(search.user_name(claim.uid), 32);
+  const bool inside = path.find('/') != std::string::npos;
+  std::string hint = inside ? "only its owner can name what is claimed inside it"
+                            : fmt::format("only {} can release, extend or enter it", claim.uid == 0 ? owner : owner + " and root");
+  if (search.uid == 0 && to_end)
+    hint = fmt::format("{}to end {}: thole release {}", inside ? hint + "; " : "", inside ? "all of it" : "it", claim.id);
+  throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(path, 60)).hint(hint);
+}
+
 // A claim within claims, followed from the machine's store inwards. It is never the one around it that is meant.
 KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_here) {
   std::optional<OuterClaim> around;
@@ -203,9 +214,7 @@ KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_he
       throw Error(ErrorCode::usage, fmt::format("no such claim inside claim {}", outer->id))
           .about(printable(path, 60)).hint((all.empty() ? "there are none inside it" : list(all, search)) + to_end_all);
     claim = only_one(std::move(found), path, search, all);
-    if (claim.uid != search.uid)   // also for root: the directories inside are found by their owner alone
-      throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, printable(search.user_name(claim.uid), 32)))
-          .about(printable(path, 60)).hint("only its owner can name what is claimed inside it");
+    if (claim.uid != search.uid) refuse_anothers(path, claim, search, search.to_release || is_here);
     if (part.data() + part.size() != path.data() + path.size())
       around = OuterClaim{claim.id, claim.keys, store->within(last_part(claim.id)), claim.inner_store};
   }
@@ -393,6 +402,7 @@ model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& eve
   model::Json claim;
   port::HoldSpec spec;
   spec.process = wanted.process;
+  spec.for_shell = wanted.for_shell;
   spec.tell = [&](const std::string& message) { tell(claim = model::Json::from_cbor(message)); };
   std::shared_ptr<port::ClaimStore> inner;
   ports.control.hold(spec, [&](const port::HoldCaller& caller) {

@@ -66,6 +66,7 @@ struct HoldRequest {
   model::Request request;
   plan::Ids ids = plan::Ids::automatic;
   std::optional<pid_t> process;        // ends with it
+  bool for_shell = false;              // what that process starts runs inside the claim
   std::string command;                 // recorded: "thole claim for shell 4711"
   std::map<std::string, std::string> carry;
   port::Placeholder* placeholder = nullptr;   // keeps the claimed GPUs looking used; null: they need not

@@ -17,14 +17,16 @@
 namespace thole::app {
 namespace {
 
-[[noreturn]] void refuse(const Site& site, const model::Holding& kept, std::size_t has, unsigned wanted,
+// `shell`: with which the claim ends; 0 where it is that of a command.
+[[noreturn]] void refuse(const Site& site, const model::Holding& kept, pid_t shell, std::size_t has, unsigned wanted,
                          const std::string& named) {
   const std::string claim = kept.id.empty() ? "a claim" : "claim " + printable(kept.id, 16);
-  std::string whose, hint = "use its GPUs as they are";
+  const std::string to_end = shell == 0 || kept.id.empty() ? "" : "; to end it: thole release " + printable(kept.id, 16);
+  std::string whose, hint = "use its GPUs as they are" + to_end;
   if (kept.uid != site.uid) {
     whose = fmt::format("{} of {}, and only its owner claims within it", claim,
                         kept.user.empty() ? "another user" : printable(kept.user, 32));
-    hint += "; to claim others beside them:\n" + unset_claim_in(site.shell);
+    if (!named.empty()) hint += "; to claim others beside them:\n" + unset_claim_in(site.shell);
   } else if (kept.id == named) {
     whose = claim + ", which was made outside of this user namespace, and is claimed within only from there";
     hint += ", or claim before the namespace is entered";
@@ -32,9 +34,10 @@ namespace {
     whose = claim + ", which THOLE_CLAIM does not name";
     if (!kept.id.empty())
       hint = fmt::format("to claim {}within it: export THOLE_CLAIM={}",
-                         has < wanted ? fmt::format("at most {} ", plural(has, "GPU")) : "", printable(kept.id, 16));
+                         has < wanted ? fmt::format("at most {} ", plural(has, "GPU")) : "", printable(kept.id, 16)) + to_end;
   }
-  throw Error(ErrorCode::unavailable, fmt::format("this runs inside {}: its GPUs are not free before this has ended", whose))
+  const std::string end = shell == 0 ? "this has ended" : fmt::format("shell {} has ended, or it is released", shell);
+  throw Error(ErrorCode::unavailable, fmt::format("this runs inside {}: its GPUs are not free before {}", whose, end))
       .hint(hint);
 }
 
@@ -53,7 +56,9 @@ void refuse_to_wait_for_oneself(const Site& site, const model::Request& request,
   const std::string named = inside.substr(0, inside.find('/'));
   const std::vector<model::Holding> holdings = site.store.holdings();
   const auto kept_unit = [&](const model::Holding& holding) {
-    return std::ranges::find(around, holding.key, &port::KeptAround::key);
+    return std::ranges::find_if(around, [&](const port::KeptAround& kept) {
+      return kept.key == holding.key && (kept.keeper == 0 || kept.keeper == holding.pid);
+    });
   };
   std::map<pid_t, std::set<std::string>> claims_of;
   for (const model::Holding& holding : holdings)
@@ -61,19 +66,22 @@ void refuse_to_wait_for_oneself(const Site& site, const model::Request& request,
   // Who started us may let go of a claim before we end, but not of one whose command we are.
   std::set<std::string> never;
   std::optional<model::Holding> first;
+  pid_t shell = 0;
   for (const model::Holding& holding : holdings) {
     const auto kept = kept_unit(holding);
     if (kept == around.end() || !keys.contains(holding.key)) continue;
     const bool is_ours = kept->launcher != 0 && claims_of[kept->launcher].size() == 1;
-    if (!kept->to_the_end && !is_ours && (named.empty() || holding.id != named)) continue;
+    if (!kept->to_the_end && kept->shell == 0 && !is_ours && (named.empty() || holding.id != named)) continue;
     never.insert(kept->key);
-    if (!first || (first->id != named && holding.id == named)) first = holding;
+    if (first && (first->id == named || holding.id != named)) continue;
+    first = holding;
+    shell = kept->shell;
   }
   if (first && keys.size() - never.size() < request.gpus) {
     std::set<std::string> its;
     for (const model::Holding& holding : holdings)
       if (holding.id == first->id && holding.uid == first->uid) its.insert(holding.key);
-    refuse(site, *first, its.size(), request.gpus, named);
+    refuse(site, *first, shell, its.size(), request.gpus, named);
   }
 }
 

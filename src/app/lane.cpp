@@ -133,6 +133,9 @@ bool Lane::claim(model::JobId first) {
   options.awaits_driver = false;                 // the runner starts lanes again, with growing pauses, and says why
   options.cancel = {seat_.mail.get()};
   options.caution = ports_.say;
+  options.waiting = [this](const Standing& standing) {
+    if (notes_.passed_over(standing.wait.passed_over)) carefully([&] { ports_.door.stir(); });   // who is to go past us
+  };
   while (seat_.record->yield.load() == 0) {
     try {
       acquired_ = acquire(site_, request, options);

@@ -44,6 +44,15 @@ void LaneNotes::job(model::JobId job) {
   job_behind_ = !put_job();
 }
 
+// What could not be written is written with the next look, which comes by itself.
+bool LaneNotes::passed_over(bool others_go_past) {
+  const std::int32_t noted = others_go_past ? own_->pid : 0, before = own_->passed_over.exchange(noted);
+  if (before == noted) return false;
+  if (put(own_->passed_over)) return true;
+  own_->passed_over.store(before);
+  return false;
+}
+
 bool LaneNotes::claimed() {
   const bool first = own_->claimed.exchange(1) == 0;
   if (first) job_behind_ = !put_job();

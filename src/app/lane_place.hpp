@@ -31,6 +31,7 @@ class LaneNotes {
   explicit LaneNotes(const port::SeenRecord& record);
 
   void job(model::JobId job);
+  bool passed_over(bool others_go_past);         // in the line; true when that is new
   bool claimed();                                // it has a task; true the first time
   // Taken, and not begun yet. False, with errno, where it could not be written: it must not begin.
   bool taken(const port::TakenTask& task, WallTime started);

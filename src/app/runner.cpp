@@ -354,6 +354,7 @@ void Runner::plan() {
     if (lane.of_another_file) continue;
     if (lane.state.leaving && lane.record && lane.record->yield.load() == 0) send_away(lane);
     if (lane.record) {
+      lane.state.passed_over = model::is_passed_over(*lane.record);
       const bool had_claim = std::exchange(lane.state.claimed, lane.record->claimed.load() != 0);
       lane.state.job = lane.record->job.load();
       if (lane.state.claimed && !had_claim) {

@@ -90,6 +90,7 @@ int claim(Context& context) {
   wanted.request = invocation.request;
   wanted.ids = context.ids();
   wanted.process = invocation.claim.shell ? std::optional<pid_t>(wire::calling_shell()) : invocation.claim.pid;
+  wanted.for_shell = invocation.claim.shell;
   const ShellKind shell = invocation.claim.shell ? wire::kind_of_shell(*wanted.process) : ShellKind::posix;
   if (invocation.claim.shell && ::isatty(STDOUT_FILENO))
     context.note(std::string("these lines are for the shell: ") +

@@ -123,6 +123,7 @@ struct LaneRecord {
   std::uint32_t calls_seal;                  // calls_seal()
   std::uint64_t mounting;                    // of the file system that this file is on; 0: not known
   std::uint32_t mounting_seal;               // mounting_seal()
+  std::atomic<std::int32_t> passed_over;     // by the lane, as it stands in line: its pid while others need not wait for it
 };
 
 inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
@@ -188,6 +189,11 @@ inline std::uint32_t calls_seal(const LaneRecord& record) { return sealed(number
 inline std::uint32_t mounting_seal(const LaneRecord& record) { return sealed(number_seal(record), record.mounting); }
 inline std::uint64_t mounting_of(const LaneRecord& record) {
   return record.mounting_seal == mounting_seal(record) ? record.mounting : 0;
+}
+
+// A lane of an earlier build leaves what one before it has noted there.
+inline bool is_passed_over(const LaneRecord& record) {
+  return record.claimed.load() == 0 && record.pid != 0 && record.passed_over.load() == record.pid;
 }
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"

@@ -76,6 +76,7 @@ struct Wait {
   std::vector<std::uint64_t> follow;                // further tickets whose leaving must wake me, as that of `behind` does
   SlotSet watch;                                    // claimed slots whose release (of any holder there now) must wake me
   SlotSet observe;                                  // unclaimed slots that only the driver's report keeps from me
+  bool passed_over = false;                         // whoever comes later need not wait for me, as it is now
   bool could_start_but_for_behind = false;          // enough is free for `behind`, and nobody is before it
   std::vector<Idle> idle;                           // of those before me for any slot, who could start now; in order
   std::optional<Millis> look_again;                 // by the clock, sooner than usual: idle ones are being timed

@@ -25,6 +25,7 @@ class Planner {
 
   void consider(const model::Job& job) {
     if (job.gpus == 0) return consider_cpus(job);
+    if (is_passed_over(job.request_class)) return;
     const bool behind = std::ranges::any_of(served_, [&](std::uint64_t other) { return overlap_(other, job.request_class); });
     served_.push_back(job.request_class);        // whoever comes later stands behind it
     if (!behind && can_use_another(job, lanes_)) consider_gpus(job);
@@ -49,10 +50,22 @@ class Planner {
     while (static_cast<unsigned>(busy()) < cpu_lanes_ && can_use_another(job, lanes_)) start(job);
   }
 
+  // Does a lane of this class stand in line without being in the way of those behind it?
+  bool is_passed_over(std::uint64_t request_class) {
+    if (std::ranges::find(passed_over_, request_class) != passed_over_.end()) return true;
+    if (passed_over_.size() == most_passed_over || std::ranges::none_of(lanes_, [&](const LaneState& lane) {
+          return lane.request_class == request_class && lane.passed_over && !lane.claimed && !lane.leaving;
+        }))
+      return false;
+    passed_over_.push_back(request_class);
+    return true;
+  }
+
   void consider_gpus(const model::Job& job) {
     bool someone_waits = false;
     for (LaneState& lane : lanes_) {
       if (lane.gpus == 0 || lane.claimed || !overlap_(lane.request_class, job.request_class)) continue;
+      if (std::ranges::find(passed_over_, lane.request_class) != passed_over_.end()) continue;
       someone_waits = true;
       if (lane.request_class == job.request_class || lane.leaving) continue;
       plan.give_way.push_back(lane.number);
@@ -86,6 +99,7 @@ class Planner {
   unsigned cpu_lanes_;
   const Overlap& overlap_;
   std::vector<std::uint64_t> served_;            // classes of better candidates
+  std::vector<std::uint64_t> passed_over_;       // those of them that hold up nobody
 };
 
 }  // namespace

@@ -6,6 +6,10 @@
 // overlapping GPUs (of the same request class it need not: with its claim a lane serves the best job of its class), and lanes
 // that hold such GPUs end after their present task for a job of higher priority. Older jobs of the same priority do not make
 // younger ones give way: those started when the older one could not.
+//
+// A lane that the machine's line passes over (it leaves GPUs to others, or what it wants is used without a claim) holds up nobody
+// here either, whatever its priority: it stays in line, and the jobs behind it are planned for as if it were not there. That it
+// is passed over is known once it stands in line; so those behind it come after it there, and it goes first when it can.
 #pragma once
 
 #include <functional>
@@ -26,7 +30,11 @@ struct LaneState {
   unsigned gpus = 0;
   bool claimed = false;                          // it has its GPUs and a task; else it waits for them
   bool leaving = false;                          // it was asked to give way
+  bool passed_over = false;                      // it waits, and nobody need wait for it
 };
+
+// Kinds of requests of one user that stand in line while others go past them: each is a process, and a place in the line.
+inline constexpr std::size_t most_passed_over = 16;
 
 LaneState waiting_lane(unsigned number, const model::Job& job);   // of the next task of this job
 

@@ -174,6 +174,7 @@ Wait wait(const Line& line, const QueueView& queue, const SlotSet& free, std::op
   const Wants& wants = line[me].wants;
   Wait result;
   result.watch = wants.eligible & line.claimed();
+  result.passed_over = line[me].passed_over;
   if (before) {
     result.behind = line[*before].number;
     result.watch &= ~line[*before].wants.eligible;

@@ -59,6 +59,7 @@ using CheckLocks = std::function<void(std::vector<Fd>& received)>;
 // A claim without a command: how long it is held, besides its declared end (DoorSpec::about.until, known once it starts).
 struct HoldSpec {
   std::optional<pid_t> process;          // ends with this one: an adopted process, or the calling shell
+  bool for_shell = false;                // that is one, and what it starts runs inside the claim
   // Tells somebody of the claim, by its message. Until this has returned the claim is the caller's: it is given back when this
   // throws, when the caller dies in it, and when it takes too long: whoever is to read may never do.
   std::function<void(const std::string& message)> tell = {};

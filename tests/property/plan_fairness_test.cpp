@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "plan/lanes.hpp"
 #include "support/queues.hpp"
@@ -17,6 +18,7 @@ struct Step {
   bool submit;                                 // else a task ends
   std::uint32_t user, tasks, gpus, which;
   int priority;
+  std::uint32_t leave = 0;                     // GPUs that stay free for others when it starts
 };
 
 class Users {
@@ -52,7 +54,8 @@ class Users {
     model::Job job;
     job.id = next_job_++;
     job.gpus = 1 + step.gpus % widest_;
-    job.request_class = job.gpus;
+    const std::uint32_t leave = step.leave % (static_cast<std::uint32_t>(states_.size()) - job.gpus + 1);
+    job.request_class = job.gpus + 100 * leave;
     job.terms.priority = step.priority;
     job.counts[model::TaskState::queued] = job.tasks = 1 + step.tasks;
     jobs_[step.user % users_].push_back(job);
@@ -135,6 +138,7 @@ class Users {
   bool step(const model::TicketView& ticket) {
     const auto decision = plan::decide(queue_, ticket.number, wants_of(ticket), states_, lowest(ticket.count), noon);
     const auto* take = std::get_if<model::Take>(&decision);
+    if (const auto* wait = std::get_if<model::Wait>(&decision)) return noted(lanes_.at(lane_of_.at(ticket.number)), *wait);
     if (!take) return false;
     std::erase_if(queue_.tickets, [&](const auto& other) { return other.number == ticket.number; });
     const unsigned number = lane_of_.at(ticket.number);
@@ -148,6 +152,11 @@ class Users {
     for (const unsigned s : lane.slots) queue_.slots[s].holders.clear();
     lanes_.erase(number);
     return true;
+  }
+
+  // The lane tells its runner where it stands; false where that is no news.
+  static bool noted(Lane& lane, const model::Wait& wait) {
+    return std::exchange(lane.state.passed_over, wait.passed_over) != wait.passed_over;
   }
 
   bool plan_user(unsigned user) {
@@ -170,8 +179,9 @@ class Users {
   }
 
   void start_lane(unsigned user, const model::Job& job, const std::vector<model::Job>& waiting) {
-    RC_ASSERT(waiting.front().terms.priority == job.terms.priority);   // a user's jobs go by priority …
-    RC_ASSERT(waiting.front().id == job.id);                           // … then order
+    const auto first = std::find_if(waiting.begin(), waiting.end(), [&](const auto& other) { return !goes_past(user, other); });
+    RC_ASSERT(first->terms.priority == job.terms.priority);   // a user's jobs go by priority …
+    RC_ASSERT(first->id == job.id);                           // … then order
     const unsigned number = next_lane_++;
     lanes_[number] = {user, {number, job.id, job.request_class, job.terms.priority, job.gpus, false, false}, 0, {}};
     model::TicketView ticket;
@@ -179,14 +189,35 @@ class Users {
     ticket.uid = user;
     ticket.eligible = all_;
     ticket.count = job.gpus;
+    ticket.leave = static_cast<unsigned>(job.request_class / 100);
     lane_of_[ticket.number] = number;
     queue_.tickets.push_back(ticket);
   }
 
-  // However many jobs somebody has: one place in the line.
+  // Is this job one that stands in line, and holds up nobody there?
+  bool goes_past(unsigned user, const model::Job& job) const {
+    return std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& numbered) {
+      const plan::LaneState& lane = numbered.second.state;
+      return numbered.second.user == user && lane.request_class == job.request_class && lane.passed_over && !lane.claimed;
+    });
+  }
+
+  // However many jobs somebody has: one place in the line, but for those that give way. And who has a job that does not has
+  // that place, or nothing to start.
   void one_waits_at_most(unsigned user) const {
-    const auto own = [&](const auto& ticket) { return ticket.uid == user; };
-    RC_ASSERT(std::count_if(queue_.tickets.begin(), queue_.tickets.end(), own) <= 1);
+    const auto own = [&](const auto& ticket) { return ticket.uid == user && ticket.leave == 0; };
+    const auto in_line = std::count_if(queue_.tickets.begin(), queue_.tickets.end(), own);
+    RC_ASSERT(in_line <= 1);
+    const std::vector<model::Job> waiting = candidates(user);
+    if (std::any_of(waiting.begin(), waiting.end(), [](const auto& job) { return job.request_class < 100; }))
+      RC_ASSERT(in_line == 1);
+    one_of_a_kind(user);
+  }
+
+  void one_of_a_kind(unsigned user) const {
+    std::map<std::uint64_t, unsigned> waiting;
+    for (const auto& [number, lane] : lanes_)
+      if (lane.user == user && !lane.state.claimed) RC_ASSERT(++waiting[lane.state.request_class] == 1);
   }
 
   unsigned users_, widest_;
@@ -202,11 +233,12 @@ class Users {
   std::uint64_t next_ticket_ = 1;
 };
 
-std::vector<Step> any_steps() {
+std::vector<Step> any_steps(bool leaving = false) {
   const auto number = rc::gen::arbitrary<std::uint32_t>();
   const auto step = rc::gen::apply(
-      [](std::uint32_t kind, std::uint32_t user, std::uint32_t tasks, std::uint32_t gpus, std::uint32_t which, int priority) {
-        return Step{kind % 5 == 0, user, tasks % (tasks % 3 == 0 ? 500 : 3), gpus, which, priority};
+      [=](std::uint32_t kind, std::uint32_t user, std::uint32_t tasks, std::uint32_t gpus, std::uint32_t which, int priority) {
+        const std::uint32_t leave = leaving && which % 3 == 0 ? which / 3 : 0;
+        return Step{kind % 5 == 0, user, tasks % (tasks % 3 == 0 ? 500 : 3), gpus, which, priority, leave};
       }, number, number, number, number, number, rc::gen::inRange(-1, 3));
   return *rc::gen::scale(2.0, rc::gen::container<std::vector<Step>>(step));
 }
@@ -220,6 +252,11 @@ RC_GTEST_PROP(FairnessProperty, ASweepOfManyTasksTakesTurnsWithEverybodyElse, ()
 RC_GTEST_PROP(FairnessProperty, AUsersJobsGoByPriorityThenOrderWithOnePlaceInTheLine, ()) {
   Users users(*rc::gen::inRange(1u, 7u), *rc::gen::inRange(1u, 4u), 4);
   users.run(any_steps());
+}
+
+RC_GTEST_PROP(FairnessProperty, JobsThatLeaveSomeToOthersHoldUpNobodyOfTheirOwnQueue, ()) {
+  Users users(*rc::gen::inRange(1u, 7u), *rc::gen::inRange(1u, 4u), 4);
+  users.run(any_steps(true));
 }
 
 // The rule in one picture: 500 tasks hold everything, one job of somebody else comes.

@@ -96,6 +96,114 @@ def test_a_claim_around_that_nothing_names_is_told(box, outer, start):
     assert f"export THOLE_CLAIM={claim}" in told(done)
 
 
+def in_shell(box, script, **more):
+    """Runs this in a shell with a claim of its own, whose id is $claim, and that has lost its variables."""
+    unset = 'claim=$THOLE_CLAIM; unset THOLE_CLAIM THOLE_GPUS CUDA_VISIBLE_DEVICES'
+    return subprocess.run(["bash", "-c", f'eval "$("$thole" claim -q -g 2 --shell)"; {unset}; echo $claim; {script}'], env=box,
+                          capture_output=True, text=True, timeout=60, **more)
+
+
+EMPTY = 'env -i thole="$thole" THOLE_STATE_DIR="$THOLE_STATE_DIR" THOLE_MACHINE="$THOLE_MACHINE" "$(which bash)" -c '
+
+
+@pytest.mark.parametrize("words", ["run -g 1 -- true", "run --no-wait -g 2 -- true", "run --dry-run -g 1 -- true",
+                                   "run --share --memory 1G -- true", "claim -g 1", "map -g 1 -- true ::: 1"])
+@pytest.mark.parametrize("start", ["", f"{EMPTY} '", "python3 -c '"], ids=["unset", "env -i", "from Python"])
+def test_a_shell_that_has_lost_its_claim_is_told(box, start, words):
+    command = f'"$thole" {words}'
+    if start.startswith("python3"):
+        command = f'import os, subprocess, sys; sys.exit(subprocess.run([os.environ["thole"], *"{words}".split()]).returncode)'
+    done = in_shell(box, f"{start}{command}{chr(39) if start else ''}")
+    claim = done.stdout.strip()
+    assert done.returncode == (1 if words.startswith("map") else 69), done.stderr
+    assert f"this runs inside claim {claim}, which THOLE_CLAIM does not name" in told(done)
+    assert f"export THOLE_CLAIM={claim}; to end it: thole release {claim}" in told(done)
+
+
+def test_what_is_told_to_a_shell_that_has_lost_its_claim_helps(box):
+    done = in_shell(box, 'export THOLE_CLAIM=$claim; "$thole" run -q -g 1 -- echo within; unset THOLE_CLAIM; '
+                         '"$thole" release -q $claim; "$thole" run -q -g 2 -- echo after')
+    assert done.stdout.split()[1:] == ["within", "after"], done.stdout + done.stderr
+
+
+def test_who_is_not_below_the_shell_waits_for_its_claim(box):
+    with Started(["bash", "-c", 'eval "$("$thole" claim -q -g 2 --shell)"; echo up; read word'], env=box) as shell:
+        assert shell.line() == "up"
+        assert thole(box, "run", "-q", "--wait", "0.1s", "-g", "1", "--", "true").returncode == 124
+        shell.process.stdin.close()
+        assert thole(box, "run", "-q", "-g", "2", "--", "echo", "ran").stdout == "ran\n"
+
+
+def test_a_claim_for_a_process_that_is_no_shell_is_waited_for_below_it(box):
+    done = subprocess.run(["bash", "-c", '"$thole" claim -q -g 2 --time 1h --pid $$; "$thole" run -q --wait 0.1s -g 1 -- true'],
+                          env=box, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 124, done.stderr
+
+
+def test_another_gpu_than_those_of_the_shell_is_waited_for(box):
+    other = thole(box, "-q", "claim", "--on", "1").stdout.strip()
+    lost = "unset THOLE_CLAIM CUDA_VISIBLE_DEVICES"
+    done = subprocess.run(["bash", "-c", f'eval "$("$thole" claim -q --on 0 --shell)"; {lost}; "$thole" run -q --wait 0.1s true; '
+                                         f'echo $?; "$thole" release -q {other}; "$thole" run -q -- echo ran'],
+                          env=box, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "124\nran\n", done.stdout + done.stderr
+
+
+def test_of_claims_within_claims_the_machines_one_is_told(box):
+    """A shell's claim within a run within a shell's claim: who has lost them all is told of the outermost."""
+    inner = 'eval "$("$0" claim -q -g 1 --shell)"; unset THOLE_CLAIM CUDA_VISIBLE_DEVICES; "$0" run -g 1 -- true'
+    outer = f'eval "$("$0" claim -q -g 2 --shell)"; echo $THOLE_CLAIM; "$0" run -q -g 2 -- bash -c \'{inner}\' "$0"; exit $?'
+    done = subprocess.run(["bash", "-c", outer, THOLE], env=box, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 69 and f"this runs inside claim {done.stdout.strip()}, which" in told(done), done.stderr
+
+
+def as_root_in_the_shell_of(lab, user, script):
+    """Runs this as root below a shell of hers with a claim of her own, as sudo does; $claim is its id."""
+    sudo = lab.folder / "sudo"
+    shutil.copy(shutil.which("setpriv"), sudo)
+    sudo.chmod(0o4755)
+    become = f'{sudo} --reuid=0 --regid=0 --clear-groups env --unset=THOLE_CLAIM --unset=CUDA_VISIBLE_DEVICES claim=$THOLE_CLAIM'
+    return lab.run(user, "bash", "-c", f'eval "$({lab.program} claim -q -g 2 --shell)"; echo $THOLE_CLAIM; '
+                                       f"{become} bash -c '{script}'")
+
+
+@pytest.mark.parametrize("surrounding", ["plain", "hidepid", "container"])
+def test_root_in_anothers_shell_is_told_whose_claim_it_is(surrounding):
+    with hostile.make(surrounding, 2) as lab:
+        lab.init()
+        done = as_root_in_the_shell_of(lab, "alice", f"{lab.program} run -g 1 -- true")
+        claim = done.stdout.strip()
+        assert done.returncode == 69, done.stderr
+        assert f"this runs inside claim {claim} of alice, and only its owner claims within it" in told(done)
+        assert f"use its GPUs as they are; to end it: thole release {claim}" in told(done)
+        release = as_root_in_the_shell_of(lab, "alice", f"{lab.program} release; THOLE_CLAIM=$claim {lab.program} release")
+        claim = release.stdout.strip()
+        assert release.returncode == 69 and f"{claim} alice thole claim for shell" in told(release), release.stderr
+        assert f"claim {claim} is alice" in told(release) and f"to end it: thole release {claim}" in told(release)
+
+
+# Takes the locks and looks at a process as who keeps a claim for that shell does.
+PRETENDS = """
+import ctypes, fcntl, glob, os, sys
+ctypes.CDLL(None).prctl(15, b"thole-holder-sh", 0, 0, 0)
+kept = [os.open(path, os.O_RDONLY | os.O_NONBLOCK) for path in glob.glob("/run/thole/gpu.*")]
+for fd in kept:
+    fcntl.flock(fd, fcntl.LOCK_EX)
+looks_at = os.pidfd_open(int(sys.argv[1]))
+print("up")
+sys.stdin.read()
+"""
+
+
+def test_nobody_takes_a_claim_for_anothers_shell():
+    with hostile.make("plain", 2) as lab:
+        lab.init()
+        with lab.start("root", "bash", "-c", f'echo $$; read word; {lab.program} run -q --wait 0.1s -g 1 -- true; echo $?') as shell:
+            with lab.start_python("mallory", PRETENDS, shell.line()):
+                shell.write("go\n")
+                assert shell.line() == "124"
+
+
 def test_who_waits_for_another_than_the_claim_around_waits(box):
     other = thole(box, "-q", "claim", "--on", "1").stdout.strip()
     inner = f"env --unset=THOLE_CLAIM --unset=CUDA_VISIBLE_DEVICES {THOLE} run -q -g 1"

@@ -108,7 +108,7 @@ bool lives(const Note& note) {
 bool has_left_it(pid_t pid, const Fd& node) {
   const auto process = read_process(pid);
   if (!process || is_ended_state(process->state)) return process.has_value();
-  return process->name == holder_name && !keeps_lock(pid, node.get()).value_or(true);
+  return process->name.starts_with(holder_name) && !keeps_lock(pid, node.get()).value_or(true);
 }
 
 // Where the kernel's list could not be read to its end: the process that a note names, if its descriptors can be seen, has the

@@ -170,7 +170,7 @@ void Holder::wait_for_overdue(Fd note) {
                             const std::function<port::ToHold(const port::HoldCaller&)>& acquire) {
   ::setsid();
   ::signal(SIGPIPE, SIG_IGN);  // progress may go to a terminal that is gone
-  ::prctl(PR_SET_NAME, holder_name);
+  ::prctl(PR_SET_NAME, spec.for_shell ? holder_for_shell : holder_name);
   try {
     if (spec.process && !open_pidfd(*spec.process)) no_such_process(*spec.process);   // before a long wait for nobody
     const auto is_stopped = [whose] {

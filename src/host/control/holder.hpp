@@ -19,6 +19,7 @@
 namespace thole::host {
 
 inline constexpr const char* holder_name = "thole-holder";   // of the process, in /proc
+inline constexpr const char* holder_for_shell = "thole-holder-sh";   // what the process it looks at starts is inside
 
 // port::ClaimControl::hold
 std::string start_holder(const port::HoldSpec& spec, const InheritedSignals& inherited,

@@ -49,6 +49,27 @@ class LaneNotesTest : public testing::Test {
   std::vector<std::string> said;
 };
 
+TEST_F(LaneNotesTest, WhetherOthersGoPastItIsNewOnceAndIsThatOfThisLaneAlone) {
+  EXPECT_TRUE(record.write(record->pid, 4711));
+  LaneNotes notes(record);
+  EXPECT_FALSE(notes.passed_over(false));
+  {
+    const NothingIsWritten full;
+    EXPECT_FALSE(notes.passed_over(true));
+  }
+  EXPECT_TRUE(notes.passed_over(true)) << "what had no room is written with the next look";
+  EXPECT_FALSE(notes.passed_over(true));
+  EXPECT_TRUE(model::is_passed_over(*record));
+  EXPECT_TRUE(record.write(record->pid, 4712));
+  EXPECT_FALSE(model::is_passed_over(*record)) << "a lane of an earlier build, which leaves it there";
+  EXPECT_TRUE(record.write(record->pid, 4711));
+  EXPECT_TRUE(notes.passed_over(false));
+  EXPECT_FALSE(model::is_passed_over(*record));
+  EXPECT_TRUE(notes.passed_over(true));
+  EXPECT_TRUE(notes.claimed());
+  EXPECT_FALSE(model::is_passed_over(*record)) << "it has its claim";
+}
+
 TEST_F(LaneNotesTest, WhatIsNotedIsSeen) {
   LaneNotes notes(record);
   EXPECT_TRUE(notes.claimed());

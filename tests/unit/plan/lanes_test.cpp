@@ -27,6 +27,13 @@ LaneState lane(unsigned number, model::JobId id, std::uint64_t request_class, bo
   return {number, id, request_class, priority, gpus, claimed, false};
 }
 
+// One that stands in line while others go past it.
+LaneState passed(unsigned number, model::JobId id, std::uint64_t request_class, int priority = 0) {
+  LaneState made = lane(number, id, request_class, false, priority);
+  made.passed_over = true;
+  return made;
+}
+
 LanePlan plan(std::vector<Job> candidates, std::vector<LaneState> lanes, unsigned cpus = 2) {
   return plan_lanes(candidates, lanes, cpus, overlap);
 }
@@ -83,6 +90,46 @@ TEST(Lanes, AsManyEndAfterTheirTaskAsAHigherPriorityTakes) {
   EXPECT_EQ(urgent.give_way, (SlotNumbers{0, 1}));
   EXPECT_EQ(urgent.start, Jobs{9});
   EXPECT_EQ(plan({job(9, 2, 1, 0, 2)}, busy).give_way, SlotNumbers{});   // the same priority: the older one goes on
+}
+
+TEST(Lanes, WhoIsPassedOverInTheLineHoldsUpNobodyAndStaysInIt) {
+  const LanePlan behind = plan({job(1, 1, 1, 5), job(2, 2, 1)}, {passed(0, 1, 1, 5)});
+  EXPECT_EQ(behind.start, Jobs{2}) << "whatever its priority";
+  EXPECT_EQ(behind.give_way, SlotNumbers{});
+  EXPECT_EQ(plan({job(1, 1, 1), job(2, 2, 9)}, {passed(0, 1, 1), lane(1, 2, 2, false)}).start, Jobs{}) << "one waits already";
+  EXPECT_EQ(plan({job(1, 1, 1), job(2, 2, 9)}, {passed(0, 1, 1), lane(1, 2, 2, true)}).start, Jobs{2}) << "the next of it";
+}
+
+TEST(Lanes, BeforeItIsKnownToBePassedOverNobodyGoesPastIt) {
+  EXPECT_EQ(plan({job(1, 1, 1), job(2, 2, 1)}, {lane(0, 1, 1, false)}).start, Jobs{});
+  EXPECT_EQ(plan({job(1, 1, 1), job(2, 2, 1)}, {}).start, Jobs{1});
+}
+
+TEST(Lanes, JobsOfItsKindStandBehindIt) {
+  const LanePlan same = plan({job(1, 1, 1), job(2, 2, 1), job(3, 1, 1)}, {passed(0, 1, 1), lane(1, 2, 2, false)});
+  EXPECT_EQ(same.start, Jobs{});
+  EXPECT_EQ(same.give_way, SlotNumbers{});
+}
+
+TEST(Lanes, OneThatIsPassedOverGivesWayToABetterJob) {
+  const LanePlan urgent = plan({job(9, 2, 1, 5), job(1, 1, 1)}, {passed(0, 1, 1)});
+  EXPECT_EQ(urgent.give_way, SlotNumbers{0});
+  EXPECT_EQ(urgent.start, Jobs{}) << "when that one has left";
+}
+
+TEST(Lanes, SoManyKindsArePassedOverAndNoMore) {
+  std::vector<Job> jobs;
+  std::vector<LaneState> waiting;
+  for (unsigned n = 0; n < most_passed_over; ++n) {
+    jobs.push_back(job(n + 1, 100 + n, 1));
+    waiting.push_back(passed(n, n + 1, 100 + n));
+  }
+  const auto all = [](std::uint64_t, std::uint64_t) { return true; };
+  jobs.push_back(job(50, 50, 1));
+  EXPECT_EQ(plan_lanes(jobs, waiting, 1, all).start, Jobs{50});
+  jobs.insert(jobs.end() - 1, job(40, 40, 1));
+  waiting.push_back(passed(40, 40, 40));
+  EXPECT_EQ(plan_lanes(jobs, waiting, 1, all).start, Jobs{});
 }
 
 TEST(Lanes, AWaitingLaneWithNothingLeftToStartLeavesTheLine) {

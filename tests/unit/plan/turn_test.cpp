@@ -172,6 +172,16 @@ TEST(Turn, WhoLeavesSomeToOthersKeepsThemFreeAndGivesWay) {
   });
 }
 
+TEST(Turn, WhoWaitsIsToldWhetherLaterOnesNeedNotWaitForIt) {
+  const auto is_passed_over = [](const Scene& scene, std::uint64_t number) {
+    return std::get<model::Wait>(decide_for(scene, number)).passed_over;
+  };
+  EXPECT_TRUE(is_passed_over(scene("hhh.").ticket("0123", 1).leaving(1), 1)) << "it leaves some to others";
+  EXPECT_TRUE(is_passed_over(scene("f.").ticket("0", 1), 1)) << "a stranger has what it wants";
+  EXPECT_FALSE(is_passed_over(scene("hhhh").ticket("0123", 1), 1));
+  EXPECT_FALSE(is_passed_over(scene("hhh.").ticket("0123", 4).ticket("0123", 1), 2));
+}
+
 TEST(Turn, FourOfEightGibibytesShareAGpuOfForty) {
   Scene full = scene(".");
   for (int n = 0; n < 4; ++n) {
