@@ -48,19 +48,23 @@ class Holding(_native.Owner):
 
     def begin(self, machine: _native.Machine | None) -> _native.Machine:
         """Before the library is asked for it: the machine to ask, by default the one that the environment means."""
-        with _changes.lock:
-            asked = self._machine = machine or _native.machine()
-            self._around = _native.variable("THOLE_CLAIM") or ""
-            held.append(self)
-        _changes.work_off()
+        try:
+            with _changes.lock:
+                asked = self._machine = machine or _native.machine()
+                self._around = _native.variable("THOLE_CLAIM") or ""
+                held.append(self)
+        finally:
+            _changes.work_off()
         return asked
 
     def fail(self) -> None:
         """The library has refused it."""
-        with _changes.lock:
-            if self in held:
-                held.remove(self)
-        settle()
+        try:
+            with _changes.lock:
+                if self in held:
+                    held.remove(self)
+        finally:
+            settle()
 
     def told(self) -> dict[str, Any]:
         """What the library tells of it."""
@@ -106,10 +110,12 @@ class Holding(_native.Owner):
 
     def leave(self) -> None:
         """Takes its variables back, but those that somebody has changed since."""
-        with _changes.lock:
-            if self in entered:
-                self._take_variables_back()
-        _changes.work_off()
+        try:
+            with _changes.lock:
+                if self in entered:
+                    self._take_variables_back()
+        finally:
+            _changes.work_off()
 
     def _take_variables_back(self) -> None:
         place = next(index for index in reversed(range(len(entered))) if entered[index] is self)
@@ -177,18 +183,13 @@ def _merge_lost() -> None:
 
 def settle() -> None:
     """Ends what nobody has a ticket for any more, and takes its variables back."""
-    if _changes.within():
-        _changes.later(settle)
-        return
-    with _changes.lock:
-        for holding in reversed(entered[:]):
-            if not holding.tickets:
-                holding._take_variables_back()
-        _give_back()
-    _changes.work_off()
+    _changes.do(_bring_in_line)
 
 
-def _give_back() -> None:
+def _bring_in_line() -> None:
+    for holding in reversed(entered[:]):
+        if not holding.tickets:
+            holding._take_variables_back()
     kept: list[Holding] = []
     around: set[str] = set()  # what is not to end yet: later ones are within it
     for holding in reversed(held):

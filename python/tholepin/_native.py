@@ -242,9 +242,11 @@ def variable(name: str) -> str | None:
 
 def machine() -> Machine:
     """The machine that the environment means."""
-    with _changes.lock:  # not while a claim's variables are half set
-        found = _machine_now()
-    _changes.work_off()
+    try:
+        with _changes.lock:  # not while a claim's variables are half set
+            found = _machine_now()
+    finally:
+        _changes.work_off()
     return found
 
 

@@ -10,12 +10,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
-from . import _changes, _holding, _late, _line, _native, _waiting, errors, words
+from . import _changes, _holding, _late, _leaving, _line, _native, _waiting, errors, words
 from ._request import FIELDS, request_for
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from . import _aio
 
 
@@ -85,6 +83,13 @@ class Claim(_native.Owner):
         claimed until the last of them has ended. What this process still has on the GPUs stays there: others see it as use
         without a claim.
         """
+        try:
+            self._let_go()
+        except BaseException:  # a signal handler's
+            _changes.to_the_end(self._let_go)
+            raise
+
+    def _let_go(self) -> None:
         for holding in list(self._holdings):
             holding.tickets.discard(id(self))
         _holding.settle()
@@ -122,10 +127,10 @@ class Claim(_native.Owner):
     def __enter__(self) -> Claim:
         if self.released:
             raise errors.Error("the claim has been released", code=64, object=self.id, hint="claim again")
+        _leaving.entered(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.release()
+    __exit__ = _leaving.Exit(lambda claim, *_: claim.release(), release)
 
     def _instead(self) -> str:
         return "; another one is shown its GPUs by claim.env, and knows them by claim.uuids"
@@ -281,6 +286,14 @@ def release() -> None:
 
     The GPUs of pools stay claimed until those end, also where they came out of a claim.
     """
+    try:
+        _let_all_go()
+    except BaseException:  # a signal handler's
+        _changes.to_the_end(_let_all_go)
+        raise
+
+
+def _let_all_go() -> None:
     for holding in _holding.held[:]:
         if holding.of_process and holding.id:
             holding.tickets.clear()
