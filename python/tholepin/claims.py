@@ -379,7 +379,7 @@ def obtain(
 
     _worker.stay_here()
     shares = sys.modules.get("tholepin._shares")
-    own = shares.of_this_thread() if shares is not None else []
+    own = shares.of_who_waits() if shares is not None else []
     if own:
         request = {**request, "own": own}
     holding = claim._holdings[0]
