@@ -29,6 +29,7 @@ class Holding(_native.Owner):
     Attributes:
         of_process: whether :func:`tholepin.release` ends it: no pool's.
         handles: the claim, once it is there.
+        memory_mib: what it has of GPUs that it shares; None: they are its own, or another claim's share.
         tickets: of those who have it; None for all together whose objects are gone.
         id, env, unset: its name, and the variables that it sets and removes.
         entered: whether the process has had its variables; from then on it lasts although nobody keeps the object.
@@ -37,6 +38,7 @@ class Holding(_native.Owner):
     def __init__(self, of_process: bool) -> None:
         self.of_process = of_process
         self.handles: list[int] = []
+        self.memory_mib: int | None = None
         self.tickets: set[int | None] = set()
         self.id = ""
         self.env: dict[str, str] = {}
@@ -77,6 +79,19 @@ class Holding(_native.Owner):
         """After a call in another thread than its owner's: that may have given up meanwhile."""
         if not self.tickets:
             _native.end_in(self.handles, "thole_claim_release")
+
+    def call_as_around(self) -> None:
+        """A share of all that the share around it has is that one: it is called like it, as a claim of all of a claim is."""
+        with _changes.lock:
+            around = next((other for other in held if other.id == self._around and other.is_all_that(self)), None)
+            if around is not None:
+                self.env = {**self.env, "THOLE_CLAIM": around.id}
+                self.id = around.id
+
+    def is_all_that(self, other: Holding) -> bool:
+        """Whether the other one, which came out of this one, has the whole of this share."""
+        same = bool(self.handles) and self.memory_mib is not None and self.memory_mib == other.memory_mib
+        return same and self.env.get("THOLE_GPUS") == other.env.get("THOLE_GPUS")
 
     def enter(self) -> None:
         """Gives the process its variables."""

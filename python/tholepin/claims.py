@@ -99,6 +99,8 @@ class Claim(_native.Owner):
         try:
             with _changes.lock:
                 own, newest = self._holdings[0], _holding.newest()
+                own.call_as_around()
+                self.id, self.env = own.id, own.env
                 if newest is None or not newest.is_shown_as(own):
                     own.enter()
                 else:
@@ -383,6 +385,7 @@ def obtain(
     if own:
         request = {**request, "own": own}
     holding = claim._holdings[0]
+    holding.memory_mib = request.get("memory_mib") if request.get("share") else None
     try:
         _line.obtain(holding, holding.begin(machine), _native.encoded_request(request), patience)
     except BaseException as problem:
