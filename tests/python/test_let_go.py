@@ -1,6 +1,7 @@
 # ctest: timeout 600
 """What is to be let go is let go, also where a signal handler raises meanwhile."""
 import contextlib
+import importlib
 import os
 import signal
 import time
@@ -144,3 +145,10 @@ def test_the_end_of_a_block_is_found_by_who_enters_by_hand():
         third.__exit__(None, None, None)
         assert third.released and not first.released and not second.released
     assert first.released and second.released and claims() == []
+
+
+@pytest.mark.parametrize("where", ["_native.Machine", "_start.Child", "_bell.Bell", "_wire.Part", "claims.Claim"])
+def test_what_was_never_made_ends_in_silence(where):
+    module, name = where.split(".")
+    kind = getattr(importlib.import_module(f"tholepin.{module}"), name)
+    kind.__del__(kind.__new__(kind))
