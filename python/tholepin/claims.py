@@ -276,18 +276,8 @@ def aclaim(
     return _aio.Opening(made, leave)
 
 
-def release() -> None:
-    """Ends every claim that :func:`claim` and :func:`aclaim` have made in this process, also where nobody has the object any
-    more (a notebook's cell that was run again has replaced it).
-
-    >>> import tholepin
-    >>> lost = tholepin.claim(2)
-    >>> lost = tholepin.claim(2)                # comes out of the first, which has no name now
-    >>> tholepin.release()
-    >>> tholepin.claim(8, wait=0).release()
-
-    The GPUs of pools stay claimed until those end, also where they came out of a claim.
-    """
+def release_all() -> None:
+    """As :func:`tholepin.release`."""
     try:
         _let_all_go()
     except BaseException:  # a signal handler's
