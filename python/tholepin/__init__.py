@@ -110,6 +110,14 @@ def release() -> None:
 
     The GPUs of pools stay claimed until those end, also where they came out of a claim.
     """
+    try:
+        _release_all()
+    except BaseException:  # a signal handler's
+        _release_all()
+        raise
+
+
+def _release_all() -> None:
     import sys
 
     # Not there, or not all of it yet, where a signal handler calls before there is any claim.

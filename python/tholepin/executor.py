@@ -133,7 +133,9 @@ class Executor(_Executor):
         _leaving.entered(self)
         return self
 
-    __exit__ = _leaving.Exit(lambda executor, *_: executor.shutdown(), lambda executor: executor.shutdown(wait=False))
+    __exit__ = _leaving.Exit(  # type: ignore[assignment]
+        lambda executor, *_: executor.shutdown(), lambda executor: executor.shutdown(wait=False)
+    )
 
     @classmethod
     def aopen(cls, *args: Any, on_wait: _waiting.OnWait | None = None, **others: Any) -> _aio.Opening[Executor]:
