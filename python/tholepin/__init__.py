@@ -18,7 +18,7 @@ How this module works: nothing is imported until it is used (``__getattr__`` bel
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from .claims import Claim as Claim, aclaim as aclaim, claim as claim, release as release
+    from .claims import Claim as Claim, aclaim as aclaim, claim as claim
     from .decorator import on_gpu as on_gpu
     from .errors import (
         DriverError as DriverError,
@@ -58,7 +58,6 @@ _WHERE = {
     "Claim": "claims",
     "aclaim": "claims",
     "claim": "claims",
-    "release": "claims",
     "on_gpu": "decorator",
     "DriverError": "errors",
     "Error": "errors",
@@ -96,7 +95,35 @@ _WHERE = {
 }
 
 __version__ = "0.1.0"
-__all__ = [*_WHERE, "__version__"]
+__all__ = [*_WHERE, "release", "__version__"]
+
+
+def release() -> None:
+    """Ends every claim that :func:`claim` and :func:`aclaim` have made in this process, also where nobody has the object any
+    more (a notebook's cell that was run again has replaced it).
+
+    >>> import tholepin
+    >>> lost = tholepin.claim(2)
+    >>> lost = tholepin.claim(2)                # comes out of the first, which has no name now
+    >>> tholepin.release()
+    >>> tholepin.claim(8, wait=0).release()
+
+    The GPUs of pools stay claimed until those end, also where they came out of a claim.
+    """
+    try:
+        _release_all()
+    except BaseException:  # a signal handler's
+        _release_all()
+        raise
+
+
+def _release_all() -> None:
+    import sys
+
+    # Not there, or not all of it yet, where a signal handler calls before there is any claim.
+    release_all = getattr(sys.modules.get("tholepin.claims"), "release_all", None)
+    if release_all is not None:
+        release_all()
 
 
 def __getattr__(name: str) -> object:
@@ -105,7 +132,12 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'tholepin' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"tholepin.{module}"), name)
+    try:
+        value = getattr(import_module(f"tholepin.{module}"), name)
+    except AttributeError as problem:  # Python gives a handler what there is of a module that its own thread imports
+        raise ImportError(
+            f"tholepin.{name} cannot be used here: this has interrupted the import of it; a signal handler can set a flag"
+        ) from problem
     globals()[name] = value  # the next access finds it without us
     return value
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generator, Mapping, TypeVar
 
-from . import _start, _waiting, words
+from . import _shares, _start, _waiting, words
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,8 +26,10 @@ async def to_the_end(
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     results: list[Result] = []
     problems: list[BaseException] = []
+    caller = _shares.who()
 
     def run() -> None:
+        _shares.work_for(caller)
         try:
             results.append(work())
         except BaseException as problem:

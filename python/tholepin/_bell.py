@@ -26,8 +26,9 @@ class Bell:
         fd: what epoll reports when it was rung.
     """
 
+    fd = _ring = -1  # of one whose making was cut short
+
     def __init__(self, epoll: select.epoll) -> None:
-        self.fd = self._ring = -1
         try:
             self.fd, self._ring = os.pipe()
         except OSError as problem:

@@ -29,6 +29,7 @@ class Holding(_native.Owner):
     Attributes:
         of_process: whether :func:`tholepin.release` ends it: no pool's.
         handles: the claim, once it is there.
+        memory_mib: what it has of GPUs that it shares; None: they are its own, or another claim's share.
         tickets: of those who have it; None for all together whose objects are gone.
         id, env, unset: its name, and the variables that it sets and removes.
         entered: whether the process has had its variables; from then on it lasts although nobody keeps the object.
@@ -37,6 +38,7 @@ class Holding(_native.Owner):
     def __init__(self, of_process: bool) -> None:
         self.of_process = of_process
         self.handles: list[int] = []
+        self.memory_mib: int | None = None
         self.tickets: set[int | None] = set()
         self.id = ""
         self.env: dict[str, str] = {}
@@ -48,19 +50,23 @@ class Holding(_native.Owner):
 
     def begin(self, machine: _native.Machine | None) -> _native.Machine:
         """Before the library is asked for it: the machine to ask, by default the one that the environment means."""
-        with _changes.lock:
-            asked = self._machine = machine or _native.machine()
-            self._around = _native.variable("THOLE_CLAIM") or ""
-            held.append(self)
-        _changes.work_off()
+        try:
+            with _changes.lock:
+                asked = self._machine = machine or _native.machine()
+                self._around = _native.variable("THOLE_CLAIM") or ""
+                held.append(self)
+        finally:
+            _changes.work_off()
         return asked
 
     def fail(self) -> None:
         """The library has refused it."""
-        with _changes.lock:
-            if self in held:
-                held.remove(self)
-        settle()
+        try:
+            with _changes.lock:
+                if self in held:
+                    held.remove(self)
+        finally:
+            settle()
 
     def told(self) -> dict[str, Any]:
         """What the library tells of it."""
@@ -73,6 +79,19 @@ class Holding(_native.Owner):
         """After a call in another thread than its owner's: that may have given up meanwhile."""
         if not self.tickets:
             _native.end_in(self.handles, "thole_claim_release")
+
+    def call_as_around(self) -> None:
+        """A share of all that the share around it has is that one: it is called like it, as a claim of all of a claim is."""
+        with _changes.lock:
+            around = next((other for other in held if other.id == self._around and other.is_all_that(self)), None)
+            if around is not None:
+                self.env = {**self.env, "THOLE_CLAIM": around.id}
+                self.id = around.id
+
+    def is_all_that(self, other: Holding) -> bool:
+        """Whether the other one, which came out of this one, has the whole of this share."""
+        same = bool(self.handles) and self.memory_mib is not None and self.memory_mib == other.memory_mib
+        return same and self.env.get("THOLE_GPUS") == other.env.get("THOLE_GPUS")
 
     def enter(self) -> None:
         """Gives the process its variables."""
@@ -106,10 +125,12 @@ class Holding(_native.Owner):
 
     def leave(self) -> None:
         """Takes its variables back, but those that somebody has changed since."""
-        with _changes.lock:
-            if self in entered:
-                self._take_variables_back()
-        _changes.work_off()
+        try:
+            with _changes.lock:
+                if self in entered:
+                    self._take_variables_back()
+        finally:
+            _changes.work_off()
 
     def _take_variables_back(self) -> None:
         place = next(index for index in reversed(range(len(entered))) if entered[index] is self)
@@ -177,18 +198,13 @@ def _merge_lost() -> None:
 
 def settle() -> None:
     """Ends what nobody has a ticket for any more, and takes its variables back."""
-    if _changes.within():
-        _changes.later(settle)
-        return
-    with _changes.lock:
-        for holding in reversed(entered[:]):
-            if not holding.tickets:
-                holding._take_variables_back()
-        _give_back()
-    _changes.work_off()
+    _changes.do(_bring_in_line)
 
 
-def _give_back() -> None:
+def _bring_in_line() -> None:
+    for holding in reversed(entered[:]):
+        if not holding.tickets:
+            holding._take_variables_back()
     kept: list[Holding] = []
     around: set[str] = set()  # what is not to end yet: later ones are within it
     for holding in reversed(held):

@@ -199,17 +199,20 @@ class Owner:
 class Machine(Owner):
     """An open ``thole_machine``, to be passed where the library takes one. It closes itself when nothing uses it any more."""
 
+    _handles: list[int] = []  # of one whose making was cut short
+
     def __init__(self) -> None:
-        self._handles: list[int] = []
         self._owner = os.getpid()
         self._close = libthole.thole_close
+        self._handles = []
         call_into(self._handles, "thole_open", None)
         self._as_parameter_ = self._handles[0]
 
     def __del__(self) -> None:
         # Not in a forked child: the handle, and the locks it keeps, are the parent's.
-        for handle in self._handles if os.getpid() == self._owner else ():
-            self._close(handle)
+        for handle in self._handles:
+            if os.getpid() == self._owner:
+                self._close(handle)
 
 
 # The library reads the environment once, in thole_open, but a Python program changes its own as it goes: claiming sets
@@ -242,9 +245,11 @@ def variable(name: str) -> str | None:
 
 def machine() -> Machine:
     """The machine that the environment means."""
-    with _changes.lock:  # not while a claim's variables are half set
-        found = _machine_now()
-    _changes.work_off()
+    try:
+        with _changes.lock:  # not while a claim's variables are half set
+            found = _machine_now()
+    finally:
+        _changes.work_off()
     return found
 
 

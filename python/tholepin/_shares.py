@@ -6,6 +6,7 @@ One claim, because GPUs are had all or none: two pools that take one after the o
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
@@ -38,7 +39,7 @@ class Shares:
     def __init__(self) -> None:
         self.each: Sequence[Share] = ()
         self._claim: Claim | None = None
-        self._thread: weakref.ref[threading.Thread] | None = None
+        self._makers: tuple[weakref.ref[Any], ...] = ()
 
     def claim(self, request: dict[str, Any], patience: _waiting.Patience) -> Claim:
         """Claims what is to be shared out, when its turn has come."""
@@ -49,9 +50,9 @@ class Shares:
         return self._claim
 
     def stay(self) -> None:
-        """They last until this thread says otherwise: what it waits for meanwhile, they are not."""
+        """They last until who made them says otherwise: what that thread, or its task, waits for meanwhile, they are not."""
         if self._claim is not None:
-            self._thread = weakref.ref(threading.current_thread())
+            self._makers = tuple(map(weakref.ref, _caller() or who()))
             _staying.add(self)
 
     def end_by_themselves(self) -> None:
@@ -68,12 +69,37 @@ class Shares:
 _staying: weakref.WeakSet[Shares] = weakref.WeakSet()
 
 
-def of_this_thread() -> list[str]:
-    """The claims of pools that this thread has made and not yet ended: were it to wait for them, nobody would end them."""
+_working_for = threading.local()
+
+
+def who() -> tuple[object, ...]:
+    """Who calls: a thread, and the task of its loop, if it runs one."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        task = None if asyncio is None else asyncio.current_task()
+    except RuntimeError:  # no loop runs here
+        task = None
+    return (threading.current_thread(),) if task is None else (threading.current_thread(), task)
+
+
+def work_for(caller: tuple[object, ...]) -> None:
+    """This thread works for a task of another one, whose loop goes on meanwhile."""
+    _working_for.caller = caller
+
+
+def _caller() -> tuple[object, ...] | None:
+    caller: tuple[object, ...] | None = getattr(_working_for, "caller", None)
+    return caller
+
+
+def of_who_waits() -> list[str]:
+    """The claims of pools that who waits here has made and not yet ended: nobody would end them meanwhile. A thread that waits
+    holds up its tasks; a task, no other."""
     if not _staying:
         return []
-    thread = threading.current_thread()
-    staying = [shares for shares in list(_staying) if shares._thread is not None and shares._thread() is thread]
+    caller = _caller()
+    waits = threading.current_thread() if caller is None else caller[-1]
+    staying = [shares for shares in list(_staying) if any(maker() is waits for maker in shares._makers)]
     return [shares._claim.id for shares in staying if shares._claim is not None]
 
 

@@ -81,10 +81,12 @@ class Child(_native.Owner):
             somebody else has waited for it.
     """
 
+    _pids: list[int] = []  # of one whose making was cut short
+
     def __init__(self) -> None:
         # Made before it is started, so that whoever is to end it has it already.
-        self._pids: list[int] = []
         self._fd = ctypes.c_int(-1)
+        self._pids = []
         self.exit_status: int | None = None
         self._ended = False
         self._reaping = threading.Lock()

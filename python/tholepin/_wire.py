@@ -58,9 +58,10 @@ class Part:
             Part.open.add(fd)
 
     def __del__(self) -> None:
-        if self.fd >= 0:
-            Part.open.discard(self.fd)  # before another one can have the number
-            os.close(self.fd)
+        fd = getattr(self, "fd", -1)  # none, where its making was cut short
+        if fd >= 0:
+            Part.open.discard(fd)  # before another one can have the number
+            os.close(fd)
 
 
 def part_of(pickled: bytes, buffers: Sequence[memoryview] = ()) -> bytes | Part:

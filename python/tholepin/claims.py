@@ -10,12 +10,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
-from . import _changes, _holding, _late, _line, _native, _waiting, errors, words
+from . import _changes, _holding, _late, _leaving, _line, _native, _waiting, errors, words
 from ._request import FIELDS, request_for
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from . import _aio
 
 
@@ -85,6 +83,13 @@ class Claim(_native.Owner):
         claimed until the last of them has ended. What this process still has on the GPUs stays there: others see it as use
         without a claim.
         """
+        try:
+            self._let_go()
+        except BaseException:  # a signal handler's
+            _changes.to_the_end(self._let_go)
+            raise
+
+    def _let_go(self) -> None:
         for holding in list(self._holdings):
             holding.tickets.discard(id(self))
         _holding.settle()
@@ -94,6 +99,8 @@ class Claim(_native.Owner):
         try:
             with _changes.lock:
                 own, newest = self._holdings[0], _holding.newest()
+                own.call_as_around()
+                self.id, self.env = own.id, own.env
                 if newest is None or not newest.is_shown_as(own):
                     own.enter()
                 else:
@@ -122,10 +129,10 @@ class Claim(_native.Owner):
     def __enter__(self) -> Claim:
         if self.released:
             raise errors.Error("the claim has been released", code=64, object=self.id, hint="claim again")
+        _leaving.entered(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.release()
+    __exit__ = _leaving.Exit(lambda claim, *_: claim.release(), release)
 
     def _instead(self) -> str:
         return "; another one is shown its GPUs by claim.env, and knows them by claim.uuids"
@@ -269,18 +276,12 @@ def aclaim(
     return _aio.Opening(made, leave)
 
 
-def release() -> None:
-    """Ends every claim that :func:`claim` and :func:`aclaim` have made in this process, also where nobody has the object any
-    more (a notebook's cell that was run again has replaced it).
+def release_all() -> None:
+    """As :func:`tholepin.release`."""
+    _changes.to_the_end(_let_all_go)
 
-    >>> import tholepin
-    >>> lost = tholepin.claim(2)
-    >>> lost = tholepin.claim(2)                # comes out of the first, which has no name now
-    >>> tholepin.release()
-    >>> tholepin.claim(8, wait=0).release()
 
-    The GPUs of pools stay claimed until those end, also where they came out of a claim.
-    """
+def _let_all_go() -> None:
     for holding in _holding.held[:]:
         if holding.of_process and holding.id:
             holding.tickets.clear()
@@ -366,10 +367,11 @@ def obtain(
 
     _worker.stay_here()
     shares = sys.modules.get("tholepin._shares")
-    own = shares.of_this_thread() if shares is not None else []
+    own = shares.of_who_waits() if shares is not None else []
     if own:
         request = {**request, "own": own}
     holding = claim._holdings[0]
+    holding.memory_mib = request.get("memory_mib") if request.get("share") else None
     try:
         _line.obtain(holding, holding.begin(machine), _native.encoded_request(request), patience)
     except BaseException as problem:

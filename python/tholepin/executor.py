@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, TypeVar
 
-from . import _chunks, _crew, _shares, _waiting, _wire, pool, words
+from . import _chunks, _crew, _leaving, _shares, _waiting, _wire, pool, words
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -128,6 +128,14 @@ class Executor(_Executor):
             self._crew.close()
         if wait:
             self._crew.join()
+
+    def __enter__(self) -> Executor:
+        _leaving.entered(self)
+        return self
+
+    __exit__ = _leaving.Exit(  # type: ignore[assignment]
+        lambda executor, *_: executor.shutdown(), lambda executor: executor.shutdown(wait=False)
+    )
 
     @classmethod
     def aopen(cls, *args: Any, on_wait: _waiting.OnWait | None = None, **others: Any) -> _aio.Opening[Executor]:

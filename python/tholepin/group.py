@@ -7,18 +7,16 @@ import signal
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
-from . import _shares, _start, _waiting, process, words
+from . import _leaving, _shares, _start, _waiting, process, words
 from ._bell import Bell, new_epoll
 from .errors import Error, NeverPossible, WorkerDied, WorkerNotStarted
 from .policy import Policy, under_those_around
 from .process import ProcessTemplate
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
 IDLE, RUNNING, ERROR = "IDLE", "RUNNING", "ERROR"
+PATIENCE = 5.0
 _LONGEST_POLL_S = 1e6  # epoll counts milliseconds in 32 bits
 _FIRST_STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
@@ -77,7 +75,7 @@ class ProcessGroup:
         critical: bool = False,
         name: str | None = None,
         *,
-        patience: float = 5.0,
+        patience: float = PATIENCE,
         wait: words.Duration | None = None,
         bind: words.Binding | None = None,
         cancel: _waiting.Cancel | None = None,
@@ -103,7 +101,7 @@ class ProcessGroup:
         self._templates: list[tuple[int, ProcessTemplate]] = []
         self._shares: _shares.Shares | None = None
         self._slots: list[_Slot] = []
-        self._closed = False
+        self._closing = self._closed = False
         self._changed = threading.Condition()
         self._watch: _Watch | None = None
         self._exits: list[tuple[int, int | None]] = []
@@ -224,7 +222,7 @@ class ProcessGroup:
         """Sends SIGKILL to all, and starts none again. Wait for them with :meth:`join`."""
         self._running("kill").end_by(signal.SIGKILL)
 
-    def stop(self, patience: float = 5.0) -> None:
+    def stop(self, patience: float = PATIENCE) -> None:
         """Ends all and waits for it: SIGINT, ``patience`` seconds later SIGTERM, after as many again SIGKILL."""
         patience = words.patience(patience)
         self._check(not self._closed, "stop: the group is closed")
@@ -234,23 +232,19 @@ class ProcessGroup:
             with self._changed:
                 self._changed.wait_for(lambda: self._watch is None)
 
-    def close(self, patience: float = 5.0) -> None:
+    def close(self, patience: float = PATIENCE) -> None:
         """Stops what runs and gives the GPUs back; a second time does nothing. After it nothing can be started."""
         patience = words.patience(patience)
-        if self._closed:
-            return
-        self.stop(patience)
-        self._closed = True
-        for slot in self._slots:
-            slot.pipes = None
-        if self._shares is not None:
-            self._shares.release()
+        self._begin_close(patience)
+        with self._changed:
+            self._changed.wait_for(lambda: self._watch is None)
+        self._give_back()
 
     def __enter__(self) -> ProcessGroup:
+        _leaving.entered(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+    __exit__ = _leaving.Exit(lambda group, *_: group.close(), lambda group: group._begin_close(PATIENCE))
 
     def __repr__(self) -> str:
         return f"<tholepin.ProcessGroup {self.name or ''}: {self.state}, {len(self.puids)} processes run>"
@@ -291,6 +285,24 @@ class ProcessGroup:
         with self._changed:
             self._watch = None
             self._changed.notify_all()
+        if self._closing:
+            self._give_back()
+
+    def _begin_close(self, patience: float) -> None:
+        """What is left to do at the end of what runs its watch does, where nobody waits for that any more."""
+        self._closing = True
+        watch = self._watch
+        if watch is None:
+            self._give_back()
+        else:
+            watch.stop(patience)
+
+    def _give_back(self) -> None:
+        self._closed = True
+        for slot in self._slots:
+            slot.pipes = None
+        if self._shares is not None:
+            self._shares.release()
 
 
 class _Watch:

@@ -11,7 +11,7 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
-from . import _chunks, _crew, _shares, _start, _waiting, _wire, errors, words
+from . import _chunks, _crew, _leaving, _shares, _start, _waiting, _wire, errors, words
 from .policy import Policy, under_those_around
 from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
 
@@ -288,10 +288,10 @@ class Pool:
 
     def __enter__(self) -> Pool:
         self._check_open()
+        _leaving.entered(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._end()
+    __exit__ = _leaving.Exit(lambda pool, *_: pool._end(), terminate)
 
     @classmethod
     def aopen(cls, *args: Any, on_wait: _waiting.OnWait | None = None, **others: Any) -> _aio.Opening[Pool]:

@@ -36,7 +36,32 @@ def with_what_a_claim_removes():
     os.environ["GPU_DEVICE_ORDINAL"] = "0"
 
 
-@pytest.mark.parametrize("task", [in_two_words, in_its_own_order, by_uuid, with_a_blank, with_what_a_claim_removes])
+SHARE = {"share": True, "memory": "10G"}
+
+
+def a_share():
+    tholepin.claim(1, **SHARE)
+
+
+def a_share_in_two_words():
+    tholepin.claim(1, **SHARE)
+    tholepin.claim(1, **SHARE, ids="uuid")
+
+
+def a_share_by_uuid():
+    os.environ["CUDA_VISIBLE_DEVICES"] = tholepin.claim(1, **SHARE).uuids[0]
+
+
+def a_share_and_all_of_it():
+    tholepin.claim(1, **SHARE)
+    tholepin.claim(1)
+
+
+SHARES = [a_share, a_share_in_two_words, a_share_by_uuid, a_share_and_all_of_it]
+WHOLE = [in_two_words, in_its_own_order, by_uuid, with_a_blank, with_what_a_claim_removes]
+
+
+@pytest.mark.parametrize("task", WHOLE + SHARES)
 def test_what_the_process_has_already_costs_nothing_however_it_is_shown(task, monkeypatch):
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so that it is as before after the test
     descriptors, holdings = [], []
@@ -85,4 +110,16 @@ def test_a_claim_out_of_one_that_is_shown_otherwise_outlives_those_around_it():
     again.release()
     assert len(claims()) == 2 and inner.env.items() <= os.environ.items(), "all of the outer one, while it is within"
     inner.release()
+    assert claims() == [] and dict(os.environ) == before
+
+
+def test_the_last_of_equal_shares_frees_it_and_a_smaller_one_is_its_own():
+    before = dict(os.environ)
+    same = [tholepin.claim(1, **SHARE) for _ in range(4)]
+    assert len({claim.id for claim in same}) == 1 and all(claim.env.items() <= os.environ.items() for claim in same)
+    with tholepin.claim(1, share=True, memory="4G") as part:
+        assert part.id.startswith(same[0].id + "/")
+    for claim in same[1:] + same[:1]:
+        assert not claim.released and [entry["memory_mib"] for entry in claims()] == [10240]
+        claim.release()
     assert claims() == [] and dict(os.environ) == before

@@ -1,5 +1,6 @@
 # ctest: timeout 600
 """Who waits for the GPUs of a pool: never the thread that made it and alone would end it."""
+import asyncio
 import os
 import threading
 
@@ -60,3 +61,46 @@ def test_a_thread_waits_for_the_pool_of_another_thread():
         done = pool.map(work.square, [2])
     thread.join()
     assert done == [4] and waiting.is_set()
+
+
+OPEN = [tholepin.Pool, tholepin.Executor]
+
+
+@pytest.mark.parametrize("kind", OPEN)
+def test_a_task_does_not_wait_for_the_pool_that_it_has_opened(kind):
+    async def main():
+        async with kind.aopen(gpus=8):
+            with pytest.raises(tholepin.Error, match="own pool"):
+                tholepin.claim(1, wait=200)
+            with pytest.raises(tholepin.Error, match="own pool"):
+                await tholepin.aclaim(1, wait=200)
+            with pytest.raises(tholepin.Error, match="own pool"):
+                await kind.aopen(gpus=1, wait=200)
+
+    asyncio.run(main())
+
+
+def test_neither_does_one_that_has_made_a_pool_without_awaiting_it():
+    async def main():
+        with tholepin.Pool(gpus=8), pytest.raises(tholepin.Error, match="own pool"):
+            await tholepin.aclaim(1, wait=200)
+
+    asyncio.run(main())
+
+
+def test_a_task_waits_for_the_pool_of_another_task():
+    async def main():
+        opened, waiting = asyncio.Event(), asyncio.Event()
+
+        async def other():
+            async with tholepin.Pool.aopen(gpus=8):
+                opened.set()
+                await waiting.wait()
+
+        task = asyncio.create_task(other())
+        await opened.wait()
+        async with tholepin.aclaim(8, on_wait=lambda _: waiting.set()) as claim:
+            assert len(claim.gpus) == 8 and waiting.is_set()
+        await task
+
+    asyncio.run(main())
