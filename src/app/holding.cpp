@@ -189,8 +189,9 @@ std::vector<KeptClaim> mine_first(std::vector<KeptClaim> found, uid_t me) {
 [[noreturn]] void refuse_anothers(const std::string& path, const KeptClaim& claim, const ClaimSearch& search, bool to_end) {
   const std::string owner = printable(search.user_name(claim.uid), 32);
   const bool inside = path.find('/') != std::string::npos;
+  const std::string those = claim.uid == 0 ? owner : owner + " and root";
   std::string hint = inside ? "only its owner can name what is claimed inside it"
-                            : fmt::format("only {} can release, extend or enter it", claim.uid == 0 ? owner : owner + " and root");
+                            : fmt::format("only {} can release, extend or enter it", those);
   if (search.uid == 0 && to_end)
     hint = fmt::format("{}to end {}: thole release {}", inside ? hint + "; " : "", inside ? "all of it" : "it", claim.id);
   throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(path, 60)).hint(hint);

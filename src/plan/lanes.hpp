@@ -7,9 +7,10 @@
 // that hold such GPUs end after their present task for a job of higher priority. Older jobs of the same priority do not make
 // younger ones give way: those started when the older one could not.
 //
-// A lane that the machine's line passes over (it leaves GPUs to others, or what it wants is used without a claim) holds up nobody
-// here either, whatever its priority: it stays in line, and the jobs behind it are planned for as if it were not there. That it
-// is passed over is known once it stands in line; so those behind it come after it there, and it goes first when it can.
+// A lane that the machine's line passes over (it leaves GPUs to others, or what it wants is used without a claim) holds up
+// nobody here either, whatever its priority: it stays in line, and the jobs behind it are planned for as if it were not there.
+// That it is passed over is known once it stands in line; so those behind it come after it there, and it goes first when it
+// can.
 #pragma once
 
 #include <functional>

@@ -168,7 +168,8 @@ class ClaimStore {
   virtual ClaimLocks own_locks(const std::string& id) = 0;
   virtual InheritedLocks copy_locks(const std::string& id) = 0;   // nothing at all where no such claim lives
   // Those of these units that are not let go before this process has ended, or has returned to who started it: it has inherited
-  // their locks, or who started it has them, or they are claimed for the shell that started it. `shared`: those that keep sharers out. Ours here is nothing that it has claimed.
+  // their locks, or who started it has them, or they are claimed for the shell that started it. `shared`: those that keep
+  // sharers out. Ours here is nothing that it has claimed.
   virtual std::vector<KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) = 0;
   // The living waiters that want one of this claim's units, and should have them when a task of it has ended: who joined the
   // line after this claim did; who was in line before and was passed, only when the claim is old. So a waiter that cannot

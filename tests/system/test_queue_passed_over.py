@@ -1,4 +1,4 @@
-"""A job that others need not wait for in the machine's line holds up none of its own user's queue either, and keeps its place."""
+"""A job that others need not wait for in the machine's line holds up none of its user's queue either, and keeps its place."""
 import json
 import os
 import subprocess
