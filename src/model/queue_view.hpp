@@ -67,6 +67,7 @@ struct Take {
 // An earlier waiter that could start at this moment and has not.
 struct Idle {
   std::uint64_t number = 0;
+  std::uint32_t uid = 0;                            // anybody can write a ticket of his with another's number
   std::uint64_t first = 0;                          // itself, or the first of those like it that it stands behind
 };
 

@@ -23,17 +23,21 @@ model::Decision Grace::decide(const model::QueueView& queue, std::optional<std::
 
 void Grace::see(const model::QueueView& queue, std::optional<std::uint64_t> mine) {
   if (!queue.ordered) return;
+  std::set<Who> there;
+  for (const model::TicketView& ticket : queue.tickets)
+    if (earlier(ticket, mine)) there.emplace(ticket.number, ticket.uid);
   if (!begun_ || (mine && number_ && *mine != *number_)) {   // another number: another directory, another line
-    in_line_.clear();
-    for (const model::TicketView& ticket : queue.tickets)
-      if (earlier(ticket, mine)) in_line_.insert(ticket.number);
+    in_line_ = std::move(there);
     begun_ = true;
+  } else {
+    std::erase_if(in_line_, [&](const Who& who) { return !there.contains(who); });
   }
   if (mine) number_ = mine;
 }
 
 bool Grace::goes_before_me(const model::TicketView& ticket) const {
-  return in_line_.contains(ticket.number) && !passed_.contains(ticket.number);
+  const Who who{ticket.number, ticket.uid};
+  return in_line_.contains(who) && !passed_.contains(who);
 }
 
 // Must the rule be shown another queue than this, in which some do not go before me?
@@ -48,18 +52,27 @@ void Grace::mark(model::QueueView& queue, std::optional<std::uint64_t> mine) con
     if (earlier(ticket, mine) && !goes_before_me(ticket)) ticket.stopped = true;
 }
 
+void Grace::add_up(Millis interval, bool any_idle) {
+  if (any_idle && was_held_up_) held_up_ += interval;
+  if (!any_idle) held_up_ = std::max(Millis{0}, held_up_ - interval / 4);
+  was_held_up_ = any_idle;
+}
+
 // True when somebody has been passed.
 bool Grace::count(model::Wait& wait, SteadyTime now) {
   const Millis interval =
       last_ ? std::min(std::chrono::duration_cast<Millis>(now - *last_), longest_interval) : Millis{0};
+  add_up(interval, !wait.idle.empty());
   bool passed = false;
   for (const model::Idle& idle : wait.idle) {
-    Account& account = accounts_[idle.number];
+    const Who who{idle.number, idle.uid};
+    Account& account = accounts_[who];
     if (account.look == looks_ && account.first == idle.first) account.spent += interval;
     account.look = looks_ + 1;
     account.first = idle.first;
     account.behind = account.behind || idle.first != idle.number;
-    if (account.spent >= (account.behind ? patience_behind : patience)) passed = passed_.insert(idle.number).second || passed;
+    const Millis its_patience = account.behind ? patience_behind : patience;
+    if (account.spent >= its_patience || held_up_ >= patience_with_all) passed = passed_.insert(who).second || passed;
     if (idle.first != idle.number || account.nudged) continue;
     account.nudged = true;       // an honest one that has missed its moment needs no more
     wait.nudge.push_back(idle.number);

@@ -8,13 +8,20 @@
 //
 // Time counts between two of my looks that both saw him able to start, while the first of those before him was the same:
 // where the first one changes, the line moves. Looks come sooner than usual then, and at odd times: nobody who claims for
-// moments can be a step ahead of them. *Earlier than me* is who was in line when I joined; a number that appears
-// below mine later has been forged, or is that of one who gave his claim back: he does not go before me.
+// moments can be a step ahead of them. *Earlier than me* is who was in line when I joined, and at each of my looks since: a
+// number that appears below mine later has been forged, or is that of one who gave his claim back, and one that was gone may
+// have been taken away for that moment, so that another stands first: these do not go before me.
+//
+// A line that moves in earnest does not do so for long while each of my looks finds somebody who could start: after a minute
+// of that whoever could is passed. It is forgotten four times more slowly than it adds up.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <unordered_map>
-#include <unordered_set>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "model/queue_view.hpp"
 
@@ -27,6 +34,7 @@ class Grace {
   static constexpr Millis soonest{300}, latest{700};   // my looks while somebody is being timed
   static constexpr unsigned looks_after = 40;          // ... and how many more when he cannot start just now
   static constexpr Millis longest_interval{1000};  // a longer one says that I slept or was stopped, not that he did
+  static constexpr Millis patience_with_all{60'000};   // with a line that moves, and leaves free what I want
 
   // Asks the rule, showing it those before me who have time left; again, when somebody's time is over by this look. A Wait is
   // told whom to nudge and when to look again.
@@ -44,13 +52,17 @@ class Grace {
     std::uint64_t first = 0;
     bool behind = false, nudged = false;
   };
+  using Who = std::pair<std::uint64_t, std::uint32_t>;   // his number and user
   bool goes_before_me(const model::TicketView& ticket) const;
+  void add_up(Millis interval, bool any_idle);
 
   std::optional<std::uint64_t> number_;            // mine, once I have had one
   bool begun_ = false;
-  std::unordered_set<std::uint64_t> in_line_;      // when I joined
-  std::unordered_set<std::uint64_t> passed_;
-  std::unordered_map<std::uint64_t, Account> accounts_;
+  std::set<Who> in_line_;                          // since I joined
+  std::set<Who> passed_;
+  std::map<Who, Account> accounts_;
+  Millis held_up_{0};                              // by any who could start
+  bool was_held_up_ = false;                       // at the last look
   std::uint64_t looks_ = 1;
   unsigned attentive_ = 0;                         // so many more looks come soon
   std::optional<SteadyTime> last_;

@@ -200,11 +200,8 @@ std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
     if (notes_) directory = open_at(notes_.get(), ".", O_RDONLY | O_DIRECTORY);
     number = number_of(nodes_->state());
   }
-  std::vector<bool> said(tickets.size(), true);
-  if (!directory) return said;   // cannot be seen
-  Vouchers vouchers(directory.get(), number);
-  for (std::size_t i = 0; i < tickets.size(); ++i) said[i] = vouchers.vouched(tickets[i]);
-  return said;
+  if (!has_words()) return std::vector<bool>(tickets.size(), true);
+  return vouched_among(directory.get(), number, tickets);
 }
 
 bool FifoStore::change_note(const std::string& id, const std::function<void(Note&)>& how) {

@@ -77,6 +77,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<Note> own_notes(const std::string& id);   // the living ones of a claim of mine; under threads()
   std::vector<Fd> lock_nodes(const std::vector<Note>& notes);   // under threads(), like the next
   port::ClaimLocks copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes);
+  Fd open_turn_of(const Ticket& ticket);
   NoteBook book_of(int directory) const;
   bool change_note(const std::string& id, const std::function<void(Note&)>& how);
   void open_directory(StateDir directory);

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <map>
 #include <utility>
 
-#include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/claims/allowance.hpp"
 #include "host/claims/own_files.hpp"
 #include "host/user_namespace.hpp"
 
@@ -17,6 +19,9 @@ namespace thole::host {
 namespace {
 
 constexpr off_t largest_of_tickets = ticket_offset(turn_places);
+
+// What it may cost to hear one user, whose files may be full of locks, and all of them.
+constexpr std::chrono::milliseconds to_hear{20}, to_hear_all{200};
 
 bool read_header(int fd, QueueHeader& header) {
   return ::pread(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header);
@@ -100,36 +105,47 @@ Fd OwnTickets::put_into(const std::string& name, const Ticket& ticket) {
   return ticket_goes_live(directory_, name, std::move(fd), ticket);
 }
 
+namespace {
+
+struct UserInLine {
+  std::vector<std::size_t> tickets;              // by their places in what is asked for
+  std::vector<std::string> files;
+};
+
 // By their owners: anybody can give his files names of another's.
-void Vouchers::list() {
+void find_files(int directory, std::map<uid_t, UserInLine>& users) {
   struct stat file;
-  for (std::string& name : names_in(directory_, Saying::tickets)) {
-    const bool seen = ::fstatat(directory_, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0;
-    if (seen && is_file_of(file, file.st_uid) && file.st_size > 0) names_[file.st_uid].push_back(std::move(name));
+  for (std::string& name : names_in(directory, Saying::tickets)) {
+    const bool seen = ::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!seen || !is_file_of(file, file.st_uid) || file.st_size == 0) continue;
+    const auto user = users.find(file.st_uid);
+    if (user != users.end() && user->second.files.size() < names_tried) user->second.files.push_back(std::move(name));
   }
 }
 
-Vouchers::Files Vouchers::files_of(uid_t uid) const {
-  Files files;
-  const auto names = names_.find(uid);
-  if (names == names_.end()) return files;
-  for (const std::string& name : names->second) {
-    Fd fd = open_own(directory_, name, uid, number_);
-    if (!fd && says_nothing(errno)) {
-      files.all = false;
-      break;
+}  // namespace
+
+// Who has few files is heard first, so that no crowd of users keeps him from it.
+std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets) {
+  std::vector<bool> said(tickets.size(), false);
+  std::map<uid_t, UserInLine> users;
+  for (std::size_t i = 0; i < tickets.size(); ++i) users[tickets[i].view.uid].tickets.push_back(i);
+  find_files(directory, users);
+  std::vector<std::pair<uid_t, const UserInLine*>> in_turn;
+  for (const auto& [uid, user] : users) in_turn.emplace_back(uid, &user);
+  std::ranges::stable_sort(in_turn, {}, [](const auto& entry) { return entry.second->files.size(); });
+  Allowance all(to_hear_all);
+  for (const auto& [uid, user] : in_turn) {
+    Allowance one(to_hear);
+    for (const std::string& name : user->files) {
+      const Fd fd = open_own(directory, name, uid, number);
+      for (const std::size_t i : user->tickets) {
+        if (one.over() || all.over()) break;
+        said[i] = said[i] || (fd && says_live(fd.get(), tickets[i]));
+      }
     }
-    if (fd) files.open.push_back(std::move(fd));
   }
-  return files;
-}
-
-bool Vouchers::vouched(const Ticket& ticket) {
-  if (!std::exchange(listed_, true)) list();
-  auto found = files_.find(ticket.view.uid);
-  if (found == files_.end()) found = files_.emplace(ticket.view.uid, files_of(ticket.view.uid)).first;
-  return !found->second.all ||
-         std::ranges::any_of(found->second.open, [&](const Fd& fd) { return says_live(fd.get(), ticket); });
+  return said;
 }
 
 bool says(int directory, const std::string& name, std::uint64_t number, const Ticket& ticket) {

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,26 +42,8 @@ class OwnTickets {
 // Does this file of notes/ say this ticket, and live?
 bool says(int directory, const std::string& name, std::uint64_t number, const Ticket& ticket);
 
-// What others say, at one moment: files are looked for once.
-class Vouchers {
- public:
-  Vouchers(int directory, std::uint64_t number) : directory_(directory), number_(number) {}
-  // Does his user say this ticket, and live? True where that cannot be seen (no descriptors, a disk that does not answer).
-  bool vouched(const Ticket& ticket);
-
- private:
-  struct Files {
-    std::vector<Fd> open;
-    bool all = true;                   // none could not be looked at
-  };
-  void list();
-  Files files_of(uid_t uid) const;
-
-  int directory_;
-  std::uint64_t number_;
-  bool listed_ = false;
-  std::map<uid_t, std::vector<std::string>> names_;
-  std::map<uid_t, Files> files_;
-};
+// Of these tickets those whose users say them, and live. Not where that cannot be seen, or takes longer than it may: what
+// somebody makes long or many of his own is his own loss, and a look never needs more than one descriptor.
+std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets);
 
 }  // namespace thole::host

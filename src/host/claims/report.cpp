@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "host/claims/allowance.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 #include "host/control/holder.hpp"
@@ -234,10 +235,10 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
 
 // Who waits there, as far as the kernel tells: anybody can write a ticket in another's name, and lock its FIFO by a process
 // that ends. A number that is used again has another start time; and whose descriptors can be seen has the lock or has not.
-Taker taker_of(const Ticket& ticket, int turn, const KernelLocks& locks) {
+Taker taker_of(const Ticket& ticket, int turn, const KernelLocks& locks, Allowance& to_see_locks) {
   const Taker taker = taker_among(lockers_of(locks.flocks, turn));
   if (taker.start ? !is_same_start(*taker.start, ticket.start) : static_cast<std::uint32_t>(taker.pid) != ticket.pid) return {};
-  if (taker.uid && !keeps_lock(taker.pid, turn).value_or(true)) return {};
+  if (taker.uid && !keeps_lock(taker.pid, turn, [&] { return to_see_locks.over(); }).value_or(true)) return {};
   return taker;
 }
 
@@ -321,19 +322,24 @@ void FifoStore::say_who_keeps_places(const std::vector<std::pair<std::string, Fd
                                 "has a GPU alone: {}", kept.front().first, more, describe_keeper(kept.front().second.get()));
 }
 
+Fd FifoStore::open_turn_of(const Ticket& ticket) {
+  std::lock_guard lock(threads_);
+  return nodes_->open_turn(ticket.place, O_PATH);
+}
+
 std::vector<model::Waiting> FifoStore::waiting() {
   const KernelLocks locks = kernel_locks();   // of any length: not under alloc
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
   QueueFile queue(nodes_->queue());
   queue.read();
   const bool tries = section->ordered() || !locks.names_all();
-  std::vector<std::pair<Ticket, Fd>> alive;
+  std::vector<Ticket> alive;
   for (const Ticket& ticket : queue.tickets()) {
     Fd turn = nodes_->open_turn(ticket.place, O_PATH);
     const Fd trial = turn && tries ? nodes_->open_turn(ticket.place, O_RDWR) : Fd();
     if (!turn || (tries && !trial)) continue;
     if (tries ? ::flock(trial.get(), LOCK_EX | LOCK_NB) != 0 : !lockers_of(locks.flocks, turn.get()).empty())
-      alive.emplace_back(ticket, std::move(turn));   // a writer that stays would hide the waiter's end from those behind him
+      alive.push_back(ticket);   // no descriptor stays: there may be many, and a writer would hide the end of who waits there
   }
   section->leave();
   hook("looked");
@@ -341,14 +347,13 @@ std::vector<model::Waiting> FifoStore::waiting() {
   const SlotKeys keys = nodes_->slots();
   const bool words = has_words();
   section.reset();   // what comes may last, and asks the store
-  std::vector<Ticket> tickets;
-  for (const auto& [ticket, turn] : alive) tickets.push_back(ticket);
-  const std::vector<bool> vouched_for = vouched(tickets);
+  const std::vector<bool> vouched_for = vouched(alive);
+  Allowance to_see_locks(to_name_holders);
   std::vector<model::Waiting> waiting;
   std::vector<uid_t> said;
   for (std::size_t i = 0; i < alive.size(); ++i) {
-    const auto& [ticket, turn] = alive[i];
-    const Taker taker = taker_of(ticket, turn.get(), locks);
+    const Ticket& ticket = alive[i];
+    const Taker taker = taker_of(ticket, open_turn_of(ticket).get(), locks, to_see_locks);
     model::Waiting line;
     line.ticket = ticket.view.number;
     line.pid = taker.pid;

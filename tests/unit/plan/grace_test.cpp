@@ -124,6 +124,43 @@ TEST(Grace, ALineThatMovesIsNotTimed) {
   }
 }
 
+// By writing over them at each look of mine: then they come back.
+TEST(Grace, WhoMakesAnotherStandFirstAtEveryLookGainsNothingByIt) {
+  for (const unsigned n : {2u, 8u, 40u}) {
+    Scene scene = behind_forged(n);
+    const auto all = scene.queue.tickets;
+    Waiter waiter{scene, n + 1};
+    unsigned looks = 0;
+    const Millis took = waiter.starts([&](Millis) {
+      scene.queue.tickets = all;
+      scene.queue.tickets.erase(scene.queue.tickets.begin() + ++looks % (n - 1));
+    });
+    EXPECT_LE(took, n * plan::Grace::latest + 2 * plan::Grace::patience_behind) << n;
+  }
+}
+
+TEST(Grace, ALineThatIsRenewedWithoutEndIsPassedAfterAMinute) {
+  constexpr unsigned n = 1000;
+  Scene scene = behind_forged(n);
+  Waiter waiter{scene, n + 1};
+  const Millis took = waiter.starts([&](Millis) {
+    if (scene.queue.tickets.size() > 1) scene.queue.tickets.erase(scene.queue.tickets.begin());
+  });
+  EXPECT_LE(took, plan::Grace::patience_with_all + 2 * plan::Grace::latest);
+}
+
+TEST(Grace, AnothersTicketWithTheNumberOfOneBeforeMeCostsHimNothing) {
+  Scene scene = Scene("..h").ticket("012", 3).ticket("012", 1);
+  Waiter waiter{scene, 2};
+  ASSERT_TRUE(std::holds_alternative<model::Wait>(waiter.look()));
+  model::TicketView forged = scene.queue.tickets[0];
+  forged.count = 1;
+  forged.uid = 4711;
+  scene.queue.tickets.insert(scene.queue.tickets.begin(), forged);
+  for (unsigned i = 0; i < 40; ++i, waiter.now += Millis{500})
+    ASSERT_TRUE(std::holds_alternative<model::Wait>(waiter.look())) << i;
+}
+
 TEST(Grace, AnIntervalInWhichISleptDoesNotCountAsTheirs) {
   Scene scene = behind_forged(1);
   Waiter waiter{scene, 2};
