@@ -22,15 +22,13 @@ def word_file(name):
 def say(fd, place, record):
     os.pwrite(fd, record, 64 + 64 * place)
     fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 64 + 64 * place, 64, 0))   # F_OFD_SETLK
-def write(place, record):
-    with open(D + "queue", "r+b", buffering=0) as file:
-        file.seek(64 + 64 * place)
-        file.write(record)
+queue = os.open(D + "queue", os.O_RDWR)
+def write(place, record): os.pwrite(queue, record, 64 + 64 * place)
 """
 
-# Forty of one's own; after each look that anybody takes another one is away, and the one before is back.
+# Forty of one's own, of which the first N are away at a look: another N at the next, so that another one is the first.
 TURNS = SAY + """
-import ctypes
+import ctypes, time
 said = word_file(1)
 tickets = [ticket(i + 1) for i in range(40)]
 occupy(range(40)); header(48)
@@ -38,15 +36,21 @@ for place, record in enumerate(tickets): say(said, place, record); write(place, 
 libc = ctypes.CDLL(None)
 looks = libc.inotify_init1(os.O_NONBLOCK)
 libc.inotify_add_watch(looks, D.encode(), 0x20)   # IN_OPEN
+def be_away(count):
+    global away
+    for place in range(away, count): write(place, bytes(64))
+    for place in range(count, away): write(place, tickets[place])
+    away = count
 print("up", flush=True)
-away = 0
+away, last = 0, 0.0
 while True:
     ready, _, _ = select.select([sys.stdin, looks], [], [])
     if sys.stdin in ready: break
-    if b"gpu." not in os.read(looks, 65536): continue
-    write(away, tickets[away])
-    away = (away + 1) % 20
-    write(away, bytes(64))
+    opened = os.read(looks, 65536)
+    if b"queue" in opened: be_away(0)
+    elif b"gpu." in opened and time.monotonic() - last > 0.05: be_away((away + 1) % 20)
+    else: continue
+    last = time.monotonic()
 """
 
 # As many files as somebody with the usual limit can have open, and more; and a ticket in another's name that no one says.
