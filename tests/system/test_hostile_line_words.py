@@ -1,5 +1,5 @@
-"""What users who mean harm can do to the line with tickets that they say themselves, and with what makes those of others hard to
-hear: they cost order for a bounded time, and whoever looks sees who waits."""
+"""What users who mean harm can do to the line with tickets that they say themselves, and with what makes those of others hard
+to hear: they cost order for a bounded time, and whoever looks sees who waits."""
 
 import pytest
 
