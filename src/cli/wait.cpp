@@ -129,6 +129,15 @@ void tell_of_kept_back(const Context& context, port::JobReader& jobs, const std:
   if (queued && jobs.draining()) context.note("the queue is drained: nothing starts until thole drain --off");
 }
 
+// What keeps all of the queue from going on, or from being told of.
+std::set<std::string> hindrances(const port::QueueDoor& door) {
+  std::set<std::string> all;
+  if (const std::string disk = door.full_disk(); !disk.empty())
+    all.insert(app::why_unwritten(disk) + ": nothing begins, and what ends is not written, before there is room");
+  if (const std::string disk = door.read_only_disk(); !disk.empty()) all.insert(app::why_perhaps_old(disk));
+  return all;
+}
+
 }  // namespace
 
 int wait(Context& context) {
@@ -144,11 +153,11 @@ int wait(Context& context) {
   wish.cancel = {context.wire.interruption()};
   app::GoingOn going = going_on(context);
   wish.going_on = &going;
-  wish.before_sleep = [&, told = std::string()]() mutable {
-    const std::string full = queue.door.full_disk();
-    if (full != told && !full.empty())
-      context.warn(app::why_unwritten(full) + ": nothing begins, and what ends is not written, before there is room");
-    told = full;
+  wish.before_sleep = [&, told = std::set<std::string>()]() mutable {
+    std::set<std::string> now = hindrances(queue.door);
+    for (const std::string& one : now)
+      if (!told.contains(one)) context.warn(one);
+    told = std::move(now);
   };
   going.look();
   if (const app::Caution caution = app::of_originals(queue, which); !caution.empty()) context.warn(caution);
