@@ -1,11 +1,11 @@
-"""Whichever single look at the queue's files or use of them fails, a command that changes the queue says what it has come to."""
+"""Whichever single look at the queue's files, or use of them, fails: a command that changes the queue says what it has done."""
 import errno
 import subprocess
 
 import pytest
 
 from queue_inside import Queue
-from run_tools import BUILD, SANITIZED, THOLE
+from run_tools import BUILD, SANITIZED, THOLE, eventually
 
 LOOKS = BUILD / "fake" / "failing_looks.so"
 NOTHING_WAS_CHANGED = "nothing was changed"
@@ -17,11 +17,16 @@ pytestmark = [
 
 
 @pytest.fixture
-def queue(tmp_path):
+def new_queue(tmp_path):
     made = Queue(tmp_path)
-    made.call("drain")
     yield made
     made.end_everything()
+
+
+@pytest.fixture
+def queue(new_queue):
+    new_queue.call("drain")
+    return new_queue
 
 
 def submit(queue):
@@ -79,3 +84,15 @@ def test_a_change_that_cannot_be_told_is_said_to_be_stored(queue, words):
     with open("/dev/full", "w") as full:
         done = subprocess.run([THOLE, "--json", *words], env=queue.environment, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 125 and "what was asked is stored, but that cannot be written" in done.stderr, done.stderr
+
+
+def test_who_waits_is_told_what_keeps_ends_from_being_stored(new_queue):
+    """A runner has the hard limits of the shell that started it."""
+    queue = new_queue
+    small = f"ulimit -f 300; exec {THOLE} submit -q -g 0 --array 0-2500 -- true"
+    subprocess.run(["bash", "-c", small], env=queue.environment, cwd=queue.folder, check=True, stdout=subprocess.DEVNULL)
+    eventually(lambda: "File too large" in queue.runner_log(), "the log of the queue's file has grown to that")
+    waited = queue.call("wait", "--timeout", "1500ms", check=False)
+    said = " ".join(waited.stderr.split())
+    assert waited.returncode == 124 and said.count("job 1: cannot be stored now, and is tried again: ") == 1, said
+    assert "File too large" in said and "ulimit -f" in said, said
