@@ -44,11 +44,10 @@ std::string all_names(const std::map<model::JobId, std::vector<model::TaskIndex>
 }
 
 // Of whom the store was told something that the runner cannot do.
-Caution of_unseen(Queue queue, const std::vector<std::vector<model::Task>>& running) {
+Caution of_unseen(Queue queue, HashKey secret, const std::vector<std::vector<model::Task>>& running) {
   std::vector<std::string> names;
   std::map<model::JobId, std::vector<model::TaskIndex>> unseen_tasks;
   std::optional<port::UnseenRun> first;
-  const HashKey secret = queue.store.secret();
   for (const std::vector<model::Task>& tasks : running)
     for (const model::Task& task : tasks) {
       const auto unseen = names.size() <= most_unseen ? queue.door.unseen(task, task_mark(secret, task)) : std::nullopt;
@@ -60,11 +59,19 @@ Caution of_unseen(Queue queue, const std::vector<std::vector<model::Task>>& runn
   if (!first) return "";
   if (names.size() > most_unseen) names.back() = "…";
   const bool is_copy = first->by == port::UnseenBy::original;
-  return fmt::format("{}: the lane died, and the queue's runner does not see what is left: {}\n  {}; if it is over: "
-                     "thole cancel --force {}", join(names, ", "), first->why,
+  return fmt::format("{}: the lane cannot be reached, and the queue's runner does not see what is left: {}\n  {}; if it is "
+                     "over: thole cancel --force {}", join(names, ", "), first->why,
                      is_copy ? "it is left alone, and counts as running here"
                              : "the first runner that sees it does what was asked",
                      all_names(unseen_tasks));
+}
+
+Caution of_unseen_if_told(Queue queue, HashKey secret, const std::vector<std::vector<model::Task>>& running) {
+  try {
+    return of_unseen(queue, secret, running);
+  } catch (const Error& error) {
+    return "it is stored, but whether the queue's runner sees what runs cannot be told: " + error.full();
+  }
 }
 
 void append(Caution& all, const Caution& one) {
@@ -74,7 +81,9 @@ void append(Caution& all, const Caution& one) {
 
 }  // namespace
 
+// Whatever fails once the store has changed is a caution.
 Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::Verb verb) {
+  const HashKey secret = queue.store.secret();
   Alteration altered{queue.store.alter(which, verb, queue.clock.wall()), ""};
   std::set<std::uint64_t> lanes;
   std::vector<std::vector<model::Task>> running;
@@ -94,7 +103,7 @@ Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::V
   });
   Caution caution = changed ? told([&] { queue.door.stir(); }) : "";   // whoever sits
   if (!caution.empty() || !kept.empty()) altered.caution = std::move(caution.empty() ? kept : caution);
-  if (verb != port::Verb::give_up) append(altered.caution, of_unseen(queue, running));
+  if (verb != port::Verb::give_up) append(altered.caution, of_unseen_if_told(queue, secret, running));
   return altered;
 }
 
@@ -117,7 +126,7 @@ Caution of_originals(Queue queue, const std::vector<port::Selection>& which) {
       return !unseen || unseen->by != port::UnseenBy::original;
     });
   }
-  return of_unseen(queue, running);
+  return of_unseen(queue, secret, running);
 }
 
 Alteration give_up(Queue queue, const std::vector<port::Selection>& which) {

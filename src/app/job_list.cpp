@@ -256,6 +256,11 @@ std::string why_unwritten(const std::string& full_disk) {
   return full_disk.empty() ? "it is tried again soon" : "disk full: " + printable(full_disk, 200);
 }
 
+std::string why_perhaps_old(const std::string& read_only_disk) {
+  return fmt::format("the queue's disk can only be read from here (dmesg may say why): what has ended since may still be shown "
+                     "as running: {}", printable(read_only_disk, 200));
+}
+
 std::string label_of(const std::string& key, const Overview* machine) {
   if (machine)
     for (const UnitOverview& unit : machine->units)

@@ -64,6 +64,9 @@ std::optional<port::NotedEnd> unwritten_end(port::QueueDoor& door, const model::
 // "disk full: /home/anna/queue", or that there is room by now.
 std::string why_unwritten(const std::string& full_disk);
 
+// What may be false of what is stored, and whose disk can only be read; another mount of it may still be written to.
+std::string why_perhaps_old(const std::string& read_only_disk);
+
 // How many tasks are in which state as people see it: those that a held job has queued are held.
 model::TaskCounts counts_of(const model::Job& job);
 

@@ -215,12 +215,13 @@ void Lane::turn(bool take) {
     return;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unavailable) throw;
-    ports_.say(fmt::format("job {}: {}", job_, error.full()));
     if (ports_.jobs.replaced()) {
+      ports_.say(fmt::format("job {}: {}", job_, error.full()));
       set_aside_ = true;
       drop_ends();
       return;
     }
+    ports_.say(unstored_text(job_, error.full()));
     retry_at_ = site_.clock.steady() + retry_pause_;
     retry_pause_ = std::min(retry_pause_ * 2, longest_retry);
     for (unsigned place = 0; place < model::lane_places; ++place)   // a log that has filled the disk may be removed

@@ -264,10 +264,10 @@ void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
   const WallTime now = ports_.clock.wall();
   port::TaskEnd end = end_of(task, remains, spec.retry, now);
   if (orphan.over_time && orphan.was_told_to_end && std::holds_alternative<Unknown>(remains))
-    end.reason = "ended at its time limit, after " + end.reason;
+    end.reason = "told to end at its time limit; " + end.reason;
   const port::Turn turn = ports_.jobs.turn({&end, 1}, std::nullopt, now);
   const auto after = ports_.jobs.task(task.job, task.index);   // what was to be cancelled has become that
-  ports_.say(fmt::format("job {}.{}: its lane died; {}", task.job, task.index,
+  ports_.say(fmt::format("job {}.{}: its lane cannot be reached; {}", task.job, task.index,
                          model::to_string(after ? after->state : end.state)));
   for (model::JobId job : turn.ended) notify(ports_, job);
 }
@@ -291,9 +291,9 @@ void Orphans::say_untold(const Orphan& orphan, const std::string& text) const {
 std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen) {
   const auto say = [&](const std::string& text) {
     if (orphan.task.lane == model::lane_of_untold) return say_untold(orphan, text);
-    ports_.say(fmt::format("job {0}.{1}: its lane died, and what is left of it is not seen from here, so that it counts as "
-                           "running: {2}; if it is over: thole cancel --force {0}.{1}", orphan.task.job, orphan.task.index,
-                           text));
+    ports_.say(fmt::format("job {0}.{1}: its lane cannot be reached, and what is left of it is not seen from here, so that it "
+                           "counts as running: {2}; if it is over: thole cancel --force {0}.{1}", orphan.task.job,
+                           orphan.task.index, text));
   };
   const bool is_open = task && task->state == model::TaskState::running && task->runs == orphan.task.runs;
   if (!is_open) return NeverBegan{};             // somebody else has told its end
@@ -325,8 +325,8 @@ void Orphans::look_after() {
       remains = of_unseen(orphan, task, unseen);
     } catch (const Error& error) {
       const auto say = [&](const std::string& text) {
-        ports_.say(fmt::format("job {}.{}: its lane died, and what is left of it cannot be told yet: {}", orphan.task.job,
-                               orphan.task.index, text));
+        ports_.say(fmt::format("job {}.{}: its lane cannot be reached, and what is left of it cannot be told yet: {}",
+                               orphan.task.job, orphan.task.index, text));
       };
       orphan.trouble.met(error.full(), say);
     }

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view again = ": asked for again at ", of_lane = "a lane of job ", lane_ended = " ended: ";
 constexpr std::string_view runner_kept = "no job can begin: ";
+constexpr std::string_view unstored = ": cannot be stored now, and is tried again: ";
+constexpr Seconds longer_than_pauses{60};        // between the tries of a lane
 constexpr std::string_view anew = "another runner begins, and asks at once for what was put off";
 
 // "12: …" -> 12, and what follows the separator.
@@ -47,6 +49,18 @@ std::string runner_kept_in(std::string_view log) {
     if (line == runner_goes_on || line == anew) why = {};
   }
   return std::string(why);
+}
+
+std::string unstored_text(model::JobId job, std::string_view why) {
+  return fmt::format("job {}{}{}", job, unstored, in_one_line(why));
+}
+
+std::string unstored_in(std::string_view log, WallTime now) {
+  std::string_view last;
+  for (const std::string_view line : split_lines(log))
+    if (without_time(line).starts_with("job ") && line.find(unstored) != std::string_view::npos) last = line;
+  const auto said = parse_iso(last.substr(0, last.find(' ')));
+  return said && now - *said < longer_than_pauses ? std::string(without_time(last)) : "";
 }
 
 void ask_anew(const port::QueueDoor& door, WallTime now, const std::function<void(const std::string&)>& say) {

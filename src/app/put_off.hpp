@@ -1,5 +1,5 @@
 // Jobs whose GPUs could not be had at all: their runner asks again later, and says when in its log, where whoever looks at the
-// queue finds it; so it does with what keeps itself from beginning any.
+// queue finds it; so it does with what keeps itself from beginning any, and its lanes with what keeps them from storing an end.
 #pragma once
 
 #include <functional>
@@ -27,6 +27,10 @@ std::string lane_ended_text(model::JobId job, std::string_view why);
 std::string runner_kept_text(std::string_view why);
 inline constexpr std::string_view runner_goes_on = "jobs begin again";
 std::string runner_kept_in(std::string_view log);   // the reason; "" where nothing does
+
+// What keeps a lane from storing what becomes of its tasks, as it says after each try.
+std::string unstored_text(model::JobId job, std::string_view why);
+std::string unstored_in(std::string_view log, WallTime now);   // what one has said last; "" where no try is as late as that
 
 // Says that whatever is put off by now is asked for at once: the runner that has said so has gone.
 void ask_anew(const port::QueueDoor& door, WallTime now, const std::function<void(const std::string&)>& say);

@@ -256,8 +256,8 @@ Stored submit(Queue queue, const std::vector<Submission>& submissions) {
   std::vector<std::string> files;
   for (const Submission& one : submissions) add_files(one.spec, files);
   stored.surroundings = queue.door.surroundings(files);
+  stored.draining = queue.store.draining();      // before: what fails afterwards would hide that they are stored
   stored.jobs = queue.store.submit(submissions, queue.clock.wall());
-  stored.draining = queue.store.draining();
   try {
     queue.door.stir();
   } catch (const Error& error) {

@@ -165,13 +165,13 @@ class Account {
       if (untold.size() > 1 && task.lane == model::lane_of_untold) continue;
       const std::string mark = task_mark(secret, task);
       if (const auto unseen = queue_.door.unseen(task, mark)) {
-        say(fmt::format("the supervisor of {} was killed, and the queue's runner does not see what is left: {}; if it is over: "
-                        "thole cancel --force {}", name, printable(unseen->why, 300), name));
+        say(fmt::format("the supervisor of {0} cannot be reached, and the queue's runner does not see what is left: {1}; if it "
+                        "is over: thole cancel --force {0}", name, printable(unseen->why, 300)));
       } else if (const std::vector<std::string> left = queue_.door.left_of(task, mark); !left.empty()) {
         std::vector<std::string> words;
         for (const std::string& process : left) words.push_back(printable(process, 120));
-        say(fmt::format("the supervisor of {} was killed: its status will not be known; it is over when this has ended: {}",
-                        name, join(some_of(std::move(words)), "; ")));
+        say(fmt::format("the supervisor of {} cannot be reached: its status will not be known; it is over when this has "
+                        "ended: {}", name, join(some_of(std::move(words)), "; ")));
       }
     }
     if (count > most_named) say(fmt::format("{} more run", count - most_named));

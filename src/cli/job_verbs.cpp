@@ -36,11 +36,14 @@ std::string tell(const port::Altered& job, const Saying& saying) {
 
 constexpr std::size_t most_told = 20;            // jobs with a line of their own
 
-// Retry lifts the hold of a job of which nothing was left to start. Another one keeps also what is queued again.
-std::string hold_left(port::JobReader& jobs, const port::Altered& altered, const Saying& saying) {
+// Retry lifts the hold of a job of which nothing was left to start. Another one keeps also what is queued again. The change
+// stands by now: where the job cannot be read, this is left out.
+std::string hold_left(port::JobReader& jobs, const port::Altered& altered, const Saying& saying) try {
   if (saying.verb != port::Verb::retry) return "";
   const auto job = app::job_of(jobs, altered.job);
   return job && job->terms.held ? fmt::format(", and held like the rest of it: thole resume {}", altered.job) : "";
+} catch (const Error&) {
+  return "";
 }
 
 // `resume` is of what is held, `continue` of what is paused: who has taken one for the other is told.
@@ -92,6 +95,15 @@ void tell_of_stays(Context& context, std::span<const port::Altered> altered) {
   if (more > 0) context.note(fmt::format("and {} stay skipped likewise", plural(more, "more job")));
 }
 
+// Whoever cannot be told of a change would ask for it again.
+void print_change(const Context& context, const model::Json& json) {
+  try {
+    context.print_json(json);
+  } catch (const Error& error) {
+    throw Error(error.code(), "what was asked is stored, but that cannot be written").because(error.sys_errno());
+  }
+}
+
 int alter(Context& context, const Saying& saying) {
   const app::Queue queue = existing_queue(context);
   const auto which = app::selections(queue.store, context.invocation.words);
@@ -103,7 +115,7 @@ int alter(Context& context, const Saying& saying) {
     model::Json json = {{"schema", "thole/altered/1"}, {"did", context.invocation.verb->name}, {"jobs", model::Json::array()}};
     for (const port::Altered& job : altered)
       json["jobs"].push_back({{"job", job.job}, {"tasks_changed", job.changed}, {"running", job.running.size()}});
-    context.print_json(json);
+    print_change(context, json);
     return 0;
   }
   std::vector<port::Altered> changed;            // jobs with nothing to do are not named: "cancel all" says what it did
@@ -163,7 +175,7 @@ int drain(Context& context) {
   const app::Queue queue = queue_of(context);
   const app::Caution caution = app::drain(queue, on);
   const WarnLast warn_last(context, caution);
-  if (context.invocation.global.json) context.print_json({{"schema", "thole/drained/1"}, {"draining", on}});
+  if (context.invocation.global.json) print_change(context, {{"schema", "thole/drained/1"}, {"draining", on}});
   else context.note(on ? "drained: what runs may finish, and nothing starts until thole drain --off" : "tasks start again");
   return 0;
 }
@@ -180,7 +192,7 @@ int edit(Context& context) {
     model::Json json = {{"schema", "thole/altered/1"}, {"did", "edit"}, {"jobs", model::Json::array()}};
     for (const model::Job& job : jobs)
       json["jobs"].push_back({{"job", job.id}, {"tasks_changed", nullptr}, {"running", nullptr}});
-    context.print_json(json);
+    print_change(context, json);
     return 0;
   }
   for (const model::Job& job : jobs) {

@@ -1,5 +1,6 @@
 #include "cli/queue_site.hpp"
 
+#include "app/job_list.hpp"
 #include "cli/overview.hpp"
 #include "wire/queue.hpp"
 
@@ -25,7 +26,12 @@ app::GoingOn going_on(Context& context) {
   return {queue_of(context), [&context](const std::string& why) { context.warn("nothing can be started now: " + why); }, true};
 }
 
-void keep_going(Context& context) { going_on(context).look(); }
+void keep_going(Context& context) {
+  going_on(context).look();
+  const app::Queue queue = queue_of(context);
+  const std::string disk = queue.door.read_only_disk();
+  if (!disk.empty() && app::has_work(queue.store, queue.clock.wall())) context.warn(app::why_perhaps_old(disk));
+}
 
 std::string queue_directory(Context& context) { return context.wire.queue().directory(); }
 

@@ -12,7 +12,7 @@ app::Queue queue_of(Context& context);           // made when there is none
 port::JobStore* find_queue(Context& context);    // for looking only: null where nothing was ever submitted
 app::Queue existing_queue(Context& context);     // throws Error(usage) where nothing was ever submitted
 app::GoingOn going_on(Context& context);         // of the queue there is; warns of what keeps its work from going on
-void keep_going(Context& context);               // the same once, for commands that only look
+void keep_going(Context& context);               // the same once, for what only looks; also says where that may be old
 std::string queue_directory(Context& context);   // made when there is none
 app::SubmitSite submit_site(Context& context);
 

@@ -152,8 +152,9 @@ void warn_of_lost_input(const Context& context) {
                  "'COMMAND < FILE'");
 }
 
-// Of the first job that waits for what this runs inside.
-void tell_of_claim_around(Context& context, const app::Prepared& prepared, const app::Stored& stored) {
+// Of the first job that waits for what this runs inside. They are stored by now: where the machine cannot be looked at, nothing
+// is said.
+void tell_of_claim_around(Context& context, const app::Prepared& prepared, const app::Stored& stored) try {
   const auto& inside = context.wire.settings().environment;
   if (!inside.contains("THOLE_CLAIM")) return;
   const app::Overview overview = glance_over(context);
@@ -163,6 +164,7 @@ void tell_of_claim_around(Context& context, const app::Prepared& prepared, const
     return context.note(fmt::format("job {} starts when claim {}, inside which this runs, has ended: that has the GPUs",
                                     stored.jobs[i].id, printable(around, 16)));
   }
+} catch (const Error&) {
 }
 
 }  // namespace

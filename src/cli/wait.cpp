@@ -6,6 +6,7 @@
 #include "app/job_list.hpp"
 #include "app/job_names.hpp"
 #include "app/job_parts.hpp"
+#include "app/put_off.hpp"
 #include "app/queue_ports.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -129,6 +130,45 @@ void tell_of_kept_back(const Context& context, port::JobReader& jobs, const std:
   if (queued && jobs.draining()) context.note("the queue is drained: nothing starts until thole drain --off");
 }
 
+// What keeps the queue from going on, or from showing it: each is said when it begins.
+class Hindrances {
+ public:
+  Hindrances(const Context& context, app::Queue queue) : context_(context), queue_(queue) {}
+
+  void tell() {
+    const std::string full = queue_.door.full_disk(), read_only = queue_.door.read_only_disk();
+    tell(Kind::full, full.empty() ? "" : app::why_unwritten(full) + ": nothing begins, and what ends is not written, before "
+                                                                    "there is room");
+    tell(Kind::read_only, read_only.empty() ? "" : app::why_perhaps_old(read_only));
+    if (full.empty() && read_only.empty()) tell_of_log();
+  }
+
+ private:
+  enum class Kind { full, read_only, runner, lane };
+
+  // Not at each of very many changes.
+  void tell_of_log() {
+    constexpr Seconds between_looks{1};
+    const SteadyTime now = queue_.clock.steady();
+    if (now < next_look_) return;
+    next_look_ = now + between_looks;
+    const std::string log = queue_.door.last_said();
+    const std::string kept = app::runner_kept_in(log);
+    tell(Kind::runner, kept.empty() ? "" : "the queue's runner can begin nothing yet: " + printable(kept, 300));
+    tell(Kind::lane, printable(app::unstored_in(log, queue_.clock.wall()), 500));
+  }
+
+  void tell(Kind what, const std::string& text) {
+    if (text.empty()) told_.erase(what);
+    else if (told_.insert(what).second) context_.warn(text);
+  }
+
+  const Context& context_;
+  app::Queue queue_;
+  std::set<Kind> told_;
+  SteadyTime next_look_{};
+};
+
 }  // namespace
 
 int wait(Context& context) {
@@ -144,12 +184,8 @@ int wait(Context& context) {
   wish.cancel = {context.wire.interruption()};
   app::GoingOn going = going_on(context);
   wish.going_on = &going;
-  wish.before_sleep = [&, told = std::string()]() mutable {
-    const std::string full = queue.door.full_disk();
-    if (full != told && !full.empty())
-      context.warn(app::why_unwritten(full) + ": nothing begins, and what ends is not written, before there is room");
-    told = full;
-  };
+  Hindrances hindrances(context, queue);
+  wish.before_sleep = [&] { hindrances.tell(); };
   going.look();
   if (const app::Caution caution = app::of_originals(queue, which); !caution.empty()) context.warn(caution);
   tell_of_waiting_for_oneself(context, queue.store, which);

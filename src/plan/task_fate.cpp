@@ -23,7 +23,7 @@ bool runs_again(const TaskEnding& ending, const model::Retry& retry) {
 std::string reason_of(const TaskEnding& ending) {
   if (ending.time_limit) return "time limit";
   if (ending.taken_down) return "the machine, or somebody, ended its lane";
-  if (ending.lost) return "its supervisor was killed";
+  if (ending.lost) return "no record of its end";
   if (ending.gpu_out_of_memory) return "out of GPU memory";
   return "";
 }

@@ -14,7 +14,7 @@ struct TaskEnding {
   std::optional<int> exit_code = {}, signal = {};
   bool time_limit = false;
   bool cancelled = false;
-  bool lost = false;                             // its supervisor died, and nobody saw the end
+  bool lost = false;                             // nobody has it on record: its supervisor was killed, or works on another file
   bool taken_down = false;                       // by a signal, and its supervisor with it: the machine went down
   bool gpu_out_of_memory = false;                // by the signs in its log
 };

@@ -53,6 +53,7 @@ class QueueDoor {
   virtual std::string last_said() const = 0;
 
   virtual std::string full_disk() const = 0;     // the queue's directory, where its disk has no room; "": it has
+  virtual std::string read_only_disk() const = 0;   // the same where nothing can be written to it from here
 
   // A running task whose lane was killed, and of which the queue's runner sees nothing; nothing where its lane lives, or it is
   // seen. Where no runner lives, or it has not looked yet: what this process would see. A runner elsewhere that has not told

@@ -1,6 +1,7 @@
 // Preloaded into one program: the look at the file system that THOLE_FAILING_LOOK names by its number (from 1) fails with
 // THOLE_FAILING_ERRNO, as where descriptors or memory are short for a moment. How many looks there were is written to the file
-// THOLE_LOOKS at the end. What the program starts looks as usual.
+// THOLE_LOOKS at the end. What the program starts looks as usual. With THOLE_FAILING_FILES it is the reading, writing, syncing
+// and locking of files that is counted and fails, in the place of looks.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -15,7 +16,7 @@
 
 static atomic_long looks;
 static long failing;
-static int why, main_process;
+static int why, main_process, of_files;
 static char counted[4096];
 
 __attribute__((constructor)) static void begin(void) {
@@ -25,6 +26,7 @@ __attribute__((constructor)) static void begin(void) {
   failing = at ? atol(at) : 0;
   why = with ? atoi(with) : EMFILE;
   if (file) snprintf(counted, sizeof counted, "%s", file);
+  of_files = getenv("THOLE_FAILING_FILES") != NULL;
   main_process = getpid();
   unsetenv("LD_PRELOAD");
   atomic_store(&looks, 0);
@@ -39,11 +41,13 @@ __attribute__((destructor)) static void end(void) {
   fclose(out);
 }
 
-static int fails(void) {
-  if (atomic_fetch_add(&looks, 1) + 1 != failing) return 0;
+static int fails_of(int files) {
+  if (files != of_files || atomic_fetch_add(&looks, 1) + 1 != failing) return 0;
   errno = why;
   return 1;
 }
+static int fails(void) { return fails_of(0); }
+static int is_refused(void) { return fails_of(1); }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define MODE(flags) \
@@ -68,3 +72,33 @@ int statx(int in, const char* path, int flags, unsigned mask, struct statx* told
 }
 int access(const char* path, int mode) { return fails() ? -1 : REAL(access)(path, mode); }
 int faccessat(int in, const char* path, int mode, int flags) { return fails() ? -1 : REAL(faccessat)(in, path, mode, flags); }
+
+ssize_t pread64(int fd, void* into, size_t size, off64_t at) {
+  return is_refused() ? -1 : REAL(pread64)(fd, into, size, at);
+}
+ssize_t pwrite64(int fd, const void* from, size_t size, off64_t at) {
+  return is_refused() ? -1 : REAL(pwrite64)(fd, from, size, at);
+}
+int fsync(int fd) { return is_refused() ? -1 : REAL(fsync)(fd); }
+int fdatasync(int fd) { return is_refused() ? -1 : REAL(fdatasync)(fd); }
+int ftruncate64(int fd, off64_t size) { return is_refused() ? -1 : REAL(ftruncate64)(fd, size); }
+
+#undef fcntl
+static int lock_of_file(int fd, int how, void* lock, const char* name) {
+  if ((how == F_SETLK || how == F_GETLK || how == F_OFD_SETLK) && is_refused()) return -1;
+  return ((int (*)(int, int, ...))dlsym(RTLD_NEXT, name))(fd, how, lock);
+}
+int fcntl(int fd, int how, ...) {
+  va_list more;
+  va_start(more, how);
+  void* with = va_arg(more, void*);
+  va_end(more);
+  return lock_of_file(fd, how, with, "fcntl");
+}
+int fcntl64(int fd, int how, ...) {
+  va_list more;
+  va_start(more, how);
+  void* with = va_arg(more, void*);
+  va_end(more);
+  return lock_of_file(fd, how, with, "fcntl64");
+}

@@ -189,4 +189,4 @@ def test_a_boot_makes_lost_what_had_begun(queue):
     booted_since(queue.directory)
     queue.call("jobs")
     eventually(lambda: begun(queue) == ["1", "2"], lambda: f"it is begun again: {queue.states(job)} {queue.runner_log()}")
-    assert "its lane died; queued" in queue.runner_log()
+    assert "its lane cannot be reached; queued" in queue.runner_log()

@@ -104,7 +104,7 @@ def test_what_a_copy_ends_of_its_own_is_not_the_run_of_the_original(queue, copy,
     of_copy.call("wait", job, check=False)
     assert gone(second) and not gone(first), of_copy.runner_log()
     assert of_copy.states(job) == {"cancelled" if how == "cancel" else "lost": 1}
-    said = f"its lane died; {'cancelled' if how == 'cancel' else 'lost'}"
+    said = f"its lane cannot be reached; {'cancelled' if how == 'cancel' else 'lost'}"
     eventually(lambda: said in of_copy.runner_log(), "it says what it has become")   # after it is known
     open_gate(queue.folder / "gate")
     queue.until_ended(job)

@@ -184,10 +184,15 @@ def test_of_a_disk_that_can_only_be_read_all_is_shown_and_nothing_changed(queue,
     eventually(lambda: queue.runner() is None and not queue.lanes() and not queue.commands(), "nobody writes there any more")
     if libc.mount(None, os.fsencode(queue.directory.parent), None, MS_REMOUNT | MS_RDONLY, None) != 0:
         pytest.skip("cannot remount the disk")
-    assert "failed" in queue.call("jobs").stdout
+    perhaps_old = "what has ended since may still be shown as running"
+    shown = queue.call("jobs")
+    assert "failed" in shown.stdout and " ".join(shown.stderr.split()).count(perhaps_old) == 1, shown.stderr
     assert "said" in queue.call("logs", job).stdout
     assert "failed" in queue.call("why", "job", job).stdout
-    assert f"job {cut}" in queue.call("why", "job", cut).stdout
+    why = queue.call("why", "job", cut)
+    assert f"job {cut}" in why.stdout and perhaps_old in " ".join(why.stderr.split()), why.stderr
+    waited = queue.call("wait", cut, "--timeout", "1500ms", check=False)
+    assert waited.returncode == 124 and " ".join(waited.stderr.split()).count(perhaps_old) == 1, waited.stderr
     refused = queue.call("retry", job, check=False)
     assert refused.returncode == 69 and "Read-only file system" in refused.stderr, refused.stderr
 

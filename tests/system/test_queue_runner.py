@@ -295,7 +295,7 @@ def test_a_job_whose_lane_was_killed_is_lost_once_nothing_of_it_lives(queue, tmp
     assert queue.states(job) == {"running": 1}, "its child lives"
     queue.kill([child])
     state, code, number, _, reason = only_task(queue, job)
-    assert (state, code, number) == ("lost", None, None) and "killed" in reason
+    assert (state, code, number) == ("lost", None, None) and "no record" in reason
 
 
 def test_lanes_that_die_before_their_claim_are_not_started_again_without_end(queue):

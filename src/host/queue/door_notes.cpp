@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/stream.hpp"
 #include "host/queue/local_door.hpp"
@@ -49,6 +50,12 @@ std::string LocalDoor::full_disk() const {
   const bool no_room = lacks_bytes(directory, least_room, Whose::ours);
   const bool no_file = lacks_files(directory) && files_.lanes().empty();
   return no_room || no_file ? directory : "";
+}
+
+// An ext4 that has become so by an error says it of nothing but what is opened to be written.
+std::string LocalDoor::read_only_disk() const {
+  const Fd file = open_at(AT_FDCWD, (files_.directory() + "/turnstile").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  return !file && errno == EROFS ? files_.directory() : "";
 }
 
 }  // namespace thole::host

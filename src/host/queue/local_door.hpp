@@ -38,6 +38,7 @@ class LocalDoor : public port::QueueDoor {
   std::optional<port::NotedEnd> noted_end(const model::Task& task) override;
   std::string last_said() const override;
   std::string full_disk() const override;
+  std::string read_only_disk() const override;
   bool relieve(const Files& files, bool awaited) override;
   std::optional<model::JobId> job_of_lane(pid_t pid) override;
   Fd runner_end() override;

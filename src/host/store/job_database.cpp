@@ -39,7 +39,7 @@ std::uint64_t file_identity(const std::string& path) {
   if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) {
     if (says_absent(errno)) return 0;
     throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(path).because(errno).hint(
-        "nothing was changed; try again");
+        "try again; if the disk has trouble, dmesg says so");
   }
   const std::uint64_t parts[] = {about.stx_dev_major, about.stx_dev_minor, about.stx_ino,
                                  static_cast<std::uint64_t>(about.stx_btime.tv_sec), about.stx_btime.tv_nsec};

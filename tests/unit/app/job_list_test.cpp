@@ -167,6 +167,15 @@ TEST_F(List, NothingStartsNextWhileItsRunnerCanBeginNothing) {
   EXPECT_EQ(waits(1), "start: starts next") << "by another runner";
 }
 
+TEST_F(List, WhatALaneCannotStoreIsKnownFromItsLastTryForAsLongAsThereMayBeAnother) {
+  say(app::unstored_text(1, "no room"));
+  say(app::unstored_text(2, "File too large\n  ulimit -f"));
+  say("job 2: something else");
+  EXPECT_EQ(app::unstored_in(door.log, at(120)), "job 2: cannot be stored now, and is tried again: File too large; ulimit -f");
+  EXPECT_EQ(app::unstored_in(door.log, at(151)), "");
+  EXPECT_EQ(app::unstored_in("", at(90)), "");
+}
+
 TEST_F(List, NothingStartsOnAFullDiskAndWhatEndedThereIsNotSaidToRun) {
   const auto id = submit(of_gpus(1));
   submit(of_gpus(0));

@@ -57,6 +57,7 @@ struct ToldOfRunners final : port::QueueDoor {
   std::optional<port::NotedEnd> noted_end(const model::Task&) override { return std::nullopt; }
   std::string last_said() const override { return ""; }
   std::string full_disk() const override { return ""; }
+  std::string read_only_disk() const override { return ""; }
   bool relieve(const Files&, bool) override { return true; }
   std::optional<model::JobId> job_of_lane(pid_t) override { return std::nullopt; }
   std::string surroundings(const std::vector<std::string>&) override { return ""; }

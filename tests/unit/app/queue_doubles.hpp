@@ -42,6 +42,7 @@ struct SilentDoor : port::QueueDoor {
   std::optional<port::NotedEnd> noted_end(const model::Task&) override { return noted; }
   std::string last_said() const override { return log; }
   std::string full_disk() const override { return full; }
+  std::string read_only_disk() const override { return ""; }
   bool relieve(const Files& files, bool awaited) override {
     UnseenCounts unseen;
     for (const port::UnseenRun& run : not_seen) ++unseen[run.job];

@@ -42,7 +42,7 @@ TEST(TaskFate, WithoutRetryAnEndIsAnEnd) {
       {"a limit is a failure, even where the command then says all is well", with(exited(0), &TaskEnding::time_limit),
        TaskState::failed, "time limit"},
       {"cancelled", with(killed(2), &TaskEnding::cancelled), TaskState::cancelled, ""},
-      {"lost", with({}, &TaskEnding::lost), TaskState::lost, "its supervisor was killed"},
+      {"lost", with({}, &TaskEnding::lost), TaskState::lost, "no record of its end"},
       {"taken down with its lane", with(killed(15), &TaskEnding::taken_down), TaskState::lost,
        "the machine, or somebody, ended its lane"},
       {"memory", with(exited(1), &TaskEnding::gpu_out_of_memory), TaskState::failed, "out of GPU memory"},

@@ -1,0 +1,98 @@
+"""Whichever single look at the queue's files, or use of them, fails: a command that changes the queue says what it has done."""
+import errno
+import subprocess
+
+import pytest
+
+from queue_inside import Queue
+from run_tools import BUILD, SANITIZED, THOLE, eventually
+
+LOOKS = BUILD / "fake" / "failing_looks.so"
+NOTHING_WAS_CHANGED = "nothing was changed"
+
+pytestmark = [
+    pytest.mark.skipif(not LOOKS.exists(), reason="no failing_looks in this build"),
+    pytest.mark.skipif(SANITIZED, reason="the sanitizer's library has to come first"),
+]
+
+
+@pytest.fixture
+def new_queue(tmp_path):
+    made = Queue(tmp_path)
+    yield made
+    made.end_everything()
+
+
+@pytest.fixture
+def queue(new_queue):
+    new_queue.call("drain")
+    return new_queue
+
+
+def submit(queue):
+    number = jobs(queue)
+    return ["submit", "-q", "-g", "0", "--", "true"], lambda: jobs(queue) == number + 1
+
+
+def cancel(queue):
+    job = queue.submit("-g", "0", "--", "true")
+    return ["cancel", job], lambda: queue.states(job) == {"cancelled": 1}
+
+
+def retry(queue):
+    job = queue.submit("-g", "0", "--hold", "--", "true")
+    queue.call("cancel", job)
+    return ["retry", job], lambda: "cancelled" not in queue.states(job)
+
+
+def edit(queue):
+    job = queue.submit("-g", "0", "--", "true")
+    return ["edit", job, "--priority", "7"], lambda: queue.rows("SELECT priority FROM job WHERE id = ?", job) == [(7,)]
+
+
+def jobs(queue):
+    return queue.rows("SELECT count(*) FROM job")[0][0]
+
+
+FAILING = {"looks": {}, "files": {"THOLE_FAILING_FILES": "1"}}
+
+
+@pytest.mark.parametrize("asked", [submit, cancel, retry, edit])
+@pytest.mark.parametrize("kind", FAILING)
+def test_what_a_command_says_of_a_change_is_what_is_stored(queue, tmp_path, kind, asked):
+    counted = tmp_path / "looks"
+    preload = {"LD_PRELOAD": str(LOOKS), "THOLE_LOOKS": str(counted), "THOLE_FAILING_ERRNO": str(errno.EIO), **FAILING[kind]}
+    words, _ = asked(queue)
+    queue.call(*words, THOLE_FAILING_LOOK="0", **preload)
+    number = int(counted.read_text())
+    assert number > 20
+    ends = set()
+    for look in range(1, number + 1):
+        words, is_stored = asked(queue)
+        done = queue.call(*words, check=False, THOLE_FAILING_LOOK=str(look), **preload)
+        told = f"{kind} {look} of {number}: {done.returncode} {done.stdout} {done.stderr}"
+        if "cannot be told" not in done.stderr:
+            assert is_stored() == (done.returncode == 0), told
+        assert not (is_stored() and NOTHING_WAS_CHANGED in done.stderr), told
+        ends.add(done.returncode == 0)
+    assert ends == {True, False}, "none of them mattered, or all"
+
+
+@pytest.mark.parametrize("words", [("cancel", "all"), ("edit", "1", "--priority", "3"), ("drain",)], ids=lambda words: words[0])
+def test_a_change_that_cannot_be_told_is_said_to_be_stored(queue, words):
+    assert queue.submit("-g", "0", "--", "true") == 1
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([THOLE, "--json", *words], env=queue.environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 125 and "what was asked is stored, but that cannot be written" in done.stderr, done.stderr
+
+
+def test_who_waits_is_told_what_keeps_ends_from_being_stored(new_queue):
+    """A runner has the hard limits of the shell that started it."""
+    queue = new_queue
+    small = f"ulimit -f 300; exec {THOLE} submit -q -g 0 --array 0-2500 -- true"
+    subprocess.run(["bash", "-c", small], env=queue.environment, cwd=queue.folder, check=True, stdout=subprocess.DEVNULL)
+    eventually(lambda: "File too large" in queue.runner_log(), "the log of the queue's file has grown to that")
+    waited = queue.call("wait", "--timeout", "1500ms", check=False)
+    said = " ".join(waited.stderr.split())
+    assert waited.returncode == 124 and said.count("job 1: cannot be stored now, and is tried again: ") == 1, said
+    assert "File too large" in said and "ulimit -f" in said, said
