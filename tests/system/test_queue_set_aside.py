@@ -103,8 +103,8 @@ def test_a_log_that_is_removed_while_tasks_run_is_named_and_the_queue_goes_on(qu
 
 def test_a_job_after_a_lost_log_has_a_number_that_no_living_lane_asks_for(queue):
     """Else lanes of the lost job took its tasks, and ran their own command in its place."""
-    old = queue.submit("-g", "1", "--array", "0-7", "--", "sh", "-c", "echo old >> begun; cat gate")
     os.mkfifo(queue.folder / "gate")
+    old = queue.submit("-g", "1", "--array", "0-7", "--", "sh", "-c", "echo old >> begun; cat gate")
     eventually(lambda: len(queue.commands()) == 4, lambda: f"four run\n{queue.runner_log()}")
     waiting = subprocess.Popen([THOLE, "wait", str(old)], env=queue.environment, stderr=subprocess.PIPE, text=True)
     eventually(lambda: list((queue.directory / "watch").glob("end.*")), "it waits")
@@ -121,8 +121,8 @@ def test_a_job_after_a_lost_log_has_a_number_that_no_living_lane_asks_for(queue)
 
 
 def test_nor_when_who_noticed_that_was_killed_before_it_could_pass_over_them(queue):
-    old = queue.submit("-g", "1", "--array", "0-7", "--", "cat", "gate")
     os.mkfifo(queue.folder / "gate")
+    old = queue.submit("-g", "1", "--array", "0-7", "--", "cat", "gate")
     eventually(lambda: len(queue.commands()) == 4, lambda: f"four run\n{queue.runner_log()}")
     queue.kill([queue.runner(), *queue.lanes()], signal.SIGSTOP)
     (queue.directory / "queue.db-wal").unlink()
