@@ -165,6 +165,34 @@ def told_by_status(lab, user):
     return " ".join(lab.thole(user, "status", check=True).stdout.split())
 
 
+# Shares all GPUs by all places, and has sys.argv[1] more descriptors of the GPUs' FIFOs, which lock nothing.
+MANY_DESCRIPTORS = """
+import fcntl, glob, os, resource, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+gpus = glob.glob("/run/thole/gpu.*")
+kept = [os.open(gpus[i % len(gpus)], os.O_RDWR | os.O_NONBLOCK) for i in range(min(int(sys.argv[1]), most - 100))]
+for path in gpus + glob.glob("/run/thole/share.*"):
+    kept.append(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+    fcntl.flock(kept[-1], fcntl.LOCK_SH)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_a_process_of_many_descriptors_delays_nobody_and_is_named(lab):
+    """root may see them, and would look through them for each of its locks."""
+    lab.init()
+    usual = work_of(lab, "root", "status")[0]
+    mallory = lab.start_python("mallory", MANY_DESCRIPTORS, "16000")
+    for words in (["status"], ["why", "0"], ["run", "--no-wait", "--", "true"]):
+        worked, _, told = work_of(lab, "root", *words)
+        assert worked < usual + 1, words
+        assert "mallory" in told, told
+    end(mallory)
+
+
 @in_one_surrounding
 def test_a_note_full_of_locks_delays_nobody(lab):
     lab.init()

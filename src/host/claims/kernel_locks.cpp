@@ -267,6 +267,12 @@ Taker taker_among(const std::vector<pid_t>& lockers) {
 
 namespace {
 
+// As keeps_lock; unknown, too, where it has too many descriptors.
+std::optional<bool> keeps_lock_as_seen(pid_t pid, int fd) {
+  Allowance allowance(to_name_holders);
+  return keeps_lock(pid, fd, [&] { return allowance.over(); });
+}
+
 // The process whose descriptor keeps it, of those whose descriptors are mine to see.
 std::optional<pid_t> keeper_of(int fd) {
   constexpr std::chrono::milliseconds of_one_process{3};   // who makes a crowd of locks has a crowd of descriptors
@@ -307,7 +313,7 @@ std::string describe_process(pid_t pid) {
 std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd) {
   std::vector<pid_t> keepers;
   for (pid_t pid : lockers_of(locks, fd)) {
-    if (keeps_lock(pid, fd).value_or(false)) keepers.push_back(pid);
+    if (keeps_lock_as_seen(pid, fd).value_or(false)) keepers.push_back(pid);
     else if (const auto child = keeper_of(fd)) keepers.push_back(*child);
   }
   return keepers;
@@ -334,7 +340,7 @@ std::string describe_keeper(int fd) {
   }
   const pid_t pid = pids.front();
   const bool gone = ::kill(pid, 0) != 0 && errno == ESRCH;
-  if (!gone && keeps_lock(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
+  if (!gone && keeps_lock_as_seen(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
   // All descriptors of all processes are looked at only for one who has it still: among many who wait that would keep them all.
   pids = listed(crowd);
   if (std::ranges::find(pids, pid) == pids.end()) return in_turn;

@@ -198,8 +198,7 @@ Fd OwnNotes::put(const Note& note, const SlotKeys& keys, int above) {
     name_ = names[i];
     return kept;
   }
-  if (names.size() >= files_of_a_stranger / 2)
-    remove_idle(directory_, names, [&](int fd) { return is_made_for_notes(fd, uid_); });
+  remove_idle(directory_, names, [&](int fd) { return is_made_for_notes(fd, uid_); });
   return put_into_new(record, above);
 }
 
@@ -271,12 +270,14 @@ void NoteBook::collect(const std::vector<std::string>& names, std::chrono::nanos
 void NoteBook::collect(uid_t uid, const std::vector<const std::string*>& names, Allowance& all) {
   const bool mine = uid == ::geteuid();
   Allowance allowance(to_collect);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!mine && (i == files_of_a_stranger || allowance.over() || all.over())) {
-      unread_.insert(uid);
-      return;
-    }
-    add(*names[i], uid);
+  const std::size_t before = files_.size();
+  for (const std::string* name : names) {
+    add(*name, uid);
+    const bool too_many = files_.size() - before > files_of_a_stranger;
+    if (mine || !(too_many || allowance.over() || all.over())) continue;
+    if (too_many) files_.pop_back();
+    if (too_many || name != names.back()) unread_.insert(uid);
+    return;
   }
 }
 

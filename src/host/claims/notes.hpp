@@ -13,7 +13,7 @@
 // outlives the lock of a unit (life below: the unit was free while the note lived in 2,476 of 3,000 kills; above: in none).
 //
 // Any reader can hinder the owner by a read lock of his own on the file. Then a new file is made 0600, locked, and opened to
-// readers after. What is planted in notes/ is none: a file counts only if it is a regular one that its owner alone can write.
+// readers after; the old one goes where no live note is in it. What is planted in notes/ is none: a file counts only if it is a regular one that its owner alone can write.
 // A record says for which directory and which keys it is meant, so a file of mine that somebody moves or links into
 // another notes/ says nothing there. (Readers do not ask for the number of links: anybody could add one to a file of mine.)
 #pragma once
@@ -79,6 +79,7 @@ class NoteBook {
   void read(const SlotKeys& keys);
 
   const std::vector<Note>& live() const { return live_; }
+  int directory() const { return directory_.get(); }
   bool empty() const { return files_.empty(); }   // no file has a live note
   // Users whose notes could not all be read: they are too many, or kept from being opened. Any place may be theirs. Own notes,
   // root's and those of holders are read first; what those of others may cost is limited for each and for all together.
