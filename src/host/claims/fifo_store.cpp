@@ -135,7 +135,7 @@ port::StoreAbout FifoStore::about() const {
   if (notes_) {
     NoteBook notes = book_of(notes_.get());
     notes.collect();
-    std::ranges::copy(why_unreadable(notes.directory(), notes.unread()).cautions(), std::back_inserter(about.cautions));
+    std::ranges::copy(why_unreadable(notes.directory(), notes.suspects()).cautions(), std::back_inserter(about.cautions));
   }
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));

@@ -97,7 +97,7 @@ struct Known {
 Known look_up(NoteBook notes, const SlotKeys& keys) {
   notes.collect();
   notes.read(keys);
-  UnreadableNotes unreadable = why_unreadable(notes.directory(), notes.unread());
+  UnreadableNotes unreadable = why_unreadable(notes.directory(), notes.suspects());
   return {std::move(notes), kernel_locks(), std::move(unreadable)};
 }
 
@@ -167,7 +167,8 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
   // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen
   // has the lock or has not.
-  if (certain && (!his || all.size() > 1) && taker.pid != 0 && !keepers.keeps(taker.pid, lock.node.get()).value_or(true)) {
+  const bool doubtful = certain && (!his || all.size() > 1) && taker.pid != 0;
+  if (doubtful && !keepers.keeps(taker.pid, lock.node.get()).value_or(true)) {
     taker = {};
     his = names_holder(notes, lock.slot, lock.place, taker);
   }
@@ -182,7 +183,8 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
     holding.verified = true;
     holding.pid = taker.pid;   // in a container he has another number than his note says
     if (taker.pid == 0 && lives(*his)) holding.pid = static_cast<pid_t>(his->process.pid);
-    if (holding.pid != 0 && has_left_it(holding.pid, lock.node, keepers)) holding.pid = 0;   // a child of it keeps the lock, or a guest
+    // A child of it keeps the lock, or a guest.
+    if (holding.pid != 0 && has_left_it(holding.pid, lock.node, keepers)) holding.pid = 0;
   } else if (const Note* left = says_the_same_number(taker, all)) {
     holding.user = user_name(left->process.uid) + " or " + user_name(*taker.uid);
   } else if (taker.uid) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -23,7 +24,20 @@
 namespace thole::host {
 namespace {
 
-constexpr std::chrono::milliseconds to_find_read_locks{3};   // on the files of one user
+// On the files of one user, and of all.
+constexpr std::chrono::milliseconds to_find_read_locks{3}, to_find_all{50};
+
+using FilesOf = std::map<uid_t, std::vector<std::string>>;
+
+FilesOf files_of(int notes, const std::set<uid_t>& users) {
+  FilesOf files;
+  struct stat file;
+  for (std::string& name : names_in(notes, Saying::claims)) {
+    if (::fstatat(notes, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_file_of(file, file.st_uid)) continue;
+    if (users.contains(file.st_uid)) files[file.st_uid].push_back(std::move(name));
+  }
+  return files;
+}
 
 // The process that has set some read lock there, as the kernel tells it: -1 where an open file has it. It tells any lock to who
 // asks to write: so what is left on both sides of a write lock is asked for again.
@@ -46,10 +60,10 @@ struct ReadLocks {
   std::optional<uid_t> of_a_process;     // who has one of them, by the kernel's word
 };
 
-ReadLocks read_locks_on(int notes, uid_t uid) {
+ReadLocks read_locks_on(int notes, uid_t uid, const std::vector<std::string>& names) {
   ReadLocks locks;
   Allowance allowance(to_find_read_locks);
-  for (const std::string& name : names_of(notes, uid, Saying::claims)) {
+  for (const std::string& name : names) {
     const Fd fd = open_at(notes, name.c_str(), only_look);
     struct stat file;
     if (!fd || ::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid)) continue;
@@ -89,11 +103,15 @@ std::string users_in_words(const std::set<uid_t>& users) {
 
 }  // namespace
 
-UnreadableNotes why_unreadable(int notes, const std::set<uid_t>& unread) {
+UnreadableNotes why_unreadable(int notes, const std::set<uid_t>& suspects) {
   UnreadableNotes found;
+  if (suspects.empty()) return found;
   std::set<FileNumber> of_open_files;
-  for (uid_t uid : unread) {
-    const ReadLocks locks = read_locks_on(notes, uid);
+  FilesOf files = files_of(notes, suspects);
+  Allowance all(to_find_all);
+  for (uid_t uid : suspects) {
+    if (all.over()) break;   // some are told
+    const ReadLocks locks = read_locks_on(notes, uid, files[uid]);
     if (locks.files.empty() || locks.of_a_process == uid) {
       found.own.insert(uid);
       continue;
@@ -113,10 +131,11 @@ std::vector<std::string> UnreadableNotes::cautions() const {
   if (!own.empty())
     told.push_back(fmt::format("user {} {} notes that cannot be read, so shared GPUs count as full for others; sudo thole init "
                                "deletes what is no note", users_in_words(own), own.size() < 2 ? "has" : "have"));
+  const bool root_is_told = by_somebody && ::geteuid() != 0;
   if (!locked.empty())
     told.push_back(fmt::format("{} keeps read locks on notes of user {}, which so cannot all be read, and shared GPUs count as "
                                "full for others{}", lockers.empty() ? "somebody" : "user " + users_in_words(lockers),
-                               users_in_words(locked), by_somebody && ::geteuid() != 0 ? "; root is told who: sudo thole doctor" : ""));
+                               users_in_words(locked), root_is_told ? "; root is told who: sudo thole doctor" : ""));
   return told;
 }
 

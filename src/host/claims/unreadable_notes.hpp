@@ -19,6 +19,6 @@ struct UnreadableNotes {
 
   std::vector<std::string> cautions() const;   // may ask the network for names
 };
-UnreadableNotes why_unreadable(int notes, const std::set<uid_t>& unread);
+UnreadableNotes why_unreadable(int notes, const std::set<uid_t>& suspects);   // NoteBook::suspects()
 
 }  // namespace thole::host

@@ -233,6 +233,28 @@ TEST_F(Notes, WhoHasMoreFilesThanAreReadMakesEveryOtherWordDoubtful) {
   EXPECT_TRUE(read().believed(0, 4, anna));
 }
 
+TEST_F(Notes, WhoIsNotReadBehindACrowdIsNotSuspected) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be several users";
+  constexpr uid_t first = 60010, last = first + 16;
+  std::vector<std::unique_ptr<Child>> users;
+  for (uid_t uid = first; uid <= last; ++uid) {
+    std::vector<Fd> live;
+    users.push_back(user(uid, [&, uid] {
+      for (unsigned i = 0; i < (uid == last ? 1 : files_of_a_stranger); ++i) {
+        const std::string name = path + "/" + std::to_string(uid) + "-" + std::to_string(i);
+        std::ofstream(name) << std::string(512, 'x');
+        live.push_back(open_at(AT_FDCWD, name.c_str(), O_RDWR));
+        if (!lock(live.back().get(), 0)) return false;
+      }
+      return true;
+    }));
+    ASSERT_EQ(users.back()->hear(), 'd');
+  }
+  const NoteBook book = read();
+  EXPECT_TRUE(book.unread().contains(last)) << "no more files than so many are open at once";
+  EXPECT_TRUE(book.suspects().contains(first) && !book.suspects().contains(last));
+}
+
 TEST_F(Notes, TheKernelsWordForTheHolderGoesBeforeAnyNote) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be several users";
   Fd kept;
