@@ -317,6 +317,31 @@ def test_who_holds_without_a_note_is_unknown_or_unverified(lab):
     end(mallory)
 
 
+BECOMES = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK)
+fcntl.flock(fd, fcntl.LOCK_EX)
+os.set_inheritable(fd, True)
+print("up", flush=True)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
+def test_who_runs_a_program_of_roots_with_a_lock_is_named_and_not_root(lab):
+    """su that waits for a password, say."""
+    lab.init()
+    node = lab.run("root", "sh", "-c", "ls /run/thole/gpu.* | head -1").stdout.strip()
+    program = lab.program + "-of-root"
+    lab.run("root", "sh", "-ec", f"cp $(command -v cat) {program}; chmod 4755 {program}", check=True)
+    mallory = lab.start_python("mallory", BECOMES, node, program)
+    pid = lab.claims()[0]["pid"]
+    eventually(lambda: lab.run("root", "stat", "-c", "%u", f"/proc/{pid}").stdout.strip() == "0", "it is root's")
+    for user in ("root", "bob"):
+        assert [(claim["user"], claim["verified"]) for claim in lab.claims(user)] == [("mallory", False)], user
+    end(mallory)
+
+
 @pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
 def test_the_name_stays_when_the_supervisor_is_killed(lab):
     lab.init()

@@ -91,7 +91,7 @@ std::optional<uid_t> locker_by_descriptors(const std::set<FileNumber>& files) {
   Allowance allowance(to_name_holders);
   for (pid_t pid : all_pids()) {
     if (allowance.over()) break;
-    if (keeps_read_lock(pid, files, allowance)) return user_of(pid);
+    if (keeps_read_lock(pid, files, allowance)) return taker_among({pid}).uid;
   }
   return std::nullopt;
 }
