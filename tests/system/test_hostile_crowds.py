@@ -8,7 +8,7 @@ import pytest
 
 from hostile import USERS, end, interpreter, lab, supervisor_of  # noqa: F401 (the fixture)
 from run_tools import eventually, read_line
-from test_hostile_line import FORGE
+from test_hostile_line import FORGE, FORGING
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -163,6 +163,39 @@ def test_a_crowd_of_locks_of_open_files_is_told_and_root_is_told_whose(lab):
 
 def told_by_status(lab, user):
     return " ".join(lab.thole(user, "status", check=True).stdout.split())
+
+
+# Shares all GPUs by all places, and has sys.argv[1] more descriptors of the GPUs' FIFOs, which lock nothing.
+MANY_DESCRIPTORS = """
+import fcntl, glob, os, resource, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+gpus = glob.glob("/run/thole/gpu.*")
+kept = [os.open(gpus[i % len(gpus)], os.O_RDWR | os.O_NONBLOCK) for i in range(min(int(sys.argv[1]), most - 100))]
+for path in gpus + glob.glob("/run/thole/share.*"):
+    kept.append(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+    fcntl.flock(kept[-1], fcntl.LOCK_SH)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_a_process_of_many_descriptors_delays_nobody_and_is_named(lab):
+    """root may see them, and would look through them for each of its locks."""
+    lab.init()
+    usual = work_of(lab, "root", "status")[0]
+    usual_init = work_of(lab, "root", "init")[0]
+    mallory = lab.start_python("mallory", MANY_DESCRIPTORS, "16000")
+    for words in (["status"], ["why", "0"], ["run", "--no-wait", "--", "true"]):
+        worked, _, told = work_of(lab, "root", *words)
+        assert worked < usual + 1, words
+        assert "mallory" in told, told
+    his = lab.start_python("bob", FORGING, "notes", "00000000deadbeef", "1", "0", "1", "0", "by another user of his")
+    worked, status, told = work_of(lab, "root", "init")
+    assert status == 0 and worked < usual_init + 1, told
+    end(his)
+    end(mallory)
 
 
 @in_one_surrounding

@@ -159,6 +159,75 @@ def test_read_locks_on_every_file_stop_nobody(lab):
     alice.end()
 
 
+# For each line that it reads: a read lock on all files of the user sys.argv[1], but for the bytes that their owner has locked.
+READ_LOCKS = """
+import fcntl, os, struct, sys
+kept, whose, kind = {}, sys.argv[1] + "-", sys.argv[2]
+def lock(fd, byte):
+    if kind == "of a process": fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 0, byte)
+    else: fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, byte, 0, 0))     # F_OFD_SETLK
+print("up", flush=True)
+for line in sys.stdin:
+    for name in os.listdir("/run/thole/notes"):
+        if not name.startswith(whose) or name in kept: continue
+        kept[name] = os.open("/run/thole/notes/" + name, os.O_RDONLY | os.O_NONBLOCK)
+        try: lock(kept[name], 0)
+        except OSError: lock(kept[name], 2)
+    print("did", flush=True)
+"""
+
+
+def read_lock_all(mallory):
+    mallory.write("now\n")
+    assert mallory.line() == "did"
+
+
+BESIDE = ["run", "--share", "--share-with", "any", "--memory", "2G", "--no-wait", "--on"]
+
+
+@in_one_surrounding
+def test_files_that_somebody_read_locks_do_not_pile_up(lab):
+    lab.init()
+    bob = lab.hold("bob", "--share", "--share-with", "any", "--memory", "10G")
+    on = str(lab.claims()[0]["gpu"])
+    mallory = lab.start_python("mallory", READ_LOCKS, str(USERS["alice"]), "of an open file")
+    for _ in range(20):
+        lab.thole("alice", "run", "--no-wait", "--", "true", check=True)
+        read_lock_all(mallory)
+    assert lab.thole("root", *BESIDE, on, "--", "true").returncode == 0
+    said = lab.thole("mallory", "status").stdout + lab.thole("mallory", "why", on).stdout + lab.thole("root", "doctor").stdout
+    assert "alice" not in said, said
+    assert lab.run("root", "sh", "-c", f"ls /run/thole/notes/{USERS['alice']}-* | wc -l").stdout.strip() == "1"
+    end(mallory)
+    end(bob)
+
+
+@pytest.mark.parametrize("kind", ["of a process", "of an open file"])
+@in_one_surrounding
+def test_who_read_locks_anothers_files_is_named_and_not_their_owner(lab, kind):
+    """Each claim of hers needs a file of its own, and so many files of one user nobody reads."""
+    lab.init()
+    bob = lab.hold("bob", "--share", "--share-with", "any", "--memory", "10G", "--on", "0")
+    mallory = lab.start_python("mallory", READ_LOCKS, str(USERS["alice"]), kind)
+    alices = []
+    for number in range(17):
+        alices.append(lab.hold("alice", "--share", "--memory", "1G", "--on", str(1 + number % 3)))
+        read_lock_all(mallory)
+    assert lab.thole("root", *BESIDE, "0", "--", "true").returncode == 75
+    knows = ["root", "bob"] if kind == "of a process" else ["root"]
+    for user in ("root", "bob"):
+        name = "mallory" if user in knows else "somebody"
+        rivals = {claim["user"] for claim in lab.claims(user) if claim["gpu"] == 0 and not claim["id"]}
+        assert rivals == {name}, (user, rivals)
+        why, doctor = (" ".join(lab.thole(user, *words).stdout.split()) for words in (["why", "0"], ["doctor"]))
+        assert f"{name} (unverified)" in why and "alice" not in why, (user, why)
+        assert f"{name} keeps read locks on notes of user alice" in doctor, (user, doctor)
+        assert "alice has notes that cannot be read" not in doctor, (user, doctor)
+    end(mallory)
+    for held in [*alices, bob]:
+        end(held)
+
+
 @in_one_surrounding
 def test_what_is_planted_among_the_notes_is_passed_over(lab):
     lab.init()
@@ -248,6 +317,31 @@ def test_who_holds_without_a_note_is_unknown_or_unverified(lab):
     end(mallory)
 
 
+BECOMES = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK)
+fcntl.flock(fd, fcntl.LOCK_EX)
+os.set_inheritable(fd, True)
+print("up", flush=True)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
+def test_who_runs_a_program_of_roots_with_a_lock_is_named_and_not_root(lab):
+    """su that waits for a password, say."""
+    lab.init()
+    node = lab.run("root", "sh", "-c", "ls /run/thole/gpu.* | head -1").stdout.strip()
+    program = lab.program + "-of-root"
+    lab.run("root", "sh", "-ec", f"cp $(command -v cat) {program}; chmod 4755 {program}", check=True)
+    mallory = lab.start_python("mallory", BECOMES, node, program)
+    pid = lab.claims()[0]["pid"]
+    eventually(lambda: lab.run("root", "stat", "-c", "%u", f"/proc/{pid}").stdout.strip() == "0", "it is root's")
+    for user in ("root", "bob"):
+        assert [(claim["user"], claim["verified"]) for claim in lab.claims(user)] == [("mallory", False)], user
+    end(mallory)
+
+
 @pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
 def test_the_name_stays_when_the_supervisor_is_killed(lab):
     lab.init()
@@ -299,8 +393,11 @@ def test_nobody_makes_anothers_share_smaller(lab):
 
 
 MANY = """
-import sys
-for number in range(17): open(f"/run/thole/notes/61003-{number:08x}", "w").write("x")
+import fcntl, os, struct, sys
+for number in range(17):
+    fd = os.open(f"/run/thole/notes/61003-{number:08x}", os.O_RDWR | os.O_CREAT, 0o644)
+    os.write(fd, b"x")
+    fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))      # F_OFD_SETLK
 print("up", flush=True); sys.stdin.read()
 """
 LEASE = """

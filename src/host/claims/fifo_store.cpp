@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <new>
 #include <thread>
 
@@ -15,7 +16,7 @@
 #include "host/claims/init.hpp"
 #include "host/claims/inner.hpp"
 #include "host/claims/space.hpp"
-#include "host/user_name.hpp"
+#include "host/claims/unreadable_notes.hpp"
 
 namespace thole::host {
 
@@ -134,12 +135,7 @@ port::StoreAbout FifoStore::about() const {
   if (notes_) {
     NoteBook notes = book_of(notes_.get());
     notes.collect();
-    const std::set<uid_t>& unread = notes.unread();
-    const uid_t first = unread.empty() ? 0 : *unread.begin();
-    const std::string more = unread.size() < 2 ? " has" : fmt::format(" and {} more have", unread.size() - 1);
-    if (!unread.empty())
-      about.cautions.push_back(fmt::format("user {}{} notes that cannot be read, so shared GPUs count as full for others; "
-                                           "sudo thole init deletes what is no note", user_name(first), more));
+    std::ranges::copy(why_unreadable(notes.directory(), notes.suspects()).cautions(), std::back_inserter(about.cautions));
   }
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));

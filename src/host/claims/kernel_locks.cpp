@@ -120,7 +120,7 @@ Most most_of_open_files(const std::set<std::string_view>& files) {
       const std::string info = about_descriptor(pid, open.fd).value_or("");
       for (std::string_view line : split_lines(info)) locks += line.find("OFDLCK") != std::string_view::npos;
     });
-    if (const auto uid = locks > 0 ? user_of(pid) : std::nullopt) of_user[*uid] += locks;
+    if (const auto uid = locks > 0 ? taker_among({pid}).uid : std::nullopt) of_user[*uid] += locks;
   }
   return most_of(of_user);
 }
@@ -238,13 +238,21 @@ struct PidfdInfo {
 constexpr unsigned long pidfd_get_info = _IOWR(0xff, 11, PidfdInfo);
 constexpr std::uint64_t has_credentials = 2;
 
-// The effective uid of a process that /proc does not show.
+// A program that anybody may run as root is the doing of who runs it.
+uid_t doer(UserIds ids) { return ids.effective == 0 ? ids.real : ids.effective; }
+
+// Of a process that /proc does not show.
 std::optional<uid_t> uid_by_pidfd(pid_t pid) {
   Fd process = open_pidfd(pid);
   PidfdInfo info{};
   info.mask = has_credentials;
   if (!process || ::ioctl(process.get(), pidfd_get_info, &info) != 0 || (info.mask & has_credentials) == 0) return std::nullopt;
-  return info.euid;
+  return doer({info.ruid, info.euid});
+}
+
+uid_t doer_of(pid_t pid, const ProcessState& process) {
+  const auto ids = process.uid == 0 ? user_ids_of(pid) : std::nullopt;
+  return ids ? doer(*ids) : process.uid;
 }
 
 }  // namespace
@@ -255,7 +263,7 @@ Taker taker_among(const std::vector<pid_t>& lockers) {
   const pid_t pid = lockers.front();
   if (auto process = process_state(pid)) {
     taker.start = process->start;
-    taker.uid = process->uid;
+    taker.uid = doer_of(pid, *process);
   } else if (::kill(pid, 0) != 0 && errno == ESRCH) {
     return taker;
   } else {
@@ -266,6 +274,12 @@ Taker taker_among(const std::vector<pid_t>& lockers) {
 }
 
 namespace {
+
+// As keeps_lock; unknown, too, where it has too many descriptors.
+std::optional<bool> keeps_lock_as_seen(pid_t pid, int fd) {
+  Allowance allowance(to_name_holders);
+  return keeps_lock(pid, fd, [&] { return allowance.over(); });
+}
 
 // The process whose descriptor keeps it, of those whose descriptors are mine to see.
 std::optional<pid_t> keeper_of(int fd) {
@@ -297,7 +311,7 @@ std::string perhaps_of() {
 
 std::string describe_process(pid_t pid) {
   const auto process = process_state(pid);
-  const auto uid = process ? std::optional(process->uid) : taker_among({pid}).uid;
+  const auto uid = taker_among({pid}).uid;
   const bool stopped = process && is_stopped(*process);
   std::string text = "pid " + std::to_string(pid);
   if (process) text += " (" + printable(process->name, 32) + (stopped ? ", stopped)" : ")");
@@ -307,7 +321,7 @@ std::string describe_process(pid_t pid) {
 std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd) {
   std::vector<pid_t> keepers;
   for (pid_t pid : lockers_of(locks, fd)) {
-    if (keeps_lock(pid, fd).value_or(false)) keepers.push_back(pid);
+    if (keeps_lock_as_seen(pid, fd).value_or(false)) keepers.push_back(pid);
     else if (const auto child = keeper_of(fd)) keepers.push_back(*child);
   }
   return keepers;
@@ -334,7 +348,7 @@ std::string describe_keeper(int fd) {
   }
   const pid_t pid = pids.front();
   const bool gone = ::kill(pid, 0) != 0 && errno == ESRCH;
-  if (!gone && keeps_lock(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
+  if (!gone && keeps_lock_as_seen(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
   // All descriptors of all processes are looked at only for one who has it still: among many who wait that would keep them all.
   pids = listed(crowd);
   if (std::ranges::find(pids, pid) == pids.end()) return in_turn;

@@ -69,7 +69,8 @@ bool is_stopped(const ProcessState& process);   // by a signal (Ctrl-Z) or a deb
 // another pid namespace), or no process has his number any more (a child of his holds on).
 struct Taker {
   pid_t pid = 0;
-  std::optional<uid_t> uid;              // absent where /proc hides him and the kernel is older than Linux 6.13
+  // Who runs it, where it is a program of root's (setuid). Absent where /proc hides him and the kernel is older than 6.13.
+  std::optional<uid_t> uid;
   std::optional<std::uint64_t> start;    // absent where /proc hides him
 };
 Taker taker_among(const std::vector<pid_t>& lockers);

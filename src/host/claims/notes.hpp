@@ -13,9 +13,10 @@
 // outlives the lock of a unit (life below: the unit was free while the note lived in 2,476 of 3,000 kills; above: in none).
 //
 // Any reader can hinder the owner by a read lock of his own on the file. Then a new file is made 0600, locked, and opened to
-// readers after. What is planted in notes/ is none: a file counts only if it is a regular one that its owner alone can write.
-// A record says for which directory and which keys it is meant, so a file of mine that somebody moves or links into
-// another notes/ says nothing there. (Readers do not ask for the number of links: anybody could add one to a file of mine.)
+// readers after; the old one goes where no live note is in it. What is planted in notes/ is none: a file counts only if it is a
+// regular one that its owner alone can write. A record says for which directory and which keys it is meant, so a file of mine
+// that somebody moves or links into another notes/ says nothing there. (Readers do not ask for the number of links: anybody
+// could add one to a file of mine.)
 #pragma once
 
 #include <functional>
@@ -79,10 +80,13 @@ class NoteBook {
   void read(const SlotKeys& keys);
 
   const std::vector<Note>& live() const { return live_; }
+  int directory() const { return directory_.get(); }
   bool empty() const { return files_.empty(); }   // no file has a live note
   // Users whose notes could not all be read: they are too many, or kept from being opened. Any place may be theirs. Own notes,
   // root's and those of holders are read first; what those of others may cost is limited for each and for all together.
   const std::set<uid_t>& unread() const { return unread_; }
+  // Who may have kept them from being read: those of whom it was too much, not those for whom nothing was left behind others.
+  std::set<uid_t> suspects() const;
   // Could anybody but this user have a note that was not read?
   bool all_read_but_of(uid_t uid) const { return unread_.empty() || (unread_.size() == 1 && unread_.contains(uid)); }
 
@@ -102,12 +106,16 @@ class NoteBook {
   void collect(uid_t uid, const std::vector<const std::string*>& names, Allowance& all);
   bool read(const File& file, const SlotKeys& keys, Allowance& allowance);
   void add(const std::string& name, uid_t uid);
+  void crowd_out(uid_t uid);
+  void clear();
 
   Fd directory_;
   std::uint64_t number_;
   std::vector<File> files_;
   std::vector<Note> live_;
   std::set<uid_t> unread_;
+  std::set<uid_t> crowded_out_;        // of them, those for whom others left nothing
+  std::set<uid_t> crowd_;              // who needed more than is usual, and was read
 };
 
 // The note of whoever holds this place, if that is certain. The kernel first: it names the process that took the lock, and then

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <ctime>
 #include <string_view>
 
 #include "base/byte_range.hpp"
@@ -15,8 +14,6 @@
 
 namespace thole::host {
 namespace {
-
-constexpr time_t long_idle = 600;
 
 constexpr std::string_view end_of_name(Saying what) { return what == Saying::tickets ? "-line" : ""; }
 
@@ -87,14 +84,13 @@ Fd new_own_file(int directory, uid_t uid, Saying what, std::string& name,
   return Fd();
 }
 
+// A read lock is to be had beside those of others, but not beside a write lock. While it lies there no process of mine can say
+// anything in the file, and one that does so after that sees that the file has no name any more.
 void remove_idle(int directory, const std::vector<std::string>& names, const std::function<bool(int)>& is_mine) {
   for (const std::string& name : names) {
-    Fd fd = open_at(directory, name.c_str(), only_look);
-    struct stat file;
-    struct flock found;
-    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_mine(fd.get())) continue;
-    if (::time(nullptr) - file.st_ctime < long_idle) continue;
-    if (!write_lock_in(fd.get(), 0, file.st_size, found)) ::unlinkat(directory, name.c_str(), 0);
+    const Fd fd = open_at(directory, name.c_str(), only_look);
+    struct flock whole = byte_range(F_RDLCK, 0, 0);
+    if (fd && is_mine(fd.get()) && ::fcntl(fd.get(), F_OFD_SETLK, &whole) == 0) ::unlinkat(directory, name.c_str(), 0);
   }
 }
 

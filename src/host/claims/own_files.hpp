@@ -22,7 +22,7 @@ enum class Saying { claims, tickets };
 inline constexpr int only_look = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 inline constexpr int to_write = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 inline constexpr mode_t open_to_readers = 01644;   // sticky: what ages files in /tmp leaves them
-inline constexpr unsigned files_of_a_stranger = 16;   // one is usual; more only while somebody read-locks them
+inline constexpr unsigned files_of_a_stranger = 16;   // that say something: one is usual; more where somebody read-locks them
 inline constexpr std::size_t names_tried = 64;     // for a file of mine: anybody can make files of such names
 
 // Nobody else can write to it or set its locks. In a user namespace everybody from outside is shown as one user.
@@ -42,8 +42,8 @@ bool write_locked(int fd, off_t byte);
 Fd new_own_file(int directory, uid_t uid, Saying what, std::string& name,
                 const std::function<Fd(const std::string& name, Fd)>& fill);
 
-// Files that somebody's read locks made useless pile up: of those of this user that `is_mine` says were made by thole, what
-// has no lock and was not written for long goes.
+// Files that somebody's read locks made useless would pile up: those of this user that `is_mine` says were made by thole go,
+// but for those in which he says something.
 void remove_idle(int directory, const std::vector<std::string>& names, const std::function<bool(int fd)>& is_mine);
 
 }  // namespace thole::host

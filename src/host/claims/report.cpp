@@ -13,7 +13,9 @@
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
 #include "host/claims/fifo_store.hpp"
+#include "host/claims/keeper_look.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
+#include "host/claims/unreadable_notes.hpp"
 #include "host/control/holder.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
@@ -24,6 +26,7 @@ namespace {
 
 // A claim older than this gives way also to those it has passed: what kept them then may have gone.
 constexpr std::uint64_t passed_over_for_us = 10 * 60 * 1'000'000ull;
+
 
 // A lock that is held, before anybody is named.
 struct HeldLock {
@@ -74,17 +77,27 @@ std::vector<HeldLock> read_only_view(ClaimDirectory& nodes, const KernelLocks& l
   return held;
 }
 
+std::set<FileNumber> files_of(const std::vector<HeldLock>& locks) {
+  std::set<FileNumber> files;
+  struct stat node;
+  for (const HeldLock& lock : locks)
+    if (::fstat(lock.node.get(), &node) == 0) files.emplace(node.st_dev, node.st_ino);
+  return files;
+}
+
 // What is known of holders. Nobody's length of it may keep others waiting: it is read outside of alloc, before the locks are
 // tried.
 struct Known {
   NoteBook notes;
   KernelLocks locks;
+  UnreadableNotes unreadable;
 };
 
 Known look_up(NoteBook notes, const SlotKeys& keys) {
   notes.collect();
   notes.read(keys);
-  return {std::move(notes), kernel_locks()};
+  UnreadableNotes unreadable = why_unreadable(notes.directory(), notes.suspects());
+  return {std::move(notes), kernel_locks(), std::move(unreadable)};
 }
 
 void tell(model::Holding& holding, const Note& note) {
@@ -106,22 +119,22 @@ bool lives(const Note& note) {
 
 // Ended, and its parent has not asked yet: in a container often for good. Or a holder that was told to let go, and ends. (Of
 // others it is not asked: who claims by the library may have thousands of descriptors.)
-bool has_left_it(pid_t pid, const Fd& node) {
+bool has_left_it(pid_t pid, const Fd& node, KeeperLook& keepers) {
   const auto process = read_process(pid);
   if (!process || is_ended_state(process->state)) return process.has_value();
-  return process->name.starts_with(holder_name) && !keeps_lock(pid, node.get()).value_or(true);
+  return process->name.starts_with(holder_name) && !keepers.keeps(pid, node.get()).value_or(true);
 }
 
 // Where the kernel's list could not be read to its end: the process that a note names, if its descriptors can be seen, has the
 // lock or has not.
-bool keeps_what_it_says(const Note& note, const Fd& node) {
-  return lives(note) && keeps_lock(static_cast<pid_t>(note.process.pid), node.get()).value_or(false);
+bool keeps_what_it_says(const Note& note, const Fd& node, KeeperLook& keepers) {
+  return lives(note) && keepers.keeps(static_cast<pid_t>(note.process.pid), node.get()).value_or(false);
 }
 
 // Who took it has ended and his number is a stranger's by now, whose descriptors we may not see. Those of our own we may.
-bool mine_keep(const Fd& node) {
+bool mine_keep(const Fd& node, KeeperLook& keepers) {
   return std::ranges::any_of(all_pids(), [&](pid_t pid) {
-    return user_of(pid) == ::geteuid() && keeps_lock(pid, node.get()).value_or(false);
+    return user_of(pid) == ::geteuid() && keepers.keeps(pid, node.get()).value_or(false);
   });
 }
 
@@ -140,7 +153,7 @@ const Note* says_the_same_number(const Taker& taker, const std::vector<const Not
 
 // What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says
 // nothing else. Where several users say that the place is theirs, nobody is named for it but all of them.
-model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const Known& known) {
+model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const Known& known, KeeperLook& keepers) {
   const NoteBook& notes = known.notes;
   model::Holding holding;
   holding.key = nodes.slots()[lock.slot];
@@ -153,22 +166,24 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
   const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
   // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen
   // has the lock or has not.
-  if (certain && (!his || all.size() > 1) && taker.pid != 0 && !keeps_lock(taker.pid, lock.node.get()).value_or(true)) {
+  const bool doubtful = certain && (!his || all.size() > 1) && taker.pid != 0;
+  if (doubtful && !keepers.keeps(taker.pid, lock.node.get()).value_or(true)) {
     taker = {};
     his = names_holder(notes, lock.slot, lock.place, taker);
   }
   const Note* mine = certain && taker.uid != ::geteuid() ? only_one_of(::geteuid(), all) : nullptr;
-  if (mine && mine_keep(lock.node)) {
+  if (mine && mine_keep(lock.node, keepers)) {
     taker = {};
     his = mine;
   }
-  if (!certain && all.size() == 1 && keeps_what_it_says(*all.front(), lock.node)) his = all.front();
+  if (!certain && all.size() == 1 && keeps_what_it_says(*all.front(), lock.node, keepers)) his = all.front();
   if (his) {
     tell(holding, *his);
     holding.verified = true;
     holding.pid = taker.pid;   // in a container he has another number than his note says
     if (taker.pid == 0 && lives(*his)) holding.pid = static_cast<pid_t>(his->process.pid);
-    if (holding.pid != 0 && has_left_it(holding.pid, lock.node)) holding.pid = 0;   // a child of it keeps the lock, or a guest
+    // A child of it keeps the lock, or a guest.
+    if (holding.pid != 0 && has_left_it(holding.pid, lock.node, keepers)) holding.pid = 0;
   } else if (const Note* left = says_the_same_number(taker, all)) {
     holding.user = user_name(left->process.uid) + " or " + user_name(*taker.uid);
   } else if (taker.uid) {
@@ -186,13 +201,27 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, con
 
 constexpr std::size_t most_rivals = 4;   // by name: a user has thousands of subordinate uids
 
-// Whoever else says that a share place is his, or could say so in a note that nobody can read, keeps strangers from sharing the
-// unit: he is named beside its holder, unverified.
-void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, const NoteBook& notes) {
+// Once for a unit: who keeps another's notes from being read, and is not told to us.
+void add_somebody(std::vector<model::Holding>& holdings, const std::string& key) {
+  constexpr const char* somebody = "somebody";
+  const auto is_told = [&](const model::Holding& told) { return told.key == key && told.user == somebody; };
+  if (std::ranges::any_of(holdings, is_told)) return;
+  model::Holding rival;
+  rival.key = key;
+  rival.held = rival.shared = true;
+  rival.user = somebody;
+  holdings.push_back(std::move(rival));
+}
+
+// Whoever else says that a share place is his, or keeps notes from being read that could say so, keeps strangers from sharing
+// the unit: he is named beside its holder, unverified.
+void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, const Known& known) {
   const model::Holding holder = holdings.back();
   if (!holder.shared || holder.uid == static_cast<uid_t>(-1)) return;
-  std::set<uid_t> rivals = notes.unread();
-  for (const Note* note : notes.naming(lock.slot, lock.place)) rivals.insert(note->process.uid);
+  if (known.unreadable.by_somebody) add_somebody(holdings, holder.key);
+  std::set<uid_t> rivals = known.unreadable.own;
+  rivals.insert(known.unreadable.lockers.begin(), known.unreadable.lockers.end());
+  for (const Note* note : known.notes.naming(lock.slot, lock.place)) rivals.insert(note->process.uid);
   rivals.erase(holder.uid);
   std::size_t told = 0;
   for (uid_t uid : rivals) {
@@ -289,12 +318,13 @@ std::vector<model::Holding> FifoStore::holdings() {
   say_who_keeps(section->why(), before.locks);
   std::optional<Known> after;   // somebody may have come, or made his note in a file that had no live one, since that was read
   std::vector<model::Holding> holdings;
+  KeeperLook keepers(files_of(held));
   for (const HeldLock& lock : held) {
-    holdings.push_back(holding_of(lock, *nodes_, before));
+    holdings.push_back(holding_of(lock, *nodes_, before, keepers));
     const bool certain = holdings.back().verified;
     if (!certain && !after) after.emplace(look_up(book_of(notes_.get()), nodes_->slots()));
-    if (!certain) holdings.back() = holding_of(lock, *nodes_, *after);
-    add_rivals(holdings, lock, certain ? before.notes : after->notes);
+    if (!certain) holdings.back() = holding_of(lock, *nodes_, *after, keepers);
+    add_rivals(holdings, lock, certain ? before : *after);
   }
   add_overdue(holdings, *nodes_, before.notes);
   section.reset();

@@ -16,6 +16,7 @@
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/delete_for_owner.hpp"
+#include "host/claims/keeper_look.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/membership.hpp"
 #include "host/claims/notes.hpp"
@@ -31,10 +32,25 @@ namespace {
 constexpr unsigned most_files_of_a_user = 16;
 constexpr off_t largest_note = 1 << 18;
 
+std::set<FileNumber> nodes_of_units(const NotesPlace& about) {
+  std::set<FileNumber> nodes;
+  struct stat node;
+  const auto add = [&](const std::string& name) {
+    if (::fstatat(about.directory, name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0) nodes.emplace(node.st_dev, node.st_ino);
+  };
+  for (const std::string& key : about.keys) {
+    if (key.empty()) continue;
+    add(gpu_node(key));
+    for (unsigned place = 0; place < model::share_places; ++place) add(share_node(key, place));
+  }
+  return nodes;
+}
+
 // The locks that users hold, as far as their live notes say so and the kernel names nobody else.
 class HeldByNote {
  public:
-  explicit HeldByNote(const NotesPlace& about) : about_(about), locks_(kernel_locks(for_init_to_tell)) {
+  explicit HeldByNote(const NotesPlace& about)
+      : about_(about), locks_(kernel_locks(for_init_to_tell)), keepers_(nodes_of_units(about)) {
     const Fd queue = open_at(about.directory, "queue", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (!queue) return;
     QueueFile file(queue.get());
@@ -62,7 +78,7 @@ class HeldByNote {
 
   // The places that this file speaks of and its user holds.
   void for_each_held(int notes, const std::string& name, uid_t uid,
-                     const std::function<void(unsigned, unsigned)>& visit) const {
+                     const std::function<void(unsigned, unsigned)>& visit) {
     NoteBook book(open_at(notes, ".", O_RDONLY | O_DIRECTORY), about_.number);
     book.collect(name, uid);
     book.read(about_.keys);
@@ -73,7 +89,7 @@ class HeldByNote {
   }
 
  private:
-  bool is_held(unsigned slot, unsigned place, uid_t uid) const {
+  bool is_held(unsigned slot, unsigned place, uid_t uid) {
     const std::string& key = about_.keys[slot];
     const std::string node = place == 0 ? gpu_node(key) : share_node(key, place - 1);
     const Fd fd = open_at(about_.directory, node.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -85,7 +101,7 @@ class HeldByNote {
     if (lockers.empty())   // the list was too long, or changed while it was read
       return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
     // Who took it may have ended, and his number be another's by now: then it is a child's, whose nobody knows.
-    return !taker.uid || *taker.uid == uid || !keeps_lock(taker.pid, fd.get()).value_or(false);
+    return !taker.uid || *taker.uid == uid || !keepers_.keeps(taker.pid, fd.get()).value_or(false);
   }
 
   bool waits(const Ticket& ticket) const {
@@ -95,6 +111,7 @@ class HeldByNote {
 
   const NotesPlace& about_;
   KernelLocks locks_;
+  KeeperLook keepers_;
   std::vector<Ticket> tickets_;        // in line
   std::set<unsigned> said_;            // their places
   std::set<std::tuple<uid_t, unsigned, unsigned>> spoken_of_;
@@ -157,7 +174,7 @@ bool may_be_notes(const Entry& entry) {
 
 std::set<unsigned> claimed_slots(int notes, const NotesPlace& about) {
   std::set<unsigned> claimed;
-  const HeldByNote held(about);
+  HeldByNote held(about);
   for (const std::string& name : entries_in(notes)) {
     Entry entry{name, {}};
     if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0 || !may_be_notes(entry)) continue;

@@ -1,6 +1,7 @@
 #include "host/process/cannot_run.hpp"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -182,17 +182,25 @@ bool keeps_lane_lock(pid_t pid) {
   return keeps_lock_of(pid, is_life_of_a_lane, [](const OpenFile& open) { return S_ISFIFO(open.mode); });
 }
 
+KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const std::function<bool()>& stop) {
+  KeptLocks kept;
+  bool unread = false;
+  const bool seen = for_each_open_file(pid, [&](const OpenFile& open) {
+    const FileNumber file(open.device, open.inode);
+    if (!files.contains(file) || kept.files.contains(file)) return;
+    const std::optional<std::string> info = about_descriptor(pid, open.fd);
+    unread = unread || (!info && says_nothing(errno));
+    if (info && tells_of_flock(*info, false)) kept.files.insert(file);
+  }, stop);
+  kept.all = seen && !unread;
+  return kept;
+}
+
 std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop) {
   struct stat wanted;
   if (::fstat(fd, &wanted) != 0) return std::nullopt;
-  bool keeps = false, unread = false;
-  const bool seen = for_each_open_file(pid, [&](const OpenFile& open) {
-    if (keeps || open.inode != wanted.st_ino || open.device != wanted.st_dev) return;
-    const std::optional<std::string> info = about_descriptor(pid, open.fd);
-    unread = unread || (!info && says_nothing(errno));
-    keeps = info && tells_of_flock(*info, false);
-  }, stop);
-  return keeps ? std::optional(true) : seen && !unread ? std::optional(false) : std::nullopt;
+  const KeptLocks kept = kept_locks(pid, {{wanted.st_dev, wanted.st_ino}}, stop);
+  return !kept.files.empty() ? std::optional(true) : kept.all ? std::optional(false) : std::nullopt;
 }
 
 bool has_descriptors_coming(pid_t pid, const std::function<bool()>& stop) {

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace thole::host {
 
@@ -37,6 +39,14 @@ bool has_flock(pid_t pid, const char* fd, bool exclusively = false);
 
 // Is it one that execve does not close? False where that cannot be told.
 bool stays_open_over_exec(pid_t pid, const char* fd);
+
+// Of these files, those of which this process has a descriptor that keeps a flock.
+using FileNumber = std::pair<std::uint64_t, std::uint64_t>;   // its device, its inode
+struct KeptLocks {
+  std::set<FileNumber> files;
+  bool all = true;   // false: it may keep more, for its descriptors are not mine to see, or too many
+};
+KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const std::function<bool()>& stop = {});
 
 // Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
 std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop = {});

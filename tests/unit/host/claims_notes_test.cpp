@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "host/claims/notes.hpp"
+#include "host/claims/own_files.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::claim_tests {
@@ -131,6 +132,13 @@ TEST_F(Notes, AReadLockOfAnybodyCostsANewFileAndNothingElse) {
   Fd live = put(note_of({1}));
   ASSERT_TRUE(live);
   ASSERT_EQ(read().live().size(), 1u);
+  EXPECT_EQ(files().size(), 1u) << "what is of no use any more goes";
+  stranger = open_at(dir_.get(), files()[0].c_str(), O_RDONLY);
+  all.l_start = 2;
+  ASSERT_EQ(::fcntl(stranger.get(), F_OFD_SETLK, &all), 0);
+  Fd another = put(note_of({2}));
+  ASSERT_TRUE(another);
+  EXPECT_EQ(read().live().size(), 2u) << "but for a file that says something";
   EXPECT_EQ(files().size(), 2u);
   for (const std::string& name : files()) {
     struct stat file;
@@ -211,8 +219,40 @@ TEST_F(Notes, WhoHasMoreFilesThanAreReadMakesEveryOtherWordDoubtful) {
     return true;
   });
   ASSERT_EQ(second->hear(), 'd');
+  EXPECT_TRUE(read().believed(0, 4, 60003)) << "files that say nothing are no notes";
+  std::vector<Fd> live;
+  auto third = user(bert, [&] {
+    for (unsigned i = 0; i < 20; ++i) {
+      live.push_back(open_at(dir_.get(), ("60002-" + std::to_string(i)).c_str(), O_RDWR));
+      if (!lock(live.back().get(), 0)) return false;
+    }
+    return true;
+  });
+  ASSERT_EQ(third->hear(), 'd');
   EXPECT_FALSE(read().believed(0, 4, 60003)) << "the note that is not read could name the place too";
   EXPECT_TRUE(read().believed(0, 4, anna));
+}
+
+TEST_F(Notes, WhoIsNotReadBehindACrowdIsNotSuspected) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be several users";
+  constexpr uid_t first = 60010, last = first + 16;
+  std::vector<std::unique_ptr<Child>> users;
+  for (uid_t uid = first; uid <= last; ++uid) {
+    std::vector<Fd> live;
+    users.push_back(user(uid, [&, uid] {
+      for (unsigned i = 0; i < (uid == last ? 1 : files_of_a_stranger); ++i) {
+        const std::string name = path + "/" + std::to_string(uid) + "-" + std::to_string(i);
+        std::ofstream(name) << std::string(512, 'x');
+        live.push_back(open_at(AT_FDCWD, name.c_str(), O_RDWR));
+        if (!lock(live.back().get(), 0)) return false;
+      }
+      return true;
+    }));
+    ASSERT_EQ(users.back()->hear(), 'd');
+  }
+  const NoteBook book = read();
+  EXPECT_TRUE(book.unread().contains(last)) << "no more files than so many are open at once";
+  EXPECT_TRUE(book.suspects().contains(first) && !book.suspects().contains(last));
 }
 
 TEST_F(Notes, TheKernelsWordForTheHolderGoesBeforeAnyNote) {
