@@ -153,6 +153,9 @@ class Shower {
 
   void tell_that_it_waits(const model::Job& job, model::TaskIndex index) {
     const std::string why = why_not(job);
+    const std::optional<Task> now = queue_.store.task(job.id, index);   // that may have taken a while
+    const bool waits = now && (now->state == model::TaskState::queued || now->state == model::TaskState::held);
+    if (!waits) return;
     if (why != to_string(model::TaskState::running))
       return context_.note(fmt::format("{} waits: {}", task_name(job.id, index, job.tasks), why));
     if (job.tasks > 1) context_.note(fmt::format("{} waits: others of its job run", task_name(job.id, index, job.tasks)));

@@ -55,18 +55,17 @@ bool is_on_path(const Context& context, const std::string& program) {
   return false;
 }
 
-// The script that a command runs, as named from `directory`: its first word, or the first after an interpreter's name.
+// The script that a command runs, as named from `directory`: its first word, or that of an interpreter.
 std::optional<std::string> script_of(const Context& context, std::vector<std::string>& command, const std::string& directory) {
   const auto from_there = [&](const std::string& name) {
     return name.starts_with('/') || directory.empty() ? name : directory + "/" + name;
   };
+  if (const auto word = plan::script_word(command))
+    return is_file(from_there(command[*word])) ? std::optional(from_there(command[*word])) : std::nullopt;
   std::string& program = command.front();
   if (program.find('/') != std::string::npos)
     return is_file(from_there(program)) ? std::optional(from_there(program)) : std::nullopt;
-  if (plan::is_interpreter(program)) {
-    if (command.size() < 2 || command[1].starts_with('-') || !is_file(from_there(command[1]))) return std::nullopt;
-    return from_there(command[1]);
-  }
+  if (plan::is_interpreter(program)) return std::nullopt;
   if (!is_file(from_there(program)) || is_on_path(context, program)) return std::nullopt;
   program = "./" + program;                      // as sbatch takes a script by its name
   return from_there(program);

@@ -69,6 +69,7 @@ struct Idle {
   std::uint64_t number = 0;
   std::uint32_t uid = 0;                            // anybody can write a ticket of his with another's number
   std::uint64_t first = 0;                          // itself, or the first of those like it that it stands behind
+  std::uint32_t uid_of_first = 0;
 };
 
 // Not now. What to watch, whom to wake, what can be promised.

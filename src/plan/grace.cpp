@@ -1,6 +1,7 @@
 #include "plan/grace.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace thole::plan {
 namespace {
@@ -23,14 +24,12 @@ model::Decision Grace::decide(const model::QueueView& queue, std::optional<std::
 
 void Grace::see(const model::QueueView& queue, std::optional<std::uint64_t> mine) {
   if (!queue.ordered) return;
-  std::set<Who> there;
+  there_.clear();
   for (const model::TicketView& ticket : queue.tickets)
-    if (earlier(ticket, mine)) there.emplace(ticket.number, ticket.uid);
+    if (earlier(ticket, mine)) there_.emplace(ticket.number, ticket.uid);
   if (!begun_ || (mine && number_ && *mine != *number_)) {   // another number: another directory, another line
-    in_line_ = std::move(there);
+    in_line_ = there_;
     begun_ = true;
-  } else {
-    std::erase_if(in_line_, [&](const Who& who) { return !there.contains(who); });
   }
   if (mine) number_ = mine;
 }
@@ -58,25 +57,41 @@ void Grace::add_up(Millis interval, bool any_idle) {
   was_held_up_ = any_idle;
 }
 
+Millis Grace::of_those_who_are_back() {
+  Millis time{0};
+  for (auto who = left_.begin(); who != left_.end();) {
+    const bool is_back = there_.contains(who->first);
+    if (is_back) time += who->second;
+    who = is_back ? left_.erase(who) : std::next(who);
+  }
+  return time;
+}
+
 // True when somebody has been passed.
 bool Grace::count(model::Wait& wait, SteadyTime now) {
   const Millis interval =
       last_ ? std::min(std::chrono::duration_cast<Millis>(now - *last_), longest_interval) : Millis{0};
   add_up(interval, !wait.idle.empty());
+  const Millis back = of_those_who_are_back();
+  std::set<Who> leaving;
   bool passed = false;
   for (const model::Idle& idle : wait.idle) {
-    const Who who{idle.number, idle.uid};
+    const Who who{idle.number, idle.uid}, first{idle.first, idle.uid_of_first};
     Account& account = accounts_[who];
-    if (account.look == looks_ && account.first == idle.first) account.spent += interval;
+    account.spent += back;
+    const bool moved = account.first != first && !there_.contains(account.first);
+    if (account.look == looks_ && moved) leaving.insert(account.first);
+    if (account.look == looks_ && !moved) account.spent += interval;
     account.look = looks_ + 1;
-    account.first = idle.first;
-    account.behind = account.behind || idle.first != idle.number;
+    account.first = first;
+    account.behind = account.behind || first != who;
     const Millis its_patience = account.behind ? patience_behind : patience;
     if (account.spent >= its_patience || held_up_ >= patience_with_all) passed = passed_.insert(who).second || passed;
-    if (idle.first != idle.number || account.nudged) continue;
+    if (first != who || account.nudged) continue;
     account.nudged = true;       // an honest one that has missed its moment needs no more
     wait.nudge.push_back(idle.number);
   }
+  for (const Who& who : leaving) left_[who] += interval;
   if (!wait.idle.empty()) attentive_ = looks_after;
   if (attentive_ > 0) {
     --attentive_;

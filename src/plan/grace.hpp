@@ -6,11 +6,11 @@
 // is passed for good (it keeps its ticket before all others). All run at once, so that any number of them costs one grace.
 // Who stands behind such ones may be honest and be waiting for the same grace to end: he has twice the time.
 //
-// Time counts between two of my looks that both saw him able to start, while the first of those before him was the same:
-// where the first one changes, the line moves. Looks come sooner than usual then, and at odd times: nobody who claims for
-// moments can be a step ahead of them. *Earlier than me* is who was in line when I joined, and at each of my looks since: a
-// number that appears below mine later has been forged, or is that of one who gave his claim back, and one that was gone may
-// have been taken away for that moment, so that another stands first: these do not go before me.
+// Time counts between two of my looks that both saw him able to start, unless the first of those before him has left: then the
+// line moves. If that one is back later it has not moved, and the time counts after all. Looks come sooner than usual then,
+// and at odd times: nobody who claims for moments can be a step ahead of them. *Earlier than me* is who was in line when I
+// joined; a number that appears below mine later has been forged, or is that of one who gave his claim back: he does not go
+// before me.
 //
 // A line that moves in earnest does not do so for long while each of my looks finds somebody who could start: after a minute
 // of that whoever could is passed. It is forgotten four times more slowly than it adds up.
@@ -46,19 +46,22 @@ class Grace {
   bool differs(const model::QueueView& queue, std::optional<std::uint64_t> mine) const;
   void mark(model::QueueView& queue, std::optional<std::uint64_t> mine) const;
   bool count(model::Wait& wait, SteadyTime now);
+  using Who = std::pair<std::uint64_t, std::uint32_t>;   // his number and user
   struct Account {
     Millis spent{0};
     std::uint64_t look = 0;      // the last one that saw it able to start
-    std::uint64_t first = 0;
+    Who first{};
     bool behind = false, nudged = false;
   };
-  using Who = std::pair<std::uint64_t, std::uint32_t>;   // his number and user
   bool goes_before_me(const model::TicketView& ticket) const;
   void add_up(Millis interval, bool any_idle);
+  Millis of_those_who_are_back();
 
   std::optional<std::uint64_t> number_;            // mine, once I have had one
   bool begun_ = false;
-  std::set<Who> in_line_;                          // since I joined
+  std::set<Who> in_line_;                          // when I joined
+  std::set<Who> there_;                            // at this look, before me
+  std::map<Who, Millis> left_;                     // what did not count as they had
   std::set<Who> passed_;
   std::map<Who, Account> accounts_;
   Millis held_up_{0};                              // by any who could start

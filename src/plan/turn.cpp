@@ -136,7 +136,8 @@ std::vector<model::Idle> idle_before(const Line& line, std::size_t me) {
     const auto first = std::find_if(firsts.begin(), firsts.end(), overlaps);
     const std::size_t root = first == firsts.end() ? i : *first;
     if (root == i) firsts.push_back(i);
-    if ((wanted & line[me].wants.eligible).any()) result.push_back({line[i].number, line[i].wants.uid, line[root].number});
+    if ((wanted & line[me].wants.eligible).any())
+      result.push_back({line[i].number, line[i].wants.uid, line[root].number, line[root].wants.uid});
   }
   return result;
 }

@@ -81,6 +81,27 @@ sys.stdin.read()
 """
 
 
+# One that nobody says, with a waiter's number, uid and all, but for the process: that is stopped.
+STOPPED_TWIN = SAY + """
+import signal
+occupy([0]); header(8)
+print("up", flush=True)
+place, pid = map(int, sys.stdin.readline().split())
+child = os.fork()
+if child == 0: signal.pause()
+os.kill(child, signal.SIGSTOP)
+start = int(open(f"/proc/{child}/stat").read().rsplit(")", 1)[1].split()[19])
+r = bytearray(os.pread(queue, 64, 64 + 64 * place))
+struct.pack_into("<IQ", r, 20, child, start)
+struct.pack_into("<I", r, 44, 0)
+struct.pack_into("<I", r, 44, checksum(bytes(r)) & 0xffffffff | 1)
+write(0, bytes(r))
+print("twin", flush=True)
+sys.stdin.read()
+os.kill(child, signal.SIGKILL)
+"""
+
+
 def limited(lab, user, *words):
     return lab.run(user, "sh", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@" 2>&1', lab.program, *words)
 
@@ -121,3 +142,24 @@ def test_tickets_at_all_places_blind_nobody(lab: Lab):
         waits = limited(lab, "alice", "run", "--wait", "5", "--", "true").stdout
         assert "behind mallory" in waits, waits
     end(holder)
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_a_stopped_process_in_a_ticket_with_a_waiters_number_makes_nobody_pass_him(lab: Lab):
+    lab.init()
+    holders = [lab.hold("root", "--on", str(gpu)) for gpu in range(4)]
+    mallory = lab.start_python("mallory", STOPPED_TWIN)
+    wide = lab.start("alice", lab.program, "run", "-g", "2", "--", "true")
+    eventually(lambda: len(lab.waiters()) == 1, "alice waits")
+    mallory.process.stdin.write(b"1 0\n")
+    mallory.process.stdin.flush()
+    assert mallory.line() == "twin"
+    narrow = lab.start("bob", lab.program, "run", "-g", "1", "--wait", "9", "--", "true")
+    eventually(lambda: [w["user"] for w in lab.waiters() if w["user"][0] != "?"] == ["alice", "bob"], lab.waiters)
+    end(holders.pop())
+    assert narrow.wait() == 124, "one is free, and alice comes first"
+    end(holders.pop())
+    assert wide.wait() == 0
+    for holder in holders:
+        end(holder)
+    end(mallory)

@@ -18,7 +18,7 @@
 namespace thole::host {
 namespace {
 
-constexpr Seconds tried_only{60};
+constexpr Seconds tried_only{60}, described_again_after{10};
 constexpr Millis one_try{5};
 constexpr std::chrono::nanoseconds longest_pause{8'000'000};
 
@@ -49,6 +49,12 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
   int reason = 0;
   if (try_enter(reason)) return;
   const auto begin = std::chrono::steady_clock::now();
+  std::string seen;
+  std::string& keeper = patience.keeper ? *patience.keeper : seen;
+  const auto kept = [&] {
+    if (keeper.empty()) keeper = describe_keeper(fd_);
+    return "somebody keeps the claims locked: " + keeper;
+  };
   bool named = false;
   std::chrono::nanoseconds pause{20'000};
   for (unsigned tries = 0;; ++tries) {
@@ -66,10 +72,10 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (!named && waited > patience.name_after) {
       named = true;
-      if (stuck) stuck("somebody keeps the claims locked: " + describe_keeper(fd_) + ": " + directory + "/alloc");
+      if (stuck) stuck(kept() + ": " + directory + "/alloc");
     }
     if (waited > patience.give_up_after)
-      throw AllocHeld(Error(ErrorCode::unavailable, "somebody keeps the claims locked: " + describe_keeper(fd_))
+      throw AllocHeld(Error(ErrorCode::unavailable, kept())
                           .about(directory + "/alloc")
                           .hint("continue or end that process (kill -CONT, kill); if none has it: sudo thole init"));
   }
@@ -84,8 +90,18 @@ AllocLock::~AllocLock() {
 AllocPatience AllocBudget::left(SteadyTime now) {
   if (asked_) spent_ = std::max(Millis{0}, spent_ - std::chrono::duration_cast<Millis>(now - *asked_) / 6);
   asked_ = now;
-  if (now < tried_only_until_) return {.name_after = patience_.give_up_after, .give_up_after = one_try};
-  return {std::max(Millis{0}, patience_.name_after - spent_), std::max(one_try, patience_.give_up_after - spent_)};
+  if (described_ && now - *described_ >= described_again_after) {
+    described_.reset();
+    keeper_.clear();
+  }
+  if (!described_ && !keeper_.empty()) described_ = now;
+  if (now < tried_only_until_) return {patience_.give_up_after, one_try, &keeper_};
+  return {std::max(Millis{0}, patience_.name_after - spent_), std::max(one_try, patience_.give_up_after - spent_), &keeper_};
+}
+
+void AllocBudget::spend(Millis waited) {
+  spent_ += waited;
+  if (!keeper_.empty()) keeper_ = kept_in_turn;
 }
 
 void AllocBudget::give_up(SteadyTime now) {

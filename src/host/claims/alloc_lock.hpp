@@ -22,6 +22,7 @@ namespace thole::host {
 struct AllocPatience {
   Millis name_after{1500};       // then `stuck` is called, once, with a sentence that names the owner
   Millis give_up_after{5000};    // then AllocHeld
+  std::string* keeper = nullptr; // who was seen to keep it a moment ago, or not yet (empty): then the kernel is asked
 };
 
 // Somebody keeps `alloc`; says who.
@@ -51,18 +52,20 @@ class AllocLock {
 
 // How long one who waits has waited for alloc, in sum; a sixth of the time that passes comes back, so that a busy machine alone
 // uses up nobody's patience, and who takes alloc again and again does. When it is over he only tries it, once each time, for
-// a minute; then he has patience anew.
+// a minute; then he has patience anew. Who keeps it is asked of the kernel every 10 s at most: hundreds who ask at each look
+// would make one another wait for longer still. Who has had it since then knows that many have it in turn.
 class AllocBudget {
  public:
   explicit AllocBudget(AllocPatience patience) : patience_(patience) {}
   AllocPatience left(SteadyTime now);
-  void spend(Millis waited) { spent_ += waited; }
+  void spend(Millis waited);     // ... and has it
   void give_up(SteadyTime now);
 
  private:
   AllocPatience patience_;
   Millis spent_{0};
-  std::optional<SteadyTime> asked_;
+  std::optional<SteadyTime> asked_, described_;
+  std::string keeper_;
   SteadyTime tried_only_until_{};
 };
 

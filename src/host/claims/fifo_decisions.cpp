@@ -222,7 +222,7 @@ bool FifoPlace::watch(Pass& pass, const model::Wait& decision, Watches& watches)
 }
 
 bool FifoPlace::watch_ticket(Pass& pass, std::uint64_t number, Watches& watches) {
-  const Ticket* ticket = pass.find(number);
+  const Ticket* ticket = said_ticket(pass, number);
   if (!ticket) return false;
   if (watches.add_turn(pass.nodes, ticket->place) == Watches::Seen::held) return true;
   drop_dead(pass);
@@ -239,11 +239,22 @@ bool FifoPlace::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
   return false;
 }
 
+// Anybody can write a ticket with another's number: the first that nobody is known not to say.
+const Ticket* FifoPlace::said_ticket(const Pass& pass, std::uint64_t number) const {
+  for (const Ticket& ticket : pass.queue.tickets()) {
+    if (ticket.view.number != number) continue;
+    const auto word = words_.find(ticket.place);
+    if (word == words_.end() || word->second.vouched || !says_the_same(word->second.ticket, ticket)) return &ticket;
+  }
+  return nullptr;
+}
+
 // Only after the clock alone has woken me: he would have woken me himself.
 bool FifoPlace::behind_is_stopped(Pass& pass, const model::Wait& decision) {
-  const Ticket* ticket = pass.find(*decision.behind);
+  const Ticket* ticket = said_ticket(pass, *decision.behind);
   if (!ticket || last_wake_ != port::Wake::again) return false;
-  stopped_.push_back({ticket->view.number, ticket->pid, ticket->start});
+  if (store_.has_words() && !words_.contains(ticket->place)) return false;   // nor whom nobody has heard yet: at the next look
+  stopped_.push_back({ticket->view.number, ticket->view.uid, ticket->pid, ticket->start});
   return is_stopped(ticket->view);
 }
 
@@ -253,7 +264,9 @@ bool FifoPlace::stands_still(std::uint32_t pid, std::uint64_t start) {
 }
 
 bool FifoPlace::is_stopped(const model::TicketView& ticket) {
-  auto found = std::find_if(stopped_.begin(), stopped_.end(), [&](const Stopped& s) { return s.number == ticket.number; });
+  auto found = std::find_if(stopped_.begin(), stopped_.end(), [&](const Stopped& s) {
+    return s.number == ticket.number && s.uid == ticket.uid;
+  });
   if (found == stopped_.end()) return false;
   const bool still = stands_still(found->pid, found->start);
   if (!still) stopped_.erase(found);
@@ -262,7 +275,7 @@ bool FifoPlace::is_stopped(const model::TicketView& ticket) {
 
 void FifoPlace::nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const {
   for (std::uint64_t number : numbers) {
-    const Ticket* ticket = pass.find(number);
+    const Ticket* ticket = said_ticket(pass, number);
     if (!ticket || (turn_ && ticket->place == turn_->ticket.place)) continue;
     // Open for reading too: a write without a reader would be a SIGPIPE for us.
     Fd mailbox = pass.nodes.open_turn(ticket->place, O_RDWR);

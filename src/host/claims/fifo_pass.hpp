@@ -27,9 +27,9 @@ struct FifoPlace::Pass {
   model::SlotSet wanted;
   bool slots_changed = false;   // since they were looked at: `thole init` has been here
 
-  const Ticket* find(std::uint64_t number) const {
+  const Ticket* at(unsigned place) const {
     for (const Ticket& ticket : queue.tickets())
-      if (ticket.view.number == number) return &ticket;
+      if (ticket.place == place) return &ticket;
     return nullptr;
   }
   bool anybody_before(std::optional<std::uint64_t> mine, const model::SlotSet& eligible) const {

@@ -162,8 +162,8 @@ void FifoPlace::look_at_queue(Pass& pass) {
   pass.queue.read();
   if (turn_) {
     turn_->ticket.view.eligible = eligible_;
-    const Ticket* mine = pass.find(turn_->ticket.view.number);
-    const bool same = mine && mine->place == turn_->ticket.place && says_the_same(*mine, turn_->ticket);
+    const Ticket* mine = pass.at(turn_->ticket.place);
+    const bool same = mine && says_the_same(*mine, turn_->ticket);
     store_.say(turn_->word, turn_->ticket);   // in which my wish may have changed, or which init has deleted
     // Somebody has overwritten my ticket: it goes back to its place, with its number.
     if (!same && !pass.queue.write(turn_->ticket)) caution(not_written(errno));
@@ -292,8 +292,8 @@ void FifoPlace::join(Pass& pass) {
 
 void FifoPlace::leave(Pass& pass) {
   if (!turn_) return;
-  const Ticket* mine = pass.find(turn_->ticket.view.number);
-  if (mine && mine->place == turn_->ticket.place) pass.queue.wipe(turn_->ticket.place);
+  const Ticket* mine = pass.at(turn_->ticket.place);
+  if (mine && mine->view.number == turn_->ticket.view.number) pass.queue.wipe(turn_->ticket.place);
   spent_ = std::move(turn_);
   turn_.reset();
 }

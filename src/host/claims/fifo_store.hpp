@@ -160,7 +160,7 @@ class FifoPlace : public port::Place {
   // Somebody ahead whose process is stopped (Ctrl-Z), as /proc says.
   struct Stopped {
     std::uint64_t number;
-    std::uint32_t pid;
+    std::uint32_t uid, pid;
     std::uint64_t start;
   };
   struct Pass;
@@ -191,6 +191,7 @@ class FifoPlace : public port::Place {
   bool watch(Pass& pass, const model::Wait& decision, Watches& watches);
   bool watch_ticket(Pass& pass, std::uint64_t number, Watches& watches);
   bool watch_slot(Pass& pass, unsigned slot, Watches& watches);
+  const Ticket* said_ticket(const Pass& pass, std::uint64_t number) const;
   bool behind_is_stopped(Pass& pass, const model::Wait& decision);
   void caution(const std::string& text);
   Millis look_again_in() const;

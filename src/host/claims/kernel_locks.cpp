@@ -333,7 +333,6 @@ std::string describe_keeper(int fd) {
     crowd = locks.crowd;
     return lockers_of(locks.flocks, fd);
   };
-  constexpr const char* in_turn = "many have it in turn";
   std::string crowd;
   std::vector<pid_t> pids = listed(crowd);
   if (pids.empty() && !crowd.empty()) {
@@ -341,7 +340,7 @@ std::string describe_keeper(int fd) {
     return keeper ? describe_process(*keeper) + " holds it" : "who holds it cannot be told, for " + crowd;
   }
   if (pids.empty()) {
-    if (!listed(crowd).empty()) return in_turn;
+    if (!listed(crowd).empty()) return kept_in_turn;
     // Within a pid namespace, who is outside of it and who has ended are both not listed.
     const auto keeper = keeper_of(fd);
     return keeper ? describe_process(*keeper) + " holds it" : "its owner has ended or is in another container";
@@ -351,7 +350,7 @@ std::string describe_keeper(int fd) {
   if (!gone && keeps_lock_as_seen(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
   // All descriptors of all processes are looked at only for one who has it still: among many who wait that would keep them all.
   pids = listed(crowd);
-  if (std::ranges::find(pids, pid) == pids.end()) return in_turn;
+  if (std::ranges::find(pids, pid) == pids.end()) return kept_in_turn;
   const std::string taken = fmt::format("pid {} took it and has ended, ", pid);
   if (const auto child = keeper_of(fd)) return taken + describe_process(*child) + " holds it";
   if (::geteuid() != 0) return taken + "who has it since is told to root (sudo thole doctor)";

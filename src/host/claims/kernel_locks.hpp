@@ -83,6 +83,7 @@ std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd);
 // by a number that may be another's by now: whose descriptors can be seen is looked at, and root is told the child that has it
 // still. May ask the network for a name.
 std::string describe_keeper(int fd);
+inline constexpr const char* kept_in_turn = "many have it in turn";   // it may say
 // Is a flock of this open file in force that no process is seen to have, as one whose descriptor is on its way in a socket?
 // Asked by root, who sees the processes of all users; root's own of more rights than ours are taken to have none. False where
 // that cannot be told.

@@ -27,7 +27,6 @@ namespace {
 // A claim older than this gives way also to those it has passed: what kept them then may have gone.
 constexpr std::uint64_t passed_over_for_us = 10 * 60 * 1'000'000ull;
 
-
 // A lock that is held, before anybody is named.
 struct HeldLock {
   unsigned slot, place;

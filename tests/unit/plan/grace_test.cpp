@@ -125,18 +125,31 @@ TEST(Grace, ALineThatMovesIsNotTimed) {
 }
 
 // By writing over them at each look of mine: then they come back.
-TEST(Grace, WhoMakesAnotherStandFirstAtEveryLookGainsNothingByIt) {
+TEST(Grace, WhoMakesAnotherStandFirstAtEveryLookGainsLittleByIt) {
   for (const unsigned n : {2u, 8u, 40u}) {
     Scene scene = behind_forged(n);
     const auto all = scene.queue.tickets;
     Waiter waiter{scene, n + 1};
     unsigned looks = 0;
-    const Millis took = waiter.starts([&](Millis) {
+    const Millis took = waiter.starts([&](Millis) {   // the first few are away, one more each time, and then all are back
       scene.queue.tickets = all;
-      scene.queue.tickets.erase(scene.queue.tickets.begin() + ++looks % (n - 1));
+      scene.queue.tickets.erase(scene.queue.tickets.begin(), scene.queue.tickets.begin() + ++looks % (n / 2 + 1));
     });
-    EXPECT_LE(took, n * plan::Grace::latest + 2 * plan::Grace::patience_behind) << n;
+    EXPECT_LE(took, (n / 2 + 2) * plan::Grace::latest + 2 * plan::Grace::patience_behind) << n;
   }
+}
+
+TEST(Grace, WhoIsGoneAtOneLookAndBackAtTheNextKeepsHisPlace) {
+  Scene scene = Scene("hhhh").ticket("0123", 2).ticket("0123", 1);
+  const auto all = scene.queue.tickets;
+  Waiter waiter{scene, 2};
+  waiter.look();
+  scene.queue.tickets.erase(scene.queue.tickets.begin());
+  waiter.look();
+  scene.queue.tickets = all;
+  waiter.look();
+  scene.queue.slots[0].holders.clear();
+  EXPECT_TRUE(std::holds_alternative<model::Wait>(waiter.look()));
 }
 
 TEST(Grace, ALineThatIsRenewedWithoutEndIsPassedAfterAMinute) {
