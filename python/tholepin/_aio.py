@@ -8,12 +8,9 @@ cancellation.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generator, Mapping, TypeVar
+from typing import Any, Callable, Coroutine, Generator, Mapping, TypeVar
 
-from . import _shares, _start, _waiting, words
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from . import _leaving, _shares, _start, _waiting, words
 
 Result = TypeVar("Result")
 
@@ -80,10 +77,14 @@ class Opening(Coroutine[Any, Any, Result]):
     ``create_task``, which take nothing else."""
 
     def __init__(
-        self, make: Callable[[], Coroutine[Any, Any, Result]], leave: Callable[..., Coroutine[Any, Any, object]]
+        self,
+        make: Callable[[], Coroutine[Any, Any, Result]],
+        leave: Callable[..., Coroutine[Any, Any, object]],
+        let_go: Callable[[Result], object],
     ) -> None:
         self._make = make
         self._leave = leave
+        self._let_go = let_go
         self._making: Coroutine[Any, Any, Result] | None = None
         self._over = False  # whether there are no steps to make, or somebody else makes them
         self._made: list[Result] = []
@@ -116,14 +117,18 @@ class Opening(Coroutine[Any, Any, Result]):
             self._making.close()
 
     async def __aenter__(self) -> Result:
-        made = await self
-        self._made.append(made)
-        return made
+        self._made.append(await self)
+        _leaving.entered(self)  # not before: a second block, which is refused, ends nothing
+        return self._made[0]
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._leave(self._made.pop(), kind, error, trace)
+    async def _left(self, *how: Any) -> None:
+        await self._leave(self._made[0], *how)
+
+    def _cut_short(self) -> None:
+        for made in self._made:
+            self._let_go(made)
+
+    __aexit__ = _leaving.AsyncExit(_left, _cut_short)
 
 
 def _awaited_already() -> RuntimeError:
@@ -131,9 +136,13 @@ def _awaited_already() -> RuntimeError:
 
 
 def opening(
-    make: Callable[[int, _waiting.OnWait | None], Result], on_wait: _waiting.OnWait | None, end: Callable[[Result], object]
+    make: Callable[[int, _waiting.OnWait | None], Result],
+    on_wait: _waiting.OnWait | None,
+    end: Callable[[Result], object],
+    let_go: Callable[[Result], object],
 ) -> Opening[Result]:
-    """What ``make`` gives in a thread, told of its descriptor and callback; it is left by its ``__aexit__``."""
+    """What ``make`` gives in a thread, told of its descriptor and callback; it is left by its ``__aexit__``. ``let_go`` ends it
+    without waiting, where that is cut short."""
 
     words.function(on_wait, "on_wait")
 
@@ -147,7 +156,7 @@ def opening(
     async def leave(made: Any, *how: Any) -> None:
         await made.__aexit__(*how)
 
-    return Opening(made, leave)
+    return Opening(made, leave, let_go)
 
 
 def in_loop(on_wait: _waiting.OnWait | None) -> _waiting.OnWait | None:

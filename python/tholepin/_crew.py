@@ -26,6 +26,7 @@ from . import _pickling, _start, _wire
 from ._bell import Bell, new_epoll
 from ._chunks import Chunk, failure, how, with_cause
 from ._shares import Share, Shares
+from ._sleepers import Sleepers
 from ._workplace import FULL, Worker, has_many_descriptors
 from .errors import Error, WorkerDied
 
@@ -61,10 +62,10 @@ class Crew:
         self._kill_at: float | None = None
         self.broken: BaseException | None = None
         self._room = memoryview(bytearray(_wire.ROOM))
-        self._ready = threading.Condition()
         self._ready_count = 0
         self.size = 0
-        self._finished = threading.Event()
+        self._finished = False
+        self._sleepers = Sleepers()
         self._handover = _start.Handover()
         self._begun = False
         self._thread: threading.Thread | None = None
@@ -81,7 +82,7 @@ class Crew:
         try:
             share_out(self._shares)
             self._start(initializer, initargs)
-            if self._finished.is_set() and self.broken is None:  # it was ended before it began: the program ends
+            if self._finished and self.broken is None:  # it was ended before it began: the program ends
                 raise Error("the pool was terminated")
             self._begun = True
         except BaseException:
@@ -114,7 +115,7 @@ class Crew:
             raise Error("this pool belongs to the process that forked this one", code=64, hint="make a pool of your own")
         self._inbox.append(chunks)
         self._wake()
-        if self._finished.is_set():  # the thread may have ended without having seen them
+        if self._finished:  # the thread may have ended without having seen them
             self._fail_inbox()
 
     def close(self) -> None:
@@ -147,12 +148,11 @@ class Crew:
         """Sleeps until the workers are gone and the claim is released; False when ``timeout`` seconds have passed first."""
         if self._pid != os.getpid() or threading.current_thread() is self._thread:
             return True
-        return self._finished.wait(timeout)
+        return self._sleepers.until(lambda: self._finished, timeout)
 
     def wait_until_ready(self, timeout: float | None = None) -> bool:
         """Sleeps until every worker is ready. Raises what has made that impossible."""
-        with self._ready:
-            up = self._ready.wait_for(lambda: self._ready_count >= self.size or self.broken is not None, timeout)
+        up = self._sleepers.until(lambda: self._ready_count >= self.size or self.broken is not None, timeout)
         if self.broken is not None:
             raise self._broken_error()
         return up
@@ -162,7 +162,7 @@ class Crew:
         return [worker.child.pid for worker in list(self._workers)]
 
     def _tell(self, order: Callable[[], None]) -> None:
-        if self._pid == os.getpid() and not self._finished.is_set():
+        if self._pid == os.getpid() and not self._finished:
             self._inbox.append(order)
             self._wake()
 
@@ -242,10 +242,9 @@ class Crew:
     def _end(self) -> None:
         self._fail_all(self.broken or Error("the pool was closed before this was done"))
         self._shares.release()
-        self._finished.set()
+        self._finished = True
         self._fail_inbox()
-        with self._ready:
-            self._ready.notify_all()
+        self._sleepers.wake()
 
     def _fail_inbox(self) -> None:
         while self._inbox:
@@ -290,9 +289,8 @@ class Crew:
         if packet.kind == _wire.READY:
             worker.ready = True
             self._deaths_before_ready = 0
-            with self._ready:
-                self._ready_count += 1
-                self._ready.notify_all()
+            self._ready_count += 1
+            self._sleepers.wake()
             return
         if packet.kind == _wire.UNREADY:
             self._break(failure("the pool's initializer raised an exception", packet))
@@ -324,8 +322,7 @@ class Crew:
         worker.child.reap()
         worker.close()
         if worker.ready:
-            with self._ready:
-                self._ready_count -= 1
+            self._ready_count -= 1
         for chunk in worker.chunks.values():
             self._blame(chunk, pid, worker.child.exit_status)
         self._pending.extendleft(reversed(unread))
@@ -358,8 +355,7 @@ class Crew:
         self._closing = True
         self._fail_all(problem)
         self._signal_all(signal.SIGKILL)
-        with self._ready:
-            self._ready.notify_all()
+        self._sleepers.wake()
 
     def _fail_all(self, problem: BaseException) -> None:
         waiting = [*self._chunks.values(), *(chunk for chunk in self._pending if not chunk.number)]

@@ -1,4 +1,4 @@
-"""The end of a ``with`` block: what it had is let go, whatever a signal handler raises, and whenever.
+"""The end of a ``with`` or ``async with`` block: what it had is let go, whatever a signal handler raises, and whenever.
 
 How this works. Python runs signal handlers also just before the first instruction of an ``__exit__``: after a block that ends
 with one long computation (``c = a @ b``) that is where Ctrl-C comes, and nothing of ``__exit__`` is done. So what Python keeps
@@ -9,8 +9,9 @@ the call is cut short Python drops the builtin, and with it the generator, which
 from __future__ import annotations
 
 import functools
+import types
 import weakref
-from typing import Any, Callable, Generator
+from typing import Any, Callable, Coroutine, Generator
 
 from . import _changes
 
@@ -27,7 +28,7 @@ class Exit:
         self._leave = leave
         self._let_go = let_go
 
-    def __get__(self, owner: Any, kind: object = None) -> Callable[..., None]:
+    def __get__(self, owner: Any, kind: object = None) -> Callable[..., Any]:
         if owner is None:
             return self._left
         watching = _watch(functools.partial(self._let_go, owner))
@@ -36,9 +37,31 @@ class Exit:
         vars(bound)["watching"] = watching
         return bound
 
-    def _left(self, owner: Any, *how: Any) -> None:
+    def _left(self, owner: Any, *how: Any) -> Any:
         self._leave(owner, *how)
         _go_on(owner)
+
+
+class AsyncExit(Exit):
+    """``__aexit__``, where ``leave`` is a coroutine function, and ``__aenter__`` calls :func:`entered`."""
+
+    def _left(self, owner: Any, *how: Any) -> Any:
+        return _awaited(_watching(owner), functools.partial(self._leave, owner, *how))
+
+
+@types.coroutine
+def _awaited(
+    watching: Generator[None, None, None] | None, leave: Callable[[], Coroutine[Any, Any, object]]
+) -> Generator[Any, Any, None]:
+    # No coroutine is made before it is awaited: where that is cut short, Python would complain of it.
+    try:
+        yield from leave().__await__()
+    except BaseException:
+        if watching is not None:
+            watching.close()
+        raise
+    if watching is not None:
+        next(watching, None)
 
 
 def entered(owner: Any) -> None:
@@ -46,8 +69,13 @@ def entered(owner: Any) -> None:
     _go_on(owner)
 
 
+def _watching(owner: Any) -> Generator[None, None, None] | None:
+    watching: Generator[None, None, None] | None = getattr(owner, "_block", _nothing)()
+    return watching
+
+
 def _go_on(owner: Any) -> None:
-    watching = getattr(owner, "_block", _nothing)()
+    watching = _watching(owner)
     if watching is not None:
         next(watching, None)
 

@@ -10,6 +10,7 @@ A process is watched by its pidfd, never by its pid: pids are given out again.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import errno
 import os
@@ -265,9 +266,28 @@ class Handover:
 def start_thread(what: str, run: Callable[[], None], name: str) -> threading.Thread:
     """A thread that keeps nobody from ending; WorkerNotStarted where there are too many."""
     thread = threading.Thread(target=run, name=name, daemon=True)
+    problems: list[RuntimeError] = []
+    tried = threading.Lock()
+    tried.acquire()
+
+    def start() -> None:
+        # In a thread without signals: Python code waits for the new one, and a handler's exception there would keep that back.
+        try:
+            thread.start()
+        except RuntimeError as problem:
+            problems.append(problem)
+        finally:
+            tried.release()
+
+    started: list[int] = []
     try:
-        thread.start()
+        started.extend(map(_thread.start_new_thread, (start,), ((),)))  # one step for signal handlers
     except RuntimeError:
+        if started:  # it is a handler's
+            raise
+        raise thread_not_started(what) from None
+    tried.acquire()
+    if problems:
         raise thread_not_started(what) from None
     return thread
 

@@ -273,7 +273,7 @@ def aclaim(
     async def leave(made: Claim, *_: object) -> None:
         made.release()
 
-    return _aio.Opening(made, leave)
+    return _aio.Opening(made, leave, Claim.release)
 
 
 def release_all() -> None:

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, TypeVar
 from . import _chunks, _crew, _leaving, _shares, _waiting, _wire, pool, words
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from . import _aio
 
 Result = TypeVar("Result")
@@ -146,14 +144,14 @@ class Executor(_Executor):
         """
         from . import _aio
 
-        return _aio.opening(lambda cancel, told: cls(*args, cancel=cancel, on_wait=told, **others), on_wait, cls._end)
+        return _aio.opening(
+            lambda cancel, told: cls(*args, cancel=cancel, on_wait=told, **others), on_wait, cls._end, cls._take_no_more
+        )
 
     async def __aenter__(self) -> Executor:
-        return self
+        return self.__enter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _aend(self, kind: type[BaseException] | None, *_: object) -> None:
         from asyncio import CancelledError
 
         from . import _aio
@@ -162,6 +160,11 @@ class Executor(_Executor):
             await _aio.to_the_end(self._end, lambda: None)
         else:
             await _aio.to_the_end(self.shutdown, self._end_workers)
+
+    def _take_no_more(self) -> None:
+        self.shutdown(wait=False)
+
+    __aexit__ = _leaving.AsyncExit(_aend, _take_no_more)
 
     def _end(self) -> None:
         self._end_workers()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import select
 import signal
-import threading
 import time
 from collections import deque
 from typing import Any, Callable, Iterator, Mapping
 
 from . import _leaving, _shares, _start, _waiting, process, words
 from ._bell import Bell, new_epoll
+from ._sleepers import Sleepers
 from .errors import Error, NeverPossible, WorkerDied, WorkerNotStarted
 from .policy import Policy, under_those_around
 from .process import ProcessTemplate
@@ -102,8 +103,8 @@ class ProcessGroup:
         self._shares: _shares.Shares | None = None
         self._slots: list[_Slot] = []
         self._closing = self._closed = False
-        self._changed = threading.Condition()
-        self._watch: _Watch | None = None
+        self._sleepers = Sleepers()
+        self._watched_by: _Watch | None = None
         self._exits: list[tuple[int, int | None]] = []
         self._failed: list[tuple[int, int | None]] = []
         self._restarting = self._restart
@@ -147,11 +148,11 @@ class ProcessGroup:
         self._failed = []
         self._restarting = self._restart
         try:
-            self._watch = _Watch(self, None if self._walltime is None else time.monotonic() + self._walltime)
-            self._watch.begin()
+            self._watched_by = _Watch(self, None if self._walltime is None else time.monotonic() + self._walltime)
+            self._watched_by.begin()
         except BaseException:
-            if self._watch is not None:
-                self._watch.give_up()
+            if self._watched_by is not None:
+                self._watched_by.give_up()
             raise
 
     # ---- While it runs ----
@@ -178,8 +179,7 @@ class ProcessGroup:
     @property
     def exit_status(self) -> list[tuple[int, int | None]]:
         """(process id, exit status) of all that have ended, restarted ones among them; a signal is its number negative."""
-        with self._changed:
-            return list(self._exits)
+        return list(self._exits)
 
     inactive_puids = exit_status
 
@@ -197,8 +197,7 @@ class ProcessGroup:
             WorkerDied: one has failed; the others may still run.
         """
         timeout = words.timeout(timeout)
-        with self._changed:
-            over = self._changed.wait_for(lambda: self._watch is None or self.in_error_state, timeout)
+        over = self._sleepers.until(lambda: self._watch is None or self.in_error_state, timeout)
         if self.in_error_state:
             raise self._failure()
         if not over:
@@ -229,15 +228,13 @@ class ProcessGroup:
         watch = self._watch
         if watch is not None:
             watch.stop(patience)
-            with self._changed:
-                self._changed.wait_for(lambda: self._watch is None)
+            self._sleepers.until(lambda: self._watch is None)
 
     def close(self, patience: float = PATIENCE) -> None:
         """Stops what runs and gives the GPUs back; a second time does nothing. After it nothing can be started."""
         patience = words.patience(patience)
         self._begin_close(patience)
-        with self._changed:
-            self._changed.wait_for(lambda: self._watch is None)
+        self._sleepers.until(lambda: self._watch is None)
         self._give_back()
 
     def __enter__(self) -> ProcessGroup:
@@ -250,6 +247,12 @@ class ProcessGroup:
         return f"<tholepin.ProcessGroup {self.name or ''}: {self.state}, {len(self.puids)} processes run>"
 
     # ---- Inside ----
+
+    @property
+    def _watch(self) -> _Watch | None:
+        """Who watches what runs; nobody in a forked child, whose parent has the thread."""
+        watch = self._watched_by
+        return watch if watch is not None and watch.pid == os.getpid() else None
 
     def _check(self, holds: bool, message: str) -> None:
         if not holds:
@@ -273,18 +276,16 @@ class ProcessGroup:
         """Records an end; whether the slot is to be filled again."""
         assert slot.started is not None
         end = (slot.started.child.pid, slot.started.child.exit_status)
-        with self._changed:
-            self._exits.append(end)
-            slot.started = None
-            if end[1] != 0 and not stopping and not self._restarting:
-                self._failed.append(end)
-            self._changed.notify_all()
+        self._exits.append(end)
+        slot.started = None
+        if end[1] != 0 and not stopping and not self._restarting:
+            self._failed.append(end)
+        self._sleepers.wake()
         return self._restarting and not stopping
 
     def _over(self) -> None:
-        with self._changed:
-            self._watch = None
-            self._changed.notify_all()
+        self._watched_by = None
+        self._sleepers.wake()
         if self._closing:
             self._give_back()
 
@@ -310,6 +311,7 @@ class _Watch:
     deadline."""
 
     def __init__(self, group: ProcessGroup, walltime_ends: float | None) -> None:
+        self.pid = os.getpid()
         self._group = group
         self._walltime_ends = walltime_ends
         self._slots: dict[int, _Slot] = {}
@@ -417,10 +419,9 @@ class _Watch:
             try:
                 self._start(slot)
             except (Error, OSError) as problem:
-                with self._group._changed:
-                    code = problem.code if isinstance(problem, Error) else WorkerNotStarted.default_code
-                    self._group._failed.append((0, code))
-                    self._group._changed.notify_all()
+                code = problem.code if isinstance(problem, Error) else WorkerNotStarted.default_code
+                self._group._failed.append((0, code))
+                self._group._sleepers.wake()
 
     def _begin_stop(self, patience: float) -> None:
         self._stopping = True

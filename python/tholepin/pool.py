@@ -16,8 +16,6 @@ from .policy import Policy, under_those_around
 from .results import AsyncResult, Callback, MapResult, Progress, Results, timeout_error
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from . import _aio
 
 Result = TypeVar("Result")
@@ -302,18 +300,19 @@ class Pool:
         """
         from . import _aio
 
-        return _aio.opening(lambda cancel, told: cls(*args, cancel=cancel, on_wait=told, **others), on_wait, cls._end)
+        return _aio.opening(
+            lambda cancel, told: cls(*args, cancel=cancel, on_wait=told, **others), on_wait, cls._end, cls.terminate
+        )
 
     async def __aenter__(self) -> Pool:
-        self._check_open()
-        return self
+        return self.__enter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _aend(self, *_: object) -> None:
         from . import _aio
 
         await _aio.to_the_end(self._end, lambda: None)
+
+    __aexit__ = _leaving.AsyncExit(_aend, terminate)
 
     def _end(self) -> None:
         self.terminate()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections import deque
 from typing import Any, Callable, Generic, Iterator, TypeVar, Union
 
 from . import words
+from ._sleepers import Sleepers
 
 Result = TypeVar("Result")
 Callback = Callable[[Any], object]
@@ -34,7 +36,8 @@ class AsyncResult(Generic[Result]):
     """
 
     def __init__(self, callback: Callback | None, error_callback: Callback | None) -> None:
-        self._done = threading.Event()
+        self._done = False
+        self._sleepers = Sleepers()
         self._succeeded = False
         self._value: Any = None
         self._callback = callback
@@ -50,11 +53,12 @@ class AsyncResult(Generic[Result]):
             if callback is not None:
                 callback(value)
         finally:
-            self._done.set()
+            self._done = True
+            self._sleepers.wake()
 
     def ready(self) -> bool:
         """Whether it is done."""
-        return self._done.is_set()
+        return self._done
 
     def successful(self) -> bool:
         """Whether it was computed without an exception. Raises ValueError while it is not done."""
@@ -64,7 +68,7 @@ class AsyncResult(Generic[Result]):
 
     def wait(self, timeout: float | None = None) -> None:
         """Sleeps until it is done, at most ``timeout`` seconds."""
-        self._done.wait(words.timeout(timeout))
+        self._sleepers.until(self.ready, words.timeout(timeout))
 
     def get(self, timeout: float | None = None) -> Result:
         """The result, or the exception that the function raised, whose ``__cause__`` is its traceback in the worker.
@@ -73,7 +77,7 @@ class AsyncResult(Generic[Result]):
             TimeoutError: it is not done in ``timeout`` seconds (also a ``multiprocessing.TimeoutError``).
             WorkerDied: its workers died, again and again.
         """
-        if not self._done.wait(words.timeout(timeout)):
+        if not self._sleepers.until(self.ready, words.timeout(timeout)):
             raise timeout_error()
         if self._succeeded:
             result: Result = self._value
@@ -155,30 +159,22 @@ class Results(Iterator[Any]):
     """What ``imap`` and ``imap_unordered`` return: results one by one, as they come or in order."""
 
     def __init__(self, ordered: bool, progress: Progress | None, items: int | None) -> None:
-        self._ordered = ordered
-        self._changed = threading.Condition()
-        self._ready: dict[int, tuple[bool, Any]] = {}
-        self._arrived: deque[int] = deque()
+        self._arrivals = None if ordered else itertools.count()
+        self._sleepers = Sleepers()
+        self._taking = threading.RLock()  # a handler's call comes within another one's
+        self._ready: dict[int, tuple[bool, Any]] = {}  # each at its place
         self._next = 0
         self._total: int | None = None
         self._values: deque[Any] = deque()
         self._bar = _Bar(progress, items)
 
     def chunk_done(self, index: int, succeeded: bool, value: Any) -> None:
-        with self._changed:
-            self._ready[index] = (succeeded, value)
-            self._arrived.append(index)
-            self._changed.notify()
+        self._ready[index if self._arrivals is None else next(self._arrivals)] = (succeeded, value)
+        self._sleepers.wake()
 
     def _complete(self, chunks: int) -> None:
-        with self._changed:
-            self._total = chunks
-            self._changed.notify()
-
-    def _wanted(self) -> int | None:
-        if self._ordered:
-            return self._next if self._next in self._ready else None
-        return self._arrived[0] if self._arrived else None
+        self._total = chunks
+        self._sleepers.wake()
 
     def __next__(self) -> Any:
         return self.next()
@@ -191,22 +187,19 @@ class Results(Iterator[Any]):
         return self._values.popleft()
 
     def _take_chunk(self, timeout: float | None) -> None:
-        with self._changed:
-            while True:
-                if self._next == self._total:
+        while not self._values:
+            if not self._sleepers.until(lambda: self._next in self._ready or self._next == self._total, timeout):
+                raise timeout_error()
+            with self._taking:
+                if self._next in self._ready and not self._values:
+                    self._take(*self._ready[self._next])
+                elif self._next == self._total:
                     self._bar.close()
                     raise StopIteration
-                if not self._changed.wait_for(lambda: self._wanted() is not None or self._next == self._total, timeout):
-                    raise timeout_error()
-                index = self._wanted()
-                if index is None:
-                    continue
-                if not self._ordered:
-                    self._arrived.popleft()
-                self._next += 1
-                succeeded, value = self._ready.pop(index)
-                if not succeeded:
-                    raise value
-                self._values.extend(value)
-                if self._values:
-                    return
+
+    def _take(self, succeeded: bool, value: Any) -> None:
+        values = deque(value if succeeded else ())
+        self._values, self._next = values, self._next + 1  # one step for signal handlers
+        self._ready.pop(self._next - 1, None)
+        if not succeeded:
+            raise value

@@ -1,15 +1,19 @@
-"""For tests: what a signal handler does, done at each place where Python could run one within the package, one place a time.
+"""For tests: what a signal handler does, done at each place where Python could run one within the package, or within what it
+calls of Python's own for threads and futures, one place a time.
 
 Signal handlers run after a call, at the begin of a function, and at the end of a loop's turn: at these a tracing function is
 asked, and does what the handler would do.
 """
+import concurrent.futures._base
 import dis
 import os
 import sys
+import threading
 
 import tholepin
 
 PACKAGE = os.path.dirname(tholepin.__file__) + os.sep
+TRACED = (PACKAGE, threading.__file__, concurrent.futures._base.__file__)
 PLACES = ("CALL", "RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 
 
@@ -20,7 +24,7 @@ class _Tracer:
         self.before = {}  # frame -> its last instruction
 
     def __call__(self, frame, event, arg):
-        if not frame.f_code.co_filename.startswith(PACKAGE) or self.handler is None:
+        if not frame.f_code.co_filename.startswith(TRACED) or self.handler is None:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":

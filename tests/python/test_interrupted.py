@@ -2,19 +2,23 @@
 """Signal handlers that come at any moment: what they raise loses nothing, and what they do is done."""
 import os
 import signal
+import threading
 import time
 
 import pytest
 from interrupting import at_each_place, interrupt
 
 import tholepin
-from tholepin import _holding
+from tholepin import _holding, _start
+from tholepin.results import AsyncResult
 
 pytestmark = [
     pytest.mark.usefixtures("all_claims_end"),
     # what comes in a __del__ is shown there and goes no further
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+LONG = 200
 
 
 def claims():
@@ -152,6 +156,60 @@ def test_an_interrupt_anywhere_at_the_start_of_processes_leaves_neither_them_nor
         assert claims() == [], number
 
     assert at_each_place(lambda: work(made), interrupt, afterwards, step) > 100
+
+
+def test_an_interrupt_anywhere_at_the_start_of_a_thread_is_told_as_what_it_is():
+    def afterwards(number, raised):
+        eventually(lambda: threading.active_count() == before)
+
+    before = threading.active_count()
+    places = at_each_place(lambda: _start.start_thread("a thread", int, "of the test"), interrupt, afterwards)
+    assert places > 5
+
+
+def test_a_result_comes_after_an_interrupt_anywhere_in_a_wait_for_it():
+    def afterwards(number, raised):
+        teller = threading.Thread(target=results[0].chunk_done, args=(0, True, number), daemon=True)
+        teller.start()
+        teller.join(LONG)
+        assert results.pop().get(0) == number
+        results.append(AsyncResult(None, None))
+
+    results = [AsyncResult(None, None)]
+    assert at_each_place(lambda: results[0].wait(1e-3), interrupt, afterwards) > 5
+
+
+def iterated(pool):
+    assert list(pool.imap(abs, [-1, -2])) == [1, 2]
+
+
+def iterated_as_they_come(pool):
+    assert sorted(pool.imap_unordered(abs, [-1, -2])) == [1, 2]
+
+
+@pytest.mark.parametrize("work", [iterated, iterated_as_they_come])
+def test_a_pool_goes_on_after_an_interrupt_anywhere_in_its_calls(work):
+    with tholepin.Pool(1) as pool:
+        work(pool)
+
+        def afterwards(number, raised):
+            assert pool.apply_async(abs, (-2,)).get(LONG) == 2, number
+
+        assert at_each_place(lambda: work(pool), interrupt, afterwards) > 20
+
+
+def test_an_iterator_loses_and_doubles_nothing_at_an_interrupt_anywhere_while_it_waits():
+    with tholepin.Pool(1) as pool:
+
+        def begun():
+            return pool.imap_unordered(abs, [-1, -2, -3], chunksize=2)
+
+        def afterwards(number, raised):
+            assert sorted(results.pop()) == [1, 2, 3], number
+            results.append(begun())
+
+        results = [begun()]
+        assert at_each_place(lambda: results[0]._take_chunk(LONG), interrupt, afterwards) > 20
 
 
 def test_interrupts_at_random_moments_leave_nothing_that_release_does_not_end():

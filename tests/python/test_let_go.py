@@ -1,5 +1,6 @@
 # ctest: timeout 600
 """What is to be let go is let go, also where a signal handler raises meanwhile."""
+import asyncio
 import contextlib
 import importlib
 import os
@@ -122,6 +123,31 @@ def test_an_interrupt_that_comes_in_the_last_computation_of_a_block_leaves_no_cl
                 signal.setitimer(signal.ITIMER_REAL, 1e-3)
                 much * 16
         assert nothing_is_held()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handled)
+
+
+@pytest.mark.parametrize(
+    "opening", [tholepin.aclaim, lambda _: tholepin.Pool.aopen(gpus=1), lambda _: tholepin.Executor.aopen(gpus=1)]
+)
+def test_an_interrupt_that_comes_in_the_last_computation_of_an_async_block_leaves_no_claim(opening):
+    class Late(Exception):  # asyncio makes a cancellation of Ctrl-C
+        pass
+
+    def handler(*_):
+        raise Late
+
+    async def main():
+        async with opening(1):
+            signal.setitimer(signal.ITIMER_REAL, 1e-3)
+            much * 16
+
+    much, handled = b" " * 2**24, signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(Late):
+            asyncio.run(main())
+        eventually(nothing_is_held)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handled)

@@ -1,11 +1,13 @@
 # ctest: timeout 600
 """Process, ProcessGroup, Policy, System: as the documentation of Dragon describes them, on this host."""
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -238,6 +240,30 @@ def test_stop_interrupts_then_terminates_then_kills():
     assert time.monotonic() - started < LONG
 
 
+def test_a_forked_child_leaves_the_block_of_a_group_that_it_does_not_run():
+    with ProcessGroup(policy=Policy(gpu_affinity=[0])) as group:
+        group.add_process(1, ProcessTemplate("sleep", ["1000"]))
+        group.init()
+        group.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of fork and threads
+            pid = os.fork()
+        if pid == 0:
+            try:
+                group.join()
+                group.stop()
+                with group:
+                    pass
+            finally:
+                os._exit(0)
+        fd = os.pidfd_open(pid)
+        ended = select.select([fd], [], [], LONG / 10)[0]
+        os.close(fd)
+        os.kill(pid, signal.SIGKILL)
+        assert ended and os.waitpid(pid, 0) == (pid, 0)
+        assert group.state == "RUNNING" and len(group.puids) == 1 and tholepin.status()["claims"]
+
+
 def test_a_group_ends_at_its_walltime():
     with group_of(nap(), nap(), walltime=0.4) as group:
         begun = time.monotonic()
@@ -249,8 +275,7 @@ def test_a_group_ends_at_its_walltime():
 def test_a_group_restarts_what_ends_until_told_not_to():
     with group_of(ProcessTemplate("sh", ["-c", "exit 5"]), restart=True) as group:
         group.start()
-        with group._changed:
-            assert group._changed.wait_for(lambda: len(group._exits) >= 4, LONG)
+        assert group._sleepers.until(lambda: len(group._exits) >= 4, LONG)
         group.stop_restart()
         try:
             group.join(LONG)  # the one that runs now ends as one that is not restarted: with an error
