@@ -195,13 +195,15 @@ bool FifoPlace::must_be_informed(const Pass& pass) const {
   return !pass.look.informed() && (!takes || pass.anybody_before(mine, eligible_));
 }
 
-// Anybody can write a ticket, and alter another's: one that its user does not say himself keeps nobody waiting.
+// Anybody can write a ticket, and alter another's: one that its user does not say himself keeps nobody waiting. News is who was
+// shown as standing before me, and has no word.
 bool FifoPlace::ask_for_words() {
   bool news = false;
   const std::vector<bool> said = unheard_.empty() ? std::vector<bool>() : store_.vouched(unheard_);
   for (std::size_t i = 0; i < unheard_.size(); ++i) {
+    const auto before = words_.find(unheard_[i].place);
+    news = news || (!said[i] && (before == words_.end() || before->second.vouched));
     words_.insert_or_assign(unheard_[i].place, Word{unheard_[i], said[i]});
-    news = news || !said[i];
   }
   unheard_.clear();
   return news;
