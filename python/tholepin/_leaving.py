@@ -46,7 +46,8 @@ class AsyncExit(Exit):
     """``__aexit__``, where ``leave`` is a coroutine function, and ``__aenter__`` calls :func:`entered`."""
 
     def _left(self, owner: Any, *how: Any) -> Any:
-        return _awaited(_watching(owner), functools.partial(self._leave, owner, *how))
+        leave: Any = functools.partial(self._leave, owner, *how)
+        return _awaited(_watching(owner), leave)
 
 
 @types.coroutine
