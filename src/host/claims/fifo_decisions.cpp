@@ -239,21 +239,24 @@ bool FifoPlace::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
   return false;
 }
 
-// Anybody can write a ticket with another's number: the first that nobody is known not to say.
+// Anybody can write a ticket with another's number: the first that is not known to be said by nobody, if there is one.
 const Ticket* FifoPlace::said_ticket(const Pass& pass, std::uint64_t number) const {
+  const Ticket* first = nullptr;
   for (const Ticket& ticket : pass.queue.tickets()) {
     if (ticket.view.number != number) continue;
     const auto word = words_.find(ticket.place);
     if (word == words_.end() || word->second.vouched || !says_the_same(word->second.ticket, ticket)) return &ticket;
+    if (!first) first = &ticket;
   }
-  return nullptr;
+  return first;
 }
 
 // Only after the clock alone has woken me: he would have woken me himself.
 bool FifoPlace::behind_is_stopped(Pass& pass, const model::Wait& decision) {
   const Ticket* ticket = said_ticket(pass, *decision.behind);
   if (!ticket || last_wake_ != port::Wake::again) return false;
-  if (store_.has_words() && !words_.contains(ticket->place)) return false;   // nor whom nobody has heard yet: at the next look
+  const auto word = words_.find(ticket->place);
+  if (store_.has_words() && (word == words_.end() || !word->second.vouched)) return false;   // who has not been heard: later
   stopped_.push_back({ticket->view.number, ticket->view.uid, ticket->pid, ticket->start});
   return is_stopped(ticket->view);
 }
