@@ -209,7 +209,8 @@ def test_an_iterator_loses_and_doubles_nothing_at_an_interrupt_anywhere_while_it
             results.append(begun())
 
         results = [begun()]
-        assert at_each_place(lambda: results[0]._take_chunk(LONG), interrupt, afterwards) > 20
+        # Fewer places are on the way where the results are there already.
+        assert at_each_place(lambda: results[0]._take_chunk(LONG), interrupt, afterwards) > 8
 
 
 def test_interrupts_at_random_moments_leave_nothing_that_release_does_not_end():
