@@ -8,7 +8,6 @@ namespace thole::plan {
 namespace {
 
 constexpr std::string_view shells[] = {"sh", "bash", "dash", "zsh", "ksh", "fish"};
-constexpr std::string_view languages[] = {"python", "perl", "julia", "Rscript"};
 
 std::string_view last_name(std::string_view program) { return program.substr(program.find_last_of('/') + 1); }
 
@@ -78,10 +77,7 @@ std::optional<std::size_t> script_word(std::span<const std::string> command) {
   return std::nullopt;
 }
 
-bool is_interpreter(std::string_view program) {
-  const std::string_view name = last_name(program);
-  return is_shell(name) || std::ranges::find(languages, without_version(name)) != std::end(languages);
-}
+bool is_interpreter(std::string_view program) { return options_of(last_name(program)) != nullptr; }
 
 bool awaits_script(std::span<const std::string> command) {
   if (command.empty() || !is_interpreter(command.front())) return false;
