@@ -129,11 +129,10 @@ class Reasons {
 
   // Our ticket in the machine's line: the runner keeps one for the first job of a kind.
   std::optional<std::size_t> ticket(const Job& job) const {
-    if (!machine_ || machine_->queue.empty()) return std::nullopt;
-    const unsigned leave = jobs_.spec(job.id).leave;
+    if (!machine_) return std::nullopt;
     for (std::size_t i = 0; i < machine_->queue.size(); ++i) {
       const model::Waiting& waiting = machine_->queue[i].waiting;
-      if (waiting.uid == machine_->uid && waiting.count == job.gpus && waiting.leave == leave) return i;
+      if (waiting.uid == machine_->uid && waiting.count == job.gpus && waiting.leave == jobs_.spec(job.id).leave) return i;
     }
     return std::nullopt;
   }
