@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include "base/byte_range.hpp"
 #include "base/made.hpp"
@@ -44,6 +45,16 @@ std::vector<std::string> names_of(int directory, uid_t uid, Saying what) {
     if (!name.starts_with(begin)) return true;
     return ::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0 && file.st_uid != uid;
   });
+  return names;
+}
+
+std::map<uid_t, std::vector<std::string>> names_by_owner(int directory, Saying what, const std::set<uid_t>& users) {
+  std::map<uid_t, std::vector<std::string>> names;
+  struct stat file;
+  for (std::string& name : names_in(directory, what)) {
+    if (::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_file_of(file, file.st_uid)) continue;
+    if (file.st_size > 0 && users.contains(file.st_uid)) names[file.st_uid].push_back(std::move(name));
+  }
   return names;
 }
 

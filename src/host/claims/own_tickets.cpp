@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/text.hpp"
@@ -105,41 +106,26 @@ Fd OwnTickets::put_into(const std::string& name, const Ticket& ticket) {
   return ticket_goes_live(directory_, name, std::move(fd), ticket);
 }
 
-namespace {
-
-struct UserInLine {
-  std::vector<std::size_t> tickets;              // by their places in what is asked for
-  std::vector<std::string> files;
-};
-
-// By their owners: anybody can give his files names of another's.
-void find_files(int directory, std::map<uid_t, UserInLine>& users) {
-  struct stat file;
-  for (std::string& name : names_in(directory, Saying::tickets)) {
-    const bool seen = ::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0;
-    if (!seen || !is_file_of(file, file.st_uid) || file.st_size == 0) continue;
-    const auto user = users.find(file.st_uid);
-    if (user != users.end() && user->second.files.size() < names_tried) user->second.files.push_back(std::move(name));
-  }
-}
-
-}  // namespace
-
 // Who has few files is heard first, so that no crowd of users keeps him from it.
 std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets) {
   std::vector<bool> said(tickets.size(), false);
-  std::map<uid_t, UserInLine> users;
-  for (std::size_t i = 0; i < tickets.size(); ++i) users[tickets[i].view.uid].tickets.push_back(i);
-  find_files(directory, users);
-  std::vector<std::pair<uid_t, const UserInLine*>> in_turn;
-  for (const auto& [uid, user] : users) in_turn.emplace_back(uid, &user);
-  std::ranges::stable_sort(in_turn, {}, [](const auto& entry) { return entry.second->files.size(); });
+  std::map<uid_t, std::vector<std::size_t>> tickets_of;
+  std::set<uid_t> users;
+  for (std::size_t i = 0; i < tickets.size(); ++i) {
+    tickets_of[tickets[i].view.uid].push_back(i);
+    users.insert(tickets[i].view.uid);
+  }
+  const auto files_of = names_by_owner(directory, Saying::tickets, users);
+  std::vector<std::pair<uid_t, std::span<const std::string>>> in_turn;
+  for (const auto& [uid, files] : files_of)
+    in_turn.emplace_back(uid, std::span(files).first(std::min(files.size(), names_tried)));
+  std::ranges::stable_sort(in_turn, {}, [](const auto& entry) { return entry.second.size(); });
   Allowance all(to_hear_all);
-  for (const auto& [uid, user] : in_turn) {
+  for (const auto& [uid, files] : in_turn) {
     Allowance one(to_hear);
-    for (const std::string& name : user->files) {
+    for (const std::string& name : files) {
       const Fd fd = open_own(directory, name, uid, number);
-      for (const std::size_t i : user->tickets) {
+      for (const std::size_t i : tickets_of[uid]) {
         if (one.over() || all.over()) break;
         said[i] = said[i] || (fd && says_live(fd.get(), tickets[i]));
       }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -26,18 +25,6 @@ namespace {
 
 // On the files of one user, and of all.
 constexpr std::chrono::milliseconds to_find_read_locks{3}, to_find_all{50};
-
-using FilesOf = std::map<uid_t, std::vector<std::string>>;
-
-FilesOf files_of(int notes, const std::set<uid_t>& users) {
-  FilesOf files;
-  struct stat file;
-  for (std::string& name : names_in(notes, Saying::claims)) {
-    if (::fstatat(notes, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_file_of(file, file.st_uid)) continue;
-    if (users.contains(file.st_uid)) files[file.st_uid].push_back(std::move(name));
-  }
-  return files;
-}
 
 // The process that has set some read lock there, as the kernel tells it: -1 where an open file has it. It tells any lock to who
 // asks to write: so what is left on both sides of a write lock is asked for again.
@@ -107,7 +94,7 @@ UnreadableNotes why_unreadable(int notes, const std::set<uid_t>& suspects) {
   UnreadableNotes found;
   if (suspects.empty()) return found;
   std::set<FileNumber> of_open_files;
-  FilesOf files = files_of(notes, suspects);
+  auto files = names_by_owner(notes, Saying::claims, suspects);
   Allowance all(to_find_all);
   for (uid_t uid : suspects) {
     if (all.over()) break;   // some are told
