@@ -88,17 +88,13 @@ static int lock_of_file(int fd, int how, void* lock, const char* name) {
   if ((how == F_SETLK || how == F_GETLK || how == F_OFD_SETLK) && is_refused()) return -1;
   return ((int (*)(int, int, ...))dlsym(RTLD_NEXT, name))(fd, how, lock);
 }
-int fcntl(int fd, int how, ...) {
-  va_list more;
-  va_start(more, how);
-  void* with = va_arg(more, void*);
-  va_end(more);
-  return lock_of_file(fd, how, with, "fcntl");
-}
-int fcntl64(int fd, int how, ...) {
-  va_list more;
-  va_start(more, how);
-  void* with = va_arg(more, void*);
-  va_end(more);
-  return lock_of_file(fd, how, with, "fcntl64");
-}
+#define FCNTL(name)                          \
+  int name(int fd, int how, ...) {           \
+    va_list more;                            \
+    va_start(more, how);                     \
+    void* with = va_arg(more, void*);        \
+    va_end(more);                            \
+    return lock_of_file(fd, how, with, #name); \
+  }
+FCNTL(fcntl)
+FCNTL(fcntl64)

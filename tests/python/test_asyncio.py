@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from claim_tools import eventually
 
 import tholepin
 
@@ -21,13 +22,6 @@ def queue():
 
 def claims():
     return len(tholepin.status()["claims"])
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 200
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 async def until(condition):

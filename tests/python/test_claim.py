@@ -10,14 +10,11 @@ import threading
 import time
 
 import pytest
+from claim_tools import claims, eventually
 
 import tholepin
 
 ALL = 8
-
-
-def claims():
-    return tholepin.status()["claims"]
 
 
 def test_a_claim_says_what_it_has_and_shows_only_that():
@@ -160,13 +157,6 @@ def test_words_that_choose_choose():
 
 def waiting():
     return len(tholepin.status()["queue"])
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 200
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_no_wait_and_a_wait_that_runs_out(everything_taken):

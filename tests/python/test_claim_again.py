@@ -2,15 +2,12 @@
 import os
 
 import pytest
+from claim_tools import claims
 
 import tholepin
 from tholepin import _holding
 
 pytestmark = pytest.mark.usefixtures("all_claims_end")
-
-
-def claims():
-    return tholepin.status()["claims"]
 
 
 def in_two_words():

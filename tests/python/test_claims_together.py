@@ -7,16 +7,13 @@ import sys
 import threading
 
 import pytest
+from claim_tools import claims, in_threads
 
 import tholepin
 from tholepin._waiting import Patience
 from tholepin.claims import Claim, obtain
 
 ALL = 8
-
-
-def claims():
-    return tholepin.status()["claims"]
 
 
 def obtained(request, wait=None):
@@ -181,24 +178,17 @@ def test_a_killed_process_frees_its_claim():
 
 
 def test_many_threads_never_share_a_gpu():
-    owners, problems = {}, []
+    owners = {}
 
     def work():
-        try:
-            for _ in range(20):
-                claim = obtained({})
-                assert owners.setdefault(claim.uuids[0], claim) is claim
-                del owners[claim.uuids[0]]
-                claim.release()
-        except Exception as problem:
-            problems.append(problem)
+        for _ in range(20):
+            claim = obtained({})
+            assert owners.setdefault(claim.uuids[0], claim) is claim
+            del owners[claim.uuids[0]]
+            claim.release()
 
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not problems and claims() == []
+    in_threads(16, work)
+    assert claims() == []
 
 
 def test_claims_again_and_again_leave_no_descriptor_open():
@@ -259,19 +249,12 @@ def test_a_claim_does_not_end_while_another_thread_waits_within_it():
 
 
 def test_threads_that_claim_and_release_at_the_same_time_share():
-    problems, before = [], dict(os.environ)
+    before = dict(os.environ)
 
     def work():
-        try:
-            for _ in range(150):
-                with tholepin.claim(4, wait=200, quiet=True):
-                    pass
-        except Exception as problem:
-            problems.append(problem)
+        for _ in range(150):
+            with tholepin.claim(4, wait=200, quiet=True):
+                pass
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == [] and claims() == [] and dict(os.environ) == before
+    in_threads(4, work)
+    assert claims() == [] and dict(os.environ) == before

@@ -3,9 +3,9 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
+from claim_tools import claims, eventually
 from interrupting import at_each_place, interrupt
 
 import tholepin
@@ -19,17 +19,6 @@ pytestmark = [
 ]
 
 LONG = 200
-
-
-def claims():
-    return tholepin.status()["claims"]
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 200
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def children():

@@ -5,9 +5,9 @@ import contextlib
 import importlib
 import os
 import signal
-import time
 
 import pytest
+from claim_tools import claims, eventually
 from interrupting import at_each_place, interrupt
 
 import tholepin
@@ -18,17 +18,6 @@ pytestmark = [
     # what comes in a __del__ is shown there and goes no further
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-def claims():
-    return tholepin.status()["claims"]
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 200
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def nothing_is_held():

@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from claim_tools import eventually
 
 import few_descriptors
 import pool_work as work
@@ -55,13 +56,6 @@ def said_by(command):
 def watched(pids):
     """A pidfd of each: pids are given out again."""
     return [os.pidfd_open(int(pid)) for pid in pids]
-
-
-def eventually(condition):
-    deadline = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def all_end(watches):

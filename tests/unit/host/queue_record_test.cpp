@@ -133,14 +133,21 @@ TEST_F(QueueFileTest, ARecordThatIsWrittenMeanwhileWasNotPutBack) {
   EXPECT_EQ(torn, 0u);
 }
 
+// A lane that has begun, and ended.
+class EndedLane : public QueueFileTest {
+ protected:
+  void SetUp() override {
+    auto runner = lanes.sit();
+    const pid_t lane = lanes.fork(std::move(*lanes.take(0, 1)), *runner, [](port::LaneSeat&) { return 0; });
+    int status = 1;
+    ASSERT_EQ(::waitpid(lane, &status, 0), lane);
+    ASSERT_EQ(status, 0);
+  }
+  LocalLanes lanes{directory_};
+};
+
 // By `cp -a`, `rsync -a --inplace`, `tar`: the file is the same one, its content that of another moment.
-TEST_F(QueueFileTest, ARecordTellsThatItWasPutBack) {
-  LocalLanes lanes(directory_);
-  auto runner = lanes.sit();
-  const pid_t lane = lanes.fork(std::move(*lanes.take(0, 1)), *runner, [](port::LaneSeat&) { return 0; });
-  int status = 1;
-  ASSERT_EQ(::waitpid(lane, &status, 0), lane);
-  ASSERT_EQ(status, 0);
+TEST_F(EndedLane, ItsRecordTellsThatItWasPutBack) {
   EXPECT_FALSE(lanes.look_at(0).of_another_moment);
   const std::string file = directory_ + "/lanes/0";
   struct stat about {};
@@ -155,13 +162,7 @@ TEST_F(QueueFileTest, ARecordTellsThatItWasPutBack) {
   EXPECT_FALSE(lanes.look_at(0).of_another_moment) << "of an earlier build, which writes through memory";
 }
 
-TEST_F(QueueFileTest, ARecordTellsThatItsDiskWasMountedAnew) {
-  LocalLanes lanes(directory_);
-  auto runner = lanes.sit();
-  const pid_t lane = lanes.fork(std::move(*lanes.take(0, 1)), *runner, [](port::LaneSeat&) { return 0; });
-  int status = 1;
-  ASSERT_EQ(::waitpid(lane, &status, 0), lane);
-  ASSERT_EQ(status, 0);
+TEST_F(EndedLane, ItsRecordTellsThatItsDiskWasMountedAnew) {
   const auto record = lanes.look_at(0).record;
   EXPECT_EQ(model::mounting_of(*record), mounting_of(record.file()));
   if (model::mounting_of(*record) == 0) GTEST_SKIP() << "this file system does not tell which mounting it is";
