@@ -1,6 +1,6 @@
 // The matrix of `nvidia-smi topo -m`: tabs between cells, a row for each GPU with its near CPUs and node, a row for each NIC.
 // Newer drivers have a last column, GPU NUMA ID, which stands behind an empty one: the node that a GPU's own memory is to the
-// host. Nothing that we read tells that number.
+// host.
 #include "base/text.hpp"
 #include "cli/render.hpp"
 #include "cli/terminal.hpp"
@@ -33,6 +33,8 @@ std::string device(const model::Machine& machine, std::size_t index) {
   return index < gpus ? fmt::format("GPU{}", index) : fmt::format("NIC{}", index - gpus);
 }
 
+std::string node(std::optional<int> numa) { return numa ? std::to_string(*numa) : "N/A"; }
+
 }  // namespace
 
 std::string render_matrix(const model::Machine& machine, std::size_t columns) {
@@ -45,8 +47,8 @@ std::string render_matrix(const model::Machine& machine, std::size_t columns) {
     for (std::size_t j = 0; j < joins.size(); ++j) text += "\t" + cell(joins, i, j);
     if (i < machine.gpus.size()) {
       const model::Gpu& gpu = machine.gpus[i];
-      text += fmt::format("\t{}\t{}\t\tN/A", gpu.near_cpus.node ? gpu.near_cpus.node->to_string() : "N/A",
-                          gpu.numa ? std::to_string(*gpu.numa) : "N/A");
+      text += fmt::format("\t{}\t{}\t\t{}", gpu.near_cpus.node ? gpu.near_cpus.node->to_string() : "N/A", node(gpu.numa),
+                          node(gpu.memory_numa));
     }
     text += "\n";
   }
@@ -65,12 +67,13 @@ model::Json matrix_to_json(const model::Machine& machine) {
     const model::Gpu& gpu = machine.gpus[g];
     json["devices"].push_back({{"name", device(machine, g)}, {"pci", model::or_null(gpu.pci)},
                                {"numa", model::or_null(gpu.numa)},
-                               {"near_cpus", model::or_null(gpu.near_cpus.node)}});
+                               {"near_cpus", model::or_null(gpu.near_cpus.node)},
+                               {"memory_numa", model::or_null(gpu.memory_numa)}});
   }
   for (std::size_t n = 0; n < machine.nics.size(); ++n) {
     const model::Nic& nic = machine.nics[n];
     json["devices"].push_back({{"name", nic.name}, {"pci", model::or_null(nic.pci)}, {"numa", model::or_null(nic.numa)},
-                               {"near_cpus", nullptr}});
+                               {"near_cpus", nullptr}, {"memory_numa", nullptr}});
   }
   for (std::size_t i = 0; i < joins.size(); ++i) {
     model::Json row = model::Json::array();

@@ -137,7 +137,8 @@ Gpu gpu_from(const Field& field) {
   Field mig = field.at("mig");
   mig.each([&](const Field& f) { gpu.mig.push_back(instance_from(f)); });
   gpu.mig_mode = field.at("mig_mode").flag_or(!gpu.mig.empty());
-  gpu.coherent = field.at("coherent").flag_or(false);
+  gpu.memory_numa = field.at("memory_numa").maybe_int();
+  gpu.coherent = field.at("coherent").flag_or(gpu.memory_numa.has_value());
   gpu.display = field.metric<bool>("display", [](const Field& f) { return f.flag(); });
   gpu.monitor = field.metric<bool>("monitor", [](const Field& f) { return f.flag(); });
   gpu.compute_mode = field.metric<std::string>("compute_mode", [](const Field& f) { return f.text(); });

@@ -131,6 +131,7 @@ Json to_json(const Gpu& gpu) {
                {"mig", list(gpu.mig)},
                {"coherent", gpu.coherent}};
   Metrics metrics(json);
+  if (gpu.memory_numa) json["memory_numa"] = *gpu.memory_numa;
   if (!gpu.serial.empty()) json["serial"] = gpu.serial;
   if (!gpu.driver.empty()) json["driver"] = gpu.driver;
   metrics.add("display", gpu.display);

@@ -115,6 +115,7 @@ struct Gpu {
   Metric<bool> display;                       // drives a display
   Metric<bool> monitor;                       // one is plugged in, whether it is driven or not
   bool coherent = false;                      // memory in use says nothing about being busy (Grace class)
+  std::optional<int> memory_numa;             // the node of the host that its own memory is, where it is one
   Metric<std::string> compute_mode;           // "default", "exclusive-process", "prohibited"
   Health health = Health::ok;
   std::string health_reason;                  // "" when ok; a sentence otherwise

@@ -110,6 +110,7 @@ Gpu gpu(int index) {
   result.mig = list(3, instance);
   result.display = metric<bool>([] { return *arbitrary<bool>(); });
   result.monitor = metric<bool>([] { return *arbitrary<bool>(); });
+  result.memory_numa = maybe(small);
   result.coherent = *arbitrary<bool>();
   result.compute_mode = metric<std::string>(text);
   result.health =

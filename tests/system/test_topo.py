@@ -333,6 +333,16 @@ def test_the_matrix_read_back_gives_the_same_matrix(words, tmp_path, name):
     assert thole(*imported(first, tmp_path), "topo", "--matrix").stdout == first
 
 
+def test_the_node_that_a_gpus_own_memory_is_comes_out_as_it_went_in(tmp_path):
+    table = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+    table += "GPU0\t X \tNV6\t0-71\t0\t\t4\nGPU1\tNV6\t X \t72-143\t1\t\t12\n"
+    machine = imported(table, tmp_path)
+    shown = thole(*machine, "topo", "--matrix").stdout
+    assert shown.startswith(table)
+    devices = json.loads(thole(*machine, "topo", "--matrix", "--json").stdout)["devices"]
+    assert [device["memory_numa"] for device in devices] == [4, 12]
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in PUBLISHED.glob("*.txt")))
 def test_a_published_table_comes_out_as_it_went_in(tmp_path, name):
     text = (PUBLISHED / f"{name}.txt").read_text()

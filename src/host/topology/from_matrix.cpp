@@ -262,6 +262,7 @@ class Table {
     gpu.pci = address(column);
     gpu.numa = row.numa;
     gpu.near_cpus.node = row.cpus;
+    gpu.memory_numa = row.own_node;
     gpu.coherent = row.own_node.has_value();
     int links = 0;
     for (const Cell& cell : row.cells) {

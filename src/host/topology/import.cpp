@@ -93,6 +93,7 @@ void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<model::Pc
   if (gpu.model.empty()) gpu.model = known.model;
   if (!gpu.memory_mib) gpu.memory_mib = known.memory_mib;
   if (!gpu.numa) gpu.numa = known.numa;
+  if (!gpu.memory_numa) gpu.memory_numa = known.memory_numa;
   if (!gpu.near_cpus.node) gpu.near_cpus.node = known.near_cpus.node;
   if (!gpu.near_cpus.package) gpu.near_cpus.package = known.near_cpus.package;
   if (!gpu.links.empty()) return;

@@ -226,7 +226,8 @@ TEST(Matrix, ColumnsThatAreMissingOrEmptyAreUnknown) {
   EXPECT_EQ(own.nics[0].links[0], (model::Link{*model::PciAddress::parse("ff01:01:00.0"), model::LinkKind::pxb, {}, {}}));
   const model::Machine one = matrix("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-71\t0-1\t\t4\n");
   EXPECT_EQ(one.gpus[0].numa, std::nullopt);                       // two nodes are not one
-  EXPECT_TRUE(one.gpus[0].coherent);                               // its memory is node 4 of the host
+  EXPECT_TRUE(one.gpus[0].coherent);
+  EXPECT_EQ(one.gpus[0].memory_numa, 4);
   const model::Machine vm = matrix("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-7\t\tN/A\t\tN/A\n");
   EXPECT_EQ(vm.gpus[0].near_cpus.node, model::CpuSet::parse("0-7"));
 }

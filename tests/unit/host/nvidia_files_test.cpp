@@ -56,7 +56,9 @@ TEST(NvidiaFiles, MemoryThatIsANumaNodeIsCoherent) {
   machine.file("/proc/driver/nvidia/gpus/" + NvidiaMachine::pci(1) + "/numa_status", "Node: -1\nStatus: disabled\n");
   DriverFiles files = read_files(Tree(machine.root()));
   EXPECT_TRUE(files.gpus.at(0).coherent);
+  EXPECT_EQ(files.gpus.at(0).memory_numa, 4);
   EXPECT_FALSE(files.gpus.at(1).coherent);
+  EXPECT_EQ(files.gpus.at(1).memory_numa, std::nullopt);
 }
 
 TEST(NvidiaFiles, ExcludedGpusAreLeftOutAndOrderIsByPciAddress) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "base/text.hpp"
 #include "host/pci/devices.hpp"
@@ -27,9 +28,12 @@ std::string known(std::optional<std::string_view> value) {
   return value && *value != "Unknown" && value->find('?') == std::string_view::npos ? std::string(*value) : "";
 }
 
-bool memory_is_a_node(const Tree& tree, const std::string& directory) {
+void read_memory_node(const Tree& tree, const std::string& directory, FileGpu& gpu) {
   auto text = tree.text(directory + "/numa_status");
-  return text && field(*text, "Status").value_or("") == "online";
+  gpu.coherent = text && field(*text, "Status").value_or("") == "online";
+  if (!gpu.coherent) return;
+  const auto node = parse_u64(field(*text, "Node").value_or(""));
+  if (node && *node <= INT_MAX) gpu.memory_numa = static_cast<int>(*node);
 }
 
 // capabilities/gpu<minor>/mig/gi<G>/ci<C>/ exists for every instance that there is.
@@ -52,7 +56,7 @@ FileGpu read_gpu(const Tree& tree, const model::PciAddress& pci, const std::stri
   std::string directory = std::string(driver_dir) + "/gpus/" + name;
   if (auto text = tree.text(directory + "/information")) gpu.information = parse_information(*text);
   gpu.bound_to = bound_driver(tree, pci);
-  gpu.coherent = memory_is_a_node(tree, directory);
+  read_memory_node(tree, directory, gpu);
   if (gpu.information.minor) gpu.instances = mig_instances(tree, *gpu.information.minor);
   return gpu;
 }

@@ -32,6 +32,7 @@ struct FileGpu {
   Information information;
   std::string bound_to;                                    // the kernel driver; "" when none
   bool coherent = false;                                   // its memory is a NUMA node of the host
+  std::optional<int> memory_numa;                          // and this one
   std::vector<std::array<int, 2>> instances;               // MIG: GPU instance and compute instance ids
 };
 

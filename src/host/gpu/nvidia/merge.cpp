@@ -21,6 +21,7 @@ Gpu from_files(const FileGpu& file, bool loaded) {
   gpu.model = file.information.model;
   gpu.minor = file.information.minor;
   gpu.coherent = file.coherent;
+  gpu.memory_numa = file.memory_numa;
   gpu.mig_mode = !file.instances.empty();
   if (loaded) return gpu;
   gpu.health = Health::unreadable;
