@@ -172,7 +172,7 @@ class Acquisition {
   }
 
   Acquired finish() {
-    bool looked_again = false, told = false;
+    bool looked_again = false, told = false, due = false;
     unsigned tries_without_order = 0;
     for (;;) {
       std::optional<port::Claim> claim = step();
@@ -196,14 +196,18 @@ class Acquisition {
       if (!within_ && !told) refuse_to_wait_for_oneself(site_, request_, choice_.eligible());
       const bool waits = request_.wait != Seconds{0};
       if (!told && waits) refuse_to_wait_for_own(site_, store_, request_, choice_.eligible(), options_.own);
-      if (std::exchange(told, true) && waits && woken(wait, site_.clock.steady() + settling, false)) continue;
+      if (std::exchange(told, true) && waits && !std::exchange(due, false)) {
+        const Woken settled = sleep(wait, site_.clock.steady() + settling);
+        due = settled == Woken::by_clock;         // a look that is due is made before anything is told, and then it is told
+        if (settled != Woken::by_deadline) continue;
+      }
       if (options_.waiting) options_.waiting({site_, wait, site_.observer.snapshot(), site_.observer.units()});
       if (!waits) {
         if (choice_.ordered() || ++tries_without_order >= most_tries) give_up();
         rest(wait.look_again.value_or(Millis{0}));   // what kept a unit from us may have been another's look at it
         continue;
       }
-      if (!woken(wait, deadline_, true)) give_up();
+      if (sleep(wait, deadline_) == Woken::by_deadline) give_up();
     }
   }
 
@@ -279,8 +283,10 @@ class Acquisition {
     if (any_ready(options_.cancel, pause)) interrupted();
   }
 
-  // Sleeps until something happens; false when nothing did until then. Looks at what only the driver can see, where asked to.
-  bool woken(const model::Wait& wait, std::optional<SteadyTime> until, bool looks) {
+  enum class Woken { by_something, by_clock, by_deadline };
+
+  // Sleeps until something happens. Looks at what only the driver can see.
+  Woken sleep(const model::Wait& wait, std::optional<SteadyTime> until) {
     if (until && deadline_) until = std::min(*until, *deadline_);
     std::vector<Fd> ends;
     std::vector<int> also = options_.cancel;
@@ -289,20 +295,19 @@ class Acquisition {
         if (Fd end = open_pidfd(pid)) { also.push_back(end.get()); ends.push_back(std::move(end)); }
     const bool head_observes = !wait.behind && wait.observe.any();
     switch (place_->sleep(also, until)) {
-      case port::Wake::deadline: return false;
+      case port::Wake::deadline: return Woken::by_deadline;
       case port::Wake::other_fd:
         if (!options_.cancel.empty() && any_ready(options_.cancel, Millis{0})) interrupted();
         look();                                 // a stranger has ended
         break;
       case port::Wake::again:
-        if (!looks) return false;
         if (head_observes) look();
-        break;
+        return Woken::by_clock;
       case port::Wake::turn:
       case port::Wake::release:
       case port::Wake::nudge: break;
     }
-    return true;
+    return Woken::by_something;
   }
 
   // After the lock: "" when the units are ours to use, else what keeps them. Who trusts claims asks once more only whether

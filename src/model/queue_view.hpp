@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <utility>
 #include <vector>
 
 #include "base/time.hpp"
@@ -51,10 +52,15 @@ struct TicketView : Wants {
   WallTime since{};
 };
 
+using InLine = std::pair<std::uint64_t, std::uint32_t>;   // number and user
+
 struct QueueView {
   std::vector<SlotView> slots;                      // by slot number
   std::vector<TicketView> tickets;                  // live ones, in order of arrival; holds my own once I have one
   bool ordered = true;                              // false: the queue cannot be had now, so it shows nobody
+  bool by_clock = true;                             // my own clock has woken me for this look, and nobody else
+  // Those without a ticket who say that they were in line when I joined: theirs has been written over.
+  std::vector<InLine> also_in_line;
   bool neighbours_choose = false;                   // safe-gpu's users, who take the first GPUs that are idle, keep their lock
 };
 

@@ -18,7 +18,7 @@ model::Decision Grace::decide(const model::QueueView& queue, std::optional<std::
     if (differs(queue, mine)) mark(marked.emplace(queue), mine);
     model::Decision decision = rule(marked ? *marked : queue);
     auto* wait = std::get_if<model::Wait>(&decision);
-    if (!wait || !count(*wait, now)) return decision;
+    if (!wait || !count(*wait, queue.by_clock, now)) return decision;
   }
 }
 
@@ -31,6 +31,8 @@ void Grace::see(const model::QueueView& queue, std::optional<std::uint64_t> mine
     in_line_ = there_;
     begun_ = true;
   }
+  for (const Who& who : queue.also_in_line)
+    if (!mine || who.first < *mine) in_line_.insert(who);
   if (mine) number_ = mine;
 }
 
@@ -67,8 +69,18 @@ Millis Grace::of_those_who_are_back() {
   return time;
 }
 
-// True when somebody has been passed.
-bool Grace::count(model::Wait& wait, SteadyTime now) {
+// Whether somebody has been passed.
+bool Grace::count(model::Wait& wait, bool by_clock, SteadyTime now) {
+  const bool passed = by_clock && count_time(wait, now);
+  call(wait);
+  if (!wait.idle.empty()) attentive_ = looks_after;
+  if (attentive_ == 0) return passed;
+  if (by_clock) --attentive_;
+  wait.look_again = odd_pause(now);
+  return passed;
+}
+
+bool Grace::count_time(const model::Wait& wait, SteadyTime now) {
   const Millis interval =
       last_ ? std::min(std::chrono::duration_cast<Millis>(now - *last_), longest_interval) : Millis{0};
   add_up(interval, !wait.idle.empty());
@@ -87,20 +99,25 @@ bool Grace::count(model::Wait& wait, SteadyTime now) {
     account.behind = account.behind || first != who;
     const Millis its_patience = account.behind ? patience_behind : patience;
     if (account.spent >= its_patience || held_up_ >= patience_with_all) passed = passed_.insert(who).second || passed;
-    if (first != who || account.nudged) continue;
-    account.nudged = true;       // an honest one that has missed its moment needs no more
-    wait.nudge.push_back(idle.number);
   }
   for (const Who& who : leaving) left_[who] += interval;
-  if (!wait.idle.empty()) attentive_ = looks_after;
-  if (attentive_ > 0) {
-    --attentive_;
-    const std::uint64_t odd = (looks_ + number_.value_or(0)) * 0x9e3779b97f4a7c15u;
-    wait.look_again = soonest + Millis((odd >> 32) % static_cast<std::uint64_t>((latest - soonest).count()));
-  }
   last_ = now;
   ++looks_;
   return passed;
+}
+
+// An honest one that has missed its moment needs no more than one call.
+void Grace::call(model::Wait& wait) {
+  for (const model::Idle& idle : wait.idle) {
+    const bool stands_first = idle.first == idle.number && idle.uid_of_first == idle.uid;
+    if (stands_first && called_.emplace(idle.number, idle.uid).second) wait.nudge.push_back(idle.number);
+  }
+}
+
+Millis Grace::odd_pause(SteadyTime now) const {
+  const auto odd = (static_cast<std::uint64_t>(now.time_since_epoch().count()) + looks_ + number_.value_or(0)) *
+                   0x9e3779b97f4a7c15u;
+  return soonest + Millis((odd >> 32) % static_cast<std::uint64_t>((latest - soonest).count()));
 }
 
 }  // namespace thole::plan

@@ -8,9 +8,9 @@
 //
 // Time counts between two of my looks that both saw him able to start, unless the first of those before him has left: then the
 // line moves. If that one is back later it has not moved, and the time counts after all. Looks come sooner than usual then,
-// and at odd times: nobody who claims for moments can be a step ahead of them. *Earlier than me* is who was in line when I
-// joined; a number that appears below mine later has been forged, or is that of one who gave his claim back: he does not go
-// before me.
+// and at odd times: nobody who claims for moments can be a step ahead of them. Only those count for which my own clock has
+// woken me: when others do, they know what I shall see. *Earlier than me* is who was in line when I joined; a number that
+// appears below mine later has been forged, or is that of one who gave his claim back: he does not go before me.
 //
 // A line that moves in earnest does not do so for long while each of my looks finds somebody who could start: after a minute
 // of that whoever could is passed. It is forgotten four times more slowly than it adds up.
@@ -45,13 +45,16 @@ class Grace {
   void see(const model::QueueView& queue, std::optional<std::uint64_t> mine);
   bool differs(const model::QueueView& queue, std::optional<std::uint64_t> mine) const;
   void mark(model::QueueView& queue, std::optional<std::uint64_t> mine) const;
-  bool count(model::Wait& wait, SteadyTime now);
-  using Who = std::pair<std::uint64_t, std::uint32_t>;   // his number and user
+  bool count(model::Wait& wait, bool by_clock, SteadyTime now);
+  bool count_time(const model::Wait& wait, SteadyTime now);
+  void call(model::Wait& wait);
+  Millis odd_pause(SteadyTime now) const;
+  using Who = model::InLine;
   struct Account {
     Millis spent{0};
     std::uint64_t look = 0;      // the last one that saw it able to start
     Who first{};
-    bool behind = false, nudged = false;
+    bool behind = false;
   };
   bool goes_before_me(const model::TicketView& ticket) const;
   void add_up(Millis interval, bool any_idle);
@@ -64,6 +67,7 @@ class Grace {
   std::map<Who, Millis> left_;                     // what did not count as they had
   std::set<Who> passed_;
   std::map<Who, Account> accounts_;
+  std::set<Who> called_;                           // have been nudged
   Millis held_up_{0};                              // by any who could start
   bool was_held_up_ = false;                       // at the last look
   std::uint64_t looks_ = 1;

@@ -174,6 +174,38 @@ TEST(Grace, AnothersTicketWithTheNumberOfOneBeforeMeCostsHimNothing) {
     ASSERT_TRUE(std::holds_alternative<model::Wait>(waiter.look())) << i;
 }
 
+// He wakes me again and again, and takes all for the moment in which I look: what he knows beforehand is no evidence.
+TEST(Grace, LooksForWhichOthersHaveWokenMeNeitherCountNorBreakTheCount) {
+  Scene scene = behind_forged(1);
+  const auto held = Scene("hhhh").queue.slots;
+  const auto free = scene.queue.slots;
+  Waiter waiter{scene, 2};
+  const Millis took = waiter.starts([&](Millis) {
+    scene.queue.by_clock = false;
+    for (unsigned i = 0; i < 4; ++i) {
+      scene.queue.slots = i % 2 == 0 ? held : free;
+      const model::Decision woken = waiter.look();
+      ASSERT_TRUE(std::holds_alternative<model::Wait>(woken)) << "no time passes by being woken";
+    }
+    scene.queue.by_clock = true;
+  });
+  EXPECT_GE(took, plan::Grace::patience);
+  EXPECT_LE(took, plan::Grace::patience + 2 * plan::Grace::latest);
+}
+
+TEST(Grace, WhoSaysHimselfThatHeStoodBeforeMeWhenIJoinedGoesBeforeMe) {
+  Scene scene = Scene("h").ticket("0", 1).ticket("0", 1);
+  const model::TicketView first = scene.queue.tickets.front();
+  scene.queue.tickets.erase(scene.queue.tickets.begin());     // it has been written over
+  Waiter waiter{scene, 2};
+  ASSERT_TRUE(std::holds_alternative<model::Wait>(waiter.look()));
+  scene.queue.also_in_line = {{first.number, first.uid}};
+  scene.queue.tickets.insert(scene.queue.tickets.begin(), first);
+  scene.queue.slots[0].holders.clear();
+  EXPECT_TRUE(std::holds_alternative<model::Wait>(waiter.look()));
+  EXPECT_LE(waiter.starts(), plan::Grace::patience + 2 * plan::Grace::latest) << "and has his time like others";
+}
+
 TEST(Grace, AnIntervalInWhichISleptDoesNotCountAsTheirs) {
   Scene scene = behind_forged(1);
   Waiter waiter{scene, 2};
