@@ -71,6 +71,7 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
     std::optional<port::Claim> claim;
     outcome = try_step(rule, claim);
     if (!claim) pass_on();   // never under alloc: whoever wakes would only wait for it
+    if (turn_ && !line_heard_) hear_line();
     if (outcome == Outcome::uninformed) {
       collect_notes();
     } else if (outcome == Outcome::done && !claim && ask_for_words()) {
@@ -172,8 +173,11 @@ void FifoPlace::look_at_queue(Pass& pass) {
   pass.wanted = eligible_;
   for (const Ticket& ticket : pass.queue.tickets()) pass.wanted |= ticket.view.eligible;
   pass.who.read();
-  // Beside whom a sharer sits is never left to a mark that anybody can wipe.
-  pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || last_wake_ == port::Wake::again);
+  const bool by_clock = last_wake_ == port::Wake::again;
+  pass.view.by_clock = by_clock;
+  // Beside whom a sharer sits is never left to a mark that anybody can wipe; nor is whether those before me could start.
+  const auto mine = turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt;
+  pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || by_clock || pass.anybody_before(mine, eligible_));
   if (!notes_) return;
   inform(pass, pass.view.slots);
 }
@@ -209,11 +213,18 @@ bool FifoPlace::ask_for_words() {
   return news;
 }
 
+// Somebody may have written over the ticket of one who stands before me, just as I joined: he says himself that he does.
+void FifoPlace::hear_line() {
+  line_heard_ = true;
+  also_in_line_ = store_.said_before(turn_->ticket, shown_);
+}
+
 void FifoPlace::show_queue(Pass& pass) {
   pass.view.tickets.clear();
   unheard_.clear();
   const auto* behind = std::get_if<model::Wait>(&decision_);
   pass.view.ordered = true;
+  pass.view.also_in_line = also_in_line_;
   for (const Ticket& ticket : pass.queue.tickets()) {
     // A forged ticket with my number would be taken for mine.
     if (turn_ && ticket.view.number == turn_->ticket.view.number && ticket.place != turn_->ticket.place) continue;
@@ -282,6 +293,9 @@ void FifoPlace::join(Pass& pass) {
         return;
       }
       first_ticket_ = ticket;
+      line_heard_ = false;
+      shown_.clear();
+      for (const Ticket& other : pass.queue.tickets()) shown_.emplace(other.view.number, other.view.uid);
       turn_ = Turn{std::move(turn), std::move(ticket), std::move(word)};
       store_.hook("joined");
       return;
@@ -317,7 +331,8 @@ port::Wake FifoPlace::sleep(std::span<const int> also, std::optional<SteadyTime>
   if (turn_) polled.push_back({turn_->fd.get(), POLLIN, 0});
   SteadyTime now = steady_now();
   if (!look_due_ || last_wake_ == port::Wake::again) look_due_ = now + look_again_after;
-  const SteadyTime again = std::min(*look_due_, now + look_again_in());
+  look_due_ = std::min(*look_due_, now + look_again_in());   // kept: who wakes me does not put it off
+  const SteadyTime again = *look_due_;
   const bool ends = deadline && *deadline <= again;
   const SteadyTime end = ends ? *deadline : again;
   for (;; now = steady_now()) {

@@ -188,16 +188,21 @@ NoteBook FifoStore::notes() {
   return book_of(notes_.get());
 }
 
+FifoStore::Words FifoStore::words() const {
+  std::lock_guard lock(threads_);
+  return {notes_ ? open_at(notes_.get(), ".", O_RDONLY | O_DIRECTORY) : Fd(), number_of(nodes_->state())};
+}
+
 std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
-  Fd directory;
-  std::uint64_t number = 0;
-  {
-    std::lock_guard lock(threads_);
-    if (notes_) directory = open_at(notes_.get(), ".", O_RDONLY | O_DIRECTORY);
-    number = number_of(nodes_->state());
-  }
+  const Words words = this->words();
   if (!has_words()) return std::vector<bool>(tickets.size(), true);
-  return vouched_among(directory.get(), number, tickets);
+  return vouched_among(words.directory.get(), words.number, tickets);
+}
+
+std::vector<model::InLine> FifoStore::said_before(const Ticket& mine, const std::set<model::InLine>& shown) {
+  const Words words = this->words();
+  if (!words.directory) return {};
+  return said_before_among(words.directory.get(), words.number, mine, shown);
 }
 
 bool FifoStore::change_note(const std::string& id, const std::function<void(Note&)>& how) {
@@ -259,6 +264,7 @@ Section::Section(FifoStore& store, AllocBudget& budget, const Said& stuck, std::
       if (!store.nodes().replaced()) {
         budget.give_up(now());
         why_ = held.what() + (": " + held.object());
+        if (stuck) stuck(why_);        // it may be another one's doing by now
         break;
       }
     }

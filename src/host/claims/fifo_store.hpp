@@ -20,6 +20,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "host/claims/own_tickets.hpp"
@@ -59,6 +60,9 @@ class FifoStore : public port::ClaimStore {
   bool has_words() const { return static_cast<bool>(notes_); }
   // Of those tickets the ones whose users say the same; not under threads().
   std::vector<bool> vouched(const std::vector<Ticket>& tickets);
+  // Those that users say themselves with numbers before this one's, for units that it wants too, and that were not shown;
+  // likewise.
+  std::vector<model::InLine> said_before(const Ticket& mine, const std::set<model::InLine>& shown);
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
@@ -74,6 +78,12 @@ class FifoStore : public port::ClaimStore {
   std::string init_hint() const;
 
  private:
+  // Where users say their tickets: notes/, by a descriptor of its own, and the directory's number.
+  struct Words {
+    Fd directory;
+    std::uint64_t number;
+  };
+  Words words() const;
   std::vector<Note> own_notes(const std::string& id);   // the living ones of a claim of mine; under threads()
   std::vector<Fd> lock_nodes(const std::vector<Note>& notes);   // under threads(), like the next
   port::ClaimLocks copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes);
@@ -176,6 +186,7 @@ class FifoPlace : public port::Place {
   void look_at_queue(Pass& pass);
   void show_queue(Pass& pass);
   bool ask_for_words();
+  void hear_line();
   bool drop_dead(Pass& pass);
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   bool lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places);
@@ -218,6 +229,9 @@ class FifoPlace : public port::Place {
   std::vector<Stopped> stopped_;
   std::unordered_map<unsigned, Word> words_;   // by place
   std::vector<Ticket> unheard_;          // of the last pass
+  bool line_heard_ = true;               // since I joined
+  std::set<model::InLine> shown_;        // when I joined
+  std::vector<model::InLine> also_in_line_;   // as QueueView has it
   port::Wake last_wake_ = port::Wake::turn;
   Hearing heard_;
   std::optional<SteadyTime> look_due_;   // by myself, however often I am woken

@@ -347,7 +347,9 @@ std::string describe_keeper(int fd) {
   }
   const pid_t pid = pids.front();
   const bool gone = ::kill(pid, 0) != 0 && errno == ESRCH;
-  if (!gone && keeps_lock_as_seen(pid, fd).value_or(true)) return describe_process(pid) + " holds it";
+  const std::optional<bool> keeps = gone ? false : keeps_lock_as_seen(pid, fd);
+  if (!keeps) return describe_process(pid) + " holds it, if that is who took it (root is told: sudo thole doctor)";
+  if (*keeps) return describe_process(pid) + " holds it";
   // All descriptors of all processes are looked at only for one who has it still: among many who wait that would keep them all.
   pids = listed(crowd);
   if (std::ranges::find(pids, pid) == pids.end()) return kept_in_turn;

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +32,8 @@ bool is_file_of(const struct stat& file, uid_t uid);
 std::vector<std::string> names_in(int directory, Saying what, std::size_t most = SIZE_MAX);
 std::vector<std::string> names_of(int directory, uid_t uid, Saying what);
 
-// Those that say something and belong to one of these users, by owner: anybody can give his files names of another's.
-std::map<uid_t, std::vector<std::string>> names_by_owner(int directory, Saying what, const std::set<uid_t>& users);
+// Those that say something and belong to such users, by owner: anybody can give his files names of another's.
+std::map<uid_t, std::vector<std::string>> names_by_owner(int directory, Saying what, const std::function<bool(uid_t)>& of);
 
 // OFD locks. A reader asks for a READ lock: that takes nothing and sees write locks only, which need a descriptor that can
 // write.

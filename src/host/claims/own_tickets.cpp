@@ -7,8 +7,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "base/text.hpp"
@@ -106,31 +107,63 @@ Fd OwnTickets::put_into(const std::string& name, const Ticket& ticket) {
   return ticket_goes_live(directory_, name, std::move(fd), ticket);
 }
 
-// Who has few files is heard first, so that no crowd of users keeps him from it.
+namespace {
+
+// Their files, who has few first: no crowd of users keeps him from being heard.
+using FilesOfUsers = std::vector<std::pair<uid_t, std::vector<std::string>>>;
+FilesOfUsers files_in_turn(int directory, const std::function<bool(uid_t)>& of) {
+  FilesOfUsers in_turn;
+  for (auto& [uid, files] : names_by_owner(directory, Saying::tickets, of)) {
+    if (files.size() > names_tried) files.resize(names_tried);
+    in_turn.emplace_back(uid, std::move(files));
+  }
+  std::ranges::stable_sort(in_turn, {}, [](const auto& entry) { return entry.second.size(); });
+  return in_turn;
+}
+
+// With each file of these users, one open at a time, as long as they may be heard.
+using Hear = std::function<void(uid_t uid, int fd, Allowance& his)>;
+void hear(int directory, std::uint64_t number, const FilesOfUsers& users, const Hear& one) {
+  Allowance all(to_hear_all);
+  for (const auto& [uid, files] : users) {
+    Allowance his(to_hear);
+    for (const std::string& name : files) {
+      if (his.over() || all.over()) break;
+      if (const Fd fd = open_own(directory, name, uid, number)) one(uid, fd.get(), his);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets) {
   std::vector<bool> said(tickets.size(), false);
   std::map<uid_t, std::vector<std::size_t>> tickets_of;
-  std::set<uid_t> users;
-  for (std::size_t i = 0; i < tickets.size(); ++i) {
-    tickets_of[tickets[i].view.uid].push_back(i);
-    users.insert(tickets[i].view.uid);
-  }
-  const auto files_of = names_by_owner(directory, Saying::tickets, users);
-  std::vector<std::pair<uid_t, std::span<const std::string>>> in_turn;
-  for (const auto& [uid, files] : files_of)
-    in_turn.emplace_back(uid, std::span(files).first(std::min(files.size(), names_tried)));
-  std::ranges::stable_sort(in_turn, {}, [](const auto& entry) { return entry.second.size(); });
-  Allowance all(to_hear_all);
-  for (const auto& [uid, files] : in_turn) {
-    Allowance one(to_hear);
-    for (const std::string& name : files) {
-      const Fd fd = open_own(directory, name, uid, number);
-      for (const std::size_t i : tickets_of[uid]) {
-        if (one.over() || all.over()) break;
-        said[i] = said[i] || (fd && says_live(fd.get(), tickets[i]));
-      }
+  for (std::size_t i = 0; i < tickets.size(); ++i) tickets_of[tickets[i].view.uid].push_back(i);
+  const FilesOfUsers users = files_in_turn(directory, [&](uid_t uid) { return tickets_of.contains(uid); });
+  hear(directory, number, users, [&](uid_t uid, int fd, Allowance& his) {
+    for (const std::size_t i : tickets_of[uid]) {
+      if (his.over()) return;
+      said[i] = said[i] || says_live(fd, tickets[i]);
     }
-  }
+  });
+  return said;
+}
+
+std::vector<model::InLine> said_before_among(int directory, std::uint64_t number, const Ticket& mine,
+                                             const std::set<model::InLine>& shown) {
+  std::vector<model::InLine> said;
+  std::vector<TicketRecord> records(turn_places);
+  hear(directory, number, files_in_turn(directory, [](uid_t) { return true; }), [&](uid_t uid, int fd, Allowance& his) {
+    const ssize_t bytes = ::pread(fd, records.data(), records.size() * sizeof records[0], ticket_offset(0));
+    const std::size_t there = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof records[0] : 0;
+    for (unsigned place = 0; place < there && !his.over(); ++place) {
+      const std::optional<Ticket> ticket = decode(records[place], place, mine.view.number);
+      if (!ticket || ticket->view.uid != uid || ticket->view.number >= mine.view.number) continue;
+      if ((ticket->view.eligible & mine.view.eligible).none() || shown.contains({ticket->view.number, uid})) continue;
+      if (write_locked(fd, ticket_offset(place))) said.emplace_back(ticket->view.number, uid);
+    }
+  });
   return said;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,5 +46,10 @@ bool says(int directory, const std::string& name, std::uint64_t number, const Ti
 // Of these tickets those whose users say them, and live. Not where that cannot be seen, or takes longer than it may: what
 // somebody makes long or many of his own is his own loss, and a look never needs more than one descriptor.
 std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets);
+
+// Who says, and lives, that he waits with a number before this ticket's, for units that it wants too, and is not among those
+// that were shown; as far as he can be heard.
+std::vector<model::InLine> said_before_among(int directory, std::uint64_t number, const Ticket& mine,
+                                             const std::set<model::InLine>& shown);
 
 }  // namespace thole::host

@@ -116,8 +116,12 @@ void SlotLook::fill(std::vector<model::SlotView>& views, const model::SlotSet& w
     held_[slot].clear();
     if (keys[slot].empty() || !wanted.test(slot) || !(try_all || who_.noted(slot))) continue;
     Held held = try_slot(slot);
-    if (held == Held::no) who_.forget(slot);
-    else add_holders(views[slot], slot, held);
+    if (held == Held::no) {
+      who_.forget(slot);
+    } else {
+      who_.note(slot);                           // where somebody has wiped it, or it was taken without order
+      add_holders(views[slot], slot, held);
+    }
   }
 }
 

@@ -2,7 +2,8 @@
 // say.
 //
 // How this works. A slot that `who` does not mark is taken for free without asking the kernel: if it is not, the lock
-// says so when the slot is taken, and the rule is asked again. A marked slot is tried. A trial lock that succeeds is
+// says so when the slot is taken, and the rule is asked again. A marked slot is tried; and so is each, where somebody stands
+// before me: anybody can wipe a mark, and whether he could start decides whether I go before him. A trial lock that succeeds is
 // kept until the pass ends, because it is the very lock a taker wants next. Until inform() nothing is known of a holder but
 // that he is there: for whoever shares the unit is full, and nobody's end is known.
 #pragma once

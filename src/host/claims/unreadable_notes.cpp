@@ -42,26 +42,6 @@ std::optional<pid_t> read_locked(int fd, Allowance& allowance) {
   return std::nullopt;
 }
 
-struct ReadLocks {
-  std::set<FileNumber> files;            // they lie on
-  std::optional<uid_t> of_a_process;     // who has one of them, by the kernel's word
-};
-
-ReadLocks read_locks_on(int notes, uid_t uid, const std::vector<std::string>& names) {
-  ReadLocks locks;
-  Allowance allowance(to_find_read_locks);
-  for (const std::string& name : names) {
-    const Fd fd = open_at(notes, name.c_str(), only_look);
-    struct stat file;
-    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid)) continue;
-    const std::optional<pid_t> pid = read_locked(fd.get(), allowance);
-    if (pid) locks.files.emplace(file.st_dev, file.st_ino);
-    if (pid && *pid > 0 && !locks.of_a_process) locks.of_a_process = taker_among({*pid}).uid;
-    if (allowance.over()) break;
-  }
-  return locks;
-}
-
 bool keeps_read_lock(pid_t pid, const std::set<FileNumber>& files, Allowance& allowance) {
   bool found = false;
   for_each_open_file(pid, [&](const OpenFile& open) {
@@ -72,6 +52,29 @@ bool keeps_read_lock(pid_t pid, const std::set<FileNumber>& files, Allowance& al
     });
   }, [&] { return found || allowance.over(); });
   return found;
+}
+
+struct ReadLocks {
+  std::set<FileNumber> files;            // they lie on
+  std::optional<uid_t> of_a_process;     // who has one of them, by the kernel's word and his own descriptors
+};
+
+// Who has set one may have ended, and have left it to a thread of another's that shares his descriptors: his number is anybody's.
+ReadLocks read_locks_on(int notes, uid_t uid, const std::vector<std::string>& names) {
+  ReadLocks locks;
+  Allowance allowance(to_find_read_locks);
+  for (const std::string& name : names) {
+    const Fd fd = open_at(notes, name.c_str(), only_look);
+    struct stat file;
+    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid)) continue;
+    const std::optional<pid_t> pid = read_locked(fd.get(), allowance);
+    const FileNumber number{file.st_dev, file.st_ino};
+    if (pid) locks.files.insert(number);
+    if (pid && *pid > 0 && !locks.of_a_process && keeps_read_lock(*pid, {number}, allowance))
+      locks.of_a_process = taker_among({*pid}).uid;
+    if (allowance.over()) break;
+  }
+  return locks;
 }
 
 std::optional<uid_t> locker_by_descriptors(const std::set<FileNumber>& files) {
@@ -94,7 +97,7 @@ UnreadableNotes why_unreadable(int notes, const std::set<uid_t>& suspects) {
   UnreadableNotes found;
   if (suspects.empty()) return found;
   std::set<FileNumber> of_open_files;
-  auto files = names_by_owner(notes, Saying::claims, suspects);
+  auto files = names_by_owner(notes, Saying::claims, [&](uid_t uid) { return suspects.contains(uid); });
   Allowance all(to_find_all);
   for (uid_t uid : suspects) {
     if (all.over()) break;   // some are told
