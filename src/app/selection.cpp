@@ -45,7 +45,10 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
       masked = masked || (ours && !outer.visible[i]);
       outer.visible[i] = outer.visible[i] && ours;
     }
-    if (!masked) outer.named_by = site.claim_named_by;
+    if (!masked) {
+      outer.named_by = site.claim_named_by;
+      outer.variables.clear();                   // to unset them would widen nothing
+    }
     check_share(request, *within);
   }
   try {
