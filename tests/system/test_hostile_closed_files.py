@@ -15,6 +15,13 @@ def place(lab):  # noqa: F811
     return folder
 
 
+@pytest.mark.parametrize("closed", ["below/file", "below/folder"])
+def test_a_snapshot_names_what_it_cannot_read(lab, place, closed):  # noqa: F811
+    lab.run("alice", "sh", "-c", f"cd {place}; mkdir -p below/folder; touch below/file; chmod 0 {closed}", check=True)
+    done = lab.thole("alice", "submit", "-C", place, "--snapshot", "true")
+    assert done.returncode == 69 and f"cannot read: {place}/{closed}: Permission denied" in done.stderr, done.stderr
+
+
 def test_an_interpreter_in_a_closed_home_cannot_be_run(lab, place):  # noqa: F811
     interpreter = f"{lab.folder}/home/bob/python"
     lab.run("bob", "sh", "-c", f"chmod 0700 {lab.folder}/home/bob; ln -s /bin/sh {interpreter}", check=True)
