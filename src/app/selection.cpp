@@ -38,6 +38,7 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
   const auto& units = site.observer.units();
   plan::Outer outer =
       plan::outer_allotment(snapshot, units, within ? plan::masks_alone(site.environment) : site.environment);
+  outer.shell = site.shell;
   if (within) {
     bool masked = false;   // the claim's own variables show all of it
     for (std::size_t i = 0; i < units.size(); ++i) {
