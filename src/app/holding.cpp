@@ -110,7 +110,8 @@ std::vector<KeptClaim> meant_by(const std::string& word, const ClaimSearch& sear
 std::string way_on_for(const std::string& word, const ClaimSearch& search) {
   const auto job = search.job_called && !word.empty() ? search.job_called(word) : std::nullopt;
   if (!job) return "";
-  const std::string what = fmt::format("\njob {} ({}) of your queue ", job->id, printable(job->name, 40));
+  const std::string name = job->name.empty() ? "" : " (" + printable(job->name, 40) + ")";
+  const std::string what = fmt::format("\njob {}{} of your queue ", job->id, name);
   if (job->paused)
     return fmt::format("{0}is paused, and keeps its GPUs: thole continue {1}, or thole cancel {1}", what, job->id);
   if (job->held) return fmt::format("{}is held: thole resume {}", what, job->id);

@@ -38,6 +38,7 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
   const auto& units = site.observer.units();
   plan::Outer outer =
       plan::outer_allotment(snapshot, units, within ? plan::masks_alone(site.environment) : site.environment);
+  outer.shell = site.shell;
   if (within) {
     bool masked = false;   // the claim's own variables show all of it
     for (std::size_t i = 0; i < units.size(); ++i) {
@@ -45,7 +46,10 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
       masked = masked || (ours && !outer.visible[i]);
       outer.visible[i] = outer.visible[i] && ours;
     }
-    if (!masked) outer.named_by = site.claim_named_by;
+    if (!masked) {
+      outer.named_by = site.claim_named_by;
+      outer.variables.clear();                   // to unset them would widen nothing
+    }
     check_share(request, *within);
   }
   try {

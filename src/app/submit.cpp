@@ -110,7 +110,8 @@ plan::Environment as_map(const std::vector<std::string>& environment) {
 void check_possible(SubmitSite& site, const JobSpec& spec) {
   if (spec.request.gpus == 0 && spec.request.on.empty()) return;
   const auto refused = [&](const Observer& observer) -> std::exception_ptr {
-    const plan::Outer outer = plan::outer_allotment(observer.snapshot(), observer.units(), as_map(spec.environment));
+    plan::Outer outer = plan::outer_allotment(observer.snapshot(), observer.units(), as_map(spec.environment));
+    outer.shell = site.shell;
     try {
       const plan::Selection could = plan::eligible(spec.request, observer.snapshot(), observer.units(), outer);
       if (!spec.request.share && could.units.size() < std::size_t{could.count} + spec.leave)

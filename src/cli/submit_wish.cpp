@@ -60,8 +60,8 @@ std::optional<std::string> script_of(const Context& context, std::vector<std::st
   const auto from_there = [&](const std::string& name) {
     return name.starts_with('/') || directory.empty() ? name : directory + "/" + name;
   };
-  if (const auto word = plan::script_word(command))
-    return is_file(from_there(command[*word])) ? std::optional(from_there(command[*word])) : std::nullopt;
+  if (const auto script = plan::script_in(command))
+    return is_file(from_there(*script)) ? std::optional(from_there(*script)) : std::nullopt;
   std::string& program = command.front();
   if (program.find('/') != std::string::npos)
     return is_file(from_there(program)) ? std::optional(from_there(program)) : std::nullopt;

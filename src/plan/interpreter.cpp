@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/option_words.hpp"
+#include "base/starters.hpp"
+#include "base/text.hpp"
+
 namespace thole::plan {
 
 namespace {
-
-constexpr std::string_view shells[] = {"sh", "bash", "dash", "zsh", "ksh", "fish"};
-
-std::string_view last_name(std::string_view program) { return program.substr(program.find_last_of('/') + 1); }
-
-bool is_shell(std::string_view name) { return std::ranges::find(shells, name) != std::end(shells); }
 
 // "python3.11" is python.
 std::string_view without_version(std::string_view name) {
@@ -19,72 +17,63 @@ std::string_view without_version(std::string_view name) {
   return end == std::string_view::npos ? name : name.substr(0, end + 1);
 }
 
-// How a program takes its options. `valued`: letters behind which a value stands; `code`: behind which its code does.
-struct Options {
-  std::string_view name, valued, code;
-  unsigned operands = 0;                         // that stand before what it starts
-};
-constexpr Options starters[] = {{"env", "uC", "S"},    {"nice", "n", ""},     {"nohup", "", ""},
-                                {"setsid", "", ""},    {"stdbuf", "ioe", ""}, {"timeout", "ks", "", 1}};
-constexpr Options of_shells{"", "oO", "cs"};
-constexpr Options of_languages[] = {{"python", "WX", "cm"}, {"perl", "IMmx", "eE"}, {"julia", "Jptm", "eE"},
-                                    {"Rscript", "", "e"}};
+constexpr OptionRules interpreters[] = {
+    {.name = "sh", .apart = "oO", .last = "cs", .of_shell = true},
+    {.name = "bash", .apart = "oO", .longs = "rcfile init-file", .last = "cs", .of_shell = true},
+    {.name = "dash", .apart = "oO", .last = "cs", .of_shell = true},
+    {.name = "zsh", .valued = "o", .longs = "emulate", .last = "cs", .of_shell = true},
+    {.name = "ksh", .valued = "oR", .last = "cs", .of_shell = true},
+    {.name = "fish",
+     .valued = "CpdfDo",
+     .longs = "init-command:C profile:p profile-startup debug:d features:f debug-stack-frames:D debug-output:o command:c",
+     .last = "c"},
+    {.name = "python", .valued = "WX", .longs = "check-hash-based-pycs", .last = "cm"},
+    {.name = "perl", .valued = "I", .attached = "MmxiFdDC", .last = "eE"},
+    {.name = "julia",
+     .valued = "HLJCpt",
+     .attached = "Og",
+     .longs = "home:H load:L sysimage:J cpu-target:C procs:p threads:t machine-file gcthreads heap-size-hint banner color "
+              "startup-file history-file compile compiled-modules pkgimages check-bounds min-optlevel inline math-mode "
+              "depwarn warn-overwrite warn-scope handle-signals trace-compile eval:e print:E",
+     .last = "eEm"},
+    {.name = "Rscript", .last = "e"}};
 
-enum class Word { option, with_value, code };
-
-Word kind_of(std::string_view word, const Options& options) {
-  if (word.starts_with("--")) return Word::option;
-  for (std::size_t i = 1; i < word.size(); ++i) {
-    if (options.code.find(word[i]) != std::string_view::npos) return Word::code;
-    if (options.valued.find(word[i]) != std::string_view::npos)
-      return i + 1 == word.size() ? Word::with_value : Word::option;
-  }
-  return Word::option;
-}
-
-// The first word behind the options from `at` on; nothing where code is given.
-std::optional<std::size_t> behind_options(std::span<const std::string> command, std::size_t at, const Options& options) {
-  for (; at < command.size() && command[at].starts_with('-') && command[at] != "-"; ++at) {
-    if (command[at] == "--") return at + 1;
-    const Word kind = kind_of(command[at], options);
-    if (kind == Word::code) return std::nullopt;
-    if (kind == Word::with_value) ++at;
-  }
-  return at;
-}
-
-const Options* options_of(std::string_view name) {
-  if (is_shell(name)) return &of_shells;
-  const auto found = std::ranges::find(of_languages, without_version(name), &Options::name);
-  return found == std::end(of_languages) ? nullptr : found;
+const OptionRules* rules_of(std::string_view program) {
+  const std::string name = last_part(program);
+  for (const OptionRules& rules : interpreters)
+    if (rules.name == name || (!rules.of_shell && rules.name == without_version(name))) return &rules;
+  return nullptr;
 }
 
 }  // namespace
 
-std::optional<std::size_t> script_word(std::span<const std::string> command) {
-  for (std::size_t at = 0; at < command.size();) {
-    const std::string_view name = last_name(command[at]);
-    const Options* interpreter = options_of(name);
-    const auto starter = std::ranges::find(starters, name, &Options::name);
-    if (!interpreter && starter == std::end(starters))
-      return at > 0 && command[at].find('/') != std::string::npos ? std::optional(at) : std::nullopt;
-    const auto next = behind_options(command, at + 1, interpreter ? *interpreter : *starter);
-    if (!next || *next >= command.size()) return std::nullopt;
-    if (interpreter) return command[*next] == "-" ? std::nullopt : next;
-    at = *next + starter->operands;
-    while (at < command.size() && command[at].find('=') != std::string::npos) ++at;   // env NAME=VALUE
+std::optional<std::string> script_in(std::span<const std::string> command) {
+  if (command.empty()) return std::nullopt;
+  if (const OptionRules* rules = rules_of(command.front())) {
+    const OptionWords options = option_words(command, 1, *rules);
+    const bool named = !options.at_last && options.behind < command.size() && command[options.behind] != "-";
+    return named ? std::optional(command[options.behind]) : std::nullopt;
   }
-  return std::nullopt;
+  const auto started = started_by(command);
+  if (!started) return std::nullopt;
+  const std::string& program = started->command.front();
+  const bool is_last = !rules_of(program) && !started_by(started->command);
+  std::optional<std::string> script = !is_last                              ? script_in(started->command)
+                                      : program.find('/') != program.npos ? std::optional(program)
+                                                                          : std::nullopt;
+  if (script && !started->directory.empty() && !script->starts_with('/')) *script = started->directory + "/" + *script;
+  return script;
 }
 
-bool is_interpreter(std::string_view program) { return options_of(last_name(program)) != nullptr; }
+bool is_interpreter(std::string_view program) { return rules_of(program) != nullptr; }
 
 bool awaits_script(std::span<const std::string> command) {
-  if (command.empty() || !is_interpreter(command.front())) return false;
-  const std::string_view name = last_name(command.front());
-  if (command.size() == 1) return name != "Rscript";   // that shows its help
+  const OptionRules* rules = command.empty() ? nullptr : rules_of(command.front());
+  if (!rules) return false;
+  if (command.size() == 1) return rules->name != "Rscript";   // that shows its help
   const std::string_view first = command[1];
-  return first == "-" || first == "/dev/stdin" || (first == "-s" && is_shell(name));
+  if (first == "-") return command.size() == 2 || !rules->of_shell;   // which only ends the options of a shell
+  return first == "/dev/stdin" || (first == "-s" && rules->of_shell);
 }
 
 }  // namespace thole::plan

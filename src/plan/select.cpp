@@ -210,7 +210,7 @@ void Narrowing::by_name(const model::Snapshot& snapshot) {
 std::string cure_of(const Outer& outer) {
   const std::string rule = "thole claims within what was allotted, never outside it";
   if (outer.variables.empty() || !std::ranges::all_of(outer.variables, is_mask)) return rule;
-  return fmt::format("{}; if you set it yourself: {}", rule, unset_in(ShellKind::posix, outer.variables));
+  return fmt::format("{}; if you set it yourself: {}", rule, unset_in(outer.shell, outer.variables));
 }
 
 void Narrowing::by_outer(const Outer& outer) {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/shell_kind.hpp"
 #include "model/machine.hpp"
 #include "model/request.hpp"
 #include "model/unit.hpp"
@@ -23,6 +24,7 @@ struct Outer {
   std::vector<std::size_t> order;              // the visible ones as a program numbers them: NVIDIA's, then AMD's, Intel's
   std::string named_by;
   std::vector<std::string> variables;          // the same as a list: what to unset
+  AskShell shell = {};                         // whose user would unset them
   std::vector<std::string> cautions;           // "CUDA_VISIBLE_DEVICES names GPU 9, which this machine does not have"
 };
 Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const Environment& environment);

@@ -26,6 +26,13 @@ def inside(box, script, gpus=4):
     return done.stdout.splitlines()
 
 
+@pytest.mark.parametrize("variables, to_unset", [("", ""), ("CUDA_VISIBLE_DEVICES=0", "unset CUDA_VISIBLE_DEVICES")])
+def test_more_than_the_claim_has_is_refused_and_a_mask_is_to_be_unset_only_where_it_narrows_the_claim(box, variables, to_unset):
+    told = " ".join(inside(box, f'{variables} "$thole" run -g 3 true 2>&1; true', gpus=2))
+    assert "of the 8 that would do" in told and "thole claims within what was allotted, never outside it" in told, told
+    assert to_unset in told and ("unset" in told) == bool(to_unset), told
+
+
 @pytest.mark.parametrize("words", ['"$C"', '"${C%????????}"', '"${C#*/}"', "3"])
 def test_an_inner_claim_is_released_by_its_name_and_the_outer_one_goes_on(box, words):
     lines = inside(box, f'C=$("$thole" -q claim --on 3); "$thole" release {words} 2>&1; [ "$C" ] && echo $C; '

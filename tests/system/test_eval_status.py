@@ -103,13 +103,14 @@ def test_what_release_says_of_the_shells_variables_is_in_its_language(name, to_u
 
 @pytest.mark.parametrize("name, to_unset", [
     ("sh", "unset {}"), ("tcsh", "unsetenv {}"), ("fish", "set -e {}")])
-@pytest.mark.parametrize("words, status", [("release", 64), ("why", 0), ("doctor", 0), ("submit --on 1 -- true", 64)])
+@pytest.mark.parametrize("words, status", [("release", 64), ("why", 0), ("doctor", 0), ("submit --on 1 -- true", 64),
+                                           ("claim -g 2", 64), ("run -g 2 true", 64)])
 def test_what_a_hint_says_to_unset_is_in_the_language_of_the_shell(name, to_unset, words, status, env, tmp_path):
     if not shutil.which(name):
         pytest.skip(f"{name} is not installed")
     names = ["THOLE_CLAIM", "THOLE_GPUS", "CUDA_VISIBLE_DEVICES"] if words in ("release", "why") else ["CUDA_VISIBLE_DEVICES"]
     more = {"release": {"THOLE_CLAIM": "0123456789abcdef"}, "doctor": {"CUDA_VISIBLE_DEVICES": ""},
-            "submit --on 1 -- true": {"CUDA_VISIBLE_DEVICES": "0"}}.get(words, {})
+            "why": {}}.get(words, {"CUDA_VISIBLE_DEVICES": "0"})
     if words == "why":   # of a claim that has ended, and had the GPU that another has
         shown = subprocess.run([THOLE, "status", "--json"], env=env, capture_output=True, text=True, timeout=60)
         taken = next(unit for unit in json.loads(shown.stdout)["units"] if unit["claims"])

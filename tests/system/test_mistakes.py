@@ -82,6 +82,59 @@ def test_the_command_is_looked_for_before_anybody_waits(env, tmp_path, command, 
     assert "no jobs" in thole(env, "jobs").stdout.lower()
 
 
+def script(path, line, text=""):
+    path.write_bytes(f"{line}\n{text}".encode())
+    path.chmod(0o755)
+    return path
+
+
+def submitted_and_run(env, path, *words):
+    return [thole(env, *verb, *words, f"./{path.name}", cwd=path.parent)
+            for verb in (["submit", "--dry-run"], ["run", "-q", "--no-supervisor"])]
+
+
+@pytest.mark.parametrize("line", [
+    "#!/usr/bin/env -S sh -e\r", "#!/usr/bin/env -vS sh -e\r", "#!/usr/bin/env --split-string=sh -e\r",
+    "#!/usr/bin/env -S 'sh'", "#!/usr/bin/env -S A=${HOME} sh", "#!/usr/bin/env -S PATH=/bin:/usr/bin sh",
+    "#!/usr/bin/env -S nice -n 1 sh", "#! /bin/sh\t ",
+    "#!/bin/sh", "#!bin/sh", "#!", "#! ", f"#!/{'x' * 300}/sh", f"#!/usr/bin/env -S sh -e {' ' * 300}",
+], ids=lambda line: line[:40])
+def test_a_first_line_that_every_shell_runs_is_taken(env, tmp_path, line):
+    (tmp_path / "bin").symlink_to("/bin")
+    path = script(tmp_path / "it", line, "echo it ran\n")
+    reference = subprocess.run(["bash", "-c", "./it"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert "it ran" in reference.stdout, reference.stderr
+    submitted, ran = submitted_and_run(env, path)
+    assert submitted.returncode == 0, submitted.stderr
+    assert "it ran" in ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("line, status, says", [
+    ("#!/usr/bin/env sh\r", 127, ["it: sh\\x0d", "sed -i 's/\\r$//'"]),
+    ("#!/usr/bin/env sh \r", 127, ["it: sh \\x0d", "sed -i"]),
+    ("#!/usr/bin/env sh -e", 127, ["it: sh -e", "#!/usr/bin/env -S sh -e"]),
+    ("#!/usr/bin/env shallow-pithon", 127, ["it: shallow-pithon", "did you mean shallow-python?"]),
+    ("#!/usr/bin/env -S no-such-thing -u", 127, ["it: no-such-thing"]),
+    ("#!/usr/bin/env -S nice -n 1 no-such-thing -u", 127, ["it: no-such-thing"]),
+    ("#!python3", 127, ["it: python3", "#!/usr/bin/env python3"]),
+    ("#!./nested", 127, ["it: ", "nested: /no/such/interpreter"]),
+    ("#!/usr/bin/env nested", 127, ["bin/nested: /no/such/interpreter"]),
+    ("#!/etc/passwd", 126, ["cannot be run", "it: /etc/passwd", "Permission denied"]),
+    ("#!/tmp", 126, ["cannot be run", "it: /tmp", "it is a directory"]),
+    ("#!/usr/bin/env closed", 126, ["cannot be run", "it: closed"]),
+])
+def test_an_interpreter_that_cannot_be_run_is_named(env, tmp_path, line, status, says):
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin/shallow-python", "#!/bin/sh")
+    for nested in ("nested", "bin/nested"):
+        script(tmp_path / nested, "#!/no/such/interpreter")
+    (tmp_path / "bin/closed").touch(0o644)
+    path = script(tmp_path / "it", line, "echo it ran\n")
+    for done in submitted_and_run({**env, "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}, path):
+        assert done.returncode == status and "the interpreter named in the first line of the script" in done.stderr, done.stderr
+        assert all(word in done.stderr for word in says) and "chmod" not in done.stderr, done.stderr
+
+
 def test_a_directory_is_no_command(env, tmp_path):
     (tmp_path / "bin/pythn").mkdir(parents=True)
     done = thole({**env, "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}, "run", "pythn", "train.py")

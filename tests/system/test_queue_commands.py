@@ -85,6 +85,19 @@ def test_options_in_a_script_are_read_and_the_line_wins(queue):
     assert queue.job(3)["command"].startswith("./train.sh")
 
 
+@pytest.mark.parametrize("words", [
+    ["timeout", "--signal", "INT", "2h", "./t.sh"], ["timeout", "2h", "lr=0.1/in.sh"], ["nice", "--adjust", "5", "./t.sh"],
+    ["stdbuf", "--output", "L", "./t.sh"], ["env", "--unset", "A", "./t.sh"], ["env", "-", "A=1", "./t.sh"],
+    ["env", "-S", "bash t.sh"], ["env", "-C", "lr=0.1", "./in.sh"], ["bash", "--rcfile", "/dev/null", "t.sh"],
+    ["bash", "+x", "t.sh"], ["bash", "-O", "extglob", "t.sh"], ["bash", "-", "t.sh"]], ids=" ".join)
+def test_options_in_a_script_are_read_behind_what_starts_it(queue, words):
+    (queue.work / "lr=0.1").mkdir()
+    for script in (queue.work / "t.sh", queue.work / "lr=0.1/in.sh"):
+        script.write_text("#!/bin/sh\n#THOLE -g 0 --name of-the-script\n")
+        script.chmod(0o755)
+    assert "of-the-script" in queue("submit", "--dry-run", *words)
+
+
 def test_a_program_on_the_path_goes_before_a_script_of_its_name(queue):
     script = queue.work / "true"
     script.write_text("#!/bin/sh\n#THOLE -g 2\n")

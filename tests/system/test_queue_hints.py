@@ -59,6 +59,11 @@ def test_who_releases_a_job_is_led_to_the_verb_that_helps(queue):
         assert "of your queue" not in told(queue.run("release", word))
 
 
+def test_a_job_without_a_name_is_named_by_its_number_alone(queue):
+    job = queue.submit("-q", "-g", "0", "--hold", "true")
+    assert f"job {job} of your queue is held: thole resume {job}" in told(queue.run("release", "@"))
+
+
 def test_who_means_another_verb_is_led_to_it(queue):
     with queue.gate() as gate:
         runs = queue.submit("-q", "-g", "1", "cat", gate.name)

@@ -1,22 +1,23 @@
 #include "host/process/cannot_run.hpp"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/fd.hpp"
+#include "base/starters.hpp"
 #include "base/text.hpp"
+#include "host/process/first_line.hpp"
 
 namespace thole::host {
 namespace {
 
-constexpr std::size_t first_line_of_kernel = 256;   // what it reads of a script (BINPRM_BUF_SIZE)
+constexpr int most_nested = 5;   // interpreters that are scripts, to the kernel
 
 // Every program name in the directories of `path`, for a suggestion.
 std::vector<std::string> programs_in(const std::string& path) {
@@ -53,57 +54,107 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-// "Permission denied" says execvpe(3) also where nothing but a directory of that name lies on the way.
-bool is_denied(const std::string& program, const std::string& path) {
-  for (std::string_view folder : split(path, ':')) {
-    const std::string there = std::string(folder.empty() ? "." : folder) + "/" + program;
-    if (::access(there.c_str(), F_OK) == 0 && !is_directory(there)) return true;
-  }
-  return false;
+// Whether exec takes a file: 0, or what it would say.
+int obstacle_of(const std::string& file) {
+  struct stat found;
+  if (::stat(file.c_str(), &found) != 0) return errno;
+  return S_ISREG(found.st_mode) && ::access(file.c_str(), X_OK) == 0 ? 0 : EACCES;
 }
 
-// The first line of a script, "" of what is none or closed to us.
-std::string first_line_of_script(const std::string& path) {
-  Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  std::string text(first_line_of_kernel, '\0');
-  const ssize_t read = fd ? ::pread(fd.get(), text.data(), text.size(), 0) : -1;
-  text.resize(read > 0 ? static_cast<std::size_t>(read) : 0);
-  return text.starts_with("#!") ? text.substr(0, text.find('\n')) : "";
+// Where a program's name leads.
+struct Place {
+  std::string file;                              // "" where nothing of that name is
+  int obstacle = ENOENT;
+};
+
+// As execvpe(3) goes through $PATH, which says "permission denied" also where nothing but a directory of the name is.
+Place place_of(const std::string& program, const std::string& cwd, const std::string& path) {
+  const auto from_there = [&](const std::string& name) {
+    return cwd.empty() || name.starts_with('/') ? name : cwd + "/" + name;
+  };
+  if (program.find('/') != std::string::npos) return {from_there(program), obstacle_of(from_there(program))};
+  Place denied;
+  for (std::string_view folder : split(path, ':')) {
+    const std::string file = from_there(std::string(folder.empty() ? "." : folder) + "/" + program);
+    const int obstacle = obstacle_of(file);
+    if (obstacle == 0) return {file, 0};
+    if (denied.file.empty() && obstacle == EACCES && !is_directory(file) && ::access(file.c_str(), F_OK) == 0)
+      denied = {file, obstacle};
+  }
+  return denied;
+}
+
+// What was probably meant by an interpreter that is not there.
+std::string hint_for_line(const FirstLine& line, const std::string& script, const std::string& program,
+                          const std::string& path) {
+  const bool bare = program.find('/') == program.npos;
+  if (line.windows)
+    return fmt::format("its lines end as on Windows (\\r): sed -i 's/\\r$//' {}", shell_quote(printable(script)));
+  if (program == line.argument && program.find(' ') != program.npos && last_part(line.interpreter) == "env")
+    return fmt::format("env takes all of the line for one name: #!{} -S {}", printable(line.interpreter), printable(program));
+  if (program == line.interpreter && bare)
+    return fmt::format("env looks for it on PATH: #!/usr/bin/env {}", printable(program));
+  const auto guess = bare ? nearest(program, programs_in(path)) : std::nullopt;
+  return guess ? "did you mean " + printable(*guess) + "?" : "";
+}
+
+// The programs that run a script, each started by the one before: its interpreter, and what that starts if it is env or its
+// like. As far as can be told.
+std::vector<std::string> programs_of(const FirstLine& line, const std::string& script) {
+  std::vector<std::string> programs{line.interpreter}, command = programs;
+  if (!line.argument.empty()) command.push_back(line.argument);
+  command.push_back(script);
+  for (auto started = started_by(command); started; started = started_by(started->command)) {
+    const std::string& program = started->command.front();
+    if (started->other_path || !started->directory.empty() || program == script) break;
+    programs.push_back(program);
+  }
+  return programs;
 }
 
 }  // namespace
 
-void refuse_without_interpreter(const std::string& path) {
-  const std::string line = first_line_of_script(path);
-  const std::size_t begin = line.find_first_not_of(" \t", 2);
-  if (line.empty() || begin == line.npos || line[begin] != '/') return;
-  const std::string interpreter = line.substr(begin, line.find_first_of(" \t", begin) - begin);   // "/bin/sh\r" as it stands
-  const bool windows = line.ends_with('\r');
-  const bool finds_it = ::access(interpreter.c_str(), F_OK) == 0 || errno != ENOENT;
-  const bool asks_for_it = interpreter.ends_with("/env");   // which would look for "python3\r"
-  if (finds_it && !(windows && asks_for_it)) return;
-  const std::string mend = fmt::format("its lines end as on Windows (\\r): sed -i 's/\\r$//' {}", shell_quote(printable(path)));
-  throw Error(ErrorCode::not_found, "the interpreter named in the first line of the script does not exist")
-      .about(printable(path) + ": " + printable(interpreter))
-      .hint(windows ? mend : "");
+void refuse_without_interpreter(const std::string& script, const std::string& cwd, const std::string& path) {
+  const std::string what = "the interpreter named in the first line of the script ";
+  std::string file = script, trail = printable(script);
+  for (int nested = 0; nested < most_nested; ++nested) {   // it may be a script itself, which has one
+    const std::optional<FirstLine> line = first_line_of(file);
+    if (!line) return;
+    Place found;
+    for (const std::string& program : programs_of(*line, file)) {
+      const bool of_kernel = program == line->interpreter && program.find('/') == program.npos;   // which knows no PATH
+      found = place_of(of_kernel ? "./" + program : program, cwd, path);
+      const std::string about = trail + ": " + printable(program);
+      if (found.obstacle == ENOENT)
+        throw Error(ErrorCode::not_found, what + "does not exist").about(about).hint(hint_for_line(*line, file, program, path));
+      if (found.obstacle != 0)
+        throw Error(ErrorCode::not_executable, what + "cannot be run").about(about).because(found.obstacle)
+            .hint(is_directory(found.file) ? "it is a directory" : "");
+    }
+    file = found.file;
+    trail += ": " + printable(file);
+  }
 }
 
 void throw_cannot_run(const std::string& program, const std::string& cwd, const std::string& path, int reason) {
   // The child was in its own directory; this process is not.
   const std::string there = cwd.empty() || program.starts_with('/') ? program : cwd + "/" + program;
-  bool bare = program.find('/') == std::string::npos;
-  if (bare && reason == EACCES && !is_denied(program, path)) reason = ENOENT;
+  const bool bare = program.find('/') == std::string::npos;
+  const Place found = place_of(program, cwd, path);
+  if (bare && reason == EACCES && found.file.empty()) reason = ENOENT;
   if (reason != ENOENT && reason != ENOTDIR) {
     Error error = Error(ErrorCode::not_executable, "cannot run").about(printable(program)).because(reason);
     if (!bare && is_directory(there)) throw std::move(error).hint("it is a directory");
-    if (reason == EACCES && !bare && program.ends_with(".py") && first_line_of_script(there).empty())
+    if (found.obstacle == 0) refuse_without_interpreter(found.file, cwd, path);
+    struct stat file;
+    const bool marked = ::stat(found.file.c_str(), &file) != 0 || (file.st_mode & 0111) != 0;
+    if (reason != EACCES || marked) throw error;
+    if (!bare && program.ends_with(".py") && !first_line_of(there))
       throw std::move(error).hint("python " + shell_quote(printable(program)));   // marked as a program, sh would read it
-    if (reason == EACCES) throw std::move(error).hint("is it a program? chmod +x makes it one");
-    throw error;
+    throw std::move(error).hint("is it a program? chmod +x makes it one");
   }
-  struct stat found;
-  if (!bare && reason == ENOENT && ::stat(there.c_str(), &found) == 0) {
-    refuse_without_interpreter(there);
+  if (found.obstacle == 0) {
+    refuse_without_interpreter(found.file, cwd, path);
     throw Error(ErrorCode::not_found, "the interpreter or the loader that the program names does not exist")
         .about(printable(program));
   }

@@ -9,7 +9,8 @@ namespace thole::host {
 // $PATH, and `cwd` where the command would start ("": here).
 [[noreturn]] void throw_cannot_run(const std::string& program, const std::string& cwd, const std::string& path, int reason);
 
-// Throws Error(not_found) for a script that exec would find no interpreter for. The file at `path` is there.
-void refuse_without_interpreter(const std::string& path);
+// Throws for a script whose interpreter, or the program that its `#!/usr/bin/env` starts, is missing (not_found) or cannot be
+// run (not_executable): there exec would fail, or what it starts. `cwd` and `path` as above.
+void refuse_without_interpreter(const std::string& script, const std::string& cwd, const std::string& path);
 
 }  // namespace thole::host

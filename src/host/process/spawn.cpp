@@ -268,7 +268,8 @@ void Launch::check_program() const {
   for (const auto& path : candidates_) {
     struct stat about;
     const bool there = ::stat(path.c_str(), &about) == 0;
-    if (there && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0) return refuse_without_interpreter(path);
+    if (there && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0)
+      return refuse_without_interpreter(path, spec_.cwd, path_of(environment_));
     if (there || (errno != ENOENT && errno != ENOTDIR)) reason = EACCES;
   }
   report_exec(reason);

@@ -61,6 +61,16 @@ std::string program_of(pid_t pid) {
          read_file(path + "/auxv", 1u << 16).value_or("");
 }
 
+// The one that all between it and `pid` are forks of.
+pid_t forked_from(pid_t pid) {
+  const std::string like = program_of(pid);
+  for (auto process = read_process(pid); process && process->parent > 1; process = read_process(pid)) {
+    if (program_of(process->parent) != like) break;
+    pid = process->parent;
+  }
+  return pid;
+}
+
 // By the number that it has for us.
 std::optional<ProcessStat> shown_child(pid_t child) { return proc_numbers_are_ours() ? read_process(child) : std::nullopt; }
 
@@ -173,14 +183,9 @@ model::BootId known_boot() {
 }
 
 pid_t calling_shell() {
-  pid_t shell = ::getppid();
-  if (!proc_numbers_are_ours()) return shell;
-  const std::string like = program_of(shell);
-  for (auto process = read_process(shell); process && process->parent > 1; process = read_process(shell)) {
-    if (program_of(process->parent) != like) break;
-    shell = process->parent;
-  }
-  return shell;
+  if (!proc_numbers_are_ours()) return ::getppid();
+  const auto caller = read_process(forked_from(::getpid()));
+  return forked_from(caller ? caller->parent : ::getppid());
 }
 
 // By its program: the short name of a login shell has a dash.

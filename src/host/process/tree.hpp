@@ -110,8 +110,8 @@ bool is_of_a_queue(const ProcessStat& process);
 // ours that are looked for also where the kernel has no list.
 std::vector<ProcessStat> our_descendants(std::span<const pid_t> known = {});
 
-// The shell that started us: our parent, or above it where that is a subshell of the same shell, as in `$(thole … | cat)`. A
-// subshell is a fork: it has the same program and arguments.
+// The shell that started us, or what we are a fork of: the parent, or above it where that is a subshell of the same shell, as
+// in `$(thole … | cat)`. A subshell is a fork: it has the same program and arguments.
 pid_t calling_shell();
 
 ShellKind kind_of_shell(pid_t shell);

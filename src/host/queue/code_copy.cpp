@@ -98,13 +98,15 @@ Listed listed_whole(const fs::path& from, const std::vector<std::string>& leave_
   Listed listed{from, {}, false};
   const std::set<fs::path> left_out = within(from, leave_out);
   std::error_code problem;
+  fs::path last = from;                          // which is a directory where the walk cannot go on
   for (auto entry = fs::recursive_directory_iterator(from, problem); !problem && entry != fs::recursive_directory_iterator();
        entry.increment(problem)) {
-    const fs::path file = entry->path().lexically_relative(from);
+    last = entry->path();
+    const fs::path file = last.lexically_relative(from);
     if (entry->is_symlink() || !entry->is_directory()) listed.files.push_back(file);
     else if (left_out.contains(file)) entry.disable_recursion_pending();
   }
-  if (problem) cannot("read", from, problem);
+  if (problem) cannot("read", last, problem);
   return listed;
 }
 
