@@ -59,10 +59,10 @@ async def to_the_end(
         except RuntimeError:  # the loop is closed
             give_back()
 
-    thread = _start.start_thread("a thread that waits", run, "tholepin-async")
-    stop_watching = _when_closed(loop, abandon)
     stop: asyncio.CancelledError | None = None
+    stop_watching = _when_closed(loop, abandon)
     try:
+        thread = _start.start_thread("a thread that waits", run, "tholepin-async")
         while not left.is_set():
             try:
                 await left.wait()
@@ -70,12 +70,12 @@ async def to_the_end(
                 if stop is None:
                     cancelled()
                 stop = said
-    except BaseException:  # the coroutine is closed, and there is no loop to wait in
-        cancelled()
-        if thread is not threading.current_thread():  # which was the last to have it
-            thread.join()
-        give_back()
-        raise
+            except BaseException:  # the coroutine is closed, and there is no loop to wait in
+                cancelled()
+                if thread is not threading.current_thread():  # which was the last to have it
+                    thread.join()
+                give_back()
+                raise
     finally:
         stop_watching()
     thread.join()  # it has said its last word
