@@ -55,6 +55,10 @@ class Patience:
         wait = {_native.AS_CONFIGURED: None, _native.FOR_EVER: float("inf")}.get(self.milliseconds, self.milliseconds / 1000)
         return Patience, (wait, None, None, self.quiet)
 
+    def at_once(self) -> Patience:
+        """The same of who does not wait."""
+        return Patience(0, quiet=self.quiet)
+
     def canceller(self) -> Canceller:
         """What the library is to listen to during one wait."""
         return Canceller(self._cancel)
@@ -110,19 +114,23 @@ _warned: set[str] = set()
 
 def warn(cautions: list[str], quiet: bool) -> None:
     """Says of a claim what its owner should know, once in this program: to its log, or else on stderr."""
+    for caution in cautions:
+        if caution not in _warned:
+            _warned.add(caution)
+            say(caution, quiet)
+
+
+def say(caution: str, quiet: bool) -> None:
+    """Puts it into the log, or else on stderr."""
     import logging
     import textwrap
 
     log = logging.getLogger("tholepin")
-    for caution in cautions:
-        if caution in _warned:
-            continue
-        _warned.add(caution)
-        if log.hasHandlers():
-            log.warning("%s", caution)
-        elif not quiet and sys.stderr is not None:
-            sys.stderr.write(textwrap.fill("thole: " + caution, _WIDTH, subsequent_indent="  ", break_long_words=False) + "\n")
-            sys.stderr.flush()
+    if log.hasHandlers():
+        log.warning("%s", caution)
+    elif not quiet and sys.stderr is not None:
+        sys.stderr.write(textwrap.fill("thole: " + caution, _WIDTH, subsequent_indent="  ", break_long_words=False) + "\n")
+        sys.stderr.flush()
 
 
 class Canceller:
