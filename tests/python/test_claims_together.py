@@ -1,5 +1,6 @@
 # ctest: timeout 600
 """Claims of one process beside and within each other: of blocks, threads and forked children, and which of them ends when."""
+import json
 import multiprocessing
 import os
 import re
@@ -8,9 +9,10 @@ import sys
 import threading
 
 import pytest
-from claim_tools import claims, in_threads
+from claim_tools import claims, eventually, in_threads
 
 import tholepin
+from tholepin import _native
 from tholepin._waiting import Patience
 from tholepin.claims import Claim, obtain
 
@@ -304,3 +306,40 @@ def test_a_forkserver_that_does_not_see_the_claim_is_told_of_once_a_claim(progra
     assert done.returncode == 0, told
     found = sorted((match.start(), one) for one in (LOGGED, BEFORE, BETWEEN, AFTER) for match in re.finditer(one, told))
     assert [one for _, one in found] == said, told
+
+
+EXEC = """
+import json, os, subprocess, sys, tholepin
+if sys.argv[1:] == ["after"]:
+    found = [claim["id"] for claim in tholepin.status()["claims"]]
+    with tholepin.claim(1, wait=0) as claim:
+        print(json.dumps([os.environ["THOLE_CLAIM"] in found, claim.id in found]))
+    sys.exit()
+if sys.argv[1:] == ["claim"]:
+    tholepin.claim(1)
+if sys.argv[1:] == ["claim --pid"]:
+    line = [os.environ["THOLE_PROGRAM"], "claim", "-g", "1", "--json", "--pid", str(os.getpid())]
+    os.environ.update(json.loads(subprocess.check_output(line))["set"])
+os.execv(sys.executable, [sys.executable, __file__, "after"])
+"""
+PROGRAM = _native.program()
+
+
+@pytest.mark.parametrize(
+    "around, how, lasts",
+    [
+        ([], "claim", False),
+        ([], "claim --pid", True),
+        ([PROGRAM, "run", "-q", "-g", "1", "--"], "", True),
+        (["sh", "-c", 'eval "$($0 claim --shell 2> /dev/null)"; exec "$@"', PROGRAM], "", True),
+    ],
+    ids=["claim", "claim --pid", "run", "claim --shell"],
+)
+def test_which_claims_last_through_exec(around, how, lasts, tmp_path):
+    """As docs/python.md says it: one of this process does not, those that the program holds do."""
+    script = tmp_path / "script.py"
+    script.write_text(EXEC)
+    environment = {**os.environ, "THOLE_PROGRAM": PROGRAM}
+    said = subprocess.check_output([*around, sys.executable, script, how], env=environment)
+    assert json.loads(said) == [lasts, lasts]
+    eventually(lambda: not claims())
