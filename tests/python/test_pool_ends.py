@@ -469,3 +469,21 @@ def test_a_forked_child_does_not_wait_for_its_parents_workers():
                 os._exit(problem.code)
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 64 << 8
+
+
+def test_workers_leave_nothing_that_python_warns_of():
+    program = """
+import tholepin
+with tholepin.Pool(gpus=1, maxtasksperchild=1) as pool:
+    pool.map(abs, [1, 2], chunksize=1)
+with tholepin.Executor(gpus=1) as executor:
+    executor.submit(abs, 1).result()
+with tholepin.Executor(gpus=1, initializer=open, initargs=['/nowhere']) as executor:
+    assert executor.submit(abs, 1).exception()
+tholepin.on_gpu(1)(abs)(1)
+process = tholepin.Process(abs, [1])
+process.start()
+process.join()
+"""
+    done = subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", program], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
