@@ -57,6 +57,7 @@ class Crew:
         self._by_fd: dict[int, Worker] = {}  # both the socket's and the pidfd
         self._numbers = 0
         self._deaths_before_ready = 0
+        self._bell: Bell | None = None  # until the end: who rings has it until he has rung, and then its descriptors are closed
         self._sleeping = False
         self._closed = False  # by others; the thread knows it when it has read that
         self._closing = False
@@ -180,8 +181,9 @@ class Crew:
     def _wake(self) -> None:
         # It says that it goes to sleep before it looks into the inbox for the last time; we put in before we look at that. Only
         # the thread says that it is awake: who says so for it may be interrupted before he rings.
-        if self._sleeping:
-            self._bell.ring()
+        bell = self._bell
+        if self._sleeping and bell is not None:
+            bell.ring()
 
     def _broken_error(self) -> BaseException:
         assert self.broken is not None
@@ -219,9 +221,10 @@ class Crew:
         events = self._epoll.poll(timeout)
         self._sleeping = False
         ended = []
+        bell = self._bell
         for fd, _ in events:
-            if fd == self._bell.fd:
-                self._bell.clear()
+            if bell is not None and fd == bell.fd:
+                bell.clear()
             elif fd in self._by_fd:
                 worker = self._by_fd[fd]
                 if fd == worker.child.fd:
@@ -254,6 +257,7 @@ class Crew:
         self._fail_all(self.broken or Error("the pool was closed before this was done"))
         self._shares.release()
         self._finished = True
+        self._bell = None
         self._fail_inbox()
         self._sleepers.wake()
 

@@ -1,6 +1,7 @@
 # ctest: timeout 900
 """However a program with a pool ends, its workers end too and its claims are free; and programs need not be written for
 pools."""
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -487,3 +488,17 @@ process.join()
 """
     done = subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", program], stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("make", [tholepin.Pool, tholepin.Executor])
+def test_what_is_broken_keeps_no_descriptors(make):
+    """Also while somebody keeps the exception, which has its pool in its traceback."""
+    kept, open_before = [], None
+    for _ in range(3):
+        with make(gpus=1, initializer=open, initargs=["/nowhere"]) as made:
+            with pytest.raises((tholepin.Error, concurrent.futures.BrokenExecutor)) as caught:
+                list(made.map(abs, [1]))
+            kept.append((made, caught.value))
+        now = sorted(os.listdir("/proc/self/fd"))
+        assert open_before in (None, now)
+        open_before = now
