@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import select
 import sys
@@ -149,9 +150,7 @@ class Canceller:
                     self._both.register(fd, select.EPOLLIN)
         except OSError as problem:
             self.close()
-            raise errors.Error(
-                "cancel: this cannot be waited for", code=64, object=f"descriptor {other}", errno=problem.errno or 0
-            ) from None
+            raise _not_waited_for(other, problem) from None
 
     @property
     def fd(self) -> int:
@@ -213,4 +212,14 @@ def _descriptor(cancel: Cancel) -> int:
         raise errors.WrongRequest(
             f"cancel: expected a descriptor or what has one (an eventfd, a pipe, a socket), got {cancel!r}"
         )
+    try:
+        with select.epoll() as epoll:
+            epoll.register(fd, select.EPOLLIN)
+    except OSError as problem:
+        if problem.errno in (errno.EBADF, errno.EPERM):  # else it is this epoll that there is no room for
+            raise _not_waited_for(fd, problem) from None
     return fd
+
+
+def _not_waited_for(fd: int | None, problem: OSError) -> errors.WrongRequest:
+    return errors.WrongRequest("cancel: this cannot be waited for", object=f"descriptor {fd}", errno=problem.errno or 0)

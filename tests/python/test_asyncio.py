@@ -1,7 +1,9 @@
 # ctest: timeout 600
 """Claims, pools and executors in coroutines: who is cancelled leaves the line, and nothing is claimed afterwards."""
 import asyncio
+import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -372,11 +374,17 @@ def test_a_descriptor_cancels_a_claim_in_any_thread(everything_taken):
     assert problems == [130] == [caught.value.code] and queue() == 0
 
 
-@pytest.mark.parametrize("wrong", ["x", -1, True, 99999])
-def test_what_cannot_cancel_is_refused(everything_taken, wrong):
-    with pytest.raises(tholepin.Error, match="^cancel: ") as caught:
-        tholepin.claim(1, cancel=wrong)
-    assert caught.value.code == 64
+@pytest.mark.parametrize("wrong", ["x", -1, True, 99999, pathlib.Path(__file__)], ids=["text", "-1", "True", "99999", "a file"])
+@pytest.mark.parametrize("claim", [
+    tholepin.claim, lambda gpus, **how: tholepin.Pool(gpus=gpus, **how), lambda gpus, **how: tholepin.ProcessGroup(**how)
+], ids=["claim", "Pool", "ProcessGroup"])  # fmt: skip
+def test_what_cannot_cancel_is_refused_also_where_nothing_is_waited_for(claim, wrong):
+    with contextlib.ExitStack() as opened:
+        if isinstance(wrong, pathlib.Path):
+            wrong = opened.enter_context(wrong.open())
+        with pytest.raises(ValueError, match="^cancel: ") as caught:
+            claim(1, cancel=wrong)
+    assert isinstance(caught.value, tholepin.Error) and caught.value.code == 64
 
 
 def test_a_claim_is_a_coroutine_for_whoever_takes_nothing_else():
