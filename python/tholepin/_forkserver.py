@@ -1,7 +1,7 @@
 """What a claim says where multiprocessing's forkserver runs.
 
-That process starts the children of the start method ``forkserver``, and gives them the environment that it was started with: of a
-claim since then they see nothing, of one that has ended they see all.
+That process starts the children of the start method ``forkserver``, and gives them the environment that it was started with: of
+a claim since then they see nothing, of one that has ended they see all.
 """
 
 from __future__ import annotations

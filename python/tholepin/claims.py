@@ -206,7 +206,7 @@ def claim(
         ids: how the variables name them: "auto", "uuid", "index".
         command: what others see the GPUs are used for; this program's command line if not given.
         cancel: a descriptor, or what has one (an eventfd, a pipe, a socket), that ends the wait when it becomes readable: Error
-            with code 130. What cannot be waited for (a file, a closed descriptor) is a wrong request. In coroutines: :func:`aclaim`.
+            with code 130. A file or a closed descriptor is a wrong request. In coroutines: :func:`aclaim`.
         on_wait: called once when a wait has begun, with a dict: "gpus", "position" in line, "promise" (the time of the start,
             or None), "why" (sentences).
         quiet: a wait says nothing on stderr; None: as ``THOLE_QUIET`` says. See docs/python.md, "Waiting".
