@@ -3,27 +3,50 @@
 A coroutine that is cancelled tells the thread through a descriptor, which ends the wait in the line, and goes on only when the
 thread has left: what it got all the same is given back before. So nothing is claimed, and no variable set, after a
 cancellation.
+
+A loop that is closed cancels nothing: its tasks stay where they are for ever. But it drops the timers that it has, and one of
+them is ours, which nobody else has: its end tells the thread. What the thread got, and the coroutine has not taken, is given
+back by whoever sees that first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
+import weakref
 from typing import Any, Callable, Coroutine, Generator, Mapping, TypeVar
 
 from . import _leaving, _shares, _start, _waiting, words
 
 Result = TypeVar("Result")
+_NEVER = 1e9  # seconds, until a timer that is there to be dropped
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 async def to_the_end(
-    work: Callable[[], Result], cancelled: Callable[[], object], undo: Callable[[Result], object] | None = None
+    work: Callable[[], Result], cancelled: Callable[[], object], undo: Callable[[Result], object] = _nothing
 ) -> Result:
     """``work()`` in a thread, never left before its end. At a cancellation ``cancelled()`` is to bring that near, and a result
-    that came all the same is given to ``undo``; only then the cancellation goes on."""
+    that came all the same is given to ``undo``; only then the cancellation goes on. So it is where the loop is closed, with
+    nobody to be told."""
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     results: list[Result] = []
     problems: list[BaseException] = []
     caller = _shares.who()
+
+    def give_back() -> None:
+        try:
+            result = results.pop()
+        except IndexError:  # there is none, or somebody else has it
+            return
+        undo(result)
+
+    def abandon() -> None:
+        cancelled()
+        give_back()
 
     def run() -> None:
         _shares.work_for(caller)
@@ -33,33 +56,56 @@ async def to_the_end(
             problems.append(problem)
         try:
             loop.call_soon_threadsafe(left.set)
-        except RuntimeError:  # the loop is closed; whoever closed the coroutine joins this thread
-            pass
+        except RuntimeError:  # the loop is closed
+            give_back()
 
-    thread = _start.start_thread("a thread that waits", run, "tholepin-async")
     stop: asyncio.CancelledError | None = None
-    while not left.is_set():
-        try:
-            await left.wait()
-        except asyncio.CancelledError as said:
-            if stop is None:
+    stop_watching = _when_closed(loop, abandon)
+    try:
+        thread = _start.start_thread("a thread that waits", run, "tholepin-async")
+        while not left.is_set():
+            try:
+                await left.wait()
+            except asyncio.CancelledError as said:
+                if stop is None:
+                    cancelled()
+                stop = said
+            except BaseException:  # the coroutine is closed, and there is no loop to wait in
                 cancelled()
-            stop = said
-        except BaseException:  # the coroutine is closed, and there is no loop to wait in
-            cancelled()
-            thread.join()
-            if undo is not None and results:
-                undo(results[0])
-            raise
+                if thread is not threading.current_thread():  # which was the last to have it
+                    thread.join()
+                give_back()
+                raise
+    finally:
+        stop_watching()
     thread.join()  # it has said its last word
     if stop is not None:
-        if undo is not None and results:
-            give_back, result = undo, results[0]
-            await to_the_end(lambda: give_back(result), lambda: None)
+        if results:
+            await to_the_end(give_back, _nothing)
         raise stop
     if problems:
         raise problems[0]
-    return results[0]
+    return results.pop()
+
+
+def _when_closed(loop: asyncio.AbstractEventLoop, do: Callable[[], object]) -> Callable[[], None]:
+    """Has it done when the loop is closed, in the thread that closes it, until what this returns is called."""
+    known = weakref.ref(loop)
+
+    def dropped() -> None:
+        loop = known()
+        if loop is None or loop.is_closed():
+            do()
+
+    watching = weakref.finalize(loop.call_later(_NEVER, _nothing), dropped)
+    watching.atexit = False
+
+    def stop_watching() -> None:
+        kept = watching.detach()
+        if kept is not None:
+            kept[0].cancel()
+
+    return stop_watching
 
 
 async def waited(begin: Callable[[int], Result], undo: Callable[[Result], object]) -> Result:

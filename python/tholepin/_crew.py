@@ -57,7 +57,9 @@ class Crew:
         self._by_fd: dict[int, Worker] = {}  # both the socket's and the pidfd
         self._numbers = 0
         self._deaths_before_ready = 0
+        self._bell: Bell | None = None  # until the end: who rings has it until he has rung, and then its descriptors are closed
         self._sleeping = False
+        self._closed = False  # by others; the thread knows it when it has read that
         self._closing = False
         self._kill_at: float | None = None
         self.broken: BaseException | None = None
@@ -111,8 +113,7 @@ class Crew:
         """Hands over what is to be done. Raises Error when the pool is broken."""
         if self.broken is not None:
             raise self._broken_error()
-        if self._pid != os.getpid():
-            raise Error("this pool belongs to the process that forked this one", code=64, hint="make a pool of your own")
+        self._check_ours()
         self._inbox.append(chunks)
         self._wake()
         if self._finished:  # the thread may have ended without having seen them
@@ -121,6 +122,8 @@ class Crew:
     def close(self) -> None:
         """No more is coming: workers end when all is done."""
         self._shares.end_by_themselves()
+        self._closed = True
+        self._sleepers.wake()
         if self._begun:
             self._tell(self._close)
         else:
@@ -150,16 +153,25 @@ class Crew:
             return True
         return self._sleepers.until(lambda: self._finished, timeout)
 
-    def wait_until_ready(self, timeout: float | None = None) -> bool:
-        """Sleeps until every worker is ready. Raises what has made that impossible."""
-        up = self._sleepers.until(lambda: self._ready_count >= self.size or self.broken is not None, timeout)
+    def wait_until_ready(self, timeout: float | None, closed: Exception) -> bool:
+        """Sleeps until every worker is ready. Raises what has made that impossible: ``closed``, where it is closed."""
+        self._check_ours()
+        up = self._sleepers.until(
+            lambda: self._closed or self._ready_count >= self.size or self.broken is not None, timeout
+        )
         if self.broken is not None:
             raise self._broken_error()
+        if self._closed:  # workers that are not ready yet may never be
+            raise closed
         return up
 
     def pids(self) -> list[int]:
         """The workers' process ids."""
         return [worker.child.pid for worker in list(self._workers)]
+
+    def _check_ours(self) -> None:
+        if self._pid != os.getpid():
+            raise Error("this pool belongs to the process that forked this one", code=64, hint="make a pool of your own")
 
     def _tell(self, order: Callable[[], None]) -> None:
         if self._pid == os.getpid() and not self._finished:
@@ -169,8 +181,9 @@ class Crew:
     def _wake(self) -> None:
         # It says that it goes to sleep before it looks into the inbox for the last time; we put in before we look at that. Only
         # the thread says that it is awake: who says so for it may be interrupted before he rings.
-        if self._sleeping:
-            self._bell.ring()
+        bell = self._bell
+        if self._sleeping and bell is not None:
+            bell.ring()
 
     def _broken_error(self) -> BaseException:
         assert self.broken is not None
@@ -208,9 +221,10 @@ class Crew:
         events = self._epoll.poll(timeout)
         self._sleeping = False
         ended = []
+        bell = self._bell
         for fd, _ in events:
-            if fd == self._bell.fd:
-                self._bell.clear()
+            if bell is not None and fd == bell.fd:
+                bell.clear()
             elif fd in self._by_fd:
                 worker = self._by_fd[fd]
                 if fd == worker.child.fd:
@@ -243,6 +257,7 @@ class Crew:
         self._fail_all(self.broken or Error("the pool was closed before this was done"))
         self._shares.release()
         self._finished = True
+        self._bell = None
         self._fail_inbox()
         self._sleepers.wake()
 

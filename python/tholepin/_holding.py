@@ -33,6 +33,8 @@ class Holding(_native.Owner):
         tickets: of those who have it; None for all together whose objects are gone.
         id, env, unset: its name, and the variables that it sets and removes.
         entered: whether the process has had its variables; from then on it lasts although nobody keeps the object.
+        quiet: nothing is said of it on stderr.
+        told_of_forkserver: whether its owner knows already who does not see its variables.
     """
 
     def __init__(self, of_process: bool) -> None:
@@ -44,6 +46,7 @@ class Holding(_native.Owner):
         self.env: dict[str, str] = {}
         self.unset: list[str] = []
         self.entered = False
+        self.quiet = self.told_of_forkserver = False
         self._around = ""  # the claim that it is made in
         self._machine: _native.Machine | None = None  # which must stay open as long
         self._before: dict[str, str | None] = {}

@@ -115,7 +115,7 @@ def _free(shares: Shares, patience: _waiting.Patience) -> Claim:
     """As many as are free now; one, where it must be waited for. Tried, not looked up: what is looked up is out of date."""
     for number in range(sum(unit["visible"] for unit in _units()), 0, -1):
         try:
-            return shares.claim({"gpus": number}, _waiting.Patience(0))
+            return shares.claim({"gpus": number}, patience.at_once())
         except (NoneFree, NeverPossible):
             continue
         except Error as problem:

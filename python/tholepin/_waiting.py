@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import select
 import sys
@@ -54,6 +55,10 @@ class Patience:
         # process's.
         wait = {_native.AS_CONFIGURED: None, _native.FOR_EVER: float("inf")}.get(self.milliseconds, self.milliseconds / 1000)
         return Patience, (wait, None, None, self.quiet)
+
+    def at_once(self) -> Patience:
+        """The same of who does not wait."""
+        return Patience(0, quiet=self.quiet)
 
     def canceller(self) -> Canceller:
         """What the library is to listen to during one wait."""
@@ -110,19 +115,23 @@ _warned: set[str] = set()
 
 def warn(cautions: list[str], quiet: bool) -> None:
     """Says of a claim what its owner should know, once in this program: to its log, or else on stderr."""
+    for caution in cautions:
+        if caution not in _warned:
+            _warned.add(caution)
+            say(caution, quiet)
+
+
+def say(caution: str, quiet: bool) -> None:
+    """Puts it into the log, or else on stderr."""
     import logging
     import textwrap
 
     log = logging.getLogger("tholepin")
-    for caution in cautions:
-        if caution in _warned:
-            continue
-        _warned.add(caution)
-        if log.hasHandlers():
-            log.warning("%s", caution)
-        elif not quiet and sys.stderr is not None:
-            sys.stderr.write(textwrap.fill("thole: " + caution, _WIDTH, subsequent_indent="  ", break_long_words=False) + "\n")
-            sys.stderr.flush()
+    if log.hasHandlers():
+        log.warning("%s", caution)
+    elif not quiet and sys.stderr is not None:
+        sys.stderr.write(textwrap.fill("thole: " + caution, _WIDTH, subsequent_indent="  ", break_long_words=False) + "\n")
+        sys.stderr.flush()
 
 
 class Canceller:
@@ -141,9 +150,7 @@ class Canceller:
                     self._both.register(fd, select.EPOLLIN)
         except OSError as problem:
             self.close()
-            raise errors.Error(
-                "cancel: this cannot be waited for", code=64, object=f"descriptor {other}", errno=problem.errno or 0
-            ) from None
+            raise _not_waited_for(other, problem) from None
 
     @property
     def fd(self) -> int:
@@ -205,4 +212,14 @@ def _descriptor(cancel: Cancel) -> int:
         raise errors.WrongRequest(
             f"cancel: expected a descriptor or what has one (an eventfd, a pipe, a socket), got {cancel!r}"
         )
+    try:
+        with select.epoll() as epoll:
+            epoll.register(fd, select.EPOLLIN)
+    except OSError as problem:
+        if problem.errno in (errno.EBADF, errno.EPERM):  # else it is this epoll that there is no room for
+            raise _not_waited_for(fd, problem) from None
     return fd
+
+
+def _not_waited_for(fd: int | None, problem: OSError) -> errors.WrongRequest:
+    return errors.WrongRequest("cancel: this cannot be waited for", object=f"descriptor {fd}", errno=problem.errno or 0)

@@ -44,7 +44,10 @@ _rest: Callable[[], object] | None = None  # what this process is for, once the 
 def main(number: int) -> None:
     """Works for the pool at the other end of this descriptor, until it says stop."""
     connection, room = connected(number)
-    with_main(_Worker(connection, room).run)
+    try:
+        with_main(_Worker(connection, room).run)
+    finally:
+        connection.close()
 
 
 def connected(number: int) -> tuple[_Socket, memoryview]:
@@ -54,6 +57,7 @@ def connected(number: int) -> tuple[_Socket, memoryview]:
     room = memoryview(bytearray(_wire.ROOM))
     first = _wire.receive(connection, room)
     if first is None:
+        connection.close()
         sys.exit(0)
     import marshal
 

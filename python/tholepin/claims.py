@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
-from . import _changes, _holding, _late, _leaving, _line, _native, _waiting, errors, words
+from . import _changes, _forkserver, _holding, _late, _leaving, _line, _native, _waiting, errors, words
 from ._request import FIELDS, request_for
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Claim(_native.Owner):
     ([0, 1], '0,1')
 
     Dropping the object releases nothing. In a forked child it is only a description: the claim is its parent's. But such a
-    child inherits the lock, and the GPUs stay claimed while it lives: join it first, or start it by spawn or forkserver.
+    child inherits the lock, and the GPUs stay claimed while it lives: join it first, or start it by spawn.
 
     Attributes:
         id: its name, as ``thole status`` shows it.
@@ -84,10 +84,12 @@ class Claim(_native.Owner):
         without a claim.
         """
         try:
+            shown = [holding for holding in self._holdings if holding in _holding.entered]
             self._let_go()
         except BaseException:  # a signal handler's
             _changes.to_the_end(self._let_go)
             raise
+        _tell_of_given_back(shown)
 
     def _let_go(self) -> None:
         for holding in list(self._holdings):
@@ -204,7 +206,7 @@ def claim(
         ids: how the variables name them: "auto", "uuid", "index".
         command: what others see the GPUs are used for; this program's command line if not given.
         cancel: a descriptor, or what has one (an eventfd, a pipe, a socket), that ends the wait when it becomes readable: Error
-            with code 130. In coroutines: :func:`aclaim`.
+            with code 130. A file or a closed descriptor is a wrong request. In coroutines: :func:`aclaim`.
         on_wait: called once when a wait has begun, with a dict: "gpus", "position" in line, "promise" (the time of the start,
             or None), "why" (sentences).
         quiet: a wait says nothing on stderr; None: as ``THOLE_QUIET`` says. See docs/python.md, "Waiting".
@@ -278,7 +280,9 @@ def aclaim(
 
 def release_all() -> None:
     """As :func:`tholepin.release`."""
+    shown = _holding.entered[:]
     _changes.to_the_end(_let_all_go)
+    _tell_of_given_back(shown)
 
 
 def _let_all_go() -> None:
@@ -286,6 +290,12 @@ def _let_all_go() -> None:
         if holding.of_process and holding.id:
             holding.tickets.clear()
     _holding.settle()
+
+
+def _tell_of_given_back(shown: list[_holding.Holding]) -> None:
+    for holding in shown:
+        if holding not in _holding.entered:
+            _forkserver.tell_of_given_back(holding)
 
 
 def of_worker() -> Claim | None:
@@ -323,24 +333,32 @@ def _entered_in_time(request: dict[str, Any], patience: _waiting.Patience, sure:
     while True:
         claim = Claim(of_process=True)
         try:
-            try:
-                with _entering:
-                    _make(claim, request, _waiting.Patience(0), sure)
-                    claim._enter()
-                    return claim
-            except errors.NoneFree:
-                if patience.milliseconds == 0:
-                    raise
-            _make(claim, request, patience, sure)
-            with _entering:
-                newest = _holding.newest()
-                if newest is None or newest.is_around(claim._holdings[0]):
-                    claim._enter()
-                    return claim
+            if _is_made_and_entered(claim, request, patience, sure):
+                for holding in claim._holdings:
+                    _forkserver.tell_of_set(holding)
+                return claim
             claim.release()  # another thread has one since: this one is to come out of that
         except BaseException:
             claim.release()
             raise
+
+
+def _is_made_and_entered(claim: Claim, request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> bool:
+    try:
+        with _entering:
+            _make(claim, request, patience.at_once(), sure)
+            claim._enter()
+            return True
+    except errors.NoneFree:
+        if patience.milliseconds == 0:
+            raise
+    _make(claim, request, patience, sure)
+    with _entering:
+        newest = _holding.newest()
+        if newest is None or newest.is_around(claim._holdings[0]):
+            claim._enter()
+            return True
+    return False
 
 
 def _make(claim: Claim, request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> None:
@@ -348,7 +366,7 @@ def _make(claim: Claim, request: dict[str, Any], patience: _waiting.Patience, su
     made = False
     if not sure:
         try:
-            obtain(claim, request, _waiting.Patience(0))
+            obtain(claim, request, patience.at_once())
             made = True
         except errors.NoneFree:  # that claim has ended, or another process of it has a part
             pass
@@ -381,6 +399,7 @@ def obtain(
             _name_argument(problem, request)
         raise
     claim._know(holding.told())
+    holding.quiet = patience.quiet
     _waiting.warn(claim._cautions, patience.quiet)
 
 

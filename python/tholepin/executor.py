@@ -74,8 +74,8 @@ class Executor(_Executor):
         self._max_workers = self._crew.size  # joblib and Dask look for it
 
     def wait_until_ready(self, timeout: float | None = None) -> bool:
-        """As :meth:`tholepin.Pool.wait_until_ready`."""
-        return self._crew.wait_until_ready(words.timeout(timeout))
+        """As :meth:`tholepin.Pool.wait_until_ready`; RuntimeError where the executor is shut down."""
+        return self._crew.wait_until_ready(words.timeout(timeout), RuntimeError("the executor is shut down"))
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         """Schedules ``fn(*args, **kwargs)`` and returns its future."""

@@ -19,6 +19,10 @@ from .process import ProcessTemplate
 IDLE, RUNNING, ERROR = "IDLE", "RUNNING", "ERROR"
 PATIENCE = 5.0
 _LONGEST_POLL_S = 1e6  # epoll counts milliseconds in 32 bits
+_UNKNOWN = (
+    "whether processes of a ProcessGroup have succeeded is not known, their exit status is None: this program ignores SIGCHLD, "
+    "or waits for every child"
+)
 _FIRST_STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -178,7 +182,8 @@ class ProcessGroup:
 
     @property
     def exit_status(self) -> list[tuple[int, int | None]]:
-        """(process id, exit status) of all that have ended, restarted ones among them; a signal is its number negative."""
+        """(process id, exit status) of all that have ended, restarted ones among them; a signal is its number negative. None
+        where it is not known: this program ignores SIGCHLD, or waits for every child. That is no failure."""
         return list(self._exits)
 
     inactive_puids = exit_status
@@ -202,6 +207,8 @@ class ProcessGroup:
             raise self._failure()
         if not over:
             raise TimeoutError(f"the group still runs: {len(self.puids)} processes")
+        if any(status is None for _, status in self._exits):
+            _waiting.warn([_UNKNOWN], self._waiting.quiet)
 
     def send_signal(self, sig: int, hide_stderr: bool = False) -> None:
         """Sends a signal to every process and its children. ``hide_stderr`` is Dragon's: what they say of it is shown here."""
@@ -278,7 +285,7 @@ class ProcessGroup:
         end = (slot.started.child.pid, slot.started.child.exit_status)
         self._exits.append(end)
         slot.started = None
-        if end[1] != 0 and not stopping and not self._restarting:
+        if end[1] not in (0, None) and not stopping and not self._restarting:
             self._failed.append(end)
         self._sleepers.wake()
         return self._restarting and not stopping

@@ -166,9 +166,10 @@ class Pool:
     def wait_until_ready(self, timeout: float | None = None) -> bool:
         """Sleeps until every worker has started and run its initializer; whether they have within ``timeout`` seconds.
 
-        Work can be given to a pool at once; this is for who wants to know before. Raises what made it impossible.
+        Work can be given to a pool at once; this is for who wants to know before. Raises what made it impossible: ValueError
+        where the pool is closed, also meanwhile.
         """
-        return self._crew.wait_until_ready(words.timeout(timeout))
+        return self._crew.wait_until_ready(words.timeout(timeout), _closed())
 
     def apply(self, func: Callable[..., Result], args: Iterable[Any] = (), kwds: Mapping[str, Any] | None = None) -> Result:
         """Calls ``func(*args, **kwds)`` in a worker and waits for the result."""
@@ -320,7 +321,7 @@ class Pool:
 
     def _check_open(self) -> None:
         if not self._open:
-            raise ValueError("the pool is closed")
+            raise _closed()
 
     def _function(self, func: Callable[..., Any]) -> _chunks.Function:
         return function_for(func, self._functions)
@@ -379,6 +380,10 @@ class Pool:
         else:  # results are to come while a slow iterable still gives
             _start.start_thread("a thread that reads what is to be done", feed, "thole-pool-feed")
         return results
+
+
+def _closed() -> ValueError:
+    return ValueError("the pool is closed")
 
 
 def _check_callbacks(callback: Callback | None, error_callback: Callback | None) -> None:

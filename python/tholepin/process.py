@@ -243,7 +243,8 @@ class Process:
         ident: what it was made with.
         name: ``ident`` as text, else its process id.
         puid: its process id; None before the start.
-        returncode, exitcode: its exit status, minus the signal's number where one killed it; None before its end.
+        returncode, exitcode: its exit status, minus the signal's number where one killed it; None before its end, and where it
+            is not known: this program ignores SIGCHLD, or waits for every child.
         is_alive: whether it runs; no method, as it is in multiprocessing.
         node, h_uid: 0, the number of its host.
         stdin_conn, stdout_conn, stderr_conn: files, our ends of its pipes.
@@ -325,7 +326,8 @@ class Process:
             shares.release()
 
     def join(self, timeout: float | None = None) -> int | None:
-        """Sleeps until it has ended, at most ``timeout`` seconds; its exit status, None where it still runs."""
+        """Sleeps until it has ended, at most ``timeout`` seconds; its exit status, None where it still runs or that is not
+        known."""
         timeout = words.timeout(timeout)
         child = self._started()
         if child.wait(timeout) and self._shares is not None:

@@ -1,7 +1,9 @@
 # ctest: timeout 600
 """Claims, pools and executors in coroutines: who is cancelled leaves the line, and nothing is claimed afterwards."""
 import asyncio
+import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -188,6 +190,68 @@ def test_a_coroutine_that_is_closed_without_its_loop_leaves_the_line(everything_
     nothing_comes_later(everything_taken, variables)
 
 
+def nobody_waits():
+    return queue() == 0 and not [thread for thread in threading.enumerate() if thread.name.startswith("tholepin")]
+
+
+@pytest.mark.parametrize("opener", OPENERS.values(), ids=OPENERS)
+def test_who_waits_in_a_loop_that_is_closed_leaves_the_line(everything_taken, opener):
+    """Also where somebody keeps the task, which nobody will ever end."""
+    loop, variables = asyncio.new_event_loop(), dict(os.environ)
+
+    async def use():
+        async with opener():
+            pytest.fail("there is none free")
+
+    task = loop.create_task(use())
+    loop.run_until_complete(until(queue))
+    loop.close()
+    eventually(nobody_waits)
+    nothing_comes_later(everything_taken, variables)
+    task._log_destroy_pending = False
+
+
+def test_a_background_loop_that_is_stopped_and_closed_leaves_the_line(everything_taken):
+    loop, variables = asyncio.new_event_loop(), dict(os.environ)
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(tholepin.aclaim(1), loop)
+    eventually(queue)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+    eventually(nobody_waits)
+    nothing_comes_later(everything_taken, variables)
+
+
+@pytest.mark.parametrize("first", ["the loop", "the claim"])
+def test_a_claim_that_nobody_can_be_told_of_is_given_back(monkeypatch, first):
+    """It is there, but the loop is closed before the coroutine hears of it."""
+    from tholepin import claims as module
+
+    real, has_it, may_return = module._make, threading.Event(), threading.Event()
+
+    def slow(*arguments):
+        real(*arguments)
+        has_it.set()
+        may_return.wait()
+
+    monkeypatch.setattr(module, "_make", slow)
+    loop, variables = asyncio.new_event_loop(), dict(os.environ)
+    task = loop.create_task(tholepin.aclaim(1))
+    loop.run_until_complete(until(has_it.is_set))
+    assert claims() == 1
+    if first == "the claim":
+        may_return.set()
+        eventually(nobody_waits)
+        assert claims() == 1
+    loop.close()
+    may_return.set()
+    eventually(nobody_waits)
+    assert claims() == 0 and dict(os.environ) == variables
+    task._log_destroy_pending = False
+
+
 @pytest.mark.parametrize("opener", [
     lambda: tholepin.aclaim(1), lambda: tholepin.Pool.aopen(gpus=1), lambda: tholepin.Executor.aopen(gpus=1)
 ])  # fmt: skip
@@ -310,11 +374,17 @@ def test_a_descriptor_cancels_a_claim_in_any_thread(everything_taken):
     assert problems == [130] == [caught.value.code] and queue() == 0
 
 
-@pytest.mark.parametrize("wrong", ["x", -1, True, 99999])
-def test_what_cannot_cancel_is_refused(everything_taken, wrong):
-    with pytest.raises(tholepin.Error, match="^cancel: ") as caught:
-        tholepin.claim(1, cancel=wrong)
-    assert caught.value.code == 64
+@pytest.mark.parametrize("wrong", ["x", -1, True, 99999, pathlib.Path(__file__)], ids=["text", "-1", "True", "99999", "a file"])
+@pytest.mark.parametrize("claim", [
+    tholepin.claim, lambda gpus, **how: tholepin.Pool(gpus=gpus, **how), lambda gpus, **how: tholepin.ProcessGroup(**how)
+], ids=["claim", "Pool", "ProcessGroup"])  # fmt: skip
+def test_what_cannot_cancel_is_refused_also_where_nothing_is_waited_for(claim, wrong):
+    with contextlib.ExitStack() as opened:
+        if isinstance(wrong, pathlib.Path):
+            wrong = opened.enter_context(wrong.open())
+        with pytest.raises(ValueError, match="^cancel: ") as caught:
+            claim(1, cancel=wrong)
+    assert isinstance(caught.value, tholepin.Error) and caught.value.code == 64
 
 
 def test_a_claim_is_a_coroutine_for_whoever_takes_nothing_else():

@@ -1,15 +1,18 @@
 # ctest: timeout 600
 """Claims of one process beside and within each other: of blocks, threads and forked children, and which of them ends when."""
+import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import threading
 
 import pytest
-from claim_tools import claims, in_threads
+from claim_tools import claims, eventually, in_threads
 
 import tholepin
+from tholepin import _native
 from tholepin._waiting import Patience
 from tholepin.claims import Claim, obtain
 
@@ -258,3 +261,85 @@ def test_threads_that_claim_and_release_at_the_same_time_share():
 
     in_threads(4, work)
     assert claims() == [] and dict(os.environ) == before
+
+
+FORKSERVER = """
+import multiprocessing, os, sys, tholepin
+context = multiprocessing.get_context("forkserver")
+def tell(pipe):
+    pipe.send(os.environ.get("CUDA_VISIBLE_DEVICES"))
+def seen():
+    ear, mouth = context.Pipe()
+    child = context.Process(target=tell, args=(mouth,))
+    child.start()
+    said = ear.recv()
+    child.join()
+    return said
+def say(what):
+    print(what, file=sys.stderr, flush=True)
+"""
+LOGGED, BEFORE, BETWEEN, AFTER = "WARNING:tholepin:", "was started before with other variables", "begun", "has ended, but"
+
+
+@pytest.mark.parametrize(
+    "program, said",
+    [
+        ("seen()\nwith tholepin.claim(on=1): assert seen() is None", [BEFORE]),
+        ("seen()\nfor _ in range(2):\n with tholepin.claim(on=1, ids='index'), tholepin.claim(on=1): pass", [BEFORE, BEFORE]),
+        ("c = tholepin.claim(on=1, ids='index')\nassert seen() == '1'\nsay('begun')\nc.release()", [BETWEEN, AFTER]),
+        ("c = tholepin.claim(1)\nseen()\nsay('begun')\ntholepin.release()", [BETWEEN, AFTER]),
+        ("c = tholepin.claim(1)\nseen()\nwith tholepin.claim(1, wait=0): pass", []),
+        ("seen()\nwith tholepin.claim(1, quiet=True): pass", []),
+        ("import asyncio\nseen()\nasync def main():\n async with tholepin.aclaim(1): pass\nasyncio.run(main())", [BEFORE]),
+        ("with tholepin.Pool(gpus=1): seen()", []),
+        ("import multiprocessing.forkserver as f\nseen()\nf._forkserver._stop()\nwith tholepin.claim(1): pass", []),
+        ("seen()\nif not os.fork():\n tholepin.claim(1)\n os._exit(0)\nos.wait()", []),
+    ],
+)  # fmt: skip
+def test_a_forkserver_that_does_not_see_the_claim_is_told_of_once_a_claim(program, said, tmp_path):
+    """It keeps the variables of its start: of another claim, or of none."""
+    script = tmp_path / "script.py"
+    body = "".join(f"    {line}\n" for line in program.splitlines())
+    script.write_text(f"{FORKSERVER}if __name__ == '__main__':\n{body}")
+    done = subprocess.run([sys.executable, script], stderr=subprocess.PIPE, text=True)
+    told = " ".join(done.stderr.split())
+    assert done.returncode == 0, told
+    found = sorted((match.start(), one) for one in (LOGGED, BEFORE, BETWEEN, AFTER) for match in re.finditer(one, told))
+    assert [one for _, one in found] == said, told
+
+
+EXEC = """
+import json, os, subprocess, sys, tholepin
+if sys.argv[1:] == ["after"]:
+    found = [claim["id"] for claim in tholepin.status()["claims"]]
+    with tholepin.claim(1, wait=0) as claim:
+        print(json.dumps([os.environ["THOLE_CLAIM"] in found, claim.id in found]))
+    sys.exit()
+if sys.argv[1:] == ["claim"]:
+    tholepin.claim(1)
+if sys.argv[1:] == ["claim --pid"]:
+    line = [os.environ["THOLE_PROGRAM"], "claim", "-g", "1", "--json", "--pid", str(os.getpid())]
+    os.environ.update(json.loads(subprocess.check_output(line))["set"])
+os.execv(sys.executable, [sys.executable, __file__, "after"])
+"""
+PROGRAM = _native.program()
+
+
+@pytest.mark.parametrize(
+    "around, how, lasts",
+    [
+        ([], "claim", False),
+        ([], "claim --pid", True),
+        ([PROGRAM, "run", "-q", "-g", "1", "--"], "", True),
+        (["sh", "-c", 'eval "$($0 claim --shell 2> /dev/null)"; exec "$@"', PROGRAM], "", True),
+    ],
+    ids=["claim", "claim --pid", "run", "claim --shell"],
+)
+def test_which_claims_last_through_exec(around, how, lasts, tmp_path):
+    """As docs/python.md says it: one of this process does not, those that the program holds do."""
+    script = tmp_path / "script.py"
+    script.write_text(EXEC)
+    environment = {**os.environ, "THOLE_PROGRAM": PROGRAM}
+    said = subprocess.check_output([*around, sys.executable, script, how], env=environment)
+    assert json.loads(said) == [lasts, lasts]
+    eventually(lambda: not claims())

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 from conftest import ROOT
+from tholepin import _native
 
 # What a sample needs that is not here; whoever has it runs it.
 ELSEWHERE = {("jupyter", 0): "%load_ext is IPython's: test_jupyter.py runs such cells in a kernel"}
@@ -52,9 +53,15 @@ def test_a_sample_runs_as_it_is_written(text, tmp_path):
                                                        call="asyncio.run(sample())" if waits else "sample()"))
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name, does in (("nvtop", "exit 0"), ("python", f'exec {sys.executable} "$@"')):
-        (tools / name).write_text(f"#!/bin/sh\n{does}\n")
-        (tools / name).chmod(0o755)
+    programs = (
+        (tools / "nvtop", "exit 0"),
+        (tools / "python", f'exec {sys.executable} "$@"'),
+        (tools / "thole", f'exec {_native.program()} "$@"'),
+        (tmp_path / "simulate", 'test -n "$CUDA_VISIBLE_DEVICES"'),
+    )
+    for path, does in programs:
+        path.write_text(f"#!/bin/sh\n{does}\n")
+        path.chmod(0o755)
     path = os.pathsep.join([str(tools), os.environ["PATH"]])
     env = {**os.environ, "THOLE_MACHINE": "4xA100", "PATH": path}
     done = subprocess.run([sys.executable, "sample.py"], cwd=tmp_path, env=env,

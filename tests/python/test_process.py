@@ -226,6 +226,22 @@ def test_the_first_failure_is_raised_while_others_run():
         assert raised.value.exit_status == 1 and group.state == "ERROR" and len(group.puids) == 1
 
 
+def test_an_end_that_nobody_knows_is_no_failure_and_is_told_of(caplog):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with group_of(ProcessTemplate("true"), ProcessTemplate("false")) as group:
+            group.start()
+            group.join(LONG)
+            assert {status for _, status in group.exit_status} == {None} and group.state == "IDLE"
+        process = Process("true")
+        process.start()
+        assert process.join(LONG) is None and not process.is_alive
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING" and "ignores SIGCHLD" in record.getMessage()
+
+
 def test_stop_interrupts_then_terminates_then_kills():
     started = time.monotonic()
     half_deaf = ["-c", "trap '' INT; echo deaf; sleep 1000"]
