@@ -5,7 +5,7 @@
 namespace thole::plan {
 
 using model::Left;
-using model::Reach;
+using model::SentTo;
 using model::Signal;
 
 namespace {
@@ -29,10 +29,10 @@ Do climb(Life& life, const Manner& manner, Rung rung, SteadyTime now) {
   life.halting = life.paused = false;            // INT and TERM bring CONT with them
   life.limit.reset();                            // it has done its work
   life.next = now + (rung == Rung::kill ? life.pause : manner.patience);
-  if (rung == Rung::interrupt) return {.send = Send{Signal::interrupt, Reach::group}};
-  if (rung == Rung::terminate) return {.send = Send{Signal::terminate, Reach::all}};
+  if (rung == Rung::interrupt) return {.send = Send{Signal::interrupt, SentTo::group}};
+  if (rung == Rung::terminate) return {.send = Send{Signal::terminate, SentTo::all}};
   if (rest && !life.give_up) life.give_up = now + std::max(manner.patience, least_patience_with_killed);
-  return {.send = Send{Signal::kill, Reach::all}, .look = rest};
+  return {.send = Send{Signal::kill, SentTo::all}, .look = rest};
 }
 
 Do finish(Life& life) {
@@ -58,7 +58,7 @@ Do ended(Life& life, const Manner& manner, bool alone, SteadyTime now) {
   life.phase = Phase::settling;
   life.next = now + settling_moment;
   Do act{.look = true};
-  if (was_paused) act.send = Send{Signal::go_on, Reach::all};   // nobody else would continue what is left
+  if (was_paused) act.send = Send{Signal::go_on, SentTo::all};   // nobody else would continue what is left
   return act;
 }
 
@@ -89,11 +89,11 @@ Do paused(Life& life, bool on, SteadyTime now) {
   life.next.reset();
   if (!on) {
     if (life.limit) life.limit = now + life.left;
-    return {.send = Send{Signal::go_on, Reach::all}};
+    return {.send = Send{Signal::go_on, SentTo::all}};
   }
   if (life.limit) life.left = remaining(*life.limit, now);
   life.pause = first_look_again;
-  return {.send = Send{Signal::stop, Reach::all}, .look = true};
+  return {.send = Send{Signal::stop, SentTo::all}, .look = true};
 }
 
 Do slept(Life& life, Millis length) {
@@ -146,7 +146,7 @@ Do stirred(Life& life) {
   if (!is_rest(life)) return {};
   Do act{.look = true};
   if (life.phase == Phase::ending && life.rung == Rung::terminate)
-    act.send = Send{Signal::terminate, Reach::all};   // for those that were started since
+    act.send = Send{Signal::terminate, SentTo::all};   // for those that were started since
   return act;
 }
 
@@ -157,7 +157,7 @@ Do passed(Life& life, const Manner& manner, SteadyTime now) {
     return asked(life, manner, {Why::time_limit}, now);
   }
   if (!life.next || now < *life.next) return {};
-  if (life.halting) return {.send = Send{Signal::stop, Reach::all}, .look = true};
+  if (life.halting) return {.send = Send{Signal::stop, SentTo::all}, .look = true};
   if (life.phase == Phase::running || life.phase == Phase::ending) return climb(life, manner, above(life.rung), now);
   return {.look = life.phase == Phase::settling};
 }

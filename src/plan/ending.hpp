@@ -1,6 +1,6 @@
-// One life of a command, from its start until nothing of it is left: its time limit, the ladder INT, TERM, KILL, pauses, and what
-// becomes of the processes it leaves behind. `now` and what happened come in; what is to be done goes out, and somebody else does
-// it. A Life is a small value without heap: thousands a second cost nothing.
+// One life of a command, from its start until nothing of it is left: its time limit, the ladder INT, TERM, KILL, pauses, and
+// what becomes of the processes it leaves behind. `now` and what happened come in; what is to be done goes out, and somebody
+// else does it. A Life is a small value without heap: thousands a second cost nothing.
 #pragma once
 
 #include <cstdint>
@@ -45,18 +45,19 @@ struct Hurried {};                               // the user once more: the next
 struct Extended { SteadyTime limit; };
 struct Paused { bool on = false; };
 struct Slept { Millis length{}; };               // we stood still ourselves (Ctrl-Z): no time has passed
-struct Looked { model::Left left{}; bool still = false; };  // answers Do::look. still: all stopped, nobody new since the last look
+// The answer to Do::look. still: all are stopped, and nobody is new since the look before.
+struct Looked { model::Left left{}; bool still = false; };
 struct Stirred {};                               // some of what may be its rest has come or gone
 struct Passed {};                                // deadline() has
 using Event = std::variant<Ended, Asked, Hurried, Extended, Paused, Slept, Looked, Stirred, Passed>;
 
-struct Send { model::Signal signal{}; model::Reach reach{}; };
+struct Send { model::Signal signal{}; model::SentTo to{}; };
 
 // In this order.
 struct Do {
+  bool name = false;                             // say who is left behind
   std::optional<Send> send = std::nullopt;
   bool look = false;                             // at what is left of it; tell Looked
-  bool name = false;                             // say who is left behind
 };
 
 struct Life {
@@ -65,8 +66,8 @@ struct Life {
   Why why = Why::none;                           // the first reason
   bool paused = false;
   bool halting = false;                          // paused, and not all of it stands still yet
-  bool survived = false;                         // something of it could not be ended, or not seen: its GPUs take no further task
-  std::optional<SteadyTime> limit, next, give_up;   // of the running time, of the next step, of the patience with what KILL leaves
+  bool survived = false;                         // something of it could not be ended, or not be seen
+  std::optional<SteadyTime> limit, next, give_up;   // of its running time, of the next step, with what KILL does not end
   Millis left{0};                                // of the limit while paused
   Millis pause{0};                               // until the next look, or KILL
 

@@ -1,5 +1,5 @@
-// Made-up commands live at random: deaf to INT or TERM, with a rest that is deaf or cannot die, paused, asked, hurried, extended.
-// Each life ends as it must. The long form: RC_PARAMS=max_success=200000.
+// Made-up commands live at random: deaf to INT or TERM, with a rest that is deaf or cannot die, paused, asked, hurried,
+// extended. Each life ends as it must. The long form: RC_PARAMS=max_success=200000.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using model::Left;
-using model::Reach;
+using model::SentTo;
 using model::Signal;
 
 class World {

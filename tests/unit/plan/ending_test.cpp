@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using model::Left;
-using model::Reach;
+using model::SentTo;
 using model::Signal;
 
 std::string name_of(Signal signal) {
@@ -26,9 +26,10 @@ std::string name_of(Signal signal) {
 
 std::string words(const Do& act) {
   std::string text;
-  if (act.send) text = name_of(act.send->signal) + (act.send->reach == Reach::group ? " group" : " all");
-  if (act.look) text += text.empty() ? "look" : " look";
-  if (act.name) text += text.empty() ? "name" : " name";
+  const auto add = [&text](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
+  if (act.name) add("name");
+  if (act.send) add(name_of(act.send->signal) + (act.send->to == SentTo::group ? " group" : " all"));
+  if (act.look) add("look");
   return text;
 }
 
@@ -108,7 +109,7 @@ TEST(Ending, WhatIsLeftBehindIsNamedAndGetsTermThenKill) {
   Played play = settling(Leaves::end);
   EXPECT_EQ(play(10ms, something), "") << "helpers end with it";
   EXPECT_EQ(play(200ms, Passed{}), "look");
-  EXPECT_EQ(play(200ms, something), "TERM all name");
+  EXPECT_EQ(play(200ms, something), "name TERM all");
   EXPECT_EQ(play.life.phase, Phase::ending);
   EXPECT_EQ(play(300ms, Stirred{}), "TERM all look") << "those that were started since";
   EXPECT_EQ(play(1200ms, Passed{}), "KILL all look");
@@ -160,7 +161,7 @@ TEST(Ending, ALadderThatReachedKillGoesOnThere) {
   (void)play(4s, Passed{});
   EXPECT_EQ(play(5s, Passed{}), "KILL all");
   EXPECT_EQ(play(5050ms, Ended{}), "look");
-  EXPECT_EQ(play(5250ms, something), "KILL all look name");
+  EXPECT_EQ(play(5250ms, something), "name KILL all look");
 }
 
 TEST(Ending, WhoIsToBeKilledWithItGetsKillAtOnce) {
@@ -194,7 +195,7 @@ TEST(Ending, LingeringObeys) {
 TEST(Ending, AskedWhileSettlingNothingLingers) {
   Played play = settling(Leaves::linger);
   EXPECT_EQ(play(100ms, Asked{Why::released}), "");
-  EXPECT_EQ(play(200ms, something), "TERM all name");
+  EXPECT_EQ(play(200ms, something), "name TERM all");
 }
 
 TEST(Ending, APausedCommandIsStoppedUntilAllOfItStands) {
